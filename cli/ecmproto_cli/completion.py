@@ -185,10 +185,10 @@ def _values(parameter: Parameter) -> list[tuple[str, str]]:
 
     default = UNITS[parameter.unit].format(parameter.default).replace(" ", "")
     choices = parameter.choices or (("yes", "no") if parameter.unit == "flag" else (default,))
-    return _told_values(choices, default, parameter.range_text)
+    return _described_values(choices, default, parameter.range_text)
 
 
-def _told_values(values: Iterable[str], default: str, within: str) -> list[tuple[str, str]]:
+def _described_values(values: Iterable[str], default: str, within: str) -> list[tuple[str, str]]:
     return [(value, f"{within}{' (default)' * (value == default)}") for value in values]
 
 
@@ -331,7 +331,9 @@ def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: s
             return []
         each = found[name]
         default = each.default.replace(" ", "")
-        return _items(_told_values(each.choices or (default,), default, each.within), value, head=f"{name}=")
+        return _items(
+            _described_values(each.choices or (default,), default, each.within), value, head=f"{name}="
+        )
     return _items(((f"{key}=", each.doc) for key, each in found.items()), begun)
 
 

@@ -26,7 +26,7 @@ INTERRUPTED, CLOSED_PIPE = 130, 141
 _OF_LINUX = frozenset({"fcntl", "grp", "pwd", "resource"})
 """Modules of Python that exist on Linux and other Unix systems only."""
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of outputs alone."""
 
 
@@ -54,7 +54,7 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, EcmprotoError):
         return USAGE
     if isinstance(error, OSError):
-        return USAGE if error.errno in _NO_ROOM or error.errno == errno.EBADF else CAPTURE
+        return USAGE if error.errno in _DISK_FULL or error.errno == errno.EBADF else CAPTURE
     return None
 
 
@@ -64,7 +64,7 @@ def _needs_linux(error: Exception) -> bool:
 
 def report(error: Exception, command: str = "") -> None:
     """Print an error of ``command`` on stderr: one sentence, then one line of help."""
-    tell_notes(error)
+    print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
@@ -82,7 +82,7 @@ def report(error: Exception, command: str = "") -> None:
         sentence, help = str(error), "another name, or --force to replace the file"
     elif isinstance(error, InterfaceError | ExecutorError):
         sentence, help = str(error), error.remedy or help
-    elif isinstance(error, OSError) and error.errno in _NO_ROOM:
+    elif isinstance(error, OSError) and error.errno in _DISK_FULL:
         # files have their own error with their name
         sentence = f"{error.filename or 'stdout'}: needed room for the output, got {error.strerror}"
         help = "what was written before is there; free some room, or write elsewhere"
@@ -99,7 +99,7 @@ def report(error: Exception, command: str = "") -> None:
     echo(f"help: {help}", err=True)
 
 
-def tell_notes(error: BaseException | None) -> None:
+def print_notes(error: BaseException | None) -> None:
     """Print on stderr the notes on truncated outputs of an error, or of its cause."""
     while error is not None:
         for note in getattr(error, "__notes__", ()):

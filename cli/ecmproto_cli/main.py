@@ -19,7 +19,15 @@ import click
 from ecmproto._version import __version__
 from ecmproto.errors import CacheWarning, PluginWarning
 from ecmproto_cli import small
-from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
+from ecmproto_cli.errors import (
+    CLOSED_PIPE,
+    INTERRUPTED,
+    CommandError,
+    exit_code_of,
+    print_notes,
+    report,
+    warn,
+)
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import echo
 
@@ -223,7 +231,7 @@ def run(args: list[str]) -> int:
             work.begin()
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt) as ended:
-        tell_notes(ended)
+        print_notes(ended)
         echo("ecmproto: interrupted", err=True)
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as bare:

@@ -89,7 +89,7 @@ def build(folder: Path, what: Sequence[str] = ()) -> None:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     steps = chosen(what)
-    progress = Progress(steps, processors(), wanted=True)
+    progress = Progress(steps, processors(), enabled=True)
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
 
         def begin(step: Step) -> None:

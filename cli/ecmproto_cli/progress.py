@@ -36,7 +36,7 @@ _COMPILING_PATIENCE_S = 1.0
 _COMPILER = "numba.core.compiler"
 _LINE_S, _LINES_S = 0.5, 60.0
 """The minimum interval of lines on a terminal, and elsewhere."""
-_MOST_FAILURES = 10
+_MAX_FAILURES = 10
 _WORTH_OCTETS = 4 << 20
 """The minimum size of a source with a bar; below it the bar would only flash."""
 
@@ -53,7 +53,7 @@ class Sized(Protocol):
         """Octets in all."""
 
 
-def is_wanted() -> bool:
+def is_enabled() -> bool:
     """Return whether progress is shown at all."""
     return os.environ.get(SWITCH) != "0"
 
@@ -91,7 +91,7 @@ class Work:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if is_wanted():
+        if is_enabled():
             import threading
 
             self._timer = threading.Timer(PATIENCE_S, self._tell)
@@ -133,7 +133,7 @@ def _compiling() -> str:
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
     """Yield ``items``, showing the progress of ``source``."""
-    if not is_wanted() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
+    if not is_enabled() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
         reading(source, label)
         yield from items
         return
@@ -164,7 +164,7 @@ def told_when_compiling() -> Iterator[None]:
 
     from ecmproto.kernels.sources import when_compiling
 
-    timer = threading.Timer(_COMPILING_PATIENCE_S, _tell_of_compiling)
+    timer = threading.Timer(_COMPILING_PATIENCE_S, _report_compiling)
     timer.daemon = True
 
     def begin() -> None:
@@ -179,8 +179,8 @@ def told_when_compiling() -> Iterator[None]:
         timer.cancel()
 
 
-def _tell_of_compiling() -> None:
-    if is_wanted():
+def _report_compiling() -> None:
+    if is_enabled():
         echo(f"ecmproto: {_compiling()}", err=True)
 
 
@@ -193,8 +193,8 @@ class TaskProgress:
     def __init__(self, tally: Tally, *, kept_in: str | None, shown: bool = True) -> None:
         self.tally = tally
         self._kept_in = kept_in
-        self._shown = shown and is_wanted()
-        self._told_s = time.monotonic()
+        self._shown = shown and is_enabled()
+        self._reported_s = time.monotonic()
         self._line = False
 
     def __enter__(self) -> TaskProgress:
@@ -229,9 +229,9 @@ class TaskProgress:
             return
         terminal = sys.stderr.isatty()
         now_s = time.monotonic()
-        if now_s < self._told_s + (_LINE_S if terminal else _LINES_S):
+        if now_s < self._reported_s + (_LINE_S if terminal else _LINES_S):
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         work.end()
         self._line = terminal
         if terminal:
@@ -246,7 +246,7 @@ class TaskProgress:
             echo_over()
             self._line = False
 
-    def tell_interrupted(self) -> None:
+    def print_interrupted(self) -> None:
         """Print the state after a Ctrl-C, and the way to continue."""
         tally = self.tally
         done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
@@ -271,14 +271,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{hours:.1f} h"
 
 
-def tell_failures(tally: Tally) -> bool:
+def print_failures(tally: Tally) -> bool:
     """Print the tasks that failed, or were set aside, on stderr; return whether there are any."""
-    for result in tally.failures[:_MOST_FAILURES]:
+    for result in tally.failures[:_MAX_FAILURES]:
         failure = result.failure
         if failure is not None:
             error = "" if failure.error in failure.sentence else f"{failure.error}: "
             warn(f"{result.task.name}: {error}{failure.sentence}")
-    more = len(tally.failures) - _MOST_FAILURES
+    more = len(tally.failures) - _MAX_FAILURES
     if more > 0:
         warn(f"{more:,} more failed")
     return bool(tally.failures)

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-MOST_OCTETS = 64 << 10
+MAX_OCTETS = 64 << 10
 """The maximum size of a small capture, and of its frames together: some hundred frames."""
 COMMANDS = ("stats", "check")
 """Commands whose frames all go through kernels; `dissect` handles few frames without them."""
@@ -35,17 +35,17 @@ def without_compiler(paths: Sequence[str]) -> None:
 
 def _are_small(paths: Sequence[str]) -> bool:
     """Return whether captures are files, and small, compressed or not."""
-    if not paths or not all(map(os.path.isfile, paths)) or sum(map(os.path.getsize, paths)) > MOST_OCTETS:
+    if not paths or not all(map(os.path.isfile, paths)) or sum(map(os.path.getsize, paths)) > MAX_OCTETS:
         return False
     from ecmproto.errors import CaptureError
     from ecmproto.frames.capture import open_captures
 
     octets = 0
     try:
-        with open_captures(paths, batch_frames=MOST_OCTETS // _RECORD_OCTETS) as reader:
+        with open_captures(paths, batch_frames=MAX_OCTETS // _RECORD_OCTETS) as reader:
             for batch in reader:
                 octets += int(batch.captured.sum()) + _RECORD_OCTETS * len(batch)
-                if octets > MOST_OCTETS:
+                if octets > MAX_OCTETS:
                     return False
     except CaptureError:
         pass  # the command reports it

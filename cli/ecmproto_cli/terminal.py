@@ -28,24 +28,24 @@ _OWN = re.compile(f"({'|'.join(_SEQUENCES)})")
 """The sequences of colours."""
 _CLEAR_LINE = "\r\x1b[K"
 
-_wanted = False
+_coloured = False
 
 
 def color_callback(ctx: click.Context, param: click.Parameter, value: str) -> None:
     """Store the value of ``--color``."""
-    global _wanted
+    global _coloured
     auto = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    _wanted = value == "always" or (value == "auto" and auto)
+    _coloured = value == "always" or (value == "auto" and auto)
 
 
-def wanted() -> bool:
+def is_coloured() -> bool:
     """Return whether stdout is coloured."""
-    return _wanted
+    return _coloured
 
 
 def paint(text: str, style: str) -> str:
     """Return ``text`` in the named style, or unchanged without colour."""
-    return click.style(text, **_STYLES[style]) if _wanted else text  # type: ignore[arg-type]
+    return click.style(text, **_STYLES[style]) if _coloured else text  # type: ignore[arg-type]
 
 
 def visible(text: str) -> str:
@@ -53,7 +53,7 @@ def visible(text: str) -> str:
 
     JSON keeps its meaning.
     """
-    if not _wanted or "\x1b" not in text:
+    if not _coloured or "\x1b" not in text:
         return escaped(text, keep="\n\t")
     return "".join(
         part if place % 2 else escaped(part, keep="\n\t") for place, part in enumerate(_OWN.split(text))

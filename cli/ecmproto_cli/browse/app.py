@@ -60,7 +60,7 @@ class BrowseApp(App[None]):
         self._head = TextLines("title")
         self._titles = {each: TextLines("title") for each in ("frames", "tree", "octets")}
         self._status = TextLines()
-        self._said = ""
+        self._message = ""
         self._shown: tuple[int, int] | None = None
         self._goal: int | None = None
         """The frame to go to once the filter has reached it."""
@@ -121,7 +121,7 @@ class BrowseApp(App[None]):
             frames.following = False
         self._look_at_search()
         if self._writing is not None and self._writing.done.is_set():
-            self._said, self._writing = self._writing.told, None
+            self._message, self._writing = self._writing.told, None
         self._show_frame()
         self._show_titles()
 
@@ -131,11 +131,11 @@ class BrowseApp(App[None]):
             return
         what, self._searching = self._searching, ""
         if search.error is not None:
-            self._said = f"{what}: {search.error}"
+            self._message = f"{what}: {search.error}"
         elif search.frame is None:
-            self._said = f"{what}: no other there"
+            self._message = f"{what}: no other there"
         else:
-            self._said = f"{what}: frame {search.frame + 1}"
+            self._message = f"{what}: frame {search.frame + 1}"
             self._go_to(search.frame)
             if self._steps:
                 self.action_again(self._steps.pop(0))
@@ -185,7 +185,7 @@ class BrowseApp(App[None]):
         at = _octets_of(line.start, line.stop) if line is not None else ""
         self._titles["tree"].show([f"{mark['tree']}── Layers and fields {'─' * 200}"])
         self._titles["octets"].show([f"{mark['octets']}── Octets{what}{at} {'─' * 200}"])
-        told = [self._said] if self._said else []
+        told = [self._message] if self._message else []
         if self._searching:
             told.append(f"{self._searching} …")
         if self._writing is not None:
@@ -255,7 +255,7 @@ class BrowseApp(App[None]):
     # prompts
 
     def _ask(self, kind: Kind, text: str = "") -> None:
-        self._said = ""
+        self._message = ""
         self.prompt.ask(kind, text)
 
     def on_prompt_left(self) -> None:
@@ -329,12 +329,12 @@ class BrowseApp(App[None]):
     def _search(self, what: str, begin: Callable[..., object]) -> None:
         frame = self.frames.frame
         if frame is None:
-            self._said = "there is no frame to start from"
+            self._message = "there is no frame to start from"
             return
         if begin(start=frame) is False:
-            self._said = "no search yet: / starts one"
+            self._message = "no search yet: / starts one"
             return
-        self._said, self._searching = "", what
+        self._message, self._searching = "", what
         self.set_timer(0.02, self.look)
 
     def action_filter(self) -> None:
@@ -345,7 +345,7 @@ class BrowseApp(App[None]):
         """Open the prompt of filters, with the chosen field's value in it."""
         test = self._test()
         if not test:
-            self._said = "this line has no field"
+            self._message = "this line has no field"
             self._show_titles()
             return
         before = self.browser.filter_text
@@ -382,7 +382,7 @@ class BrowseApp(App[None]):
         frame = self.frames.frame
         flow = self.browser.flow(frame) if frame is not None else None
         if flow is None:
-            self._said = "this frame has no flow"
+            self._message = "this frame has no flow"
             self._show_titles()
             return
         forward = (steps > 0) != flow.is_message
@@ -394,7 +394,7 @@ class BrowseApp(App[None]):
         """Show one flow and its messages."""
         frame = self.frames.frame
         flow = self.browser.flow(frame) if frame is not None else None
-        self._said = "this frame has no flow" if flow is None else f"flow {flow.title}"
+        self._message = "this frame has no flow" if flow is None else f"flow {flow.title}"
         if flow is not None:
             self.filter(flow.both)
         self._show_titles()
@@ -412,7 +412,7 @@ class BrowseApp(App[None]):
         frame = self.frames.frame
         found = self.browser.next_mark(frame, forward=steps > 0) if frame is not None else None
         if found is None:
-            self._said = "no frame is marked: m marks one"
+            self._message = "no frame is marked: m marks one"
             self._show_titles()
         else:
             self._go_to(found)
@@ -469,7 +469,7 @@ class BrowseApp(App[None]):
         else:
             text = self.frames.line_text(self.frames.cursor) if self.frames.count else ""
         self.copy_to_clipboard(text)
-        self._said = f"copied: {text[:60]}" + ("…" if len(text) > 60 else "")
+        self._message = f"copied: {text[:60]}" + ("…" if len(text) > 60 else "")
         self._show_titles()
 
     def action_help(self) -> None:
@@ -480,7 +480,7 @@ class BrowseApp(App[None]):
         """Stop a search; clear the message."""
         if self.browser.search is not None:
             self.browser.search.stop()
-        self._said = self._searching = ""
+        self._message = self._searching = ""
         self._steps.clear()
         self._goal = None
         self._show_titles()

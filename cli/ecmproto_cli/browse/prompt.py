@@ -26,7 +26,7 @@ LABELS: dict[Kind, str] = {
     "marked": "write marked to: ",
 }  # fmt: skip
 _FILTERS = ("filter", "search")
-_MOST_CANDIDATES = 6
+_MAX_CANDIDATES = 6
 
 
 class TextLines(Widget):
@@ -173,8 +173,8 @@ class Prompt(Vertical):
 
     def _show_candidates(self) -> None:
         found = self._completion.candidates
-        first = max(0, min(self._chosen - _MOST_CANDIDATES // 2, len(found) - _MOST_CANDIDATES))
-        part = found[first : first + _MOST_CANDIDATES]
+        first = max(0, min(self._chosen - _MAX_CANDIDATES // 2, len(found) - _MAX_CANDIDATES))
+        part = found[first : first + _MAX_CANDIDATES]
         width = max((len(each.text) for each in part), default=0)
         more = f"  ({len(found)} in all)" if len(found) > len(part) else ""
         lines = [f"  {each.text:<{width}}  {each.meaning}".rstrip() for each in part]

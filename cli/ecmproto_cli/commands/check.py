@@ -152,7 +152,7 @@ def command(
         from ecmproto.tools.check.documents import without_known
 
         checked = without_known(checked, known)
-    _tell(checked, path, form, limit)
+    _print_findings(checked, path, form, limit)
     _write_documents(checked, path, junit, sarif, force)
     if interrupted:
         raise KeyboardInterrupt
@@ -263,7 +263,7 @@ def _check(
         return checker.result(interfaces=reader.interfaces, problem=reader.problem), interrupted
 
 
-def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
+def _print_findings(checked: Checked, path: str, form: str, limit: int) -> None:
     from ecmproto.tools.check import documents
 
     if form == "text":

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ecmproto.wire.codec import EtherTypes
 
 _LISTED = 50
-_LEAST_WINDOW, _MOST_WINDOW = 1000, 1 << 30
+_MIN_WINDOW, _MAX_WINDOW = 1000, 1 << 30
 
 
 def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -77,7 +77,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     help="List frames that differ in time alone.  [default: unless they are more than half of all]",
 )  # fmt: skip
 @click.option(
-    "--window", metavar="N", type=click.IntRange(min=_LEAST_WINDOW, max=_MOST_WINDOW),
+    "--window", metavar="N", type=click.IntRange(min=_MIN_WINDOW, max=_MAX_WINDOW),
     help="Align this number of frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
 )  # fmt: skip
 @ethertype_option

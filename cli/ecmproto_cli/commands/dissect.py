@@ -32,7 +32,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form
 from ecmproto_cli.progress import reading, told_when_compiling, watched, work
-from ecmproto_cli.terminal import echo, paint, wanted
+from ecmproto_cli.terminal import echo, is_coloured, paint
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -132,7 +132,7 @@ def command(
     shown = "tree" if verbose or deep else "fields" if fields else "line"
     form = output_form(output, form, FORMS, text=shown)
     copies = form in CAPTURES or (form is None and output is not None)
-    asked = _Asked(
+    asked = _FormOptions(
         verbose=verbose, hex=hex, form=None if copies else form, fields=fields, header=header, deep=deep
     )
     asked.check(output if copies else None)
@@ -193,7 +193,7 @@ def _binary_target(form: str, output: str | None) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _FormOptions:
     """The form of output that the options select, and its settings."""
 
     verbose: bool
@@ -235,7 +235,7 @@ class _Asked:
         """Return the form, without colours if its output goes to a file."""
         from ecmproto.frames import dissect
 
-        style = paint if wanted() and not to_file else dissect.plain
+        style = paint if is_coloured() and not to_file else dissect.plain
         match self.kind:
             case "json":
                 return dissect.Json()
@@ -271,7 +271,7 @@ def _run(
     """
     from ecmproto.frames.capture import Batch
 
-    items = iter(reader) if copier is None and not out.tells_blocks else reader.items()
+    items = iter(reader) if copier is None and not out.lists_blocks else reader.items()
     with interrupts(reader) as held:
         # A copy of a file is always the same, even compressed.
         live = isinstance(held, StoppingInterrupt)
@@ -370,7 +370,7 @@ class Output:
         self._reader = reader
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
-        self.tells_blocks = kind == "json"
+        self.lists_blocks = kind == "json"
         """Whether it lists the interfaces that were described before the first frame."""
         self._filter = filter
         self._stdout = Stdout("" if sink is None and kind in ("line", "tree") else "utf-8", sink)
@@ -381,7 +381,7 @@ class Output:
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[Any] = deque()
         self._turn: Turn | None = None
-        self._telling = ExitStack()
+        self._reporting = ExitStack()
         self.frames = 0
         """Frames read, including those not selected by the filter."""
         self.selected = 0
@@ -428,7 +428,7 @@ class Output:
             return Shown(self, batch, turn=self._turn)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS)
-            self._telling.enter_context(told_when_compiling())
+            self._reporting.enter_context(told_when_compiling())
         # more interfaces may be described meanwhile: they are added after the relevant ones
         work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
         return Shown(self, batch, work=self._pool.submit(work))
@@ -445,7 +445,7 @@ class Output:
             for text in texts:
                 self._stdout.write_octets(text)
                 held.check()
-            self._telling.close()
+            self._reporting.close()
         elif not shown.passes:
             try:
                 kept = self._one_by_one(kept, held)
@@ -529,7 +529,7 @@ class Output:
             self._begin(self._form)
             self._stdout.write(self._form.end(self._reader))
             self._stdout.flush()
-        self._telling.close()
+        self._reporting.close()
         for shown in self._waiting:
             if isinstance(shown, Shown) and shown.turn is not None:
                 shown.turn.end()  # no thread waits for batches that are not shown any more

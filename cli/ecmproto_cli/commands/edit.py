@@ -164,7 +164,7 @@ def command(
         report = edit_capture(paths, output, edit, format=form, force=force, watch=watch)  # type: ignore[arg-type]
     for warning in report.warnings:
         warn(warning)
-    idle = _tell(report, edit, "would be written" if dry_run else f"written to {escaped(output)}")
+    idle = _print_counts(report, edit, "would be written" if dry_run else f"written to {escaped(output)}")
     if report.problem is not None:
         raise report.problem
     return FINDINGS if idle else 0
@@ -201,7 +201,7 @@ def _clock(shift: str | None, scale: str | None) -> Clock | None:
     return Clock(shift_ns=shift_ns, numerator=factor.numerator, denominator=factor.denominator)
 
 
-def _tell(report: Report, edit: Edit, written: str) -> bool:
+def _print_counts(report: Report, edit: Edit, written: str) -> bool:
     """Print the counts of edited frames on stderr; return whether an option had no effect."""
     if not report.read:
         echo(f"0 frames {written}", err=True)

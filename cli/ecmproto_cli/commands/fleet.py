@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ecmproto.tools.fleet.run import Plan, Summary
     from ecmproto.wire.codec import EtherTypes
 
-_TROUBLES_TOLD = 20
+_ERRORS_SHOWN = 20
 
 
 @click.group()
@@ -292,7 +292,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
         with progress:
             run.run()
     except KeyboardInterrupt:
-        progress.tell_interrupted()
+        progress.print_interrupted()
         return INTERRUPTED
     if fleet.shard.count > 1:
         shard = fleet.shard
@@ -324,9 +324,9 @@ def _plan(plan: Plan) -> str:
 
 def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
     """Print the result of all captures; on stderr those not read to their end."""
-    for outcome, problem in summary.troubles[:_TROUBLES_TOLD]:
+    for outcome, problem in summary.troubles[:_ERRORS_SHOWN]:
         warn(f"{outcome}: {problem}")
-    more = len(summary.troubles) - _TROUBLES_TOLD
+    more = len(summary.troubles) - _ERRORS_SHOWN
     if more > 0:
         warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
     if form == "json":

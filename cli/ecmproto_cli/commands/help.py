@@ -86,7 +86,7 @@ def command(words: tuple[str, ...], every: bool) -> int:
             )
         echo(f"ecmproto: nothing is called {' '.join(words)!r}; nearest: {' '.join(meant)}", err=True)
         words = tuple(meant)
-    echo("\n".join(_told(found, words, every=every)))
+    echo("\n".join(_results(found, words, every=every)))
     return 0
 
 
@@ -132,7 +132,7 @@ def _show_command(words: Sequence[str]) -> bool:
     return True
 
 
-def _told(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> Iterator[str]:
+def _results(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> Iterator[str]:
     """Yield the results by kind, the kind of the best first, each with the next command."""
     from ecmproto_cli.finding import KINDS
 

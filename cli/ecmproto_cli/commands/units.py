@@ -28,9 +28,9 @@ from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo
 
 SCHEMA = "ecmproto/units/1"
-_SHORTEST_OCTETS = 60
-_LARGEST_OCTETS = 65_531
-_MOST_FEEDBACK = 63
+_MIN_FRAME_OCTETS = 60
+_MAX_FRAME_OCTETS = 65_531
+_MAX_FEEDBACK = 63
 
 
 @click.group()
@@ -307,7 +307,7 @@ def frame(octets: str, rate: str, form: str) -> None:
 
 
 @command.command()
-@click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MOST_FEEDBACK))
+@click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MAX_FEEDBACK))
 @click.option("--rate", type=RATE, help="Rate of the limiter that receives it.")
 @click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="Gd of the reaction point.")
 @click.option(
@@ -319,11 +319,11 @@ def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, for
     """Compute the meaning of a CNM's Quantized Feedback, 0 to 63: queue and remaining rate."""
     gain, w, qeq_octets = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024), parse_octets(qeq)
     full = qeq_octets * (2 * w + 1)
-    least = math.ceil(full * qntz_fb / _MOST_FEEDBACK)
+    least = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
     # the reaction of a station is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
     decrease = min(gain * qntz_fb, Fraction(1, 2))
     rows = [
-        ("feedback", f"{qntz_fb} of {_MOST_FEEDBACK}"),
+        ("feedback", f"{qntz_fb} of {_MAX_FEEDBACK}"),
         (
             "queue",
             f"Qoff + {float(w):g}·Qdelta at least {format_octets(least)}, "
@@ -347,8 +347,8 @@ def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, for
 
 def _frame_octets(text: str) -> int:
     octets = parse_octets(text)
-    if not _SHORTEST_OCTETS <= octets <= _LARGEST_OCTETS:
-        needed = f"a frame of {_SHORTEST_OCTETS} to {_LARGEST_OCTETS:,} octets without its FCS"
+    if not _MIN_FRAME_OCTETS <= octets <= _MAX_FRAME_OCTETS:
+        needed = f"a frame of {_MIN_FRAME_OCTETS} to {_MAX_FRAME_OCTETS:,} octets without its FCS"
         raise ParameterError(name="frame", needed=needed, got=text)
     return octets
 

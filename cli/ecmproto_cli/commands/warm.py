@@ -13,7 +13,7 @@ import click
 from ecmproto.errors import counted
 from ecmproto_cli.errors import FINDINGS, USAGE, CommandError, warn
 from ecmproto_cli.output import pairs
-from ecmproto_cli.progress import is_wanted
+from ecmproto_cli.progress import is_enabled
 from ecmproto_cli.terminal import echo, echo_over
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def command(what: tuple[str, ...], listed: bool, jobs: int | None, quiet: bool) 
     import numba  # noqa: F401  # once, not in each of the processes
 
     jobs = jobs or processors()
-    progress = Progress(steps, jobs, wanted=not quiet and is_wanted())
+    progress = Progress(steps, jobs, enabled=not quiet and is_enabled())
     outcomes = run(steps, processes=jobs, tell=progress.tell)
     progress.end()
     return _told(outcomes)
@@ -97,10 +97,10 @@ def _told(outcomes: Sequence[Outcome]) -> int:
 class Progress:
     """Progress on stderr: a line that changes on a terminal, a line now and then elsewhere."""
 
-    def __init__(self, steps: Sequence[Step], jobs: int, *, wanted: bool) -> None:
+    def __init__(self, steps: Sequence[Step], jobs: int, *, enabled: bool) -> None:
         self._steps = steps
         self._jobs = jobs
-        self._wanted = wanted
+        self._enabled = enabled
         self._terminal = sys.stderr.isatty()
         self._told = time.monotonic()
         self._line = False
@@ -108,7 +108,7 @@ class Progress:
     def tell(self, done: Sequence[Outcome], running: Sequence[Step]) -> None:
         """Show the finished and the running steps."""
         now = time.monotonic()
-        if not self._wanted or not running or (not self._terminal and now - self._told < _EVERY_S):
+        if not self._enabled or not running or (not self._terminal and now - self._told < _EVERY_S):
             return
         self._told = now
         names = ", ".join(step.name for step in running)

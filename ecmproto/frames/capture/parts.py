@@ -64,7 +64,7 @@ _WINDOWS_OCTETS = (1 << 17, 9 << 18)
 """The sizes of the searched windows: first enough for most captures, then for all."""
 _STRIDE = 1 << 12
 _FOLLOWED = 64
-_FEWEST = 3
+_MIN_RECORDS = 3
 """The minimum number of records that must follow one another, unless the file ends."""
 _DAY_S, _YEARS_S = 86_400, 10 * 366 * 86_400
 """The maximum differences by which a record may be earlier and later than the first one."""
@@ -232,7 +232,7 @@ def split_capture(
         if size is None:
             return [Part(path=name)]
         each = max(1, octets if count is None else -(-size // max(1, count)))
-        places = _Places(file, name) if size > each else None
+        places = _RecordSearch(file, name) if size > each else None
         starts = [0] if places is None else [0, *places.near(range(each, size, each))]
         described = [b"", *([b"" if places is None else places.described] * (len(starts) - 1))]
         return [
@@ -246,7 +246,7 @@ def split_capture(
             file.close()
 
 
-class _Places:
+class _RecordSearch:
     """The offsets of probable records in a file."""
 
     def __init__(self, file: Any, name: str) -> None:
@@ -361,7 +361,7 @@ def _is_followed(octets: Octets, finder: _Finder, start: int) -> bool:
         if not length:
             return False
         at, followed = at + length, followed + 1
-    return followed >= _FEWEST or at == len(octets)
+    return followed >= _MIN_RECORDS or at == len(octets)
 
 
 def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:

@@ -145,7 +145,7 @@ def _from_binary(ticks: UInt64, exponent: int) -> UInt64:
 
 
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
-_LEAST_OCTETS = {
+_MIN_OCTETS = {
     SECTION_HEADER: 28,
     INTERFACE_DESCRIPTION: 20,
     SIMPLE_PACKET: 16,
@@ -154,7 +154,7 @@ _LEAST_OCTETS = {
 }
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 _MAJOR = 1
-_MOST_DESCRIBED_OCTETS = 1 << 20
+_MAX_DESCRIBED_OCTETS = 1 << 20
 
 
 class _Numbers:
@@ -234,7 +234,7 @@ class PcapngParser:
     @property
     def described(self) -> bytes | None:
         """The section headers and interface descriptions so far; None if they are too large."""
-        return None if self._described_octets > _MOST_DESCRIBED_OCTETS else b"".join(self._descriptions)
+        return None if self._described_octets > _MAX_DESCRIBED_OCTETS else b"".join(self._descriptions)
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapngParser:
         """Return a parser of later blocks; see `Parser`."""
@@ -449,7 +449,7 @@ class PcapngParser:
     ) -> Shortage | Fault | None:
         """Return the error of the block at the position, or None if it is complete and contains no frame."""
         at, name = source.position, block_name(kind)
-        least = _LEAST_OCTETS.get(kind, 12)
+        least = _MIN_OCTETS.get(kind, 12)
         if total < least:
             return Fault(
                 at=at + 4, needed=f"a length of at least {least} for a block of type {name}", got=str(total)
@@ -483,7 +483,7 @@ class PcapngParser:
 
     def _describe(self, block: Block) -> None:
         self._described_octets += len(block.octets)
-        if self._described_octets <= _MOST_DESCRIBED_OCTETS:
+        if self._described_octets <= _MAX_DESCRIBED_OCTETS:
             self._descriptions.append(block.octets)
         else:
             self._descriptions.clear()

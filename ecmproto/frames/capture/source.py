@@ -38,7 +38,7 @@ from ecmproto.values import dataclass
 
 CHUNK_OCTETS = 8 << 20
 _RELEASE_OCTETS = 4 << 20
-_KEPT_OCTETS = 64 << 20
+_CACHED_OCTETS = 64 << 20
 """The recently used octets of a mapped file that stay in memory: batches read ahead are processed later."""
 _READ_OCTETS = 1 << 20
 _NO_STOP = 1 << 62
@@ -108,7 +108,7 @@ class MappedSource:
 
     def release(self) -> None:
         """Release the pages before ``position``, except for the last ones."""
-        upto = (self.position - _KEPT_OCTETS) & -mmap.PAGESIZE
+        upto = (self.position - _CACHED_OCTETS) & -mmap.PAGESIZE
         if upto - self._released >= _RELEASE_OCTETS:
             self._map.madvise(mmap.MADV_DONTNEED, self._released, upto - self._released)
             self._released = upto

@@ -22,7 +22,7 @@ from ecmproto.tools.browse.rows import FrameRow, Rows, TimeFormat, time_text
 from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
-_KEPT_ROWS = 4096
+_CACHED_ROWS = 4096
 Which = Literal["shown", "marked"]
 
 
@@ -76,7 +76,7 @@ class Browser:
         """Return the frames in rows from ``first`` on, with their list entries: None for a missing one."""
         frames = [self.frame_at(row) for row in range(max(0, first), min(first + count, self.count))]
         missing = [frame for frame in frames if frame not in self._known]
-        if len(self._known) + len(missing) > _KEPT_ROWS:
+        if len(self._known) + len(missing) > _CACHED_ROWS:
             self._known.clear()
             missing = frames
         for frame in missing:

@@ -260,14 +260,14 @@ class AgreementCampaign:
 
     def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
         """Count a batch and its disagreements; return the new findings."""
-        found = [self._found(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
+        found = [self._new_finding(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
         looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
         for name in looked:
             self.executions[name] += batch.count
         self._state.count(batch.count, failed=bool(wrongs), checks=looked)
         return found
 
-    def _found(self, wrong: Disagreement, batch: CaseRange) -> Finding:
+    def _new_finding(self, wrong: Disagreement, batch: CaseRange) -> Finding:
         """Reduce a disagreement on a batch to a small case, and store it as a finding."""
         items: Sequence[bytes] = self._judge.items(batch)
         bounds, row, told = self._judge.bounds, wrong.row, wrong

@@ -24,7 +24,7 @@ from ecmproto.tools.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUT
 from ecmproto.wire.codec.frame import Frame, decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
-_MOST_MUTATIONS = 4
+_MAX_MUTATIONS = 4
 _TRIES = 8
 _WHOLLY_RANDOM_OF = 50
 _RANDOM_OCTETS = 160
@@ -107,7 +107,7 @@ class Cases:
         source = rng.randrange(len(self.unspoilt))
         octets = self.unspoilt[source]
         done: list[str] = []
-        for _ in range(1 + min(rng.randrange(_MOST_MUTATIONS), rng.randrange(_MOST_MUTATIONS))):
+        for _ in range(1 + min(rng.randrange(_MAX_MUTATIONS), rng.randrange(_MAX_MUTATIONS))):
             octets, name = self._mutated(octets, source if not done else -1, rng)
             done.append(name)
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
@@ -166,7 +166,7 @@ class OctetCases:
             other = rng.choice(self.unspoilt)
             octets = octets[: rng.randrange(len(octets) + 1)] + other[rng.randrange(len(other) + 1) :]
             done.append("splice")
-        for _ in range(rng.randint(1, _MOST_MUTATIONS)):
+        for _ in range(rng.randint(1, _MAX_MUTATIONS)):
             mutate = rng.choice(self._mutators)
             octets = mutate(octets, rng)[:LONGEST_INPUT_OCTETS]
             done.append(mutate.__name__)

@@ -415,11 +415,11 @@ _GLIB = re.compile(
 )
 _ASSERTION = re.compile(r"[\w./+-]{1,200}:\d+: .*Assertion .* failed|[Aa]ssertion failed.*")
 _RUST = re.compile(r"panicked at (.*)")
-_RUST_PLACE = re.compile(r"[\w./\\-]+\.rs:\d+:\d+")
+_RUST_LOCATION = re.compile(r"[\w./\\-]+\.rs:\d+:\d+")
 _GO = re.compile(r"^panic: (.+)$", re.MULTILINE)
 _GO_FUNCTION = re.compile(r"^goroutine \d+ \[running\]:\n(?:panic\(.*\n\t.*\n)?(\S+)\(.*\)$", re.MULTILINE)
 
-_PLACE = re.compile(r"^\S+:\d+(?=: )")
+_LOCATION = re.compile(r"^\S+:\d+(?=: )")
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _LONGEST = 240
 
@@ -431,8 +431,8 @@ def signature_of(output: str) -> str:
     failed assertion or a panic.
     """
     # most output contains no failure, and searching for signs alone is quicker
-    tellers = _TOLD if any(sign in output for sign in _SIGNS) else (_pytest,)
-    return next(filter(None, (told(output) for told in tellers)), "")[:_LONGEST]
+    signatures = _SIGNATURES if any(sign in output for sign in _SIGNS) else (_pytest,)
+    return next(filter(None, (told(output) for told in signatures)), "")[:_LONGEST]
 
 
 def _sanitizer(output: str) -> str:
@@ -458,13 +458,13 @@ def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
         words = frame.split()
         name = words[1] if words[0] == "in" and len(words) > 1 else ""
         if not _RUNTIME.match(name):
-            place = _place(frame, words[-1])
+            place = _location(frame, words[-1])
             shown = name and place and placed and len(told) < _PLACED_FRAMES
             told.append(f"{name} ({place})" if shown else name or place)
     return told[:_FRAMES]
 
 
-def _place(frame: str, last: str) -> str:
+def _location(frame: str, last: str) -> str:
     """Return the source line, or the offset in the program, of a stack frame."""
     base = last.rpartition("/")[2]
     if _LINE.fullmatch(base):
@@ -502,7 +502,7 @@ def _tshark(output: str) -> str:
     found = _DISSECTOR.search(output)
     if found:
         protocol, what = found.groups()
-        place = _PLACE.search(what)
+        place = _LOCATION.search(what)
         return f"Dissector bug, protocol {protocol}: {place[0] if place else _same(what)}"
     found = _LUA.search(output)
     return f"Lua Error: {found[1]}" if found else ""
@@ -520,7 +520,7 @@ def _assertion(output: str) -> str:
 def _panic(output: str) -> str:
     found = _RUST.search(output)
     if found:
-        place = _RUST_PLACE.search(found[1])
+        place = _RUST_LOCATION.search(found[1])
         return f"panicked at {place[0] if place else _same(found[1])}"
     found = _GO.search(output)
     if found:
@@ -534,4 +534,4 @@ def _same(what: str) -> str:
     return _NUMBER.sub("N", what)
 
 
-_TOLD: tuple[Callable[[str], str], ...] = (_sanitizer, _python, _pytest, _tshark, _assertion, _panic)
+_SIGNATURES: tuple[Callable[[str], str], ...] = (_sanitizer, _python, _pytest, _tshark, _assertion, _panic)

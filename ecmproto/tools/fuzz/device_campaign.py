@@ -241,7 +241,7 @@ PART_FRAMES = 16
 """Cases sent between two readings of the clock."""
 _REMEMBERED = 4
 """Earlier intervals that are suspected too when the last one alone has no effect."""
-_TOLD_CASES = 20
+_LISTED_CASES = 20
 _SAVED_EVERY_S = 1.0
 
 
@@ -341,7 +341,7 @@ class DeviceCampaign:
             self._before.append(interval)
             return None
         self._state.save()
-        return self._found(silence, interval)
+        return self._new_finding(silence, interval)
 
     def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None) -> int:
         """Send cases until a heartbeat is due or the campaign ends; return their number."""
@@ -356,7 +356,7 @@ class DeviceCampaign:
             if due or done == most or not going_on(self.progress):
                 return done
 
-    def _found(self, silence: str, interval: range) -> Finding | None:
+    def _new_finding(self, silence: str, interval: range) -> Finding | None:
         """Narrow down and store the frames that silenced the device; return the finding if it is new."""
         self._say(
             f"{silence} after cases {interval.start} to {interval.stop - 1}: narrowing down what silenced it"
@@ -396,7 +396,7 @@ class DeviceCampaign:
         if suspects:
             signature = _layers([suspect.octets for suspect in suspects])
             told = (
-                (suspect.index, self._cases[suspect.index].mutations) for suspect in suspects[:_TOLD_CASES]
+                (suspect.index, self._cases[suspect.index].mutations) for suspect in suspects[:_LISTED_CASES]
             )
             lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in told]
         else:

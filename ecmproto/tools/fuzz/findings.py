@@ -192,7 +192,7 @@ class CampaignState:
         make_folder(folder)
         try:
             self.progress = self._resumed()
-            self.findings = findings_in(self._place)
+            self.findings = findings_in(self._folder)
             """The findings by signature."""
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             # the end is shown even of long paths
@@ -202,7 +202,7 @@ class CampaignState:
             ) from error
 
     @property
-    def _place(self) -> Path:
+    def _folder(self) -> Path:
         return self.folder / "findings"
 
     def _resumed(self) -> Progress:
@@ -240,13 +240,13 @@ class CampaignState:
         if known is None:
             return False
         self.findings[signature] = again = dataclasses.replace(known, count=known.count + 1)
-        write_document(self._place / again.name, again)
+        write_document(self._folder / again.name, again)
         return True
 
     def keep(self, finding: Finding, line: str, *, name: str = "case.pcap") -> None:
         """Save a new finding; ``line`` and ``name`` as in `findings.save`."""
         self.findings[finding.outcome.signature] = finding
-        save(finding, self._place, line, name=name)
+        save(finding, self._folder, line, name=name)
 
     def save(self) -> None:
         """Save the progress."""

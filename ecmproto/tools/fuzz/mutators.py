@@ -137,7 +137,7 @@ _CLOCKS = (
     (IF_SPEED, 8, (0, 1, 10**10, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)),
 )
 """Options of interfaces used in computations: code, octets, boundary values."""
-_LEAST_DESCRIPTION = 20
+_MIN_DESCRIPTION = 20
 
 
 def set_clock(octets: bytes, rng: random.Random) -> bytes:
@@ -164,9 +164,9 @@ def _byte_order(octets: bytes) -> ByteOrder:
 def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
     """Yield the offset and the length of each interface description of a pcapng capture."""
     at = 0
-    while at + _LEAST_DESCRIPTION <= len(octets):
+    while at + _MIN_DESCRIPTION <= len(octets):
         kind, total = (int.from_bytes(octets[start : start + 4], order) for start in (at, at + 4))
-        if total < _LEAST_DESCRIPTION:
+        if total < _MIN_DESCRIPTION:
             return
         if kind == INTERFACE_DESCRIPTION and at + total <= len(octets):
             yield at, total

@@ -114,9 +114,9 @@ class Feed:
         return Trial(items=tuple(case.octets for case in cases), index=index)
 
 
-MOST_JOBS = 256
+MAX_JOBS = 256
 FIRST_FRAMES = 64
-MOST_FRAMES = 8192
+MAX_FRAMES = 8192
 _QUICK_S = 0.5
 _QUICK_OF_LIMIT = 4
 _QUICK_STARTS = 2
@@ -192,14 +192,14 @@ class RunFrames:
         elif outcome.processor_s > 2 * quick_s:
             self.count = max(min(self.count, FIRST_FRAMES), self.count // 2)
         elif outcome.processor_s < quick_s and outcome.seconds < self._limit_s / 2 and frames >= self.count:
-            self.count = min(MOST_FRAMES, 2 * self.count)
+            self.count = min(MAX_FRAMES, 2 * self.count)
 
 
 REDUCED_SECONDS = 60.0
 """The maximum time to reduce a finding: the campaign has to continue."""
 _HANG_STARTS = 4
 """The minimum time of a hang as a multiple of the program's start time."""
-_LEAST_S = 0.1
+_MIN_S = 0.1
 
 
 _ADDING_UP = ("memory", "hang")
@@ -266,7 +266,7 @@ class Reduction:
     def _hasten(self, empty: CaseOutcome) -> None:
         """Shorten the wait for a hang to a safe multiple of the program's start time."""
         if self._signature == "hang" and not empty.failed:
-            seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
+            seconds = min(self._patient.seconds, max(_MIN_S, _HANG_STARTS * empty.processor_s))
             self._command = dataclasses.replace(self._patient, seconds=seconds)
 
     def _fails(self, trial: Trial) -> bool:
@@ -344,8 +344,8 @@ class TargetCampaign:
         jobs: int = 1,
         tries: int = DEFAULT_TRIES,
     ) -> None:
-        if not 1 <= jobs <= MOST_JOBS:
-            raise ParameterError(name="jobs", needed=f"1 to {MOST_JOBS}", got=str(jobs))
+        if not 1 <= jobs <= MAX_JOBS:
+            raise ParameterError(name="jobs", needed=f"1 to {MAX_JOBS}", got=str(jobs))
         self._command = command
         self._feed = feed
         self._frames = RunFrames(frames_per_run, command.seconds)
@@ -396,7 +396,7 @@ class TargetCampaign:
         """Count a run; return a new finding."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
-            finding = self._found(self._command, trial, outcome)
+            finding = self._new_finding(self._command, trial, outcome)
             failed = finding is not None
         elif not failed and self._is_leak_due(trial):
             finding = self._leak(trial)
@@ -421,9 +421,9 @@ class TargetCampaign:
             path = Path(folder) / trial.file
             trial.write(path)
             outcome = command.run(path)
-        return self._found(command, trial, outcome) if outcome.kind == "memory" else None
+        return self._new_finding(command, trial, outcome) if outcome.kind == "memory" else None
 
-    def _found(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
+    def _new_finding(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
         """Reduce a failing trial, and store it; return None if it hung once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file

@@ -436,7 +436,7 @@ sys.exit(main(mechanisms=MECHANISMS))
 INITIALIZED, SET, ADD, REMOVE, ENABLE, DISABLE, STATUSBAR, INFORMATION, WARNING, ERROR = range(10)
 _SYNC = b"T"
 _HEAD_OCTETS = 6
-_MOST_OCTETS = (1 << 24) - 1
+_MAX_OCTETS = (1 << 24) - 1
 
 
 class Message(NamedTuple):
@@ -448,7 +448,7 @@ class Message(NamedTuple):
 
     def build(self) -> bytes:
         """Return the octets: T, the length of the rest in three octets, control, command, text."""
-        payload = self.text.encode()[: _MOST_OCTETS - 2]
+        payload = self.text.encode()[: _MAX_OCTETS - 2]
         return _SYNC + (len(payload) + 2).to_bytes(3, "big") + bytes([self.number, self.command]) + payload
 
 

@@ -60,7 +60,7 @@ _LACKING = frozenset((
 
 _TEMPLATE = Path(__file__).with_name("dissector.lua")
 _BLANK = "    "
-_MOST_ENUMERATED = 8
+_MAX_ENUMERATED = 8
 """The maximum number of bits in a number whose texts are listed one by one."""
 
 
@@ -269,14 +269,14 @@ class _Source:
         lines.append("info = function(s, tvb, pos, pinfo, scope, size)")
         for count in range(len(mentioned), -1, -1):
             for present in itertools.combinations(mentioned, count):
-                told: list[str] = self._told([BY_PREFIX[prefix] for prefix in present])
+                told: list[str] = self._details([BY_PREFIX[prefix] for prefix in present])
                 if present:
                     condition = " and ".join(f"scope[{quoted(prefix)}]" for prefix in present)
                     told = [f"if {condition} then", *(_BLANK + line for line in told), "end"]
                 lines += [_BLANK + line for line in told]
         return [*lines, "end,"]
 
-    def _told(self, others: list[type[Layer]]) -> list[str]:
+    def _details(self, others: list[type[Layer]]) -> list[str]:
         chain: tuple[type[Layer], ...] = (Ethernet, *others, self._cls)
         try:
             text = _Text(chain)
@@ -538,7 +538,7 @@ class _Text:
         if len(numbers) != 1 or reference is None or reference.field is None or reference.size:
             raise NotImplementedError
         first, last = reference.bits or (0, reference.field.bits or 0)
-        if not 0 < last - first <= _MOST_ENUMERATED:
+        if not 0 < last - first <= _MAX_ENUMERATED:
             raise NotImplementedError
         style = STYLES[text.style]
         return f"({value_string({n: style(n) for n in range(1 << last - first)})})[{numbers[0]}]"

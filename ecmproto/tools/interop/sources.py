@@ -275,7 +275,7 @@ class PacedWriter(PcapngWriter):
         self.steering = steering
         self.descriptor = descriptor
         self._links = links
-        self._wanted: list[bool] = []
+        self._written: list[bool] = []
         self._shift_ns = 0
         self._last_ns = 0
         self._anew = False
@@ -294,14 +294,14 @@ class PacedWriter(PcapngWriter):
             if (other.name, other.linktype) == key:
                 return position
         wanted = not self._links or any(fnmatch.fnmatchcase(interface.name, each) for each in self._links)
-        self._wanted.append(wanted)
+        self._written.append(wanted)
         position = super().add_interface(interface)
         self.sink.flush()
         return position
 
     def write_batch(self, batch: Batch) -> None:
         """Write the frames of ``batch``, each when it is due."""
-        wanted = np.array(self._wanted, np.bool_)
+        wanted = np.array(self._written, np.bool_)
         if not wanted.all():
             batch = batch.select(wanted[batch.interface])
         if not len(batch):
@@ -354,7 +354,7 @@ class PacedWriter(PcapngWriter):
             batch = Batch.from_frames([octets], time_ns=times, original=original, interface=interface)
             self.write_batch(batch)
             return
-        if not self._wanted[interface]:
+        if not self._written[interface]:
             return
         time_ns += self._shift(time_ns)
         self._due(np.array([time_ns], np.int64), 0)
@@ -493,14 +493,14 @@ class _StatusBar:
 
     def __init__(self, steering: Steering, what: str) -> None:
         self._toolbar, self._what = steering.toolbar, what
-        self._told_ns = 0
+        self._shown_ns = 0
 
     def tell(self, text: Callable[[], str], writer: PacedWriter) -> None:
         """Show it, unless that was a short while ago."""
         now_ns = time.monotonic_ns()
-        if now_ns - self._told_ns < _STATUS_NS:
+        if now_ns - self._shown_ns < _STATUS_NS:
             return
-        self._told_ns = now_ns
+        self._shown_ns = now_ns
         frames = counted(writer.frames, "frame")
         self._toolbar.tell(Message(LOG, STATUSBAR, f"ecmproto: {self._what}: {text()}, {frames}"))
 

@@ -115,8 +115,8 @@ def lost_to_pause(statistics: Statistics) -> str:
     return f"Lost to pause: {part}{format_time(sender.paused_ns)}. {stopped[0].upper()}{stopped[1:]}."
 
 
-_MOST_ROWS = 50
-_MOST_CHARACTERS = 40
+_MAX_ROWS = 50
+_MAX_CHARACTERS = 40
 
 
 def statistics_page(statistics: Statistics, capture: str) -> str:
@@ -143,8 +143,8 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
 def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Section:
     """Return a section with a table; it is empty without rows."""
     table = Table(
-        name=name, label=heading, columns=columns, rows=rows[:_MOST_ROWS], css_class="results",
-        more=max(0, len(rows) - _MOST_ROWS),
+        name=name, label=heading, columns=columns, rows=rows[:_MAX_ROWS], css_class="results",
+        more=max(0, len(rows) - _MAX_ROWS),
     )  # fmt: skip
     return Section(name, heading, [table] if rows else [])
 
@@ -243,7 +243,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
 
 
 def _sender(statistics: Statistics, of: PauseSender | PauseStorm) -> tuple[str, str]:
-    return address_text(of.source), shortened(statistics.interface_name(of.interface), _MOST_CHARACTERS)
+    return address_text(of.source), shortened(statistics.interface_name(of.interface), _MAX_CHARACTERS)
 
 
 def _cells(row: Any, columns: Columns, statistics: Statistics) -> list[str]:

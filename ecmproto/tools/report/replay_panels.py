@@ -349,7 +349,7 @@ class PhasePanels(Panels[Run]):
         most = self.form.bins * _PHASE_POINTS_PER_BIN
         kept = drawable(across) & drawable(upward)
         across, upward = across[kept][:most], upward[kept][:most]
-        room = _PHASE_ROOM * max(self._top - self._least, _LEAST_PHASE * self._top)
+        room = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
         bottom, top = max(0.0, self._least - room), self._top + room
         value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
@@ -363,7 +363,7 @@ class PhasePanels(Panels[Run]):
 
 
 _PHASE_POINTS_PER_BIN = 4
-_PHASE_ROOM, _LEAST_PHASE = 0.1, 0.05
+_PHASE_MARGIN, _MIN_PHASE = 0.1, 0.05
 """Margin above and below the rates, and the minimum height shown, as parts of the rates."""
 
 _MARKS = 7
@@ -472,7 +472,7 @@ def _sent_alike(one: Run, other: Run) -> bool:
 
 
 _ROWS = 16
-_LEAST_HEIGHT = 0.3
+_MIN_HEIGHT = 0.3
 """Height of the weakest message, as a part of the strongest one's."""
 _PAUSE = line_style(6).colour
 
@@ -494,7 +494,7 @@ class MessagePanels(RowPanels[Run]):
         for label, of_row in _grouped(messages.labels, totals):
             chosen = np.isin(messages.row, of_row)
             heights = np.zeros(bins)
-            marked = _LEAST_HEIGHT + (1 - _LEAST_HEIGHT) * strength[chosen]
+            marked = _MIN_HEIGHT + (1 - _MIN_HEIGHT) * strength[chosen]
             np.maximum.at(heights, place[chosen], marked)
             total = value_text(int(totals[of_row].sum()), "count")
             rows.append(Row(label=label, total=total, heights=heights, colour=QUEUE))

@@ -84,7 +84,9 @@ def _run(outcome: Outcome, title: str) -> Run:
         feedback_label=f"{machine.feedback_label} (octets)" if machine.feedback_label else _RATE_LABEL,
         flows=_flows(summary),
         messages=_messages(rows, outcome),
-        pauses=tuple(_asked_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)),
+        pauses=tuple(
+            _requested_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)
+        ),
         drops=_drops(port),
     )
 
@@ -233,7 +235,7 @@ def _pauses(stations: StationsSummary) -> list[PauseCurve]:
     ]
 
 
-def _asked_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
+def _requested_pauses(rows: NDArray[Any], summary: ReplaySummary) -> list[PauseCurve]:
     """Return the requested stopped times of stations in an open loop, by the port's frames."""
     longest_ns = quanta_to_ns(0xFFFF, summary.rate_bps)
     running: dict[str, tuple[int, int]] = {}

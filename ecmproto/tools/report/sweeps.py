@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARGIN_PX, _TITLE_PX, _LABEL_PX, _CELL_PX, _LEFT_PX, _BETWEEN_PX = 24.0, 52.0, 26.0, 34.0, 150.0, 30.0
-_MOST_COLUMNS = 24
-_LEAST_ALPHA, _MOST_ALPHA = 0.08, 0.6
+_MAX_COLUMNS = 24
+_MIN_ALPHA, _MAX_ALPHA = 0.08, 0.6
 
 
 def heat_maps(
@@ -32,9 +32,9 @@ def heat_maps(
     """
     if not 1 <= len(axes) <= 2:
         raise ParameterError(name="figure", needed="a sweep of one or two keys", got=str(len(axes)))
-    if len(axes[-1].values) > _MOST_COLUMNS and len(axes) == 2:
+    if len(axes[-1].values) > _MAX_COLUMNS and len(axes) == 2:
         got = f"{len(axes[-1].values)} of {axes[-1].path}"
-        raise ParameterError(name="figure", needed=f"at most {_MOST_COLUMNS} values across", got=got)
+        raise ParameterError(name="figure", needed=f"at most {_MAX_COLUMNS} values across", got=got)
 
     def draw() -> Figure:
         return _drawn(title, rows, axes, figures)
@@ -86,7 +86,7 @@ def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis],
         for column, other in enumerate(across.values):
             median = medians.get((value, other) if across.path else (value,), math.nan)
             part = (median - least) / (most - least) if most > least and math.isfinite(median) else 0.0
-            alpha = _LEAST_ALPHA + (_MOST_ALPHA - _LEAST_ALPHA) * part
+            alpha = _MIN_ALPHA + (_MAX_ALPHA - _MIN_ALPHA) * part
             corner = (column + 0.01, line + 0.03)
             cell = Rectangle(corner, 0.98, 0.94, linewidth=0, facecolor=QUEUE.light, alpha=alpha)
             grid.add_patch(cell)

@@ -73,7 +73,7 @@ class Frame:
     """The EtherType map it was decoded with."""
 
     def __contains__(self, key: type[Layer] | str) -> bool:
-        return next(self._found(key), None) is not None
+        return next(self._matches(key), None) is not None
 
     @overload
     def __getitem__(self, key: type[T]) -> T: ...
@@ -83,7 +83,7 @@ class Frame:
         """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a field
         (``frame["cnm.qntz_fb"]``); KeyError without one.
         """
-        for found in self._found(key):
+        for found in self._matches(key):
             return found
         raise KeyError(key if isinstance(key, str) else key.prefix)
 
@@ -93,9 +93,9 @@ class Frame:
     def get(self, key: str) -> Any: ...
     def get(self, key: type[Layer] | str) -> Any:
         """Return the first layer of a format or value of a field as ``frame[key]`` does, None without one."""
-        return next(self._found(key), None)
+        return next(self._matches(key), None)
 
-    def _found(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
+    def _matches(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
         """Yield the layers of a format, by class or name, or the values of a field by name."""
         if not isinstance(key, str):
             yield from (value for value in self.layers if isinstance(value, key))

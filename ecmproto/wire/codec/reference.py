@@ -147,7 +147,7 @@ def as_text(cls: type[Layer]) -> str:
     fields = list(_fields_and_parts(cls))
     width = max(len(field.name) for field in fields)
     rows = [
-        f"  {_place(field):>7}  {field.name.ljust(width)}  {type_of(field):<7} {_meaning(field)}"
+        f"  {_position(field):>7}  {field.name.ljust(width)}  {type_of(field):<7} {_meaning(field)}"
         for field in fields
     ]
     return "\n".join([_heading(cls), "", diagram(cls), "", *rows])
@@ -160,7 +160,7 @@ def as_markdown(cls: type[Layer]) -> str:
     lines += ["| octets | field | type | unit | meaning | source |", "|---|---|---|---|---|---|"]
     for field in _fields_and_parts(cls):
         cells = (
-            _place(field),
+            _position(field),
             f"`{field.name}`",
             type_of(field),
             field.meta.unit,
@@ -191,7 +191,7 @@ def _facts(cls: type[Layer]) -> str:
     return f"{cls.fixed_octets} octets{more}{announced}; {cls.source}"
 
 
-def _place(field: Field) -> str:
+def _position(field: Field) -> str:
     """Return the octet offsets of a field, with the bits unless it is a whole number of octets."""
     if field.behind:
         return "then"

@@ -33,7 +33,7 @@ TYPE_AT = 12
 WORD_BITS = 64
 SELECTOR_MASK = 0x07F0
 """Protocol and Type in the first two octets after the experimental EtherType (wire-formats 1.1)."""
-_MOST_OCTETS = 128
+_MAX_OCTETS = 128
 _UNKNOWN_LENGTH = 1 << 30
 
 
@@ -55,7 +55,7 @@ def is_tag(kind: type[Layer]) -> bool:
         and kind.announced_by not in _SHARED
         and kind.next_key == last.key
         and last.bits == 8 * TYPE_OCTETS
-        and 2 * TYPE_OCTETS <= kind.fixed_octets < _MOST_OCTETS
+        and 2 * TYPE_OCTETS <= kind.fixed_octets < _MAX_OCTETS
     )
 
 

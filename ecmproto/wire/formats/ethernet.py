@@ -142,7 +142,7 @@ class Data(Layer):
 _SLL = "LINKTYPE_LINUX_SLL"
 _SLL2 = "LINKTYPE_LINUX_SLL2"
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to someone else", 4: "sent by us"}
-_LEAST_ETHERTYPE = 0x0600
+_MIN_ETHERTYPE = 0x0600
 
 
 class Cooked(Layer):
@@ -159,9 +159,7 @@ class Cooked(Layer):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format that the EtherType announces; smaller values are Linux's own, not lengths."""
-        return (
-            (Data, stop) if self.etype < _LEAST_ETHERTYPE else formats.announced(self.etype, data, end, stop)
-        )
+        return (Data, stop) if self.etype < _MIN_ETHERTYPE else formats.announced(self.etype, data, end, stop)
 
     @property
     def sender(self) -> bytes:

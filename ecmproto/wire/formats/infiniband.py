@@ -452,7 +452,7 @@ class CNP(BTH):
         Count(key="opcode", scale=0, minus=-CNP_RESERVED_OCTETS), default=bytes(CNP_RESERVED_OCTETS), doc="0",
         source="IBTA annex A17.9.3", name="infiniband.cnp.reserved",
     )  # fmt: skip
-    role = "message"  # differs from its base
+    role = "message"  # type: ignore[assignment]  # differs from its base
     counted_as = "CNP"
     summary = Summary(
         label="CNP",

@@ -40,7 +40,7 @@ def _length(default: int) -> int:
     return value
 
 
-def told_of_tlvs(layers: Sequence[Layer]) -> list[str]:
+def tlv_texts(layers: Sequence[Layer]) -> list[str]:
     """Return the texts of a frame's LLDP TLVs for its summary line."""
     said, count = [], 0
     for value in layers:
@@ -67,7 +67,7 @@ class _AnyTLV(Layer):
     __slots__ = ()
 
     counted_as = "LLDP"
-    summary = Summary(label="LLDP", told_by=told_of_tlvs)
+    summary = Summary(label="LLDP", told_by=tlv_texts)
     announced_by = "lldp"
     crafting = Crafting(direction="link", destination=DESTINATION)
 

@@ -135,7 +135,7 @@ def summary_of_fields(
         if field.key != next_key and not field.key.startswith(_UNSAID) and not (shows and field.count)
     ]
     counting = {field.count.key for field in fields if field.count is not None}
-    said = [_said(field) for field in keys if field.key not in counting]
+    said = [_field_template(field) for field in keys if field.key not in counting]
     detail = " ".join(said[:_SUMMARY_FIELDS])
     if role == "header":
         return Summary()
@@ -144,7 +144,7 @@ def summary_of_fields(
     return Summary(label=prefix.upper(), detail=detail or prefix, detail_first=role == "message")
 
 
-def _said(field: Field) -> str:
+def _field_template(field: Field) -> str:
     if field.kind == "octets":
         return f"{field.key} {{#{field.key}:octets}}"
     if field.kind == field.key == "cpid":

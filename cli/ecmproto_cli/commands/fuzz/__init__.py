@@ -92,9 +92,9 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
         with open_captures((path,)) as reader:
             for batch in reader:
                 frames += batch.frames() if filter is None else _selected(batch, filter, reader)
-                if len(frames) > MOST_FRAMES:
+                if len(frames) > MAX_FRAMES:
                     raise ParameterError(
-                        name="-r", needed=f"at most {MOST_FRAMES:,} frames to mutate", got=f"more in {path}"
+                        name="-r", needed=f"at most {MAX_FRAMES:,} frames to mutate", got=f"more in {path}"
                     )
             if reader.problem is not None:
                 raise reader.problem
@@ -109,7 +109,7 @@ def _selected(batch: Batch, filter: Filter, reader: CaptureReader) -> Iterator[b
     return batch.select(selected(batch, filter, interfaces=reader.interfaces)).frames()
 
 
-MOST_FRAMES = 200_000
+MAX_FRAMES = 200_000
 """The maximum number of frames of a corpus, which is in memory."""
 
 

@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from ecmproto.tools.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
     from ecmproto.tools.fuzz.findings import Finding
 
-_SHORTEST, _HEADER, _LEAST_MTU = 60, 14, 46
+_SHORTEST, _HEADER, _MIN_MTU = 60, 14, 46
 
 
-_MOST_TOGETHER = 64
+_MAX_TOGETHER = 64
 _LOOKS_PER_S = 100
 _USUAL_OCTETS = 125
 
@@ -55,7 +55,7 @@ _OPTIONS = (
         show_default=True, help="Pad shorter cases with zeros.",
     ),
     click.option(
-        "--mtu", metavar="OCTETS", type=click.IntRange(min=_LEAST_MTU),
+        "--mtu", metavar="OCTETS", type=click.IntRange(min=_MIN_MTU),
         help="Leave out longer cases.  [default: the interface's]",
     ),
     click.option(
@@ -310,8 +310,8 @@ def _together(schedule: Schedule) -> int:
     elif isinstance(schedule, BitRate):
         frames_per_s = schedule.rate_bps / (8 * _USUAL_OCTETS)
     else:
-        return _MOST_TOGETHER
-    return max(1, min(_MOST_TOGETHER, int(frames_per_s / _LOOKS_PER_S)))
+        return _MAX_TOGETHER
+    return max(1, min(_MAX_TOGETHER, int(frames_per_s / _LOOKS_PER_S)))
 
 
 def _run(

@@ -22,7 +22,7 @@ from ecmproto.errors import counted
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import F, color_option, force_option, options_as
 from ecmproto_cli.output import pairs
-from ecmproto_cli.progress import is_wanted, work
+from ecmproto_cli.progress import is_enabled, work
 from ecmproto_cli.terminal import echo, echo_over, paint
 
 if TYPE_CHECKING:
@@ -155,12 +155,12 @@ scenario_argument = click.argument("scenario")
 
 # Running --------------------------------------------------------------------------------------------------
 
-_TOLD_S = 0.5
+_REPORT_INTERVAL_S = 0.5
 """The minimum interval of reports of progress, in seconds."""
 
 
 @dataclass
-class Teller:
+class ProgressReporter:
     """Reports the progress of runs: lines of JSON on stdout, or one line on stderr that is written over.
 
     ``stopped`` is set by Ctrl-C; then the current run ends at its next window, and its results are kept.
@@ -170,7 +170,7 @@ class Teller:
     runs: int
     stopped: bool = False
     _number: int = 0
-    _told_s: float = 0.0
+    _reported_s: float = 0.0
     _line: bool = False
     _began: tuple[float, int] = field(default=(0.0, 0))
 
@@ -185,9 +185,9 @@ class Teller:
 
         def watch(progress: Progress) -> bool:
             if self.as_json:
-                self._tell_json(experiment, seed, progress)
-            elif is_wanted() and sys.stderr.isatty():
-                self._tell(label, progress)
+                self._show_json(experiment, seed, progress)
+            elif is_enabled() and sys.stderr.isatty():
+                self._show(label, progress)
             return not self.stopped
 
         return watch
@@ -196,7 +196,7 @@ class Teller:
         left_ns = progress.duration_ns - progress.now_ns
         return progress.elapsed_s * left_ns / progress.now_ns if progress.now_ns else 0.0
 
-    def _tell_json(self, experiment: Experiment, seed: int, progress: Progress) -> None:
+    def _show_json(self, experiment: Experiment, seed: int, progress: Progress) -> None:
         rate = progress.events / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
         document = {
             "schema": "ecmproto/lab-progress/1",
@@ -213,11 +213,11 @@ class Teller:
         work.end()
         echo(json.dumps(document))
 
-    def _tell(self, label: str, progress: Progress) -> None:
+    def _show(self, label: str, progress: Progress) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < _TOLD_S or progress.elapsed_s < _TOLD_S:
+        if now_s - self._reported_s < _REPORT_INTERVAL_S or progress.elapsed_s < _REPORT_INTERVAL_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         from ecmproto.units import format_time
 
         work.end()
@@ -268,13 +268,13 @@ def run_experiments(
     from ecmproto.control.lab.results.running import Runs
 
     runs = Runs(experiments, seeds, jobs=jobs, trace=trace)
-    teller = Teller(as_json=as_json, runs=len(experiments) * len(seeds))
+    reporter = ProgressReporter(as_json=as_json, runs=len(experiments) * len(seeds))
 
     def done(result: RunResult) -> None:
-        teller.end()
+        reporter.end()
 
-    with teller.interruptible(runs):
-        runs.run(teller.watch_of, done)
+    with reporter.interruptible(runs):
+        runs.run(reporter.watch_of, done)
     work.end()
     if not runs.results:
         raise click.Abort

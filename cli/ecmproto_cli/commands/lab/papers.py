@@ -10,7 +10,7 @@ import click
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, execution_options
 from ecmproto_cli.output import check_outputs
-from ecmproto_cli.progress import TaskProgress, tell_failures, work
+from ecmproto_cli.progress import TaskProgress, print_failures, work
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -88,12 +88,12 @@ def command(
             ):
                 rows[result.task.key] = dict(result.row)
     except KeyboardInterrupt:
-        progress.tell_interrupted()
+        progress.print_interrupted()
         return INTERRUPTED
     finally:
         if store is not None:
             store.close()
-    if tell_failures(progress.tally):
+    if print_failures(progress.tally):
         return FINDINGS
     every = {}
     for document, each in scenarios.items():

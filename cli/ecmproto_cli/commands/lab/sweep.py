@@ -17,7 +17,7 @@ from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, sett
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
 from ecmproto_cli.output import check_outputs, columns_of
-from ecmproto_cli.progress import TaskProgress, tell_failures
+from ecmproto_cli.progress import TaskProgress, print_failures
 from ecmproto_cli.terminal import Printed, echo, paint
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ def command(
                     rows.append(row)
     except KeyboardInterrupt:
         stopped = True
-        progress.tell_interrupted()
+        progress.print_interrupted()
     finally:
         if store is not None:
             store.close()
@@ -169,7 +169,7 @@ def command(
             echo(f"\n{_effects_table(text, each)}")
     if figure:
         _draw(figure, force, f"{found.name}: {own.title}, {over}", rows, parsed or _axes_of(part), texts)
-    has_failed = tell_failures(progress.tally)
+    has_failed = print_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
 
 

@@ -272,7 +272,7 @@ def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
     facts = new_record(RingFacts)
     needed = _SLOT_HEAD_OCTETS + HEADROOM_OCTETS + frame_octets
     facts.slot_octets = slot = 1 << (needed - 1).bit_length()
-    facts.slots = min(max(octets // slot, _LEAST_SLOTS), _MOST_SLOTS)
+    facts.slots = min(max(octets // slot, _MIN_SLOTS), _MAX_SLOTS)
     block, size = max(slot, _BLOCK_OCTETS), slot * int(facts.slots)
     option = opened.socket.setsockopt
     try:
@@ -307,7 +307,7 @@ _CONTROL_OCTETS_AT = _field_at(MESSAGE["header"], "control_octets") // 4 + _LOW
 _SOL_SOCKET = 1
 # struct tpacket2_hdr, and a struct sockaddr_ll after it; then the kernel aligns.
 _SLOT_HEAD_OCTETS = SLOT_HEADER.itemsize + 20 + 32
-_LEAST_SLOTS, _MOST_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
+_MIN_SLOTS, _MAX_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
 _SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_SECONDS, _SLOT_NS, _SLOT_TAG = (
     _field_at(SLOT_HEADER, name) // 4
     for name in ("status", "original", "captured", "mac", "seconds", "ns", "tci")

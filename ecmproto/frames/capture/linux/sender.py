@@ -223,7 +223,7 @@ def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:
     return dataclasses.replace(batch, original=original, captured=np.minimum(batch.captured, original))
 
 
-_KEPT_OCTETS = 64 << 20
+_CACHED_OCTETS = 64 << 20
 _TILED_FRAMES = 16_384
 
 
@@ -286,7 +286,7 @@ class _Pass:
     def _keep(self, batch: Batch) -> None:
         if self._kept is not None:
             self._kept.append(batch)
-            if sum(len(each.buffer) for each in self._kept) > _KEPT_OCTETS:
+            if sum(len(each.buffer) for each in self._kept) > _CACHED_OCTETS:
                 self._kept = None
 
     def _note(self, batch: Batch) -> None:

@@ -56,8 +56,8 @@ _CLOSED = -1
 _CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
 DONTWAIT = 0x40
 """MSGDONTWAIT, which Python lacks on some systems; these calls are Linux's."""
-_NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
-_EAGAIN, _EINTR, _ENOBUFS = _NOTHING_THERE
+_WOULD_BLOCK = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
+_EAGAIN, _EINTR, _ENOBUFS = _WOULD_BLOCK
 _PARTS = 2
 """Numbers of a struct iovec."""
 _MESSAGE_OCTETS = MESSAGE.itemsize

@@ -221,11 +221,11 @@ def _merged(read: Sequence[tuple[list[int], list[Any]]]) -> tuple[list[int], lis
     entries: Iterator[tuple[int, Any]] = chain.from_iterable(
         zip(places, values, strict=True) for places, values in read
     )
-    ordered = sorted(entries, key=_place)
+    ordered = sorted(entries, key=_index)
     return [place for place, _ in ordered], [value for _, value in ordered]
 
 
-def _place(entry: tuple[int, Any]) -> int:
+def _index(entry: tuple[int, Any]) -> int:
     return entry[0]
 
 

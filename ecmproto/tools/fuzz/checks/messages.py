@@ -31,7 +31,7 @@ _CONTEXT = PortContext(
 )
 _CUT_OCTETS = 100
 """Missing octets of a truncated frame."""
-_MOST_PRIORITY = 7
+_MAX_PRIORITY = 7
 _TIMES = 8
 """Number of times that a message is applied, with the reaction point's timers expiring in between."""
 _START_NS = 1_000
@@ -89,7 +89,7 @@ def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
     for name, value in fields.items():
         if kept.get(name) != value:
             yield f"{name} does not fit", f"{value} became {kept.get(name)}"
-    if not 0 <= message.priority <= _MOST_PRIORITY:
+    if not 0 <= message.priority <= _MAX_PRIORITY:
         yield "a priority above 7", str(message.priority)
 
 

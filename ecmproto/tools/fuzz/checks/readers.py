@@ -150,7 +150,7 @@ class FilterCheck:
                 yield Difference(what="columns select other frames", detail=detail, row=row)
 
 
-_MOST_CHUNKS = 4
+_MAX_CHUNKS = 4
 
 
 class SpecCheck:
@@ -176,5 +176,5 @@ def _build(octets: bytes) -> None:
         recipes = read_json(stream, "spec", reading)
     else:
         recipes = read_toml(io.BytesIO(octets), "spec", reading)
-    for chunk in islice(chunks(recipes), _MOST_CHUNKS):
+    for chunk in islice(chunks(recipes), _MAX_CHUNKS):
         chunk.batch()

@@ -43,8 +43,8 @@ FIELDS = (
 )
 MALFORMED = "_ws.malformed"
 """The field of frames that tshark gives up on."""
-_ASKED = (*FIELDS, MALFORMED)
-_MOST_LAYERS = 400
+_REQUESTED = (*FIELDS, MALFORMED)
+_MAX_LAYERS = 400
 """The maximum number of layers in a compared frame: tshark gives up at some 500."""
 # Protocols that may contain another Ethernet frame, whose fields would be listed after the outer one's.
 STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
@@ -110,7 +110,7 @@ def theirs(program: str, capture: Path) -> list[Fields]:
     command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
     for protocol in STOP_AT:
         command += ["--disable-protocol", protocol]
-    for name in _ASKED:
+    for name in _REQUESTED:
         command += ["-e", name]
     # in a session of its own: Ctrl-C is for the comparing process; tshark's messages are not needed
     run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
@@ -119,10 +119,10 @@ def theirs(program: str, capture: Path) -> list[Fields]:
 
 def _row(line: str) -> Fields:
     cells = line.split("\t")
-    assert len(cells) == len(_ASKED), line
+    assert len(cells) == len(_REQUESTED), line
     return {
         name: [_number(value) for value in cell.split(",")] if cell else []
-        for name, cell in zip(_ASKED, cells, strict=True)
+        for name, cell in zip(_REQUESTED, cells, strict=True)
     }
 
 
@@ -233,12 +233,12 @@ def _length_0(seen: FieldComparison) -> bool:
     return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
 
 
-_MOST_TAGS = 20
+_MAX_TAGS = 20
 
 
 def _too_deep(seen: FieldComparison) -> bool:
     tags = "vlan.id"
-    return len(seen.their[tags]) == _MOST_TAGS < len(seen.mine[tags]) and seen.they_stopped
+    return len(seen.their[tags]) == _MAX_TAGS < len(seen.mine[tags]) and seen.they_stopped
 
 
 def _unfinished(seen: FieldComparison) -> bool:
@@ -439,7 +439,7 @@ class TsharkCheck:
         samples = {
             row: Sample(where="", octets=octets, original=len(octets))
             for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True))
-            if octets and len(frame.layers) <= _MOST_LAYERS
+            if octets and len(frame.layers) <= _MAX_LAYERS
         }
         with tempfile.TemporaryDirectory() as folder:
             capture = Path(folder) / "frames.pcap"

@@ -94,7 +94,7 @@ def inputs_in_folder(folder: Path) -> list[bytes]:
 
 SEPARATOR = b"\xfe\xed\xfe\xed"
 """The separator of a batch's frames, which survives insertions and removals of octets."""
-MOST_FRAMES = 12
+MAX_FRAMES = 12
 """The maximum number of frames in a batch; more are left out."""
 
 
@@ -108,7 +108,7 @@ def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
 
 def batch_of(octets: bytes) -> list[bytes]:
     """Return the batch for an input."""
-    return octets.split(SEPARATOR)[:MOST_FRAMES]
+    return octets.split(SEPARATOR)[:MAX_FRAMES]
 
 
 def batch_mutated(octets: bytes, rng: random.Random) -> bytes:
