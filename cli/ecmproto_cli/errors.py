@@ -84,8 +84,8 @@ def report(error: Exception, command: str = "") -> None:
         sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.errno in _DISK_FULL:
         # files have their own error with their name
-        sentence = f"{error.filename or 'stdout'}: needed room for the output, got {error.strerror}"
-        help = "what was written before is there; free some room, or write elsewhere"
+        sentence = f"{error.filename or 'stdout'}: needed space for the output, got {error.strerror}"
+        help = "the output before it is there; free some space, or write elsewhere"
     elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
         sentence = "stdin or stdout: needed an open one, got a closed one"
         help = "-r FILE and -w FILE do without"

@@ -55,12 +55,12 @@ TIME, RATE, SIZE = (
 
 READ_HELP = (
     "Capture to read: a file, pcap or pcapng, plain, .gz or .zst; a folder or a pattern in quotes, whose "
-    "files are read one behind the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
+    "files are read one after the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
     "stdin. Several are read as one, in the order of time."
 )
 _ORDER_HELP = (
-    "Read several captures in the order of time, their interfaces kept apart, or one behind the other as "
-    "they are named. Frames are numbered on."
+    "Read several captures in the order of time, with separate interfaces, or one after the other as they "
+    "are named. Frames are numbered consecutively."
 )
 
 
@@ -98,7 +98,7 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
     if paths.count("-") > 1:
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
     if len(paths) > 1:
-        how = "in the order of time" if order == "time" else "one behind the other"
+        how = "in the order of time" if order == "time" else "one after the other"
         echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
     return CaptureNames.of(paths, order)
 
@@ -177,7 +177,7 @@ def rates_options(function: F) -> F:
     """Add ``--interval`` and ``--speed``: the division of time in statistics, and the time base of pauses."""
     function = click.option(
         "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
-        help="Speed of links that the capture states none of: what pauses are reckoned by.",
+        help="Speed of links without one in the capture, as the time base of pauses.",
     )(function)  # fmt: skip
     return click.option(
         "--interval",

@@ -43,9 +43,7 @@ def output_form(output: str | None, asked: str | None, forms: Collection[str], *
     if suffix == _ANY_TEXT:
         named = text if asked is None or asked in BINARY else asked
     if named is not None and asked is not None and named != asked:
-        raise click.UsageError(
-            f"{output}: its name says {named}, -T says {asked}: needed a name and a form that agree"
-        )
+        raise click.UsageError(f"{output}: needed a suffix and a -T that agree, got {named} and {asked}")
     if named is not None and named not in forms:
         names = ", ".join(name for name, form in _SUFFIXES.items() if form in forms)
         raise click.UsageError(f"{output}: needed a name that ends in {names}, got one of {named}")

@@ -251,7 +251,7 @@ class TaskProgress:
         tally = self.tally
         done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
         where = (
-            f"kept in {self._kept_in}: the same command goes on there" if self._kept_in else "none is kept"
+            f"stored in {self._kept_in}: the same command continues" if self._kept_in else "none is stored"
         )
         echo(f"ecmproto: interrupted: {done}, {where}", err=True)
 

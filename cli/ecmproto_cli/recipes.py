@@ -344,7 +344,7 @@ def check_storm(
     elif not words:
         raise click.UsageError("--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ...")
     elif given:
-        raise click.UsageError(f"--storm itself says which frames come when: needed no --{given[0]}")
+        raise click.UsageError(f"--storm sets the frames' times itself: needed no --{given[0]}")
 
 
 def storm_from(

@@ -292,7 +292,7 @@ def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
-    assert err.endswith("ecmproto: interrupted; the same command goes on\n")
+    assert err.endswith("ecmproto: interrupted; the same command continues\n")
     assert "Traceback" not in err
     sent = int(table(out)["sent"].split()[0].replace(",", ""))
     done = json.loads((folder / "fuzz-send" / "campaign.json").read_text())["progress"]["index"]

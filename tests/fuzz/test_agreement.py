@@ -163,7 +163,7 @@ def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
     ("module", "name", "check", "what"),
     [
         (frames, "encode", SchemaCheck(), "schema: octets are not restored"),
-        (frames, "from_document", DocumentCheck(), "documents: a document does not give the octets"),
+        (frames, "from_document", DocumentCheck(), "documents: a document does not restore the octets"),
         (frames, "to_document", DocumentCheck(), "documents: KeyError in planted"),
     ],
 )
@@ -479,7 +479,7 @@ def test_a_campaign_that_is_ended_leaves_no_process_and_a_whole_state(number: in
     _, told = process.communicate(timeout=PATIENCE_S)
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert told.splitlines()[1:] == ["ecmproto: interrupted; the same command goes on"]
+        assert told.splitlines()[1:] == ["ecmproto: interrupted; the same command continues"]
     _wait(lambda: not _members(process.pid))
     progress = json.loads(state.read_text())["progress"]
     assert progress["index"] == progress["cases"] == progress["checked"]["captures"]

@@ -105,7 +105,7 @@ def test_runs_whose_sources_cannot_react_share_one_panel_of_what_was_sent() -> N
     run = full_run()
     run = replace(run, flows=tuple(replace(flow, limit_bps=None) for flow in run.flows))
     page = check_page(html_page(report_of(run, replace(run, name="ecm"))))
-    assert "one panel stands for all" in page.text()
+    assert "one panel is valid for all" in page.text()
     assert [data for tag, data in page.texts if tag == "text"].count("All runs") == 2
 
 

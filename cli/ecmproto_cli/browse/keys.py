@@ -87,7 +87,7 @@ _SHOWN = {
     "tab": "Tab", "shift+tab": "Shift-Tab", "space": "Space", "f1": "F1",
 }  # fmt: skip
 MOUSE = (
-    ("click", "choose a frame, a field, an octet's field; the mark in front of a layer folds it"),
+    ("click", "choose a frame, a field, an octet's field; the mark before a layer folds it"),
     ("wheel", "move through a pane"),
 )
 _KEYS_WIDTH = 17

@@ -316,9 +316,7 @@ def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Ite
     more = result.wrong - len(shown)
     if more:
         told = (
-            "--limit 0 shows those that are kept"
-            if len(result.findings) > len(shown)
-            else "counted, not kept"
+            "--limit 0 shows the stored ones" if len(result.findings) > len(shown) else "counted, not stored"
         )
         yield f"  … {more:,} more ({told})"
 

@@ -240,7 +240,7 @@ def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
     if form in BINARY and to_terminal and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
     if form == "toml" and not words:
-        raise click.UsageError("-T toml says what a LAYER or a sequence says: needed one of them, got a file")
+        raise click.UsageError("-T toml writes a LAYER or a sequence: needed one of them, got a file")
     return form
 
 

@@ -219,7 +219,7 @@ def _print_counts(report: Report, edit: Edit, written: str) -> bool:
         idle |= not each.frames
     for kind in edit.strip:
         frames = report.stripped[kind.prefix]
-        lines.append(f"{kind.prefix}: taken out of {counted(frames, 'frame')}")
+        lines.append(f"{kind.prefix}: removed from {counted(frames, 'frame')}")
         idle |= not frames
     for tag in report.tagged:
         replaced = f", in {tag.replaced:,} in place of others" if tag.replaced else ""
@@ -237,7 +237,7 @@ def _print_counts(report: Report, edit: Edit, written: str) -> bool:
     lines += _sums("not computed, as octets are missing", report.unknown)
     stale = sorted(_stale(edit))
     if stale:
-        warn(f"{', '.join(stale)} set: checksums behind are left as they were; --fix computes them")
+        warn(f"{', '.join(stale)} set: their checksums are unchanged; --fix computes them")
     lines.append(f"{counted(report.written, 'frame')} {written}, {report.changed:,} of them changed")
     for line in lines:
         echo(line, err=True)

@@ -122,7 +122,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
     octets = quanta * QUANTUM_OCTETS
     if quanta > MOST_QUANTA:
         frames = -(-quanta // MOST_QUANTA)
-        rows.append(("frames", f"{frames:,}: one asks for {MOST_QUANTA:,} quanta at most"))
+        rows.append(("frames", f"{frames:,}: one has {MOST_QUANTA:,} quanta at most"))
         document["frames"] = frames
     rows.append(("lasts", "0 ns: it ends a pause" if not quanta else format_time(float(lasts))))
     if 0 < quanta <= MOST_QUANTA:

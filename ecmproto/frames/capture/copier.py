@@ -120,7 +120,7 @@ class CaptureCopier:
 
     def _write_records(self, batch: Batch) -> None:
         if self._pcapng is not None and not self._sections:
-            raise self._refusal("the section header in front of the frames (copy reader.items())", "frames")
+            raise self._refusal("the section header before the frames (copy reader.items())", "frames")
         writer = self._pcap or self._pcapng
         assert writer is not None  # within a format the first one exists from the start
         if batch.records is None:

@@ -131,12 +131,12 @@ class Sink:
             self._end()
         if not self.partial:
             return
-        note = f"what was written before is in {self.partial}"
+        note = f"the output before it is in {self.partial}"
         refused = isinstance(error, RecordError)
         if refused or self.whole or not self.octets:
             os.unlink(self.partial)
             self.partial = ""
-            note = f"{self.path} cannot be read without its end: what was written of it was removed"
+            note = f"{self.path} cannot be read without its end: the partial file was removed"
         if error is not None and self.octets and not refused:
             error.add_note(note)
 

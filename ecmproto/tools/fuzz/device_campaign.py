@@ -177,7 +177,7 @@ class Narrowing:
         if not self.least:
             return "sent again, the same frames did not silence it"
         if not self.again:
-            return "it does not happen every time: all frames are kept"
+            return "it is not reproducible: all frames are stored"
         frames = counted(len(self.least), "frame")
         again = f"silent {self.again} of {ATTEMPTS} times again"
         return f"narrowed down to {frames} by {self.trials} trials; {again}"

@@ -88,7 +88,7 @@ _SEED = Option(
 
 OPTIONS: Mapping[str, tuple[Option, ...]] = {
     LAB: (
-        Option("--scenario", "Scenario", "selector", "A network, its flows and what it shows", "Scenario",
+        Option("--scenario", "Scenario", "selector", "A network, its flows and expected results", "Scenario",
                 default="qcn-baseline-1", values="scenarios", extra="{reload=true}"),
         Option("--variant", "Variant", "string", "A variant of the scenario (ecmproto lab show)", "Scenario",
                 pattern=r"[A-Za-z0-9_.-]*", needed="the name of a variant"),

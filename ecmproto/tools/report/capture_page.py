@@ -201,7 +201,7 @@ _STORMS: Columns = {
     "Seen": lambda each, _: f"{each.frames_left} frames left" if each.seen == "traffic" else each.seen,
 }  # fmt: skip
 _FAULTS: Columns = {
-    "What is wrong": "meaning", "Frames": "frames", "First from": lambda each, _: address_text(each.source),
+    "Defect": "meaning", "Frames": "frames", "First from": lambda each, _: address_text(each.source),
 }  # fmt: skip
 _QUEUE_PAIRS: Columns = {
     "Flow": lambda each, _: f"{each.source} → {each.destination} QP {each.queue_pair:#x}",
@@ -218,7 +218,7 @@ _KINDS: Columns = {
     "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
     "Mean rate": "bits_per_s",
 }  # fmt: skip
-_MALFORMED: Columns = {"What is wrong": lambda row, _: row[0], "Frames": lambda row, _: row[1]}
+_MALFORMED: Columns = {"Defect": lambda row, _: row[0], "Frames": lambda row, _: row[1]}
 _SENDER = ("Sender", "Interface")
 
 

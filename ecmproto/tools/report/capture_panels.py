@@ -385,22 +385,22 @@ PANELS: Mapping[Name, PanelKind] = {
     ),
     "pauses": PanelKind(
         "Time stopped by PAUSE and PFC", PausePanel,
-        "For how much of each short span of time a pause was in force; the figure at the right is the part "
-        "of the whole capture. Whoever is named sent the pause frames: who stood still is the other end of "
-        "the link. No drop counter shows this time.",
+        "The share of each short span of time in which a pause was in force; the figure at the right is the "
+        "share of the whole capture. The name is the sender of the pause frames; the stopped station is the "
+        "other end of the link. No drop counter shows this time.",
     ),
     "marks": PanelKind(
         "RoCE frames marked CE", partial(LinePanel, lines_of=_marks, scale=lambda top: _PERCENT, alone=True),
-        "The part of all RoCE frames whose ECN field says that a queue on the way was too long.",
+        "The share of RoCE frames whose ECN field marks congestion at a queue on the way.",
     ),
     "cnps": PanelKind(
         "CNPs", partial(LinePanel, lines_of=_cnps, scale=frame_scale, alone=True),
-        "Congestion notification packets a second: each asks a queue pair's sender to slow down.",
+        "Congestion notification packets a second; each makes a queue pair's sender slow down.",
     ),
     "delay": PanelKind(
         "Delay of CNPs", DelayPanel,
-        "How long it took from the first marked frame of a flow, since the last CNP for it, to the next CNP. "
-        "CNPs that are not known to be for one flow are not here.",
+        "The time from the first marked frame of a flow since its last CNP to the next CNP. CNPs without a "
+        "known flow are not included.",
     ),
     "kinds": PanelKind(
         "Messages and flow control", partial(LinePanel, lines_of=_kinds, scale=frame_scale),

@@ -58,52 +58,52 @@ Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "mes
 KINDS: Mapping[Kind, PanelKind] = {
     "queue": PanelKind(
         "Queue length", QueuePanels,
-        "How many octets waited at the port. The line is the mean of each short span of time, the "
-        "shaded area reaches up to the longest queue in it. A good queue is short and stays near "
-        "its set point; at the end of the buffer frames are lost. Each panel has a scale of its own; "
-        "where a few peaks go far beyond the rest, triangles at the upper end mark them.",
+        "The octets waiting at the port. The line is the mean of each short span of time, the shaded area "
+        "reaches up to the longest queue in it. A good queue is short and stays near its set point; at the "
+        "end of the buffer frames are lost. Each panel has a scale of its own; where a few peaks go far "
+        "beyond the rest, triangles at the upper end mark them.",
         absent="no queue",
     ),
     "losses": PanelKind(
         "Drops and pauses", LossPanels,
-        "When frames were lost because the buffer was full, and when PAUSE or PFC stopped senders. The "
-        "higher a mark, the more was lost, or the greater the part of the time in which at least one "
-        "sender stood still; the figure at the right is the sum. In an open loop nobody obeys: there it is "
-        "the time for which the port asked for it.",
-        absent="nothing dropped, nobody paused",
+        "Frames lost because the buffer was full, and senders stopped by PAUSE or PFC. The height of a mark "
+        "is the number of losses, or the share of the time in which at least one sender was stopped; the "
+        "figure at the right is the sum. In an open loop no sender obeys: there it is the time requested by "
+        "the port.",
+        absent="no drops, no pauses",
     ),
     "delivered": PanelKind(
-        "Rate delivered per flow", RatePanels,
+        "The rate out of the port, by flow; every flow has its own marker. Lines that lie close together "
+        "mean that the flows share the port fairly.", RatePanels,
         "What left the port, flow by flow; every flow has its own marker. Lines that lie close "
         "together mean that the flows share the port fairly.",
         absent="no flows",
     ),
     "sent": PanelKind(
         "Rate sent per flow", SentPanels,
-        "What the sources sent towards the port. A dotted line is the limit that feedback has set "
-        "the source; where there is none, the source sends as it pleases.",
+        "The rate of the sources towards the port. A dotted line is the source's limit set by feedback; "
+        "without one, the source is not limited.",
         absent="no flows",
     ),
     "phase": PanelKind(
         "Queue and rate against each other", PhasePanels,
-        "The queue less its set point, and what was sent to it, against each other: each point is a short "
-        "span of time, the first one ringed. A loop that winds inward settles, one that stays wide swings; "
-        "the cross is where it should end.",
+        "The queue less its set point against the rate sent to it: each point is a short span of time, the "
+        "first one ringed. A loop that winds inward settles, one that stays wide oscillates; the cross is "
+        "where it should end.",
         absent="no set point",
     ),
     "feedback": PanelKind(
         "Feedback computed", FeedbackPanels,
-        "What the congestion point computed at each sample. Below zero it asks for less, above "
-        "zero the port has room; an advertised rate is drawn as it is. Triangles mark values beyond the "
-        "scale.",
+        "The congestion point's feedback at each sample. Below zero it requests less, above zero the port "
+        "has capacity left; an advertised rate is drawn unchanged. Triangles mark values beyond the scale.",
         absent="no feedback",
         comparing=" Mechanisms measure different things, on scales of their own: compare the shapes, not the "
         "heights.",
     ),
     "messages": PanelKind(
         "Messages sent to the flows", MessagePanels,
-        "Each mark is a message that told this flow's source to change its rate. The higher the "
-        "mark, the stronger the request; the figure at the right counts them.",
+        "Each mark is a message that made this flow's source change its rate. The higher the mark, the "
+        "stronger the request; the figure at the right counts them.",
         absent="no messages",
     ),
 }  # fmt: skip

@@ -104,7 +104,7 @@ def _missing(kind: Kind, runs: Sequence[Run], shown: Sequence[Run]) -> str:
     if not absent:
         return ""
     if kind == "sent":
-        return " Without feedback every run's sources send the same, so one panel stands for all."
+        return " Without feedback the sources send the same in every run, so one panel is valid for all."
     return f" Nothing of the kind happened with {listed(absent)}."
 
 

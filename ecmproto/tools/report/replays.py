@@ -55,11 +55,11 @@ def replay_report(capture: str, outcomes: Sequence[Outcome], titles: Sequence[st
 def _window(summary: ReplaySummary) -> str:
     """Return the time span of a report's figures as text."""
     closed = (
-        "" if summary.stations is None else " What still waits then is sent after it, and counts no more."
+        "" if summary.stations is None else " Frames still waiting then are sent later, and do not count."
     )
     return (
         f"All figures and pictures are about the {format_time(summary.duration_ns)} from the capture's first "
-        f"frame to its last. Its second half, where something is said of that, begins at "
+        f"frame to its last. Its second half, in figures about it, begins at "
         f"{format_time(summary.second_half_ns)}.{closed}"
     )
 

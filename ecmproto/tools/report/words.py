@@ -10,67 +10,70 @@ from ecmproto.units import format_octets, format_time
 
 MECHANISMS: Mapping[str, str] = {
     "qcn": (
-        "The congestion point samples arriving frames and tells the source of a sampled frame how "
-        "badly the queue is off its set point; the source slows down, and recovers by itself."
+        "The congestion point samples arriving frames and notifies the source of a sampled frame how far the "
+        "queue is off its set point; the source slows down, and recovers by itself."
     ),
     "ecm": (
-        "The congestion point samples arriving frames and sends their sources both increases and "
-        "decreases, from how far the queue is off its set point and how fast it changes."
+        "The congestion point samples arriving frames and sends their sources both increases and decreases, "
+        "depending on the queue's distance from its set point and its rate of change."
     ),
     "bcn": (
         "The congestion point samples arriving frames and sends their sources increases and "
         "decreases, and stops them for a moment when the queue is very long."
     ),
     "e2cm": (
-        "As ECM, and in addition sources send probes that the receivers turn round, from which each "
-        "source learns the rate that is fair."
+        "As ECM; in addition sources send probes that the receivers return, from which each source learns "
+        "its fair rate."
     ),
     "fecn": (
-        "Sources send a tag along with their frames in which each congestion point on the way "
-        "writes the rate it has room for; receivers send the tag back."
+        "Sources send a tag along with their frames in which each congestion point on the way writes the "
+        "rate it has capacity for; receivers send the tag back."
     ),
     "dbp": (
-        "Receivers keep sending each of their sources a report, in which every congestion point on "
-        "its way lowers the rate to what it has room for; the sources' own frames carry nothing."
+        "Receivers keep sending each of their sources a report, in which every congestion point on its way "
+        "lowers the rate to its capacity; the sources' own frames carry nothing."
     ),
     "dcqcn": (
         "The congestion point marks frames that may be marked, the more the longer its queue is; the "
         "destination answers marks with notifications (CNPs), and each marked queue pair slows down."
     ),
     "csig": (
-        "Frames bring a tag in which each congestion point on the way writes how it is loaded, where that "
-        "is worse than what stands there; nobody here reacts to it."
+        "Frames carry a tag in which each congestion point on the way writes its load, if that is worse than "
+        "the value in the tag; no sender here reacts to it."
     ),
     "pfc": (
-        "A port whose queue grows too long tells its neighbours to stop sending one priority, until "
-        "the queue is shorter again; nobody is told which flow is to blame."
+        "A port whose queue grows too long makes its neighbours stop sending one priority, until the queue "
+        "is shorter again; the flow at fault is not identified."
     ),
     "pause": (
-        "A port whose queue grows too long tells its neighbours to stop sending altogether, until "
-        "the queue is shorter again."
+        "A port whose queue grows too long makes its neighbours stop sending altogether, until the queue is "
+        "shorter again."
     ),
     "none": (
-        "Nobody tells the sources anything: the queue grows until the buffer is full, and then "
-        "frames are lost. The others are compared with this."
+        "The sources get no feedback: the queue grows until the buffer is full, and then frames are lost. "
+        "The others are compared with this."
     ),
 }
 """Each mechanism in a sentence, for newcomers."""
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
-    ("Reaction point", "the part of a sender that limits the rate of a flow when feedback asks for it"),
+    ("Reaction point", "the part of a sender that limits the rate of a flow by feedback"),
     ("Set point", "the queue length that a mechanism steers to"),
-    ("Buffer", "how many octets the port can hold; frames that arrive when it is full are lost"),
-    ("Feedback", "what the congestion point tells a source: how far off the queue is, or a rate"),
+    ("Buffer", "the capacity of the port in octets; frames that arrive when it is full are lost"),
+    (
+        "Feedback",
+        "a congestion point's message to a source: the queue's distance from its set point, or a rate",
+    ),
     ("Open and closed loop", "in an open loop the sources ignore feedback, in a closed loop they obey it"),
     (
         "Fairness",
-        "Jain's index of the rates of all flows that asked for something in the second half: 1 when all are "
-        "equal, 1/n when one of n has it all",
+        "Jain's index of the rates of all flows with traffic in the second half: 1 when all are equal, 1/n "
+        "when one of n has it all",
     ),
     (
         "Paused",
-        "a priority of a sender stands still while PAUSE or PFC stops it: the time in which at least "
-        "one did, and the sum over all senders and the priorities that they use",
+        "a priority of a sender is stopped by PAUSE or PFC: the time in which at least one was, and the sum "
+        "over all senders and the priorities that they use",
     ),
     ("kB, Gb/s", "1,000 octets, and 1,000,000,000 bits a second"),
 )
@@ -92,7 +95,7 @@ def _replayed(report: Report) -> str:
     frames = measured(runs[0], "frames")
     what = "The frames" if frames is None else f"The {value_text(frames, 'frames')} frames"
     if frames == 0:
-        return f"{report.capture} holds no frame that reaches the port."
+        return f"{report.capture} contains no frame that reaches the port."
     if len(runs) == 1:
         return f"{what} of {report.capture} were sent through a simulated switch port with {runs[0].title}."
     return (

@@ -511,8 +511,8 @@ def _moving(cls: type[Layer]) -> tuple[Field, ...]:
     moved = [field for field in cls.layout if field.behind]
     for field in moved:
         if field.bits is not None and (field.is_number or cls.otherwise is None):
-            needed = "octets or, in a format with an otherwise for what is not whole, an address"
-            raise TypeError(f"{field.name}: behind a field of variable length, {needed}")
+            needed = "octets or, in a format with an otherwise for incomplete ones, an address"
+            raise TypeError(f"{field.name}: after a field of variable length, {needed}")
     first = cls.layout.index(moved[0]) - 1 if moved else len(cls.layout)
     return cls.layout[first:]
 

@@ -62,7 +62,7 @@ class Pause(_Control):
 
     opcode: int = _opcode(PAUSE_OPCODE)
     pause_time: int = uint(
-        16, default=0, unit="quanta of 512 bit times", doc="how long; 0 resumes", source="802.3 31B.2",
+        16, default=0, unit="quanta of 512 bit times", doc="pause time; 0 resumes", source="802.3 31B.2",
         name="macc.pause_time",
     )  # fmt: skip
     counted_as = "PAUSE"

@@ -330,7 +330,7 @@ _FRAME = (
     ("frame.cap_len", "uint", "octets", "octets captured"),
     ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
     ("frame.protocols", "text", "", "the layers, outermost first"),
-    ("frame.error", "text", "", "what is malformed"),
+    ("frame.error", "text", "", "error of a malformed frame"),
     (
         CRC_STATUS,
         "text",
@@ -338,7 +338,7 @@ _FRAME = (
         "status of RoCE's invariant CRC: good, bad, or unverified if truncated",
     ),
     ("eth.padding", "octets", "", "zero octets that fill the frame up to 60"),
-    ("eth.trailer", "octets", "", "other octets behind the last layer"),
+    ("eth.trailer", "octets", "", "other octets after the last layer"),
     ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),
 )
 

@@ -244,6 +244,6 @@ def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, inter
         echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
         echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))
     if interrupted:
-        echo("ecmproto: interrupted; the same command goes on", err=True)
+        echo("ecmproto: interrupted; the same command continues", err=True)
         return INTERRUPTED
     return FINDINGS if findings else 0

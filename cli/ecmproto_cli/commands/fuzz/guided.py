@@ -49,7 +49,7 @@ def command(target: str, seed: int | None, duration: str | None, runs: int | Non
     interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
     coverage = campaign.coverage
     rows = [
-        ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by what it started from"),
-        ("corpus", f"{coverage.inputs:,} inputs, each for what it reaches"),
+        ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by the first inputs"),
+        ("corpus", f"{coverage.inputs:,} inputs, each with its own coverage"),
     ]
     return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

@@ -141,7 +141,7 @@ def command(
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         kept = counted(len(campaign.cut_short), "finding")
-        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are kept", err=True)
+        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are stored", err=True)
     return code
 
 

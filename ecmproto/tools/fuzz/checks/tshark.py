@@ -316,9 +316,7 @@ def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 
 DELIBERATE = (
-    Reason(
-        why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we read what 802.3 says", applies=_isl
-    ),
+    Reason(why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3", applies=_isl),
     Reason(
         why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
         "EtherType with data",
