@@ -62,7 +62,7 @@ GLOSSARY: Sequence[tuple[str, str]] = (
     ("Buffer", "the capacity of the port in octets; frames that arrive when it is full are lost"),
     (
         "Feedback",
-        "a congestion point's message to a source: the queue's distance from its set point, or a rate",
+        "a message to a source: the queue's distance from its set point, or a rate",
     ),
     ("Open and closed loop", "in an open loop the sources ignore feedback, in a closed loop they obey it"),
     (
