@@ -158,10 +158,7 @@ COMPLETE = "_ECMPROTO_COMPLETE"
 
 
 _OBJECTS = 100_000
-"""New objects between two garbage collections.
-
-Python's default of 700 takes a tenth of the start of a command that loads kernels, whose objects all stay.
-"""
+"""New objects between two garbage collections; Python's 700 takes a tenth of a command's start."""
 
 
 def main() -> None:
@@ -183,10 +180,7 @@ def main() -> None:
 
 
 def _open_standard_streams() -> list[int]:
-    """Replace closed standard streams, whose numbers the next file would take; return these numbers.
-
-    Reading from and writing to the replacements fails; text for stderr is lost.
-    """
+    """Replace closed standard streams, whose numbers the next file would take; return these numbers."""
     closed = []
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:

@@ -56,9 +56,7 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
-@click.option(
-    "--spec", metavar="FILE", help="Read frames from a .toml or .json specification; - is stdin (JSON)."
-)
+@click.option("--spec", metavar="FILE", help="Read a .toml or .json specification; - is stdin (JSON).")
 @click.option(
     "--from-json", metavar="[FILE]", is_flag=False, flag_value="-",
     help="Read frames from the output of dissect -T json or ndjson, or craft -T json; octet for octet.",
@@ -82,8 +80,7 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 )
 @click.option(
     "--storm", metavar="SPEED",
-    help="Repeat a pause or pfc frame often enough to stop its queues for good on a link of this speed "
-    "(10G).",
+    help="Repeat a pause or pfc frame so that its queues stay stopped on a link of this speed (10G).",
 )  # fmt: skip
 @storm_options
 @click.option("--interval", metavar="TIME", help="Time between frames, as 1us.")

@@ -64,7 +64,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     "form",
     type=click.Choice(["text", "json", "ndjson"]),
     default="text",
-    help="Format of the differences.",
+    help="Output format.",
 )
 @click.option("--stat", is_flag=True, help="Show the summary alone.")
 @click.option("-q", "--quiet", is_flag=True, help="Show nothing: exit 1 if they differ, 0 if not.")
@@ -78,7 +78,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 )  # fmt: skip
 @click.option(
     "--window", metavar="N", type=click.IntRange(min=_MIN_WINDOW, max=_MAX_WINDOW),
-    help="Align this number of frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
+    help="Align N frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
 )  # fmt: skip
 @ethertype_option
 @color_option

@@ -265,10 +265,7 @@ def _run(
     limit: int | None,
     flush: Callable[[], None] | None,
 ) -> bool:
-    """Show and copy the reader's frames, up to ``limit``; return whether it was interrupted.
-
-    ``flush`` saves the output written so far.
-    """
+    """Show and copy the reader's frames, up to ``limit``; return whether it was interrupted."""
     from ecmproto.frames.capture import Batch
 
     items = iter(reader) if copier is None and not out.lists_blocks else reader.items()
@@ -326,9 +323,7 @@ _FULL_FRAMES = 64
 _COMMENTED = ("tree", "json", "ndjson")
 _THREADS = 2
 _BATCHES_AHEAD = 2
-"""Batches that are begun before the preceding one is shown: no thread waits for the output. Not more than
-threads: after a batch that is shown frame by frame all but one of them may wait for it.
-"""
+"""Batches begun before the preceding one is shown; not more than threads, all but one of which may wait."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -70,16 +70,14 @@ def fleet_options(function: F) -> F:
         click.option("--out", metavar="DIR", required=True, help="Folder of the results."),
         click.option(
             "--name-pattern", metavar="PATTERN",
-            help="Pattern of the captures' names, as '{host}-{date}.pcap': for folders of a Parquet set, and "
-            "in the manifest.",
+            help="Pattern of names, as '{host}-{date}.pcap', for a Parquet set's folders and the manifest.",
         ),
         click.option(
             "--part-size", type=SIZE, default="256MB", show_default=True, metavar="SIZE",
             help="Process captures larger than this in parts of that size; 0: never.",
         ),
         click.option("--plan", is_flag=True, help="Print the pending work, and exit."),
-        click.option("--force", is_flag=True, help="Use a folder that contains the results of something "
-        "else."),
+        click.option("--force", is_flag=True, help="Use a folder with other results."),
         shard_option,
     )  # fmt: skip
     return options_as(execution_options(function), options, Fleet, "fleet")
@@ -93,7 +91,7 @@ def fleet_options(function: F) -> F:
     "form",
     type=click.Choice(["table", "json"]),
     default="table",
-    help="Format of the statistics of all.",
+    help="Format of the statistics.",
 )
 @rates_options
 @storm_options
@@ -236,11 +234,7 @@ def parquet(
 @command.command()
 @fleet_options
 @filter_option("Display filter of the frames to copy.")
-@click.option(
-    "--merge",
-    is_flag=True,
-    help="Write all copies as one capture, too, in the order of time: DIR/all.pcapng.",
-)
+@click.option("--merge", is_flag=True, help="Also merge all copies by time: DIR/all.pcapng.")
 @ethertype_option
 @color_option
 def filter(

@@ -88,7 +88,7 @@ def _whole_ns(ns: Fraction, name: str) -> int:
     metavar="LENGTH",
     default="100m",
     show_default=True,
-    help="Length of the cable, for the headroom.",
+    help="Cable length, for the headroom.",
 )
 @_options
 def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
@@ -172,8 +172,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @click.option(
     "--response", metavar="AMOUNT",
-    help="Response time of the other end, connector to connector: quanta, a time or octets.  [default: "
-    "802.3's]",
+    help="Response time of the other end, by connector: quanta, a time or octets.  [default: 802.3's]",
 )  # fmt: skip
 @click.option(
     "--interface", metavar="AMOUNT",
@@ -310,9 +309,7 @@ def frame(octets: str, rate: str, form: str) -> None:
 @click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MAX_FEEDBACK))
 @click.option("--rate", type=RATE, help="Rate of the limiter that receives it.")
 @click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="Gd of the reaction point.")
-@click.option(
-    "--qeq", type=SIZE, default="26kB", show_default=True, help="Set point of the congestion point."
-)
+@click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="Congestion point's set point.")
 @click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
 @_options
 def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, form: str) -> None:

@@ -46,10 +46,7 @@ def is_pipe(name: str | os.PathLike[str]) -> bool:
 
 
 def files_named(name: str) -> list[str]:
-    """Return the files of a name, in order.
-
-    CaptureError without any, MissingDependencyError for a URL without fsspec.
-    """
+    """Return the files of a name, in order; CaptureError or MissingDependencyError (fsspec) without any."""
     if is_single(name):
         return [name]
     if is_remote(name):

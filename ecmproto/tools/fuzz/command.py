@@ -449,10 +449,7 @@ def _sanitizer(output: str) -> str:
 
 
 def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
-    """Return the innermost functions of a report, without the sanitizer's own.
-
-    ``placed`` adds the line of the first: two defects of one function are two.
-    """
+    """Return a report's innermost functions except the sanitizer's; ``placed`` adds a line to the first."""
     told: list[str] = []
     for frame in _SANITIZER_FRAME.findall(output, start):
         words = frame.split()

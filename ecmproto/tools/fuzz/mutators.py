@@ -213,9 +213,7 @@ TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag
 _DEEPEST = 40
 _JUMBO_OF, _FULL_OCTETS = 2, 1514
 _FULL_OF = 24
-"""One of this number of deep stacks of tags fills the frame, one of these in `_JUMBO_OF` a jumbo: some 350
-tags, or 2,000, too many for a decoder that recurses.
-"""
+"""One of this number of deep stacks fills the frame, and one of these in `_JUMBO_OF` a jumbo: 2,000 tags."""
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 

@@ -83,10 +83,7 @@ class Trial:
 
 
 class Feed:
-    """All trials of a seed.  Frames and captures alternate.
-
-    ParameterError for neither, and for two of different seeds.
-    """
+    """All trials of a seed, frames and captures in turn; ParameterError for neither or different seeds."""
 
     def __init__(self, *, frames: CaseSource | None = None, captures: CaseSource | None = None) -> None:
         sources = [source for source in (frames, captures) if source is not None]
@@ -289,10 +286,8 @@ class Reduction:
         return trial.part(fewest(rows, fails, self._budget))
 
     def _alike(self, trial: Trial, fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
-        """Return repetitions of one row: of frames that add up, one that costs no less than most do.
-
-        Of two halves, each repeated to the number of all frames, one costs the same as all did.  Empty
-        without such a row.
+        """Return repetitions of one row that costs no less than most, for rows that add up; empty without
+        one.
         """
         rows: Sequence[int] = range(len(trial.items))
         total = len(rows)

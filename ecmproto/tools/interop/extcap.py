@@ -68,7 +68,7 @@ SPEEDS: Values = (
 )
 
 
-_SPEED = "Speed of time: relative to the capture's own, or to the scenario's virtual time"
+_SPEED = "Speed of the capture's time, or of the scenario's virtual time"
 _BENEATH = "PAUSE or PFC beneath the mechanism"
 _SETTINGS = "NAME=VALUE, spaces between them"
 _FLOW_CONTROL = Option("--flow-control", "Flow control", "selector", _BENEATH, "Port", values="flow control")
@@ -80,7 +80,7 @@ _SEED = Option(
     "--seed",
     "Seed",
     "unsigned",
-    "Seed of all random numbers",
+    "Seed of random numbers",
     "Port",
     default="1",
     extra="{range=0,4294967295}",
@@ -100,8 +100,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
                 values="flow control"),
         Option("--set", "Changes", "string", "As duration=50ms control.rp.ru=8Mb/s: spaces between them",
                 "Control", pattern=_SETTINGS_PATTERN, needed=_SETTINGS),
-        Option("--seed", "Seed", "unsigned", "Seed of all random numbers; empty for the "
-        "scenario's", "Control",
+        Option("--seed", "Seed", "unsigned", "Seed; empty for the scenario's", "Control",
                 extra=_SEED.extra),
         Option("--speed", "Speed", "selector", _SPEED, "Output", default="1/1000", values="speeds"),
         Option("--links", "Links", "string", "Names or patterns of links, as left>right s1>*; empty for all",

@@ -444,9 +444,8 @@ def _meaning(cls: type[Layer], field: Field) -> str:
 
 
 class _Text:
-    """Elements of a summary as Lua expressions, for layers of which the last is ``tvb``'s at ``pos``.
-
-    NotImplementedError for a value that the dissector does not have.
+    """Elements of a summary as Lua expressions for the last layer, ``tvb``; NotImplementedError if
+    missing.
     """
 
     def __init__(self, chain: tuple[type[Layer], ...]) -> None:

@@ -151,11 +151,7 @@ class FeedbackPanels(Panels[Run]):
 
 
 def _feedback_ends(run: Run) -> tuple[float, float]:
-    """Return the ends of the scale of a run's feedback, which includes 0.
-
-    It covers nearly all values, where the others go far beyond: a first overshoot would flatten everything
-    after it.
-    """
+    """Return the ends of the scale of a run's feedback: 0 and nearly all values, without overshoots."""
     values = run.feedback.value[drawable(run.feedback.value)]
     least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
     if run.feedback_label.endswith(_RATE):

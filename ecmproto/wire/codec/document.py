@@ -59,10 +59,7 @@ def json_text(document: object, *, indented: bool = False) -> str:
 
 
 def _indented(value: object, start: str) -> str:
-    """Return the text of ``json.dumps(value, indent=2)``, with lines that begin with ``start``.
-
-    The fast encoder does not indent; it writes the objects that contain only scalars.
-    """
+    """Return ``json.dumps(value, indent=2)``, by the fast encoder, which does not indent, where possible."""
     inner = f"{start}  "
     if isinstance(value, dict) and value:
         if _SINGLE.issuperset(map(type, value.values())):

@@ -657,11 +657,7 @@ def _build_source(words: list[list[Field]], rest: list[Field]) -> str:
 
 
 def _pack_source(i: int, word: list[Field]) -> list[str]:
-    """Return the lines that range-check a word's fields and shift them together.
-
-    A number of a fixed width (numpy's) would lose its upper bits in the shift, so each becomes an int first;
-    struct does the same for a number that has a code of its own.
-    """
+    """Return the lines that range-check a word's fields and shift them together, as int: numpy's overflow."""
     lines, terms = [], []
     shift = _width(word)
     alone = len(word) == 1 and not _code(word).endswith("s")

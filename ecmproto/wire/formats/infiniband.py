@@ -158,8 +158,7 @@ class ICRC(Layer):
     """The last four octets of a packet: a CRC over everything that stays the same from end to end."""
 
     crc: int = uint(
-        32, default=0, base="hex", doc="CRC-32 of the packet without fields that switches change, low octet "
-        "first",
+        32, default=0, base="hex", doc="CRC-32 of the packet without mutable fields, low octet first",
         source=_ICRC, name="infiniband.invariant.crc",
     )  # fmt: skip
     role = "header"

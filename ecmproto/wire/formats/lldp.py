@@ -1,7 +1,4 @@
-"""LLDP as a sequence of TLVs, with the Congestion Notification TLV.
-
-Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
-"""
+"""LLDP as TLVs, with the Congestion Notification TLV (802.1AB; 802.1Q Annex D; wire-formats 9)."""
 
 from __future__ import annotations
 

@@ -39,14 +39,9 @@ FRAMES = ("frames", "messages")
 
 
 @click.command()
-@corpus_option(
-    "Start from this file: a capture, with --what filters one filter a line, else the file as it is.  "
-    "[default: the templates of craft]"
-)
+@corpus_option("Start from this capture, or filters, or any file (--what).  [default: craft's templates]")
 @corpus_filter_option
-@click.option(
-    "--what", type=click.Choice(WHAT), default="frames", show_default=True, help="Kind of the cases."
-)
+@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="Kind of cases.")
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
 @click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Run this case alone.")
@@ -63,12 +58,8 @@ FRAMES = ("frames", "messages")
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
     help="Run a check on one batch in N, on none for 0; any number of times.",
 )  # fmt: skip
-@click.option(
-    "--timeout", type=TIME, default="10s", show_default=True, help="Maximum duration of a check of a batch."
-)
-@click.option(
-    "--memory", type=SIZE, default="256MB", show_default=True, help="Maximum memory of a check of a batch."
-)
+@click.option("--timeout", type=TIME, default="10s", show_default=True, help="Time limit of a check.")
+@click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Memory limit of a check.")
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,

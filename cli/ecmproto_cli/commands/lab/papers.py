@@ -19,16 +19,12 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("documents", nargs=-1, metavar="[DOCUMENT]...")
-@click.option(
-    "--out", metavar="FOLDER", default="docs/papers", show_default=True, help="Folder of the pages."
-)
+@click.option("--out", metavar="FOLDER", default="docs/papers", show_default=True, help="Output folder.")
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="K",
     help="Number of seeds of each scenario: words of SHA-256(its name + the commit).",
 )  # fmt: skip
-@click.option(
-    "--commit", metavar="TEXT", help="Commit that seeds are derived from.  [default: the checkout's]"
-)
+@click.option("--commit", metavar="TEXT", help="Commit for seeds.  [default: the checkout's]")
 @click.option(
     "--rows", "file", metavar="FILE",
     help="Append each finished run to this file, and skip those in it: a line of JSON each.",

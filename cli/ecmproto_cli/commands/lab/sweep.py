@@ -40,9 +40,7 @@ CHECKED = 1000
     help="A key and its values, as control.rp.ru=4Mb/s,8Mb/s; several are combined, each with each.",
 )  # fmt: skip
 @click.option("--points", metavar="FILE", help="Points, one a line, as 'KEY=VALUE KEY=VALUE'; - is stdin.")
-@click.option(
-    "--show", "figures", metavar="FIGURE", multiple=True, help="A figure to report, as 'queue.p99'."
-)
+@click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure, as 'queue.p99'.")
 @click.option("--seed", type=click.IntRange(min=0), help="First seed.  [default: the scenario's]")
 @click.option(
     "--seeds", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="K",
@@ -59,9 +57,7 @@ CHECKED = 1000
     help="Draw a heat map for each figure, of one or two keys: .png or .svg; needs ecmproto[report].",
 )  # fmt: skip
 @force_option
-@click.option(
-    "--effects", is_flag=True, help="Show the effect of each factor, of two values each (2ᵏ design)."
-)
+@click.option("--effects", is_flag=True, help="Show the effects of factors of two values (2ᵏ design).")
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
     help="Format of the report; ndjson writes each point as it finishes.",

@@ -259,10 +259,7 @@ class _Assembler:
         self.add(check.code, last, taken, dropped)
 
     def assembled(self) -> tuple[Instruction, ...]:
-        """Return the instructions with distances; none if they are too many.
-
-        A conditional jump beyond the maximum distance becomes one over two jumps without such a limit.
-        """
+        """Return the instructions with distances, long ones by two jumps; none if they are too many."""
         written = self._written
         long = [False] * len(written)
         while True:

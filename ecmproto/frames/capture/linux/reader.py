@@ -161,9 +161,7 @@ class InterfaceReader(ParsedReader):
         return self._live.counts()
 
     def stop(self) -> None:
-        """End soon, after the frames that arrived before; may be called by a signal's handler or another
-        thread.
-        """
+        """End soon, after the frames that arrived before; may be called by a signal handler or thread."""
         self._live.stop()
 
     def close(self) -> None:

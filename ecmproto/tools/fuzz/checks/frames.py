@@ -90,10 +90,7 @@ def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
-    """Return the octets of a format's fixed fields, and the keys of its variable ones.
-
-    AssertionError if its fields leave gaps.
-    """
+    """Return the octets of a format's fixed fields, and the keys of its variable ones."""
     bits = 0
     for field in cls.layout:
         assert field.bit_offset == bits, f"a gap before {field.name}"

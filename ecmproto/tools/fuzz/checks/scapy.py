@@ -27,9 +27,7 @@ _I_TAG_FIELDS = 6
 
 
 _DEEPEST = 100
-"""The maximum number of layers compared: Scapy dissects each layer inside the one before it, so Python's
-recursion limit ends that at some 190 layers, fewer in a deep call, and the rest is Raw.
-"""
+"""The maximum number of layers compared: Scapy recurses, and stops at some 190 layers."""
 
 
 class ScapyCheck:
