@@ -350,17 +350,17 @@ def _frame_octets(text: str) -> int:
     return octets
 
 
-def _ratio(text: str, name: str, most: int) -> Fraction:
-    """Return a number such as 0.5 or 1/128, more than 0 and at most ``most``."""
+def _ratio(text: str, name: str, limit: int) -> Fraction:
+    """Return a number such as 0.5 or 1/128, more than 0 and at most ``limit``."""
     number, slash, below = text.strip().partition("/")
     parts = [number, below] if slash else [number]
     if all(len(part) <= 12 and part.isascii() and part.replace(".", "", 1).isdigit() for part in parts):
         divisor = Fraction(below) if slash else Fraction(1)
         value = Fraction(number) / divisor if divisor else Fraction(0)
-        if 0 < value <= most:
+        if 0 < value <= limit:
             return value
     raise ParameterError(
-        name=name, needed=f"a number above 0 and up to {most}, such as 0.5 or 1/128", got=shown(text)
+        name=name, needed=f"a number above 0 and up to {limit}, such as 0.5 or 1/128", got=shown(text)
     )
 
 

@@ -185,14 +185,14 @@ def _empty(opened: socket.socket) -> None:
 
 
 def _arrives(
-    opened: socket.socket, wanted: Callable[[bytes], bool], seconds: float, check: PollCheck
+    opened: socket.socket, matches: Callable[[bytes], bool], seconds: float, check: PollCheck
 ) -> bool:
-    """Return whether a packet that matches ``wanted`` arrives at a non-blocking socket."""
+    """Return whether a packet that matches ``matches`` arrives at a non-blocking socket."""
     until = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):
             while True:
-                if wanted(opened.recv(MAX_CUT_OCTETS)):
+                if matches(opened.recv(MAX_CUT_OCTETS)):
                     return True
         check()
         left = until - time.monotonic()

@@ -396,13 +396,13 @@ def _tag(cls: type[Layer], rng: random.Random) -> Layer:
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 
 
-def _filling(room_octets: int, rng: random.Random) -> list[Layer]:
-    """Return tags that fill ``room_octets``: of one format, VLAN tags, or of all formats."""
+def _filling(octets_left: int, rng: random.Random) -> list[Layer]:
+    """Return tags that fill ``octets_left``: of one format, VLAN tags, or of all formats."""
     kinds = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
     tags: list[Layer] = []
-    while room_octets > 0:
+    while octets_left > 0:
         tags.append(_tag(rng.choice(kinds), rng))
-        room_octets -= len(tags[-1].build())
+        octets_left -= len(tags[-1].build())
     return tags
 
 

@@ -152,10 +152,10 @@ class PausePanel(RowPanels[Statistics]):
         """Return the number of rows that are not drawn."""
         return f"{self._left_out} more not drawn" if self._left_out else ""
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
-        draw_area(axes, place, row, edges, self.form)
+        draw_area(axes, index, row, edges, self.form)
 
 
 class BarPanel(Panel):
@@ -309,7 +309,7 @@ class LinePanel(Panel):
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
         labels = [] if self._alone else self._labels
-        return [line_entry(label, _look(place)) for place, label in enumerate(labels)]
+        return [line_entry(label, _look(index)) for index, label in enumerate(labels)]
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
@@ -317,12 +317,12 @@ class LinePanel(Panel):
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
         edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
         times = (edges[1:] + edges[:-1]) / 2
-        for place, values in enumerate(self._drawn):
+        for index, values in enumerate(self._drawn):
             there = ~np.isnan(values)
             count = int(there.sum())
             step = 1 if count < _DOTTED_BELOW else max(1, count // _MARKS)
-            start = min(step * place // max(1, len(self._drawn)), max(0, count - 1))
-            look = _look(place) | {"markevery": (start if step > 1 else 0, step)}
+            start = min(step * index // max(1, len(self._drawn)), max(0, count - 1))
+            look = _look(index) | {"markevery": (start if step > 1 else 0, step)}
             axes.plot(times[there], values[there] / factor, **look)
 
 
@@ -371,8 +371,8 @@ def _carrier(layer: str) -> str:
     return f"{kind.title} {'from' if kind.group == 'tag' else 'to'}"
 
 
-def _look(place: int) -> dict[str, Any]:
-    return line_look(line_style(place), 1.3)
+def _look(index: int) -> dict[str, Any]:
+    return line_look(line_style(index), 1.3)
 
 
 _PERCENT = Scale(factor=0.01, unit="%")

@@ -157,9 +157,9 @@ def _queue(port: PortSeries, edges_ns: NDArray[np.int64]) -> QueueCurve:
 
 def _flows(flows: Sequence[FlowSeries], edges_ns: NDArray[np.int64]) -> tuple[FlowCurves, ...]:
     """Return the flows' curves, those past FLOWS_SHOWN folded into one."""
-    most = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
-    curves = [_flow([flow], flow.name, edges_ns) for flow in flows[:most]]
-    rest = flows[most:]
+    limit = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
+    curves = [_flow([flow], flow.name, edges_ns) for flow in flows[:limit]]
+    rest = flows[limit:]
     return (*curves, _flow(rest, f"{_OTHERS} ({len(rest)})", edges_ns)) if rest else tuple(curves)
 
 

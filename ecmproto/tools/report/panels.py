@@ -52,8 +52,8 @@ class TimeAxis:
         from matplotlib.ticker import MaxNLocator
 
         axes.set_xlim(0, max(1, self.span_ns) / self.scale.factor)
-        most = max(2, min(_TIME_NUMBERS, int(axes.bbox.width / _TIME_NUMBER_PX)))
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=most, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
+        spans = max(2, min(_TIME_NUMBERS, int(axes.bbox.width / _TIME_NUMBER_PX)))
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=spans, steps=[1, 2, 2.5, 5, 10], min_n_ticks=2))
         axes.tick_params(axis="x", labelbottom=False, length=3, width=0.8)
 
 
@@ -136,14 +136,14 @@ class PanelKind:
     """The addition to the explanation for several runs."""
 
 
-def value_axis(axes: Axes, least: float, most: float, form: Format, *, whole: bool = False) -> None:
-    """Set the vertical axis from ``least`` to ``most``: a few numbers, a line across at each, no frame.
+def value_axis(axes: Axes, low: float, high: float, form: Format, *, whole: bool = False) -> None:
+    """Set the vertical axis from ``low`` to ``high``: a few numbers, a line across at each, no frame.
 
     ``whole`` is for counts: no numbers between whole ones.
     """
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_ylim(least, most)
+    axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10], integer=whole))
     axes.yaxis.set_major_formatter(number_text)
     axes.grid(axis="y")
@@ -165,9 +165,9 @@ def row_axis(axes: Axes, rows: Sequence[tuple[str, str]], form: Format) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     across = axes.get_yaxis_transform()
-    for place, (label, total) in enumerate(rows):
-        axes.plot((0, 1), (place + BASE,) * 2, color=GRID.light, linewidth=0.8, transform=across)
-        height = place - _TEXT_ABOVE if form.narrow else place
+    for index, (label, total) in enumerate(rows):
+        axes.plot((0, 1), (index + BASE,) * 2, color=GRID.light, linewidth=0.8, transform=across)
+        height = index - _TEXT_ABOVE if form.narrow else index
         _beside(axes, label, 0, height, form, INK.light if form.narrow else MUTED.light)
         _beside(axes, total, 1, height, form, MUTED.light)
 
@@ -245,17 +245,17 @@ class RowPanels(Panels[Shown]):
         rows = self._rows[id(run)]
         size = self.form.text_px - 1
         row_axis(axes, [(fitting(row.label, self._room_px, size), row.total) for row in rows], self.form)
-        for place, row in enumerate(rows):
-            self.draw_row(axes, place, row)
+        for index, row in enumerate(rows):
+            self.draw_row(axes, index, row)
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         raise NotImplementedError
 
 
-def draw_area(axes: Axes, place: int, row: Row, edges: Floats, form: Format) -> None:
+def draw_area(axes: Axes, index: int, row: Row, edges: Floats, form: Format) -> None:
     """Draw the heights of a row as an area over its base line."""
-    base = place + BASE
+    base = index + BASE
     axes.stairs(
         base - row_reach(form) * row.heights,
         edges,
@@ -284,24 +284,24 @@ def highest(values: NDArray[Any]) -> float:
     return float(values.max(initial=0.0, where=drawable(values)))
 
 
-def _starts(slots: int, most: int) -> Integers:
-    return np.arange(0, slots, max(1, -(-slots // most)), dtype=np.int64)
+def _starts(slots: int, limit: int) -> Integers:
+    return np.arange(0, slots, max(1, -(-slots // limit)), dtype=np.int64)
 
 
-def coarse_edges(edges_ns: Integers, most: int) -> Floats:
-    """Return the edges after joining neighbouring slots into at most ``most``."""
+def coarse_edges(edges_ns: Integers, limit: int) -> Floats:
+    """Return the edges after joining neighbouring slots into at most ``limit``."""
     slots = max(0, len(edges_ns) - 1)
     if not slots:
         return np.empty(0)
-    edges: Floats = np.append(edges_ns[_starts(slots, most)], edges_ns[-1]).astype(np.float64)
+    edges: Floats = np.append(edges_ns[_starts(slots, limit)], edges_ns[-1]).astype(np.float64)
     return edges
 
 
-def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
+def coarse_means(edges_ns: Integers, values: NDArray[Any], limit: int) -> Floats:
     """Return the means over the joined slots, weighted by their lengths; NaN without numbers."""
     if not len(values):
         return np.empty(0)
-    starts = _starts(len(values), most)
+    starts = _starts(len(values), limit)
     known = drawable(values)
     weight = np.where(known, np.maximum(np.diff(edges_ns), 1), 0).astype(np.float64)
     sums = np.add.reduceat(np.where(known, values, 0.0) * weight, starts)
@@ -311,12 +311,12 @@ def coarse_means(edges_ns: Integers, values: NDArray[Any], most: int) -> Floats:
     return means
 
 
-def coarse_peaks(values: NDArray[Any], most: int) -> Floats:
+def coarse_peaks(values: NDArray[Any], limit: int) -> Floats:
     """Return the maximum of each group of joined slots; NaN without numbers."""
     if not len(values):
         return np.empty(0)
     floor = np.where(drawable(values), values, -np.inf)
-    peaks: Floats = np.maximum.reduceat(floor, _starts(len(values), most))
+    peaks: Floats = np.maximum.reduceat(floor, _starts(len(values), limit))
     peaks[np.isneginf(peaks)] = np.nan
     return peaks
 
@@ -339,9 +339,9 @@ def extremes(time_ns: Integers, values: Floats, duration_ns: int, bins: int) -> 
     time, values = time_ns[known].astype(np.float64), values[known].astype(np.float64)
     if len(values) <= 2 * bins:
         return time, values
-    place = bin_of(time_ns[known], duration_ns, bins)
-    order = np.lexsort((values, place))
-    first = np.flatnonzero(np.diff(place[order], prepend=-1))
+    indices = bin_of(time_ns[known], duration_ns, bins)
+    order = np.lexsort((values, indices))
+    first = np.flatnonzero(np.diff(indices[order], prepend=-1))
     last = np.append(first[1:], len(order)) - 1
     kept = np.unique(order[np.concatenate((first, last))])
     return time[kept], values[kept]

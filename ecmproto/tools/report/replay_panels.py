@@ -101,9 +101,9 @@ class FeedbackPanels(Panels[Run]):
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
         scale = self._label(run)[1]
-        least, most = (end / scale.factor for end in self._ends[id(run)])
-        margin = 0.07 * (most - least) or 1.0
-        bottom, top = least - margin * (least < 0), most + margin * (most > 0 or least == 0)
+        low, high = (end / scale.factor for end in self._ends[id(run)])
+        margin = 0.07 * (high - low) or 1.0
+        bottom, top = low - margin * (low < 0), high + margin * (high > 0 or low == 0)
         value_axis(axes, bottom, top, self.form)
         axes.axhline(0, color=INK.light, linewidth=0.8)
         for priority in self._priorities:
@@ -137,9 +137,9 @@ class FeedbackPanels(Panels[Run]):
 
     def _beyond(self, run: Run, values: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Return a mask of the values beyond the scale."""
-        least, most = self._ends[id(run)]
-        margin = 0.07 * (most - least)
-        beyond: NDArray[np.bool_] = drawable(values) & ((values < least - margin) | (values > most + margin))
+        low, high = self._ends[id(run)]
+        margin = 0.07 * (high - low)
+        beyond: NDArray[np.bool_] = drawable(values) & ((values < low - margin) | (values > high + margin))
         return beyond
 
     def _label(self, run: Run) -> tuple[str, Scale]:
@@ -153,14 +153,14 @@ class FeedbackPanels(Panels[Run]):
 def _feedback_ends(run: Run) -> tuple[float, float]:
     """Return the ends of the scale of a run's feedback: 0 and nearly all values, without overshoots."""
     values = run.feedback.value[drawable(run.feedback.value)]
-    least, most = min(0.0, float(values.min())), max(0.0, float(values.max()))
+    minimum, maximum = min(0.0, float(values.min())), max(0.0, float(values.max()))
     if run.feedback_label.endswith(_RATE):
-        return least, most
+        return minimum, maximum
     low, high = np.percentile(values, [100 - _USUAL_FEEDBACK_PERCENT, _USUAL_FEEDBACK_PERCENT]).tolist()
     reach = _ABOVE_USUAL_FEEDBACK * max(-low, high)
-    if not 0 < _FAR_BEYOND_FEEDBACK * reach < max(-least, most):
-        return least, most
-    return max(least, -reach), min(most, reach)
+    if not 0 < _FAR_BEYOND_FEEDBACK * reach < max(-minimum, maximum):
+        return minimum, maximum
+    return max(minimum, -reach), min(maximum, reach)
 
 
 def _priority_text(priority: int) -> str:
@@ -342,9 +342,9 @@ class PhasePanels(Panels[Run]):
         """Draw the run's panel."""
         across = run.phase.offset_octets / self._octets.factor
         upward = run.phase.rate_bps / self._rates.factor
-        most = self.form.bins * _PHASE_POINTS_PER_BIN
+        limit = self.form.bins * _PHASE_POINTS_PER_BIN
         kept = drawable(across) & drawable(upward)
-        across, upward = across[kept][:most], upward[kept][:most]
+        across, upward = across[kept][:limit], upward[kept][:limit]
         room = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
         bottom, top = max(0.0, self._least - room), self._top + room
         value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
@@ -373,7 +373,7 @@ class RatePanels(Panels[Run]):
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
         labels = dict.fromkeys(flow.label for run in self.runs for flow in run.flows)
-        self._places = {label: place for place, label in enumerate(labels)}
+        self._indices = {label: index for index, label in enumerate(labels)}
         drawn = [self._drawn(flow, self._curve(flow)) for run in self.runs for flow in run.flows]
         self._top_bps = greatest(map(highest, drawn)) or 1.0
         self._scale = rate_scale(self._top_bps)
@@ -388,7 +388,7 @@ class RatePanels(Panels[Run]):
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
-        entries = [line_entry(label, _rate_line(self._style(label))) for label in self._places]
+        entries = [line_entry(label, _rate_line(self._style(label))) for label in self._indices]
         return entries + _theory_entries(self.runs, "rate")
 
     def draw(self, axes: Axes, run: Run) -> None:
@@ -404,7 +404,7 @@ class RatePanels(Panels[Run]):
         edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor
         rates = self._drawn(flow, values) / self._scale.factor
         step = max(1, len(rates) // _MARKS)
-        start = step * self._places[flow.label] // max(1, len(self._places))
+        start = step * self._indices[flow.label] // max(1, len(self._indices))
         line = _rate_line(self._style(flow.label)) | {"markevery": (min(start, len(rates) - 1), step)} | look
         if len(rates):
             axes.plot((edges[1:] + edges[:-1]) / 2, rates, **line)
@@ -418,7 +418,7 @@ class RatePanels(Panels[Run]):
     def _style(self, label: str) -> LineStyle:
         if label.casefold().startswith("others"):
             return LineStyle(colour=OTHERS, marker="")
-        return line_style(self._places[label])
+        return line_style(self._indices[label])
 
 
 class SentPanels(RatePanels):
@@ -484,14 +484,14 @@ class MessagePanels(RowPanels[Run]):
             return []
         strength = np.ones(len(messages.row)) if messages.strength is None else messages.strength
         strength = np.clip(np.nan_to_num(strength), 0, 1)
-        place = bin_of(messages.time_ns, self.time.span_ns, bins)
+        slots = bin_of(messages.time_ns, self.time.span_ns, bins)
         rows = []
         totals = counts if messages.totals is None else np.array(messages.totals, dtype=np.int64)
         for label, of_row in _grouped(messages.labels, totals):
             chosen = np.isin(messages.row, of_row)
             heights = np.zeros(bins)
             marked = _MIN_HEIGHT + (1 - _MIN_HEIGHT) * strength[chosen]
-            np.maximum.at(heights, place[chosen], marked)
+            np.maximum.at(heights, slots[chosen], marked)
             total = value_text(int(totals[of_row].sum()), "count")
             rows.append(Row(label=label, total=total, heights=heights, colour=QUEUE))
         return rows
@@ -501,12 +501,12 @@ class MessagePanels(RowPanels[Run]):
         totals = run.messages.totals
         return counted(len(run.messages.row) if totals is None else sum(totals), "message")
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         marked = row.heights > 0
         centres = bin_centres(self.time.span_ns, len(row.heights))[marked] / self.time.scale.factor
         gap = np.full(len(centres), np.nan)
-        base = np.full(len(centres), place + BASE)
+        base = np.full(len(centres), index + BASE)
         across = np.stack((centres, centres, gap), axis=1).ravel()
         upward = np.stack((base, base - row_reach(self.form) * row.heights[marked], gap), axis=1).ravel()
         width = max(1.0, 0.4 * self.form.width_px / self.form.bins)
@@ -533,8 +533,8 @@ class LossPanels(RowPanels[Run]):
 
     def _drops(self, run: Run) -> Row:
         bins = self.form.bins
-        place = bin_of(run.drops.time_ns, self.time.span_ns, bins)
-        counts = np.bincount(place, weights=run.drops.count, minlength=bins)
+        slots = bin_of(run.drops.time_ns, self.time.span_ns, bins)
+        counts = np.bincount(slots, weights=run.drops.count, minlength=bins)
         total = value_text(int(run.drops.count.sum()), "count")
         heights = counts / counts.max()
         return Row(label="frames dropped", total=total, heights=heights, colour=ALERT)
@@ -560,10 +560,10 @@ class LossPanels(RowPanels[Run]):
         together = f"some sender stood still for {format_time(paused)}"
         return together if self.form.narrow else f"{together} · summed up {format_time(summed)}"
 
-    def draw_row(self, axes: Axes, place: int, row: Row) -> None:
+    def draw_row(self, axes: Axes, index: int, row: Row) -> None:
         """Draw one row."""
         edges = np.linspace(0, max(1, self.time.span_ns), len(row.heights) + 1) / self.time.scale.factor
-        draw_area(axes, place, row, edges, self.form)
+        draw_area(axes, index, row, edges, self.form)
 
 
 def _grouped(labels: Sequence[str], weights: NDArray[Any]) -> list[tuple[str, list[int]]]:

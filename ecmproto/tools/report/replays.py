@@ -185,9 +185,9 @@ def _feedback(rows: NDArray[Any], *, rates: bool) -> Feedback:
 def _flows(summary: ReplaySummary) -> tuple[FlowCurves, ...]:
     """Return the flows' curves, those past FLOWS_SHOWN folded into one."""
     flows = summary.flows if summary.duration_ns else ()
-    most = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
-    curves = [_flow([flow], flow.label, summary) for flow in flows[:most]]
-    return (*curves, *([_flow(flows[most:], _OTHERS, summary)] if flows[most:] else ()))
+    limit = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
+    curves = [_flow([flow], flow.label, summary) for flow in flows[:limit]]
+    return (*curves, *([_flow(flows[limit:], _OTHERS, summary)] if flows[limit:] else ()))
 
 
 def _flow(flows: Sequence[FlowRates], label: str, summary: ReplaySummary) -> FlowCurves:

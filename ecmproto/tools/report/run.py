@@ -402,15 +402,15 @@ def _comparison_row(measures: list[Measure | None]) -> ComparisonRow:
     if better and len(values) > 1:
         ends = value_text(min(values), known[0].unit), value_text(max(values), known[0].unit)
         best = ends[better == "high"] if ends[0] != ends[1] else ""
-    most = max(map(abs, values), default=0)
-    cells = tuple(_comparison_cell(measure, best, most) for measure in measures)
+    maximum = max(map(abs, values), default=0)
+    cells = tuple(_comparison_cell(measure, best, maximum) for measure in measures)
     if 2 * sum(cell.best for cell in cells) > len(cells):
         cells = tuple(replace(cell, best=False) for cell in cells)
     return ComparisonRow(label=known[0].label, better=better or "", cells=cells)
 
 
-def _comparison_cell(measure: Measure | None, best: str, most: float) -> ComparisonCell:
+def _comparison_cell(measure: Measure | None, best: str, maximum: float) -> ComparisonCell:
     if measure is None or not finite(measure.value):
         return ComparisonCell(text=ABSENT, best=False, part=0.0)
     text = measure_text(measure)
-    return ComparisonCell(text=text, best=text == best, part=abs(measure.value) / most if most else 0.0)
+    return ComparisonCell(text=text, best=text == best, part=abs(measure.value) / maximum if maximum else 0.0)

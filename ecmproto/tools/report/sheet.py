@@ -79,13 +79,13 @@ def line_style(position: int) -> LineStyle:
 _ELLIPSIS = "…"
 
 
-def shortened(text: str, most: int) -> str:
-    """Return ``text`` printable and, if it is longer than ``most`` characters, shortened in its middle."""
+def shortened(text: str, limit: int) -> str:
+    """Return ``text`` printable and, if it is longer than ``limit`` characters, shortened in its middle."""
     text = printable(text).strip()
-    if len(text) <= most:
+    if len(text) <= limit:
         return text
-    tail = (most - 1) // 2
-    return f"{text[: most - 1 - tail]}{_ELLIPSIS}{text[len(text) - tail :]}"
+    tail = (limit - 1) // 2
+    return f"{text[: limit - 1 - tail]}{_ELLIPSIS}{text[len(text) - tail :]}"
 
 
 def width_em(text: str) -> float:
@@ -348,10 +348,10 @@ def wrapped(text: str, room_px: float, size_px: float, lines: int) -> list[str]:
 def fitting(text: str, room_px: float, size_px: float) -> str:
     """Return ``text`` shortened in its middle so that it takes about ``room_px`` at most."""
     text = shortened(text, _LONGEST)
-    most = len(text)
-    while most > 1 and width_em(shortened(text, most)) * size_px > room_px:
-        most -= 1
-    return shortened(text, most)
+    limit = len(text)
+    while limit > 1 and width_em(shortened(text, limit)) * size_px > room_px:
+        limit -= 1
+    return shortened(text, limit)
 
 
 _XML_NAMESPACE = re.compile(r"\{[^}]*\}")

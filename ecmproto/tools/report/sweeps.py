@@ -65,7 +65,7 @@ def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis],
     found = cells(rows, axes, figure)
     medians = {key: _median(values) for key, values in found.items()}
     known = [value for value in medians.values() if math.isfinite(value)]
-    least, most = min(known, default=0.0), max(known, default=0.0)
+    low, high = min(known, default=0.0), max(known, default=0.0)
     show = parse_figure(figure).show
     sheet.text(_MARGIN_PX, top_px + 24, figure, bold=True)
     keys = f"{down.path} down" + (f", {across.path} across" if across.path else "")
@@ -85,7 +85,7 @@ def _map(sheet: Sheet, top_px: float, rows: Sequence[Row], axes: Sequence[Axis],
         sheet.text(_LEFT_PX - 10, base_px, value, align="right", colour=MUTED, room_px=_LEFT_PX - _MARGIN_PX)
         for column, other in enumerate(across.values):
             median = medians.get((value, other) if across.path else (value,), math.nan)
-            part = (median - least) / (most - least) if most > least and math.isfinite(median) else 0.0
+            part = (median - low) / (high - low) if high > low and math.isfinite(median) else 0.0
             alpha = _MIN_ALPHA + (_MAX_ALPHA - _MIN_ALPHA) * part
             corner = (column + 0.01, line + 0.03)
             cell = Rectangle(corner, 0.98, 0.94, linewidth=0, facecolor=QUEUE.light, alpha=alpha)

@@ -138,12 +138,12 @@ def _queues(names: Sequence[str], runs: Sequence[Run]) -> str:
     means = [(mean, name) for name, run in zip(names, runs, strict=True) if (mean := _mean(run)) is not None]
     if len(means) < 2:
         return ""
-    (least, shortest), (most, longest) = min(means), max(means)
-    if least == most:
-        return f"The mean queue was {format_octets(most)} with each of them."
+    (low, shortest), (high, longest) = min(means), max(means)
+    if low == high:
+        return f"The mean queue was {format_octets(high)} with each of them."
     return (
-        f"On average the queue was shortest with {shortest} ({format_octets(least)}) and longest with "
-        f"{longest} ({format_octets(most)})."
+        f"On average the queue was shortest with {shortest} ({format_octets(low)}) and longest with "
+        f"{longest} ({format_octets(high)})."
     )
 
 

@@ -244,9 +244,9 @@ def column_differences(
 
     Every field of ``values`` is compared: a field that no frame has must be in no row of the columns.
     """
-    wanted = values.of(records)
+    expected = values.of(records)
     for name in values.names:
-        column, right = columns[name], wanted.get(name, NOWHERE)
+        column, right = columns[name], expected.get(name, NOWHERE)
         got = FieldRows(column.rows.tolist(), list(column.python_values()))
         if got != right:
             yield _difference(name, _by_row(got), _by_row(right), records)
@@ -365,7 +365,7 @@ class TextCheck:
             fresh = FORMS[name]()
             each = records(batch, ETHERNET_ONLY, ethertypes=self._ethertypes, commented=fresh.commented)
             one_by_one = "".join(map(fresh.record, each)).encode("utf-8", errors="replace").split(b"\n")
-            for row, (got, wanted) in enumerate(zip_longest(at_once, one_by_one, fillvalue=b"")):
-                if got != wanted:
-                    yield Difference(what=name, detail=f"{got!r}, not {wanted!r}", row=row)
+            for row, (got, expected) in enumerate(zip_longest(at_once, one_by_one, fillvalue=b"")):
+                if got != expected:
+                    yield Difference(what=name, detail=f"{got!r}, not {expected!r}", row=row)
                     break

@@ -145,7 +145,7 @@ class FilterCheck:
             by_columns = selected(self._batch, filter, interfaces=ETHERNET_ONLY).tolist()
             if one_by_one != by_columns:
                 pairs = enumerate(zip(by_columns, one_by_one, strict=True))
-                frame = next(frame for frame, (got, wanted) in pairs if got != wanted)
+                frame = next(frame for frame, (got, expected) in pairs if got != expected)
                 detail = f"{text!r}: frame {frame + 1} {by_columns[frame]}, not {one_by_one[frame]}"
                 yield Difference(what="columns select other frames", detail=detail, row=row)
 

@@ -60,15 +60,15 @@ def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str
             return
         if not isinstance(value, codec.Ethernet) and type(value) not in _SCAPYS_OWN | LAYERS:
             return
-        wanted, cls = _as_scapy(value)
+        expected, cls = _as_scapy(value)
         if type(packet) is not cls:
             yield f"the layer of {type(value).__name__}", f"{type(packet).__name__}, not {cls.__name__}"
             return
-        yield from _different(packet, wanted, type(value).__name__)
+        yield from _different(packet, expected, type(value).__name__)
         packet = packet.payload
         if isinstance(value, codec.ITag):
-            wanted, _ = _header(value.cdst, value.csrc, value.etype)
-            yield from _different(packet, wanted, "ITag")
+            expected, _ = _header(value.cdst, value.csrc, value.etype)
+            yield from _different(packet, expected, "ITag")
             packet = packet.payload
     if packet.layers() not in ([], [Padding]):
         yield "layers after the last", str(packet.layers())
@@ -91,10 +91,10 @@ def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, 
     if not exact or frame.trailer or frame.padding or header is None:
         return
     value = frame.layers[index]
-    wanted = {
+    expected = {
         SCAPY_NAMES.get(field.key, field.key): getattr(value, field.key) for field in infiniband.BTH.layout
     }
-    yield from _different(header, wanted | {"icrc": frame.layers[-1].crc}, "BTH")
+    yield from _different(header, expected | {"icrc": frame.layers[-1].crc}, "BTH")
     packet = header.payload
     for value in frame.layers[index + 1 : -1]:
         cls = EXTENDED.get(type(value), roce.AETH if isinstance(value, infiniband.AETH) else None)
@@ -125,8 +125,8 @@ def _header(dst: bytes, src: bytes, ethertype: int) -> tuple[dict[str, Any], typ
     return {"dst": dst, "src": src, key: ethertype}, cls
 
 
-def _different(packet: Packet, wanted: dict[str, Any], layer: str) -> Iterator[tuple[str, str]]:
-    for name, value in wanted.items():
+def _different(packet: Packet, expected: dict[str, Any], layer: str) -> Iterator[tuple[str, str]]:
+    for name, value in expected.items():
         got = packet.getfieldval(name)
         if isinstance(value, bytes):
             # addresses are text for Scapy, other octets are not
