@@ -91,5 +91,5 @@ def test_what_was_given_is_shown_short() -> None:
 def test_an_error_with_a_note_can_still_be_copied() -> None:
     error, _ = ERRORS[0]
     noted = copy.copy(error)
-    noted.add_note("what was written before is in x.partial")
+    noted.add_note("the output before it is in x.partial")
     assert copy.copy(noted) == error

@@ -1,1 +1,1 @@
-"""The command line: it only calls; no protocol logic lives here."""
+"""The command line, without any protocol logic."""

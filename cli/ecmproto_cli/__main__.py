@@ -1,4 +1,4 @@
-"""``python -m ecmproto_cli``: the same as ``ecmproto``."""
+"""``python -m ecmproto_cli``, equivalent to ``ecmproto``."""
 
 from ecmproto_cli.main import main
 

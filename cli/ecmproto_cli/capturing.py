@@ -1,7 +1,7 @@
-"""Interrupts, and captures of interfaces, which nothing else ends.
+"""Interrupts, and captures of interfaces, which run until they are interrupted.
 
-Work on a file holds Ctrl-C back until everything written is whole, and is then ended by it (`HeldInterrupt`);
-a capture of an interface is told to stop, and what it has is whole (`StoppingInterrupt`).
+Work on a file defers Ctrl-C until everything written is complete, and is then ended by it (`HeldInterrupt`);
+a capture of an interface is stopped, and its result is complete (`StoppingInterrupt`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def opened(
 
 
 class HeldInterrupt:
-    """While entered, a first interrupt waits for the next `check`; a second one comes through at once.
+    """Context that defers a first interrupt to the next `check`; a second one interrupts at once.
 
-    ``signals`` are what interrupts.
+    ``signals`` are the signals handled.
     """
 
     def __init__(self, *signals: signal.Signals) -> None:
@@ -57,14 +57,14 @@ class HeldInterrupt:
         self._before: dict[signal.Signals, Any] = {}
 
     def check(self) -> None:
-        """Raise the KeyboardInterrupt that came, if one did."""
+        """Raise the deferred KeyboardInterrupt, if there is one."""
         if self._came:
             self._came = False
             raise KeyboardInterrupt
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Raise an interrupt as soon as it comes, during long work that writes nothing."""
+        """Let an interrupt through at once, during long work that writes nothing."""
         self.check()
         self._at_once = True
         try:
@@ -78,7 +78,7 @@ class HeldInterrupt:
         self._came = True
 
     def __enter__(self) -> HeldInterrupt:
-        # only the main thread may ask for signals, and only it gets them
+        # only the main thread may install signal handlers, and only it receives signals
         if threading.current_thread() is threading.main_thread():
             self._before = {number: signal.signal(number, self._hold) for number in self._signals}
         return self
@@ -93,11 +93,11 @@ class HeldInterrupt:
 
 
 _SAVED_EVERY_NS = 500_000_000
-"""Together with what a ring and an idle reader wait, less than a second."""
+"""Interval of flushes; less than a second together with the waiting times of a ring and an idle reader."""
 
 
 def interface_option(help: str) -> Callable[[F], F]:
-    """``-i IF``."""
+    """Return the option ``-i IF``."""
     return click.option("-i", "--interface", metavar="IF", help=help)
 
 
@@ -110,7 +110,7 @@ def captured(
     promiscuous: bool = True,
     idle_batches: bool = False,
 ) -> InterfaceReader:
-    """Return the reader of an interface; what ``filter`` does not select may be left out by the kernel."""
+    """Return the reader of an interface; the kernel may leave out frames that ``filter`` does not select."""
     from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
     from ecmproto.frames.capture.linux.interface import interface_facts
     from ecmproto.frames.capture.linux.reader import open_interface
@@ -132,9 +132,9 @@ def captured(
 
 
 class Saving:
-    """Calls ``flush`` every half second, for files of a capture that may be ended by anything.
+    """Calls ``flush`` every half second, for files of a capture that may end at any time.
 
-    It has to be asked more often, as a reader with ``idle_batches`` comes by.
+    `look` has to be called more often; a reader with ``idle_batches`` returns often enough.
     """
 
     def __init__(self, flush: Callable[[], None]) -> None:
@@ -142,7 +142,7 @@ class Saving:
         self._last_ns = time.monotonic_ns()
 
     def look(self) -> None:
-        """Flush if it is time."""
+        """Flush if the interval has passed."""
         now_ns = time.monotonic_ns()
         if now_ns - self._last_ns >= _SAVED_EVERY_NS:
             self._flush()
@@ -150,22 +150,22 @@ class Saving:
 
 
 class StoppingInterrupt:
-    """While entered, the first SIGINT or SIGTERM calls ``stop``; a second one comes through at once.
+    """Context in which the first SIGINT or SIGTERM calls ``stop``; a second one interrupts at once.
 
-    For work that has no end of its own: what it has when it is stopped is whole.
+    For work without an end of its own: its result when stopped is complete.
     """
 
     def __init__(self, stop: Callable[[], None]) -> None:
         self.came = False
-        """Whether a signal came."""
+        """Whether a signal arrived."""
         self._stop = stop
 
     def check(self) -> None:
-        """Do nothing: the work comes to its end by itself, as `HeldInterrupt`'s does not."""
+        """Do nothing: unlike with `HeldInterrupt`, the work ends by itself."""
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Do nothing either."""
+        """Do nothing, as `check`."""
         yield
 
     def _take(self, number: int, frame: FrameType | None) -> None:
@@ -176,8 +176,8 @@ class StoppingInterrupt:
 
     @contextmanager
     def held(self) -> Iterator[StoppingInterrupt]:
-        """Hold the signals."""
-        # only the main thread may ask for signals, and only it gets them
+        """Handle the signals within the context."""
+        # only the main thread may install signal handlers, and only it receives signals
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -191,6 +191,6 @@ class StoppingInterrupt:
 
 def interrupts(reader: CaptureReader) -> AbstractContextManager[HeldInterrupt | StoppingInterrupt]:
     """Return the handler of interrupts: it stops the reader of an interface, and ends work on a file."""
-    # only the reader of an interface has one; asking for its class would load it for files too
+    # only the reader of an interface has ``stop``; importing its class would slow down commands on files
     stop = getattr(reader, "stop", None)
     return HeldInterrupt() if stop is None else StoppingInterrupt(stop).held()

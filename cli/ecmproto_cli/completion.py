@@ -1,12 +1,12 @@
-"""Completion in bash, zsh and fish: the shells' scripts, and the values that options and arguments take.
+"""Completion in bash, zsh and fish: the shells' scripts, and the values of options and arguments.
 
-What an option takes is known by its metavar (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …), or
-by its name where it has none, so that a command needs to say nothing; one that knows better gives
-``shell_complete=`` as click has it.  Nothing here loads what is slow to load.
+The metavar of an option (``IF``, ``FIELD``, ``FILTER``, ``MECHANISM``, ``FILE`` …), or its name without one,
+determines its values; a command overrides that with ``shell_complete=`` as in click.  Nothing slow is
+imported.
 
-The scripts ask ``ecmproto`` itself, and are answered with a line for each candidate: its kind, its value
-and what it is, tabs between them.  ``plain`` values are whole words, behind ``open`` ones goes more, and
-``file`` and ``dir`` are those whose names begin with the value.
+The scripts call ``ecmproto`` itself, which prints a line for each candidate: kind, value and help, separated
+by tabs.  ``plain`` values are complete words, after ``open`` ones more follows, and ``file`` and ``dir``
+stand for the file or folder names that begin with the value.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 Items: TypeAlias = "list[CompletionItem[str]]"  # as text: not all versions of click have it generic
 Completer = Callable[[click.Context, click.Parameter, str], Items]
-"""What click calls ``shell_complete``: the candidates for a value of which the beginning is typed."""
+"""The type of click's ``shell_complete``: the candidates for the beginning of a value."""
 
 OPEN = "open"
-"""The kind of a candidate behind which more is to be typed."""
+"""The kind of a candidate that is to be continued."""
 
 
 def _items(found: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind: str = "plain") -> Items:
-    """Return candidates from values and what they are; ``head`` is typed already, and stays."""
+    """Return candidates from values and their help; ``head`` is typed already, and stays."""
     return [
         CompletionItem(f"{head}{value}", type=OPEN if value.endswith(("=", ".", ":")) else kind, help=help)
         for value, help in found
@@ -55,7 +55,7 @@ _INNER = "encapsulated."
 
 
 def _names(begun: str, names: Iterable[str], described: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the names that begin so, or, where no layer is named yet and several could be, the layers."""
+    """Yield the names that begin with ``begun``, or the layers while several are possible."""
     prefix = _INNER if begun.startswith(_INNER) else ""
     found = sorted(f"{prefix}{name}" for name in names if f"{prefix}{name}".startswith(begun))
     layers = dict.fromkeys(name.removeprefix(prefix).partition(".")[0] for name in found)
@@ -85,7 +85,7 @@ def complete_assigned_field(ctx: click.Context, param: click.Parameter, begun: s
 
 
 def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the last word of a display filter: fields and layers, operators behind them, and, or, not."""
+    """Complete the last word of a display filter: fields, layers, operators, and, or, not."""
     from ecmproto.frames.filter.completion import complete, relations
     from ecmproto.frames.filter.fields import find
 
@@ -95,7 +95,7 @@ def complete_filter(ctx: click.Context, param: click.Parameter, begun: str) -> I
     texts = [(f"{each.text}{behind}", each.meaning or each.text) for each in found.candidates]
     items = _items(texts, word, head=head, kind=OPEN)
     if len(items) == 1 and find(items[0].value.removeprefix(head)) is not None:
-        # what is whole goes on: with one candidate alone a shell ends the quotes around the filter
+        # a complete word is continued: with a single candidate a shell closes the quotes around the filter
         more = [(f"{each.text} ", each.meaning or each.text) for each in relations()]
         items += _items(more, "", head=f"{items[0].value} ", kind=OPEN)
     return items
@@ -117,7 +117,7 @@ def complete_mechanism(ctx: click.Context, param: click.Parameter, begun: str) -
 
 
 def complete_mechanisms(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``MECHANISM[:NAME=VALUE…],…``: the last mechanism, or a parameter of it."""
+    """Complete ``MECHANISM[:NAME=VALUE…],…``: the last mechanism, or one of its parameters."""
     head, _, last = begun.rpartition(",")
     head = f"{head}," if "," in begun else ""
     name, colon, parameter = last.partition(":")
@@ -131,7 +131,7 @@ _MECHANISM_OPTIONS = ("cp", "rp", "mechanism", "mechanisms", "compare")
 
 
 def _chosen_mechanisms(ctx: click.Context) -> list[str]:
-    """Return the mechanisms that the command line names before this."""
+    """Return the mechanisms named earlier on the command line."""
     texts: list[str] = []
     for name in _MECHANISM_OPTIONS:
         given = ctx.params.get(name)
@@ -140,7 +140,7 @@ def _chosen_mechanisms(ctx: click.Context) -> list[str]:
 
 
 def complete_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``[ROLE.]NAME=VALUE`` of the mechanisms that the command line names, or of all."""
+    """Complete ``[ROLE.]NAME=VALUE`` of the mechanisms on the command line, or of all."""
     chosen = _chosen_mechanisms(ctx)
     names = [name for name, _ in _mechanisms()]
     target, colon, rest = begun.partition(":")
@@ -157,7 +157,7 @@ def _parameters(names: Iterable[str], begun: str, *, head: str = "") -> Items:
     for name in names:
         try:
             found = {**dict(_parameters_of(find_mechanism(name))), **found}
-        except ParameterError:  # no such, or one of another package that cannot be imported
+        except ParameterError:  # unknown, or from another package that cannot be imported
             continue
     name, equals, value = begun.partition("=")
     if not equals:
@@ -180,15 +180,15 @@ def _parameters_of(mechanism: Mechanism) -> Iterator[tuple[str, Parameter]]:
 
 
 def _values(parameter: Parameter) -> list[tuple[str, str]]:
-    """Return values that a parameter can have: all of few, or its default."""
+    """Return possible values of a parameter: all of an enumeration, or its default."""
     from ecmproto.control.mechanisms.api.parameters import UNITS
 
     default = UNITS[parameter.unit].format(parameter.default).replace(" ", "")
     choices = parameter.choices or (("yes", "no") if parameter.unit == "flag" else (default,))
-    return _told_values(choices, default, parameter.range_text)
+    return _described_values(choices, default, parameter.range_text)
 
 
-def _told_values(values: Iterable[str], default: str, within: str) -> list[tuple[str, str]]:
+def _described_values(values: Iterable[str], default: str, within: str) -> list[tuple[str, str]]:
     return [(value, f"{within}{' (default)' * (value == default)}") for value in values]
 
 
@@ -196,7 +196,7 @@ def _told_values(values: Iterable[str], default: str, within: str) -> list[tuple
 
 
 def interface_names() -> list[str]:
-    """Return the names of this machine's interfaces; none where the system does not list them."""
+    """Return the names of this machine's interfaces; empty where the system does not list them."""
     try:
         return sorted(os.listdir("/sys/class/net"))
     except OSError:
@@ -216,7 +216,7 @@ def complete_layer(ctx: click.Context, param: click.Parameter, begun: str) -> It
 
 
 def complete_tag(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``TAG``, or ``TAG FIELD=VALUE …``: a tag, and then its fields."""
+    """Complete ``TAG``, or ``TAG FIELD=VALUE …``."""
     from ecmproto.wire.formats.registry import FORMATS
 
     tags = {cls.prefix: cls for cls in FORMATS if cls.role == "tag"}
@@ -231,7 +231,7 @@ def complete_tag(ctx: click.Context, param: click.Parameter, begun: str) -> Item
 
 
 def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of the layers that are named."""
+    """Complete a word of ``LAYER FIELD=VALUE …``: a layer, or a field of the layers already typed."""
     from ecmproto.wire.formats.registry import FORMATS
 
     if "=" in begun:
@@ -252,7 +252,7 @@ def complete_frame_word(ctx: click.Context, param: click.Parameter, begun: str) 
 
 
 def complete_scenario(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a scenario of the laboratory: by name, by name and variant, or a file."""
+    """Complete a scenario of the laboratory: a name, a name with its variant, or a file."""
     from ecmproto.tools.interop.extcap import scenario_titles
 
     name, colon, variant = begun.partition(":")
@@ -273,13 +273,13 @@ def _scenario(ctx: click.Context) -> Any:
 
 
 def complete_variant(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete a variant of the scenario that the command line names."""
+    """Complete a variant of the scenario on the command line."""
     scenario = _scenario(ctx)
     return [] if scenario is None else _items(scenario.variants.items(), begun)
 
 
 def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete ``KEY=VALUE`` for the scenario that the command line names: what it has, and as it is now."""
+    """Complete ``KEY=VALUE`` of the scenario on the command line, with its current values."""
     scenario = _scenario(ctx)
     if scenario is None:
         return []
@@ -294,14 +294,14 @@ def complete_scenario_key(ctx: click.Context, param: click.Parameter, begun: str
 
 
 def complete_figure(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the name of a figure, where an expression begins with it."""
+    """Complete the name of a figure at the beginning of an expression."""
     from ecmproto.control.lab.setup.figures import MEASUREMENTS
 
     return _items(((name, each.doc) for name, each in MEASUREMENTS.items()), begun)
 
 
 def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the id of a rule, the last of several, or what ``--fail-on`` takes besides."""
+    """Complete the id of a rule, the last of several, or a severity of ``--fail-on``."""
     from ecmproto.tools.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
@@ -331,7 +331,9 @@ def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: s
             return []
         each = found[name]
         default = each.default.replace(" ", "")
-        return _items(_told_values(each.choices or (default,), default, each.within), value, head=f"{name}=")
+        return _items(
+            _described_values(each.choices or (default,), default, each.within), value, head=f"{name}="
+        )
     return _items(((f"{key}=", each.doc) for key, each in found.items()), begun)
 
 
@@ -349,12 +351,12 @@ def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Have the shell complete the name of a file."""
+    """Have the shell complete a file name."""
     return [CompletionItem(begun, type="file")]
 
 
 def complete_folder(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Have the shell complete the name of a folder."""
+    """Have the shell complete a folder name."""
     return [CompletionItem(begun, type="dir")]
 
 
@@ -389,7 +391,7 @@ _BY_NAME: Mapping[str, Completer] = {
 
 
 def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None:
-    """Return how the values of an option or argument are completed; None where nothing is known of them."""
+    """Return the completer of an option or argument; None without one."""
     by_name = _BY_NAME.get(param.name or "")
     if param.metavar in (None, "NAME") and by_name is not None:
         return by_name
@@ -409,13 +411,13 @@ class Typed:
     """The words of a command line before the cursor, without their quoting."""
 
     words: tuple[str, ...]
-    """All but the last, the command's name among them."""
+    """All words but the last, with the command's name."""
     last: str
-    """The one that the cursor is at the end of; empty behind a space."""
+    """The word at the cursor; empty after a space."""
     kept: int = 0
-    """Characters of ``last`` before what bash replaces: its word begins behind a ``=`` or ``:``."""
+    """The number of characters of ``last`` that bash keeps: its word begins after a ``=`` or ``:``."""
     quote: str = ""
-    """The quotation mark that is open."""
+    """The open quotation mark."""
 
 
 _WORD_BREAKS = "\"'@><=;|&(:"
@@ -423,7 +425,7 @@ _SPACES = " \t\n"
 
 
 def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
-    """Split what is typed of a command line as a shell does; ``breaks`` as bash's COMP_WORDBREAKS."""
+    """Split the typed part of a command line as a shell does; ``breaks`` as bash's COMP_WORDBREAKS."""
     words: list[str] = []
     word, begun, quote, kept = "", False, "", 0
     at = 0
@@ -450,23 +452,23 @@ def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
 
 
 class _Complete(ShellComplete):
-    """What the three shells share: candidates by what options take, none instead of errors."""
+    """The common part of the three shells: candidates by option, none in case of errors."""
 
     now: Typed
-    """What is typed, as it was asked for last."""
+    """The typed words of the last call."""
 
     def typed(self) -> Typed:
-        """Return the typed words, from COMP_WORDS, a word a line, and COMP_WORD."""
+        """Return the typed words, from COMP_WORDS (a word a line) and COMP_WORD."""
         words = os.environ.get("COMP_WORDS", "").split("\n")
         return Typed(words=tuple(words), last=os.environ.get("COMP_WORD", ""))
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words behind the command's name and the one that is being typed."""
+        """Return the words after the command's name, and the word being typed."""
         self.now = self.typed()
         return list(self.now.words[1:]), self.now.last
 
     def get_completions(self, args: list[str], incomplete: str) -> Items:
-        """Return the candidates for the whole word, what stands before a value in it included."""
+        """Return the candidates for the complete word, including the text before a value in it."""
         from click.shell_completion import _resolve_context, _resolve_incomplete
 
         try:
@@ -474,14 +476,16 @@ class _Complete(ShellComplete):
             found, begun = _resolve_incomplete(ctx, [*args], incomplete)
             head = incomplete.removesuffix(begun) if begun != incomplete else ""
             if isinstance(found, click.Option) and args and not head:
-                # an option without its value ends click's reading before any argument
+                # an option without its value stops click's parser before any argument
                 ctx = _resolve_context(self.cli, self.ctx_args, self.prog_name, args[:-1])
             if isinstance(found, click.Parameter) and getattr(found, "_custom_shell_complete", None) is None:
                 completer = completer_of(ctx, found)
                 if completer is not None:
                     return _behind(head, completer(ctx, found, begun))
             return _behind(head, found.shell_complete(ctx, begun))
-        except Exception:  # what is typed may be wrong in any way, and a shell shows no error while one types
+        except (
+            Exception
+        ):  # the typed text may be invalid in any way, and a shell shows no errors during completion
             return []
 
     def format_completion(self, item: CompletionItem[str]) -> str:
@@ -500,7 +504,7 @@ _ESCAPED = re.compile(r"([^\w@%+=:,./~-])")
 
 
 class Bash(_Complete):
-    """bash, whose words end at ``=`` and ``:`` too, and are put in as they are."""
+    """bash, whose words end at ``=`` and ``:`` too, and which inserts candidates unquoted."""
 
     name: ClassVar[str] = "bash"
     source_template: ClassVar[str] = """\
@@ -531,7 +535,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
         return typed(line[:point], os.environ.get("COMP_WORDBREAKS", _WORD_BREAKS))
 
     def format_completion(self, item: CompletionItem[str]) -> str:
-        """Return a candidate's line, with what bash puts in the place of its own word."""
+        """Return a candidate's line, with the replacement of bash's own word."""
         value = item.value[self.now.kept :]
         if item.type in ("plain", OPEN) and not self.now.quote:
             value = _ESCAPED.sub(r"\\\1", value)
@@ -544,7 +548,7 @@ class Zsh(_Complete):
     name: ClassVar[str] = "zsh"
     source_template: ClassVar[str] = """\
 #compdef %(prog_name)s
-# ecmproto in zsh: keep this as _ecmproto in a folder of $fpath, or source it behind compinit
+# ecmproto in zsh: keep this as _ecmproto in a folder of $fpath, or source it after compinit
 %(complete_func)s() {
     local line kind value help
     local -a whole open rest
@@ -569,7 +573,7 @@ fi
 
 
 class Fish(_Complete):
-    """fish, which leaves out the space behind ``=``, ``.`` and ``:`` by itself."""
+    """fish, which omits the space after ``=``, ``.`` and ``:`` by itself."""
 
     name: ClassVar[str] = "fish"
     source_template: ClassVar[str] = """\
@@ -594,7 +598,7 @@ complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complet
 """
 
     def typed(self) -> Typed:
-        """Return the typed words; the last one comes with its quoting."""
+        """Return the typed words; the last one includes its quotes."""
         found = super().typed()
         return Typed(words=found.words, last=typed(found.last).last)
 
@@ -603,6 +607,6 @@ SHELLS: Mapping[str, type[_Complete]] = {shell.name: shell for shell in (Bash, Z
 
 
 def register() -> None:
-    """Have click answer the three shells' questions by these."""
+    """Register the three shells with click."""
     for shell in SHELLS.values():
         add_completion_class(shell)

@@ -1,4 +1,4 @@
-"""Commands as they declare themselves: what manual pages and `ecmproto help` are made of."""
+"""The commands' declarations: the source of manual pages and `ecmproto help`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import click
 
 VERBATIM = "\b\n"
-"""What click has in front of a paragraph that keeps its lines."""
+"""The start of a paragraph whose lines click does not wrap."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +24,9 @@ class DeclaredOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeclaredCommand:
-    """A command: ``path`` without the program's name (empty: the program), one sentence, then what it says.
+    """A command: ``path`` without the program's name (empty: the program), one sentence, then its help.
 
-    ``examples`` are the lines that it shows as such, ``commands`` those of a group with their sentences.
+    ``examples`` are its example lines, ``commands`` a group's commands with their sentences.
     """
 
     path: str
@@ -63,7 +63,7 @@ def declared_commands(
 
 
 def command_context(name: str, command: click.Command, parent: click.Context | None = None) -> click.Context:
-    """Return the context that a command is asked for its help in, with its own and inherited settings."""
+    """Return the context of a command's help, with its own and inherited settings."""
     return click.Context(command, info_name=name, parent=parent, **command.context_settings)
 
 
@@ -96,5 +96,5 @@ def _options(ctx: click.Context) -> Iterator[DeclaredOption]:
 
 
 def _blocks(command: click.Command) -> list[str]:
-    """Return the paragraphs of a help text, those that keep their lines with them; one at least."""
+    """Return the paragraphs of a help text, including unwrapped ones; at least one."""
     return re.split(r"\n{2,}", inspect.cleandoc(command.help or "").strip())

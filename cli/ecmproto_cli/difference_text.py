@@ -1,4 +1,4 @@
-"""The differences of two captures as text: a line a frame, under it its fields that differ; a summary."""
+"""The differences of two captures as text: a line a frame, followed by its changed fields; a summary."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ _INDENT = " " * 8
 
 
 class DifferenceText:
-    """Writes differences; frames that moved together are one line.
+    """Writes differences; frames that moved together share a line.
 
-    ``width`` is what the lines of frames are cut to; 0: they are not.
+    ``width`` is the maximum width of a frame's line; 0: unlimited.
     """
 
     def __init__(self, lines: Lines, *, width: int = 0) -> None:
@@ -54,7 +54,7 @@ class DifferenceText:
         self._moved: list[Difference] = []
 
     def difference(self, difference: Difference) -> str:
-        """Return a difference, or nothing yet where it may be one of several that moved together."""
+        """Return a difference as text, or nothing yet if it may be one of several that moved together."""
         if difference.kind == "moved" and self._goes_on(difference):
             self._moved.append(difference)
             return ""
@@ -65,7 +65,7 @@ class DifferenceText:
         return before + self._text(difference)
 
     def rest(self) -> str:
-        """Return the lines that were held back."""
+        """Return the pending lines."""
         moved, self._moved = self._moved, []
         if len(moved) < 2:
             return "".join(map(self._text, moved))
@@ -82,7 +82,7 @@ class DifferenceText:
     def _text(self, difference: Difference) -> str:
         place = difference.a or difference.b
         assert place is not None
-        # the line of `dissect` behind number and time, which is as wide as it may be
+        # a line of `dissect` after number and time, limited to the remaining width
         record = dataclasses.replace(place.record, number=0, time_ns=None)
         line = self._lines.record(record).rstrip("\n")[_BEHIND_TIME:]
         a = str(difference.a.number) if difference.a is not None else ""
@@ -120,7 +120,7 @@ def _apart_text(apart_ns: int | None) -> str:
 
 
 def _exact(ns: int) -> str:
-    """Return a time with all its digits, in the largest unit of which there is one."""
+    """Return a time with all its digits, in the largest unit that does not exceed it."""
     exponent, unit = next((each for each in TIME_UNITS if ns >= 10 ** each[0]), TIME_UNITS[-1])
     whole, part = divmod(ns, 10**exponent)
     digits = f"{part:0{exponent}}".rstrip("0") if exponent else ""
@@ -128,7 +128,7 @@ def _exact(ns: int) -> str:
 
 
 def changes_text(changes: Sequence[FieldChange]) -> Iterator[str]:
-    """Yield a line for each field that differs, one for all of a layer that is in one of the frames alone."""
+    """Yield a line for each field that differs, or one for a whole layer that only one frame has."""
     width = max((len(change.name) for change in changes), default=0)
     for layer, some in _by_layer(changes):
         one_side = _one_side(layer, some)
@@ -147,7 +147,7 @@ def _by_layer(changes: Sequence[FieldChange]) -> Iterator[tuple[str, list[FieldC
 
 
 def _one_side(layer: str, changes: Sequence[FieldChange]) -> str:
-    """Return the line of a layer that has several fields in one of the frames and none in the other."""
+    """Return the line of a layer with several fields in one of the frames and none in the other."""
     if len(changes) < 2 or layer in ("frame", "eth"):
         return ""
     added = all(not change.a for change in changes)
@@ -164,7 +164,7 @@ def _one_side(layer: str, changes: Sequence[FieldChange]) -> str:
 
 
 def change_text(change: FieldChange) -> str:
-    """Return from what to what a field changes."""
+    """Return a field's change as text."""
     from ecmproto.tools.diff.rules import TIME
 
     if change.name == TIME and change.a and change.b:
@@ -193,7 +193,7 @@ def _values(name: str, values: Sequence[int | bytes | str]) -> str:
 
 
 def _octets_text(change: FieldChange) -> str:
-    """Return how long octets differ: from which on, and those there."""
+    """Return the difference of two octet strings: sizes, first offset, and the octets from there."""
     (a,), (b,) = change.a, change.b
     assert isinstance(a, bytes)
     assert isinstance(b, bytes)

@@ -1,4 +1,4 @@
-"""Errors of the command line: the exit code of each, and the two lines that it prints."""
+"""Errors of the command line: their exit codes, and their two lines of text."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
 INTERRUPTED, CLOSED_PIPE = 130, 141
 
 _OF_LINUX = frozenset({"fcntl", "grp", "pwd", "resource"})
-"""Modules of Python that only Linux and its relatives have."""
+"""Modules of Python that exist on Linux and other Unix systems only."""
 
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Errors of outputs alone."""
 
 
@@ -54,7 +54,7 @@ def exit_code_of(error: Exception) -> int | None:
     if isinstance(error, EcmprotoError):
         return USAGE
     if isinstance(error, OSError):
-        return USAGE if error.errno in _NO_ROOM or error.errno == errno.EBADF else CAPTURE
+        return USAGE if error.errno in _DISK_FULL or error.errno == errno.EBADF else CAPTURE
     return None
 
 
@@ -64,7 +64,7 @@ def _needs_linux(error: Exception) -> bool:
 
 def report(error: Exception, command: str = "") -> None:
     """Print an error of ``command`` on stderr: one sentence, then one line of help."""
-    tell_notes(error)
+    print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
@@ -75,19 +75,17 @@ def report(error: Exception, command: str = "") -> None:
         help = "reading, counting, checking, crafting and replaying files works on every system"
     elif isinstance(error, CaptureError):
         sentence = str(error)
-        help = (
-            f"what stands before it, {counted(error.frame, 'frame')}, was used" if error.offset else _CAPTURES
-        )
+        help = f"the {counted(error.frame, 'frame')} before it were used" if error.offset else _CAPTURES
     elif isinstance(error, MissingDependencyError):
         sentence, help = str(error), error.remedy
     elif isinstance(error, OutputExistsError):
         sentence, help = str(error), "another name, or --force to replace the file"
     elif isinstance(error, InterfaceError | ExecutorError):
         sentence, help = str(error), error.remedy or help
-    elif isinstance(error, OSError) and error.errno in _NO_ROOM:
-        # files have their own error, which names them
-        sentence = f"{error.filename or 'stdout'}: needed room for the output, got {error.strerror}"
-        help = "what was written before is there; free some room, or write elsewhere"
+    elif isinstance(error, OSError) and error.errno in _DISK_FULL:
+        # files have their own error with their name
+        sentence = f"{error.filename or 'stdout'}: needed space for the output, got {error.strerror}"
+        help = "the output before it is there; free some space, or write elsewhere"
     elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
         sentence = "stdin or stdout: needed an open one, got a closed one"
         help = "-r FILE and -w FILE do without"
@@ -95,14 +93,14 @@ def report(error: Exception, command: str = "") -> None:
         sentence = f"{error.filename}: {error.strerror}"
     else:
         sentence = str(error)
-    # a filter stands on lines of its own
+    # a filter has lines of its own
     sentence = "\n".join(map(escaped, sentence.split("\n")))
     echo(f"ecmproto: {sentence}", err=True)
     echo(f"help: {help}", err=True)
 
 
-def tell_notes(error: BaseException | None) -> None:
-    """Print on stderr the notes on outputs that an error, or its cause, has cut short."""
+def print_notes(error: BaseException | None) -> None:
+    """Print on stderr the notes on truncated outputs of an error, or of its cause."""
     while error is not None:
         for note in getattr(error, "__notes__", ()):
             warn(note)

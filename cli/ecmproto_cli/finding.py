@@ -1,7 +1,8 @@
-"""What `ecmproto help` finds: commands, options, formats, fields, mechanisms, parameters, scenarios, rules.
+"""The search of `ecmproto help`: commands, options, formats, fields, mechanisms, parameters, scenarios,
+rules.
 
-Everything is read from where it is declared; rules from ``check/rules.json``, which is made of them,
-since they themselves take numba's time to load.
+Everything is read from its declaration; rules from ``check/rules.json``, which is made from them, since
+importing them imports numba.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ KINDS = {
     "rule parameter": "Parameters of rules",
     "term": "Words of the field",
 }
-"""What can be found, with the heading of each; of equals the earlier comes first."""
+"""The kinds of entries with their headings; of equal matches the earlier kind comes first."""
 
 _NEAR = 0.7
-"""How alike a word is to one that is meant."""
+"""The minimum similarity of a misspelt word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A thing that has a name: what it is, and the command that goes on from here."""
+    """A named thing: its description, and the command to continue with."""
 
     kind: str
     name: str
@@ -44,7 +45,7 @@ class Entry:
 
 
 def entries() -> Iterator[Entry]:
-    """Yield everything that can be found; loads neither numba nor numpy nor Scapy."""
+    """Yield all entries; imports neither numba nor numpy nor Scapy."""
     yield from _commands()
     yield from _formats()
     yield from _mechanisms()
@@ -153,7 +154,7 @@ def _terms() -> Iterator[Entry]:
 
 
 def find(words: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
-    """Return the entries in which every word stands, in name or text, the best first."""
+    """Return the entries that contain every word in name or text, best first."""
     wanted = [_plain(word).lstrip("-") for word in words]
     order = list(KINDS)
     found: list[tuple[int, int, int, int, Entry]] = []
@@ -165,7 +166,7 @@ def find(words: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
 
 
 def nearest(words: Sequence[str], among: Iterable[Entry]) -> list[str]:
-    """Return the words with each that no name has replaced by the most alike that one has; empty for none."""
+    """Return the words with each unknown one replaced by the most similar name; empty without one."""
     known = {part for entry in among for part in (_plain(entry.name), *_parts(_plain(entry.name)))}
     meant = []
     for word in map(_plain, words):
@@ -177,7 +178,7 @@ def nearest(words: Sequence[str], among: Iterable[Entry]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Return text in small letters, with a plain 2 for ²."""
+    """Return text in lower case, with a plain 2 for ²."""
     return unicodedata.normalize("NFKC", text).casefold()
 
 

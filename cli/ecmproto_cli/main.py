@@ -19,7 +19,15 @@ import click
 from ecmproto._version import __version__
 from ecmproto.errors import CacheWarning, PluginWarning
 from ecmproto_cli import small
-from ecmproto_cli.errors import CLOSED_PIPE, INTERRUPTED, CommandError, exit_code_of, report, tell_notes, warn
+from ecmproto_cli.errors import (
+    CLOSED_PIPE,
+    INTERRUPTED,
+    CommandError,
+    exit_code_of,
+    print_notes,
+    report,
+    warn,
+)
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import echo
 
@@ -29,36 +37,36 @@ if TYPE_CHECKING:
 COMMANDS = {
     "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
     "craft": "Build frames from a line, a specification or JSON, one or a million.",
-    "send": "Send frames out of an interface, and say at which rate they left.",
+    "send": "Send frames out of an interface, and report the rate at which they left.",
     "replay": "Run a capture through a software congestion point.",
     "lab": "Run experiments in networks of hosts and switches, in virtual time.",
-    "stats": "Show what is in a capture in numbers: kinds, rates, feedback, pauses as time.",
-    "check": "Hold a capture to rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
-    "fleet": "Do the same with many captures, on many cores or machines: stats, check, Parquet, filter.",
+    "stats": "Show the statistics of a capture: frame types, rates, feedback, pauses as time.",
+    "check": "Check a capture against rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
+    "fleet": "Process many captures on many cores or machines: stats, check, Parquet, filter.",
     "diff": "Compare two captures frame by frame and field by field.",
     "edit": "Set fields, drop, merge and cut frames, change tags and times, fix checksums.",
-    "browse": "Look through a capture, or an interface, in a window in the terminal.",
-    "live": "Be a congestion point, reaction point or edge between real interfaces.",
-    "fuzz": "Try spoilt frames on these decoders, or on any program.",
-    "doctor": "Say what this machine has and lacks for frames on its interfaces.",
-    "units": "Work out quanta, pauses, headroom, frames a second and feedback.",
+    "browse": "Browse a capture, or an interface, in a window in the terminal.",
+    "live": "Run a congestion point, reaction point or edge between real interfaces.",
+    "fuzz": "Test these decoders, a switch or any program with malformed frames.",
+    "doctor": "Check this machine's requirements for sending and receiving frames.",
+    "units": "Compute quanta, pauses, headroom, frames a second and feedback.",
     "schema": "Draw the bit layout of a frame format.",
-    "fields": "List the fields that can be asked for by name.",
+    "fields": "List the names of all fields.",
     "wireshark": "Print or install the dissector for Wireshark and tshark.",
     "help": "Find commands, options, fields, formats, parameters and rules by a word.",
-    "demo": "Show what ecmproto does, on captures that come with it.",
+    "demo": "Demonstrate ecmproto on its bundled captures.",
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
 
 
-_TOLD = ("dissect", "craft", "replay", "lab", "stats", "check", "diff", "send", "edit")
-"""Commands that say what they are at when they take long; others speak all the time, or never take long."""
+_WITH_PROGRESS = ("dissect", "craft", "replay", "lab", "stats", "check", "diff", "send", "edit")
+"""Commands that report progress when they take long; others print all the time, or never take long."""
 
 
 class LazyGroup(click.Group):
-    """A group whose commands live in modules of ``ecmproto_cli.commands`` that are imported one at a time.
+    """A group whose commands are modules of ``ecmproto_cli.commands``, imported one at a time.
 
-    ``table`` has a sentence for each command; its module has the command's name behind ``prefix``.
+    ``table`` has a sentence for each command; its module has the command's name after ``prefix``.
     """
 
     def __init__(self, *, table: Mapping[str, str], prefix: str = "", **attributes: Any) -> None:
@@ -71,7 +79,7 @@ class LazyGroup(click.Group):
         return list(self._table)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Return a command, imported unless it was defined here; None when there is no such."""
+        """Return a command, imported unless it was defined here; None without one."""
         if cmd_name not in self._table:
             return None
         command: click.Command = (
@@ -82,7 +90,7 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        """Return the commands that begin so, from the table, importing none of them, and options."""
+        """Return options, and the commands that begin with ``incomplete``, importing none of them."""
         from click.shell_completion import CompletionItem
 
         found = [
@@ -99,10 +107,10 @@ class LazyGroup(click.Group):
 
 
 class _Root(LazyGroup):
-    """The command line itself."""
+    """The top level of the command line."""
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; a closed pipe leaves by its own exit code, not by click's 1."""
+        """Run the command; a closed pipe has its own exit code, not click's 1."""
         try:
             result: object = super().invoke(ctx)
             sys.stdout.flush()
@@ -113,7 +121,7 @@ class _Root(LazyGroup):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Resolve a command; a misspelt one is answered with the nearest."""
+        """Resolve a command; the error of a misspelt one names the nearest."""
         if args and args[0] not in COMMANDS:
             import difflib
 
@@ -145,45 +153,39 @@ def completion(shell: str) -> None:
 
 
 COMPLETE = "_ECMPROTO_COMPLETE"
-"""The variable in which a shell's script asks for candidates."""
+"""The environment variable with which a shell's script requests candidates."""
 
 
 _OBJECTS = 100_000
-"""How many new objects are looked through for garbage at a time.
-
-With Python's 700 that takes a tenth of the start of a command that loads kernels, whose objects all stay.
-"""
+"""New objects between two garbage collections; Python's 700 takes a tenth of a command's start."""
 
 
 def main() -> None:
-    """Run the command line and leave with its exit code."""
+    """Run the command line and exit with its code."""
     gc.set_threshold(_OBJECTS)
-    # What numpy has for products of large matrices, of which there are none here, starts a thread for each
-    # processor when it is loaded, and they spin for a while.
+    # numpy's library for products of large matrices, which are not used here, starts a thread for each
+    # processor when it is loaded, and they spin for a while
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show
     closed = _open_standard_streams()
     small.begin(next(iter(sys.argv[1:]), ""))
     code = run(sys.argv[1:])
     if sys.stdout.fileno() in closed:
-        # or the interpreter complains at exit of what it cannot flush
+        # or the interpreter reports at exit that it cannot flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    # or the interpreter looks through all that there is for garbage, for a tenth of a short command, and ends
+    # or the interpreter collects garbage for a tenth of a short command, and ends
     gc.freeze()
     sys.exit(code)
 
 
 def _open_standard_streams() -> list[int]:
-    """Put something in the place of standard streams that are closed, which the next file would take.
-
-    Nothing can be read from that or written to it; what would stand on stderr is lost.  Return which.
-    """
+    """Replace closed standard streams, whose numbers the next file would take; return these numbers."""
     closed = []
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
         try:
             os.fstat(number)
         except OSError:
-            # takes the lowest number that is free
+            # takes the lowest free number
             os.open(os.devnull, os.O_RDONLY if name == "stdout" else os.O_WRONLY)
             setattr(sys, name, os.fdopen(number, mode, closefd=False))
             closed.append(number)
@@ -201,7 +203,7 @@ def _show(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Show a warning meant for the user as one sentence, without file and line."""
+    """Show a warning for the user as one sentence, without file and line."""
     if issubclass(category, CacheWarning | PluginWarning):
         warn(str(message))
     else:
@@ -218,15 +220,15 @@ def run(args: list[str]) -> int:
     try:
         if any("\0" in each for each in args):
             raise click.UsageError("needed arguments without NUL, got one with an embedded null")
-        if command in _TOLD:
+        if command in _WITH_PROGRESS:
             work.begin()
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)
     except (click.Abort, KeyboardInterrupt) as ended:
-        tell_notes(ended)
+        print_notes(ended)
         echo("ecmproto: interrupted", err=True)
         return INTERRUPTED
     except click.exceptions.NoArgsIsHelpError as bare:
-        # a group that is called by itself: its commands are the answer, and no mistake
+        # a group called by itself: its list of commands is the result, not an error
         echo(bare.ctx.get_help())
         return 0
     except click.ClickException as error:
@@ -236,7 +238,7 @@ def run(args: list[str]) -> int:
         return leave.exit_code
     except CommandError as error:
         if error.exit_code == CLOSED_PIPE:
-            # whoever read has gone: no complaint, and none from the interpreter's own flush at exit
+            # the reader has closed the pipe: no message, and none from the interpreter's own flush at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
             report(error, command)

@@ -28,7 +28,7 @@ else:
 class Quantity(_TextType):
     """A number with its unit, as ``parser`` of `ecmproto.units` reads it; the command gets the text.
 
-    What cannot be read is refused with the option's name.
+    An unreadable number is refused with the option's name.
     """
 
     def __init__(self, name: str, parser: str) -> None:
@@ -36,7 +36,7 @@ class Quantity(_TextType):
         self._parser = parser
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return ``value`` as it came."""
+        """Return ``value`` unchanged."""
         from ecmproto import units
         from ecmproto.errors import ParameterError
 
@@ -56,24 +56,24 @@ TIME, RATE, SIZE = (
 
 READ_HELP = (
     "Capture to read: a file, pcap or pcapng, plain, .gz or .zst; a folder or a pattern in quotes, whose "
-    "files are read one behind the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
+    "files are read one after the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
     "stdin. Several are read as one, in the order of time."
 )
 _ORDER_HELP = (
-    "Read several captures in the order of time, their interfaces kept apart, or one behind the other as "
-    "they are named. Frames are numbered on."
+    "Read several captures in the order of time, with separate interfaces, or one after the other as they "
+    "are named. Frames are numbered consecutively."
 )
 
 
 def order_option(function: F) -> F:
-    """``--order``: in which order several captures are read."""
+    """Add ``--order``: the order in which several captures are read."""
     return click.option(
         "--order", type=click.Choice(["time", "named"]), default="time", show_default=True, help=_ORDER_HELP
     )(function)
 
 
 def read_option(*, required: bool = True) -> Callable[[F], F]:
-    """``-r FILE``, or the file alone, as often as one likes, and ``--order``; the command gets ``paths``."""
+    """Add ``-r FILE``, or the file alone, repeatable, and ``--order``; the command gets ``paths``."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
@@ -89,7 +89,7 @@ def read_option(*, required: bool = True) -> Callable[[F], F]:
 
 
 def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> tuple[str, ...]:
-    """Return the captures that a command reads; if there are several, print on stderr how they are read."""
+    """Return a command's captures; for several, print on stderr the order of reading."""
     if not paths:
         if required:
             raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
@@ -99,13 +99,13 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
     if paths.count("-") > 1:
         raise click.UsageError("stdin can be read once: needed - once, got it twice")
     if len(paths) > 1:
-        how = "in the order of time" if order == "time" else "one behind the other"
+        how = "in the order of time" if order == "time" else "one after the other"
         echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
     return CaptureNames.of(paths, order)
 
 
 def outer_option(function: F) -> F:
-    """``--outer``: look at wrappers, not at the frames in them."""
+    """Add ``--outer``: look at wrappers, not at the frames in them."""
     return click.option(
         "--outer", is_flag=True,
         help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, TZSP).",
@@ -113,7 +113,7 @@ def outer_option(function: F) -> F:
 
 
 def inner_option(function: F) -> F:
-    """``--inner``: unwrap frames."""
+    """Add ``--inner``: unwrap frames."""
     return click.option(
         "--inner", is_flag=True,
         help="Take the innermost frame of those that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, …).",
@@ -121,13 +121,13 @@ def inner_option(function: F) -> F:
 
 
 def print_unwrapped(reader: object) -> None:
-    """Print on stderr which frames a reader has unwrapped, and how many the mirror lost."""
+    """Print on stderr the frames that a reader has unwrapped, and the mirror's losses."""
     if summary := getattr(reader, "summary", ""):
         echo(f"ecmproto: {summary}", err=True)
 
 
 def filter_option(help: str) -> Callable[[F], F]:
-    """``-Y FILTER``; the command gets ``filter``, a `Filter`, or None."""
+    """Add ``-Y FILTER``; the command gets ``filter``, a `Filter`, or None."""
     return click.option("-Y", "--filter", "filter", metavar="FILTER", callback=_filter, help=help)
 
 
@@ -140,17 +140,17 @@ def _filter(ctx: click.Context, param: click.Parameter, given: str | None) -> ob
 
 
 def write_option(help: str) -> Callable[[F], F]:
-    """``-w FILE``."""
+    """Add ``-w FILE``."""
     return click.option("-w", "--write", "output", metavar="FILE", help=help)
 
 
 def force_option(function: F) -> F:
-    """``--force``."""
+    """Add ``--force``."""
     return click.option("--force", is_flag=True, help="Overwrite an output file that exists.")(function)
 
 
 def color_option(function: F) -> F:
-    """``--color``; NO_COLOR is honoured."""
+    """Add ``--color``; NO_COLOR is honoured."""
     return click.option(
         "--color",
         type=click.Choice(["auto", "always", "never"]),
@@ -162,7 +162,7 @@ def color_option(function: F) -> F:
 
 
 def ethertype_option(function: F) -> F:
-    """``--ethertype ROLE=VALUE``; the command gets ``ethertypes``, an `EtherTypes`."""
+    """Add ``--ethertype ROLE=VALUE``; the command gets ``ethertypes``, an `EtherTypes`."""
     return click.option(
         "--ethertype",
         "ethertypes",
@@ -175,10 +175,10 @@ def ethertype_option(function: F) -> F:
 
 
 def rates_options(function: F) -> F:
-    """``--interval`` and ``--speed``: how statistics divide time, and what pauses are reckoned by."""
+    """Add ``--interval`` and ``--speed``: the division of time in statistics, and the time base of pauses."""
     function = click.option(
         "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
-        help="Speed of links that the capture states none of: what pauses are reckoned by.",
+        help="Speed of links without one in the capture, as the time base of pauses.",
     )(function)  # fmt: skip
     return click.option(
         "--interval",
@@ -189,15 +189,15 @@ def rates_options(function: F) -> F:
 
 
 def storm_options(function: F) -> F:
-    """``--lossless``, ``--storm-detect`` and ``--storm-restore``; the first gives a tuple, or None."""
+    """Add ``--lossless``, ``--storm-detect`` and ``--storm-restore``; the first gives a tuple, or None."""
     for option in (
         click.option(
             "--storm-restore", type=TIME, default="400ms", show_default=True,
-            help="A storm is over after so much time without pause.",
+            help="Time without pause after which a storm is over.",
         ),
         click.option(
             "--storm-detect", type=TIME, default="200ms", show_default=True,
-            help="A priority paused for 99 % of so much time is in a storm.",
+            help="Detection time of a storm, in which a priority is paused for 99 %.",
         ),
         click.option(
             "--lossless", metavar="PRIORITIES", callback=_priorities,
@@ -234,7 +234,7 @@ def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 
 
 def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:
-    """Give ``function`` options whose values come as one ``kind``, as the argument ``name``."""
+    """Give ``function`` options whose values arrive as one ``kind``, as the argument ``name``."""
 
     @functools.wraps(function)
     def wrapped(**given: Any) -> Any:
@@ -248,12 +248,12 @@ def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any]
 
 
 def split_words(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of an option that is given several times, each with commas."""
+    """Return the words of an option that may be given several times, each with commas."""
     return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
 
 
 def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
-    """Return the names and values of an option that is given several times, as NAME=VALUE."""
+    """Return the names and values of an option that may be given several times, as NAME=VALUE."""
     assigned = {}
     for each in given:
         name, equals, text = each.partition("=")
@@ -263,7 +263,7 @@ def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[s
     return assigned
 
 
-# Who does the work ----------------------------------------------------------------------------------------
+# Execution ------------------------------------------------------------------------------------------------
 
 
 _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
@@ -271,7 +271,7 @@ _LOCAL = re.compile(r"local:([1-9]\d{0,2})")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Execution:
-    """Who does a command's work: processes of this machine, or a cluster; `execution_options`."""
+    """The workers of a command: processes of this machine, or a cluster; `execution_options`."""
 
     jobs: int | None
     scheduler: str | None
@@ -286,11 +286,11 @@ class Execution:
             raise click.UsageError("--tls-… is for --scheduler tls://HOST:PORT")
 
     def executor(self, tasks: int, tell: Callable[[str], None], *, apart: bool = False) -> Executor:
-        """Return who runs that many tasks; ``tell`` is called with what there is to say of workers.
+        """Return the executor for a number of tasks; ``tell`` is called with messages about workers.
 
-        A single process is this one, unless it is to be ``apart``, so that what kills it spares this one.
+        A single process is this one, unless it is to be ``apart``, so that its crash spares this one.
         """
-        # the workers are processes of this one, which nobody else can reach
+        # the workers are processes of this one, unreachable for others
         local = _LOCAL.fullmatch(self.scheduler or "")
         if self.scheduler is not None and not local:
             from ecmproto.executors.cluster import Cluster
@@ -313,7 +313,7 @@ def processors() -> int:
 
 
 def execution_options(function: F) -> F:
-    """``--jobs``, ``--scheduler`` and ``--tls-…``; the command gets ``execution``, an `Execution`."""
+    """Add ``--jobs``, ``--scheduler`` and ``--tls-…``; the command gets ``execution``, an `Execution`."""
     options = [
         click.option(
             "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]"
@@ -323,9 +323,9 @@ def execution_options(function: F) -> F:
             help="Have a Dask cluster do it: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
             "local:4 is --jobs 4.",
         ),
-        click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: its authority."),
-        click.option("--tls-cert", "certificate", metavar="FILE", help="For tls://: a certificate."),
-        click.option("--tls-key", "key", metavar="FILE", help="For tls://: its key."),
+        click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: CA certificates."),
+        click.option("--tls-cert", "certificate", metavar="FILE", help="For tls://: certificate."),
+        click.option("--tls-key", "key", metavar="FILE", help="For tls://: private key."),
     ]  # fmt: skip
     return options_as(function, options, Execution, "execution")
 
@@ -337,7 +337,7 @@ def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shar
 
 
 def shard_option(function: F) -> F:
-    """``--shard I/N``; the command gets ``shard``, a `Shard`."""
+    """Add ``--shard I/N``; the command gets ``shard``, a `Shard`."""
     return click.option(
         "--shard", metavar="I/N", callback=_shard, help="Do only the I-th of N parts, as 3/40."
     )(function)

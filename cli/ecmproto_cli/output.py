@@ -1,4 +1,4 @@
-"""Output of the commands: file formats, checks that files can be written, much text on stdout, tables."""
+"""Output of the commands: file formats, checks that files can be written, large texts on stdout, tables."""
 
 from __future__ import annotations
 
@@ -33,19 +33,17 @@ BINARY = frozenset({*_CAPTURES.values(), *_COLUMNS.values()})
 
 
 def output_form(output: str | None, asked: str | None, forms: Collection[str], *, text: str) -> str | None:
-    """Return the form that -T asks for, else that which the name of ``output`` says, .gz and .zst aside.
+    """Return the form of -T, else the one of the suffix of ``output``, ignoring .gz and .zst.
 
-    None where neither does; ``text`` is what .txt holds unless -T asks.  UsageError where both say something
-    else, and for the name of a form that is none of ``forms``.
+    None without either; ``text`` is the form of .txt without -T.  UsageError where they contradict each
+    other, and for the suffix of a form that is not in ``forms``.
     """
     suffix = _suffix(output)
     named = _SUFFIXES.get(suffix)
     if suffix == _ANY_TEXT:
         named = text if asked is None or asked in BINARY else asked
     if named is not None and asked is not None and named != asked:
-        raise click.UsageError(
-            f"{output}: its name says {named}, -T says {asked}: needed a name and a form that agree"
-        )
+        raise click.UsageError(f"{output}: needed a suffix and a -T that agree, got {named} and {asked}")
     if named is not None and named not in forms:
         names = ", ".join(name for name, form in _SUFFIXES.items() if form in forms)
         raise click.UsageError(f"{output}: needed a name that ends in {names}, got one of {named}")
@@ -75,7 +73,7 @@ def _twice(paths: list[str]) -> Iterator[str]:
     places: set[str] = set()
     for path in paths:
         place = path if path == "-" else os.path.realpath(path)
-        if os.path.exists(place) and not os.path.isfile(place):  # a device takes what comes
+        if os.path.exists(place) and not os.path.isfile(place):  # a device accepts all output
             continue
         if place in places:
             yield path
@@ -86,10 +84,10 @@ _PIECE_CHARACTERS = 1 << 16
 
 
 class Stdout:
-    """A buffer of text for stdout, written when it is large enough or flushed.
+    """A text buffer for stdout, written when it is large enough or flushed.
 
-    ``encoding`` is the terminal's unless given; characters it does not have become ``?``.  With a ``sink``
-    it goes there instead, as it is.
+    ``encoding`` is the terminal's unless given; characters outside it become ``?``.  With a ``sink`` the text
+    goes there instead, unchanged.
     """
 
     def __init__(self, encoding: str = "", sink: Sink | None = None) -> None:
@@ -108,7 +106,7 @@ class Stdout:
             self.flush()
 
     def write_octets(self, octets: bytes | memoryview) -> None:
-        """Write text that is UTF-8 already, now."""
+        """Write UTF-8 octets now."""
         if self._is_utf8:
             self.flush()
             self._put(memoryview(octets))
@@ -138,17 +136,17 @@ def _write(left: memoryview) -> None:
     raw = getattr(sys.stdout.buffer, "raw", sys.stdout.buffer)
     while left:
         written = raw.write(left)
-        if written is None:  # a descriptor that does not wait
+        if written is None:  # a non-blocking descriptor
             select.select([], [raw], [])
         else:
             left = left[written:]
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:
-    """Return names and values as `ecmproto.tables.pairs`, painted where colour is wanted."""
+    """Return names and values as `ecmproto.tables.pairs`, coloured if requested."""
     return tables.pairs(rows, width=width, paint=paint)
 
 
 def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return a table as `ecmproto.tables.columns_of`, painted where colour is wanted."""
+    """Return a table as `ecmproto.tables.columns_of`, coloured if requested."""
     return tables.columns_of(rows, paint=paint)

@@ -1,8 +1,8 @@
 """Progress of long work: a bar while a large capture is read on a terminal, else a line.
 
-A command that has said nothing for two seconds says on stderr what it is at: what is read, crafted or
-replayed, of how many, and whether it waits for the compiler.  On a terminal it does so again at each further
-step that takes as long; elsewhere one line is all.  A command for which kernels are compiled once says so
+A command without output for two seconds reports its step on stderr: reading, crafting or replaying, the
+frames done and their number, or compiling.  On a terminal it does so again at each further long step;
+elsewhere one line is all.  A command for which kernels are compiled once reports that
 (`told_when_compiling`).  `SWITCH`, set to 0 in the environment, silences it.
 """
 
@@ -35,14 +35,14 @@ PATIENCE_S = 2.0
 _COMPILING_PATIENCE_S = 1.0
 _COMPILER = "numba.core.compiler"
 _LINE_S, _LINES_S = 0.5, 60.0
-"""How often the line on a terminal is written anew, and how often a line elsewhere."""
-_MOST_FAILURES = 10
+"""The minimum interval of lines on a terminal, and elsewhere."""
+_MAX_FAILURES = 10
 _WORTH_OCTETS = 4 << 20
-"""Below this a bar would only flash."""
+"""The minimum size of a source with a bar; below it the bar would only flash."""
 
 
 class Sized(Protocol):
-    """A source whose progress is known: the octets read so far, and in all (None: unknown)."""
+    """A source of known progress: the octets read so far, and in all (None: unknown)."""
 
     @property
     def octets_read(self) -> int:
@@ -53,17 +53,17 @@ class Sized(Protocol):
         """Octets in all."""
 
 
-def is_wanted() -> bool:
-    """Return whether progress is to be shown at all."""
+def is_enabled() -> bool:
+    """Return whether progress is shown at all."""
     return os.environ.get(SWITCH) != "0"
 
 
 class Work:
-    """The step that a command is at, reported on stderr when it takes long and nothing else was written."""
+    """The current step of a command, reported on stderr when it takes long and nothing else was written."""
 
     def __init__(self) -> None:
         self.told = 0
-        """How often it was told."""
+        """The number of reports."""
         self._begun = False
         self._describe: Callable[[], str] | None = None
         self._timer: threading.Timer | None = None
@@ -74,7 +74,7 @@ class Work:
         self._begun = True
 
     def at(self, step: str | Callable[[], str]) -> None:
-        """Set the current step, if reporting has begun; a function is only called to report the step."""
+        """Set the current step, if reporting has begun; a function is called only for a report."""
         if self._begun:
             self._describe = step if callable(step) else lambda: step
             if self._timer is None or (self.told and sys.stderr.isatty()):
@@ -91,7 +91,7 @@ class Work:
     def _arm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        if is_wanted():
+        if is_enabled():
             import threading
 
             self._timer = threading.Timer(PATIENCE_S, self._tell)
@@ -107,11 +107,11 @@ class Work:
 
 
 work = Work()
-"""What the command of this process is at."""
+"""The current work of this process's command."""
 
 
 def is_compiling() -> bool:
-    """Return whether a thread of this process compiles kernels; loading compiled ones is none of that."""
+    """Return whether a thread of this process compiles kernels; loading compiled ones does not count."""
     for innermost in sys._current_frames().values():
         frame: FrameType | None = innermost
         while frame is not None:
@@ -122,7 +122,7 @@ def is_compiling() -> bool:
 
 
 def _compiling() -> str:
-    """Say which kernel is being compiled, and about how long that takes, where it is known."""
+    """Return the kernel being compiled, and the usual duration if known, as text."""
     under_way = getattr(sys.modules.get("ecmproto.kernels.cache"), "under_way", None)
     what = ""
     if under_way:
@@ -133,7 +133,7 @@ def _compiling() -> str:
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
     """Yield ``items``, showing the progress of ``source``."""
-    if not is_wanted() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
+    if not is_enabled() or not sys.stderr.isatty() or (source.size_octets or 0) < _WORTH_OCTETS:
         reading(source, label)
         yield from items
         return
@@ -148,7 +148,7 @@ def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:
 
 
 def reading(source: Sized, label: str) -> None:
-    """Go on to reading ``source``."""
+    """Report ``source`` as the current step."""
 
     def describe() -> str:
         size, read = source.size_octets, source.octets_read
@@ -164,7 +164,7 @@ def told_when_compiling() -> Iterator[None]:
 
     from ecmproto.kernels.sources import when_compiling
 
-    timer = threading.Timer(_COMPILING_PATIENCE_S, _tell_of_compiling)
+    timer = threading.Timer(_COMPILING_PATIENCE_S, _report_compiling)
     timer.daemon = True
 
     def begin() -> None:
@@ -179,22 +179,22 @@ def told_when_compiling() -> Iterator[None]:
         timer.cancel()
 
 
-def _tell_of_compiling() -> None:
-    if is_wanted():
+def _report_compiling() -> None:
+    if is_enabled():
         echo(f"ecmproto: {_compiling()}", err=True)
 
 
 class TaskProgress:
-    """How far an executor's tasks are: a line kept up to date on a terminal, elsewhere one a minute.
+    """The progress of an executor's tasks: a line kept up to date on a terminal, elsewhere one a minute.
 
-    ``kept_in`` names the file that finished tasks stand in; ``shown`` is whether anything is to be written.
+    ``kept_in`` names the file of finished tasks; ``shown`` turns output on.
     """
 
     def __init__(self, tally: Tally, *, kept_in: str | None, shown: bool = True) -> None:
         self.tally = tally
         self._kept_in = kept_in
-        self._shown = shown and is_wanted()
-        self._told_s = time.monotonic()
+        self._shown = shown and is_enabled()
+        self._reported_s = time.monotonic()
         self._line = False
 
     def __enter__(self) -> TaskProgress:
@@ -208,7 +208,7 @@ class TaskProgress:
         self._clear()
 
     def text(self) -> str:
-        """Return what is done, how fast, and what there is to do."""
+        """Return the tasks done, their rate, and the time left."""
         tally = self.tally
         parts = [f"{tally.finished:,} of {counted(tally.total, tally.noun)}"]
         if tally.known:
@@ -224,14 +224,14 @@ class TaskProgress:
         return ", ".join(parts)
 
     def show(self, tally: Tally) -> None:
-        """Take that a task is done."""
+        """Count a finished task."""
         if not self._shown:
             return
         terminal = sys.stderr.isatty()
         now_s = time.monotonic()
-        if now_s < self._told_s + (_LINE_S if terminal else _LINES_S):
+        if now_s < self._reported_s + (_LINE_S if terminal else _LINES_S):
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         work.end()
         self._line = terminal
         if terminal:
@@ -240,23 +240,23 @@ class TaskProgress:
             echo(f"ecmproto: {self.text()}", err=True)
 
     def _clear(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         work.end()
         if self._line:
             echo_over()
             self._line = False
 
-    def tell_interrupted(self) -> None:
-        """Say what there is after a Ctrl-C, and how to go on."""
+    def print_interrupted(self) -> None:
+        """Print the state after a Ctrl-C, and the way to continue."""
         tally = self.tally
         done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
         where = (
-            f"kept in {self._kept_in}: the same command goes on there" if self._kept_in else "none is kept"
+            f"stored in {self._kept_in}: the same command continues" if self._kept_in else "none is stored"
         )
         echo(f"ecmproto: interrupted: {done}, {where}", err=True)
 
     def tell(self, sentence: str) -> None:
-        """Say something of a worker."""
+        """Print a message about a worker."""
         self._clear()
         if self._shown:
             echo(f"ecmproto: {sentence}", err=True)
@@ -271,14 +271,14 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{minutes} min" if minutes < 120 else f"{hours:.1f} h"
 
 
-def tell_failures(tally: Tally) -> bool:
-    """Name tasks that failed, and those that were set aside, on stderr; return whether there are any."""
-    for result in tally.failures[:_MOST_FAILURES]:
+def print_failures(tally: Tally) -> bool:
+    """Print the tasks that failed, or were set aside, on stderr; return whether there are any."""
+    for result in tally.failures[:_MAX_FAILURES]:
         failure = result.failure
         if failure is not None:
             error = "" if failure.error in failure.sentence else f"{failure.error}: "
             warn(f"{result.task.name}: {error}{failure.sentence}")
-    more = len(tally.failures) - _MOST_FAILURES
+    more = len(tally.failures) - _MAX_FAILURES
     if more > 0:
         warn(f"{more:,} more failed")
     return bool(tally.failures)

@@ -54,7 +54,7 @@ _LINE_OPTIONS = (
 
 
 def line_options(function: F) -> F:
-    """The options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
+    """Add the options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
     for option in reversed(_LINE_OPTIONS):
         function = option(function)
     return function
@@ -66,7 +66,7 @@ def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: d
     Also options of a frame given as LAYER FIELD=VALUE ... without one.
     """
     told = [name for name, given in sources.items() if given is not None]
-    # columns are of a LAYER, or of whole frames
+    # columns are of a LAYER, or of complete frames
     if len(told) + (bool(words) and told != ["--from-columns"]) != 1:
         *others, last = ["a LAYER", *sources]
         got = "several" if told else "none"
@@ -78,7 +78,7 @@ def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: d
 
 
 def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
-    """Return the layers that LAYER FIELD=VALUE ... and `line_options` ask for."""
+    """Return the layers of LAYER FIELD=VALUE ... and `line_options`."""
     from ecmproto.tools.craft.stack import stack_from_words
 
     stack = stack_from_words(words)
@@ -90,7 +90,7 @@ def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
 
 
 def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
-    """Return the recipe for LAYER FIELD=VALUE ... and `line_options`; SpecError when they make no sense."""
+    """Return the recipe for LAYER FIELD=VALUE ... and `line_options`; SpecError if they are invalid."""
     from ecmproto.tools.craft.recipe import Recipe, count_of
     from ecmproto.tools.craft.spec import plan_of
 
@@ -109,16 +109,16 @@ def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) ->
 
 
 def from_file(path: str, reading: Reading, files: ExitStack) -> Iterator[Recipe | Chunk]:
-    """Return the frames of a specification, a .toml or .json file or JSON on stdin, as it is read."""
+    """Return the frames of a specification, a .toml or .json file or JSON on stdin, while it is read."""
     from ecmproto.tools.craft.spec import read_json, read_toml
 
     if path == "-":
-        # the encoding is JSON's own, whatever the terminal's
+        # the encoding is JSON's own, not the terminal's
         stdin = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8")
         return read_json(stdin, "stdin", reading)
     if path.endswith(".toml"):
         with open(path, "rb") as stream:
-            # few and small: a mistake in the last one is found before the first is written
+            # few and small: an error in the last one is raised before the first is written
             return iter(list(read_toml(stream, path, reading)))
     return read_json(files.enter_context(open(path, encoding="utf-8")), path, reading)
 
@@ -142,9 +142,9 @@ def spec_expectations(path: str) -> list[Expectation]:
 def from_columns(
     path: str, words: tuple[str, ...], line: dict[str, Any], reading: Reading, *, timed: bool
 ) -> Iterator[Chunk]:
-    """Return the frames of a file of columns: of LAYER FIELD=VALUE ..., or rebuilt where there is none.
+    """Return the frames of a file of columns: built as LAYER FIELD=VALUE ..., or rebuilt without a layer.
 
-    ``timed`` says that options give the times.
+    ``timed``: options set the times.
     """
     from ecmproto.tools.craft.columns import frames_of_template, rebuilt_frames
 
@@ -162,14 +162,14 @@ def from_columns(
 def bounded_memory(path: str, octets: int) -> Iterator[None]:
     """Limit this process to ``octets`` more of memory while it reads a file of columns, perhaps compressed.
 
-    Nothing is bounded where the system does not say how much is taken, or holds to less itself.
+    No limit is set where the system does not report memory use, or has a lower one itself.
     """
     try:
         status = Path("/proc/self/status").read_text(encoding="ascii")
     except OSError:
         yield
         return
-    import resource  # where /proc is, there is this too
+    import resource  # systems with /proc have this too
 
     taken = next(
         (int(line.split()[1]) << 10 for line in status.splitlines() if line.startswith("VmData:")), 0
@@ -190,12 +190,12 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
-    """Return the command line that shows what is valid: ``schema`` of a format, or ``command --help``."""
+    """Return the command line that shows valid input: ``schema`` of a format, or ``command --help``."""
     from ecmproto.wire.formats.registry import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
     words = place.replace(":", " ").split()
-    # of cnm.msdu, cnm
+    # "cnm" of "cnm.msdu"
     known = [word for word in (each.partition(".")[0] for each in words) if word in BY_PREFIX]
     return f"ecmproto schema {known[-1]}" if known else f"ecmproto {command} --help"
 
@@ -211,7 +211,7 @@ def is_sequence(words: tuple[str, ...]) -> bool:
 def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Step]:
     """Return the steps of SEQUENCE PARAMETER=VALUE ...; options of ``line`` are parameters of their name.
 
-    SpecError and ParameterError for what is none.
+    SpecError and ParameterError for invalid ones.
     """
     sequence, given = _sequence(words, line)
     return sequence.steps(given, **read)
@@ -240,7 +240,7 @@ def _sequence(words: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSeq
 
 
 def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Return the frames of a sequence's steps; SpecError with the place of what is wrong."""
+    """Return the frames of a sequence's steps; SpecError with the position of an error."""
     from ecmproto.tools.craft.spec import read_items
 
     return read_items((step.item for step in steps), name, reading)
@@ -261,7 +261,7 @@ def line_item(
 
 
 def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation], sink: Sink) -> None:
-    """Write what is expected, one JSON document a line: of each frame where that is said, else of all."""
+    """Write expectations, one JSON document a line: for each frame, else for all."""
     documents: list[Mapping[str, Any]] = [step.expected for step in steps if step.expected is not None]
     documents = documents or [each.document() for each in expectations]
     if not documents:
@@ -285,7 +285,7 @@ def write_toml(
 
 
 def sequence_list() -> str:
-    """Return the sequences with their parameters, for a person."""
+    """Return the sequences with their parameters as text."""
     from ecmproto.tools.craft.switch_tests import SEQUENCES
 
     blocks = []
@@ -298,7 +298,7 @@ def sequence_list() -> str:
 
 
 _STORM_OPTIONS = (
-    click.option("--duration", type=TIME, help="How long a storm holds.  [default: 1s]"),
+    click.option("--duration", type=TIME, help="Duration of a storm.  [default: 1s]"),
     click.option(
         "--renew", metavar="SHARE", help="Share of a pause after which a storm renews it.  [default: 0.5]"
     ),
@@ -307,7 +307,7 @@ _STORM_OPTIONS = (
 
 
 def storm_options(function: F) -> F:
-    """--duration, --renew and --no-release, which go with --storm."""
+    """Add --duration, --renew and --no-release, which go with --storm."""
     for option in reversed(_STORM_OPTIONS):
         function = option(function)
     return function
@@ -344,7 +344,7 @@ def check_storm(
     elif not words:
         raise click.UsageError("--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ...")
     elif given:
-        raise click.UsageError(f"--storm itself says which frames come when: needed no --{given[0]}")
+        raise click.UsageError(f"--storm sets the frames' times itself: needed no --{given[0]}")
 
 
 def storm_from(
@@ -365,7 +365,7 @@ def storm_from(
 
 
 def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[Step]:
-    """Return the frames of a storm that begins at ``time``; ParameterError for more than anybody wants."""
+    """Return the frames of a storm that begins at ``time``; ParameterError for more than UNASKED_FRAMES."""
     from ecmproto.tools.craft.recipe import UNASKED_FRAMES, time_of
     from ecmproto.tools.craft.sequences import Step
 
@@ -382,7 +382,7 @@ def storm_steps(storm: Storm, options: StormOptions, time: str | None) -> list[S
 
 
 def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
-    """Return a storm's arithmetic, by name; no duration is one without end."""
+    """Return a storm's arithmetic, by name; None as the duration is unlimited."""
     renewal = storm.renewal
     held = storm.subject
     if duration_ns is not None:

@@ -46,9 +46,9 @@ _BAR = 40
 _INTERFACES_SHOWN = 16
 _MALFORMED_SHOWN = 12
 _WHOLE_FRAMES = 65535
-"""A snap length from here on cuts nothing that a link carries."""
+"""The minimum snap length that truncates no frame of a link."""
 _CURVES = ("message", "flow control")
-"""The groups of kinds that are shown over time."""
+"""The groups of frames shown over time."""
 
 
 def stats_table(statistics: Statistics, path: str) -> str:
@@ -69,7 +69,7 @@ def _cells(row: Any, columns: Columns, whole: Any) -> list[str]:
 
 
 def table(rows: Sequence[tuple[str, Any]], columns: Columns, whole: Any) -> str:
-    """Return a table of named rows below the heads of ``columns``."""
+    """Return a table of named rows below the headings of ``columns``."""
     named = [(name, _cells(row, columns, whole)) for name, row in rows]
     return columns_of([("", list(columns)), *named])
 
@@ -78,7 +78,7 @@ _Each = TypeVar("_Each")
 
 
 def _by(rows: Iterable[_Each], *names: str) -> list[list[_Each]]:
-    """Return rows that have the same attributes together, in the order of the first of each."""
+    """Return rows grouped by equal attributes, in order of first appearance."""
     groups: dict[Any, list[_Each]] = {}
     for row in rows:
         groups.setdefault(attrgetter(*names)(row), []).append(row)
@@ -92,10 +92,10 @@ def _titled(title: str, *lines: str, rest: str = "") -> str:
 def _head(statistics: Statistics, path: str) -> str:
     rows = [*_totals(statistics), *_times(statistics), *_interfaces(statistics)]
     odd = (
-        ("cut", statistics.cut_frames, "frames of which the capture has less than there was"),
+        ("cut", statistics.cut_frames, "truncated frames"),
         ("malformed", statistics.malformed_frames, "frames; see below"),
         ("untimed", statistics.untimed_frames, "frames without a time"),
-        ("backwards", statistics.backwards_frames, "frames stamped before an earlier one"),
+        ("backwards", statistics.backwards_frames, "frames with a decreasing time"),
     )
     rows += [(name, f"{count:,}  ({meaning})") for name, count, meaning in odd if count]
     lost = zip(("paused", ""), _lost_to_pause(statistics), strict=False)
@@ -218,7 +218,7 @@ def _malformed(statistics: Statistics) -> Iterator[str]:
 
 
 def _counted(rows: Sequence[tuple[str, str]]) -> list[str]:
-    """Return lines of counts and what they are of."""
+    """Return lines of counts and their subjects."""
     width = max((len(count) for count, _ in rows), default=0)
     return [f"  {count.rjust(width)}  {what}" for count, what in rows]
 
@@ -236,7 +236,7 @@ _CLASSES: Columns = {**_PAUSED, "pauses": "pauses", "resumes": "resumes"}
 
 
 def _pauses(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on pauses: who stopped whom for how long."""
+    """Yield the section on pauses: senders, paused stations and durations."""
     if statistics.pauses is None:
         return
     senders = statistics.pauses.senders
@@ -276,7 +276,7 @@ _HISTORY: Columns = {
 
 
 def _history(statistics: Statistics) -> Iterator[str]:
-    """Yield the history of pauses: by who sent them and class, as the other end of the link counts them."""
+    """Yield the history of pauses: by sender and class, as the other end of the link counts them."""
     if statistics.pauses is None:
         return
     senders = statistics.pauses.senders
@@ -312,7 +312,7 @@ _STORMS: Columns = {
 
 
 def _storms(statistics: Statistics) -> Iterator[str]:
-    """Yield the storms: who stopped which class for nearly all of a detection time, and what was seen."""
+    """Yield the storms: senders, classes stopped for nearly all of a detection time, and their course."""
     found = statistics.pauses
     if found is None or not found.storms:
         return
@@ -474,9 +474,9 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[s
 
     heads, names = list(_FRAMES), []
     for name in points[0].quantities:
-        mean, end = _HEADS.get(name, (name.removesuffix("_octets"), "most"))
+        mean, end = _HEADS.get(name, (name.removesuffix("_octets"), "max"))
         heads += [mean, end]
-        names.append((name, "minimum" if end == "least" else "maximum"))
+        names.append((name, "minimum" if end == "min" else "maximum"))
     rows: _Rows = [("", heads)]
     for point in points[:_POINTS_SHOWN]:
         texts = _cells(point, _FRAMES, statistics)
@@ -495,12 +495,12 @@ def _points(statistics: Statistics, points: Sequence[CongestionPoint]) -> list[s
 
 _HEADS = {
     "qntz_fb": ("Fb", "max"),
-    "q_offset_octets": ("Qoffset", "least"),
-    "q_delta_octets": ("Qdelta", "most"),
-    "q_off_octets": ("Qoff", "most"),
-    "e_octets": ("e", "least"),
+    "q_offset_octets": ("Qoffset", "min"),
+    "q_delta_octets": ("Qdelta", "max"),
+    "q_off_octets": ("Qoff", "max"),
+    "e_octets": ("e", "min"),
 }
-"""What the mean and the end that tells of congestion are called."""
+"""The headings of the mean, and of the extreme that indicates congestion."""
 
 
 def _more(count: int, shown: int, noun: str) -> list[str]:
@@ -553,7 +553,7 @@ def _probes(statistics: Statistics) -> Iterator[str]:
 
 _QUEUES: Columns = {
     "RLQ": lambda each, _: str(each.rlq_id), "frames": "frames", "no limit": "unlimited",
-    "mean": "rate_bps.mean", "least": "rate_bps.minimum", "most": "rate_bps.maximum",
+    "mean": "rate_bps.mean", "min": "rate_bps.minimum", "max": "rate_bps.maximum",
 }  # fmt: skip
 
 
@@ -573,7 +573,7 @@ def _rates(statistics: Statistics) -> Iterator[str]:
 
 
 def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
-    """Return the mean rate over time, 0 where none was advertised; None where a curve says nothing."""
+    """Return the mean rate over time, 0 where none was advertised; None if a curve is useless."""
     if sum(count > 0 for count in queue.limited_over_time) < 2:
         return None
     means = [mean or 0.0 for mean in queue.rate_mean_bps_over_time]
@@ -581,7 +581,7 @@ def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
 
 
 def share(part: float) -> str:
-    """Return a part of 1 in per cent."""
+    """Return a fraction of 1 in per cent."""
     percent = 100 * part
     return f"{percent:.1f} %" if percent >= 0.1 or percent == 0 else f"{percent:.2g} %"
 
@@ -594,13 +594,13 @@ def address(octets: bytes | None) -> str:
 
 
 def _over_time(label: str, values: Sequence[float], full: str) -> str:
-    """Return a line of blocks between its label and what its full height stands for."""
+    """Return a line of blocks between its label and the value of its full height."""
     line = sparkline(values, top=max(values), width=OVER_TIME_COLUMNS)
     return f"  {label}  {paint(line, 'congestion')}  {full}"
 
 
 def _paused_line(paused_ns: Sequence[int], width_ns: int) -> str:
-    """Return the share of the time that was paused as blocks, over intervals of ``width_ns``."""
+    """Return the paused share of the time as blocks, over intervals of ``width_ns``."""
     columns = min(OVER_TIME_COLUMNS // 2, len(paused_ns))
     bounds = [place * len(paused_ns) // columns for place in range(columns + 1)]
     shares = [sum(paused_ns[low:high]) / (high - low) for low, high in pairwise(bounds)]
@@ -613,7 +613,7 @@ def _interface_name(statistics: Statistics, index: int) -> str:
 
 
 def _lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
-    """Return how long the capture's worst sender of pauses stopped its link partner, and who it was."""
+    """Return the time for which the worst sender of pauses stopped its link partner, and the sender."""
     if statistics.pauses is None or not statistics.pauses.senders[0].paused_ns:
         return ()
     sender = statistics.pauses.senders[0]

@@ -25,35 +25,35 @@ _SEQUENCES = {
     for sequence in click.style("|", **style).split("|")  # type: ignore[arg-type]
 }
 _OWN = re.compile(f"({'|'.join(_SEQUENCES)})")
-"""Sequences that colours are made of."""
+"""The sequences of colours."""
 _CLEAR_LINE = "\r\x1b[K"
 
-_wanted = False
+_coloured = False
 
 
 def color_callback(ctx: click.Context, param: click.Parameter, value: str) -> None:
-    """Take ``--color``'s value."""
-    global _wanted
+    """Store the value of ``--color``."""
+    global _coloured
     auto = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    _wanted = value == "always" or (value == "auto" and auto)
+    _coloured = value == "always" or (value == "auto" and auto)
 
 
-def wanted() -> bool:
-    """Return whether stdout is painted."""
-    return _wanted
+def is_coloured() -> bool:
+    """Return whether stdout is coloured."""
+    return _coloured
 
 
 def paint(text: str, style: str) -> str:
-    """Return ``text`` in the named style, or as it is when colour is not wanted."""
-    return click.style(text, **_STYLES[style]) if _wanted else text  # type: ignore[arg-type]
+    """Return ``text`` in the named style, or unchanged without colour."""
+    return click.style(text, **_STYLES[style]) if _coloured else text  # type: ignore[arg-type]
 
 
 def visible(text: str) -> str:
-    """Return text with everything escaped that a terminal obeys, but for ends of lines, tabs and `paint`.
+    """Return text with all terminal controls escaped except ends of lines, tabs and the colours of `paint`.
 
-    JSON means the same afterwards.
+    JSON keeps its meaning.
     """
-    if not _wanted or "\x1b" not in text:
+    if not _coloured or "\x1b" not in text:
         return escaped(text, keep="\n\t")
     return "".join(
         part if place % 2 else escaped(part, keep="\n\t") for place, part in enumerate(_OWN.split(text))
@@ -66,10 +66,10 @@ def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
 
 
 class Printed:
-    """A file of text, for writers that take one, which is printed by `echo`."""
+    """A text file that prints by `echo`, for writers that take a file."""
 
     def write(self, text: str) -> None:
-        """Print some of it."""
+        """Print text."""
         echo(text, nl=False)
 
 

@@ -1,1 +1,1 @@
-"""The octets of one frame: formats declared, the codec that reads and writes them, Scapy layers."""
+"""The octets of one frame: declared formats, the codec that reads and writes them, Scapy layers."""

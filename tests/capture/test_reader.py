@@ -97,7 +97,7 @@ def test_a_mapped_batch_is_a_view_and_outlives_its_reader(tmp_path: Path) -> Non
 
 
 def test_used_pages_are_handed_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecmproto.frames.capture.source._KEPT_OCTETS", 1 << 20)
+    monkeypatch.setattr("ecmproto.frames.capture.source._CACHED_OCTETS", 1 << 20)
     path = tmp_path / "large.pcap"
     with PcapWriter(path) as writer:
         writer.write_matrix(np.zeros((200_000, 100), dtype=np.uint8), np.arange(200_000))

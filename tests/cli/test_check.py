@@ -60,7 +60,7 @@ def test_a_clean_capture_exits_with_0(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_findings_beyond_the_limit_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "in.pcapng", [frame(LINE, version=1)] * 12)
     assert run(["check", path, "--select", "QCN001", "--limit", "3"]) == 1
-    assert "  … 9 more (--limit 0 shows those that are kept)" in capsys.readouterr().out.splitlines()
+    assert "  … 9 more (--limit 0 shows the stored ones)" in capsys.readouterr().out.splitlines()
     assert run(["check", path, "--select", "QCN001", "--limit", "0"]) == 1
     assert capsys.readouterr().out.count("in.pcapng:") == 12 + 1
 

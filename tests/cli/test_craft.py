@@ -165,7 +165,7 @@ def test_a_document_that_breaks_off_leaves_no_file_under_the_final_name(tmp_path
     assert not path.exists()
     (partial,) = tmp_path.iterdir()
     said = ran.stderr.decode()
-    assert said.startswith(f"ecmproto: warning: what was written before is in {partial}\n")
+    assert said.startswith(f"ecmproto: warning: the output before it is in {partial}\n")
     assert "needed JSON, got Expecting value" in said
     assert "Traceback" not in said
 

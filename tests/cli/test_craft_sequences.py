@@ -155,7 +155,7 @@ def test_the_list_names_every_sequence_and_parameter(capsys: pytest.CaptureFixtu
         (["pfc", "--storm", "10G", "--time", "9223372036s"], "duration: needed a time of more than 0 that ends before 2^63 ns"),
         (["pfc", "--storm", "10G", "--renew", "2"], "renew: needed a share of the pause between 0 and 1, such as 0.5 or 50%, got '2'"),
         (["pfc", "--storm", "10G", "--vlan", "5"], "a MAC Control frame, which never has one"),
-        (["pfc", "--storm", "10G", "--count", "5"], "--storm itself says which frames come when: needed no --count"),
+        (["pfc", "--storm", "10G", "--count", "5"], "--storm sets the frames' times itself: needed no --count"),
         (["pfc", "--storm", "10G", "--sweep", "time3=1..2"], "needed no --sweep"),
         (["--spec", "x.toml", "--storm", "10G"], "--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ..."),
         (["pfc", "--no-release"], "--no-release belongs to --storm"),
@@ -169,7 +169,7 @@ def test_the_list_names_every_sequence_and_parameter(capsys: pytest.CaptureFixtu
         (["cnd-boundary", "--time", "1s"], "a sequence has times of its own: needed no --time"),
         (["cnm-flood", "--interval", "1s"], "a sequence has times of its own: needed no --interval"),
         (["cnm-flood", "--expect", "x.ndjson"], "--expect belongs to a sequence of which something is expected: cnd-boundary"),
-        (["--spec", "x.json", "-T", "toml"], "-T toml says what a LAYER or a sequence says: needed one of them, got a file"),
+        (["--spec", "x.json", "-T", "toml"], "-T toml writes a LAYER or a sequence: needed one of them, got a file"),
     ],
 )  # fmt: skip
 def test_mistakes_are_told(

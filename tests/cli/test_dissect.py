@@ -39,7 +39,7 @@ def test_truncated_capture_shows_what_is_there_then_fails(
     assert run(["dissect", "-r", str(sample), "-T", "json"]) == 3
     shown = capsys.readouterr()
     assert len(json.loads(shown.out)["frames"]) == len(FRAMES) - 1
-    assert shown.err.endswith(f"\nhelp: what stands before it, {len(FRAMES) - 1} frames, was used\n")
+    assert shown.err.endswith(f"\nhelp: the {len(FRAMES) - 1} frames before it were used\n")
     assert shown.err.startswith(f"ecmproto: {sample}: at octet ")
 
 

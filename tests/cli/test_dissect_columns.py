@@ -176,7 +176,7 @@ def test_an_interrupted_file_does_not_replace_another(
     assert run(["dissect", "-r", str(sample), "-T", kind, "-w", str(out), "--force"]) == 130
     assert out.read_bytes() == b"precious"
     (partial,) = sample.parent.glob("*.partial")
-    assert f"what was written before is in {partial}\n" in capsys.readouterr().err
+    assert f"the output before it is in {partial}\n" in capsys.readouterr().err
     frames = read(partial.rename(sample.with_name(f"partial.{kind}"))).num_rows
     assert len(FRAMES) <= frames < 1000 * len(FRAMES)
 
@@ -187,7 +187,5 @@ def test_a_second_interrupt_removes_what_cannot_be_read_and_says_so(
     interrupted(monkeypatch, 2)
     out = sample.with_suffix(".parquet")
     assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 130
-    assert f"{out} cannot be read without its end: what was written of it was removed" in (
-        capsys.readouterr().err
-    )
+    assert f"{out} cannot be read without its end: the partial file was removed" in (capsys.readouterr().err)
     assert os.listdir(sample.parent) == [sample.name]

@@ -178,7 +178,7 @@ def test_compiling_is_told_of_when_it_takes_long(
     pytest.importorskip("ecmproto.kernels.compiler")  # tells of what numba does
     monkeypatch.setattr("ecmproto_cli.progress._COMPILING_PATIENCE_S", 0.01)
     done = threading.Event()
-    monkeypatch.setattr("ecmproto_cli.progress._tell_of_compiling", done.set)
+    monkeypatch.setattr("ecmproto_cli.progress._report_compiling", done.set)
     with told_when_compiling():
         assert not done.wait(0.1)  # nothing is compiled
         with event.trigger_event("numba:compile"):

@@ -151,7 +151,7 @@ def test_a_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[st
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     options = ["--seed", "1", "--time", "1s", "--frames-per-run", "512"]
     _, err = told(["target", *options, "--", *command], capsys, code=1)
-    assert err.endswith("--time was up before 1 finding could be reduced: all frames are kept\n")
+    assert err.endswith("--time was up before 1 finding could be reduced: all frames are stored\n")
 
 
 def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
@@ -212,7 +212,7 @@ def test_ctrl_c_keeps_the_state(
     monkeypatch.setattr(fuzz.Session, "going_on", interrupted)
     monkeypatch.setitem(SUBJECTS, "frames", dataclasses.replace(SUBJECTS["frames"], batch_cases=64))
     out, err = told(["decode", "--seed", "1", "--time", "60s"], capsys, code=130)
-    assert err.endswith("ecmproto: interrupted; the same command goes on\n")
+    assert err.endswith("ecmproto: interrupted; the same command continues\n")
     assert "findings    0" in out
     assert json.loads((folder / "fuzz-decode" / "campaign.json").read_text())["progress"]["runs"] == 2
 

@@ -234,7 +234,7 @@ def test_a_device_that_does_not_come_back(
         assert send("--seed", "5", "--runs", "400", "--recover-wait", "100ms", *beats) == 1
         told = capsys.readouterr()
         assert told.err.endswith(
-            "the device did not come back; the same command goes on behind these cases\n"
+            "the device did not come back; the same command continues after these cases\n"
         )
         assert f"after one of cases {first} to {first + 49} of seed 5" in told.out
         program.send_signal(signal.SIGHUP)
@@ -250,7 +250,7 @@ def test_a_device_that_is_silent_from_the_start(veth: Network, capsys: pytest.Ca
         assert captured(receiver)[0] == []
     told = capsys.readouterr()
     assert "ecmproto: 'exit 3' exited with 3, before any frame was sent\n" in told.err
-    assert "help: --heartbeat needs a sign that comes while the device is well" in told.err
+    assert "help: --heartbeat needs an answer while the device is well" in told.err
     assert told.out == ""
     recovery = ["--recover", "touch alive"]
     assert send("--heartbeat", "command:test -e alive", "--runs", "10", "--rate", "max", *recovery) == 0
@@ -292,7 +292,7 @@ def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
     assert process.returncode == 130, err
-    assert err.endswith("ecmproto: interrupted; the same command goes on\n")
+    assert err.endswith("ecmproto: interrupted; the same command continues\n")
     assert "Traceback" not in err
     sent = int(table(out)["sent"].split()[0].replace(",", ""))
     done = json.loads((folder / "fuzz-send" / "campaign.json").read_text())["progress"]["index"]
@@ -347,7 +347,7 @@ def test_missing_interfaces_are_exit_code_4(veth: Network, capsys: pytest.Captur
         (["--rate", "fast"], "rate: needed frames a second such as 1000pps"),
         (["--rate", "0pps"], "rate: needed frames a second"),
         (["--pad", "13"], "--pad"),
-        (["--as-is"], "--as-is sends what -r has"),
+        (["--as-is"], "--as-is sends the frames of -r"),
         (["--index", "5"], "needed --seed N"),
         (["--index", "5", "--seed", "1", "--runs", "3"], "not to frames that are sent once"),
         (["-Y", "cnm"], "-Y filters what -r has"),

@@ -101,7 +101,7 @@ def test_what_is_nowhere_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help", "xyzzyplugh"]) == 1
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (
-        "", "ecmproto: nothing has to do with 'xyzzyplugh'\nhelp: ecmproto help\n"
+        "", "ecmproto: nothing matches 'xyzzyplugh'\nhelp: ecmproto help\n"
     )  # fmt: skip
 
 

@@ -60,7 +60,7 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
         return code, b"".join(received).decode()
 
     yield show
-    terminal._wanted = False
+    terminal._coloured = False
 
 
 def is_harmless(text: str) -> bool:
@@ -173,10 +173,10 @@ def test_hostile_rules_are_the_same_in_sarif(files: dict[str, str], shown: Shown
 
 
 def test_colours_pass_and_others_sequences_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal, "_wanted", True)
+    monkeypatch.setattr(terminal, "_coloured", True)
     painted = terminal.paint("x\x1b[8my", "title")
     assert terminal.visible(painted) == "\x1b[1mx\\u001b[8my\x1b[0m"
-    monkeypatch.setattr(terminal, "_wanted", False)
+    monkeypatch.setattr(terminal, "_coloured", False)
     assert terminal.visible(painted) == "\\u001b[1mx\\u001b[8my\\u001b[0m"
 
 

@@ -340,7 +340,7 @@ def test_a_sweep_that_is_interrupted_says_how_to_go_on(
     shown = capsys.readouterr()
     assert shown.out.splitlines() == ["control.qeq,seed,drops", "26kB,1,0.0", "26kB,2,0.0"]
     assert shown.err == (
-        f"ecmproto: interrupted: 2 of 5 points done, kept in {out}: the same command goes on there\n"
+        f"ecmproto: interrupted: 2 of 5 points done, stored in {out}: the same command continues\n"
     )
     monkeypatch.setattr(simulation, "simulate", synthetic.simulate)
     assert run([*arguments, "-T", "csv", "--show", "drops", "--out", out]) == 0

@@ -142,7 +142,7 @@ def test_a_full_disk_under_text_is_a_sentence_and_no_malformed_capture(words: st
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     sentence, help = done.stderr.splitlines()
-    assert sentence == "ecmproto: stdout: needed room for the output, got No space left on device"
+    assert sentence == "ecmproto: stdout: needed space for the output, got No space left on device"
     assert help.startswith("help: ")
 
 

@@ -216,7 +216,7 @@ def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
         ),
         (
             ["pfc", "--storm", "10G", "--rate", "5pps"],
-            "--storm itself says which frames come when: needed no --rate",
+            "--storm sets the frames' times itself: needed no --rate",
         ),
         (["pfc", "--storm", "10G", "--speed", "2x"], "needed no --speed"),
         (["-r", "x.pcap", "--storm"], "--storm belongs to a pause or pfc frame"),

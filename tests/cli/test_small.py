@@ -39,10 +39,10 @@ def test_captures_are_small_by_their_frames(tmp_path: Path) -> None:
     frames = octets[24:]
     few, many, packed, broken = (str(tmp_path / name) for name in ("few", "many", "packed", "broken"))
     Path(few).write_bytes(octets)
-    Path(many).write_bytes(octets + frames * (small.MOST_OCTETS // len(frames)))
+    Path(many).write_bytes(octets + frames * (small.MAX_OCTETS // len(frames)))
     Path(packed).write_bytes(gzip.compress(Path(many).read_bytes()))
     Path(broken).write_bytes(octets[:10])
-    assert os.path.getsize(packed) < small.MOST_OCTETS
+    assert os.path.getsize(packed) < small.MAX_OCTETS
     small_ones = [small._are_small(each) for each in ([few], [few, few], [broken])]
     others: tuple[list[str], ...] = ([], [many], [few, many], [packed], ["-"], [str(tmp_path)])
     large_ones = [small._are_small(each) for each in others]

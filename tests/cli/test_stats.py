@@ -97,7 +97,7 @@ def test_a_cut_capture_is_counted_as_far_as_it_goes(
     out, err = told(["-r", str(cut), "--color", "never"], capsys, code=3)
     assert "frames       25, " in out
     assert err.startswith(f"ecmproto: {cut}: at octet ")
-    assert err.endswith("help: what stands before it, 25 frames, was used\n")
+    assert err.endswith("help: the 25 frames before it were used\n")
 
 
 @pytest.mark.parametrize(

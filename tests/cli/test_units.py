@@ -42,7 +42,7 @@ def test_times_and_octets_become_quanta(capsys: pytest.CaptureFixture[str]) -> N
     assert document("pause 64B --rate 10G", capsys)["quanta"] == 1
     long = document("pause 10MB --rate 10G", capsys)
     assert (long["quanta"], long["frames"], long["pause_ns"]) == (156_250, 3, 8_000_000)
-    assert "3: one asks for 65,535 quanta at most" in told("pause 10MB --rate 10G", capsys)["frames"]
+    assert "3: one has 65,535 quanta at most" in told("pause 10MB --rate 10G", capsys)["frames"]
 
 
 def test_a_pause_too_short_to_be_renewed_is_worked_out_all_the_same(

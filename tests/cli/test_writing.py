@@ -98,9 +98,15 @@ def test_a_capture_is_copied_beside_what_is_shown(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["dissect", "-r", "in", "-T", "json", "-w", "x.pcap"], "x.pcap: its name says pcap, -T says json"),
+        (
+            ["dissect", "-r", "in", "-T", "json", "-w", "x.pcap"],
+            "x.pcap: needed a suffix and a -T that agree, got pcap and json",
+        ),
         (["dissect", "-r", "in", "-w", "x.hex"], "x.hex: needed a name that ends in .pcap"),
-        (["craft", "cnm", "-T", "json", "-w", "x.pcap"], "x.pcap: its name says pcap, -T says json"),
+        (
+            ["craft", "cnm", "-T", "json", "-w", "x.pcap"],
+            "x.pcap: needed a suffix and a -T that agree, got pcap and json",
+        ),
         (["craft", "cnm", "-w", "x.parquet"], "got one of parquet"),
         (
             [*REPLAY, "-r", "in", "-w", "x.json"],
@@ -179,7 +185,7 @@ def test_a_folder_a_pattern_and_captures_as_they_are_named(
     shown = ["-T", "fields", "-e", "frame.number", "-e", "frame.time_epoch", "-e", "frame.interface_id"]
     assert run(["dissect", str(sample), str(sample), "--order", "named", *shown]) == 0
     named = capsys.readouterr()
-    assert named.err == "ecmproto: 2 captures read as one, one behind the other\n"
+    assert named.err == "ecmproto: 2 captures read as one, one after the other\n"
     numbers = [line.split("\t")[0] for line in named.out.splitlines()]
     assert numbers == [str(number) for number in range(1, 2 * len(FRAMES) + 1)]
     for words in ([str(folder)], ["-r", str(folder / "x?.pcap")]):

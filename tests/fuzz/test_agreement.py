@@ -162,8 +162,8 @@ def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
 @pytest.mark.parametrize(
     ("module", "name", "check", "what"),
     [
-        (frames, "encode", SchemaCheck(), "schema: octets do not come back"),
-        (frames, "from_document", DocumentCheck(), "documents: a document does not give the octets"),
+        (frames, "encode", SchemaCheck(), "schema: octets are not restored"),
+        (frames, "from_document", DocumentCheck(), "documents: a document does not restore the octets"),
         (frames, "to_document", DocumentCheck(), "documents: KeyError in planted"),
     ],
 )
@@ -200,7 +200,7 @@ def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) ->
     assert list(SchemaCheck().differences([malformed])) == []
     monkeypatch.setattr(codec, "decode", decode_lax)
     (wrong,) = SchemaCheck().differences([bytes(60), malformed])
-    assert (wrong.what, wrong.row) == ("the strict decoder takes what is malformed", 1)
+    assert (wrong.what, wrong.row) == ("the strict decoder accepts a malformed frame", 1)
 
 
 def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -479,7 +479,7 @@ def test_a_campaign_that_is_ended_leaves_no_process_and_a_whole_state(number: in
     _, told = process.communicate(timeout=PATIENCE_S)
     if number == signal.SIGINT:
         assert process.returncode == 130
-        assert told.splitlines()[1:] == ["ecmproto: interrupted; the same command goes on"]
+        assert told.splitlines()[1:] == ["ecmproto: interrupted; the same command continues"]
     _wait(lambda: not _members(process.pid))
     progress = json.loads(state.read_text())["progress"]
     assert progress["index"] == progress["cases"] == progress["checked"]["captures"]

@@ -148,7 +148,7 @@ def test_what_does_not_happen_every_time_keeps_all_frames() -> None:
 
     narrowing = narrowed(FakeDevice(dies), suspects(20))
     assert list(narrowing.least) == suspects(20)
-    assert narrowing.told == "it does not happen every time: all frames are kept"
+    assert narrowing.told == "it is not reproducible: all frames are stored"
 
 
 def test_a_device_that_does_not_come_back_leaves_what_is_known() -> None:

@@ -21,7 +21,7 @@ from ecmproto.tools.fuzz.command import DEFAULT_MEMORY_OCTETS, CaseOutcome, Comm
 from ecmproto.tools.fuzz.findings import Finding, Progress, capture_of
 from ecmproto.tools.fuzz.leaks import leaking
 from ecmproto.tools.fuzz.subjects import SUBJECTS
-from ecmproto.tools.fuzz.target import FIRST_FRAMES, MOST_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
+from ecmproto.tools.fuzz.target import FIRST_FRAMES, MAX_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
 from ecmproto.wire.codec import CNM, TLV, decode_lax
 from tests.conftest import requires
 
@@ -368,16 +368,16 @@ def test_quick_runs_get_more_frames_and_others_fewer() -> None:
     frames = RunFrames(None, 5.0)
     for _ in range(20):
         frames.took(frames.count, ended())
-    assert frames.count == MOST_FRAMES
+    assert frames.count == MAX_FRAMES
     frames.took(frames.count, ended(kind="crash"))
-    assert frames.count == MOST_FRAMES // 2
+    assert frames.count == MAX_FRAMES // 2
     frames.took(frames.count, ended(processor_s=2))
-    assert frames.count == MOST_FRAMES // 4
+    assert frames.count == MAX_FRAMES // 4
     # one that sleeps may take too long with more of them
     frames.took(frames.count, ended(seconds=4))
-    assert frames.count == MOST_FRAMES // 4
+    assert frames.count == MAX_FRAMES // 4
     frames.took(7, ended())
-    assert frames.count == MOST_FRAMES // 4
+    assert frames.count == MAX_FRAMES // 4
     for _ in range(20):
         frames.took(frames.count, ended(kind="report"))
     assert frames.count == 1

@@ -1,4 +1,4 @@
-"""The window: three panes, a line to type in, what is said at the bottom."""
+"""The window: three panes, a prompt, messages at the bottom."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ecmproto_cli.browse.prompt import Kind, Prompt, TextLines
 
 _LOOK_S = 0.1
 _WIDE = 150
-"""From so many columns on, tree and octets stand side by side."""
+"""The minimum width, in columns, with tree and octets side by side."""
 
 
 class BrowseApp(App[None]):
-    """The window onto a `Browser`."""
+    """The window of a `Browser`."""
 
     CSS = """
     Screen, Container, Vertical, TextLines, Pane { background: ansi_default; color: ansi_default; }
@@ -60,14 +60,14 @@ class BrowseApp(App[None]):
         self._head = TextLines("title")
         self._titles = {each: TextLines("title") for each in ("frames", "tree", "octets")}
         self._status = TextLines()
-        self._said = ""
+        self._message = ""
         self._shown: tuple[int, int] | None = None
         self._goal: int | None = None
-        """The frame to go to once the filter has come so far."""
+        """The frame to go to once the filter has reached it."""
         self._searching = ""
-        """What is being looked for, in words."""
+        """The description of the running search."""
         self._steps: list[int] = []
-        """Searches that were asked for while one was under way."""
+        """Searches requested while another one was running."""
         self._record: Record | None = None
         self._zoomed = False
         self._writing: _Writing | None = None
@@ -90,7 +90,7 @@ class BrowseApp(App[None]):
         yield self._status
 
     def on_mount(self) -> None:
-        """Show what is there, and look for more."""
+        """Show the first frames, and start to look for more."""
         self.frames.focus()
         self.look()
         self.set_interval(_LOOK_S, self.look)
@@ -101,13 +101,13 @@ class BrowseApp(App[None]):
         self.call_after_refresh(self.look)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Leave keys to the line that is typed, and to the page that is open, while there is one."""
+        """Disable the keys of panes while a prompt or a page is open."""
         return not self.prompt.display and len(self.screen_stack) == 1
 
-    # what happens in the background
+    # the background
 
     def look(self) -> None:
-        """Take note of what the threads have found."""
+        """Update the window with the results of the threads."""
         if not self.screen_stack:
             return  # the window is closing
         browser, frames = self.browser, self.frames
@@ -121,7 +121,7 @@ class BrowseApp(App[None]):
             frames.following = False
         self._look_at_search()
         if self._writing is not None and self._writing.done.is_set():
-            self._said, self._writing = self._writing.told, None
+            self._message, self._writing = self._writing.told, None
         self._show_frame()
         self._show_titles()
 
@@ -131,11 +131,11 @@ class BrowseApp(App[None]):
             return
         what, self._searching = self._searching, ""
         if search.error is not None:
-            self._said = f"{what}: {search.error}"
+            self._message = f"{what}: {search.error}"
         elif search.frame is None:
-            self._said = f"{what}: no other there"
+            self._message = f"{what}: no other there"
         else:
-            self._said = f"{what}: frame {search.frame + 1}"
+            self._message = f"{what}: frame {search.frame + 1}"
             self._go_to(search.frame)
             if self._steps:
                 self.action_again(self._steps.pop(0))
@@ -185,7 +185,7 @@ class BrowseApp(App[None]):
         at = _octets_of(line.start, line.stop) if line is not None else ""
         self._titles["tree"].show([f"{mark['tree']}── Layers and fields {'─' * 200}"])
         self._titles["octets"].show([f"{mark['octets']}── Octets{what}{at} {'─' * 200}"])
-        told = [self._said] if self._said else []
+        told = [self._message] if self._message else []
         if self._searching:
             told.append(f"{self._searching} …")
         if self._writing is not None:
@@ -208,12 +208,12 @@ class BrowseApp(App[None]):
 
     @property
     def _pane(self) -> Pane:
-        """The pane that keys go to."""
+        """The focused pane."""
         focused = self.focused
         return focused if isinstance(focused, Pane) else self.frames
 
     def on_pane_moved(self, event: Pane.Moved) -> None:
-        """Follow the cursor of a pane in the others."""
+        """Move the other panes to the cursor of one."""
         if event.pane is self.frames:
             self._show_frame()
         elif event.pane is self.detail and self._pane is not self.octets:
@@ -230,7 +230,7 @@ class BrowseApp(App[None]):
         self._show_titles()
 
     def on_descendant_focus(self) -> None:
-        """Show where keys go."""
+        """Highlight the focused pane."""
         self._show_titles()
 
     def action_pane(self, steps: int) -> None:
@@ -255,7 +255,7 @@ class BrowseApp(App[None]):
     # prompts
 
     def _ask(self, kind: Kind, text: str = "") -> None:
-        self._said = ""
+        self._message = ""
         self.prompt.ask(kind, text)
 
     def on_prompt_left(self) -> None:
@@ -267,11 +267,11 @@ class BrowseApp(App[None]):
         self.prompt.close()
 
     def on_prompt_given(self, event: Prompt.Given) -> None:
-        """Do what was typed; a mistake is said where it was made."""
+        """Execute a prompt's line; an error is shown at its position."""
         try:
             self._do(event.kind, event.text)
         except OutputExistsError as error:
-            self.prompt.refuse(ValueError(f"{error}; a ! behind the name replaces it"))
+            self.prompt.refuse(ValueError(f"{error}; a ! after the name replaces it"))
         except (EcmprotoError, ValueError) as error:
             self.prompt.refuse(error)
         else:
@@ -329,23 +329,23 @@ class BrowseApp(App[None]):
     def _search(self, what: str, begin: Callable[..., object]) -> None:
         frame = self.frames.frame
         if frame is None:
-            self._said = "there is no frame to start from"
+            self._message = "there is no frame to start from"
             return
         if begin(start=frame) is False:
-            self._said = "nothing was looked for: / does"
+            self._message = "no search yet: / starts one"
             return
-        self._said, self._searching = "", what
+        self._message, self._searching = "", what
         self.set_timer(0.02, self.look)
 
     def action_filter(self) -> None:
-        """Ask for a filter."""
+        """Open the prompt of filters."""
         self._ask("filter", self.browser.filter_text)
 
     def action_filter_field(self) -> None:
-        """Ask for a filter, with the chosen field's value in it."""
+        """Open the prompt of filters, with the chosen field's value in it."""
         test = self._test()
         if not test:
-            self._said = "this line is of no field"
+            self._message = "this line has no field"
             self._show_titles()
             return
         before = self.browser.filter_text
@@ -361,11 +361,11 @@ class BrowseApp(App[None]):
         return self.browser.test_of(self._record, self.detail.lines, place)
 
     def action_search(self) -> None:
-        """Ask what to find."""
+        """Open the prompt of searches."""
         self._ask("search")
 
     def action_again(self, steps: int) -> None:
-        """Find the next, or the one before."""
+        """Repeat the search, forward or backward."""
         if self._searching:
             self._steps.append(steps)
             return
@@ -374,15 +374,15 @@ class BrowseApp(App[None]):
         self._search(f"find {text}", partial(self.browser.find_again, forward=steps > 0))
 
     def action_goto(self) -> None:
-        """Ask for a number."""
+        """Open the prompt of frame numbers."""
         self._ask("goto")
 
     def action_other(self, steps: int) -> None:
-        """Go from a message to a frame of its flow, or from a frame to a message on it."""
+        """Go from a message to a frame of its flow, or from a frame to a message about it."""
         frame = self.frames.frame
         flow = self.browser.flow(frame) if frame is not None else None
         if flow is None:
-            self._said = "this frame is of no flow"
+            self._message = "this frame has no flow"
             self._show_titles()
             return
         forward = (steps > 0) != flow.is_message
@@ -394,7 +394,7 @@ class BrowseApp(App[None]):
         """Show one flow and its messages."""
         frame = self.frames.frame
         flow = self.browser.flow(frame) if frame is not None else None
-        self._said = "this frame is of no flow" if flow is None else f"flow {flow.title}"
+        self._message = "this frame has no flow" if flow is None else f"flow {flow.title}"
         if flow is not None:
             self.filter(flow.both)
         self._show_titles()
@@ -412,7 +412,7 @@ class BrowseApp(App[None]):
         frame = self.frames.frame
         found = self.browser.next_mark(frame, forward=steps > 0) if frame is not None else None
         if found is None:
-            self._said = "no frame is marked: m marks one"
+            self._message = "no frame is marked: m marks one"
             self._show_titles()
         else:
             self._go_to(found)
@@ -420,7 +420,7 @@ class BrowseApp(App[None]):
     # showing
 
     def action_time(self) -> None:
-        """Show times in the next format."""
+        """Switch to the next time format."""
         place = TIME_FORMATS.index(self.frames.time_format)
         self.frames.time_format = TIME_FORMATS[(place + 1) % len(TIME_FORMATS)]
         self.frames.refresh()
@@ -434,7 +434,7 @@ class BrowseApp(App[None]):
         self._show_frame()
 
     def action_follow(self) -> None:
-        """Stay at the end, or stop."""
+        """Follow the end of the capture, or stop."""
         self.frames.following = not self.frames.following
         self.look()
 
@@ -455,11 +455,11 @@ class BrowseApp(App[None]):
         return f" of: {self.browser.filter_text}" if self.browser.run is not None else ""
 
     def action_write(self, which: Literal["shown", "marked"]) -> None:
-        """Ask where to write to."""
+        """Open the prompt of output files."""
         self._ask(which)
 
     def action_copy(self) -> None:
-        """Copy what the cursor is on."""
+        """Copy the selection of the focused pane."""
         pane = self._pane
         if pane is self.detail:
             line = self.detail.chosen_line
@@ -469,7 +469,7 @@ class BrowseApp(App[None]):
         else:
             text = self.frames.line_text(self.frames.cursor) if self.frames.count else ""
         self.copy_to_clipboard(text)
-        self._said = f"copied: {text[:60]}" + ("…" if len(text) > 60 else "")
+        self._message = f"copied: {text[:60]}" + ("…" if len(text) > 60 else "")
         self._show_titles()
 
     def action_help(self) -> None:
@@ -477,16 +477,16 @@ class BrowseApp(App[None]):
         self.push_screen(HelpPage())
 
     def action_clear(self) -> None:
-        """Stop a search; clear what is said."""
+        """Stop a search; clear the message."""
         if self.browser.search is not None:
             self.browser.search.stop()
-        self._said = self._searching = ""
+        self._message = self._searching = ""
         self._steps.clear()
         self._goal = None
         self._show_titles()
 
     async def action_quit(self) -> None:
-        """End."""
+        """End the application."""
         if self._writing is not None:
             self._writing.stop()
         self.exit()
@@ -502,7 +502,7 @@ _HINT = "& filter  / find  o other side  m mark  s stats  q quit"
 
 
 class _Writing:
-    """Frames being written to a file in a thread; ``told`` is what became of it, once it is ``done``."""
+    """Frames being written to a file in a thread; ``told`` is the result, once it is ``done``."""
 
     def __init__(self, write: Callable[..., int], path: str) -> None:
         self.done = threading.Event()
@@ -514,7 +514,7 @@ class _Writing:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop, and leave no file behind."""
+        """Stop, and delete the partial file."""
         self._stopping = True
         self._thread.join(2)
 
@@ -538,7 +538,7 @@ class _Counting:
         threading.Thread(target=self._run, name="stats", daemon=True).start()
 
     def text(self) -> str:
-        """Return the tables once they are there."""
+        """Return the tables once they are complete."""
         return self._text
 
     def stop(self) -> None:
@@ -575,4 +575,4 @@ class _Counting:
 
 
 class _StopCountingError(Exception):
-    """Nobody waits for statistics any more."""
+    """Statistics are not needed any more."""

@@ -1,4 +1,4 @@
-"""The keys of the window, each written down once: bindings and the help screen are made of them."""
+"""The keys of the window: the source of bindings and the help screen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from textual.binding import Binding, BindingType
 
 
 class Key(NamedTuple):
-    """Keys, as the toolkit names them, what they call, and what that does."""
+    """Keys in the toolkit's names, their action, and its description."""
 
     keys: str
     action: str
@@ -18,7 +18,7 @@ class Key(NamedTuple):
 
 MOVING = (
     Key("j,down", "move(1)", "next line"),
-    Key("k,up", "move(-1)", "line before"),
+    Key("k,up", "move(-1)", "previous line"),
     Key("ctrl+d,pagedown,space", "page(1)", "page down"),
     Key("ctrl+u,pageup,b", "page(-1)", "page up"),
     Key("g,home", "first", "first line"),
@@ -27,22 +27,22 @@ MOVING = (
     Key("l,right", "aside(1)", "list: to the right; tree: unfold; octets: next octet"),
     Key("enter", "choose", "list: to the tree; tree: fold or unfold; octets: to their field"),
 )
-"""In the list, the tree and the octets."""
+"""The keys of the list, the tree and the octets."""
 
 WINDOW = (
     Key("tab", "pane(1)", "next pane"),
-    Key("shift+tab", "pane(-1)", "pane before"),
+    Key("shift+tab", "pane(-1)", "previous pane"),
     Key("z", "zoom", "this pane alone, or all three"),
     Key("question_mark,f1", "help", "this page"),
-    Key("escape", "clear", "stop a search; clear what is said"),
+    Key("escape", "clear", "stop a search; clear the message"),
     Key("q,ctrl+c", "quit", "quit"),
 )
 FINDING = (
-    Key("ampersand,Y", "filter", "show only what a display filter selects (empty: all)"),
-    Key("equals_sign", "filter_field", "put what this field says into the filter"),
-    Key("slash", "search", "find the next frame that a display filter selects, hiding none"),
+    Key("ampersand,Y", "filter", "show only frames that a display filter selects (empty: all)"),
+    Key("equals_sign", "filter_field", "put this field's value into the filter"),
+    Key("slash", "search", "find the next frame that a display filter selects"),
     Key("n", "again(1)", "find the next"),
-    Key("N", "again(-1)", "find the one before"),
+    Key("N", "again(-1)", "find the previous one"),
     Key("colon", "goto", "go to a frame by its number"),
     Key(
         "o", "other(1)", "from a message back to its flow's frame, from a frame on to the next message on it"
@@ -51,13 +51,13 @@ FINDING = (
     Key("F", "flow", "show only this flow and the messages on it"),
     Key("m", "mark", "mark this frame, or unmark it"),
     Key("apostrophe", "marked(1)", "next marked frame"),
-    Key("quotation_mark", "marked(-1)", "marked frame before"),
+    Key("quotation_mark", "marked(-1)", "previous marked frame"),
 )
 SHOWING = (
     Key("t", "time", "time: since the first, since the frame before, since the one shown before, UTC, epoch"),
     Key("r", "reference", "count relative times from this frame, or from the first again"),
-    Key("f", "follow", "stay at the end as frames come"),
-    Key("s", "stats", "statistics of what is shown"),
+    Key("f", "follow", "follow the end as frames arrive"),
+    Key("s", "stats", "statistics of the frames shown"),
     Key("p", "plot", "queues, feedback and rates over time"),
     Key("w", "write('shown')", "write the frames that are shown to a file"),
     Key("W", "write('marked')", "write the marked frames to a file"),
@@ -66,13 +66,13 @@ SHOWING = (
 PROMPT = (
     Key("tab", "accept", "take the completion"),
     Key("down,ctrl+n", "pick(1)", "next completion, or later line"),
-    Key("up,ctrl+p", "pick(-1)", "completion before, or earlier line"),
+    Key("up,ctrl+p", "pick(-1)", "previous completion, or earlier line"),
     Key("enter", "submit", "do it"),
     Key("escape,ctrl+c", "leave", "do nothing"),
 )
 PAGE = (
     Key("q,escape,question_mark,s,p,ctrl+c", "leave", "back to the frames"),
-    Key("h,left,N", "turn(-1)", "curve before"),
+    Key("h,left,N", "turn(-1)", "previous curve"),
     Key("l,right,n,tab", "turn(1)", "next curve"),
 )
 _GROUPS = (
@@ -87,17 +87,17 @@ _SHOWN = {
     "tab": "Tab", "shift+tab": "Shift-Tab", "space": "Space", "f1": "F1",
 }  # fmt: skip
 MOUSE = (
-    ("click", "choose a frame, a field, an octet's field; the mark in front of a layer folds it"),
+    ("click", "choose a frame, a field, an octet's field; the mark before a layer folds it"),
     ("wheel", "move through a pane"),
 )
 _KEYS_WIDTH = 17
 
 
 def bindings(keys: Sequence[Key], *, target: str = "", priority: bool = False) -> list[BindingType]:
-    """Return keys as the toolkit binds them, to actions of ``target`` (``focused.``) where one is named.
+    """Return keys as the toolkit's bindings, to actions of ``target`` (``focused.``) where one is named.
 
-    With ``priority`` they are done in the order in which they were typed, however slow the machine is: what
-    they open gets the very next key.
+    With ``priority`` they are handled in the order of typing, however slow the machine is: an opened widget
+    gets the very next key.
     """
     return [
         Binding(each.keys, target + each.action, each.does, show=False, priority=priority) for each in keys
@@ -105,7 +105,7 @@ def bindings(keys: Sequence[Key], *, target: str = "", priority: bool = False) -
 
 
 def shown(keys: str) -> str:
-    """Return keys as people write them."""
+    """Return keys in the notation of documentation."""
     return " ".join(
         _SHOWN.get(key) or (f"^{key[5:].upper()}" if key.startswith("ctrl+") else key)
         for key in keys.split(",")

@@ -26,16 +26,16 @@ class _Text(Pane):
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return len(self.lines)
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line; a title stands at the very left."""
+        """Return a line; a title is not indented."""
         text = self.lines[index]
         return [(text, STYLES["title"] if text[:1].strip() else Style())]
 
     def render_line(self, y: int) -> Strip:
-        """Render a line of the window; no line is the cursor's."""
+        """Render a line of the window, without a cursor."""
         cursor, self.cursor = self.cursor, -1
         try:
             return super().render_line(y)
@@ -51,7 +51,7 @@ class _Text(Pane):
 
 
 class TextPage(ModalScreen[None]):
-    """A title and lines below it; what makes them may take a while."""
+    """A title and lines below it; ``lines`` may change while they are computed."""
 
     BINDINGS = bindings(PAGE)
     CSS = "TextPage { background: ansi_default; }"
@@ -68,25 +68,25 @@ class TextPage(ModalScreen[None]):
         yield self._text
 
     def on_mount(self) -> None:
-        """Begin."""
+        """Start the updates."""
         self._title.show([f" {self._heading}  ({_BACK})"])
         self.update()
         self.set_interval(0.1, self.update)
         self._text.focus()
 
     def lines(self) -> Sequence[str]:
-        """Return the lines as they are now."""
+        """Return the current lines."""
         raise NotImplementedError
 
     def update(self) -> None:
-        """Show the lines as they are now."""
+        """Show the current lines."""
         lines = self.lines()
         if lines != self._text.lines:
             self._text.lines = lines
             self._text.refresh()
 
     def on_resize(self) -> None:
-        """Make lines anew."""
+        """Lay the lines out again."""
         self.update()
 
     def action_leave(self) -> None:
@@ -95,10 +95,10 @@ class TextPage(ModalScreen[None]):
         self.dismiss(None)
 
     def ended(self) -> None:
-        """Stop what makes the lines."""
+        """Stop the computation of the lines."""
 
     def action_turn(self, steps: int) -> None:
-        """Show another of several."""
+        """Show another of several pages."""
 
 
 class HelpPage(TextPage):
@@ -113,7 +113,7 @@ class HelpPage(TextPage):
 
 
 class StatisticsPage(TextPage):
-    """Statistics that are counted in a thread; ``text`` gives them once they are there, before that ""."""
+    """Statistics counted in a thread; ``text`` returns them once they are complete, before that ""."""
 
     def __init__(self, title: str, text: Callable[[], str], stop: Callable[[], None]) -> None:
         super().__init__(title)
@@ -139,7 +139,7 @@ class CurvesPage(TextPage):
         self._at = 0
 
     def lines(self) -> Sequence[str]:
-        """Return the curve that is to be seen."""
+        """Return the selected curve."""
         curves = self._curves
         if curves.error is not None:
             return ["", f"  {curves.error}"]
@@ -154,10 +154,10 @@ class CurvesPage(TextPage):
         return [place, *drawn(curve, width - 2, height - 4, curves.end_ns - curves.begin_ns)]
 
     def ended(self) -> None:
-        """Stop gathering."""
+        """Stop collecting."""
         self._curves.stop()
 
     def action_turn(self, steps: int) -> None:
-        """Show the next curve, or the one before."""
+        """Show another curve."""
         self._at += steps
         self.update()

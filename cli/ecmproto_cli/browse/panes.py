@@ -1,7 +1,7 @@
 """The three panes: the list of frames, the tree of one, its octets.
 
-Lines are made when they are seen.  Nothing is said by colour alone: the cursor's line is inverse and has a
-mark in front, the octets of the chosen field stand in brackets.
+Lines are rendered when they become visible.  No information is conveyed by colour alone: the cursor's line is
+inverse and has a mark, the octets of the chosen field are in brackets.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _PLAIN = Style()
 _CURSOR = Style(reverse=True)
 _ASIDE = Style(underline=True)
-"""The cursor's line in a pane that has no focus."""
+"""The style of the cursor's line in a pane without focus."""
 STYLES = {
     "title": Style(bold=True),
     "name": Style(color="cyan"),
@@ -44,13 +44,13 @@ _SIDE_STEP = 16
 
 
 class Pane(Widget, can_focus=True):
-    """Lines with a cursor, of which only those that are seen are made."""
+    """Lines with a cursor; only visible ones are rendered."""
 
     BINDINGS = bindings(MOVING)
     DEFAULT_CSS = "Pane { width: 1fr; height: 1fr; }"
 
     class Moved(Message):
-        """The cursor of a pane went to another line."""
+        """The cursor of a pane moved to another line."""
 
         def __init__(self, pane: Pane) -> None:
             super().__init__()
@@ -59,11 +59,11 @@ class Pane(Widget, can_focus=True):
     cursor = 0
     top = 0
     _drawn = -1
-    """The first line when it was last drawn."""
+    """The first line of the last drawing."""
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         raise NotImplementedError
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
@@ -80,7 +80,7 @@ class Pane(Widget, can_focus=True):
         return Strip(segments).adjust_cell_length(width, style)
 
     def go(self, index: int) -> None:
-        """Put the cursor on a line, into sight."""
+        """Move the cursor to a line, and make it visible."""
         index = max(0, min(index, self.count - 1))
         height = max(1, self.size.height)
         self.top = max(0, min(self.top, index), index - height + 1)
@@ -93,43 +93,43 @@ class Pane(Widget, can_focus=True):
             self.changed()
 
     def changed(self) -> None:
-        """Tell that the cursor has moved."""
+        """Post that the cursor has moved."""
         self.post_message(self.Moved(self))
 
     def scroll_lines(self, lines: int) -> None:
-        """Move what is seen, and the cursor no further than needed."""
+        """Scroll, and move the cursor only if it left the window."""
         height = max(1, self.size.height)
         self.top = max(0, min(self.top + lines, self.count - height))
         self.go(max(self.top, min(self.cursor, self.top + height - 1)))
 
     def on_resize(self, event: Resize) -> None:
-        """Keep the cursor in sight."""
+        """Keep the cursor visible."""
         self.go(self.cursor)
 
     def on_focus(self) -> None:
-        """Draw the cursor anew."""
+        """Redraw the cursor."""
         self.refresh()
 
     def on_blur(self) -> None:
-        """Draw the cursor anew."""
+        """Redraw the cursor."""
         self.refresh()
 
     def on_mouse_scroll_down(self, event: MouseScrollDown) -> None:
-        """Move down by the wheel."""
+        """Scroll down by the wheel."""
         event.stop()
         self.scroll_lines(_WHEEL_LINES)
 
     def on_mouse_scroll_up(self, event: MouseScrollUp) -> None:
-        """Move up by the wheel."""
+        """Scroll up by the wheel."""
         event.stop()
         self.scroll_lines(-_WHEEL_LINES)
 
     def on_click(self, event: Click) -> None:
-        """Put the cursor where the mouse is."""
+        """Move the cursor to the mouse."""
         self.clicked(event.x, self.top + event.y)
 
     def clicked(self, x: int, index: int) -> None:
-        """Take a click on a line."""
+        """Handle a click on a line."""
         if index < self.count:
             self.go(index)
 
@@ -155,27 +155,27 @@ class Pane(Widget, can_focus=True):
         """Move sideways."""
 
     def action_choose(self) -> None:
-        """Do what Enter does here: go to the tree."""
+        """Go to the tree, as Enter does."""
         self.screen.set_focus(self.screen.query_one(FrameTree))
 
 
 class FrameList(Pane):
-    """A frame a line: number, time, addresses as there is room, kind and summary."""
+    """A frame a line: number, time, addresses if they fit, type and summary."""
 
     def __init__(self, browser: Browser) -> None:
         super().__init__(id="frames")
         self._browser = browser
         self.time_format: TimeFormat = "relative"
         self.shift = 0
-        """How many characters of the summaries are out of sight on the left."""
+        """The number of the summaries' characters scrolled out on the left."""
         self.following = False
-        """Whether the cursor stays on the last line as more come."""
+        """Whether the cursor stays on the last line as more arrive."""
         self._known = (-1, 0)
-        """How many lines there were when they were last drawn, and how wide their numbers."""
+        """The number of lines in the last drawing, and the width of their numbers."""
 
     @property
     def count(self) -> int:
-        """How many frames are shown."""
+        """The number of frames shown."""
         return self._browser.count
 
     @property
@@ -189,7 +189,7 @@ class FrameList(Pane):
 
     @property
     def _address_width(self) -> int:
-        """Both addresses, the first alone, or none."""
+        """The width of both addresses, the first alone, or none."""
         width = self.size.width
         return 37 if width >= 110 else 17
 
@@ -224,20 +224,20 @@ class FrameList(Pane):
         return [(fixed, _PLAIN), (f"{row.kind:<5} ", style), (_shifted(row.summary, self.shift), style)]
 
     def line_text(self, index: int) -> str:
-        """Return a frame's line with all of its summary."""
+        """Return a frame's line with its complete summary."""
         kept, self.shift = self.shift, 0
         text = "".join(piece for piece, _ in self.line(index))
         self.shift = kept
         return text[2:].strip()
 
     def renew(self) -> None:
-        """Begin anew: other frames are shown."""
+        """Start over with other frames."""
         self.cursor = self.top = 0
         self._known = (-1, 0)
         self.refresh()
 
     def grew(self) -> None:
-        """Take note of more rows."""
+        """Add new rows."""
         if self.following:
             self.go(self.count - 1)
         known = self.count, self._number_width
@@ -246,18 +246,18 @@ class FrameList(Pane):
             self.refresh()
 
     def go(self, index: int) -> None:
-        """Put the cursor on a frame; going up stops following."""
+        """Move the cursor to a frame; moving up stops following."""
         if index < self.count - 1 and index < self.cursor:
             self.following = False
         super().go(index)
 
     def action_last(self) -> None:
-        """Move to the last frame, and stay there while more are found."""
+        """Move to the last frame, and follow new ones."""
         self.following = self.following or not self._browser.settled
         super().action_last()
 
     def action_aside(self, steps: int) -> None:
-        """Move the summaries."""
+        """Scroll the summaries."""
         self.shift = max(0, self.shift + steps * _SIDE_STEP)
         self.refresh()
 
@@ -272,7 +272,7 @@ def _shifted(text: str, characters: int) -> str:
 
 
 _FOLDED = frozenset(cls.prefix for cls in FORMATS if cls.role in ("header", "payload")) | {"frame"}
-"""Layers that are folded until somebody unfolds them: what is not of congestion management."""
+"""Layers folded at first: those without congestion management."""
 
 
 class FrameTree(Pane):
@@ -281,18 +281,18 @@ class FrameTree(Pane):
     def __init__(self) -> None:
         super().__init__(id="tree")
         self.lines: list[TreeLine] = []
-        """All of the frame's lines, those in folded layers too."""
+        """All lines of the frame, including those in folded layers."""
         self._seen: list[int] = []
         self._folded: set[str] = set(_FOLDED)
 
     @property
     def count(self) -> int:
-        """How many lines are seen."""
+        """The number of visible lines."""
         return len(self._seen)
 
     @property
     def chosen(self) -> int | None:
-        """The place of the cursor's line among all."""
+        """The index of the cursor's line among all."""
         return self._seen[self.cursor] if self.cursor < len(self._seen) else None
 
     @property
@@ -301,7 +301,7 @@ class FrameTree(Pane):
         return None if self.chosen is None else self.lines[self.chosen]
 
     def show(self, lines: Sequence[TreeLine]) -> None:
-        """Show a frame, the cursor on the field that it was on, if there is one."""
+        """Show a frame, with the cursor on the same field as before if possible."""
         before = self.chosen_line
         self.lines = list(lines)
         self._fold()
@@ -315,7 +315,7 @@ class FrameTree(Pane):
         self.go(same or 0)
 
     def _key(self, place: int) -> str:
-        """Return by what a layer is known to be folded."""
+        """Return the key under which a layer's folding is remembered."""
         line = self.lines[place]
         if line.name:
             return line.name.removeprefix("encapsulated.")
@@ -325,7 +325,7 @@ class FrameTree(Pane):
         return place + 1 < len(self.lines) and self.lines[place + 1].depth > self.lines[place].depth
 
     def _fold(self) -> None:
-        """Find out which lines are seen."""
+        """Determine the visible lines."""
         self._seen = []
         hidden_from: int | None = None
         for place, line in enumerate(self.lines):
@@ -337,7 +337,7 @@ class FrameTree(Pane):
                 hidden_from = line.depth
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line with the sign of what it folds."""
+        """Return a line with the sign of its folding."""
         place = self._seen[index]
         line = self.lines[place]
         sign = " "
@@ -353,7 +353,7 @@ class FrameTree(Pane):
         return [(head, _PLAIN), (name, STYLES["name"] if gap else _PLAIN), (gap + rest, _PLAIN)]
 
     def point(self, octet: int) -> None:
-        """Put the cursor on the field that has an octet, unfolding what is around it."""
+        """Put the cursor on the field that contains an octet, unfolding its layers."""
         places = [place for place, line in enumerate(self.lines) if line.start <= octet < line.stop]
         if not places:
             return
@@ -367,7 +367,7 @@ class FrameTree(Pane):
         self.go(self._seen.index(place))
 
     def _around(self, place: int) -> list[int]:
-        """Return the lines that those stand under under which a line stands."""
+        """Return the lines of the layers around a line."""
         depth, around = self.lines[place].depth, []
         for other in range(place - 1, -1, -1):
             if self.lines[other].depth < depth:
@@ -396,11 +396,11 @@ class FrameTree(Pane):
         self._set_folded(steps < 0)
 
     def action_choose(self) -> None:
-        """Turn a layer over."""
+        """Fold or unfold a layer."""
         self._set_folded(None)
 
     def clicked(self, x: int, index: int) -> None:
-        """Take a click, on the sign of a layer to turn it over."""
+        """Handle a click; on the sign of a layer fold or unfold it."""
         if index >= self.count:
             return
         self.go(index)
@@ -410,7 +410,7 @@ class FrameTree(Pane):
 
 
 def _alike(line: TreeLine, other: TreeLine) -> bool:
-    """Return whether lines of two frames say the same thing of them."""
+    """Return whether lines of two frames show the same field."""
     if line.name or other.name:
         return (line.name, line.depth) == (other.name, other.depth)
     return line.text.split()[:1] == other.text.split()[:1] and line.depth == other.depth
@@ -420,14 +420,14 @@ ROW_OCTETS = 16
 
 
 class Octets(Pane):
-    """The octets of a frame, sixteen a line, those of the chosen field in brackets."""
+    """The octets of a frame, sixteen a line, with the chosen field in brackets."""
 
     def __init__(self) -> None:
         super().__init__(id="octets")
         self._octets = b""
         self.start = self.stop = 0
         self.at = 0
-        """The octet with the cursor."""
+        """The index of the cursor's octet."""
 
     class Pointed(Message):
         """An octet was chosen."""
@@ -438,7 +438,7 @@ class Octets(Pane):
 
     @property
     def count(self) -> int:
-        """How many lines there are."""
+        """The number of lines."""
         return -(-len(self._octets) // ROW_OCTETS)
 
     @property
@@ -447,7 +447,7 @@ class Octets(Pane):
 
     @property
     def chosen(self) -> bytes:
-        """The octets in brackets; the one with the cursor where there are none."""
+        """The octets in brackets; the cursor's one without brackets."""
         return self._octets[self.start : self.stop] or self._octets[self.at : self.at + 1]
 
     def show(self, record: Record | None) -> None:
@@ -456,7 +456,7 @@ class Octets(Pane):
         self.mark(0, 0)
 
     def mark(self, start: int, stop: int) -> None:
-        """Put octets ``start`` to ``stop`` (exclusive) in brackets, the first of them in sight."""
+        """Put octets ``start`` to ``stop`` (exclusive) in brackets, and make the first of them visible."""
         self.start, self.stop = start, min(stop, len(self._octets))
         if not (self.start <= self.at < self.stop):
             self.at = self.start
@@ -464,7 +464,7 @@ class Octets(Pane):
         self.refresh()
 
     def line(self, index: int) -> Sequence[tuple[str, Style]]:
-        """Return a line: the first octet's place, hex with brackets, text."""
+        """Return a line: the first octet's offset, hex with brackets, text."""
         first = index * ROW_OCTETS
         row = self._octets[first : first + ROW_OCTETS]
         pieces = [(f"{'>' if index == self.cursor else ' '}{first:0{self._digits}x} ", _PLAIN)]

@@ -1,4 +1,4 @@
-"""The line in which filters, numbers and names of files are typed, with completion and carets on mistakes."""
+"""The prompt for filters, numbers and file names, with completion and carets on errors."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ LABELS: dict[Kind, str] = {
     "marked": "write marked to: ",
 }  # fmt: skip
 _FILTERS = ("filter", "search")
-_MOST_CANDIDATES = 6
+_MAX_CANDIDATES = 6
 
 
 class TextLines(Widget):
-    """Lines of text in a style, as high as they are many."""
+    """Lines of text in a style, with the height of their number."""
 
     DEFAULT_CSS = "TextLines { width: 1fr; height: auto; }"
 
@@ -44,7 +44,7 @@ class TextLines(Widget):
         inverse = Style(reverse=True)
         styled = [(line, inverse if at == chosen else self._style) for at, line in enumerate(lines)]
         if styled == self.lines:
-            return  # nothing is laid out and drawn anew while nothing happens
+            return  # no layout and drawing without a change
         self.lines = styled
         self.styles.height = len(lines)
         self.display = bool(lines)
@@ -61,7 +61,7 @@ class TextLines(Widget):
 
 
 class _Typing(Input):
-    """The field itself; what its keys mean beyond typing, the prompt knows."""
+    """The text field itself; the prompt defines its keys beyond typing."""
 
     BINDINGS = bindings(PROMPT)
 
@@ -75,20 +75,20 @@ class _Typing(Input):
         self.prompt.accept()
 
     def action_pick(self, steps: int) -> None:
-        """Choose another completion, or line of before."""
+        """Choose another completion, or an earlier line."""
         self.prompt.choose(steps)
 
     async def action_submit(self) -> None:
-        """Do what was typed."""
+        """Submit the line."""
         self.prompt.submit()
 
     def action_leave(self) -> None:
-        """Do nothing."""
+        """Close the prompt."""
         self.prompt.leave()
 
 
 class Prompt(Vertical):
-    """A line to type in; it is there while it is asked for."""
+    """A line of text to type, visible while it is open."""
 
     DEFAULT_CSS = """
     Prompt { height: auto; display: none; }
@@ -103,7 +103,7 @@ class Prompt(Vertical):
     history: ClassVar[dict[Kind, list[str]]] = {}
 
     class Given(Message):
-        """A line was typed and is to be done."""
+        """A submitted line."""
 
         def __init__(self, kind: Kind, text: str) -> None:
             super().__init__()
@@ -111,7 +111,7 @@ class Prompt(Vertical):
             self.text = text
 
     class Left(Message):
-        """Nothing is to be done."""
+        """The prompt was closed without a line."""
 
     def __init__(self) -> None:
         super().__init__(id="prompt")
@@ -120,7 +120,7 @@ class Prompt(Vertical):
         self._label = TextLines("title")
         self._label.id = "label"
         self.field = _Typing(select_on_focus=False)
-        """Where is typed."""
+        """The text field."""
         self.field.cursor_blink = False
         self._mistake = TextLines("error")
         self._completion = Completion(start=0, candidates=())
@@ -128,7 +128,7 @@ class Prompt(Vertical):
         self._line: int | None = None
 
     def compose(self) -> ComposeResult:
-        """Yield completions, the line, and what is wrong with it."""
+        """Yield completions, the line, and its error."""
         yield self._candidates
         with Horizontal():
             yield self._label
@@ -136,7 +136,7 @@ class Prompt(Vertical):
         yield self._mistake
 
     def ask(self, kind: Kind, text: str = "") -> None:
-        """Begin with a text."""
+        """Open with a text."""
         self.kind = kind
         self._line = None
         label = LABELS[kind]
@@ -147,11 +147,11 @@ class Prompt(Vertical):
         self.field.value = text
         self.field.cursor_position = len(text)
         self._offer()
-        # at once: the next keys may be there already
+        # at once: the next keys may be waiting already
         self.screen.set_focus(self.field)
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Complete, and say what is wrong so far."""
+        """Complete, and show the error so far."""
         event.stop()
         if self.display:
             self._offer()
@@ -173,8 +173,8 @@ class Prompt(Vertical):
 
     def _show_candidates(self) -> None:
         found = self._completion.candidates
-        first = max(0, min(self._chosen - _MOST_CANDIDATES // 2, len(found) - _MOST_CANDIDATES))
-        part = found[first : first + _MOST_CANDIDATES]
+        first = max(0, min(self._chosen - _MAX_CANDIDATES // 2, len(found) - _MAX_CANDIDATES))
+        part = found[first : first + _MAX_CANDIDATES]
         width = max((len(each.text) for each in part), default=0)
         more = f"  ({len(found)} in all)" if len(found) > len(part) else ""
         lines = [f"  {each.text:<{width}}  {each.meaning}".rstrip() for each in part]
@@ -191,7 +191,7 @@ class Prompt(Vertical):
         try:
             compile_filter(self.field.value)
         except FilterError as error:
-            # where it is being typed, a filter may be only unfinished
+            # while being typed, a filter may be merely incomplete
             text, found = self.field.value, self._completion
             ends = error.start >= len(text.rstrip())
             begun = bool(found.candidates) and error.start == found.start and error.stop == len(text)
@@ -203,7 +203,7 @@ class Prompt(Vertical):
             self._mistake.show([])
 
     def refuse(self, error: Exception) -> None:
-        """Say what is wrong, with carets under the place where it is known."""
+        """Show an error, with carets under its position if known."""
         if not isinstance(error, FilterError):
             self._mistake.show([str(error)])
             return
@@ -216,7 +216,7 @@ class Prompt(Vertical):
             self._mistake.show([f"at character {error.start + 1}: {told}"])
 
     def accept(self) -> None:
-        """Put the chosen completion in."""
+        """Insert the chosen completion."""
         found = self._completion.candidates
         if not found:
             return
@@ -245,7 +245,7 @@ class Prompt(Vertical):
         self._candidates.show([])
 
     def submit(self) -> None:
-        """Hand the line over."""
+        """Submit the line."""
         text = self.field.value
         lines = self.history.setdefault(self.kind, [])
         if text.strip() and lines[-1:] != [text]:
@@ -253,18 +253,18 @@ class Prompt(Vertical):
         self.post_message(self.Given(self.kind, text))
 
     def leave(self) -> None:
-        """Be gone, with nothing done."""
+        """Close without a result."""
         self.post_message(self.Left())
 
     def close(self) -> None:
-        """Be gone."""
+        """Close the prompt."""
         self.display = False
         self._candidates.show([])
         self._mistake.show([])
 
 
 def _files(typed: str) -> Completion:
-    """Return the files and folders whose names begin so."""
+    """Return the files and folders whose names begin with the text."""
     folder, name = os.path.split(typed)
     try:
         found = sorted(os.scandir(os.path.expanduser(folder or ".")), key=lambda entry: entry.name)

@@ -1,1 +1,1 @@
-"""One file per command; each exposes ``command`` and imports what it needs inside."""
+"""One file per command; each exposes ``command`` and imports its dependencies inside."""

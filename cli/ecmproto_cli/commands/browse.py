@@ -32,12 +32,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @read_option(required=False)
-@interface_option("Capture on this interface instead, and show frames as they come.")
-@filter_option(
-    "Begin with this display filter. With -i the kernel leaves out other frames, which none brings back."
-)
+@interface_option("Capture on this interface instead, and show frames as they arrive.")
+@filter_option("Begin with this display filter. With -i the kernel discards other frames for good.")
 @inner_option
-@write_option("With -i: write everything that was captured to this file at the end.")
+@write_option("With -i: write all captured frames to this file at the end.")
 @force_option
 @ethertype_option
 def command(
@@ -49,7 +47,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
-    """Look through a capture in the terminal: list, tree, octets; ? shows the keys.
+    """Browse a capture in the terminal: list, tree, octets; ? shows the keys.
 
     \b
     ecmproto browse in.pcapng
@@ -113,7 +111,7 @@ def _opened(
 
 
 def _stdin() -> BinaryIO:
-    """Return the pipe that stdin is, and put the terminal there, which the keys come from."""
+    """Return the pipe on stdin, and replace stdin by the terminal, for the keys."""
     pipe = os.fdopen(os.dup(0), "rb", buffering=0)
     with suppress(OSError):
         terminal = os.open("/dev/tty", os.O_RDWR)

@@ -1,4 +1,4 @@
-"""``ecmproto check``: a capture held to rules."""
+"""``ecmproto check``: a capture checked against rules."""
 
 from __future__ import annotations
 
@@ -49,39 +49,39 @@ _WIDTH = 80
 @filter_option("Check only frames that this display filter selects, as if there were no others.")
 @click.option(
     "--select", metavar="ID,…", multiple=True, callback=split_words,
-    help="Only rules whose id begins so, as QCN or QCN003.",
+    help="Only rules whose id begins with this, as QCN or QCN003.",
 )  # fmt: skip
-@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="All rules but these.")
+@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="Leave these rules out.")
 @click.option(
     "--mechanism", metavar="NAME,…", multiple=True, callback=split_words,
     help="Only rules of these families, as qcn (see --rules list).",
 )  # fmt: skip
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
-    help="Rules of your own too: a .py or .toml file. list: list all rules and leave.",
+    help="Add your own rules from a .py or .toml file. list: list all rules and exit.",
 )  # fmt: skip
-@click.option("--explain", metavar="ID", help="Say what a rule means, and leave.")
+@click.option("--explain", metavar="ID", help="Explain a rule, and exit.")
 @click.option(
     "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=split_assignments,
-    help="A parameter of rules, as qcn.w=2; others are estimated, which is said, or at their defaults.",
+    help="A parameter of rules, as qcn.w=2; others are estimated, which is reported, or at their defaults.",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["text", "ndjson", "junit", "sarif"]), default="text",
-    help="How to report on stdout.",
+    help="Format of the report on stdout.",
 )  # fmt: skip
-@click.option("--junit", metavar="FILE", help="Write JUnit's XML too: a case a rule and subject.")
+@click.option("--junit", metavar="FILE", help="Write JUnit's XML too: a case for each rule and subject.")
 @click.option("--sarif", metavar="FILE", help="Write a SARIF log too.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
-    help="Findings of each rule that text shows; 0: all that are kept, which are 1000.",
+    help="Findings of each rule in the text; 0: all that are stored, at most 1000.",
 )  # fmt: skip
 @click.option(
     "--fail-on", metavar="WHAT,…", multiple=True, callback=split_words,
-    help="Exit with 1 on findings of these: note (and worse), warning (and worse), error, never, or ids. "
-    " [default: note]",
+    help="Exit with 1 on these findings: note (and worse), warning (and worse), error, never, or ids.  "
+    "[default: note]",
 )  # fmt: skip
-@click.option("--baseline", metavar="FILE", help="Leave out what this file says is known.")
-@click.option("--write-baseline", metavar="FILE", help="Write what is found as known; exits with 0.")
+@click.option("--baseline", metavar="FILE", help="Leave out the known findings of this file.")
+@click.option("--write-baseline", metavar="FILE", help="Write the findings as known ones; exits with 0.")
 @click.option("-c", "limit_frames", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
 @outer_option
 @force_option
@@ -108,7 +108,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Hold a capture to the rules of congestion management; exit with 1 where it breaks one.
+    """Check a capture against the rules of congestion management; exit with 1 where it breaks one.
 
     \b
     ecmproto check -r in.pcapng
@@ -152,7 +152,7 @@ def command(
         from ecmproto.tools.check.documents import without_known
 
         checked = without_known(checked, known)
-    _tell(checked, path, form, limit)
+    _print_findings(checked, path, form, limit)
     _write_documents(checked, path, junit, sarif, force)
     if interrupted:
         raise KeyboardInterrupt
@@ -263,7 +263,7 @@ def _check(
         return checker.result(interfaces=reader.interfaces, problem=reader.problem), interrupted
 
 
-def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
+def _print_findings(checked: Checked, path: str, form: str, limit: int) -> None:
     from ecmproto.tools.check import documents
 
     if form == "text":
@@ -280,7 +280,7 @@ def _tell(checked: Checked, path: str, form: str, limit: int) -> None:
 
 
 def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:
-    """Yield what came of a capture for people."""
+    """Yield the lines of the report."""
     for result in checked.results:
         if result.wrong:
             yield from _of_rule(result, checked, path, limit)
@@ -316,9 +316,7 @@ def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Ite
     more = result.wrong - len(shown)
     if more:
         told = (
-            "--limit 0 shows those that are kept"
-            if len(result.findings) > len(shown)
-            else "counted, not kept"
+            "--limit 0 shows the stored ones" if len(result.findings) > len(shown) else "counted, not stored"
         )
         yield f"  … {more:,} more ({told})"
 

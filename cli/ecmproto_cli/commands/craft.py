@@ -56,15 +56,15 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
-@click.option("--spec", metavar="FILE", help="Frames from a .toml or .json specification; - is stdin (JSON).")
+@click.option("--spec", metavar="FILE", help="Read a .toml or .json specification; - is stdin (JSON).")
 @click.option(
     "--from-json", metavar="[FILE]", is_flag=False, flag_value="-",
-    help="Frames from what dissect -T json or ndjson, or craft -T json, wrote; octet for octet.",
+    help="Read frames from the output of dissect -T json or ndjson, or craft -T json; octet for octet.",
 )  # fmt: skip
 @click.option(
     "--from-columns", "columns", metavar="FILE",
-    help="A frame for each row of a .parquet, .arrow or .csv file (- is CSV from stdin): columns set fields "
-    "of LAYER ...; without a LAYER, what dissect --all-fields wrote as columns is put together again.",
+    help="Build a frame for each row of a .parquet, .arrow or .csv file (- is CSV from stdin): columns set "
+    "fields of LAYER ...; without a LAYER, the columns of dissect --all-fields are rebuilt into frames.",
 )  # fmt: skip
 @click.option(
     "--fix", is_flag=True,
@@ -72,18 +72,18 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 )  # fmt: skip
 @click.option(
     "--memory", type=SIZE, default="2GB", show_default=True,
-    help="With --from-columns: how much memory the file's columns may take.",
+    help="With --from-columns: maximum memory of the file's columns.",
 )  # fmt: skip
 @line_options
 @click.option(
-    "--count", type=click.IntRange(min=0, max=1 << 53), help="How many frames; a sweep starts over."
+    "--count", type=click.IntRange(min=0, max=1 << 53), help="Number of frames; a sweep starts over."
 )
 @click.option(
     "--storm", metavar="SPEED",
-    help="Repeat a pause or pfc frame so often that what it pauses on a link of this speed (10G) never runs.",
+    help="Repeat a pause or pfc frame so that its queues stay stopped on a link of this speed (10G).",
 )  # fmt: skip
 @storm_options
-@click.option("--interval", metavar="TIME", help="Time between frames, such as 1us.")
+@click.option("--interval", metavar="TIME", help="Time between frames, as 1us.")
 @click.option(
     "--rate", metavar="RATE",
     help="Frames a second (1000pps, 1.5Mpps), or bits a second on the wire (1G) with FCS, preamble and gap.",
@@ -91,12 +91,12 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
 @click.option(
     "-T", "form", type=click.Choice(FORMS),
-    help="What to write (default: what the output's name says, else hex); toml is a specification.",
+    help="Format of the output (default: by the output's suffix, else hex); toml is a specification.",
 )  # fmt: skip
-@write_option("Where to write; - is stdout (the default).")
+@write_option("Output file; - is stdout (the default).")
 @click.option(
     "--expect", metavar="FILE",
-    help="With a sequence: what a switch has to do with its frames, one JSON document a line.",
+    help="With a sequence: write the behaviour expected from a switch, one JSON document a line.",
 )  # fmt: skip
 @force_option
 @click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
@@ -124,10 +124,11 @@ def command(
 ) -> None:
     """Build frames: LAYER FIELD=VALUE ... or --spec FILE, --from-json or --from-columns FILE.
 
-    Instead of a LAYER, the name of a sequence and its parameters (--list) make frames that belong together.
+    The name of a sequence and its parameters (--list), instead of a LAYER, build frames that belong together.
 
-    A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id makes a
-    CN-TAG.  What is left out gets a sensible value or is computed; what is given is kept, also when wrong.
+    A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id adds a
+    CN-TAG. Missing fields get a sensible value or are computed; given ones stay unchanged, even if they are
+    wrong.
 
     \b
     ecmproto craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3
@@ -181,7 +182,7 @@ def command(
                 items = [line_item(words, line, times)]
                 if steps:
                     items = [{**step.item, **({"side": "far"} if step.reverse else {})} for step in steps]
-                list(recipes)  # finds what is wrong with them
+                list(recipes)  # raises their errors
                 write_toml(items, wanted, output or "-", force)
             else:
                 _write(_timed(recipes, interval, rate, time), reading, form, output or "-", force)
@@ -217,7 +218,7 @@ def _steps(
 def _check_options(
     words: tuple[str, ...], from_json: str | None, columns: str | None, fix: bool, line: dict[str, Any]
 ) -> None:
-    """Refuse options that go with no such source."""
+    """Refuse options that do not fit the source."""
     if fix and from_json is None and (words or columns is None):
         raise click.UsageError(
             "--fix belongs to --from-json: other frames are always put right, but for --raw"
@@ -236,7 +237,7 @@ def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
     if form in BINARY and to_terminal and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
     if form == "toml" and not words:
-        raise click.UsageError("-T toml says what a LAYER or a sequence says: needed one of them, got a file")
+        raise click.UsageError("-T toml writes a LAYER or a sequence: needed one of them, got a file")
     return form
 
 
@@ -254,7 +255,7 @@ def _timed(
 
 
 def _write(chunks: Iterator[Chunk], reading: Reading, form: str, path: str, force: bool) -> None:
-    """Write the frames; the output is opened once there is a first one."""
+    """Write the frames; the output is opened with the first one."""
     from ecmproto.frames.capture import open_sink
     from ecmproto.tools.craft.output import output_of
 

@@ -1,4 +1,4 @@
-"""``ecmproto demo``: what it does, one command after another, on the captures that come along."""
+"""``ecmproto demo``: commands one after another, on the bundled captures."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ STEPS = (
         "A capture of a hot spot through a software QCN congestion point",
         "replay -r pcaps/hotspot.pcap.gz --cp qcn --seed 1 -w replayed.pcapng",
     ),
-    ("The first messages it sent, in the capture it wrote", "dissect -r replayed.pcapng -c 2200 -Y cnm"),
-    ("What is in that capture, in numbers", "stats -r replayed.pcapng -Y cnm"),
+    ("The first messages of the congestion point", "dissect -r replayed.pcapng -c 2200 -Y cnm"),
+    ("The statistics of that capture", "stats -r replayed.pcapng -Y cnm"),
     (
         "Four 10 Gb/s sources into one port, with QCN's reaction points",
         "replay -r pcaps/incast.pcap.gz --cp qcn --rp qcn --seed 1",
     ),
 )
-"""What is said of a command, and the command."""
+"""Titles and commands."""
 
 
 def captures_folder() -> Path:
-    """Return the folder of the captures that come along: in the package, or in the sources."""
+    """Return the folder of the bundled captures: in the package, or in the sources."""
     packed = Path(__file__).parents[1] / "captures"
     return packed if packed.is_dir() else Path(__file__).parents[3] / "pcaps"
 
 
 @click.command()
-@click.option("--captures", "folder", metavar="DIR", help="Copy the captures into DIR, and leave.")
+@click.option("--captures", "folder", metavar="DIR", help="Copy the captures into DIR, and exit.")
 @force_option
 @color_option
 def command(folder: str | None, force: bool) -> int:
-    """Show what ecmproto does, one command after another, on captures that come with it.
+    """Demonstrate ecmproto on its bundled captures, one command after another.
 
-    What it writes goes into a temporary folder.
+    Output files go into a temporary folder.
 
     \b
     ecmproto demo
@@ -74,7 +74,7 @@ def command(folder: str | None, force: bool) -> int:
 
 
 def _run(words: str, folder: str) -> int:
-    """Run a command in a folder, by the packages that this one is of; return its exit code."""
+    """Run a command in a folder, with this installation's packages; return its exit code."""
     packages = (os.path.abspath(module.__path__[0] + "/..") for module in (ecmproto, ecmproto_cli))
     known = [*packages, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ecmproto.wire.codec import EtherTypes
 
 _LISTED = 50
-_LEAST_WINDOW, _MOST_WINDOW = 1000, 1 << 30
+_MIN_WINDOW, _MAX_WINDOW = 1000, 1 << 30
 
 
 def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
@@ -46,36 +46,40 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 )  # fmt: skip
 @click.option(
     "--tolerance", metavar="FIELD=VALUE", multiple=True, callback=_tolerances,
-    help="Take numbers that are so close for the same: frame.time_epoch=1us, cnm.qntz_fb=2, rdtag.rate=1%.",
+    help="Treat numbers within a tolerance as equal: frame.time_epoch=1us, cnm.qntz_fb=2, rdtag.rate=1%.",
 )  # fmt: skip
 @click.option(
     "--align-time", type=click.Choice(["offset", "drift"]),
-    help="Take the median difference of times off B's first, and with drift what grows with time, too.",
+    help="Subtract the median difference of times from B's first; drift: subtract linear drift too.",
 )  # fmt: skip
 @click.option(
-    "--per-interface", is_flag=True, help="Compare each interface by itself: order counts within it alone."
+    "--per-interface", is_flag=True, help="Compare each interface by itself: only the order within it counts."
 )
 @click.option(
     "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
-    help="Compare the first N octets of frames, where captures have different snap lengths.",
+    help="Compare the first N octets of frames only, for captures with different snap lengths.",
 )  # fmt: skip
 @filter_option("Compare only frames that this display filter selects, in both captures.")
 @click.option(
-    "-T", "form", type=click.Choice(["text", "json", "ndjson"]), default="text", help="How to show them."
+    "-T",
+    "form",
+    type=click.Choice(["text", "json", "ndjson"]),
+    default="text",
+    help="Output format.",
 )
 @click.option("--stat", is_flag=True, help="Show the summary alone.")
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing: exit 1 where they differ, 0 where not.")
+@click.option("-q", "--quiet", is_flag=True, help="Show nothing: exit 1 if they differ, 0 if not.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0),
     help=f"List no more than N differences; 0: all.  [default: {_LISTED} in text, else all]",
 )  # fmt: skip
 @click.option(
     "--times/--no-times", "times", default=None,
-    help="List frames whose time alone differs.  [default: unless it is more than half of them]",
+    help="List frames that differ in time alone.  [default: unless they are more than half of all]",
 )  # fmt: skip
 @click.option(
-    "--window", metavar="N", type=click.IntRange(min=_LEAST_WINDOW, max=_MOST_WINDOW),
-    help="Align so many frames of each at a time, in some 100 octets of memory each.  [default: 3000000]",
+    "--window", metavar="N", type=click.IntRange(min=_MIN_WINDOW, max=_MAX_WINDOW),
+    help="Align N frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
 )  # fmt: skip
 @inner_option
 @ethertype_option
@@ -98,10 +102,10 @@ def command(
     inner: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Compare the captures A and B, - for stdin: which frames differ, and in which fields.
+    """Compare the captures A and B, - for stdin: list the frames and fields that differ.
 
-    Frames are aligned by what they hold: those that are missing, added, moved, changed, or the same at
-    another time are told apart. Exit 1 where there are differences.
+    Frames are aligned by content, and classified as missing, added, moved, changed, or unchanged at another
+    time. Exits with 1 if there are differences.
 
     \b
     ecmproto diff before.pcap after.pcapng.gz
@@ -174,7 +178,7 @@ def _show_text(comparison: Comparison, out: Stdout, limit: int | None) -> None:
 
 
 def _listable(comparison: Comparison) -> int:
-    """Return how many differences would have been given with listing on."""
+    """Return the number of differences that listing would have given."""
     summary = comparison.summary
     return summary.differences - (0 if comparison.lists_times else summary.kinds["retimed"])
 

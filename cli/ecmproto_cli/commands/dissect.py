@@ -1,7 +1,7 @@
 """``ecmproto dissect``: a capture's frames as lines, trees, fields, JSON or columns, and copies of them.
 
-Frames are shown one by one at first, and column by column once a capture proves large.  Both ways give the
-same text; the second starts with loading kernels, for which it takes as long as for some ten thousand frames.
+Frames are shown one by one at first, and column by column once a capture proves large.  Both paths give the
+same text; the second loads kernels first, which takes as long as some ten thousand frames.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form
 from ecmproto_cli.progress import reading, told_when_compiling, watched, work
-from ecmproto_cli.terminal import echo, paint, wanted
+from ecmproto_cli.terminal import echo, is_coloured, paint
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -56,41 +56,41 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 
 @click.command()
 @read_option(required=False)
-@interface_option("Capture on this interface until Ctrl-C instead, or with -c.")
+@interface_option("Capture on this interface instead, until Ctrl-C or -c.")
 @filter_option(
     "Show, and with -w copy, only frames that this display filter selects, as in Wireshark. With -i and "
-    "without -c the kernel leaves out others, and frame numbers count what it takes."
+    "without -c the kernel leaves out others, and frame numbers count the rest."
 )
-@click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; the same as -T tree.")
-@click.option("-x", "hex", is_flag=True, help="Show the octets too, with the layer that each belongs to.")
+@click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; equivalent to -T tree.")
+@click.option("-x", "hex", is_flag=True, help="Show the octets too, with their layers.")
 @click.option(
     "-T", "form", type=click.Choice(FORMS),
-    help="How to show frames, or what -w writes.  [default: what the output's name says, else line]",
+    help="Format of the frames on stdout or of -w.  [default: by the output's suffix, else line]",
 )  # fmt: skip
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
     help="Show this field, as -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
-    "them. encapsulated.FIELD is that of the frame a CNM, ECM, BCN or E²CM message shows.",
+    "them. encapsulated.FIELD belongs to the frame inside a CNM, ECM, BCN or E²CM message.",
 )  # fmt: skip
 @click.option(
     "--text/--raw", "text", default=None,
-    help="In -T parquet and arrow: addresses and CPIDs as text, or as octets and numbers.  [default: text]",
+    help="With -T parquet and arrow: addresses and CPIDs as text, or as octets and numbers.  [default: text]",
 )  # fmt: skip
 @click.option(
     "--first/--list", "first", default=None,
-    help="In -T parquet and arrow: of a field that frames may have several times (vlan.id) the first value, "
-    "or a list of all.  [default: list]",
+    help="With -T parquet and arrow: the first value of a repeated field (vlan.id), or a list of all.  "
+    "[default: list]",
 )  # fmt: skip
 @click.option(
     "--all-fields", is_flag=True,
-    help="In -T parquet and arrow without -e: each field that some frame has, not only the usual ones; craft "
-    "makes the frames again of them. Reads the capture twice.",
+    help="With -T parquet and arrow without -e: all fields that occur, not only the usual ones, from which "
+    "craft can rebuild the frames. Reads the capture twice.",
 )  # fmt: skip
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @inner_option
 @write_option(
-    "Write the frames to this file, in the form that -T or its name says: .json, .ndjson, .csv, .tsv, .txt, "
+    "Write the frames to this file, in the format of -T or its suffix: .json, .ndjson, .csv, .tsv, .txt, "
     ".parquet, .arrow. Any other is a capture, nothing rebuilt; -V, -x and -e then show the frames as well."
 )
 @force_option
@@ -116,7 +116,7 @@ def command(
     deep: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Show what is in a capture, one line a frame unless something else is asked for.
+    """Show the frames of a capture, by default one line each.
 
     \b
     ecmproto dissect -r in.pcapng
@@ -132,7 +132,7 @@ def command(
     shown = "tree" if verbose or deep else "fields" if fields else "line"
     form = output_form(output, form, FORMS, text=shown)
     copies = form in CAPTURES or (form is None and output is not None)
-    asked = _Asked(
+    asked = _FormOptions(
         verbose=verbose, hex=hex, form=None if copies else form, fields=fields, header=header, deep=deep
     )
     asked.check(output if copies else None)
@@ -193,7 +193,7 @@ def _binary_target(form: str, output: str | None) -> str:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _FormOptions:
     """The form of output that the options select, and its settings."""
 
     verbose: bool
@@ -210,7 +210,7 @@ class _Asked:
 
     @property
     def something(self) -> bool:
-        """Whether anything is asked for explicitly."""
+        """Whether a form is requested explicitly."""
         return bool(self.verbose or self.hex or self.form or self.fields or self.deep)
 
     def check(self, copy: str | None) -> None:
@@ -235,7 +235,7 @@ class _Asked:
         """Return the form, without colours if its output goes to a file."""
         from ecmproto.frames import dissect
 
-        style = paint if wanted() and not to_file else dissect.plain
+        style = paint if is_coloured() and not to_file else dissect.plain
         match self.kind:
             case "json":
                 return dissect.Json()
@@ -265,18 +265,15 @@ def _run(
     limit: int | None,
     flush: Callable[[], None] | None,
 ) -> bool:
-    """Show and copy what the reader gives, up to ``limit`` frames; return whether it was interrupted.
-
-    ``flush`` saves what was written so far of the output.
-    """
+    """Show and copy the reader's frames, up to ``limit``; return whether it was interrupted."""
     from ecmproto.frames.capture import Batch
 
-    items = iter(reader) if copier is None and not out.tells_blocks else reader.items()
+    items = iter(reader) if copier is None and not out.lists_blocks else reader.items()
     with interrupts(reader) as held:
-        # A copy of a file is the same whenever it is made, also compressed.
+        # A copy of a file is always the same, even compressed.
         live = isinstance(held, StoppingInterrupt)
         if live:
-            work.end()  # what waits for frames is not late
+            work.end()  # frames from an interface must not be delayed
         elif sys.stdout.isatty():
             reading(reader, "dissect")
         else:
@@ -296,7 +293,7 @@ def _run(
 
 
 def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, output: str | None) -> None:
-    """Print warnings on stderr; raise the error that kept the capture from being read to its end."""
+    """Print warnings on stderr; raise the error that ended the reading early."""
     for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
         warn(warning)
     for linktype, count in out.unknown.items():
@@ -315,34 +312,32 @@ def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, ou
 
 
 FIRST_FRAMES = 1024
-"""In the first batches; few enough that they are shown soon, and that a progress bar moves."""
+"""Frames in the first batches; few enough for early output, and for a progress bar that moves."""
 _LARGE_FRAMES = 1 << 16
 _MANY_FRAMES = 24_576
-"""From how many frames to come, or that came, a capture is large: fewer take less processor time one
-by one than loading compiled code takes."""
+"""The minimum size of a large capture in frames: for fewer, loading compiled code takes too long."""
 _MANY_OF_FORM = {"tree": 6144, "json": 12_288, "ndjson": 12_288}
-"""The same for forms that say more of each frame."""
+"""The same minimum for forms with more text per frame."""
 _FULL_FRAMES = 64
-"""What a slow pipe brings is less at a time, and not worth a kernel."""
+"""The minimum size of a batch for kernels; a slow pipe delivers fewer frames at a time."""
 _COMMENTED = ("tree", "json", "ndjson")
 _THREADS = 2
 _BATCHES_AHEAD = 2
-"""Batches that are begun before the one in front of them is shown: no thread waits for what is written.
-No more than threads: behind a batch that is shown frame by frame all but one of them may wait for it."""
+"""Batches begun before the preceding one is shown; not more than threads, all but one of which may wait."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """A batch that an output has begun with, to be shown in its turn."""
+    """A batch in progress, to be shown in its turn."""
 
     output: Output
     batch: Batch
     passes: bool = False
-    """Whether all its frames are taken, and none is shown."""
+    """Whether all its frames are selected, and none is shown."""
     turn: Turn | None = None
-    """What those by columns wait for, where this one is shown frame by frame."""
+    """The lock of the following batches by columns, if this one is shown frame by frame."""
     work: Future[tuple[Batch, Iterable[bytes | memoryview]]] | None = None
-    """What a thread does by columns."""
+    """The pending result of a thread that works by columns."""
 
     def show(self, held: Interrupt) -> Batch:
         """Show its frames that the filter selects, and return them."""
@@ -370,8 +365,8 @@ class Output:
         self._reader = reader
         self._ethertypes = ethertypes
         self._commented = kind in _COMMENTED
-        self.tells_blocks = kind == "json"
-        """Whether it tells which interfaces were described before the first frame."""
+        self.lists_blocks = kind == "json"
+        """Whether it lists the interfaces that were described before the first frame."""
         self._filter = filter
         self._stdout = Stdout("" if sink is None and kind in ("line", "tree") else "utf-8", sink)
         self._begun = False
@@ -381,17 +376,17 @@ class Output:
         self._pool: ThreadPoolExecutor | None = None
         self._waiting: deque[Any] = deque()
         self._turn: Turn | None = None
-        self._telling = ExitStack()
+        self._reporting = ExitStack()
         self.frames = 0
-        """Frames read, those that the filter left out too."""
+        """Frames read, including those not selected by the filter."""
         self.selected = 0
         self.unknown: Counter[int] = Counter()
-        """Frames by the link types that nothing can be said of."""
+        """Frames by link types that are not decoded."""
 
     def begun(self, items: Iterable[Any], limit: int | None) -> Iterator[Any]:
-        """Yield what a reader gives, up to ``limit`` frames; batches as what is begun of showing them.
+        """Yield the reader's items, up to ``limit`` frames; batches as `Shown`.
 
-        Of a large file the batches that follow are begun before one is shown.
+        The following batches of a large file are begun before one is shown.
         """
         from ecmproto.frames.capture import Batch
 
@@ -428,15 +423,15 @@ class Output:
             return Shown(self, batch, turn=self._turn)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS)
-            self._telling.enter_context(told_when_compiling())
-        # more interfaces may be described while this is done: they are added behind those that matter here
+            self._reporting.enter_context(told_when_compiling())
+        # more interfaces may be described meanwhile: they are added after the relevant ones
         work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
         return Shown(self, batch, work=self._pool.submit(work))
 
     def show(self, shown: Shown, held: Interrupt) -> Batch:
         """Show the frames of a batch that the filter selects, and return them.
 
-        An interrupt that ``held`` holds back comes through where a frame has been shown whole.
+        A deferred interrupt of ``held`` is raised between frames.
         """
         kept = shown.batch
         if shown.work is not None:
@@ -445,7 +440,7 @@ class Output:
             for text in texts:
                 self._stdout.write_octets(text)
                 held.check()
-            self._telling.close()
+            self._reporting.close()
         elif not shown.passes:
             try:
                 kept = self._one_by_one(kept, held)
@@ -456,7 +451,7 @@ class Output:
         return kept
 
     def _is_large(self, batch: Batch) -> bool:
-        """Whether a batch is to go column by column; larger batches come once one is."""
+        """Return whether a batch is to go column by column; larger batches follow one that does."""
         by_columns = self._form is None or self._listing is not None
         if by_columns and not self._large and self._many():
             self._large = True
@@ -475,7 +470,7 @@ class Output:
     def _columns(
         self, batch: Batch, interfaces: Sequence[Interface], turn: Turn
     ) -> tuple[Batch, Iterable[bytes | memoryview]]:
-        """Return the frames of a batch that the filter selects, and their text; done by a thread."""
+        """Return the frames of a batch that the filter selects, and their text; runs in a thread."""
         from ecmproto.frames.filter.fields import DISPLAYED
 
         ethertypes, listing, kept = self._ethertypes, self._listing, batch
@@ -529,10 +524,10 @@ class Output:
             self._begin(self._form)
             self._stdout.write(self._form.end(self._reader))
             self._stdout.flush()
-        self._telling.close()
+        self._reporting.close()
         for shown in self._waiting:
             if isinstance(shown, Shown) and shown.turn is not None:
-                shown.turn.end()  # none waits for what is not shown any more
+                shown.turn.end()  # no thread waits for batches that are not shown any more
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
@@ -569,9 +564,8 @@ def _write_columns(
 ) -> int:
     """Write the columns ``fields`` (none: the usual ones) of captures; return the exit code.
 
-    ``every`` writes all of which frames have values.  What could be read of one that breaks off is written,
-    before its CaptureError is raised.  A first interrupt ends the file behind the frames before it, as a
-    partial one.
+    ``every`` writes all fields that occur.  The readable part of a truncated capture is written before its
+    CaptureError is raised.  A first interrupt ends the file after the frames before it, as a partial one.
     """
     from ecmproto.frames.capture import open_sink
     from ecmproto.frames.capture.names import is_pipe
@@ -585,7 +579,7 @@ def _write_columns(
     schema = typed(names)
     if every and not any(map(is_pipe, paths)):  # which can be read only once
         with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
-            reading(reader, "dissect: which fields there are")
+            reading(reader, "dissect: searching for fields")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
         schema = typed(names)
     with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
@@ -599,7 +593,7 @@ def _write_columns(
             taken = itertools.takewhile(lambda _: not interrupt.came, works)
             frames = write_batches(taken, schema, sink, form)
             if interrupt.came:
-                sink.whole = False  # its end is written
+                sink.whole = False  # the end of the file is written
                 raise KeyboardInterrupt
         for warning in reader.warnings:
             warn(warning)

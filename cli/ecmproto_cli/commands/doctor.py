@@ -1,4 +1,4 @@
-"""``ecmproto doctor``: checks of what this machine has and lacks to send and receive frames."""
+"""``ecmproto doctor``: checks of this machine's requirements to send and receive frames."""
 
 from __future__ import annotations
 
@@ -23,15 +23,17 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
 @click.command()
 @click.option(
     "-i", "--interface", "interfaces", metavar="IF", multiple=True,
-    help="Look at this interface, also if it is down (default: all of Ethernet that are up).",
+    help="Check this interface, also if it is down (default: all of Ethernet that are up).",
 )  # fmt: skip
-@click.option("--fix", is_flag=True, help="Set what can be set: the MTU, and offloads off.")
-@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to tell.")
+@click.option("--fix", is_flag=True, help="Fix the MTU and offloads.")
+@click.option(
+    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="Format of the report."
+)
 @color_option
 def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
-    """Say what this machine has and lacks: capabilities, programs, links, MTU, offloads, flow control.
+    """Check this machine's requirements: capabilities, programs, links, MTU, offloads, flow control.
 
-    Findings keep something from working, and end with exit code 1; each has the command that would help.
+    Findings prevent a function, and end with exit code 1; each names the command that fixes it.
 
     \b
     ecmproto doctor

@@ -31,25 +31,25 @@ if TYPE_CHECKING:
 
 @click.command()
 @read_option()
-@filter_option("Edit only frames that this display filter selects; the others are written as they stand.")
+@filter_option("Edit only frames that this display filter selects; the others are written unchanged.")
 @click.option(
     "--set", "assignments", metavar="FIELD=VALUE", multiple=True,
-    help="Set this field where frames have it; `ecmproto fields` lists them. Of several of a name the first "
-    "is set; FIELD[1] is the second, FIELD[*] each.",
+    help="Set this field in frames that have it; `ecmproto fields` lists them. Of several with the name the "
+    "first is set; FIELD[1] is the second, FIELD[*] all.",
 )  # fmt: skip
 @click.option("--delete", is_flag=True, help="Leave out the frames that -Y selects.")
 @click.option("--keep", is_flag=True, help="Leave out the frames that -Y does not select.")
 @click.option(
     "--strip", metavar="TAG", multiple=True,
-    help="Take out all tags of a format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, csig.",
+    help="Remove all tags of a format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, csig.",
 )  # fmt: skip
 @click.option(
     "--add-tag", "tags", metavar="'TAG FIELD=VALUE…'", multiple=True,
-    help="Put in a tag, as in 'vlan id=5 priority=3', outside all others; of several the last is outermost.",
+    help="Insert a tag, as in 'vlan id=5 priority=3', outside all others; of several the last is outermost.",
 )  # fmt: skip
 @click.option(
     "--replace-tags", is_flag=True,
-    help="Put tags in place of those of their kind, behind the VLAN tags that a frame begins with.",
+    help="Insert tags in place of those of their format, after the VLAN tags at the beginning of a frame.",
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,
@@ -63,27 +63,27 @@ if TYPE_CHECKING:
 @click.option("--frames", "numbers", metavar="RANGES", help="Take these frames only, as in 100-200,300-.")
 @click.option(
     "--from", "start", metavar="TIME",
-    help="Take frames from here on: 1.5s after the first, seconds since 1970, or 2026-01-31T12:00:00Z.",
+    help="Take frames from this time on: 1.5s after the first, seconds since 1970, or 2026-01-31T12:00:00Z.",
 )  # fmt: skip
 @click.option("--to", "stop", metavar="TIME", help="Take frames before this time.")
-@click.option("--shift", metavar="TIME", help="Move times by so much, as in 1.5s or -20ms.")
+@click.option("--shift", metavar="TIME", help="Shift times by this much, as in 1.5s or -20ms.")
 @click.option(
-    "--scale-time", "scale", metavar="FACTOR", help="Take times as many times as far from the first frame's."
+    "--scale-time", "scale", metavar="FACTOR", help="Multiply times since the first frame by a factor."
 )
 @click.option(
-    "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1), help="Cut frames to N octets."
+    "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1), help="Truncate frames to N octets."
 )
 @click.option(
     "--fix", is_flag=True,
-    help="Compute lengths that reach too far, checksums of IPv4, UDP and TCP, the invariant CRC of RoCE.",
+    help="Compute excessive lengths, checksums of IPv4, UDP and TCP, the invariant CRC of RoCE.",
 )  # fmt: skip
 @click.option(
     "--keep-checksums", "raw", is_flag=True,
-    help="Leave checksums as they are.  [default: those over what is set are brought up to date]",
+    help="Leave checksums as they are.  [default: those over the fields set are updated]",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["pcap", "pcapng"]),
-    help="What to write.  [default: what the output's name says, else what is read]",
+    help="Format of the output.  [default: by the output's suffix, else that of the input]",
 )  # fmt: skip
 @write_option("Write the capture here; - is stdout.")
 @click.option("--dry-run", is_flag=True, help="Report the counts, and write nothing.")
@@ -114,9 +114,9 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Write a capture, or several as one, with frames edited, dropped and cut.
+    """Write a capture, or several as one, with frames edited, dropped and truncated.
 
-    Checksums over fields that are set are brought up to date, as a router does: what was right stays right.
+    Checksums over the fields set are updated as by a router: correct ones stay correct.
 
     \b
     ecmproto edit -r in.pcapng -w out.pcapng --set vlan.id=7 --set eth.dst=02:00:00:00:00:01 -Y cnm
@@ -180,14 +180,14 @@ def command(
         report = edit_capture(paths, output, edit, format=form, force=force, watch=watch)  # type: ignore[arg-type]
     for warning in report.warnings:
         warn(warning)
-    idle = _tell(report, edit, "would be written" if dry_run else f"written to {escaped(output)}")
+    idle = _print_counts(report, edit, "would be written" if dry_run else f"written to {escaped(output)}")
     if report.problem is not None:
         raise report.problem
     return FINDINGS if idle else 0
 
 
 def _clock(shift: str | None, scale: str | None) -> Clock | None:
-    """Return how times move; ParameterError for a shift or factor that is none."""
+    """Return the change of times; ParameterError for an invalid shift or factor."""
     if shift is None and scale is None:
         return None
     from fractions import Fraction
@@ -217,8 +217,8 @@ def _clock(shift: str | None, scale: str | None) -> Clock | None:
     return Clock(shift_ns=shift_ns, numerator=factor.numerator, denominator=factor.denominator)
 
 
-def _tell(report: Report, edit: Edit, written: str) -> bool:
-    """Print on stderr what became of the frames; return whether something asked for did nothing."""
+def _print_counts(report: Report, edit: Edit, written: str) -> bool:
+    """Print the counts of edited frames on stderr; return whether an option had no effect."""
     if not report.read:
         echo(f"0 frames {written}", err=True)
         return False
@@ -236,7 +236,7 @@ def _tell(report: Report, edit: Edit, written: str) -> bool:
         idle |= not each.frames
     for kind in edit.strip:
         frames = report.stripped[kind.prefix]
-        lines.append(f"{kind.prefix}: taken out of {counted(frames, 'frame')}")
+        lines.append(f"{kind.prefix}: removed from {counted(frames, 'frame')}")
         idle |= not frames
     for tag in report.tagged:
         replaced = f", in {tag.replaced:,} in place of others" if tag.replaced else ""
@@ -258,7 +258,7 @@ def _tell(report: Report, edit: Edit, written: str) -> bool:
     lines += _sums("not computed, as octets are missing", report.unknown)
     stale = sorted(_stale(edit))
     if stale:
-        warn(f"{', '.join(stale)} set: checksums behind are left as they were; --fix computes them")
+        warn(f"{', '.join(stale)} set: their checksums are unchanged; --fix computes them")
     lines.append(f"{counted(report.written, 'frame')} {written}, {report.changed:,} of them changed")
     for line in lines:
         echo(line, err=True)
@@ -273,7 +273,7 @@ def _sums(what: str, frames: Counter[str]) -> list[str]:
 
 
 def _stale(edit: Edit) -> set[str]:
-    """Return the fields set that say which octets a checksum covers, where it is not computed."""
+    """Return the fields set that determine the octets of a checksum that is not computed."""
     from ecmproto.tools.edit.checksums import EXTENTS
 
     return {

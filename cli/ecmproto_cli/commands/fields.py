@@ -15,10 +15,10 @@ from ecmproto_cli.terminal import echo, paint
 
 @click.command()
 @click.argument("pattern", default="")
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to print them.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the list.")
 @color_option
 def command(pattern: str, form: str) -> None:
-    """List the fields whose name or description holds PATTERN (a regular expression)."""
+    """List the fields whose name or description matches PATTERN (a regular expression)."""
     from ecmproto.frames.filter.literals import expression
     from ecmproto.wire.formats.registry import ALIASES, catalogue
 

@@ -39,21 +39,21 @@ if TYPE_CHECKING:
     from ecmproto.tools.fleet.run import Plan, Summary
     from ecmproto.wire.codec import EtherTypes
 
-_TROUBLES_TOLD = 20
+_ERRORS_SHOWN = 20
 
 
 @click.group()
 def command() -> None:
-    """Do the same with many captures: on all cores, in parts of a batch system, or on a Dask cluster.
+    """Process many captures: on all cores, in parts of a batch system, or on a Dask cluster.
 
-    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder --out takes
-    what comes of each, what is of all, and a manifest; the same command again does only what is missing.
+    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder --out gets
+    the results of each, the result of all, and a manifest; the same command again completes what is missing.
     """
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """Which captures there are, and where their results go."""
+    """The captures, and the folder of their results."""
 
     paths: tuple[str, ...]
     out: str
@@ -65,21 +65,20 @@ class Fleet:
 
 
 def fleet_options(function: F) -> F:
-    """``PATHS``, ``--out`` and what else all commands have; the command gets ``fleet``, ``execution``."""
+    """Add ``PATHS``, ``--out`` and the other common options; the command gets ``fleet``, ``execution``."""
     options = (
         click.argument("paths", nargs=-1, required=True, metavar="PATHS..."),
-        click.option("--out", metavar="DIR", required=True, help="The folder of the results."),
+        click.option("--out", metavar="DIR", required=True, help="Folder of the results."),
         click.option(
             "--name-pattern", metavar="PATTERN",
-            help="What names of captures say, as '{host}-{date}.pcap': folders of a Parquet set, and in "
-            "the manifest.",
+            help="Pattern of names, as '{host}-{date}.pcap', for a Parquet set's folders and the manifest.",
         ),
         click.option(
             "--part-size", type=SIZE, default="256MB", show_default=True, metavar="SIZE",
-            help="Captures larger than this are done in parts of that size; 0: in one.",
+            help="Process captures larger than this in parts of that size; 0: never.",
         ),
-        click.option("--plan", is_flag=True, help="Say what there is to do, and leave."),
-        click.option("--force", is_flag=True, help="Use a folder that holds results of something else."),
+        click.option("--plan", is_flag=True, help="Print the pending work, and exit."),
+        click.option("--force", is_flag=True, help="Use a folder with other results."),
         shard_option,
     )  # fmt: skip
     return options_as(execution_options(function), options, Fleet, "fleet")
@@ -89,7 +88,11 @@ def fleet_options(function: F) -> F:
 @fleet_options
 @filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
 @click.option(
-    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to show those of all."
+    "-T",
+    "form",
+    type=click.Choice(["table", "json"]),
+    default="table",
+    help="Format of the statistics.",
 )
 @rates_options
 @storm_options
@@ -109,7 +112,7 @@ def stats(
     outer: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
+    """Compute statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
 
     \b
     ecmproto fleet stats /captures --out stats
@@ -135,9 +138,9 @@ def stats(
     metavar="ID,…",
     multiple=True,
     callback=split_words,
-    help="Only rules whose id begins so, as QCN or QCN003.",
+    help="Only rules whose id begins with this, as QCN or QCN003.",
 )
-@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="All rules but these.")
+@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="Leave these rules out.")
 @click.option(
     "--mechanism",
     metavar="NAME,…",
@@ -145,7 +148,7 @@ def stats(
     callback=split_words,
     help="Only rules of these families, as qcn.",
 )
-@click.option("--rules", metavar="FILE", multiple=True, help="Rules of your own too: a .py or .toml file.")
+@click.option("--rules", metavar="FILE", multiple=True, help="Add your own rules from a .py or .toml file.")
 @click.option(
     "--param",
     "parameters",
@@ -169,7 +172,7 @@ def check(
     outer: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Hold each capture to rules (DIR/files/NAME.ndjson, DIR/findings.ndjson, DIR/all.json).
+    """Check each capture against rules (DIR/files/NAME.ndjson, DIR/findings.ndjson, DIR/all.json).
 
     Exits with 1 where one breaks a rule, as `ecmproto check` does.
 
@@ -184,7 +187,7 @@ def check(
         own_digests=[hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in rules],
         parameters=parameters,
     )  # fmt: skip
-    job.checker()  # what is not so is said before the work
+    job.checker()  # errors are raised before the work
     return _run(job, fleet, execution)
 
 
@@ -193,14 +196,14 @@ def check(
 @filter_option("Only frames that this display filter selects.")
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="A column; `ecmproto fields` lists them.  [default: those of frames, addresses, tags and messages]",
+    help="A column; `ecmproto fields` lists them.  [default: frames, addresses, tags and messages]",
 )  # fmt: skip
 @click.option(
     "--text/--raw", "text", default=True, help="Addresses and CPIDs as text, or as octets and numbers."
 )
 @click.option(
     "--first/--list", "first", default=False,
-    help="Of a field that frames may have several times (vlan.id) the first value, or a list of all.",
+    help="The first value of a repeated field (vlan.id), or a list of all.",
 )  # fmt: skip
 @ethertype_option
 @color_option
@@ -213,7 +216,7 @@ def parquet(
     first: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Write all captures as one Parquet set, DIR/frames, partitioned by day and by what names say.
+    """Write all captures as one Parquet set, DIR/frames, partitioned by day and by parts of their names.
 
     \b
     ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
@@ -235,16 +238,14 @@ def parquet(
 
 @command.command()
 @fleet_options
-@filter_option("The frames to keep.")
-@click.option(
-    "--merge", is_flag=True, help="Write all copies as one, too, in the order of time: DIR/all.pcapng."
-)
+@filter_option("Display filter of the frames to copy.")
+@click.option("--merge", is_flag=True, help="Also merge all copies by time: DIR/all.pcapng.")
 @ethertype_option
 @color_option
 def filter(
     fleet: Fleet, execution: Execution, filter: Filter | None, merge: bool, ethertypes: EtherTypes
 ) -> int:
-    """Copy the frames of each capture that -Y selects to DIR/NAME; nothing where there are none.
+    """Copy the frames of each capture that -Y selects to DIR/NAME; nothing if there are none.
 
     \b
     ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc'
@@ -263,7 +264,7 @@ def _text(filter: Filter | None) -> str | None:
 
 
 def _changed(ethertypes: EtherTypes) -> dict[str, int]:
-    """Return the EtherTypes that are not the usual ones."""
+    """Return the EtherTypes that differ from the defaults."""
     usual = dataclasses.asdict(type(ethertypes)())
     return {role: value for role, value in dataclasses.asdict(ethertypes).items() if value != usual[role]}
 
@@ -290,12 +291,12 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
         with progress:
             run.run()
     except KeyboardInterrupt:
-        progress.tell_interrupted()
+        progress.print_interrupted()
         return INTERRUPTED
     if fleet.shard.count > 1:
         shard = fleet.shard
         echo(
-            f"shard {shard.number} of {shard.count} done: without --shard what all gave is put together",
+            f"shard {shard.number} of {shard.count} done: without --shard the results of all are combined",
             err=True,
         )
         return CAPTURE if any(member.trouble for member in run.members) else 0
@@ -305,11 +306,11 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
 
 
 _MANY = 1 << 20
-"""There may be as many parts as this."""
+"""The maximum number of parts."""
 
 
 def _plan(plan: Plan) -> str:
-    """Return what there is to do, for a person."""
+    """Return the pending work as text."""
     missing = f"{counted(plan.missing, 'capture')}, {format_octets(plan.missing_octets)}"
     return pairs(
         [
@@ -321,10 +322,10 @@ def _plan(plan: Plan) -> str:
 
 
 def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
-    """Print what came of all captures; on stderr which were not read to their end."""
-    for outcome, problem in summary.troubles[:_TROUBLES_TOLD]:
+    """Print the result of all captures; on stderr those not read to their end."""
+    for outcome, problem in summary.troubles[:_ERRORS_SHOWN]:
         warn(f"{outcome}: {problem}")
-    more = len(summary.troubles) - _TROUBLES_TOLD
+    more = len(summary.troubles) - _ERRORS_SHOWN
     if more > 0:
         warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
     if summary.warned:

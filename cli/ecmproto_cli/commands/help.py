@@ -1,4 +1,4 @@
-"""``ecmproto help``: what there is, and where a word of the field is met in it."""
+"""``ecmproto help``: an overview, and a search by words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _WIDTH = 80
 _SHOWN = 5
 _LONGEST = 150
-"""Characters of a text that are shown."""
+"""The maximum length of a text, in characters."""
 
 TASKS = {
     "Look into captures and interfaces": (
@@ -53,13 +53,13 @@ def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[Co
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
-@click.option("--all", "every", is_flag=True, help=f"Show all that is found, not {_SHOWN} of each kind.")
+@click.option("--all", "every", is_flag=True, help=f"Show all results, not {_SHOWN} of each kind.")
 @color_option
 def command(words: tuple[str, ...], every: bool) -> int:
     """Find commands, options, formats, fields, mechanisms, parameters, scenarios and rules by a word.
 
-    Without a WORD it lists the commands by what they are for; with the name of a command it shows its help.
-    Several words narrow it down; a misspelt one finds the nearest.
+    Without a WORD it lists the commands by purpose; with the name of a command it shows its help.  Several
+    words narrow the search; a misspelt one finds the nearest.
 
     \b
     ecmproto help
@@ -82,16 +82,16 @@ def command(words: tuple[str, ...], every: bool) -> int:
         found = find(meant, known) if meant else []
         if not found:
             raise CommandError(
-                f"nothing has to do with {' '.join(words)!r}", exit_code=FINDINGS, help="ecmproto help"
+                f"nothing matches {' '.join(words)!r}", exit_code=FINDINGS, help="ecmproto help"
             )
         echo(f"ecmproto: nothing is called {' '.join(words)!r}; nearest: {' '.join(meant)}", err=True)
         words = tuple(meant)
-    echo("\n".join(_told(found, words, every=every)))
+    echo("\n".join(_results(found, words, every=every)))
     return 0
 
 
 def _overview() -> Iterator[str]:
-    """Yield the lines of what there is."""
+    """Yield the lines of the overview."""
     named = {name for names in TASKS.values() for name in names}
     others = tuple(name for name in COMMANDS if name not in named)
     for task, names in {**TASKS, **({_OTHER: others} if others else {})}.items():
@@ -101,11 +101,11 @@ def _overview() -> Iterator[str]:
         yield ""
     yield "ecmproto help WORD finds commands, options, formats, fields, mechanisms, their"
     yield "parameters, scenarios and rules, as in ecmproto help qeq."
-    yield "ecmproto COMMAND --help says all about a command."
+    yield "ecmproto COMMAND --help shows the help of a command."
 
 
 def _row(name: str, text: str, width: int) -> Iterator[str]:
-    """Yield a name and what it is, wrapped behind it."""
+    """Yield a name and its description, with wrapped lines."""
     lines = textwrap.wrap(text, _WIDTH - width - 4, break_long_words=False, break_on_hyphens=False) or [""]
     if len(name) > width:
         yield f"  {paint(name, 'name')}"
@@ -116,7 +116,7 @@ def _row(name: str, text: str, width: int) -> Iterator[str]:
 
 
 def _show_command(words: Sequence[str]) -> bool:
-    """Print the help of the command that is called so; return whether there is one."""
+    """Print the help of a command; return whether it exists."""
     ctx = command_context("ecmproto", cli)
     found: click.Command | None = cli
     for word in words:
@@ -132,8 +132,8 @@ def _show_command(words: Sequence[str]) -> bool:
     return True
 
 
-def _told(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> Iterator[str]:
-    """Yield what was found, by kind, the kind of the best first, each with what to type next."""
+def _results(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> Iterator[str]:
+    """Yield the results by kind, the kind of the best first, each with the next command."""
     from ecmproto_cli.finding import KINDS
 
     first = {entry.kind: place for place, entry in reversed(list(enumerate(found)))}

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str | None) -> None:
-    """Print the parameters of a mechanism's roles and leave."""
+    """Print the parameters of a mechanism's roles and exit."""
     from ecmproto.control.mechanisms.registry import find_mechanism
 
     if mechanism is None or ctx.resilient_parsing:
@@ -58,11 +58,11 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @click.command()
 @read_option()
 @filter_option("Replay only the frames that this display filter selects, as if there were no others.")
-@click.option("--cp", metavar="MECHANISM", help="Whose congestion point the port has.")
+@click.option("--cp", metavar="MECHANISM", help="Mechanism of the port's congestion point.")
 @click.option(
     "--rp", metavar="MECHANISM",
-    help="Whose reaction points the stations have, which closes the loop; the same as --cp. With --cp none "
-    "they heed the feedback that the capture holds.",
+    help="Mechanism of the stations' reaction points, which closes the loop; the same as --cp. With --cp "
+    "none they react to the feedback in the capture.",
 )  # fmt: skip
 @click.option(
     "--compare", metavar="MECHANISM[:NAME=VALUE…],…",
@@ -71,12 +71,12 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 )  # fmt: skip
 @click.option(
     "--rate", default="10G", show_default=True, metavar="RATE[,RATE@TIME…]",
-    help="Rate at which the port serves its queues; 10G,1G@10ms,10G@50ms changes it so long after the first "
-    "frame.",
+    help="Rate at which the port serves its queues; 10G,1G@10ms,10G@50ms changes it 10 and 50 ms after the "
+    "first frame.",
 )  # fmt: skip
 @click.option(
     "--buffer", default="500kB", show_default=True,
-    help="What the port's queues hold together: as 500kB, or as 100frames.",
+    help="Capacity shared by the port's queues: as 500kB, or as 100frames.",
 )  # fmt: skip
 @click.option(
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
@@ -85,14 +85,14 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @click.option("--link-rate", type=RATE, help="Rate of the stations' own links.  [default: --rate, the first]")
 @click.option(
     "--feedback-delay", type=TIME, default="10us", show_default=True,
-    help="From the port, or a destination, back to a station.",
+    help="Delay of feedback from the port, or a destination, to a station.",
 )  # fmt: skip
 @click.option(
     "--hops", type=int, default=1, show_default=True,
-    help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
+    help="Number of congestion points on a flow's path, for E²CM's rp.hops_exponent.",
 )  # fmt: skip
 @click.option(
-    "--rp-queue", type=SIZE, default="1MB", show_default=True, help="What each queue of a station holds."
+    "--rp-queue", type=SIZE, default="1MB", show_default=True, help="Capacity of each queue of a station."
 )
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
@@ -103,16 +103,16 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 )  # fmt: skip
 @click.option(
     "--params", metavar="MECHANISM", is_eager=True, expose_value=False, callback=_list_parameters,
-    help="List a mechanism's parameters and leave.",
+    help="List a mechanism's parameters and exit.",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: drawn]")
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
-    help="Octets a frame takes on the line besides its own: FCS, preamble, gap.",
+    help="Octets on the line besides a frame's own: FCS, preamble, gap.",
 )  # fmt: skip
 @inner_option
-@write_option("Write the capture as it would have been, with all generated frames in it.")
+@write_option("Write the resulting capture, with all generated frames in it.")
 @click.option(
     "--report",
     metavar="FILE",
@@ -122,7 +122,9 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @click.option("--samples", metavar="FILE", help="Write every sample and message: .csv or .parquet.")
 @click.option("--flows", metavar="FILE", help="Write the flows' rates over time: .csv or .parquet.")
 @force_option
-@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
+@click.option(
+    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="Format of the report."
+)
 @ethertype_option
 @color_option
 def command(
@@ -154,10 +156,10 @@ def command(
 ) -> None:
     """Run a capture through a software congestion point, and reaction points.
 
-    Open loop (--cp): the captured frames arrive at a port when they were captured, whatever messages it
-    sends. Closed loop (--rp as well): each source is a station that sends the captured frames when its
-    reaction point lets it, and the port's messages reach it. The port serves a queue per priority at --rate
-    and drops what its buffer cannot hold.
+    Open loop (--cp): the captured frames arrive at a port at their captured times, regardless of its
+    messages. Closed loop (--rp as well): each source is a station that sends the captured frames when its
+    reaction point permits, and the port's messages reach it.  The port serves a queue per priority at --rate
+    and drops frames that exceed its buffer.
 
     \b
     ecmproto replay -r in.pcap --cp qcn --rate 10G -w out.pcapng
@@ -228,7 +230,7 @@ def command(
 
 
 def _mechanism(cp: str | None, rp: str | None) -> str:
-    """Return which mechanism is to be replayed."""
+    """Return the mechanism to replay."""
     if cp is None:
         raise click.UsageError("Missing option '--cp' or '--compare': which mechanism?")
     if cp == "none" and rp is not None:
@@ -274,7 +276,7 @@ class ReplayRequest:
     filter: Filter | None
     variants: list[Variant]
     compares: bool
-    """Whether these are to stand side by side: then series name the variant of each row."""
+    """Whether several are compared: then series name the variant of each row."""
     assignments: tuple[str, ...]
     port: PortConfig
     loop: LoopConfig | None
@@ -379,7 +381,7 @@ def _plan(request: ReplayRequest, variant: Variant) -> Plan:
 
 
 def _own(request: ReplayRequest, name: str) -> Iterator[str]:
-    """Yield the assignments for a mechanism: of several mechanisms ``name:parameter=value`` is for one."""
+    """Yield the assignments for a mechanism: with several, ``name:parameter=value`` applies to one."""
     names = list(dict.fromkeys(variant.name for variant in request.variants))
     for assignment in request.assignments:
         target, colon, rest = assignment.partition(":")

@@ -1,4 +1,4 @@
-"""``ecmproto schema``: how a frame format is laid out, read off its schema."""
+"""``ecmproto schema``: the layout of a frame format, from its schema."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from ecmproto_cli.terminal import echo, paint
     "form",
     type=click.Choice(["diagram", "json", "md", "lua"]),
     default="diagram",
-    help="How to print it.",
+    help="Format of the layout.",
 )
 @color_option
 def command(name: str | None, form: str) -> None:
     """Draw the format called NAME (cnm, cntag, ecm, …); without NAME, list them all.
 
-    As lua it is a part of the dissector that ecmproto wireshark prints.
+    -T lua prints its part of the dissector of ecmproto wireshark.
     """
     from ecmproto.wire.codec.document import format_named
     from ecmproto.wire.codec.reference import as_dict, as_markdown, as_text

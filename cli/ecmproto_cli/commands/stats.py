@@ -38,12 +38,14 @@ if TYPE_CHECKING:
 @click.command()
 @read_option()
 @filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
-@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to show them.")
+@click.option(
+    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="Format of the statistics."
+)
 @click.option(
     "--report",
     metavar="FILE",
     multiple=True,
-    help="Write them to a file too: .html, .png or .svg, which needs ecmproto[report], or .json.",
+    help="Write the statistics to a file too: .html, .png or .svg, which needs ecmproto[report], or .json.",
 )
 @rates_options
 @storm_options
@@ -67,7 +69,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
-    """Show what is in a capture: kinds of frames, rates, feedback, probes, and pauses as time.
+    """Show the statistics of a capture: types of frames, rates, feedback, probes, and pauses as time.
 
     \b
     ecmproto stats -r in.pcapng

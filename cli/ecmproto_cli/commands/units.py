@@ -1,4 +1,4 @@
-"""``ecmproto units``: pauses, headroom, products of rate and delay, and feedback, worked out."""
+"""``ecmproto units``: pauses, headroom, products of rate and delay, and feedback, computed."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo
 
 SCHEMA = "ecmproto/units/1"
-_SHORTEST_OCTETS = 60
-_LARGEST_OCTETS = 65_531
-_MOST_FEEDBACK = 63
+_MIN_FRAME_OCTETS = 60
+_MAX_FRAME_OCTETS = 65_531
+_MAX_FEEDBACK = 63
 
 
 @click.group()
 def command() -> None:
-    """Work out what quanta, rates, cables and feedback mean.
+    """Compute the meaning of quanta, rates, cables and feedback.
 
     \b
     ecmproto units pause 65535 --rate 400G
@@ -47,14 +47,14 @@ def command() -> None:
 
 
 def _options(function: F) -> F:
-    """``-T`` and ``--color``."""
+    """Add ``-T`` and ``--color``."""
     form = click.option(
-        "-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to print it."
+        "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the result."
     )
     return form(color_option(function))
 
 
-_rate = click.option("--rate", type=RATE, required=True, help="The link's rate, such as 400G.")
+_rate = click.option("--rate", type=RATE, required=True, help="Rate of the link, as 400G.")
 
 
 def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
@@ -81,14 +81,20 @@ def _whole_ns(ns: Fraction, name: str) -> int:
 @_rate
 @click.option(
     "--renew", metavar="SHARE", default="0.5", show_default=True,
-    help="Share of the pause after which the next frame comes.",
+    help="Share of the pause after which the next frame follows.",
 )  # fmt: skip
-@click.option("--cable", metavar="LENGTH", default="100m", show_default=True, help="For the headroom.")
+@click.option(
+    "--cable",
+    metavar="LENGTH",
+    default="100m",
+    show_default=True,
+    help="Cable length, for the headroom.",
+)
 @_options
 def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
-    """Work out a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
+    """Compute a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
 
-    How long it lasts, how many frames a second hold a queue, what a link carries in that time, and the
+    Prints its duration, the frames a second that stop a queue, the octets of a link in that time, and the
     headroom that the sender of the pause needs.
     """
     from ecmproto.control.mechanisms.lossless import (
@@ -116,7 +122,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
     octets = quanta * QUANTUM_OCTETS
     if quanta > MOST_QUANTA:
         frames = -(-quanta // MOST_QUANTA)
-        rows.append(("frames", f"{frames:,}: one asks for {MOST_QUANTA:,} quanta at most"))
+        rows.append(("frames", f"{frames:,}: one has {MOST_QUANTA:,} quanta at most"))
         document["frames"] = frames
     rows.append(("lasts", "0 ns: it ends a pause" if not quanta else format_time(float(lasts))))
     if 0 < quanta <= MOST_QUANTA:
@@ -166,7 +172,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @click.option(
     "--response", metavar="AMOUNT",
-    help="The other end's response, connector to connector: quanta, a time or octets.  [default: 802.3's]",
+    help="Response time of the other end, by connector: quanta, a time or octets.  [default: 802.3's]",
 )  # fmt: skip
 @click.option(
     "--interface", metavar="AMOUNT",
@@ -182,7 +188,7 @@ def headroom(
     interface: str | None,
     form: str,
 ) -> None:
-    """Work out the PFC headroom of a priority, term by term: all that arrives after the decision to pause."""
+    """Compute the PFC headroom of a priority, term by term: all octets after the decision to pause."""
     from ecmproto.control.mechanisms import lossless
 
     rate_bps = _link(rate)
@@ -240,11 +246,11 @@ def headroom(
     type=SIZE,
     default="1514B",
     show_default=True,
-    help="A frame without its FCS, as captures have it.",
+    help="Length of a frame without its FCS, as captures have it.",
 )
 @_options
 def bdp(rate: str, delay: str, frame: str, form: str) -> None:
-    """Work out the product of rate and delay: what is in flight in a round trip."""
+    """Compute the product of rate and delay: the octets in flight in a round trip."""
     rate_bps, delay_ns, length = _link(rate), parse_time(delay), _frame_octets(frame)
     _whole_ns(Fraction(delay_ns), "delay")
     bits = Fraction(rate_bps * delay_ns, NS_PER_S)
@@ -275,7 +281,7 @@ def bdp(rate: str, delay: str, frame: str, form: str) -> None:
 @_rate
 @_options
 def frame(octets: str, rate: str, form: str) -> None:
-    """Work out a frame of OCTETS without FCS, as captures have it: its time on the wire, frames a second."""
+    """Compute a frame of OCTETS without FCS, as captures have it: its time on the wire, frames a second."""
     rate_bps, length = _link(rate), _frame_octets(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
@@ -300,21 +306,21 @@ def frame(octets: str, rate: str, form: str) -> None:
 
 
 @command.command()
-@click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MOST_FEEDBACK))
-@click.option("--rate", type=RATE, help="Rate of the limiter that hears it.")
-@click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="The reaction point's Gd.")
-@click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="The congestion point's set point.")
-@click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Its weight of Qdelta.")
+@click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MAX_FEEDBACK))
+@click.option("--rate", type=RATE, help="Rate of the limiter that receives it.")
+@click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="Gd of the reaction point.")
+@click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="Congestion point's set point.")
+@click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
 @_options
 def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, form: str) -> None:
-    """Work out the Quantized Feedback of a CNM, 0 to 63: the queue behind it, and the rate that it leaves."""
+    """Compute the meaning of a CNM's Quantized Feedback, 0 to 63: queue and remaining rate."""
     gain, w, qeq_octets = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024), parse_octets(qeq)
     full = qeq_octets * (2 * w + 1)
-    least = math.ceil(full * qntz_fb / _MOST_FEEDBACK)
-    # what a station does is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
+    least = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
+    # the reaction of a station is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
     decrease = min(gain * qntz_fb, Fraction(1, 2))
     rows = [
-        ("feedback", f"{qntz_fb} of {_MOST_FEEDBACK}"),
+        ("feedback", f"{qntz_fb} of {_MAX_FEEDBACK}"),
         (
             "queue",
             f"Qoff + {float(w):g}·Qdelta at least {format_octets(least)}, "
@@ -331,30 +337,30 @@ def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, for
     if rate is not None:
         rate_bps = _link(rate)
         left = rate_bps * (1 - decrease)
-        rows.append(("rate", f"{format_rate(rate_bps)} before, {format_rate(float(left))} behind it"))
+        rows.append(("rate", f"{format_rate(rate_bps)} before, {format_rate(float(left))} after it"))
         document |= {"rate_bps": rate_bps, "rate_after_bps": _number(left)}
     _say(form, "feedback", rows, document)
 
 
 def _frame_octets(text: str) -> int:
     octets = parse_octets(text)
-    if not _SHORTEST_OCTETS <= octets <= _LARGEST_OCTETS:
-        needed = f"a frame of {_SHORTEST_OCTETS} to {_LARGEST_OCTETS:,} octets without its FCS"
+    if not _MIN_FRAME_OCTETS <= octets <= _MAX_FRAME_OCTETS:
+        needed = f"a frame of {_MIN_FRAME_OCTETS} to {_MAX_FRAME_OCTETS:,} octets without its FCS"
         raise ParameterError(name="frame", needed=needed, got=text)
     return octets
 
 
-def _ratio(text: str, name: str, most: int) -> Fraction:
-    """Return a number such as 0.5 or 1/128, more than 0 and at most ``most``."""
+def _ratio(text: str, name: str, limit: int) -> Fraction:
+    """Return a number such as 0.5 or 1/128, more than 0 and at most ``limit``."""
     number, slash, below = text.strip().partition("/")
     parts = [number, below] if slash else [number]
     if all(len(part) <= 12 and part.isascii() and part.replace(".", "", 1).isdigit() for part in parts):
         divisor = Fraction(below) if slash else Fraction(1)
         value = Fraction(number) / divisor if divisor else Fraction(0)
-        if 0 < value <= most:
+        if 0 < value <= limit:
             return value
     raise ParameterError(
-        name=name, needed=f"a number above 0 and up to {most}, such as 0.5 or 1/128", got=shown(text)
+        name=name, needed=f"a number above 0 and up to {limit}, such as 0.5 or 1/128", got=shown(text)
     )
 
 

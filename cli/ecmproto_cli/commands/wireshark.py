@@ -29,7 +29,7 @@ def install_files() -> list[InstalledFile]:
 
 @click.group()
 def command() -> None:
-    """Make Wireshark and tshark know CN-TAG, CNM, ECM, BCN, E²CM, FECN and CSIG."""
+    """Add CN-TAG, CNM, ECM, BCN, E²CM, FECN and CSIG to Wireshark and tshark."""
 
 
 @command.command(name="print")
@@ -42,15 +42,15 @@ def print_command() -> None:
 
 _dir_option = click.option(
     "--dir", "folder", type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for all files, instead of those where Wireshark looks.",
+    help="Folder for all files, instead of Wireshark's own.",
 )  # fmt: skip
 
 
 @command.command()
 @_dir_option
-@click.option("--force", is_flag=True, help="Replace files of others, too.")
+@click.option("--force", is_flag=True, help="Replace files of other origin, too.")
 def install(folder: Path | None, force: bool) -> None:
-    """Write the files where Wireshark looks for the user's own, and say where that was."""
+    """Write the files into Wireshark's folders for the user, and print their paths."""
     from ecmproto.errors import OutputExistsError
     from ecmproto.paths import make_folder
 

@@ -1,7 +1,7 @@
-"""Batches, frames as one buffer and arrays, and what a capture says of them: interfaces, link types, blocks.
+"""Batches, frames as one buffer and arrays, and the other parts of a capture: interfaces, link types, blocks.
 
-Link types say what the first octet of a frame belongs to.  Their numbers are those of the LINKTYPE_ registry
-that pcap and pcapng headers use, plus the DLT_ values for raw IP that some platforms write unmapped.
+Link types define the first header of a frame.  Their numbers are from the LINKTYPE_ registry that pcap and
+pcapng headers use, plus the DLT_ values for raw IP that some platforms write unmapped.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _FEW_INTERFACES = 64
 
 
 class Displayed:
-    """The time of the last frame of a capture that was displayed so far, None before there is one.
+    """The time of the last displayed frame of a capture so far, None without one.
 
-    `show` notes frames that are shown one by one, in order; `Batch.displayed` those of a batch.
+    `show` notes frames that are shown one by one, in order; `Batch.displayed` the frames of a batch.
     """
 
     __slots__ = ("last_ns",)
@@ -33,17 +33,17 @@ class Displayed:
         self.last_ns: int | None = None
 
     def show(self, time_ns: int | None) -> None:
-        """Note the time of a frame, which 64 bits may be too few for; None: it has none."""
+        """Note the time of a frame, perhaps beyond 64 bits; None: it has none."""
         if time_ns is not None:
             self.last_ns = in_64_bits(time_ns)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Timeline:
-    """The times of all frames that a reader gave with a batch, whatever was selected of it since.
+    """The times of all frames that a reader returned with a batch, regardless of later selections.
 
-    ``first_ns`` is the time of the capture's first frame, ``before_ns`` that of the last one in front of the
-    batch; ``timed`` as in `Batch`.  Frames without a time do not count.
+    ``first_ns`` is the time of the capture's first frame, ``before_ns`` of the last one before the batch;
+    ``timed`` as in `Batch`.  Frames without a time do not count.
     """
 
     first_ns: int | None
@@ -60,7 +60,7 @@ class Timeline:
 
     @property
     def previous_ns(self) -> Int64:
-        """For each frame the time of the one before it; of the first one its own."""
+        """The time of the preceding frame, for each; the first frame's own time for itself."""
         before_ns = self.first_ns if self.before_ns is None else self.before_ns
         times = np.concatenate([[before_ns or 0], self.time_ns])
         if self.timed is not None:
@@ -77,7 +77,7 @@ def timeline_of(
     before: Timeline | None = None,
     displayed: Displayed | None = None,
 ) -> Timeline:
-    """Return the timeline of frames that follow those of ``before``."""
+    """Return the timeline of frames that follow the ones in ``before``."""
     first_ns = None if before is None else before.first_ns
     if first_ns is None:
         times = time_ns if timed is None else time_ns[timed]
@@ -92,7 +92,7 @@ _SAFE_NS = 1 << 61
 
 
 def _apart(time_ns: Int64, since_ns: ArrayLike) -> Int64:
-    """Return times less others; what 64 bits cannot hold is the most that they can."""
+    """Return differences of times, clamped to 64 bits."""
     since = np.broadcast_to(np.asarray(since_ns, np.int64), time_ns.shape)
     if not len(time_ns):
         return time_ns
@@ -105,15 +105,15 @@ def _apart(time_ns: Int64, since_ns: ArrayLike) -> Int64:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Frames of a capture: one buffer and, per frame, where it lies and what its record says.
+    """Frames of a capture: one buffer and, per frame, its position and the values of its record.
 
-    ``buffer`` is read-only; it may be the mapped file itself, so a batch copies nothing.  The arrays have
-    one entry a frame: ``offset`` of its first octet in ``buffer``, ``captured`` octets there, ``original``
-    octets on the wire, ``time_ns`` since 1970, the global ``interface`` index, and ``record_offset`` and
-    ``record_length`` of the whole record or block in the same buffer.  ``first`` is the 0-based number of
-    the frame the batch began with; a selection keeps it, with ``picked`` the distances from it.
-    ``timed`` is False where the record holds no time (simple packet blocks; ``time_ns`` is 0 there);
-    None means that all have one.  ``records`` is None where the frames come from no file.
+    ``buffer`` is read-only; it may be the mapped file itself, so a batch copies nothing.  The arrays have one
+    entry a frame: ``offset`` of its first octet in ``buffer``, ``captured`` octets there, ``original`` octets
+    on the wire, ``time_ns`` since 1970, the global ``interface`` index, and ``record_offset`` and
+    ``record_length`` of the whole record or block in the same buffer.  ``first`` is the 0-based number of the
+    batch's first frame; a selection keeps it, with ``picked`` the distances from it.  ``timed`` is False for
+    records without a time (simple packet blocks; ``time_ns`` is 0 there); None means that all have one.
+    ``records`` is None for frames that come from no file.
     """
 
     buffer: Octets
@@ -129,9 +129,9 @@ class Batch:
     timed: NDArray[np.bool_] | None = None
     records: RecordFormat | None = None
     timeline: Timeline | None = None
-    """What times are counted from; None: from the batch's own."""
+    """The reference times; None: the batch's own."""
     displayed_before_ns: Int64 | None = None
-    """For each frame the time of the one displayed before it, where all are displayed; see `displayed`."""
+    """The time of the frame displayed before each, if all are displayed; see `displayed`."""
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -141,7 +141,7 @@ class Batch:
     @overload
     def __getitem__(self, index: slice | ArrayLike) -> Batch: ...
     def __getitem__(self, index: Any) -> bytes | Batch:
-        """Return the octets of one frame, or a batch of some: a slice, positions or a mask."""
+        """Return the octets of one frame, or a batch of some: a slice, indices or a mask."""
         if isinstance(index, int | np.integer):
             position = int(index) + (len(self) if index < 0 else 0)
             if not 0 <= position < len(self):
@@ -169,9 +169,9 @@ class Batch:
         return self.buffer[start : start + int(self.record_length[i])].tobytes()
 
     def links(self, interfaces: Sequence[Interface]) -> tuple[Sequence[Interface], Int64]:
-        """Return the interfaces of a capture that matter here, and which of these each frame came from.
+        """Return the relevant interfaces of a capture, and the index in them of each frame's.
 
-        They are all of a few, and of many those that frames came from.
+        All of a few interfaces are relevant, and of many the ones that frames came from.
         """
         if len(interfaces) <= _FEW_INTERFACES:
             return interfaces, self.interface
@@ -186,29 +186,29 @@ class Batch:
             yield bytes(view[start:end])
 
     def since_first_ns(self) -> Int64:
-        """Return the times since the capture's first frame; 0 of frames without a time."""
+        """Return the times since the capture's first frame; 0 for frames without a time."""
         return self._timed(_apart(self.time_ns, self._timeline().first_ns or 0))
 
     def since_previous_ns(self) -> Int64:
-        """Return the times since the frame before each in the capture; 0 of frames without a time."""
+        """Return the times since the preceding frame of the capture; 0 for frames without a time."""
         previous = self._timeline().previous_ns
         if self.timeline is not None and self.picked is not None:
             previous = previous[self.picked]
         return self._timed(_apart(self.time_ns, previous))
 
     def since_displayed_ns(self) -> Int64:
-        """Return the times since the frame displayed before each; 0 of frames without a time.
+        """Return the times since the frame displayed before each; 0 for frames without a time.
 
-        Unless `displayed` has said otherwise, all frames of the batch are displayed, and no others.
+        Without `displayed`, all frames of the batch are displayed, and no others.
         """
         batch = self if self.displayed_before_ns is not None else self.displayed(told=False)
         assert batch.displayed_before_ns is not None
         return self._timed(_apart(self.time_ns, batch.displayed_before_ns))
 
     def displayed(self, *, told: bool = True) -> Batch:
-        """Return the batch as one whose frames are displayed, behind those of the capture that were before.
+        """Return the batch as one whose frames are displayed, after the capture's previously displayed ones.
 
-        ``told`` False leaves it at that: what is displayed later does not follow these.
+        With ``told`` False later displayed frames do not follow these.
         """
         timeline = self._timeline()
         if not len(self):
@@ -219,7 +219,7 @@ class Batch:
         return replace(self, displayed_before_ns=own.previous_ns)
 
     def farthest_ns(self) -> int:
-        """Return the greatest distance from 1970 among its times and all those that they are told since."""
+        """Return the maximum distance from 1970 among its times and their reference times."""
         timeline = self._timeline()
         single = [timeline.first_ns or 0, timeline.before_ns or 0]
         for times in (self.time_ns, timeline.time_ns, self.displayed_before_ns):
@@ -234,7 +234,7 @@ class Batch:
         return self.timeline or timeline_of(self.time_ns, self.timed)
 
     def select(self, mask: ArrayLike) -> Batch:
-        """Return the frames that ``mask`` picks: booleans, one a frame, or positions in the batch."""
+        """Return the frames that ``mask`` selects: booleans, one a frame, or indices in the batch."""
         picks = np.asarray(mask)
         picks = np.flatnonzero(picks) if picks.dtype == np.bool_ else picks.astype(np.int64)
         return Batch(
@@ -281,7 +281,7 @@ class Batch:
         interface: ArrayLike = 0,
         first: int = 0,
     ) -> Batch:
-        """Return a batch of the rows of ``matrix`` (n × length), no copy of it where it is contiguous."""
+        """Return a batch of the rows of ``matrix`` (n × length), not copied if it is contiguous."""
         count, length = matrix.shape
         buffer = np.ascontiguousarray(matrix, dtype=np.uint8).reshape(-1).view()
         buffer.flags.writeable = False
@@ -397,19 +397,19 @@ _LINKTYPE_NAMES = {
     284: "DSA_TAG_DSA",
     285: "DSA_TAG_EDSA",
 }
-# Frames of these links may hold whole bus transfers; libpcap allows them 128 MiB.
+# Frames of these links may contain whole bus transfers; libpcap allows them 128 MiB.
 _LARGE_FRAME_TYPES = frozenset({231, 249, 279})
 
 
 def linktype_name(linktype: int) -> str:
-    """Return the registry's name of ``linktype``, or ``LINKTYPE_<number>`` where it is not in the table."""
+    """Return the registry's name of ``linktype``, or ``LINKTYPE_<number>`` without one."""
     return _LINKTYPE_NAMES.get(linktype, f"LINKTYPE_{linktype}")
 
 
 def largest_frame_octets(linktype: int) -> int:
-    """Return the captured length above which a pcap record of ``linktype`` is not believed.
+    """Return the maximum plausible captured length of a pcap record of ``linktype``.
 
-    A header whose snaplen says more is believed instead; the bounds are libpcap's.
+    A header with a larger snaplen overrides it; the bounds are libpcap's.
     """
     return 128 << 20 if linktype in _LARGE_FRAME_TYPES else 256 << 10
 
@@ -439,7 +439,7 @@ _BLOCK_NAMES = {
 
 
 BLOCK_TYPES = tuple(_BLOCK_NAMES)
-"""The types of blocks that are known by name."""
+"""The types of blocks with a name."""
 
 
 def block_name(kind: int) -> str:
@@ -449,13 +449,12 @@ def block_name(kind: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """One interface frames were captured on.
+    """One interface that frames were captured on.
 
-    ``index`` counts over the whole capture; ``section`` and ``local_index`` are its place in a pcapng file.
+    ``index`` counts over the whole capture; ``section`` and ``local_index`` are its indices in a pcapng file.
     ``snaplen`` 0 means no limit.  Times are ``ticks_per_second`` ticks plus ``offset_s`` seconds.
-    ``fcs_octets`` is how many octets of FCS end each frame, ``speed_bps`` the link's rate; 0 where there are
-    none or the file does not say.
-    ``options`` are the interface's options as they stand in the file, in order.
+    ``fcs_octets`` is the length of the FCS at the end of each frame, ``speed_bps`` the link's rate; 0 if
+    absent or undeclared. ``options`` are the interface's options in the order of the file.
     """
 
     index: int
@@ -471,7 +470,7 @@ class Interface:
     local_index: int = 0
     options: tuple[tuple[int, bytes], ...] = ()
     wrapper: str = ""
-    """Name of the encapsulation that its frames were taken out of, as ``ERSPAN II``."""
+    """Name of the removed encapsulation of its frames, as ``ERSPAN II``."""
 
     @property
     def linktype_name(self) -> str:
@@ -481,19 +480,19 @@ class Interface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormat:
-    """How the records of a batch are laid out in its buffer."""
+    """The layout of a batch's records in its buffer."""
 
     format: Format
     byte_order: ByteOrder
     header_octets: int
-    """Octets of a pcap record in front of the frame; 28 in pcapng, 12 in a simple packet block."""
+    """Octets of a pcap record before the frame; 28 in pcapng, 12 in a simple packet block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One pcapng block that holds no frame, of a known or an unknown type, whole: a copy loses nothing.
+    """One complete pcapng block without a frame, of a known or an unknown type, for lossless copies.
 
-    ``offset`` is where it starts in the (uncompressed) capture, ``frame`` how many frames precede it.
+    ``offset`` is its start in the (uncompressed) capture, ``frame`` the number of preceding frames.
     """
 
     kind: int

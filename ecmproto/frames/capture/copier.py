@@ -1,4 +1,4 @@
-"""Copying captures: records and blocks as they stand within a format, converted between the two."""
+"""Copying captures: records and blocks unchanged within a format, converted between the two."""
 
 from __future__ import annotations
 
@@ -30,23 +30,21 @@ _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pca
 
 
 def format_of(path: str | os.PathLike[str], otherwise: Format) -> Format:
-    """Return the format that a file's name asks for (.gz and .zst aside), or ``otherwise``."""
+    """Return the format of a file's suffix (.gz and .zst aside), or ``otherwise``."""
     suffixes = [suffix for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
     return _SUFFIXES.get(suffixes[-1].lower(), otherwise) if suffixes else otherwise
 
 
 class CaptureCopier:
-    """Writes what ``reader`` gives, or a selection of it, to ``path``.
+    """Writes the items of ``reader``, or a selection of them, to ``path``.
 
-    Within a format nothing is rebuilt: pcap keeps the header and the records, pcapng every block (give it
-    all of ``reader.items()``, batches possibly narrowed by ``select``).  A section length is replaced by
+    Within a format nothing is rebuilt: pcap keeps the header and the records, pcapng every block (write all
+    of ``reader.items()``, batches possibly narrowed by ``select``).  A section length is replaced by
     "unknown", since a selection changes it.  Between the formats frames are rebuilt in nanoseconds;
-    ``warnings`` says what was lost.  The format is ``format``, else what the name
-    asks for, else the reader's.
+    ``warnings`` lists the losses. The format is ``format``, else by the suffix, else the reader's.
 
-    Raises OutputError when ``path`` cannot be written, from ``write`` also for frames of several link types
-    on the way to pcap.  ``grown_octets`` are the octets by which frames may have grown: snap lengths grow as
-    much.
+    Raises OutputError when ``path`` cannot be written, and `write` also for frames of several link types in a
+    pcap output.  ``grown_octets`` is the number of octets by which frames may have grown, as do snap lengths.
     """
 
     def __init__(
@@ -85,13 +83,13 @@ class CaptureCopier:
 
     @property
     def frames(self) -> int:
-        """How many frames were written."""
+        """The number of frames written."""
         writer = self._pcap or self._pcapng
         return writer.frames if writer else 0
 
     @property
     def partial(self) -> str:
-        """Where the output stays if it was not finished; empty once it was."""
+        """The name of the unfinished output; empty once it is finished."""
         return self._sink.partial
 
     def write(self, item: Batch | Block) -> None:
@@ -106,14 +104,14 @@ class CaptureCopier:
             self._convert_to_pcap(item)
 
     def flush(self) -> None:
-        """Push out what was written: the file can be read that far, whatever becomes of this process."""
+        """Flush the output: the file can be read that far, even if this process ends."""
         self._sink.flush()
 
     def insert(self, octets: bytes, *, time_ns: int, interface: int, comment: str = "") -> None:
-        """Write a frame that the reader did not give, behind those it gave so far.
+        """Write a frame that is not the reader's, after the reader's frames so far.
 
-        ``interface`` is one of the reader's; the time is written in that interface's ticks, the first one
-        not before ``time_ns``.  ``comment`` is left out of pcap, which has no place for it.
+        ``interface`` is one of the reader's; the time is rounded up to that interface's ticks.  ``comment``
+        is left out of pcap, which has no comments.
         """
         if self._pcap is not None:
             self._pcap.write_frame(octets, time_ns)
@@ -150,9 +148,9 @@ class CaptureCopier:
 
     def _write_records(self, batch: Batch) -> None:
         if self._pcapng is not None and not self._sections:
-            raise self._refusal("the section header in front of the frames (copy reader.items())", "frames")
+            raise self._refusal("the section header before the frames (copy reader.items())", "frames")
         writer = self._pcap or self._pcapng
-        assert writer is not None  # one of them is there from the start within a format
+        assert writer is not None  # within a format the first one exists from the start
         if batch.records is None:
             writer.write_batch(batch)
         else:
@@ -194,7 +192,7 @@ class CaptureCopier:
 
     def close(self) -> None:
         """Finish the copy and give it its final name."""
-        if self._pcap is None and self._pcapng is None:  # no frame came by: still a capture
+        if self._pcap is None and self._pcapng is None:  # no frame was written: still a capture
             interfaces = self._reader.interfaces
             self._pcap = PcapWriter(self._sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
         self._sink.commit()

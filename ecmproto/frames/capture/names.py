@@ -1,7 +1,7 @@
-"""What names stand for: files, folders of files, patterns, and URLs, which fsspec opens.
+"""The files of names: files, folders of files, patterns, and URLs, which fsspec opens.
 
-A folder is the captures in it, by their suffixes; a pattern what it matches.  Both are in the order of their
-names, numbers in them by their size, as programs number the files that they write one after the other.
+A folder contains its captures by their suffixes; a pattern is all matches.  Both are in the order of their
+names, numbers in them by value, as in the names of files written one after the other.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from ecmproto.errors import CaptureError, MissingDependencyError
 
 _WILD = re.compile(r"[*?[]")
 _SUFFIX = re.compile(r"\.(pcap|pcapng|cap|ntar)\d*(\.\d+)?(\.gz|\.zst)?$", re.IGNORECASE)
-"""tcpdump -C writes x.pcap, x.pcap1 and so on."""
+"""The suffixes of captures; tcpdump -C writes x.pcap, x.pcap1 and so on."""
 _DIGITS = re.compile(r"(\d+)")
 _NOT_FOUND = 404
 _BLOCK_OCTETS = 8 << 20
-"""So much is asked for at a time of what is far away."""
+"""The size of a request to a remote file."""
 
 
 def is_remote(name: str) -> bool:
@@ -31,7 +31,7 @@ def is_remote(name: str) -> bool:
 
 
 def is_single(name: str) -> bool:
-    """Return whether a name stands for one file: not for a folder, nor a pattern."""
+    """Return whether a name is one file: neither a folder nor a pattern."""
     if name == "-" or os.path.isfile(name):
         return True
     if is_remote(name):
@@ -40,16 +40,13 @@ def is_single(name: str) -> bool:
 
 
 def is_pipe(name: str | os.PathLike[str]) -> bool:
-    """Return whether what a name stands for can be read once only."""
+    """Return whether a name's file can be read once only."""
     text = os.fspath(name)
     return text == "-" or (os.path.exists(text) and not os.path.isfile(text) and not os.path.isdir(text))
 
 
 def files_named(name: str) -> list[str]:
-    """Return the files that a name stands for, in order.
-
-    CaptureError where there is none, MissingDependencyError for a URL without fsspec.
-    """
+    """Return the files of a name, in order; CaptureError or MissingDependencyError (fsspec) without any."""
     if is_single(name):
         return [name]
     if is_remote(name):
@@ -72,12 +69,12 @@ def _is_capture(name: str) -> bool:
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """Return what names are sorted by: x.pcap9 is before x.pcap10."""
+    """Return the sorting key of a name: x.pcap9 is before x.pcap10."""
     return [(int(text), "") if text.isdigit() else (-1, text) for text in _DIGITS.split(name)]
 
 
 def name_shown(name: str) -> str:
-    """Return a name without what is nobody's business in a URL: a user's password, a signature."""
+    """Return a name without the secrets of a URL: a user's password, a signature."""
     if "://" not in name:
         return name
     parts = urlsplit(name)
@@ -85,32 +82,33 @@ def name_shown(name: str) -> str:
 
 
 def names_shown(names: Iterable[str | os.PathLike[str]]) -> str:
-    """Return names one behind the other, as `name_shown`."""
+    """Return names one after the other, as `name_shown`."""
     return ", ".join(name_shown(os.fspath(name)) for name in names)
 
 
 def open_file(name: str) -> BinaryIO:
-    """Open a file, or what a URL names, to be read in binary.
+    """Open a file or a URL, to be read in binary.
 
-    OSError and ValueError as of ``open``, whatever a server says; MissingDependencyError for a URL without
-    fsspec.
+    OSError and ValueError as from ``open``, for any error of a server; MissingDependencyError for a URL
+    without fsspec.
     """
     if not is_remote(name):
         return open(name, "rb", buffering=0)
     system, path = _system_of(name)
-    return _RemoteFile(_told(name, lambda: system.open(path, "rb", block_size=_BLOCK_OCTETS)))  # type: ignore[return-value]
+    return _RemoteFile(_answer(name, lambda: system.open(path, "rb", block_size=_BLOCK_OCTETS)))  # type: ignore[return-value]
 
 
 def size_and_time(name: str) -> tuple[int, int]:
-    """Return the size of a file, or of what a URL names, in octets, and when it was changed.
+    """Return the size of a file or URL in octets, and its modification time.
 
-    The time is in ns; of a URL it is a number that stands for what its server says.  OSError as of ``open``.
+    The time is in ns; for a URL it is a number that identifies the server's version.  OSError as from
+    ``open``.
     """
     if not is_remote(name):
         status = os.stat(name)
         return status.st_size, status.st_mtime_ns
     system, path = _system_of(name)
-    told = _told(name, lambda: system.info(path))
+    told = _answer(name, lambda: system.info(path))
     marks = [str(told.get(key, "")) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
     digest = hashlib.sha256("".join(marks).encode()).digest()
     return int(told.get("size") or 0), int.from_bytes(digest[:6])
@@ -119,14 +117,14 @@ def size_and_time(name: str) -> tuple[int, int]:
 def _remote_files(name: str) -> tuple[list[str], str]:
     system, path = _system_of(name)
     if _WILD.search(_without_query(name)):
-        found = _told(name, lambda: system.glob(path))
+        found = _answer(name, lambda: system.glob(path))
         return [system.unstrip_protocol(each) for each in found], "a file that matches"
-    found = _told(name, lambda: system.ls(path, detail=False))
+    found = _answer(name, lambda: system.ls(path, detail=False))
     return [system.unstrip_protocol(each) for each in found if _is_capture(each)], "a folder with captures"
 
 
 def _without_query(name: str) -> str:
-    """Return a name without what follows ? in a URL of the web, where it is no pattern."""
+    """Return a name without the query of a web URL, unless it is a pattern."""
     return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
 
 
@@ -137,9 +135,9 @@ def _system_of(name: str) -> tuple[Any, str]:
     except ImportError:
         raise MissingDependencyError(package="fsspec", extra="remote", purpose=name_shown(name)) from None
     try:
-        system, path = _told(name, lambda: url_to_fs(name))
+        system, path = _answer(name, lambda: url_to_fs(name))
     except ImportError as error:
-        # fsspec says which package knows the protocol
+        # fsspec names the package of the protocol
         named = re.search(r"[Ii]nstall \W?([\w-]+)|No module named '(\w+)", str(error))
         package = (named[1] or named[2]) if named else str(error)
         extra = "remote" if package in ("aiohttp", "requests") else ""
@@ -147,8 +145,8 @@ def _system_of(name: str) -> tuple[Any, str]:
     return system, path
 
 
-def _told(name: str, ask: Any) -> Any:
-    """Return what a file system answers; what it raises is an OSError, as of a file of this machine."""
+def _answer(name: str, ask: Any) -> Any:
+    """Return the answer of a file system; its exceptions become OSError, as for a local file."""
     try:
         return ask()
     except (OSError, ImportError) as error:
@@ -162,7 +160,7 @@ def _told(name: str, ask: Any) -> Any:
 def _reason(error: Exception) -> str:
     cause = error.__cause__
     if isinstance(error, FileNotFoundError):
-        # a server that cannot be reached, or does not want to, is told of so too
+        # the error of an unreachable or refusing server too
         if cause is None or getattr(cause, "status", None) == _NOT_FOUND or isinstance(cause, KeyError):
             return "no such file"
         error = cause if isinstance(cause, Exception) else error
@@ -179,8 +177,8 @@ class _RemoteFile:
         self.size: int | None = size if isinstance(size, int) else None
 
     def read(self, octets: int) -> bytes:
-        """Return the next octets, at most so many."""
-        return bytes(_told("", lambda: self._file.read(octets)))
+        """Return the next octets, at most ``octets``."""
+        return bytes(_answer("", lambda: self._file.read(octets)))
 
     def close(self) -> None:
         """Close it."""

@@ -10,15 +10,14 @@
 ...             reached[part.place] = reader.reached
 >>> links.parts                                  # in order: what was read of each is a part of the whole
 
-Nothing in a pcap file tells where a record begins but the records in front of it, and a frame may hold what
-looks like records.  So a place that is found by looking for records around a guess is taken for what it is, a
-guess.  A part begins at one and ends where its last record ends, the first behind which the next part should
-begin.  Where that is the place that was guessed, the next part began at a record, as this one did; where it
-is not, what was read of the next part is void, and it is read again from there.  The first part begins at
-the beginning, so that the parts `linked` gives are those of the whole, whatever the capture holds.  So it is
-with pcapng, and with what its section and interface blocks say of the blocks behind them.
+Only the preceding records determine the start of a record in a pcap file, and a frame may contain octets that
+look like records.  So an offset found by a search for records is a guess.  A part begins at one and ends with
+the first record that reaches the start of the next part.  If it ends there exactly, the next part began at a
+record, as this one did; if not, the result of the next part is void, and it is read again from the right
+offset.  The first part begins at the beginning, so that the parts of `linked` are correct for any contents.
+The same holds for pcapng, and for its section and interface blocks, which apply to the following blocks.
 
-What cannot be read from the middle on, such as a compressed file, is one part.
+A file that cannot be read from the middle on, such as a compressed one, is one part.
 """
 
 from __future__ import annotations
@@ -57,23 +56,23 @@ from ecmproto.frames.capture.source import (
 )
 
 PART_OCTETS = 256 << 20
-"""The size of parts where nobody says another: seconds of work."""
+"""The default size of parts: seconds of work."""
 _HEAD_OCTETS = 1 << 20
-"""The first frame of a pcapng file that is split stands within so many octets, behind its interfaces."""
+"""The maximum offset of the first frame, after its interfaces, in a pcapng file that is split."""
 _SEARCHED_OCTETS = 1 << 18
-"""Behind a guess a record is looked for within so many octets: the longest that most captures have."""
+"""The number of octets searched for a record after a guess: the longest record of most captures."""
 _WINDOWS_OCTETS = (1 << 17, 9 << 18)
-"""So many octets are looked at: first what is enough for most captures, then what is for all."""
+"""The sizes of the searched windows: first enough for most captures, then for all."""
 _STRIDE = 1 << 12
 _FOLLOWED = 64
-_FEWEST = 3
-"""How many records must follow one another, unless the file ends."""
+_MIN_RECORDS = 3
+"""The minimum number of records that must follow one another, unless the file ends."""
 _DAY_S, _YEARS_S = 86_400, 10 * 366 * 86_400
-"""By how much a record may be earlier and later than the first one where a place is guessed."""
+"""The maximum differences by which a record may be earlier and later than the first one."""
 
 
 class Extent(NamedTuple):
-    """What is read of a capture: from where to where, and what was said in front of it."""
+    """The extent of a part: its start and end, and the blocks that describe it."""
 
     start: int
     stop: int | None
@@ -84,10 +83,10 @@ class Extent(NamedTuple):
 class Part:
     """A part of a capture: the records that begin at octet ``start`` or later, before ``stop`` (None: all).
 
-    ``described`` are the octets that say how they are to be read: pcap's header, or the section and interface
-    blocks in front of them; none at the beginning.  ``before`` is how many frames are before them,
-    ``first_ns`` and ``before_ns`` the times of the first of these and of the last; None where nobody has
-    looked, or there is none.  ``octets`` is about how much there is to be read.
+    ``described`` are the octets needed to read them: pcap's header, or the section and interface blocks
+    before them; empty at the beginning.  ``before`` is the number of preceding frames, ``first_ns`` and
+    ``before_ns`` the times of the first and the last of these; None if unknown, or without any.  ``octets``
+    is about its size.
     """
 
     path: str
@@ -101,26 +100,26 @@ class Part:
 
     @property
     def place(self) -> Extent:
-        """What of the capture it is; the same for parts that are read alike."""
+        """The extent of the part; equal for parts that are read alike."""
         return Extent(self.start, self.stop, self.described)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it; ``Part.of_dict`` takes that."""
+        """Return it as JSON-compatible data for ``Part.of_dict``."""
         return {**dataclasses.asdict(self), "described": base64.b64encode(self.described).decode()}
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Part:
-        """Return the part of which `as_dict` gave these."""
+        """Return the part for the values of `as_dict`."""
         return cls(**{**values, "described": base64.b64decode(values["described"])})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """What came of reading a part to its end: ``frames`` frames, up to octet ``offset`` of the capture.
+    """The result of reading a part to its end: ``frames`` frames, up to octet ``offset`` of the capture.
 
-    ``described`` is what is in force there, None where it is too much to be carried.  ``first_ns`` and
-    ``last_ns`` are the times of the first and the last frame that has one.  ``problem`` is what kept the part
-    from being read to its end, which is the capture's end too; its frames are counted from the part's first.
+    ``described`` are the blocks in force there, None if they are too large.  ``first_ns`` and ``last_ns`` are
+    the times of the first and the last frame that has one.  ``problem`` is the error that ended the reading
+    early, which ends the capture too; its frames are counted from the part's first.
     """
 
     offset: int
@@ -132,7 +131,7 @@ class Reached:
     problem: CaptureError | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON has it; ``Reached.of_dict`` takes that."""
+        """Return it as JSON-compatible data for ``Reached.of_dict``."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         if self.described is not None:
             values["described"] = base64.b64encode(self.described).decode()
@@ -142,7 +141,7 @@ class Reached:
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Reached:
-        """Return what `as_dict` gave these of."""
+        """Return the result for the values of `as_dict`."""
         described, problem = values["described"], values["problem"]
         return cls(**{
             **values,
@@ -154,11 +153,11 @@ class Reached:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """How far a capture was read in parts, each of which ends where the next one begins.
+    """The progress of reading a capture in parts, each of which ends where the next one begins.
 
-    ``parts`` are those, in order, with what came of them; they know what is before them.  ``missing`` are to
-    be read next: the first of them is where the others break off, those behind it may turn out to be void.
-    Where nothing is missing, ``parts`` are the whole capture.
+    ``parts`` are proven and in order, with their results and the number of preceding frames.  ``missing`` are
+    to be read next: the first of them follows ``parts``, the later ones may turn out to be void.  If nothing
+    is missing, ``parts`` are the whole capture.
     """
 
     parts: tuple[tuple[Part, Reached], ...]
@@ -166,17 +165,17 @@ class Links:
 
     @property
     def frames(self) -> int:
-        """How many frames the parts have."""
+        """The number of frames in the parts."""
         return sum(reached.frames for _, reached in self.parts)
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader of the whole would warn of."""
+        """The warnings of a reader of the whole."""
         return list(dict.fromkeys(text for _, reached in self.parts for text in reached.warnings))
 
     @property
     def problem(self) -> CaptureError | None:
-        """What kept the capture from being read to its end."""
+        """The error that ended the reading of the capture early."""
         if not self.parts or self.parts[-1][1].problem is None:
             return None
         part, reached = self.parts[-1]
@@ -185,10 +184,9 @@ class Links:
 
 
 def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
-    """Return the parts of a capture that are proven, with numbers and times, and those to be read next.
+    """Return the proven parts of a capture, with numbers and times, and those to be read next.
 
-    ``parts`` are those of `split_capture`, ``reached`` what came of the ones read so far, also of others that
-    were missing before.
+    ``parts`` are the result of `split_capture`, ``reached`` the results of all parts read so far.
     """
     whole = dataclasses.replace(parts[0], stop=None, octets=sum(part.octets for part in parts))
     if len(parts) > 1 and whole.place in reached:
@@ -224,9 +222,9 @@ def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
 def split_capture(
     path: str | os.PathLike[str], octets: int = PART_OCTETS, *, count: int | None = None
 ) -> list[Part]:
-    """Return parts of a capture, of about so many octets, or so many of them; one where it cannot be split.
+    """Return ``count`` parts of a capture, or parts of about ``octets``; one if it cannot be split.
 
-    Where they begin is a guess, which `linked` proves or mends.  CaptureError for a file that cannot be read
+    Their starts are guesses, which `linked` proves or corrects.  CaptureError for a file that cannot be read
     or does not start like a capture.
     """
     file, name, owned = opened_file(path)
@@ -235,7 +233,7 @@ def split_capture(
         if size is None:
             return [Part(path=name)]
         each = max(1, octets if count is None else -(-size // max(1, count)))
-        places = _Places(file, name) if size > each else None
+        places = _RecordSearch(file, name) if size > each else None
         starts = [0] if places is None else [0, *places.near(range(each, size, each))]
         described = [b"", *([b"" if places is None else places.described] * (len(starts) - 1))]
         return [
@@ -249,13 +247,13 @@ def split_capture(
             file.close()
 
 
-class _Places:
-    """Places in a file where records probably begin."""
+class _RecordSearch:
+    """The offsets of probable records in a file."""
 
     def __init__(self, file: Any, name: str) -> None:
         self._file = file
         self.described = b""
-        """What says how the records are to be read, as far as it stands in front of the first."""
+        """The octets needed to read the records, if they precede the first one."""
         self._find: _Finder | None = None
         head = self._octets(0, _HEAD_OCTETS)
         if not head or is_compressed(head, name):
@@ -271,7 +269,7 @@ class _Places:
                 self._find = _PcapngFinder(parser.byte_order)
 
     def near(self, guesses: Sequence[int]) -> Iterator[int]:
-        """Yield places at guesses or a little behind; none where nothing looks like a record."""
+        """Yield offsets at guesses or a little later; none if nothing looks like a record."""
         last = len(self.described)
         for guess in guesses if self._find is not None else ():
             at = max(guess, last + 1) & ~3
@@ -295,16 +293,16 @@ class _Places:
 
 
 class _Finder(Protocol):
-    """Knows records by their headers."""
+    """Recognizes records by their headers."""
 
     header_octets: int
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return how long the records are that seem to begin at places of octets, 0 where none does."""
+        """Return the lengths of the probable records at ``starts``, 0 for none."""
 
 
 class _PcapFinder:
-    """Knows records whose lengths and times are such as those of the first one."""
+    """Recognizes records whose lengths and times resemble the first one's."""
 
     def __init__(self, header: PcapHeader, head: bytes) -> None:
         self.header_octets = header.record_header_octets
@@ -314,17 +312,17 @@ class _PcapFinder:
         self._first_s = int.from_bytes(head[HEADER_OCTETS : HEADER_OCTETS + 4], header.byte_order)
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return how long the records are, 0 where there is none."""
+        """Return the lengths of the records, 0 for none."""
         seconds, ticks, one, other = words(octets, starts, 4, self._order).astype(np.int64).T
         captured, original = np.minimum(one, other), np.maximum(one, other)
-        # nothing but zeros looks like empty frames of 1970
+        # zeros look like empty frames of 1970
         is_record = (captured > 0) & (captured <= self._largest) & (original <= _SEARCHED_OCTETS)
         is_record &= (ticks < self._ticks) & (np.abs(seconds - self._first_s) <= _YEARS_S)
         return np.where(is_record, captured + self.header_octets, 0)
 
 
 class _PcapngFinder:
-    """Knows blocks of the types that there are by their length, which stands at both ends."""
+    """Recognizes blocks of the defined types by their length, which is at both ends."""
 
     header_octets = 16
     _KINDS = np.array(BLOCK_TYPES)
@@ -333,7 +331,7 @@ class _PcapngFinder:
         self._order = byte_order
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return how long the blocks are, 0 where there is none."""
+        """Return the lengths of the blocks, 0 for none."""
         kind, total, *_ = words(octets, starts, 4, self._order).astype(np.int64).T
         there = np.isin(kind, self._KINDS) & (starts % 4 == 0)
         there &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
@@ -343,7 +341,7 @@ class _PcapngFinder:
 
 
 def _first_followed(octets: Octets, finder: _Finder) -> int | None:
-    """Return where the first record begins that others follow, each where the one before ends."""
+    """Return the offset of the first record that others follow immediately."""
     room = len(octets) - finder.header_octets + 1
     if room <= 0:
         return None
@@ -357,18 +355,18 @@ def _first_followed(octets: Octets, finder: _Finder) -> int | None:
 
 
 def _is_followed(octets: Octets, finder: _Finder, start: int) -> bool:
-    """Return whether records follow one, as far as the octets go."""
+    """Return whether records follow one, as far as the octets reach."""
     at, followed = start, 0
     while followed < _FOLLOWED and at + finder.header_octets <= len(octets):
         length = int(finder.lengths(octets, np.array([at]))[0])
         if not length:
             return False
         at, followed = at + length, followed + 1
-    return followed >= _FEWEST or at == len(octets)
+    return followed >= _MIN_RECORDS or at == len(octets)
 
 
 def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:
-    """Take the blocks in front of the first frame in octets; return whether there is one."""
+    """Parse the blocks before the first frame in octets; return whether there is one."""
     source = OctetsSource(octets, base=0)
     while isinstance(item := parser.take(source), Block):
         pass
@@ -376,9 +374,9 @@ def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:
 
 
 def open_part(part: Part, *, batch_frames: int = BATCH_FRAMES) -> PartReader:
-    """Open a part of a capture: the frames have the numbers and times that they have in the whole.
+    """Open a part of a capture, with frames numbered and timed as in the whole.
 
-    Where the part does not know what is before it, frames are numbered from its first, and
+    Without the number of preceding frames they are numbered from the part's first, and
     ``frame.time_relative`` and the like begin anew with it.  CaptureError for a file that cannot be read, or
     that does not start like a capture.
     """
@@ -389,10 +387,9 @@ def open_part(part: Part, *, batch_frames: int = BATCH_FRAMES) -> PartReader:
 class PartReader(CaptureReader):
     """A part being read; made by `open_part`.
 
-    ``interfaces`` are those of the whole capture so far, ``begun`` the section and interface blocks in force
-    at the beginning of a part of pcapng: who copies the part to a file of its own writes them first.
-    ``problem`` is as of the whole, but that its frames are counted from the part's first where the part does
-    not know what is before it.
+    ``interfaces`` are the interfaces of the whole capture so far, ``begun`` the section and interface blocks
+    in force at the beginning of a part of pcapng, which a copy of the part begins with.  ``problem`` counts
+    frames from the capture's first, or from the part's first if the number of preceding frames is unknown.
     """
 
     def __init__(self, source: Source, part: Part, *, batch_frames: int) -> None:
@@ -431,7 +428,7 @@ class PartReader(CaptureReader):
 
     @property
     def reached(self) -> Reached:
-        """What came of the part, once it was read to its end."""
+        """The result of the part, once it was read to its end."""
         before = self.part.before or 0
         parser, problem = self._parser, self.problem
         described = parser.described if isinstance(parser, PcapngParser | PcapParser) else None
@@ -450,7 +447,7 @@ class PartReader(CaptureReader):
 
 
 def read_through(part: Part) -> Reached:
-    """Read a part for no more than how many frames it has, up to where, and their first and last times."""
+    """Read a part for its number of frames, its end, and its first and last times only."""
     with open_part(part) as reader:
         for _ in reader:
             pass

@@ -1,6 +1,6 @@
 """pcap: a header of 24 octets, then records (draft-ietf-opsawg-pcap).
 
-Read are both byte orders, microseconds and nanoseconds, Kuznetzov's modified records, and the swapped
+Supported are both byte orders, microseconds and nanoseconds, Kuznetzov's modified records, and the swapped
 lengths of versions before 2.4.
 """
 
@@ -48,7 +48,7 @@ _LINKTYPE_RESERVED = 0x03FF0000 | 1 << 27
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcapHeader:
-    """The header of a pcap file, with its ``octets`` as they stand there."""
+    """The header of a pcap file, with its unchanged ``octets``."""
 
     octets: bytes
     byte_order: ByteOrder
@@ -72,7 +72,7 @@ class PcapHeader:
 
     @property
     def lengths(self) -> int:
-        """Which of a record's lengths is the captured one: the first (0), the second (1), the smaller (2).
+        """The index of a record's captured length: the first (0), the second (1), the smaller (2).
 
         Before version 2.3, and in Digital Unix's 543, the original length came first; 2.3 has either order.
         """
@@ -83,7 +83,7 @@ class PcapHeader:
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things about the header that do not keep the records from being read."""
+        """Unusual properties of the header that do not prevent reading."""
         found = []
         if self.version != (2, 4):
             found.append(f"pcap version {self.version[0]}.{self.version[1]} is not 2.4")
@@ -101,7 +101,7 @@ def byte_order_of(magic: bytes) -> ByteOrder | None:
 
 
 def parse_header(octets: bytes, path: str) -> PcapHeader:
-    """Return the header that ``octets`` start with; CaptureError if there are not 24 of them."""
+    """Return the header at the start of ``octets``; CaptureError if there are not 24 of them."""
     byte_order = byte_order_of(octets)
     if byte_order is None or len(octets) < HEADER_OCTETS:
         raise CaptureError(
@@ -124,7 +124,7 @@ def parse_header(octets: bytes, path: str) -> PcapHeader:
 
 
 class PcapParser:
-    """Reads the records behind a pcap header."""
+    """Reads the records after a pcap header."""
 
     format: Format = "pcap"
 
@@ -149,7 +149,7 @@ class PcapParser:
 
     @property
     def state(self) -> Hashable:
-        """Nothing: all records of a file are read alike."""
+        """None: all records of a file are read alike."""
         return None
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapParser:
@@ -159,7 +159,7 @@ class PcapParser:
         return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next records as a batch, or why there are none."""
+        """Return the next records as a batch, or the reason for which there are none."""
         if len(source.buffer) - source.position < self._header:
             return Shortage(octets=self._header, what=f"a record header of {self._header} octets")
         starts, after = self._walker.run(
@@ -225,11 +225,11 @@ def walk_pcap(
     lengths: int,
     big: bool,
 ) -> tuple[int, int]:
-    """Walk pcap records from ``position``; return how many start in ``positions`` and where the next is.
+    """Walk pcap records from ``position``; return the number of starts in ``positions``, and the next start.
 
     Records start before ``stop`` and end by ``end``; ``header`` is the record header's length in octets,
-    ``largest`` the captured length above which a record is not believed, ``lengths`` which of a record's
-    two lengths is the captured one: the first (0), the second (1), the smaller (2).
+    ``largest`` the maximum plausible captured length, ``lengths`` the index of a record's captured length:
+    the first (0), the second (1), the smaller (2).
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     count = 0

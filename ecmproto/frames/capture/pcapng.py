@@ -1,10 +1,10 @@
 """pcapng: sections of blocks (draft-ietf-opsawg-pcapng).
 
-Read are both byte orders, several sections, every resolution and offset of time, enhanced, simple and
-obsolete packet blocks; every other block is handed on as it is.
+Supported are both byte orders, several sections, every resolution and offset of time, enhanced, simple and
+obsolete packet blocks; every other block is passed on unchanged.
 
-Times are integer arithmetic modulo 2^64: as ticks grow, so do the nanoseconds, so it is enough to look at the
-first and last of them to know that none leaves 64 bits.
+Times are integer arithmetic modulo 2^64: nanoseconds grow with ticks, so it is enough to check the first and
+last of them for overflow.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Options = tuple[tuple[int, bytes], ...]
 
 
 def parse_options(octets: bytes, byte_order: ByteOrder) -> tuple[Options, bool]:
-    """Return the options in ``octets`` and whether they were whole; a broken tail is left out."""
+    """Return the options in ``octets`` and whether they were complete; a truncated one is left out."""
     head = struct.Struct("<HH" if byte_order == "little" else ">HH")
     found: list[tuple[int, bytes]] = []
     position = 0
@@ -75,7 +75,7 @@ def parse_options(octets: bytes, byte_order: ByteOrder) -> tuple[Options, bool]:
 
 
 def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -> bytes:
-    """Return ``options`` as octets with their end mark, or nothing when there are none."""
+    """Return ``options`` as octets with their end mark, or nothing without options."""
     head = struct.Struct("<HH" if byte_order == "little" else ">HH")
     parts = [head.pack(code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
     return b"".join([*parts, bytes(4)]) if parts else b""
@@ -88,7 +88,7 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickClock:
-    """The clock of a pcapng interface: if_tsresol as its octet stands in the file, if_tsoffset in seconds."""
+    """The clock of a pcapng interface: if_tsresol as an octet of the file, if_tsoffset in seconds."""
 
     resolution: int = 6
     offset_s: int = 0
@@ -109,7 +109,7 @@ class TickClock:
 
 
 def ticks_to_ns(ticks: UInt64, clock: TickClock) -> tuple[Int64, int]:
-    """Return the times of ``ticks`` in ns and how many had to be clamped to 64 bits."""
+    """Return the times of ``ticks`` in ns and the number that had to be clamped to 64 bits."""
     if not len(ticks):
         return np.empty(0, dtype=np.int64), 0
     if clock.ns(int(ticks.min())) >= _LOWEST and clock.ns(int(ticks.max())) <= _HIGHEST:
@@ -132,7 +132,7 @@ def _scaled(ticks: UInt64, clock: TickClock) -> UInt64:
 
 
 def _from_binary(ticks: UInt64, exponent: int) -> UInt64:
-    """⌊10⁹·ticks/2^exponent⌋, the fraction in two halves of which neither product leaves 64 bits."""
+    """Return ⌊10⁹·ticks/2^exponent⌋, with the fraction in two halves whose products fit into 64 bits."""
     whole = ticks >> np.uint64(exponent) if exponent < 64 else np.zeros_like(ticks)
     fraction = ticks & np.uint64((1 << exponent) - 1 & _MASK)
     second = np.uint64(NS_PER_S)
@@ -145,7 +145,7 @@ def _from_binary(ticks: UInt64, exponent: int) -> UInt64:
 
 
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
-_LEAST_OCTETS = {
+_MIN_OCTETS = {
     SECTION_HEADER: 28,
     INTERFACE_DESCRIPTION: 20,
     SIMPLE_PACKET: 16,
@@ -154,11 +154,11 @@ _LEAST_OCTETS = {
 }
 _NO_LIMIT = int(np.iinfo(np.int64).max)
 _MAJOR = 1
-_MOST_DESCRIBED_OCTETS = 1 << 20
+_MAX_DESCRIBED_OCTETS = 1 << 20
 
 
 class _Numbers:
-    """A number for each interface so far; appending one takes the same time however many there are."""
+    """A number for each interface so far; appending takes constant time."""
 
     def __init__(self) -> None:
         self._store = np.zeros(16, np.int64)
@@ -170,14 +170,14 @@ class _Numbers:
         return self._store[: self._used]
 
     def append(self, number: int) -> None:
-        """Add the next interface's."""
+        """Append the next interface's number."""
         if self._used == len(self._store):
             self._store = np.concatenate([self._store, np.zeros_like(self._store)])
         self._store[self._used] = number
         self._used += 1
 
     def first(self, count: int) -> _Numbers:
-        """Return those of the first ``count`` interfaces, in a store of their own."""
+        """Return a copy for the first ``count`` interfaces."""
         numbers = _Numbers()
         numbers._store = np.concatenate([self._store[:count], np.zeros(16, np.int64)])
         numbers._used = count
@@ -185,7 +185,7 @@ class _Numbers:
 
 
 class _Runs:
-    """The runs of frames that make a batch, each with the first interface of its section."""
+    """The runs of frames in a batch, each with the first interface of its section."""
 
     def __init__(self) -> None:
         self.frames = 0
@@ -200,7 +200,7 @@ class _Runs:
             self.frames += len(starts)
 
     def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return where all frames start, and for each the first interface of its section."""
+        """Return the starts of all frames, and the first interface of each one's section."""
         base = np.repeat(np.array(self._bases, np.int64), [len(starts) for starts in self._starts])
         return (self._starts[0] if len(self._starts) == 1 else np.concatenate(self._starts)), base
 
@@ -228,13 +228,13 @@ class PcapngParser:
 
     @property
     def state(self) -> tuple[int, int, int, ByteOrder]:
-        """How many interfaces were described, the section, its first interface and its byte order."""
+        """The number of interfaces, the section, its first interface and its byte order."""
         return len(self.interfaces), self._section, self._base, self.byte_order
 
     @property
     def described(self) -> bytes | None:
-        """The section headers and interface descriptions so far; None where they are too many to carry."""
-        return None if self._described_octets > _MOST_DESCRIBED_OCTETS else b"".join(self._descriptions)
+        """The section headers and interface descriptions so far; None if they are too large."""
+        return None if self._described_octets > _MAX_DESCRIBED_OCTETS else b"".join(self._descriptions)
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapngParser:
         """Return a parser of later blocks; see `Parser`."""
@@ -249,9 +249,10 @@ class PcapngParser:
         return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next run of frames as a batch, the next other block, or why there is none.
+        """Return the next run of frames as a batch, the next other block, or the reason for which there is
+        none.
 
-        Where frames only are asked for, a batch goes on behind other blocks, from section to section.
+        With ``frames_only`` a batch continues after other blocks, from section to section.
         """
         runs = _Runs()
         stop = source.position + BATCH_OCTETS
@@ -316,7 +317,7 @@ class PcapngParser:
         tail = words(source.buffer, starts + 16, 3, self.byte_order)
         local = head[:, 2].astype(np.int64)
         obsolete = head[:, 0] == OBSOLETE_PACKET
-        if obsolete.any():  # 16 bits of interface in front of 16 bits of drops
+        if obsolete.any():  # 16 bits of interface before 16 bits of drops
             first = local >> 16 if self.byte_order == "big" else local & 0xFFFF
             local = np.where(obsolete, first, local)
         ticks = head[:, 3].astype(np.uint64) << np.uint64(32) | tail[:, 0]
@@ -340,7 +341,7 @@ class PcapngParser:
         head: NDArray[np.uint32],
         base: NDArray[np.int64],
     ) -> Batch:
-        """Simple packet blocks are the section's first interface's, cut at its snaplen, without time."""
+        """Return the frames of simple packet blocks, which have the first interface and no time."""
         length = head[:, 1].astype(np.int64)
         original = head[:, 2].astype(np.int64)
         snaplen = self._snaplens.values[base]
@@ -366,7 +367,7 @@ class PcapngParser:
         simple: NDArray[np.bool_],
         base: NDArray[np.int64],
     ) -> Batch:
-        """Put the frames of both kinds back into the order they stand in."""
+        """Return the frames of both types of blocks in the order of the file."""
         order = np.argsort(np.concatenate([np.flatnonzero(~simple), np.flatnonzero(simple)]), kind="stable")
         one = self._enhanced(source, starts[~simple], head[~simple], base[~simple])
         other = self._simple(source, starts[simple], head[simple], base[simple])
@@ -446,9 +447,9 @@ class PcapngParser:
     def _length_refusal(
         self, source: Source, kind: int, total: int, byte_order: ByteOrder
     ) -> Shortage | Fault | None:
-        """Say what is wrong with the block at the position, or None if it is whole and holds no frame."""
+        """Return the error of the block at the position, or None if it is complete and contains no frame."""
         at, name = source.position, block_name(kind)
-        least = _LEAST_OCTETS.get(kind, 12)
+        least = _MIN_OCTETS.get(kind, 12)
         if total < least:
             return Fault(
                 at=at + 4, needed=f"a length of at least {least} for a block of type {name}", got=str(total)
@@ -469,7 +470,7 @@ class PcapngParser:
         return None
 
     def _frame_refusal(self, source: Source, kind: int, total: int) -> Fault:
-        """Say why the walk stopped in front of this packet block: its captured length or its interface."""
+        """Return the error of the packet block that ended the walk: its captured length or its interface."""
         at = source.position
         captured = word(source, at + 20, self.byte_order) if kind != SIMPLE_PACKET else 0
         if kind != SIMPLE_PACKET and captured > total - 32:
@@ -482,7 +483,7 @@ class PcapngParser:
 
     def _describe(self, block: Block) -> None:
         self._described_octets += len(block.octets)
-        if self._described_octets <= _MOST_DESCRIBED_OCTETS:
+        if self._described_octets <= _MAX_DESCRIBED_OCTETS:
             self._descriptions.append(block.octets)
         else:
             self._descriptions.clear()
@@ -509,7 +510,7 @@ class PcapngParser:
 
 
 def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Interface, TickClock, bool]:
-    """Return the interface a description block describes, its clock, and whether its options were whole."""
+    """Return the interface of a description block, its clock, and whether its options were complete."""
     described, clock, whole = _described(block.body, block.byte_order)
     interface = Interface(index=index, section=block.section, local_index=local_index, **described)
     return interface, clock, whole
@@ -517,7 +518,7 @@ def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Inte
 
 @functools.lru_cache(maxsize=1024)
 def _described(body: bytes, order: ByteOrder) -> tuple[Mapping[str, Any], TickClock, bool]:
-    """Return the fields of an interface description, its clock, and whether its options were whole."""
+    """Return the fields of an interface description, its clock, and whether its options were complete."""
     options, whole = parse_options(body[8:], order)
     first: dict[int, bytes] = {}
     for code, value in options:
@@ -546,15 +547,16 @@ def _text(value: bytes) -> str:
 
 
 def _fcs_octets(value: bytes) -> int:
-    # The draft says bits and shows 4; files hold octets (as Wireshark reads it) as well as bits.
+    # The draft's text has bits and its example 4; files contain octets (as Wireshark reads it) as well as
+    # bits.
     length = value[0] if value else 0
     return length // 8 if length >= 8 else length
 
 
 def exact_times(batch: Batch, interfaces: Sequence[Interface]) -> list[int]:
-    """Return the times of the frames of ``batch`` in ns, also of those that 64 bits cannot hold.
+    """Return the times of the frames of ``batch`` in ns, also those beyond 64 bits.
 
-    ``time_ns`` has the nearest that fits there; the block of such a frame still says what its time is.
+    ``time_ns`` has the nearest value of 64 bits; the block of such a frame has its actual time.
     """
     times: list[int] = batch.time_ns.tolist()
     if batch.records is not None and batch.records.format == "pcapng":
@@ -568,7 +570,7 @@ def exact_times(batch: Batch, interfaces: Sequence[Interface]) -> list[int]:
 
 
 def comments(batch: Batch, i: int) -> tuple[str, ...]:
-    """Return the comments in the block of frame ``i`` of ``batch``; none where it is no pcapng block."""
+    """Return the comments in the block of frame ``i`` of ``batch``; none without a pcapng block."""
     if batch.records is None or batch.records.format != "pcapng":
         return ()
     record, order = batch.record(i), batch.records.byte_order
@@ -589,11 +591,11 @@ def walk_pcapng(
     big: bool,
     largest: int,
 ) -> tuple[int, int]:
-    """Walk a run of pcapng blocks that hold frames (EPB 6, SPB 3, obsolete PB 2); return as walk_pcap.
+    """Walk a run of pcapng blocks with frames (EPB 6, SPB 3, obsolete PB 2); return as walk_pcap.
 
-    ``interfaces`` is how many the section has described so far.  Blocks that neither hold a frame nor
-    describe a section or interface are passed over as long as they have no more than ``largest`` octets (0:
-    none is).  Any other block, and any block whose lengths or interface do not hold, ends the run.
+    ``interfaces`` is the number of interfaces in the section so far.  Blocks with neither a frame nor a
+    description of a section or interface are skipped up to ``largest`` octets (0: none is).  Any other block,
+    and any block with an invalid length or interface, ends the run.
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     h0, h1 = (8, 0) if big else (0, 8)

@@ -1,4 +1,4 @@
-"""Reading captures: iterate over batches, look at what was wrong at the end.
+"""Reading captures: iterate over batches, and check for errors at the end.
 
 >>> with open_capture("in.pcapng.gz") as reader:
 ...     for batch in reader:
@@ -63,12 +63,12 @@ def open_capture(
 ) -> CaptureReader:
     """Open a pcap or pcapng capture, plain, gzip or zstd: a path, ``-`` for stdin, or a binary file object.
 
-    A path may be a URL that fsspec knows, which needs ``ecmproto[remote]``.
+    A path may be a URL of a protocol of fsspec, which needs ``ecmproto[remote]``.
 
-    Batches hold at most ``batch_frames`` frames.  A regular uncompressed file is mapped unless ``mapped`` is
-    False; all else is read ``chunk_octets`` at a time.  A mapped file must not be cut while it is read.
-    Raises CaptureError when the file cannot be read or does not start like a capture, ParameterError as soon
-    as a compressed one, also later, unpacks to more than ``most_octets``.
+    Batches contain at most ``batch_frames`` frames.  A regular uncompressed file is mapped unless ``mapped``
+    is False; all else is read ``chunk_octets`` at a time.  A mapped file must not be truncated while it is
+    read. Raises CaptureError when the file cannot be read or does not start like a capture, ParameterError as
+    soon as a compressed one, also later, unpacks to more than ``most_octets``.
     """
     opened = opened_source(path, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets)
     with opened as (source, name):
@@ -77,10 +77,10 @@ def open_capture(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place between the records of a capture, from which on it can be read again.
+    """A position between the records of a capture, at which reading can resume.
 
-    ``offset`` counts octets of the (uncompressed) capture, ``frames`` those in front; ``state`` is what the
-    capture had said there of the records to come, equal where they are read alike.
+    ``offset`` counts octets of the (uncompressed) capture, ``frames`` the preceding frames; ``state`` is the
+    capture's description of the following records, equal if they are read alike.
     """
 
     offset: int
@@ -91,15 +91,15 @@ class Place:
 class CaptureReader:
     """A capture being read; made by ``open_capture``.
 
-    ``interfaces`` and ``warnings`` grow as blocks are read.  ``problem`` is None until the end of what can be
-    read turns out not to be the end of the capture: nothing is raised while iterating, every whole frame in
-    front of the trouble has been given.  Whoever needs the whole capture looks at ``problem`` afterwards.
+    ``interfaces`` and ``warnings`` grow as blocks are read.  ``problem`` is None unless the capture turns out
+    to be unreadable before its end: nothing is raised while iterating, every complete frame before the error
+    is returned. Callers that need the whole capture check ``problem`` afterwards.
     """
 
     def __init__(self, source: Source, path: str, *, batch_frames: int) -> None:
         self.path = path
         self.displayed = Displayed()
-        """The last frame that was displayed, for who shows frames one by one."""
+        """The last displayed frame, for frames shown one by one."""
         self.problem: CaptureError | None = None
         self.header: PcapHeader | None = None
         """The header of a pcap file; None for pcapng, whose first block is its section header."""
@@ -143,7 +143,7 @@ class CaptureReader:
 
     @property
     def byte_order(self) -> ByteOrder:
-        """``little`` or ``big``; in pcapng that of the section being read."""
+        """``little`` or ``big``; in pcapng, of the section being read."""
         return self._parser.byte_order
 
     @property
@@ -158,17 +158,17 @@ class CaptureReader:
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things so far that did not keep anything from being read."""
+        """Unusual properties so far that did not prevent reading."""
         return self._parser.warnings
 
     @property
     def frames(self) -> int:
-        """How many frames were given so far."""
+        """The number of frames returned so far."""
         return self._parser.frames
 
     @property
     def batch_frames(self) -> int:
-        """How many frames a batch holds at most; to be changed as one likes, for the next batches."""
+        """The maximum number of frames in a batch; changes apply to the next batches."""
         return self._parser.batch_frames
 
     @batch_frames.setter
@@ -177,20 +177,20 @@ class CaptureReader:
 
     @property
     def place(self) -> Place:
-        """Where the next batch starts; of a capture of one file."""
+        """The position of the next batch; for a capture of one file."""
         source = self._source
         return Place(offset=source.base + source.position, frames=self.frames, state=self._parser.state)
 
     @property
     def base(self) -> int:
-        """The octet of the (uncompressed) capture with which the buffer of the last batch starts."""
+        """The offset in the (uncompressed) capture of the last batch's buffer."""
         return self._source.base
 
     def parse(self, place: Place, octets: bytes, *, frames: int, compiled: bool = True) -> Iterator[Batch]:
         """Yield the frames in ``octets``, the capture's from ``place`` on, ``frames`` a batch at most.
 
-        For whoever reads a place again that this reader has passed; it may be done in any thread, and moves
-        nothing here.  ``compiled`` False never waits for a compiler.  It ends where a record is not whole.
+        For reading again what this reader has passed, in any thread, without effect on the reader.
+        ``compiled`` False never waits for a compiler.  It ends at an incomplete record.
         """
         parser = self._parser.resumed(place.state, frames=place.frames, compiled=compiled)
         parser.batch_frames = frames
@@ -204,7 +204,7 @@ class CaptureReader:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file used so far (of the compressed file, where it is compressed)."""
+        """Octets of the file used so far (of the compressed file, if it is compressed)."""
         return self._source.octets_read
 
     @property
@@ -219,7 +219,7 @@ class CaptureReader:
                 yield item
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield batches and, of pcapng, the blocks that hold no frame, in file order."""
+        """Yield batches and, of pcapng, the blocks without a frame, in file order."""
         while self._pending:
             yield self._pending.pop(0)
         while self.problem is None:
@@ -236,7 +236,7 @@ class CaptureReader:
                 self._source.release()
 
     def _followed(self, batch: Batch) -> Batch:
-        """Return a batch that knows the times of the frames before it."""
+        """Return a batch with the times of the frames before it."""
         self._timeline = timeline_of(
             batch.time_ns, batch.timed, before=self._timeline, displayed=self.displayed
         )
@@ -255,7 +255,7 @@ class CaptureReader:
         return CaptureError(path=self.path, offset=source.base + at, frame=frame, needed=needed, got=got)
 
     def close(self) -> None:
-        """Close the file; batches already given stay valid."""
+        """Close the file; returned batches stay valid."""
         self._source.close()
 
     def __enter__(self) -> Self:
@@ -268,7 +268,7 @@ class CaptureReader:
 
 
 class ParsedReader(CaptureReader):
-    """A capture that a parser gives, and not the octets of one file."""
+    """A capture from a parser without the octets of one file."""
 
     def __init__(self, parser: Parser, path: str) -> None:
         self._given = parser
@@ -328,7 +328,7 @@ def _source_of(
             mapped_file.position = min(start, size)
             return mapped_file
         except (OSError, ValueError):
-            pass  # a file system that maps nothing: read it
+            pass  # a file system without maps: read it
     told = getattr(file, "size", None) if size is None else size
     source = StreamSource(
         file, size=told if isinstance(told, int) else None, owned=owned, chunk_octets=chunk_octets
@@ -340,7 +340,7 @@ def _source_of(
 
 
 def _peek(file: Any, size: int | None) -> bytes:
-    """Return the first octets of ``file``, put back where it can be; a pipe may give them one by one."""
+    """Return the first octets of ``file``, put back if possible; a pipe may return them one by one."""
     head = b""
     while len(head) < 8:
         piece = file.read(8 - len(head))
@@ -370,7 +370,7 @@ def opened_source(
     most_octets: int | None = None,
     start: int = 0,
 ) -> Iterator[tuple[Source, str]]:
-    """Open a file, from octet ``start`` on, for the block to make a reader of; closed where that fails."""
+    """Open a file, from octet ``start`` on, for a reader; it is closed if making the reader fails."""
     file, name, owned = opened_file(path)
     try:
         source = _source_of(
@@ -386,6 +386,6 @@ def opened_source(
 
 
 def unreadable(name: str, error: Exception) -> CaptureError:
-    """Return what is said of a file that cannot be read."""
+    """Return the error of an unreadable file."""
     got = getattr(error, "strerror", None) or str(error)
     return CaptureError(path=name, offset=0, frame=0, needed="a readable capture file", got=got)

@@ -1,13 +1,13 @@
-"""Several captures read as one: in the order of time, or one behind the other.
+"""Several captures read as one: in the order of time, or one after the other.
 
-A folder or a pattern is one capture in several files, which are read one behind the other in the order of
-their names: one is open at a time, and an interface that is described alike in several of them is the same.
-Captures that are named one by one are read in the order of time, each with interfaces of its own.  Frames are
-numbered on from file to file.
+A folder or a pattern is one capture in several files, which are read one after the other in the order of
+their names: one is open at a time, and interfaces with equal descriptions in several of them are the same.
+Captures named one by one are read in the order of time, each with interfaces of its own.  Frames are numbered
+across files.
 
-To whoever reads them, several files are a pcapng capture of one section, and every frame is an enhanced
-packet block on the interface that it came from.  What stands in little-endian pcapng files is kept as it is,
-comments too; other frames get times in ns.
+Several files read as a pcapng capture of one section, and every frame is an enhanced packet block on its
+interface.  Blocks of little-endian pcapng files are kept unchanged, comments too; other frames get times in
+ns.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Name = str | os.PathLike[str]
 
 
 class CaptureNames(tuple[str, ...]):
-    """Names of captures that are read as one, and in which order."""
+    """Names of captures that are read as one, and their order."""
 
     order: Order = "time"
 
@@ -62,13 +62,13 @@ class CaptureNames(tuple[str, ...]):
 def open_captures(
     paths: Sequence[Name | BinaryIO], *, batch_frames: int = BATCH_FRAMES, order: Order | None = None
 ) -> CaptureReader:
-    """Open files, folders, patterns and URLs to be read as one; a single file is read as it is.
+    """Open files, folders, patterns and URLs to be read as one; a single file is read by itself.
 
-    ``order`` is that of captures: ``time``, or ``named``, one behind the other (None: as `CaptureNames` say,
-    else time); the files of a folder or a pattern are read one behind the other.  CaptureError when a capture
-    cannot be read or does not start like one, or nothing matches.  A file that breaks off is read as far as
-    it goes, as are the others, and so are those of a folder of which one cannot be read; ``problem`` is the
-    first such, ``warnings`` name the others.
+    ``order`` of captures is ``time``, or ``named``, one after the other (None: by `CaptureNames`, else time);
+    the files of a folder or a pattern are read one after the other.  CaptureError when a capture cannot be
+    read or does not start like one, or nothing matches.  A truncated file is read as far as possible, and so
+    are the others, including the readable ones of a folder; ``problem`` is the first error, ``warnings`` name
+    the others.
     """
     groups: list[list[Any]] = [
         files_named(os.fspath(path)) if isinstance(path, str | os.PathLike) else [path] for path in paths
@@ -96,7 +96,7 @@ _MERGED_RECORDS = RecordFormat(format="pcapng", byte_order=_MERGED_ORDER, header
 _MERGED_BUILDER = RecordBuilder(format="pcapng", byte_order=_MERGED_ORDER, resolution="ns")
 _FEW_NAMES = 4
 _INTERFACE_AT = 8
-"""Where an enhanced packet block, and one of statistics, names its interface."""
+"""The offset of the interface in an enhanced packet block, and in one of statistics."""
 
 
 class MergedReader(ParsedReader):
@@ -113,13 +113,13 @@ class MergedReader(ParsedReader):
 
     @property
     def size_octets(self) -> int | None:
-        """The files' sizes together; None where one is a pipe."""
+        """The sum of the files' sizes; None if one is a pipe."""
         sizes = [reader.size_octets for reader in self._merging.readers]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things in each file, with its name, and blocks that are left out."""
+        """Unusual properties of each file, with its name, and blocks that are left out."""
         told = [f"{reader.path}: {text}" for reader in self._merging.readers for text in reader.warnings]
         return [*told, *self._merging.warnings]
 
@@ -130,7 +130,7 @@ class MergedReader(ParsedReader):
         self.problem = next((problem for problem in problems if problem is not None), None)
 
     def close(self) -> None:
-        """Close the files; batches already given stay valid."""
+        """Close the files; returned batches stay valid."""
         super().close()
         for reader in self._merging.readers:
             reader.close()
@@ -154,21 +154,21 @@ class Joining:
 
     @property
     def state(self) -> Hashable:
-        """Nothing: what comes is not read from one place."""
+        """None: there is no single file."""
         return None
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
-        """Refuse: the records of several files are in none of them one behind the other."""
+        """Refuse: the records of several files are not consecutive in any of them."""
         raise NotImplementedError
 
     def give(self, kind: int, octets: bytes) -> None:
-        """Give a block next."""
+        """Return a block next."""
         self._pending.append(
             Block(kind=kind, octets=octets, byte_order=_MERGED_ORDER, section=0, offset=0, frame=self.frames)
         )
 
     def describe(self, interface: Interface, block: Block | None) -> int:
-        """Describe one more interface, as ``block`` does where it can stay; return its number."""
+        """Describe one more interface, by ``block`` if it can stay; return its number."""
         number = len(self.interfaces)
         same = dataclasses.replace(interface, index=number, section=0, local_index=number)
         if block is not None:
@@ -180,19 +180,19 @@ class Joining:
         return number
 
     def lose(self, what: str) -> None:
-        """Warn once of what is left out."""
+        """Warn once of losses."""
         if what not in self.warnings:
             self.warnings.append(what)
 
     def _numbered(self, parts: Sequence[tuple[Batch, Int64]]) -> Batch:
-        """Return the frames of parts in their order, numbered on."""
+        """Return the frames of parts in their order, numbered consecutively."""
         batch = _in_order(parts, self.frames)
         self.frames += len(batch)
         return batch
 
 
 class _Merging(Joining):
-    """Takes the earliest frames of what several readers give."""
+    """Merges the frames of several readers in the order of time."""
 
     def __init__(self, readers: Sequence[CaptureReader]) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class _Merging(Joining):
 
     @property
     def batch_frames(self) -> int:
-        """How many frames a batch of one file holds at most."""
+        """The maximum number of frames in a batch of one file."""
         return self.readers[0].batch_frames
 
     @batch_frames.setter
@@ -218,7 +218,7 @@ class _Merging(Joining):
         filled = [each for each in self._sources if each.left]
         if not filled:
             return Shortage(octets=1, what="a frame")
-        # what comes next from the file whose frames at hand end first may be earlier than the others' last
+        # the next frames of the file whose available ones end first may be earlier than the others' last
         first = min(filled, key=lambda each: each.last_ns)
         until_ns, place = first.last_ns, self._sources.index(first)
         parts = [each.taken(until_ns, before=at > place) for at, each in enumerate(self._sources)]
@@ -226,7 +226,7 @@ class _Merging(Joining):
 
 
 class AppendedReader(ParsedReader):
-    """A capture in several files, read one behind the other; made by `open_captures`."""
+    """A capture in several files, read one after the other; made by `open_captures`."""
 
     def __init__(self, appending: _Appending, names: Sequence[str]) -> None:
         self._appending = appending
@@ -240,12 +240,12 @@ class AppendedReader(ParsedReader):
 
     @property
     def size_octets(self) -> int | None:
-        """The files' sizes together; None where one is not known."""
+        """The sum of the files' sizes; None if one is unknown."""
         return self._size_octets
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things in each file, with its name, and why files could not be read, but for the first."""
+        """Unusual properties of each file, with its name, and the errors of files after the first error."""
         return [*self._appending.told, *self._appending.warnings]
 
     def items(self) -> Iterator[Batch | Block]:
@@ -254,7 +254,7 @@ class AppendedReader(ParsedReader):
         self.problem = self._appending.problem
 
     def close(self) -> None:
-        """Close the file that is open; batches already given stay valid."""
+        """Close the open file; returned batches stay valid."""
         super().close()
         self._appending.close()
 
@@ -267,7 +267,7 @@ def _size_of(names: Sequence[str]) -> int | None:
 
 
 class _Appending(Joining):
-    """Takes the frames of one file after the other."""
+    """Returns the frames of one file after the other."""
 
     def __init__(self, names: Sequence[str], batch_frames: int) -> None:
         super().__init__()
@@ -277,9 +277,9 @@ class _Appending(Joining):
         self._told: list[str] = []
         self._left = deque(names)
         self._alike: dict[tuple[Interface, bool], list[int]] = {}
-        """The numbers of interfaces that are described alike."""
+        """The numbers of interfaces with equal descriptions."""
         self._seen: Counter[tuple[Interface, bool]] = Counter()
-        """How many of them this file has."""
+        """The number of them in this file."""
         self._reader: CaptureReader | None = None
         self._file: JoinedFile | None = None
         self._next()
@@ -293,7 +293,7 @@ class _Appending(Joining):
 
     @property
     def told(self) -> list[str]:
-        """What there is to tell of files, with their names."""
+        """The warnings of files, with their names."""
         return [*self._told, *self._of_reader()]
 
     def _of_reader(self) -> list[str]:
@@ -301,7 +301,7 @@ class _Appending(Joining):
         return [] if reader is None else [f"{reader.path}: {text}" for text in reader.warnings]
 
     def _next(self) -> None:
-        """Open the next file that can be."""
+        """Open the next readable file."""
         self._file = None
         while self._left and self._file is None:
             try:
@@ -319,7 +319,7 @@ class _Appending(Joining):
             self._told.append(str(error))
 
     def close(self) -> None:
-        """Close the file that is open."""
+        """Close the open file."""
         if self._reader is not None:
             self._told = self.told
             self.octets_before = self.octets_read
@@ -354,7 +354,7 @@ class _Appending(Joining):
 
 
 class JoinedFile:
-    """One of the captures: its frames at hand, and which numbers its interfaces have."""
+    """One of the captures: its available frames, and the numbers of its interfaces."""
 
     def __init__(self, reader: CaptureReader, merging: Joining) -> None:
         self._merging = merging
@@ -368,16 +368,16 @@ class JoinedFile:
 
     @property
     def left(self) -> int:
-        """How many frames are at hand."""
+        """The number of available frames."""
         return len(self._batch)
 
     @property
     def last_ns(self) -> int:
-        """The latest time up to the last frame at hand."""
+        """The latest time up to the last available frame."""
         return int(self._keys[-1])
 
     def fill(self) -> None:
-        """Read on until frames are at hand, or the end is reached."""
+        """Read on until frames are available, or the end is reached."""
         while not self.left:
             item = next(self._items, None)
             if item is None:
@@ -397,7 +397,7 @@ class JoinedFile:
             self._numbers.append(self._merging.describe(self._reader.interfaces[index], kept))
 
     def _pass(self, block: Block) -> None:
-        """Give a block that describes neither section nor interface, if it may stand in another section."""
+        """Pass on a block that describes neither section nor interface, if it is valid in another section."""
         if block.kind in (SECTION_HEADER, INTERFACE_DESCRIPTION):
             return
         if block.byte_order != _MERGED_ORDER:
@@ -421,12 +421,12 @@ class JoinedFile:
         times = (
             batch.time_ns if batch.timed is None else np.where(batch.timed, batch.time_ns, self._latest_ns)
         )
-        # of a file that goes back in time each frame stays behind the one before it
+        # in a file that goes back in time each frame stays after the preceding one
         self._keys = np.maximum.accumulate(np.maximum(times, self._latest_ns))
         self._latest_ns = self.last_ns
 
     def taken(self, until_ns: int, *, before: bool) -> tuple[Batch, Int64] | None:
-        """Return the frames up to a time, or before it, with their keys; they are no longer at hand."""
+        """Return and remove the frames up to a time, or before it, with their keys."""
         count = int(np.searchsorted(self._keys, until_ns, side="left" if before else "right"))
         if not count:
             return None
@@ -484,7 +484,7 @@ def _in_order(parts: Sequence[tuple[Batch, Int64]], first: int) -> Batch:
 
 
 class _Descriptions:
-    """The blocks that begin a pcapng capture, as they are written."""
+    """The first blocks of a pcapng capture, as written."""
 
     def __init__(self) -> None:
         self._octets = io.BytesIO()

@@ -1,17 +1,17 @@
 """The octets of a capture: a mapped file, or a stream read in bounded chunks, plain or decompressed.
 
-A source shows a window onto the capture: ``buffer`` holds the octets from ``base`` on, ``position`` is how
-far they have been used.  ``extend`` brings in more behind the window and lets go of what was used.
+A source is a window onto the capture: ``buffer`` contains the octets from ``base`` on, ``position`` is the
+end of the used ones.  ``extend`` adds octets at the end of the window and releases used ones.
 
-gzip and zstd streams are told by their first octets and decompressed in bounded steps.  Several members or
-frames one after the other are one stream, zero padding behind a gzip member is ignored.  A broken stream
-gives everything before the break and then raises EOFError or ValueError with a sentence.
+gzip and zstd streams are recognized by their first octets and decompressed in bounded steps.  Several members
+or frames one after the other are one stream, zero padding after a gzip member is ignored.  A broken stream
+returns everything before the error and then raises EOFError or ValueError with a sentence.
 
 A format's `Parser` turns these octets into batches and blocks.  It finds records by a chain walk, from the
-start of one record to the start of the next, as far as the buffer goes.  Each walk is one text: small
+start of one record to the start of the next, as far as the buffer reaches.  Each walk is one function: small
 captures run it interpreted (importing a compiler would cost more than the walk), large ones run the same
-function compiled; `Walker` decides.  A walk stops in front of the first record it cannot vouch for and
-leaves it to the parser to say what is wrong, or that more octets are needed.
+function compiled; `Walker` decides.  A walk stops before the first questionable record and leaves it to the
+parser to report an error, or that more octets are needed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from ecmproto.values import dataclass
 
 CHUNK_OCTETS = 8 << 20
 _RELEASE_OCTETS = 4 << 20
-_KEPT_OCTETS = 64 << 20
-"""So many octets of a mapped file that were used last are kept: batches read ahead are looked at later."""
+_CACHED_OCTETS = 64 << 20
+"""The recently used octets of a mapped file that stay in memory: batches read ahead are processed later."""
 _READ_OCTETS = 1 << 20
 _NO_STOP = 1 << 62
 
@@ -51,26 +51,26 @@ class Source(Protocol):
 
     @property
     def buffer(self) -> NDArray[np.uint8]:
-        """The octets at hand."""
+        """The available octets."""
 
     @property
     def base(self) -> int:
-        """The octet of the capture with which these begin."""
+        """The offset of the first available octet in the capture."""
 
     @property
     def fault(self) -> str:
-        """Why the octets end before the capture does (a read error, a broken compressed stream), or empty."""
+        """The error that ended the octets early (a read error, a broken stream), or empty."""
 
     @property
     def size_octets(self) -> int | None:
-        """The file's size; None where it is not known."""
+        """The file's size; None if unknown."""
 
     @property
     def octets_read(self) -> int:
         """Octets of the file used so far, comparable with ``size_octets``."""
 
     def extend(self, needed: int) -> bool:
-        """Bring at least ``needed`` octets behind ``position`` into the window; False at the end."""
+        """Extend the window to at least ``needed`` octets after ``position``; False at the end."""
 
     def release(self) -> None:
         """Release the memory of everything before ``position``."""
@@ -82,7 +82,7 @@ class Source(Protocol):
 class MappedSource:
     """A regular file, mapped: the window is the whole file, and batches of it are views.
 
-    Pages that were used are handed back to the kernel; who still looks at an old batch reads them in again.
+    Used pages are returned to the kernel; accesses to an old batch read them again.
     """
 
     def __init__(self, file: BinaryIO, size: int, *, owned: bool) -> None:
@@ -103,26 +103,26 @@ class MappedSource:
         return self.position
 
     def extend(self, needed: int) -> bool:
-        """Return whether ``needed`` octets are there; a mapped file has no more than it has."""
+        """Return whether ``needed`` octets are available; a mapped file never gets more."""
         return len(self.buffer) - self.position >= needed
 
     def release(self) -> None:
-        """Hand the pages before ``position`` back, but for the last ones."""
-        upto = (self.position - _KEPT_OCTETS) & -mmap.PAGESIZE
+        """Release the pages before ``position``, except for the last ones."""
+        upto = (self.position - _CACHED_OCTETS) & -mmap.PAGESIZE
         if upto - self._released >= _RELEASE_OCTETS:
             self._map.madvise(mmap.MADV_DONTNEED, self._released, upto - self._released)
             self._released = upto
 
     def close(self) -> None:
-        """Drop the map, which goes with the last batch that views it."""
+        """Drop the map, which is freed with the last batch that views it."""
         self.position = min(self.position, len(self.buffer))
 
 
 class StreamSource:
     """A pipe, a file object or a decompressed stream, read a chunk at a time.
 
-    A chunk is filled in place and never written again where a batch may look at it; what is left of it moves
-    to the next chunk, which is as large as the longest record needs.
+    A chunk is filled in place and never overwritten where a batch may view it; unused octets move to the next
+    chunk, which is as large as the longest record needs.
     """
 
     def __init__(
@@ -150,7 +150,7 @@ class StreamSource:
         self.size_octets = size
 
     def preload(self, head: bytes) -> None:
-        """Put ``head``, already read from the stream, in front of it."""
+        """Put ``head``, already read from the stream, before it."""
         self._store = np.empty(max(self._chunk, len(head)), dtype=np.uint8)
         self._store[: len(head)] = np.frombuffer(head, dtype=np.uint8)
         self._filled = len(head)
@@ -158,17 +158,17 @@ class StreamSource:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file used so far; of a compressed one, in proportion to what was decompressed."""
+        """Octets of the file used so far; of a compressed one, in proportion to decompressed ones."""
         used = self.base + self.position
         taken = getattr(self._stream, "octets_read", None)
         if taken is None:
             return used
-        # later octets may be compressed so much better that this would go back
+        # later octets may be compressed so much better that this would decrease
         self._told = max(self._told, int(taken) * used // max(1, self.base + self._filled))
         return self._told
 
     def extend(self, needed: int) -> bool:
-        """Read until ``needed`` octets are behind ``position``, and as many more as come without waiting."""
+        """Read until ``needed`` octets follow ``position``, and more if they come without waiting."""
         if len(self.buffer) - self.position >= needed:
             return True
         if self.position + needed > len(self._store):
@@ -185,7 +185,7 @@ class StreamSource:
         return self._filled - self.position >= needed
 
     def _move(self, needed: int) -> None:
-        """Start a chunk with what is left of this one; it doubles at most, whatever ``needed`` claims."""
+        """Start a chunk with the unused octets of this one; it at most doubles, whatever ``needed`` is."""
         left = self._filled - self.position
         store = np.empty(max(self._chunk, min(2 * left, needed)), dtype=np.uint8)
         store[:left] = self._store[self.position : self._filled]
@@ -206,7 +206,7 @@ class StreamSource:
             raise ParameterError(name="a compressed capture", needed=needed, got="more")
 
     def release(self) -> None:
-        """Do nothing: a chunk goes when the last batch that views it goes."""
+        """Do nothing: a chunk is freed with the last batch that views it."""
 
     def close(self) -> None:
         """Close the stream if it was opened here."""
@@ -215,7 +215,7 @@ class StreamSource:
 
 
 class OctetsSource:
-    """Octets at hand, cut out of a capture at octet ``base``: the window never grows."""
+    """Octets in memory, a part of a capture from octet ``base`` on: the window never grows."""
 
     def __init__(self, octets: bytes, *, base: int) -> None:
         self.buffer: NDArray[np.uint8] = np.frombuffer(octets, dtype=np.uint8)
@@ -230,20 +230,20 @@ class OctetsSource:
         return self.position
 
     def extend(self, needed: int) -> bool:
-        """Return whether ``needed`` octets are there."""
+        """Return whether ``needed`` octets are available."""
         return len(self.buffer) - self.position >= needed
 
     def release(self) -> None:
         """Do nothing: batches view the octets."""
 
     def close(self) -> None:
-        """Do nothing either."""
+        """Do nothing."""
 
 
 class BoundedSource:
     """The records of a source, from its position on, that begin before octet ``stop`` (None: all).
 
-    Nothing behind ``stop`` is shown but the rest of the last of them.
+    After ``stop``, the window contains only the rest of the last of them.
     """
 
     def __init__(self, source: Source, stop: int | None) -> None:
@@ -254,17 +254,17 @@ class BoundedSource:
 
     @property
     def buffer(self) -> NDArray[np.uint8]:
-        """The window, up to the end of the last record that was asked for."""
+        """The window, up to the end of the last requested record."""
         return self._source.buffer[: max(0, self._end - self._source.base)]
 
     @property
     def base(self) -> int:
-        """The octet of the capture with which the window begins."""
+        """The offset of the window in the capture."""
         return self._source.base
 
     @property
     def position(self) -> int:
-        """How far the window has been used."""
+        """The end of the used octets in the window."""
         return self._source.position
 
     @position.setter
@@ -277,12 +277,12 @@ class BoundedSource:
 
     @property
     def fault(self) -> str:
-        """Why the octets ended before the records did."""
+        """The reason for which the octets ended before the records did."""
         return "" if self._is_over else self._source.fault
 
     @property
     def size_octets(self) -> int | None:
-        """How much there is to be read, as far as that is known."""
+        """The number of octets to be read, if known."""
         size = self._source.size_octets
         return None if size is None else max(0, min(size, self._stop) - self._start)
 
@@ -292,17 +292,17 @@ class BoundedSource:
         return self.base + self.position - self._start
 
     def extend(self, needed: int) -> bool:
-        """Bring ``needed`` octets into the window, unless they are of a record behind the last one."""
+        """Extend the window to ``needed`` octets, unless they belong to a record after the last one."""
         if self._is_over:
             return False
         there = self._source.extend(needed)
         at = self.base + self.position + needed
-        # what there is of a record that is not whole is told of
+        # the available part of an incomplete record is reported
         self._end = max(self._end, at if there else _NO_STOP)
         return there
 
     def release(self) -> None:
-        """Release what was used."""
+        """Release the used octets."""
         self._source.release()
 
     def close(self) -> None:
@@ -313,7 +313,7 @@ class BoundedSource:
 def _widen(stream: Any) -> None:
     """Enlarge a pipe beyond its usual 64 KiB, so that it is read in fewer pieces."""
     with suppress(ImportError, AttributeError, OSError, ValueError, io.UnsupportedOperation):
-        import fcntl  # what not every system has
+        import fcntl  # missing on some systems
 
         fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _READ_OCTETS)
 
@@ -322,14 +322,14 @@ def _read_into(stream: Any, target: memoryview) -> int:
     read = getattr(stream, "read1", None)
     if read is None and hasattr(stream, "readinto"):
         return int(stream.readinto(target) or 0)
-    # Of a buffered stream only read1 gives what is buffered without waiting for more.
+    # Of a buffered stream only read1 returns buffered octets without waiting for more.
     data: bytes = (read or stream.read)(min(len(target), _READ_OCTETS))
     target[: len(data)] = data
     return len(data)
 
 
 def _ready(stream: Any) -> bool:
-    """Whether a read would not wait; streams without a descriptor never do."""
+    """Return whether a read would not wait; streams without a descriptor never do."""
     try:
         descriptor = stream.fileno()
         return bool(select.select([descriptor], [], [], 0)[0])
@@ -338,7 +338,7 @@ def _ready(stream: Any) -> bool:
 
 
 def regular_size(file: Any) -> int | None:
-    """Return the size of the regular file behind ``file``, standing at its start; None for all else."""
+    """Return the size of the regular file of ``file``, positioned at its start; None for all else."""
     try:
         status = os.fstat(file.fileno())
         return status.st_size if stat.S_ISREG(status.st_mode) and file.tell() == 0 else None
@@ -355,13 +355,13 @@ _REFUSED = {
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
 _INPUT_OCTETS = 1 << 20
-# A zstd block takes 4 octets at least and gives 128 KiB at most: a KiB of input gives 32 MiB at most.
+# A zstd block takes 4 octets at least and yields 128 KiB at most: a KiB of input yields 32 MiB at most.
 _ZSTD_STEP_OCTETS = 1 << 10
 _GZIP_STEP_OCTETS = 1 << 20
 
 
 class _Decompressor(Protocol):
-    """Yields what each step gives, and how many octets of the piece at hand are still to be used."""
+    """Yields the octets of each step, and the number of unused octets of the current piece."""
 
     def __call__(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]: ...
 
@@ -369,7 +369,7 @@ class _Decompressor(Protocol):
 def is_compressed(magic: bytes, path: str) -> str:
     """Return "gzip", "zstd" or "" for a file that starts with ``magic`` (8 octets or more).
 
-    Raises CaptureError for compressions that are known but not read, with what to run instead.
+    Raises CaptureError for recognized compressions that are not supported, with a command to use instead.
     """
     if magic.startswith(_GZIP):
         return "gzip"
@@ -384,7 +384,7 @@ def is_compressed(magic: bytes, path: str) -> str:
 
 
 class DecompressedStream:
-    """The decompressed octets of ``file``; ``head`` is what was read of it already."""
+    """The decompressed octets of ``file``; ``head`` was already read from it."""
 
     def __init__(self, file: Any, kind: str, *, head: bytes = b"", owned: bool = False) -> None:
         self._file = file
@@ -398,7 +398,7 @@ class DecompressedStream:
 
     @property
     def octets_read(self) -> int:
-        """Compressed octets of which everything was given so far."""
+        """Compressed octets whose contents were all returned so far."""
         return self._taken - self._unused
 
     def _input(self) -> Iterator[bytes]:
@@ -410,7 +410,7 @@ class DecompressedStream:
             piece = read(_INPUT_OCTETS)
 
     def readinto(self, target: memoryview) -> int:
-        """Fill ``target`` as far as one step gives; 0 at the end."""
+        """Fill ``target`` with the octets of one step; 0 at the end."""
         while not self._rest:
             piece, self._unused = next(self._pieces, (None, 0))
             if piece is None:
@@ -455,7 +455,7 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
-    """Yield what ``data`` gives before the octet that breaks the stream, found by ever shorter steps."""
+    """Yield the octets of ``data`` before the one that breaks the stream, found by ever shorter steps."""
     step = len(data) // 16 or 1
     for i in range(0, len(data), step):
         before = member.copy()
@@ -492,15 +492,15 @@ def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 MAX_RECORD_OCTETS = 256 << 20
-"""No record is longer, whatever its header says: longer claims are reported, not waited for."""
+"""The maximum length of a record: longer claims are reported, not waited for."""
 
 BATCH_OCTETS = 16 << 20
-"""A batch spans no more than this and its last record, so that long frames do not make large batches."""
+"""The maximum size of a batch before its last record, so that long frames do not make large batches."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """The record at the source's position needs ``octets`` octets, described by ``what``."""
+    """A record at the source's position that needs ``octets`` octets, described by ``what``."""
 
     octets: int
     what: str
@@ -508,7 +508,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """The record at the source's position is wrong; ``at`` is the octet of the window where."""
+    """An invalid record at the source's position; ``at`` is the offset of the error in the window."""
 
     at: int
     needed: str
@@ -516,7 +516,7 @@ class Fault:
 
 
 class Parser(Protocol):
-    """Turns a source's octets into batches and blocks, moving the source's position behind them."""
+    """Turns a source's octets into batches and blocks, moving the source's position after them."""
 
     format: Format
     byte_order: ByteOrder
@@ -524,22 +524,22 @@ class Parser(Protocol):
     warnings: list[str]
     frames: int
     batch_frames: int
-    """How many frames a batch holds at most."""
+    """The maximum number of frames in a batch."""
     frames_only: bool
-    """Whether only batches are asked for, so that they may go on behind blocks of other kinds."""
+    """Whether only batches are requested, so that they may continue after blocks of other types."""
 
     @property
     def state(self) -> Hashable:
-        """What the capture said so far of the records to come; equal where they are to be read alike."""
+        """The capture's description of the following records so far; equal if they are to be read alike."""
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
-        """Return a parser that goes on where this one had been in ``state``, after ``frames`` frames.
+        """Return a parser that continues from ``state``, after ``frames`` frames.
 
-        ``compiled`` False keeps it to interpreted walks, which never wait for a compiler.
+        ``compiled`` False restricts it to interpreted walks, which never wait for a compiler.
         """
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next batch or block, or why there is none; None where to go on without either."""
+        """Return the next batch or block, or the reason of its absence; None to continue without either."""
 
 
 def words(
@@ -559,20 +559,20 @@ def word(source: Source, at: int, byte_order: ByteOrder) -> int:
 
 
 COMPILE_FROM_OCTETS = 48 << 20
-"""Walking less than this interpreted takes about as long as importing the compiler."""
+"""The octets whose interpreted walk takes about as long as importing the compiler."""
 _FEW_RECORDS = 1024
-"""Whoever asks for no more at a time is not made to wait for the compiler."""
+"""The maximum number of records at a time for which callers do not wait for the compiler."""
 
 
 class Walker:
     """Runs walks over one capture; without the library interpreted at first, compiled once it is large.
 
-    ``size_octets`` is the capture's size where it is known beforehand; ``compiled`` False lets none compile.
-    Many small captures are as good as a large one.
+    ``size_octets`` is the capture's size if known; ``compiled`` False prevents compiling.  Many small
+    captures count as a large one.
     """
 
     _walked_before: ClassVar[int] = 0
-    """Octets of all captures that this process has walked over interpreted."""
+    """Octets of all captures in interpreted walks of this process."""
 
     def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
         large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
@@ -592,18 +592,18 @@ class Walker:
         room: int,
         *rest: Any,
     ) -> tuple[Int64, int]:
-        """Return the starts of the records between ``position`` and ``stop``, and where the next one is."""
+        """Return the starts of the records between ``position`` and ``stop``, and the next start."""
         end = len(octets)
         stop = min(stop, end)
         room = max(1, min(room, (stop - position) // 16 + 1))
-        # Runs may be short and many: room for the longest is made once.
+        # Runs may be short and many: the array for the longest is allocated once.
         if len(self._room) < room:
             self._room = array("q", bytes(8 * room))
         if self._large and (room > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
             positions = np.frombuffer(self._room, dtype=np.int64)
             count, after = _compiled(walk)(octets, position, stop, end, positions, room, *rest)
             return positions[:count].copy(), int(after)
-        # A memoryview gives Python integers, which an interpreted loop handles several times faster.
+        # A memoryview returns Python integers, which an interpreted loop handles several times faster.
         count, after = walk(octets.data, position, stop, end, self._room, room, *rest)
         self._walked += after - position
         Walker._walked_before += after - position

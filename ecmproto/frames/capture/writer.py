@@ -1,10 +1,9 @@
-"""Writing captures: pcap and pcapng, frame by frame, batch by batch, or records as they stand.
+"""Writing captures: pcap and pcapng, frame by frame, batch by batch, or unchanged records.
 
-Outputs of every kind are safe: `open_sink` writes beside the target under a partial name, synced and renamed
-when all is well.  Nothing incomplete ever stands under the final name.  Where the work ends with an
-exception, the partial file stays beside (complete up to its last record, a compressed stream properly ended)
-and ``Sink.partial`` names it, as a note of the exception does.  A format that cannot be read without its end
-leaves nothing.
+All outputs are safe: `open_sink` writes to a partial file beside the target, which is synced and renamed on
+success.  Nothing incomplete ever has the final name.  If the work ends with an exception, the partial file
+stays (complete up to its last record, a compressed stream properly ended) and ``Sink.partial`` names it, as a
+note of the exception does.  A format that cannot be read without its end leaves nothing.
 """
 
 from __future__ import annotations
@@ -70,11 +69,11 @@ class Sink:
     ) -> None:
         self.path = path
         self.partial = partial
-        """The partial file's name; empty for stdout, devices and pipes, and once it was renamed."""
+        """The partial file's name; empty for stdout, devices and pipes, and after the renaming."""
         self.octets = 0
         self._flushed_octets = 0
         self.whole = whole
-        """Whether a partial file is worth nothing, as one without its end is."""
+        """Whether a partial file is useless, because it lacks its end."""
         self._final = final
         self._force = force
         self._raw = file
@@ -82,7 +81,7 @@ class Sink:
         self._closed = False
 
     def write(self, data: bytes | memoryview | NDArray[np.uint8] | str) -> None:
-        """Write octets, or text where the sink was opened for text; OutputError when there is no room."""
+        """Write octets, or text if the sink was opened for text; OutputError when the disk is full."""
         if isinstance(data, np.ndarray):
             data = data.data
         octets = data.encode() if isinstance(data, str) else data
@@ -95,7 +94,7 @@ class Sink:
         self.octets += len(octets)
 
     def flush(self) -> None:
-        """Push what was written out, for who reads the other end; compressed, it can be read that far."""
+        """Flush the output for readers of the other end; a compressed one can be decompressed that far."""
         if self._flushed_octets == self.octets:
             return  # a compressor would add an empty block
         try:
@@ -108,7 +107,7 @@ class Sink:
         self._flushed_octets = self.octets
 
     def commit(self) -> None:
-        """Finish the output, have the disk hold it, and give it its final name."""
+        """Finish the output, sync it, and give it its final name."""
         if self._closed:
             return
         self._end(synced=bool(self.partial))
@@ -124,23 +123,23 @@ class Sink:
         self.partial = ""
 
     def abandon(self, error: BaseException | None = None) -> None:
-        """End the output where it is; what became of it is a note of ``error``.
+        """End the output early; a note of ``error`` reports the state of the file.
 
-        A partial file that is empty, or worth nothing without its end, is removed, and so is one that a
-        time or length was refused for; any other stays as ``partial``.
+        A partial file is removed if it is empty, useless without its end, or refused because of a time or
+        length; any other stays as ``partial``.
         """
         if self._closed:
             return
-        with suppress(OutputError):  # what ended the work says more
+        with suppress(OutputError):  # the error that ended the work is more informative
             self._end()
         if not self.partial:
             return
-        note = f"what was written before is in {self.partial}"
+        note = f"the output before it is in {self.partial}"
         refused = isinstance(error, RecordError)
         if refused or self.whole or not self.octets:
             os.unlink(self.partial)
             self.partial = ""
-            note = f"{self.path} cannot be read without its end: what was written of it was removed"
+            note = f"{self.path} cannot be read without its end: the partial file was removed"
         if error is not None and self.octets and not refused:
             error.add_note(note)
 
@@ -150,7 +149,7 @@ class Sink:
             if self._file is not self._raw:
                 self._file.close()
             self._raw.flush()
-            if synced:  # or a power cut could leave an empty file in place of a whole one
+            if synced:  # or a power failure could leave an empty file in place of a complete one
                 os.fsync(self._raw.fileno())
             if self._raw is not getattr(sys.stdout, "buffer", None):
                 self._raw.close()
@@ -179,8 +178,8 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool 
     """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
 
     An existing regular file is refused unless ``force``; devices and pipes are written directly.  ``whole``
-    is for formats that cannot be read without their end: no partial file of theirs stays.
-    Raises OutputError when it cannot be written.
+    is for formats that cannot be read without their end: no partial file of theirs stays. Raises OutputError
+    when it cannot be written.
     """
     name = os.fspath(path)
     if name == "-":
@@ -201,9 +200,9 @@ def write_output(path: str | os.PathLike[str], content: bytes | str, *, force: b
 
 
 def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise OutputError where `open_sink` would, before the work is done; nothing is left behind."""
+    """Raise OutputError where `open_sink` would, before the work is done; no file is left."""
     name = os.fspath(path)
-    # a device or a pipe is opened once: who reads its other end would take the first closing for the end
+    # a device or a pipe is opened once: its reader would take the first closing for the end
     if name != "-" and (os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name)):
         open_sink(name, force=force).abandon()
 
@@ -225,7 +224,7 @@ def _open_file(name: str, force: bool, whole: bool) -> Sink:
 
 
 def _beside(final: str) -> tuple[Any, str]:
-    """Open a partial file that no other process and no earlier attempt of this one holds."""
+    """Open a partial file that no other process and no earlier attempt of this one uses."""
     for attempt in itertools.count():
         partial = f"{final}.{os.getpid()}{f'-{attempt}' if attempt else ''}.partial"
         with suppress(FileExistsError):
@@ -239,7 +238,7 @@ def _exists(name: str) -> OutputError:
 
 def _compressing(file: Any, path: str) -> Any:
     if path.endswith(".gz"):
-        # No name and no time: the same frames give the same octets.
+        # No name and no time: equal frames give equal octets.
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
     if path.endswith(".zst"):
         import zstandard
@@ -264,7 +263,7 @@ class RecordBuilder:
 
     @property
     def header_octets(self) -> int:
-        """Octets of a record in front of the frame."""
+        """Octets of a record before the frame."""
         return 16 if self.format == "pcap" else 28
 
     def record_octets(self, captured: Int64) -> Int64:
@@ -283,8 +282,8 @@ class RecordBuilder:
     ) -> Octets:
         """Return the records of the rows of ``matrix`` (n × length) as an array (n × record length).
 
-        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one a row.
-        Raises RecordError for a time the format cannot hold.
+        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one a row. Raises
+        RecordError for a time that the format cannot represent.
         """
         count, length = matrix.shape
         captured = np.full(count, length, dtype=np.int64)
@@ -305,11 +304,11 @@ class RecordBuilder:
     def from_batch(self, batch: Batch) -> Octets:
         """Return the records of the frames of ``batch``, one after the other.
 
-        Raises RecordError for a time the format cannot hold.
+        Raises RecordError for a time that the format cannot represent.
         """
         totals = self.record_octets(batch.captured)
         starts = np.cumsum(totals) - totals
-        # Padding is what stays zero.
+        # Padding stays zero.
         out = np.zeros(int(totals.sum()), dtype=np.uint8)
         heads = self._heads(batch.time_ns, batch.captured, batch.original, batch.interface)
         _put(out, starts, heads)
@@ -367,7 +366,7 @@ def _put(out: Octets, starts: Int64, rows: Octets) -> None:
 
 
 def _copy_frames(out: Octets, targets: Int64, batch: Batch) -> None:
-    """Copy the frames of ``batch`` to ``targets``, those of a length at once unless they are few."""
+    """Copy the frames of ``batch`` to ``targets``, all of a length at once unless they are few."""
     order = np.argsort(batch.captured, kind="stable")
     lengths, firsts = np.unique(batch.captured[order], return_index=True)
     bounds = np.append(firsts, len(order))
@@ -391,7 +390,7 @@ Target = str | os.PathLike[str] | Sink
 
 
 class _CaptureWriter:
-    """The part that both writers share; frames go through ``builder``."""
+    """The common part of both writers; frames go through ``builder``."""
 
     def __init__(self, target: Target, builder: RecordBuilder, *, force: bool) -> None:
         self.sink = target if isinstance(target, Sink) else open_sink(target, force=force)
@@ -400,7 +399,7 @@ class _CaptureWriter:
         self.warnings: list[str] = []
 
     def write_batch(self, batch: Batch) -> None:
-        """Write the frames of ``batch`` as new records; EncodeError for what the format cannot hold."""
+        """Write the frames of ``batch`` as new records; EncodeError for values out of range."""
         self._check(batch.captured, batch.interface)
         self.sink.write(self.builder.from_batch(batch))
         self.frames += len(batch)
@@ -431,7 +430,7 @@ class _CaptureWriter:
         self.frames += count
 
     def write_records(self, batch: Batch) -> None:
-        """Write the records of ``batch`` as they stand in its buffer; neighbours go in one piece."""
+        """Write the unchanged records of ``batch``; adjacent ones in one piece."""
         if not len(batch):
             return
         starts, ends = batch.record_offset, batch.record_offset + batch.record_length
@@ -467,8 +466,8 @@ class _CaptureWriter:
 class PcapWriter(_CaptureWriter):
     """Writes a pcap file of one link type, in nanoseconds unless ``resolution`` is ``"us"``.
 
-    ``header`` is another file's header, to be repeated as it stands in front of that file's records.
-    Raises OutputError when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    ``header`` is another file's header, repeated unchanged before that file's records. Raises OutputError
+    when ``target`` (a path, ``-``, or an open sink) cannot be written.
     """
 
     def __init__(
@@ -488,10 +487,10 @@ class PcapWriter(_CaptureWriter):
             resolution = "ns" if header.ticks_per_second == NS_PER_S else "us"
         super().__init__(target, RecordBuilder(byte_order=byte_order, resolution=resolution), force=force)
         self.snaplen = snaplen
-        # A repeated header may announce longer records than the usual (Kuznetzov's libpcap).
+        # A repeated header may announce longer records than usual (Kuznetzov's libpcap).
         usual = self.builder.header_octets
         self._more_header = bytes(header.record_header_octets - usual if header is not None else 0)
-        # FCS lengths count 16-bit words, beside the bit that says there is one.
+        # FCS lengths count 16-bit words, beside the bit that marks their presence.
         word = linktype | (fcs_octets // 2 << 28 | 1 << 26 if fcs_octets else 0)
         magic = MAGIC_NS if resolution == "ns" else MAGIC_US
         order = "<" if byte_order == "little" else ">"
@@ -507,7 +506,7 @@ class PcapWriter(_CaptureWriter):
         interface: int = 0,
         comment: str | None = None,
     ) -> None:
-        """Write one frame; a ``comment`` has no place in pcap and is dropped with a warning."""
+        """Write one frame; a ``comment`` is dropped with a warning, since pcap has none."""
         lost = "comments are lost: pcap has no place for them"
         if comment is not None and lost not in self.warnings:
             self.warnings.append(lost)
@@ -528,9 +527,9 @@ class PcapWriter(_CaptureWriter):
 class PcapngWriter(_CaptureWriter):
     """Writes a pcapng file of one section, in nanoseconds unless ``resolution`` is ``"us"``.
 
-    ``interfaces`` are described in front of the frames, more can be added; frames name them by position.
-    ``bare`` writes no block of its own, for a copy that brings its own section headers.
-    Raises OutputError when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    ``interfaces`` are described before the frames, more can be added; frames name them by index.  ``bare``
+    writes no block of its own, for a copy with its own section headers. Raises OutputError when ``target`` (a
+    path, ``-``, or an open sink) cannot be written.
     """
 
     def __init__(
@@ -568,7 +567,7 @@ class PcapngWriter(_CaptureWriter):
         return len(self.interfaces) - 1
 
     def write_block(self, block: Block | bytes) -> None:
-        """Write a whole block as it stands; its byte order has to be the section's."""
+        """Write an unchanged block; its byte order has to be the section's."""
         self.sink.write(block if isinstance(block, bytes) else block.octets)
 
     def write_frame(
@@ -628,7 +627,7 @@ def interface_block(interface: Interface, byte_order: ByteOrder) -> bytes:
 def packet_block(
     octets: bytes, interface: Interface, byte_order: ByteOrder, *, time_ns: int, comment: str = ""
 ) -> bytes:
-    """Return an enhanced packet block of one frame in a section that exists, in the interface's own ticks."""
+    """Return an enhanced packet block of one frame in an existing section, in the interface's own ticks."""
     order = "<" if byte_order == "little" else ">"
     since_ns = time_ns - interface.offset_s * NS_PER_S
     ticks = -(-since_ns * interface.ticks_per_second // NS_PER_S)

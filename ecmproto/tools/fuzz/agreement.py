@@ -1,6 +1,6 @@
 """The campaign of ``fuzz decode``: checks over batches of cases, by one process or more.
 
-A process gets one batch at a time, as numbers: its verdict follows from them, whichever process gives it.
+A process receives one batch at a time, as numbers, which determine its verdict in any process.
 
 >>> checks = [SchemaCheck(), ColumnCheck(), TextCheck()]
 >>> campaign = AgreementCampaign(checks, Cases(corpus, seed=7), Path("campaign"))
@@ -39,7 +39,7 @@ from ecmproto.tools.fuzz.minimisation import Budget, unlimited
 Verdict = tuple[CaseRange, list[Disagreement]]
 
 _AHEAD = 8
-"""Batches ahead, for each process, of the first one without a verdict."""
+"""Number of batches for each process ahead of the first one without a verdict."""
 _ENDING_SECONDS = 10.0
 """Time for a process to end after its pipe is closed."""
 
@@ -47,8 +47,8 @@ _ENDING_SECONDS = 10.0
 def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[Verdict, None, None]:
     """Yield the verdict on each of ``ranges``, in their order, by ``jobs`` processes.
 
-    With one job this process does it.  A process that a signal ends is a finding, a crash; RuntimeError
-    for one that ends otherwise.
+    With one job this process does it.  A process that a signal ends is a finding, a crash; RuntimeError for
+    any other end.
     """
     if jobs == 1:
         judge.load()
@@ -60,7 +60,7 @@ def verdicts(judge: Judge, ranges: Iterator[CaseRange], jobs: int) -> Generator[
 
 
 class _Workers:
-    """Processes that judge batches: the ``idle`` ones, and the batch that each ``busy`` one has."""
+    """Processes that judge batches: the ``idle`` ones, and the batch of each ``busy`` one."""
 
     def __init__(self, judge: Judge) -> None:
         self._judge = judge
@@ -75,8 +75,9 @@ class _Workers:
         """Start another process."""
         here, there = multiprocessing.Pipe()
         process = _SPAWNING.Process(target=_work, args=(there, self._judge), daemon=True)
-        # Ctrl-C reaches all processes of a terminal, and is for this one alone.  Starting the tracker, which
-        # the first process would do else, lets it through again
+        # Ctrl-C reaches all processes of a terminal, and is for this one alone.  Starting the tracker,
+        # otherwise done
+        # by the first process, would let it through again
         resource_tracker.ensure_running()
         before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         try:
@@ -88,15 +89,15 @@ class _Workers:
         self.idle.append(here)
 
     def judge(self, batch: CaseRange) -> None:
-        """Give a batch to a process that is idle."""
+        """Send a batch to an idle process."""
         worker = self.idle.pop()
         self.busy[worker] = batch
-        # where it has ended, that is seen when its verdict is awaited
+        # an ended process is noticed when its verdict is awaited
         with suppress(BrokenPipeError):
             worker.send(batch)
 
     def judged(self) -> Iterator[Verdict]:
-        """Wait for verdicts, and yield those that have come."""
+        """Wait for verdicts, and yield the ones received."""
         for worker in wait(list(self.busy)):
             assert isinstance(worker, Connection)
             batch = self.busy.pop(worker)
@@ -172,19 +173,19 @@ def _work(pipe: Connection, judge: Judge) -> None:
 BATCH_CASES = 512
 DEFAULT_TRIES = 400
 REDUCED_SECONDS = 10.0
-"""The longest that a finding is reduced: the campaign has to go on."""
+"""The maximum time to reduce a finding: the campaign has to continue."""
 
 
 class AgreementCampaign:
     """Runs checks over one batch of cases after another.
 
-    A check looks at one batch in ``every[name]``, or its own ``every``; at none for 0.  ``jobs`` processes
-    share the batches, for which checks and cases are pickled; what is found does not depend on how many.
+    A check runs on one batch in ``every[name]``, or its own ``every``; on none for 0.  ``jobs`` processes
+    share the batches, for which checks and cases are pickled; the findings do not depend on their number.
 
-    The least octets of a finding are kept in a file called ``file``, with ``line``, which shows it again.
+    The reduced octets of a finding are stored in a file named ``file``, with ``line``, which reproduces it.
 
-    ``folder`` holds findings and state; a campaign that is found there goes on where it ended.
-    ParameterError for one of another seed or corpus, and for ``every`` of a check that there is not.
+    ``folder`` contains findings and state; a campaign found there continues.  ParameterError for one of
+    another seed or corpus, and for ``every`` of an unknown check.
     """
 
     def __init__(
@@ -214,7 +215,7 @@ class AgreementCampaign:
         self._left_s: Callable[[], float] = unlimited
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
         self.executions = dict.fromkeys((each.check.name for each in self._judge.scheduled), 0)
-        """Cases that each check has seen since the campaign was opened."""
+        """Cases of each check since the campaign was opened."""
 
     @property
     def progress(self) -> Progress:
@@ -235,7 +236,7 @@ class AgreementCampaign:
     ) -> Iterator[Finding]:
         """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings.
 
-        It is reduced for as long as ``left_s`` says that there are seconds left.
+        Findings are reduced while ``left_s`` returns a positive time.
         """
         self._left_s = left_s
         with closing(verdicts(self._judge, self._ranges(going_on, most_cases), self._jobs)) as judged:
@@ -248,7 +249,7 @@ class AgreementCampaign:
                 yield from found
 
     def _ranges(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[CaseRange]:
-        """Yield the batches to come: those that are asked for may be ahead of the progress."""
+        """Yield the next batches: requested ones may be ahead of the progress."""
         run, index, left = self.progress.runs, self.progress.index, most_cases
         while going_on(self.progress):
             count = self._batch_cases if left is None else min(left, self._batch_cases)
@@ -259,15 +260,15 @@ class AgreementCampaign:
 
     def _noted(self, batch: CaseRange, wrongs: Sequence[Disagreement]) -> list[Finding]:
         """Count a batch and its disagreements; return the new findings."""
-        found = [self._found(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
+        found = [self._new_finding(wrong, batch) for wrong in wrongs if not self._state.seen(wrong.signature)]
         looked = [each.check.name for each in self._judge.scheduled if each.takes(batch)]
         for name in looked:
             self.executions[name] += batch.count
         self._state.count(batch.count, failed=bool(wrongs), checks=looked)
         return found
 
-    def _found(self, wrong: Disagreement, batch: CaseRange) -> Finding:
-        """Reduce a disagreement on a batch to a small case, and keep it as a finding."""
+    def _new_finding(self, wrong: Disagreement, batch: CaseRange) -> Finding:
+        """Reduce a disagreement on a batch to a small case, and store it as a finding."""
         items: Sequence[bytes] = self._judge.items(batch)
         bounds, row, told = self._judge.bounds, wrong.row, wrong
         check = next((each.check for each in self._judge.scheduled if each.check.name == wrong.check), None)

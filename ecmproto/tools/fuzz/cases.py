@@ -1,4 +1,4 @@
-"""The cases of a campaign: frames or other octets spoilt by chance, each made anew from its seed and index.
+"""The cases of a campaign: randomly mutated frames or octets, each reproducible from its seed and index.
 
 >>> cases = Cases(corpus, seed=7)
 >>> cases[123].octets           # the same today and tomorrow
@@ -24,12 +24,12 @@ from ecmproto.tools.fuzz.mutators import JUMBO_OCTETS, LAYER_MUTATORS, OCTET_MUT
 from ecmproto.wire.codec.frame import Frame, decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
-_MOST_MUTATIONS = 4
+_MAX_MUTATIONS = 4
 _TRIES = 8
 _WHOLLY_RANDOM_OF = 50
 _RANDOM_OCTETS = 160
 LONGEST_FRAME_OCTETS = 2 * JUMBO_OCTETS
-"""No case is longer."""
+"""The maximum length of a case."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,21 +40,21 @@ class FuzzCase:
     index: int
     octets: bytes
     source: int
-    """Which frame of the corpus it was made from; −1: from nothing."""
+    """The index in the corpus of the frame it was made from; −1: from nothing."""
     mutations: tuple[str, ...]
     """The names of the mutators applied, in order."""
 
 
 class CaseSource(Protocol):
-    """Where cases come from: `Cases`, `OctetCases`."""
+    """A source of cases: `Cases`, `OctetCases`."""
 
     @property
     def seed(self) -> int:
-        """The number that all cases follow from."""
+        """The seed of all cases."""
 
     @property
     def corpus(self) -> str:
-        """A digest of the corpus, to tell it from others."""
+        """A digest that identifies the corpus."""
 
     @property
     def unspoilt(self) -> tuple[bytes, ...]:
@@ -77,19 +77,19 @@ _INDEX_BITS = 64
 
 
 def random_of(seed: int, index: int) -> random.Random:
-    """Return the source of random numbers for one case, the same in Python 3.11 to 3.14."""
+    """Return the random number generator of one case, the same in Python 3.11 to 3.14."""
     return random.Random(seed << _INDEX_BITS | index)
 
 
 class Cases:
-    """All cases of a seed over a corpus of frames: as many as there are numbers."""
+    """All cases of a seed over a corpus of frames, without end."""
 
     def __init__(self, corpus: Sequence[bytes], *, seed: int, ethertypes: EtherTypes = DEFAULT) -> None:
         if seed < 0:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
         self.corpus = digest_of(corpus)
-        """The digest of the corpus, to tell it from others."""
+        """The digest that identifies the corpus."""
         self.unspoilt = tuple(corpus)
         self._ethertypes = ethertypes
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self.unspoilt)
@@ -107,13 +107,13 @@ class Cases:
         source = rng.randrange(len(self.unspoilt))
         octets = self.unspoilt[source]
         done: list[str] = []
-        for _ in range(1 + min(rng.randrange(_MOST_MUTATIONS), rng.randrange(_MOST_MUTATIONS))):
+        for _ in range(1 + min(rng.randrange(_MAX_MUTATIONS), rng.randrange(_MAX_MUTATIONS))):
             octets, name = self._mutated(octets, source if not done else -1, rng)
             done.append(name)
         return FuzzCase(seed=self.seed, index=index, octets=octets, source=source, mutations=tuple(done))
 
     def _mutated(self, octets: bytes, source: int, rng: random.Random) -> tuple[bytes, str]:
-        """Return ``octets``, frame ``source`` (−1: no longer one), after a mutation that changed it."""
+        """Return ``octets``, frame ``source`` (−1: none), after a mutation that changed it."""
         for _ in range(_TRIES):
             if octets and rng.getrandbits(1):
                 change = rng.choice(LAYER_MUTATORS)
@@ -141,18 +141,18 @@ class Cases:
 
 
 LONGEST_INPUT_OCTETS = 1 << 16
-"""No case is longer."""
+"""The maximum length of a case."""
 
 
 class OctetCases:
-    """All cases of a seed over a corpus of octet strings, as `Cases` of frames are."""
+    """All cases of a seed over a corpus of octet strings, as `Cases` for frames."""
 
     def __init__(self, corpus: Sequence[bytes], mutators: Sequence[OctetMutator], *, seed: int) -> None:
         if seed < 0:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
         self.corpus = digest_of(corpus)
-        """The digest of the corpus, to tell it from others."""
+        """The digest that identifies the corpus."""
         self.unspoilt = tuple(corpus) or (b"",)
         self._mutators = tuple(mutators)
 
@@ -166,7 +166,7 @@ class OctetCases:
             other = rng.choice(self.unspoilt)
             octets = octets[: rng.randrange(len(octets) + 1)] + other[rng.randrange(len(other) + 1) :]
             done.append("splice")
-        for _ in range(rng.randint(1, _MOST_MUTATIONS)):
+        for _ in range(rng.randint(1, _MAX_MUTATIONS)):
             mutate = rng.choice(self._mutators)
             octets = mutate(octets, rng)[:LONGEST_INPUT_OCTETS]
             done.append(mutate.__name__)
@@ -180,23 +180,23 @@ class OctetCases:
 
 
 _TOGETHER = 32
-"""Cases that go through the pipe at once."""
+"""Number of cases in one write to the pipe."""
 _FIRST = 1000
-"""Cases made before the first is used."""
+"""Number of cases made before the first is used."""
 _PIPE_OCTETS = 1 << 20
 """Size of the pipe: some thousand cases, for times in which the scheduler does not run the other process."""
 _END_SECONDS = 5.0
 
 
 class PrefetchedCases:
-    """The octets of ``cases``, made ahead by another process, so that a sender never waits; close it."""
+    """The octets of ``cases``, made in advance by another process; to be closed."""
 
     def __init__(self, cases: Cases) -> None:
         self._cases = cases
         self._process: BaseProcess | None = None
 
     def starting_at(self, index: int) -> Iterator[bytes]:
-        """Yield the octets of every case from ``index`` on, without end; an earlier call yields no more."""
+        """Yield the octets of every case from ``index`` on, without end; earlier iterators end."""
         self.close()
         context = multiprocessing.get_context("spawn")
         receiving, sending = context.Pipe(duplex=False)
@@ -212,7 +212,7 @@ class PrefetchedCases:
                 made = receiving.recv()
                 yield from made
                 index += len(made)
-        # it was ended by someone else
+        # it was ended from outside
         yield from _octets(self._cases, index)
 
     def close(self) -> None:
@@ -228,8 +228,8 @@ def _octets(cases: Cases, index: int) -> Iterator[bytes]:
 
 
 def _make(cases: Cases, index: int, sending: Connection) -> None:
-    """Send the octets of cases until nobody takes them any more."""
-    # an interrupt is for who uses them
+    """Send the octets of cases until the pipe is closed."""
+    # an interrupt is for the receiving process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     made = _octets(cases, index)
     with contextlib.suppress(BrokenPipeError):

@@ -1,7 +1,7 @@
 """A program under test: run on a file, watched, and classified by its exit and its output.
 
-It gets the file by its name where its words have ``{}``, else as standard input.  What it prints is read, so
-that it never waits for its reader, and a bounded part of it is kept.
+The file's name replaces ``{}`` in its words; without one the file is standard input.  Its output is read, so
+that it never waits for its reader, and a bounded part of it is stored.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from typing import Literal, NamedTuple, TypeAlias
 from ecmproto.errors import ParameterError
 
 Kind: TypeAlias = Literal["fine", "crash", "report", "exit", "hang", "memory", "difference", "silence"]
-"""``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status that was
-said to be a failure; ``hang``: over its time; ``memory``: over its memory; ``difference``: two views of the
-same octets disagree; ``silence``: a device gave no sign of life."""
+"""``crash``: ended by a signal; ``report``: a sanitizer's report or a traceback; ``exit``: a status declared
+as a failure; ``hang``: over its time; ``memory``: over its memory; ``difference``: two views of the same
+octets disagree; ``silence``: a device without heartbeats.
+"""
 
 PLACE = "{}"
 DEFAULT_SECONDS = 5.0
 DEFAULT_MEMORY_OCTETS = 1 << 30
 
 _SHELL = 128
-"""Exit status of a shell, less the signal that ended the program it ran."""
+"""Offset of a shell's exit status for a program ended by a signal."""
 _CRASHES = (
     signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGTRAP,
     signal.SIGXFSZ,
@@ -45,19 +46,19 @@ _CRASHES = (
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CaseOutcome:
-    """The outcome of a run.  Failures with one ``signature`` are taken for one defect."""
+    """The outcome of a run.  Failures with equal ``signature`` count as one defect."""
 
     kind: Kind
     signature: str
     status: int
-    """Exit status; below 0 the number of the signal that ended it."""
+    """The exit status; below 0 the number of the signal that ended it."""
     seconds: float
     output: str
-    """The end of its output, and the part behind the first sign of a failure."""
+    """The end of its output, and the part after the first sign of a failure."""
     processor_s: float = dataclasses.field(default=0.0, compare=False)
-    """Processor time that it took; not kept with a finding."""
+    """The processor time of the run; not stored with a finding."""
     peak_octets: int = dataclasses.field(default=0, compare=False)
-    """The most memory that was resident, where it is `Command.measured`, else 0; not kept either."""
+    """The peak resident memory, if it is `Command.measured`, else 0; not stored either."""
 
     @property
     def failed(self) -> bool:
@@ -69,8 +70,8 @@ class CaseOutcome:
 class Command:
     """A program with its limits.  ``failing`` are exit statuses that count as failures.
 
-    Memory is what is resident, of it and of what it starts; a program with a sanitizer has far more addresses
-    than it uses.
+    Memory is the resident memory of the program and its children; a program with a sanitizer has far more
+    addresses than it uses.
     """
 
     words: tuple[str, ...]
@@ -78,9 +79,9 @@ class Command:
     memory_octets: int = DEFAULT_MEMORY_OCTETS
     failing: frozenset[int] = frozenset()
     measured: bool = False
-    """Whether the most memory of each run is measured: by a small process that starts the program.
+    """Whether the peak memory of each run is measured: by a small process that starts the program.
 
-    A process is born with the memory of the one that starts it, and may end between two looks at it.
+    A process starts with the memory of its parent, and may end between two samples.
     """
 
     def __post_init__(self) -> None:
@@ -149,28 +150,28 @@ if code < 0:
     os.kill(os.getpid(), -code)
 os._exit(code)
 """
-"""Starts a program, prints its memory behind its output, and ends as it does."""
+"""A script that starts a program, prints its memory after its output, and ends with its status."""
 
 
 def _measurement(output: str) -> tuple[str, int]:
-    """Return the output of a measured program without the line behind it, and the memory in that line."""
+    """Return the output of a measured program without its last line, and the memory in that line."""
     printed, found, peak = output.rpartition(f"\n{_PEAK}")
     return (printed, int(peak.split()[0]) * _KIB) if found else (output, 0)
 
 
 Over: TypeAlias = Literal["fine", "hang", "memory"]
-"""Which limit a process went over."""
+"""The limit that a process exceeded."""
 
 FILE_OCTETS = 1 << 28
-"""No file that a program writes may be longer; its cores are not written at all."""
+"""The maximum size of a file that a program writes; core files are not written at all."""
 
 _WATCH_S = 0.02
 _PIECE_OCTETS = 1 << 16
 _FULL_OCTETS = _PIECE_OCTETS // 2
 _LEFT_PIECES = 16
-"""Octets still read from the pipe when the program has ended."""
+"""Pieces of output still read after the program has ended."""
 _PATIENCE = 10
-"""A program is ended after so many times its time limit, however busy the machine is."""
+"""The maximum run time as a multiple of the time limit, however busy the machine is."""
 _IDLE_LOOKS = 5
 _PAGE_OCTETS = os.sysconf("SC_PAGE_SIZE")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -178,9 +179,9 @@ _KIB = 1024
 
 
 class WatchedProcess:
-    """A process that leads a session, and all that it starts there.
+    """A process that leads a session, and its children there.
 
-    At the end everything in its process group is killed; what it printed is in ``printed``.  One that only
+    At the end everything in its process group is killed; its output is in ``printed``.  One that only
     ``starts`` others is not counted: until it begins it looks as large as this process.
     """
 
@@ -200,22 +201,22 @@ class WatchedProcess:
 
     @property
     def printed(self) -> str:
-        """The output that was kept."""
+        """The stored output."""
         return self._printed.text
 
     @property
     def processor_s(self) -> float:
-        """Processor time that it took; that of a process which was not waited for does not count."""
+        """The processor time used; that excludes children that were not waited for."""
         return self._processor_s
 
     def until_ended(self, stop: threading.Event | None = None) -> Over:
-        """Wait for its end; end it where it takes too much, or once ``stop`` is set."""
+        """Wait for its end; end it if it exceeds a limit, or once ``stop`` is set."""
         over: Over = "fine"
         with self._process:
             while over == "fine" and not self._ended() and not (stop and stop.is_set()):
                 self._read(_WATCH_S)
                 over = self._exceeded()
-            # what it started in turn is not to outlive it
+            # its children must not outlive it
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             for _ in range(_LEFT_PIECES):
@@ -224,11 +225,11 @@ class WatchedProcess:
         return "memory" if over == "fine" and self._swelled() else over
 
     def _read(self, seconds: float) -> bool:
-        """Read a piece of output that comes within some time; return whether there was one."""
+        """Read a piece of output that arrives within some time; return whether there was one."""
         output = self._process.stdout
         assert output is not None
         if output.closed:
-            # one that closed its output may go on
+            # a process that closed its output may continue
             time.sleep(seconds)
             return False
         ready, _, _ = select.select([output], [], [], seconds)
@@ -245,7 +246,7 @@ class WatchedProcess:
         return bool(piece)
 
     def _ended_soon(self, seconds: float) -> None:
-        """Wait a little for one that closed its output: most do so when they end."""
+        """Wait briefly for a process that closed its output: most do so when they end."""
         pause = seconds / 64
         while pause < seconds and not self._ended():
             time.sleep(pause)
@@ -270,35 +271,35 @@ class WatchedProcess:
         return "memory" if resident_octets > self._memory_octets else "fine"
 
     def _had_its_time(self) -> bool:
-        """Return whether it ran for as long as it may, or waits: a busy machine is not its fault."""
+        """Return whether it used its time, or waits: a busy machine is not its fault."""
         activities = [_activity(pid) for pid in _family(str(self._process.pid))]
         self._idle = 0 if any(activity.runs for activity in activities) else self._idle + 1
         processor_s = sum(activity.processor_s for activity in activities)
         return processor_s >= self._seconds or self._idle >= _IDLE_LOOKS
 
     def _swelled(self) -> bool:
-        """Return whether it had too much memory between two looks at it."""
-        # a process is born with the memory of the one that starts it, which counts as its own
+        """Return whether its memory exceeded the limit between two samples."""
+        # a process starts with the memory of its parent, which counts as its own
         born = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _KIB
         return self._peak_octets > max(self._memory_octets, born)
 
 
 def _limit(pid: int, seconds: float) -> None:
-    """Bound a process's output and processor time, should nobody be left to watch it."""
+    """Limit a process's output and processor time, in case this process ends early."""
     processor_s = math.ceil(seconds + 1) * (os.cpu_count() or 1)
     limits = (
         (resource.RLIMIT_CORE, 0),
         (resource.RLIMIT_FSIZE, FILE_OCTETS),
         (resource.RLIMIT_CPU, processor_s),
     )
-    # it may have ended, or be somebody else's by now
+    # it may have ended, or its number been reused
     with contextlib.suppress(OSError):
         for which, most in limits:
             resource.prlimit(pid, which, (most, most))
 
 
 def _resident_octets(pid: int, *, without_first: bool) -> int:
-    """Return the resident memory of a process and those that it started; 0 where there is no /proc."""
+    """Return the resident memory of a process and its children; 0 without /proc."""
     return sum(_own_octets(each) for each in islice(_family(str(pid)), int(without_first), None))
 
 
@@ -319,7 +320,7 @@ def _own_octets(pid: str) -> int:
 
 class _Activity(NamedTuple):
     runs: bool
-    """Whether it runs, or would if it could."""
+    """Whether it runs, or is ready to run."""
     processor_s: float
 
 
@@ -327,7 +328,7 @@ def _activity(pid: str) -> _Activity:
     """Return a process's state and processor time; idle and 0 if the system does not report them."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-        # a program may have any name, so fields count from behind it
+        # a program may have any name, so fields count from its end
         state, *fields = text.rpartition(")")[2].split()
         return _Activity(state in "RD", (int(fields[10]) + int(fields[11])) / _TICKS_PER_S)
     except (OSError, ValueError, IndexError):
@@ -337,19 +338,19 @@ def _activity(pid: str) -> _Activity:
 TAIL_OCTETS = 1 << 16
 SIGN_OCTETS = 1 << 14
 _LONGEST_LINE = 1 << 10
-"""Octets before a sign in which the start of its line is looked for."""
+"""Octets before a sign that are searched for the start of its line."""
 _LEFT_OUT = b"\n[...]\n"
 
 
 class KeptOutput:
-    """A bounded part of a program's output, which comes piece by piece."""
+    """A bounded part of a program's output, which arrives piece by piece."""
 
     def __init__(self) -> None:
         self._tail = b""
         self._sign = b""
         self._octets = 0
         self._since = 0
-        """How much was printed before the line of the sign."""
+        """The size of the output before the line of the sign."""
 
     def add(self, piece: bytes) -> None:
         """Add the next piece of output."""
@@ -361,7 +362,7 @@ class KeptOutput:
         self._tail = (self._tail + piece)[-TAIL_OCTETS:]
 
     def _look(self, before: bytes, piece: bytes) -> None:
-        """Keep the output from the first sign of a failure on, which may be split across two pieces."""
+        """Store the output from the first sign of a failure on, which may be split across two pieces."""
         window = before + piece
         found = [place for place in map(window.find, SIGNS) if place >= 0]
         if found:
@@ -371,7 +372,7 @@ class KeptOutput:
 
     @property
     def text(self) -> str:
-        """The octets kept, in order, with a mark where some were left out between."""
+        """The stored octets, in order, with a mark where some were left out."""
         head, lost = self._sign[:SIGN_OCTETS], self._octets - len(self._tail)
         kept = self._tail
         if head and self._since < lost:
@@ -385,7 +386,7 @@ SIGNS = (
     b"Assertion `", b"Assertion failed", b"assertion failed", b"-CRITICAL **", b"panicked at ", b"panic: ",
     b"Dissector bug, ", b"Lua Error: ",
 )  # fmt: skip
-"""With which a failure begins to be told."""
+"""The first words of a failure's report."""
 _SIGNS = tuple(sign.decode() for sign in SIGNS)
 
 _SANITIZER = re.compile(r"(?:ERROR|WARNING): (\w+Sanitizer): (.+?)(?= on |: 0x| \(|\n|$)")
@@ -394,11 +395,11 @@ _SANITIZER_FRAME = re.compile(r"^\s*#\d+ 0x[0-9a-f]+ +(\S.*)$", re.MULTILINE)
 _LINE = re.compile(r"[^/]+:\d+(?::\d+)?")
 _OFFSET = re.compile(r"\(([^()\s]+\+0x[0-9a-f]+)\)")
 _ANYWHERE = re.compile(r"stack-overflow")
-"""Errors that come at one place of a function or another, as the room happens to end."""
+"""Errors that occur in any of several functions, depending on the free stack."""
 _RUNTIME = re.compile(r"(?:__interceptor_|__asan_|__sanitizer_|__interceptor|mem\w{3,4}$|malloc$|calloc$)")
 _FRAMES = 3
 _PLACED_FRAMES = 2
-"""Innermost frames whose line counts too: the first may be a helper that is called where the defect is."""
+"""Innermost frames whose line counts too: the first may be a helper called by the defective function."""
 
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
@@ -414,24 +415,24 @@ _GLIB = re.compile(
 )
 _ASSERTION = re.compile(r"[\w./+-]{1,200}:\d+: .*Assertion .* failed|[Aa]ssertion failed.*")
 _RUST = re.compile(r"panicked at (.*)")
-_RUST_PLACE = re.compile(r"[\w./\\-]+\.rs:\d+:\d+")
+_RUST_LOCATION = re.compile(r"[\w./\\-]+\.rs:\d+:\d+")
 _GO = re.compile(r"^panic: (.+)$", re.MULTILINE)
 _GO_FUNCTION = re.compile(r"^goroutine \d+ \[running\]:\n(?:panic\(.*\n\t.*\n)?(\S+)\(.*\)$", re.MULTILINE)
 
-_PLACE = re.compile(r"^\S+:\d+(?=: )")
+_LOCATION = re.compile(r"^\S+:\d+(?=: )")
 _NUMBER = re.compile(r"0x[0-9a-f]+|\d+")
 _LONGEST = 240
 
 
 def signature_of(output: str) -> str:
-    """Return the signature of the failure in a program's output; "" if there is none.
+    """Return the signature of the failure in a program's output; "" without one.
 
-    A sanitizer's error with its innermost functions and places, a Python exception with its innermost place,
-    a failed assertion or a panic.
+    A sanitizer's error with its innermost functions and lines, a Python exception with its innermost line, a
+    failed assertion or a panic.
     """
-    # most output tells of no failure, and to look for signs alone is quicker
-    tellers = _TOLD if any(sign in output for sign in _SIGNS) else (_pytest,)
-    return next(filter(None, (told(output) for told in tellers)), "")[:_LONGEST]
+    # most output contains no failure, and searching for signs alone is quicker
+    signatures = _SIGNATURES if any(sign in output for sign in _SIGNS) else (_pytest,)
+    return next(filter(None, (told(output) for told in signatures)), "")[:_LONGEST]
 
 
 def _sanitizer(output: str) -> str:
@@ -448,22 +449,19 @@ def _sanitizer(output: str) -> str:
 
 
 def _functions(output: str, start: int, *, placed: bool = True) -> list[str]:
-    """Return the innermost functions of a report, without those of the sanitizer itself.
-
-    ``placed`` says where in the first: two defects of one function are two.
-    """
+    """Return a report's innermost functions except the sanitizer's; ``placed`` adds a line to the first."""
     told: list[str] = []
     for frame in _SANITIZER_FRAME.findall(output, start):
         words = frame.split()
         name = words[1] if words[0] == "in" and len(words) > 1 else ""
         if not _RUNTIME.match(name):
-            place = _place(frame, words[-1])
+            place = _location(frame, words[-1])
             shown = name and place and placed and len(told) < _PLACED_FRAMES
             told.append(f"{name} ({place})" if shown else name or place)
     return told[:_FRAMES]
 
 
-def _place(frame: str, last: str) -> str:
+def _location(frame: str, last: str) -> str:
     """Return the source line, or the offset in the program, of a stack frame."""
     base = last.rpartition("/")[2]
     if _LINE.fullmatch(base):
@@ -501,7 +499,7 @@ def _tshark(output: str) -> str:
     found = _DISSECTOR.search(output)
     if found:
         protocol, what = found.groups()
-        place = _PLACE.search(what)
+        place = _LOCATION.search(what)
         return f"Dissector bug, protocol {protocol}: {place[0] if place else _same(what)}"
     found = _LUA.search(output)
     return f"Lua Error: {found[1]}" if found else ""
@@ -519,7 +517,7 @@ def _assertion(output: str) -> str:
 def _panic(output: str) -> str:
     found = _RUST.search(output)
     if found:
-        place = _RUST_PLACE.search(found[1])
+        place = _RUST_LOCATION.search(found[1])
         return f"panicked at {place[0] if place else _same(found[1])}"
     found = _GO.search(output)
     if found:
@@ -533,4 +531,4 @@ def _same(what: str) -> str:
     return _NUMBER.sub("N", what)
 
 
-_TOLD: tuple[Callable[[str], str], ...] = (_sanitizer, _python, _pytest, _tshark, _assertion, _panic)
+_SIGNATURES: tuple[Callable[[str], str], ...] = (_sanitizer, _python, _pytest, _tshark, _assertion, _panic)

@@ -1,6 +1,6 @@
 """A device at the end of an interface: frames sent to it by a schedule, and its liveness.
 
-A heartbeat is an ICMP echo, a frame that comes through the device, or a command that succeeds.
+A heartbeat is an ICMP echo, a frame that passes through the device, or a command that succeeds.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from ecmproto.units import NS_PER_S, format_time
 from ecmproto.wire.codec.frame import MIN_OCTETS
 
 PollCheck = Callable[[], None]
-"""Called often during a wait; an exception ends the wait."""
+"""A function called often during a wait; an exception ends the wait."""
 
 _SLICE_S = 0.05
 _LOCAL_EXPERIMENT = 0x88B5
-"""The EtherType that IEEE 802 leaves to experiments (802 clause 9.2.4)."""
+"""The EtherType for local experiments (802 clause 9.2.4)."""
 _ECHO = {socket.AF_INET: (8, 0), socket.AF_INET6: (128, 129)}
 """ICMP types of request and reply (RFC 792, RFC 4443)."""
 _HEAD = struct.Struct(">BBHI")
 """Type, code, checksum, and identifier and sequence number in one."""
 _TOKEN_OCTETS = 16
 _AGAIN_S = 0.1
-"""Between two looks at a device that is to come back."""
+"""Interval of checks of a device that is to come back."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +55,8 @@ class Patience:
 class WiredDevice:
     """A `Device` that ``transmission`` sends to.
 
-    It is alive while all ``heartbeats`` come.  ``recovery`` is a command for the shell that brings it back,
-    "" where it comes back by itself.  ``check`` is called often, ``say`` gets what a person ought to know.
+    It is alive while all ``heartbeats`` succeed.  ``recovery`` is a shell command that brings it back, "" if
+    it comes back by itself.  ``check`` is called often, ``say`` with messages for the user.
     """
 
     def __init__(
@@ -78,15 +78,15 @@ class WiredDevice:
         self._check = check
         self._say = say
         self.beats = 0
-        """Heartbeats that came."""
+        """Successful heartbeats."""
         self.missed = 0
-        """Heartbeats that did not."""
+        """Missing heartbeats."""
         self._unreachable = False
 
     def send(self, frames: Sequence[bytes]) -> None:
-        """Send frames by the schedule; InterfaceError where that cannot be.
+        """Send frames by the schedule; InterfaceError if that is impossible.
 
-        A device that takes the link down is one to find: then what is left of the frames is not sent.
+        A device that takes the link down is a finding: then the remaining frames are not sent.
         """
         if self._unreachable or not frames:
             return
@@ -98,7 +98,7 @@ class WiredDevice:
             self._unreachable = True
 
     def beat(self) -> str:
-        """Ask for all heartbeats; return the first that does not come.  Time for it is none for frames."""
+        """Check all heartbeats, in time not used for frames; return a text for the first missing one."""
         if not self._heartbeats:
             return ""
         self._transmission.rest()
@@ -112,7 +112,7 @@ class WiredDevice:
         return ""
 
     def settle(self) -> None:
-        """Wait, where it is going to be asked."""
+        """Wait before heartbeats of suspects."""
         if not self._heartbeats:
             return
         self._transmission.rest()
@@ -146,20 +146,20 @@ class WiredDevice:
 
 
 class Heartbeat(Protocol):
-    """A way to see that a device is alive."""
+    """A check that a device is alive."""
 
     def beat(self, seconds: float) -> str:
-        """Return "" if the heartbeat comes within ``seconds``, else a text of what did not come."""
+        """Return "" if the heartbeat arrives within ``seconds``, else a text for the missing one."""
 
     def close(self) -> None:
         """Close sockets."""
 
 
 def heartbeat_of(text: str, interface: str, check: PollCheck) -> Heartbeat:
-    """Return the heartbeat that ``ping:ADDRESS``, ``frame:IF`` or ``command:CMD`` names.
+    """Return the heartbeat for ``ping:ADDRESS``, ``frame:IF`` or ``command:CMD``.
 
-    Its frames leave by ``interface``.  ParameterError for anything else, InterfaceError for an interface that
-    is not there.
+    Its frames leave by ``interface``.  ParameterError for anything else, InterfaceError for a missing
+    interface.
     """
     kind, _, what = text.partition(":")
     if what and kind == "ping":
@@ -178,21 +178,21 @@ def _within(seconds: float) -> str:
 
 
 def _empty(opened: socket.socket) -> None:
-    """Discard packets that came in the meantime, so that the awaited one has room."""
+    """Discard packets received meanwhile, so that the buffer has space for the awaited one."""
     with contextlib.suppress(BlockingIOError):
         while True:
             opened.recv(1)
 
 
 def _arrives(
-    opened: socket.socket, wanted: Callable[[bytes], bool], seconds: float, check: PollCheck
+    opened: socket.socket, matches: Callable[[bytes], bool], seconds: float, check: PollCheck
 ) -> bool:
-    """Return whether a packet that is ``wanted`` comes to a socket that does not block."""
+    """Return whether a packet that matches ``matches`` arrives at a non-blocking socket."""
     until = time.monotonic() + seconds
     while True:
         with contextlib.suppress(BlockingIOError):
             while True:
-                if wanted(opened.recv(MAX_CUT_OCTETS)):
+                if matches(opened.recv(MAX_CUT_OCTETS)):
                     return True
         check()
         left = until - time.monotonic()
@@ -202,9 +202,9 @@ def _arrives(
 
 
 class PingHeartbeat:
-    """An ICMP echo, sent as the kernel routes it; ``address`` may be of IPv4 or IPv6, or a name.
+    """An ICMP echo, sent by the kernel's routes; ``address`` may be of IPv4 or IPv6, or a name.
 
-    ParameterError for an address that is none.
+    ParameterError for an invalid address.
     """
 
     def __init__(self, address: str, check: PollCheck) -> None:
@@ -239,7 +239,7 @@ class PingHeartbeat:
             self._socket.sendto(head + token, self._address)
             came = _arrives(self._socket, wanted, seconds, self._check)
         except OSError as error:
-            # nothing that could be waited for
+            # no reply can be expected
             time.sleep(min(seconds, _SLICE_S))
             return f"no echo from {self._name}: {error.strerror}"
         return "" if came else f"no echo from {self._name} {_within(seconds)}"
@@ -260,7 +260,7 @@ def _checksum(octets: bytes) -> int:
 class FrameHeartbeat:
     """A frame from ``interface`` to ``other``, through the device between them.
 
-    One goes the other way before it, so that a switch knows where ``other`` is whatever it was told before.
+    One in the other direction precedes it, so that a switch learns the address at ``other``.
     """
 
     def __init__(self, interface: str, other: str, check: PollCheck) -> None:
@@ -271,7 +271,7 @@ class FrameHeartbeat:
         self._near = PacketSocket(interface)
         self._near.bind(0)
         source = self._near.facts.address
-        # other frames would take the room that this one needs
+        # other frames would fill the buffer that this one needs
         program = program_of(
             all_of(
                 equal(Value(place=6, octets=4), int.from_bytes(source[:4], "big")),
@@ -328,11 +328,11 @@ class CommandHeartbeat:
         return run_command(self._command, seconds, self._check)
 
     def close(self) -> None:
-        """Do nothing: there is nothing open."""
+        """Do nothing."""
 
 
 def run_command(command: str, seconds: float, check: PollCheck) -> str:
-    """Run a shell command; return "" if it exits with 0 within ``seconds``, else a text of what it did."""
+    """Run a shell command; return "" if it exits with 0 within ``seconds``, else a text of its failure."""
     until = time.monotonic() + seconds
     process = subprocess.Popen(
         ["sh", "-c", command],

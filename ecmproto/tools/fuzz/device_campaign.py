@@ -1,8 +1,8 @@
 """A campaign against a device: cases with heartbeats between; those that silence it are narrowed down.
 
-The cases between two heartbeats are a stretch.  Where a heartbeat stays away the frames of its stretch are
-the suspects.  They, and parts of them, are sent again, with a heartbeat after each part; the device is
-brought back whenever it is silent, so that each trial begins with one that is alive.
+An interval is the cases between two heartbeats.  If a heartbeat is missing, the frames of its interval are
+suspects.  They, and parts of them, are sent again, with a heartbeat after each part; the device is brought
+back whenever it is silent, so that each trial begins with a device that is alive.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ class DeviceUnderTest(Protocol):
         """Send frames, in order, each at its time."""
 
     def beat(self) -> str:
-        """Ask for one heartbeat; return "" if it came, else what did not come."""
+        """Check one heartbeat; return "" if it succeeded, else a text for the missing one."""
 
     def settle(self) -> None:
         """Wait until it has handled the frames that it was sent."""
 
     @property
     def recovers(self) -> bool:
-        """Whether `recover` resets one that is alive too."""
+        """Whether `recover` resets a device that is alive too."""
 
     def recover(self) -> bool:
-        """Bring a silent one back; return whether it is alive again."""
+        """Bring a silent device back; return whether it is alive again."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatSchedule:
-    """When a device is asked: after ``every_frames`` frames or ``every_s`` seconds, whichever is given.
+    """The time of heartbeats: after ``every_frames`` frames or ``every_s`` seconds, whichever is given.
 
-    It is taken for silent when ``retries`` more heartbeats after the first stay away too.
+    A device counts as silent when ``retries`` more heartbeats after the first are missing too.
     """
 
     every_frames: int | None = None
@@ -57,13 +57,13 @@ class HeartbeatSchedule:
     retries: int
 
     def due(self, frames: int, seconds: float) -> bool:
-        """Return whether a heartbeat is due so many frames and so long after the last one."""
+        """Return whether a heartbeat is due after these frames and seconds since the last one."""
         if self.every_frames is not None and frames >= self.every_frames:
             return True
         return self.every_s is not None and seconds >= self.every_s
 
     def silence(self, device: DeviceUnderTest) -> str:
-        """Return "" if the device answers a heartbeat, else what did not come."""
+        """Return "" if the device answers a heartbeat, else a text for the missing one."""
         for _ in range(self.retries):
             if not device.beat():
                 return ""
@@ -71,7 +71,7 @@ class HeartbeatSchedule:
 
 
 HEADER_OCTETS = 14
-"""No packet socket takes less (packet(7))."""
+"""The minimum length of a frame that a packet socket accepts (packet(7))."""
 _TYPE_AT = 12
 _C_TAG = DEFAULT.c_tag.to_bytes(2, "big")
 
@@ -80,8 +80,8 @@ _C_TAG = DEFAULT.c_tag.to_bytes(2, "big")
 class FrameFitter:
     """Makes frames of cases: from ``shortest_octets`` to ``longest_octets``, both without FCS.
 
-    Short ones get zeros behind them, as network cards give them up to 60 octets.  Frames whose first tag is
-    a C-TAG may be ``longest_tagged_octets`` long.
+    Short ones are padded with zeros, as network cards pad them to 60 octets.  Frames whose first tag is a
+    C-TAG may be ``longest_tagged_octets`` long.
     """
 
     longest_octets: int
@@ -93,14 +93,14 @@ class FrameFitter:
     """Cases that were too long."""
 
     def frame(self, octets: bytes) -> bytes | None:
-        """Return the frame that is sent for a case, counted; None for one that is too long."""
+        """Return the frame for a case, counted; None for one that is too long."""
         frame = self.fitted(octets)
         self.left_out += frame is None
         self.padded += frame is not None and len(frame) > len(octets)
         return frame
 
     def fitted(self, octets: bytes) -> bytes | None:
-        """Return the frame that is sent for a case; None for one that is too long."""
+        """Return the frame for a case; None for one that is too long."""
         tagged = octets[_TYPE_AT:HEADER_OCTETS] == _C_TAG
         if len(octets) > (self.longest_tagged_octets if tagged else self.longest_octets):
             return None
@@ -109,14 +109,14 @@ class FrameFitter:
 
 DEFAULT_TRIES = 200
 ATTEMPTS = 2
-"""Attempts before frames are taken not to silence the device."""
+"""Attempts before frames count as harmless."""
 SIMPLER_SECONDS = 10.0
-"""The longest that the octets of a frame are simplified: it takes many trials, and says little more."""
+"""The maximum time to simplify the octets of a frame: it takes many trials for little information."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Suspect:
-    """A frame that was sent, and the case it was."""
+    """A frame that was sent, and its case."""
 
     index: int
     octets: bytes
@@ -127,9 +127,9 @@ class _LostError(Exception):
 
 
 class Narrowing:
-    """Trials on a device, that is brought back before each of them if it is silent.
+    """Trials on a device, which is brought back before each of them if it is silent.
 
-    A frame that is ``known`` to silence it is not made simpler.
+    A frame that is ``known`` to silence it is not simplified.
     """
 
     def __init__(
@@ -152,9 +152,9 @@ class Narrowing:
         """The fewest frames so far that silenced the device."""
         self.trials = 0
         self.frames = 0
-        """Frames sent in them."""
+        """Frames sent in trials."""
         self.again = 0
-        """Of `ATTEMPTS` times, how often the least silenced it again at the end."""
+        """The number of `ATTEMPTS` in which the reduced frames silenced it again at the end."""
         self.lost = False
         """Whether the device did not come back, which ended the trials."""
 
@@ -169,7 +169,7 @@ class Narrowing:
 
     @property
     def told(self) -> str:
-        """The result, in a few words."""
+        """The result as text."""
         if self.lost:
             return "the device did not come back"
         if not self._ended:
@@ -177,16 +177,16 @@ class Narrowing:
         if not self.least:
             return "sent again, the same frames did not silence it"
         if not self.again:
-            return "it does not happen every time: all frames are kept"
+            return "it is not reproducible: all frames are stored"
         frames = counted(len(self.least), "frame")
         again = f"silent {self.again} of {ATTEMPTS} times again"
         return f"narrowed down to {frames} by {self.trials} trials; {again}"
 
     def _narrow(self, suspects: Sequence[Suspect]) -> bool:
-        """Narrow ``suspects`` down to `least`; return False where the device stays alive after them."""
+        """Narrow ``suspects`` down to `least`; return False if the device stays alive after them."""
         if not any(self._silences(suspects) for _ in range(ATTEMPTS)):
             return False
-        # what earlier trials left in the device may matter: then each needs one that was brought back
+        # effects of earlier trials on the device may matter: then each needs one that was brought back
         for fresh in (False, True) if self._device.recovers else (False,):
             self._fresh, self.least = fresh, tuple(suspects)
             fewest(suspects, self._silences, Budget(self._tries))
@@ -199,12 +199,12 @@ class Narrowing:
         return True
 
     def _confirmed(self, least: Sequence[Suspect]) -> int:
-        """Return how often frames silence the device whatever was sent to it before."""
+        """Return the number of times that frames silence the device, independent of earlier frames."""
         self._fresh = self._device.recovers
         return sum(self._silences(least) for _ in range(ATTEMPTS))
 
     def _silences(self, suspects: Sequence[Suspect]) -> bool:
-        """Try frames; return whether the device falls silent, and remember them then."""
+        """Try frames; return whether the device falls silent, and store them then."""
         if self._fresh and not self._untouched:
             self._bring_back()
         silent = self._silent([each.octets for each in suspects])
@@ -227,10 +227,10 @@ class Narrowing:
         self._untouched = True
 
     def _simplify(self, suspect: Suspect) -> None:
-        """Make the frame's octets simpler, as long as it silences the device."""
+        """Simplify the frame's octets, as long as it silences the device."""
 
         def silences(octets: bytes) -> bool:
-            # what is cut off comes back as zeros where a frame would be too short
+            # removed octets are replaced by zeros where a frame would be too short
             frame = self._fitting.fitted(octets)
             return frame is not None and self._silences([Suspect(index=suspect.index, octets=frame)])
 
@@ -238,20 +238,20 @@ class Narrowing:
 
 
 PART_FRAMES = 16
-"""Cases sent between two looks at the clock."""
+"""Cases sent between two readings of the clock."""
 _REMEMBERED = 4
-"""Earlier stretches that are suspected too when the last one alone does nothing."""
-_TOLD_CASES = 20
+"""Earlier intervals that are suspected too when the last one alone has no effect."""
+_LISTED_CASES = 20
 _SAVED_EVERY_S = 1.0
 
 
 class DeviceCampaign:
-    """A campaign that sends cases to ``device`` in stretches, each followed by a heartbeat (``pulse``).
+    """A campaign that sends cases to ``device`` in intervals, each followed by a heartbeat (``pulse``).
 
-    ``folder`` holds findings and state; a campaign that is found there goes on behind the last heartbeat
-    that was looked for.  ParameterError for one of another seed or corpus.  A finding is kept with ``line``,
-    which shows it again; ``say`` is told what goes on.  ``octets_from`` yields the octets of the cases from
-    an index on where they are made elsewhere.
+    ``folder`` contains findings and state; a campaign found there continues after the last heartbeat.
+    ParameterError for one of another seed or corpus.  A finding is stored with ``line``, which reproduces it;
+    ``say`` is called with messages.  ``octets_from`` yields the octets of the cases from an index on if they
+    are made elsewhere.
     """
 
     def __init__(
@@ -303,7 +303,7 @@ class DeviceCampaign:
         """Send while ``going_on`` returns true, at most ``most_cases`` more; yield new findings."""
         last = None if most_cases is None else self.progress.cases + most_cases
         feed = self._octets_from(self.progress.index)
-        # the time until the first are made is none of a stretch
+        # the time until the first are made is no part of an interval
         feed = chain([next(feed)], feed)
         while self._goes_on(going_on, last):
             with self._state.running():
@@ -318,7 +318,7 @@ class DeviceCampaign:
     def _for_a_while(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], last: int | None
     ) -> Finding | None:
-        """Send stretches until it is time to save the progress, or one has a new finding."""
+        """Send intervals until it is time to save the progress, or one has a new finding."""
         end = self._clock() + _SAVED_EVERY_S
         while self._goes_on(going_on, last):
             found = self._next(feed, going_on, None if last is None else last - self.progress.cases)
@@ -332,19 +332,19 @@ class DeviceCampaign:
     def _next(
         self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None
     ) -> Finding | None:
-        """Send a stretch, then a heartbeat; return a new finding."""
+        """Send an interval, then a heartbeat; return a new finding."""
         first = self.progress.index
-        stretch = range(first, first + self._sent(feed, going_on, most))
+        interval = range(first, first + self._sent(feed, going_on, most))
         silence = self._pulse.silence(self._device)
-        self._state.count(len(stretch), failed=bool(silence))
+        self._state.count(len(interval), failed=bool(silence))
         if not silence:
-            self._before.append(stretch)
+            self._before.append(interval)
             return None
         self._state.save()
-        return self._found(silence, stretch)
+        return self._new_finding(silence, interval)
 
     def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None) -> int:
-        """Send cases until a heartbeat is due or the campaign ends; return how many."""
+        """Send cases until a heartbeat is due or the campaign ends; return their number."""
         done, start = 0, self._clock()
         limits = [limit for limit in (most, self._pulse.every_frames) if limit is not None]
         while True:
@@ -356,25 +356,25 @@ class DeviceCampaign:
             if due or done == most or not going_on(self.progress):
                 return done
 
-    def _found(self, silence: str, stretch: range) -> Finding | None:
-        """Narrow down the frames that silenced the device, and keep them; return the finding if it is new."""
+    def _new_finding(self, silence: str, interval: range) -> Finding | None:
+        """Narrow down and store the frames that silenced the device; return the finding if it is new."""
         self._say(
-            f"{silence} after cases {stretch.start} to {stretch.stop - 1}: narrowing down what silenced it"
+            f"{silence} after cases {interval.start} to {interval.stop - 1}: narrowing down what silenced it"
         )
         narrowing = Narrowing(self._device, self._pulse, self._fitting, tries=self._tries, known=self._known)
-        suspects = self._suspects(stretch)
+        suspects = self._suspects(interval)
         earlier = [suspect for each in self._before for suspect in self._suspects(each)]
-        # what was sent to a device that was brought back has no part in what silences it next
+        # frames sent before a recovery have no part in the next silence
         self._before.clear()
         start = self._clock()
         try:
             narrowing.run(suspects, [*earlier, *suspects] if earlier else [])
         finally:
-            # an interrupt too leaves what is known
+            # an interrupt too keeps the results so far
             self.lost = narrowing.lost
             self.trials += narrowing.trials
             self.trial_frames += narrowing.frames
-            finding = self._finding(silence, stretch, narrowing, self._clock() - start)
+            finding = self._finding(silence, interval, narrowing, self._clock() - start)
             new = not self._state.seen(finding.outcome.signature)
             if new:
                 self._state.keep(finding, self._line)
@@ -384,23 +384,23 @@ class DeviceCampaign:
         """Return whether a frame of the same layers is known to silence the device."""
         return _layers([octets]) in self.findings
 
-    def _suspects(self, stretch: range) -> tuple[Suspect, ...]:
-        """Return the frames of a stretch, made anew."""
-        frames = ((index, self._fitting.fitted(self._cases[index].octets)) for index in stretch)
+    def _suspects(self, interval: range) -> tuple[Suspect, ...]:
+        """Return the frames of an interval, made anew."""
+        frames = ((index, self._fitting.fitted(self._cases[index].octets)) for index in interval)
         return tuple(Suspect(index=index, octets=frame) for index, frame in frames if frame is not None)
 
-    def _finding(self, silence: str, stretch: range, narrowing: Narrowing, seconds: float) -> Finding:
-        span = f"cases {stretch.start} to {stretch.stop - 1} of seed {self._cases.seed}"
+    def _finding(self, silence: str, interval: range, narrowing: Narrowing, seconds: float) -> Finding:
+        span = f"cases {interval.start} to {interval.stop - 1} of seed {self._cases.seed}"
         lines = [f"{silence} after {span}", narrowing.told]
         suspects, signature = narrowing.least, f"after one of {span}"
         if suspects:
             signature = _layers([suspect.octets for suspect in suspects])
             told = (
-                (suspect.index, self._cases[suspect.index].mutations) for suspect in suspects[:_TOLD_CASES]
+                (suspect.index, self._cases[suspect.index].mutations) for suspect in suspects[:_LISTED_CASES]
             )
             lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in told]
         else:
-            suspects = self._suspects(stretch)
+            suspects = self._suspects(interval)
         outcome = CaseOutcome(
             kind="silence", signature=signature, status=0, seconds=seconds, output="\n".join(lines) + "\n"
         )
@@ -408,7 +408,7 @@ class DeviceCampaign:
             frames=tuple(suspect.octets for suspect in suspects),
             outcome=outcome,
             seed=self._cases.seed,
-            index=suspects[0].index if suspects else stretch.start,
+            index=suspects[0].index if suspects else interval.start,
         )
 
 

@@ -3,11 +3,11 @@
 ``campaign.json``      seed, digest of the corpus and progress: the index of the next case, and counts
 
 ``findings/NAME/``
-    ``case.pcap``     the least frames that fail; of cases that are no frames, ``case.pcapng`` or ``case.txt``
+    ``case.pcap``     the reduced frames that fail; of other cases, ``case.pcapng`` or ``case.txt``
     ``case.hex``      the same, a line a frame, with the length of each
-    ``output.txt``    the last of what the program printed, or what differs
-    ``reproduce.sh``  one line that shows it again
-    ``finding.json``  seed, index, signature, kind, how often it came
+    ``output.txt``    the end of the program's output, or the difference
+    ``reproduce.sh``  one line that reproduces it
+    ``finding.json``  seed, index, signature, kind, number of occurrences
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _DIGEST_CHARACTERS = 8
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A defect: the least frames that show it, and how the program ended on them."""
+    """A defect: the reduced frames that show it, and the program's outcome on them."""
 
     frames: tuple[bytes, ...]
     outcome: CaseOutcome
@@ -46,7 +46,7 @@ class Finding:
     index: int
     """Index of the first case of the run that showed it."""
     count: int = 1
-    """How many runs showed it."""
+    """The number of runs that showed it."""
 
     @property
     def name(self) -> str:
@@ -59,8 +59,8 @@ class Finding:
 def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") -> Path:
     """Write a finding below ``folder``; return its own folder.
 
-    ``line`` shows it again where the shell stands in that folder.  ``name`` is that of the file
-    of its frames; another one than case.pcap gets the octets as they are.
+    ``line`` reproduces it with that folder as the current one.  ``name`` is the name of the file of its
+    frames; any other than case.pcap gets the octets unchanged.
     """
     place = make_folder(folder / finding.name)
     frames = finding.frames
@@ -90,7 +90,7 @@ def write_document(place: Path, finding: Finding) -> None:
 
 
 def findings_in(folder: Path) -> dict[str, Finding]:
-    """Return the findings that are kept below ``folder``, by signature."""
+    """Return the findings stored below ``folder``, by signature."""
     found = {}
     for path in sorted(folder.glob("*/finding.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
@@ -121,7 +121,7 @@ def capture_of(frames: Sequence[bytes]) -> bytes:
 
 
 def reproduction(command: Sequence[str], path: str) -> str:
-    """Return the line for a shell that runs a command on a file as a campaign does."""
+    """Return the shell line that runs a command on a file as a campaign does."""
     if any(PLACE in word for word in command):
         return shlex.join(word.replace(PLACE, path) for word in command)
     return f"{shlex.join(command)} < {shlex.quote(path)}"
@@ -132,14 +132,14 @@ TIMED_OUT = 124
 
 
 def in_time(line: str, command: Command) -> str:
-    """Return ``line`` ended after the time of ``command``, with the status `TIMED_OUT`."""
+    """Return ``line`` limited to the time of ``command``, with the status `TIMED_OUT`."""
     return f"timeout {command.seconds:g} {line}"
 
 
 def in_memory(line: str, command: Command) -> str:
-    """Return ``line`` without more memory than ``command`` may have.
+    """Return ``line`` limited to the memory of ``command``.
 
-    All addresses count, not only what is resident: not for programs that reserve more than they use.
+    All addresses count, not only resident memory: not for programs that reserve more than they use.
     """
     return f"ulimit -v {command.memory_octets >> 10} && {line}"
 
@@ -159,19 +159,19 @@ class Progress:
     """The progress of a campaign."""
 
     index: int = 0
-    """Index of the next case."""
+    """The index of the next case."""
     runs: int = 0
     """Runs of a program, or batches compared."""
     cases: int = 0
     failures: int = 0
-    """Runs that failed, those with a known signature too."""
+    """Failed runs, including those with a known signature."""
     seconds: float = 0.0
     checked: dict[str, int] = dataclasses.field(default_factory=dict)
-    """How many cases each check saw, by its name."""
+    """The number of cases of each check, by its name."""
 
 
 def seed_of(folder: Path) -> int | None:
-    """Return the seed of the campaign that a folder has; None where there is none to be read."""
+    """Return the seed of the campaign in a folder; None without a readable one."""
     try:
         seed = json.loads((folder / _FILE).read_text(encoding="utf-8"))["seed"]
     except (OSError, ValueError, KeyError, TypeError):
@@ -180,9 +180,9 @@ def seed_of(folder: Path) -> int | None:
 
 
 class CampaignState:
-    """Progress and findings below ``folder``, continued from those of the same campaign there.
+    """Progress and findings below ``folder``, continued from the same campaign there.
 
-    ParameterError where the folder has a campaign of another seed or corpus, or none that can be read.
+    ParameterError if the folder has a campaign of another seed or corpus, or an unreadable one.
     """
 
     def __init__(self, folder: Path, *, seed: int, corpus: str) -> None:
@@ -192,8 +192,8 @@ class CampaignState:
         make_folder(folder)
         try:
             self.progress = self._resumed()
-            self.findings = findings_in(self._place)
-            """By signature."""
+            self.findings = findings_in(self._folder)
+            """The findings by signature."""
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             # the end is shown even of long paths
             damaged = f"{folder}: {_FILE} or a finding is damaged"
@@ -202,7 +202,7 @@ class CampaignState:
             ) from error
 
     @property
-    def _place(self) -> Path:
+    def _folder(self) -> Path:
         return self.folder / "findings"
 
     def _resumed(self) -> Progress:
@@ -217,7 +217,7 @@ class CampaignState:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Count the time while entered, and save at the end."""
+        """Count the time of the context, and save at the end."""
         start, before = time.monotonic(), self.progress.seconds
         try:
             yield
@@ -226,7 +226,7 @@ class CampaignState:
             self.save()
 
     def count(self, cases: int, *, failed: bool, checks: Iterable[str] = ()) -> None:
-        """Take note of a run over the next ``cases`` cases, which ``checks`` saw."""
+        """Count a run over the next ``cases`` cases, by ``checks``."""
         self.progress.index += cases
         self.progress.runs += 1
         self.progress.cases += cases
@@ -235,18 +235,18 @@ class CampaignState:
             self.progress.checked[name] = self.progress.checked.get(name, 0) + cases
 
     def seen(self, signature: str) -> bool:
-        """Return whether there is a finding of this signature; then it is counted again."""
+        """Return whether there is a finding of this signature, which is counted again then."""
         known = self.findings.get(signature)
         if known is None:
             return False
         self.findings[signature] = again = dataclasses.replace(known, count=known.count + 1)
-        write_document(self._place / again.name, again)
+        write_document(self._folder / again.name, again)
         return True
 
     def keep(self, finding: Finding, line: str, *, name: str = "case.pcap") -> None:
-        """Save a new finding; ``line`` and ``name`` as `findings.save` has them."""
+        """Save a new finding; ``line`` and ``name`` as in `findings.save`."""
         self.findings[finding.outcome.signature] = finding
-        save(finding, self._place, line, name=name)
+        save(finding, self._folder, line, name=name)
 
     def save(self) -> None:
         """Save the progress."""

@@ -1,4 +1,4 @@
-"""Verdicts of checks on a batch, in bounds of time and memory, and the least octets with the same verdict."""
+"""Verdicts of checks on a batch, in bounds of time and memory, and their minimal octets."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ DEFAULT_MEMORY_OCTETS = 256_000_000
 
 
 class TooSlowError(Exception):
-    """Work took more time than it may."""
+    """Work exceeded its time limit."""
 
 
 class TooLargeError(Exception):
-    """Work took more memory than it may."""
+    """Work exceeded its memory limit."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Time and memory that each check of a batch may take.
+    """The maximum time and memory of each check of a batch.
 
     Time is the processor's, so that other programs do not matter; it is watched in the main thread, while
-    Python runs.  Memory is what Python and numpy allocate; measuring it takes a multiple of the time.
+    Python runs.  Memory is allocated by Python and numpy; measuring it takes a multiple of the time.
     """
 
     seconds: float = DEFAULT_SECONDS
@@ -42,7 +42,7 @@ class Bounds:
 
     @contextmanager
     def in_time(self, factor: float = 1) -> Iterator[None]:
-        """Raise TooSlowError in the middle of work that takes ``factor`` times as long as it may."""
+        """Raise TooSlowError in the middle of work that exceeds ``factor`` times the limit."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -75,14 +75,14 @@ TRACED_FACTOR = 10
 """Factor on the time limit while memory is measured."""
 MEASURED_EVERY = 128
 MEASURED_CASES = 256
-"""Memory is measured with so many cases of one batch in so many: it takes a multiple of the time."""
+"""The share of cases whose memory is measured, which takes a multiple of the time, is its inverse."""
 LOADING_SECONDS = 120.0
-"""Processor time for loading and compiling."""
+"""The number of cases whose memory is measured, which takes long, in one of `MEASURED_EVERY` batches."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class CaseRange:
-    """The cases of a batch: ``count`` from ``index`` on; ``run`` counts batches: checks go by it."""
+    """The cases of a batch: ``count`` from ``index`` on; ``run`` counts batches, which schedules checks."""
 
     run: int
     index: int
@@ -91,31 +91,31 @@ class CaseRange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Disagreement:
-    """Something wrong with a batch: ``signature`` is the same for the same defect."""
+    """A defect shown by a batch: equal defects have equal ``signature``."""
 
     kind: Kind
     signature: str
     detail: str
     check: str
-    """The name of the check that says so; "" where it came to none."""
+    """The name of the check that found it; "" if it precedes checks."""
     row: int = -1
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class ScheduledCheck:
-    """A check, and that it looks at one batch in ``every``."""
+    """A check, which runs on one batch in ``every``."""
 
     check: BatchCheck
     every: int
 
     def takes(self, batch: CaseRange) -> bool:
-        """Return whether it looks at a batch."""
+        """Return whether it runs on a batch."""
         return batch.run % self.every == 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Judge:
-    """Makes cases and checks them; it can be pickled, where its checks can."""
+    """Makes cases and checks them; it can be pickled if its checks can."""
 
     scheduled: tuple[ScheduledCheck, ...]
     cases: CaseSource
@@ -162,7 +162,7 @@ class Judge:
 
     def _wrong(self, check: BatchCheck, items: Items) -> Iterator[Disagreement]:
         for wrong in disagreements(check, items, self.bounds):
-            # what took too long once may have had to wait for something
+            # a check that was too slow once may have waited for something else
             if wrong.kind != "hang" or first_of(check, wrong, items, self.bounds) is not None:
                 yield wrong
 
@@ -212,7 +212,7 @@ def first_of(
 def reduced(
     check: BatchCheck, wrong: Disagreement, items: Sequence[bytes], bounds: Bounds, budget: Budget
 ) -> tuple[int, list[bytes]]:
-    """Return the least octets with which the same is wrong, and the item that does it alone (−1: none)."""
+    """Return the fewest octets with the same defect, and the index of its only item (−1: several)."""
 
     def fails(rows: Sequence[int]) -> bool:
         return first_of(check, wrong, [items[row] for row in rows], bounds) is not None
@@ -221,7 +221,7 @@ def reduced(
     if wrong.row < 0 or not fails(rows):
         rows = range(len(items))
         if not fails(rows):
-            # it is not wrong every time: then all of them are kept
+            # it is not reproducible: then all of them are stored
             return -1, list(items)
         rows = fewest(rows, fails, budget)
     if len(rows) > 1:

@@ -1,7 +1,7 @@
-"""Memory that a program does not give back: spoilt frames as often again take more and more of it.
+"""Memory leaks of a program: repetitions of mutated frames use more and more of it.
 
-A program that keeps all that it reads takes more as well, and is compared with itself: how much it grows by
-as many frames and octets that are not spoilt.  One that keeps only what it needs does not grow at all.
+A program that stores all its input grows as well, so it is compared with itself: its growth with the same
+number of unchanged frames and octets.  One that stores only what it needs does not grow at all.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 _TIMES = 8
 _MIN_GROWTH_OCTETS = 4_000_000
 _RATIO = 2
-"""Spoilt frames of a leak take so many times the memory of others."""
+"""The minimum ratio of the memory used by mutated and by other frames in a leak."""
 
 
 def leaking(command: Command, trial: Trial, unspoilt: tuple[bytes, ...]) -> tuple[Command, Trial] | None:
-    """Return ``trial`` as often as it takes, and a limit of memory between it and frames that are not spoilt.
+    """Return ``trial`` with enough repetitions, and a memory limit between it and unchanged frames.
 
     None without a leak.
     """
@@ -40,7 +40,7 @@ def leaking(command: Command, trial: Trial, unspoilt: tuple[bytes, ...]) -> tupl
 
 
 def _peaks(command: Command, trial: Trial) -> tuple[int, int]:
-    """Return the most memory of a run on a trial, and on it `_TIMES` times; 0 of both where one fails."""
+    """Return the peak memory of a run on a trial, and on `_TIMES` repetitions; 0 for both if one fails."""
     peaks = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / trial.file

@@ -1,7 +1,7 @@
-"""The least that still fails: fewer items, then fewer and simpler octets.
+"""The reduction of failing inputs: fewer items, then fewer and simpler octets.
 
 Delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002): parts are
-left out, large ones first, as long as what is left fails.  A budget of tries bounds what a slow target costs.
+left out, large ones first, as long as the rest fails.  A budget of tries bounds the cost of a slow target.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ DEFAULT_TRIES = 500
 
 
 def unlimited() -> float:
-    """Return the seconds left without a limit: infinity."""
+    """Return infinity, the seconds left without a limit."""
     return math.inf
 
 
 class Budget:
-    """The number of tries, and the time, that are left."""
+    """The remaining tries and time."""
 
     def __init__(self, tries: int = DEFAULT_TRIES, *, seconds: float = math.inf) -> None:
         self.left = tries
         self._end = time.monotonic() + seconds
 
     def spend(self) -> bool:
-        """Return whether there was a try left, and take it."""
+        """Return whether a try was left, and use it."""
         self.left = self.left - 1 if time.monotonic() < self._end else -1
         return self.left >= 0
 
 
 def fewest(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget) -> Sequence[T]:
-    """Return a part of ``items``, in order, that fails though none of its items is left out in vain.
+    """Return a minimal failing part of ``items``, in order.
 
-    ``items`` as a whole fail.  With the budget used up, the least found so far.
+    ``items`` as a whole fail.  With the budget used up, the smallest part found so far.
     """
     return _without(items, lambda part: budget.spend() and fails(part), budget)
 
@@ -57,10 +57,10 @@ def shortest_beginning(
 
 
 def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return the least of ``octets`` that fail, as many of them zero as can be.
+    """Return the fewest failing ``octets``, with most of them zero.
 
-    ``octets`` as a whole fail.  They are cut at the end first, since that keeps the meaning of what is left,
-    and made zero before any is taken out: of zeros it is the same which one.
+    ``octets`` as a whole fail.  They are truncated at the end first, since that keeps the meaning of the
+    rest, and zeroed before any is removed: zeros are interchangeable.
     """
     tried: dict[bytes, bool] = {}
 
@@ -73,13 +73,13 @@ def simplest(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> b
     octets = _zeroed(octets, fails_too, budget)
     octets = _shortened(octets, fails_too, budget)
     octets = bytes(_without(octets, lambda part: fails_too(bytes(part)), budget))
-    # what has come to stand elsewhere may mean nothing there
+    # moved octets may have no meaning at their new offset
     return _zeroed(octets, fails_too, budget)
 
 
 def _without(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: Budget) -> Sequence[T]:
     """Return ``items`` without those that are not needed to fail; large parts are tried first."""
-    # powers of two, as tags and words have: what stands behind them stays where it is aligned
+    # powers of two, as tags and words have: octets after them stay aligned
     size = 1 << max(1, len(items) // 2).bit_length() - 1
     while budget.left > 0:
         before, start = len(items), 0
@@ -96,7 +96,7 @@ def _without(items: Sequence[T], fails: Callable[[Sequence[T]], bool], budget: B
 
 
 def _cut(octets: bytes, fails: Callable[[bytes], bool]) -> bytes:
-    """Return the shortest beginning that halving finds."""
+    """Return the shortest beginning found by halving."""
     step = len(octets) // 2
     while step:
         while len(octets) > step and fails(octets[:-step]):
@@ -106,7 +106,7 @@ def _cut(octets: bytes, fails: Callable[[bytes], bool]) -> bytes:
 
 
 def _zeroed(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) -> bytes:
-    """Return ``octets`` with zeros wherever they do not matter, stretch by stretch."""
+    """Return ``octets`` with zeros wherever they do not matter, span by span."""
     size = len(octets)
     while size and budget.left > 0:
         for start in range(0, len(octets), size):
@@ -135,7 +135,7 @@ def _shortened(octets: bytes, fails: Callable[[bytes], bool], budget: Budget) ->
 
 
 def _less(octets: bytes, at: int, size: int, step: int) -> Iterator[bytes]:
-    """Yield ``octets`` with a length less by ``step``, and as many taken out: behind it, or at the end."""
+    """Yield ``octets`` with a length reduced by ``step``, and the octets after it, or at the end, too."""
     behind = at + size
     length = int.from_bytes(octets[at:behind]) - step
     if length >= 0:

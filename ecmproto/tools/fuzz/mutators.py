@@ -1,7 +1,7 @@
 """The mutators of frames and other octets.
 
-Mutators of octets need not know what these mean; mutators of layers change fields, lengths, EtherTypes and
-tags of a decoded frame, or join halves of two frames; others know the words of captures and of text.
+Mutators of octets are independent of their meaning; mutators of layers change fields, lengths, EtherTypes and
+tags of a decoded frame, or join halves of two frames; others use the words of captures and of text.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def set_edge(octets: bytes, rng: random.Random) -> bytes:
 
 
 def set_random(octets: bytes, rng: random.Random) -> bytes:
-    """Replace a stretch by random octets."""
-    start, stop = _stretch(octets, rng)
+    """Replace a span by random octets."""
+    start, stop = _random_span(octets, rng)
     return octets[:start] + rng.randbytes(stop - start) + octets[stop:]
 
 
 def add_small(octets: bytes, rng: random.Random) -> bytes:
-    """Add a small number to a 16-bit word: off by one is where lengths go wrong."""
+    """Add a small number to a 16-bit word: lengths are often off by one."""
     if len(octets) < 2:
         return octets
     at = rng.randrange(len(octets) - 1)
@@ -64,25 +64,25 @@ def add_small(octets: bytes, rng: random.Random) -> bytes:
 
 
 def take_out(octets: bytes, rng: random.Random) -> bytes:
-    """Take a stretch out."""
-    start, stop = _stretch(octets, rng)
+    """Remove a span."""
+    start, stop = _random_span(octets, rng)
     return octets[:start] + octets[stop:]
 
 
 def put_in(octets: bytes, rng: random.Random) -> bytes:
-    """Put random octets in."""
+    """Insert random octets."""
     start = rng.randrange(len(octets) + 1)
     return octets[:start] + rng.randbytes(rng.randint(1, _LONGEST_PART)) + octets[start:]
 
 
 def double(octets: bytes, rng: random.Random) -> bytes:
-    """Write a stretch twice."""
-    start, stop = _stretch(octets, rng)
+    """Repeat a span."""
+    start, stop = _random_span(octets, rng)
     return octets[:stop] + octets[start:]
 
 
 def cut_off(octets: bytes, rng: random.Random) -> bytes:
-    """Cut the end off: a runt."""
+    """Truncate the frame: a runt."""
     return octets[: rng.randrange(len(octets) or 1)]
 
 
@@ -101,7 +101,7 @@ def _with(octets: bytes, at: int, value: int) -> bytes:
     return octets[:at] + bytes((value,)) + octets[at + 1 :]
 
 
-def _stretch(octets: bytes, rng: random.Random) -> tuple[int, int]:
+def _random_span(octets: bytes, rng: random.Random) -> tuple[int, int]:
     start = rng.randrange(len(octets) + 1)
     return start, min(len(octets), start + rng.randint(1, _LONGEST_PART))
 
@@ -121,13 +121,13 @@ def set_word(octets: bytes, rng: random.Random) -> bytes:
 
 
 def take_out_words(octets: bytes, rng: random.Random) -> bytes:
-    """Take aligned words out, so that what is left is read at other places."""
+    """Remove aligned words, so that the rest is read at other offsets."""
     at = rng.randrange(len(octets) // 4 + 1) * 4
     return octets[:at] + octets[at + 4 * rng.randint(1, 8) :]
 
 
 def repeat(octets: bytes, rng: random.Random) -> bytes:
-    """Write the whole twice: a second header where none belongs."""
+    """Repeat the whole: a second header at a wrong offset."""
     return octets + octets
 
 
@@ -136,12 +136,12 @@ _CLOCKS = (
     (IF_TSOFFSET, 8, (0, 1, 1 << 32, 1 << 40, 1 << 62, (1 << 63) - 1, 1 << 63, 3 << 62, (1 << 64) - 1)),
     (IF_SPEED, 8, (0, 1, 10**10, 1 << 62, (1 << 63) - 1, 1 << 63, (1 << 64) - 1)),
 )
-"""Options of interfaces that numbers are computed from: code, octets, boundary values."""
-_LEAST_DESCRIPTION = 20
+"""Options of interfaces used in computations: code, octets, boundary values."""
+_MIN_DESCRIPTION = 20
 
 
 def set_clock(octets: bytes, rng: random.Random) -> bytes:
-    """Give an interface of a pcapng capture a resolution, an offset of its times or a speed."""
+    """Set a resolution, an offset of times or a speed of an interface in a pcapng capture."""
     order = _byte_order(octets)
     described = list(_descriptions(octets, order))
     if not described:
@@ -164,9 +164,9 @@ def _byte_order(octets: bytes) -> ByteOrder:
 def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
     """Yield the offset and the length of each interface description of a pcapng capture."""
     at = 0
-    while at + _LEAST_DESCRIPTION <= len(octets):
+    while at + _MIN_DESCRIPTION <= len(octets):
         kind, total = (int.from_bytes(octets[start : start + 4], order) for start in (at, at + 4))
-        if total < _LEAST_DESCRIPTION:
+        if total < _MIN_DESCRIPTION:
             return
         if kind == INTERFACE_DESCRIPTION and at + total <= len(octets):
             yield at, total
@@ -174,28 +174,28 @@ def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:
 
 
 def put_sign(octets: bytes, rng: random.Random) -> bytes:
-    """Put signs of the language in, now and then very many of one."""
+    """Insert signs of the language, now and then very many of one."""
     at = rng.randrange(len(octets) + 1)
     sign = bytes((rng.choice(_SIGNS),))
     return octets[:at] + sign * (1 if rng.randrange(8) else rng.randint(2, 2_000)) + octets[at:]
 
 
 def move_word(octets: bytes, rng: random.Random) -> bytes:
-    """Take a word out and put it elsewhere."""
+    """Move a word."""
     words = octets.split(b" ")
     words.insert(rng.randrange(len(words)), words.pop(rng.randrange(len(words))))
     return b" ".join(words)
 
 
 def double_word(octets: bytes, rng: random.Random) -> bytes:
-    """Write a word twice."""
+    """Repeat a word."""
     words = octets.split(b" ")
     at = rng.randrange(len(words))
     return b" ".join([*words[: at + 1], *words[at:]])
 
 
 def set_number(octets: bytes, rng: random.Random) -> bytes:
-    """Put a number of boundary size in."""
+    """Insert a number of boundary size."""
     number = (1 << rng.choice((0, 1, 8, 16, 31, 32, 53, 63, 64, 128))) - rng.randrange(2)
     at = rng.randrange(len(octets) + 1)
     return (
@@ -213,14 +213,13 @@ TAGS: tuple[type[Layer], ...] = tuple(cls for cls in FORMATS if cls.role == "tag
 _DEEPEST = 40
 _JUMBO_OF, _FULL_OCTETS = 2, 1514
 _FULL_OF = 24
-"""One in so many deep stacks of tags fills the frame, of these one in `_JUMBO_OF` a jumbo: some 350 tags, or
-2,000, too many for a decoder that recurses."""
+"""One of this number of deep stacks fills the frame, and one of these in `_JUMBO_OF` a jumbo: 2,000 tags."""
 _ODD_TYPES = (0, 1, 1500, 1501, 1535, 1536, 0xFFFF)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Number:
-    """A field that is a number, as far as spoiling it needs: worked out once a format, not once a frame."""
+    """A number field for mutation: computed once a format, not once a frame."""
 
     key: str
     bits: int
@@ -232,7 +231,7 @@ class Number:
 
 
 NumberAt = tuple[int, Number]
-"""A number of a frame: the index of its layer, and the field."""
+"""A number in a frame: the index of its layer, and the field."""
 
 
 Numbers = Mapping[type[Layer], Sequence[Number]]
@@ -254,7 +253,7 @@ def _number(field: Field) -> Number:
 
 
 def _chosen(choose: Callable[[type[Layer], Number], bool]) -> Numbers:
-    """Return the numbers of each format that ``choose`` takes."""
+    """Return the numbers of each format that ``choose`` accepts."""
     return {cls: [number for number in numbers if choose(cls, number)] for cls, numbers in NUMBERS.items()}
 
 
@@ -272,7 +271,7 @@ _SETTABLE = _chosen(lambda cls, number: number.key != cls.next_key)
 
 
 def set_field(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Give a number of a layer a boundary value, or any."""
+    """Set a number of a layer to a boundary value, or any."""
     return _set_one_of(_numbers(frame, NUMBERS), frame, octets, rng)
 
 
@@ -282,7 +281,7 @@ def set_reserved(frame: Frame, octets: bytes, rng: random.Random, others: Sequen
 
 
 def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Give a field that counts octets a value near the right one, or an extreme."""
+    """Set a field that counts octets to a value near the right one, or an extreme."""
     counted = _numbers(frame, _COUNTING)
     if not counted:
         return octets
@@ -294,7 +293,7 @@ def lie_about_length(frame: Frame, octets: bytes, rng: random.Random, others: Se
 
 
 def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Announce another layer than the one that follows."""
+    """Announce another layer than the following one."""
     announcing = _numbers(frame, _ANNOUNCING)
     if not announcing:
         return octets
@@ -304,7 +303,7 @@ def change_type(frame: Frame, octets: bytes, rng: random.Random, others: Sequenc
 
 
 def insert_tags(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Put tags where none belong, sometimes dozens of them, now and then as many as a frame holds."""
+    """Insert tags at wrong positions, sometimes dozens of them, now and then until a frame is full."""
     if not frame.layers:
         return octets
     count = 1 if rng.randrange(4) else rng.randint(2, _DEEPEST)
@@ -324,7 +323,7 @@ def remove_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequen
 
 
 def double_layer(frame: Frame, octets: bytes, rng: random.Random, others: Sequence[Frame]) -> bytes:
-    """Write a layer twice."""
+    """Repeat a layer."""
     at = rng.randrange(len(frame.layers))
     return _rebuilt([*frame.layers[: at + 1], *frame.layers[at:]], frame, octets, rng)
 
@@ -378,7 +377,7 @@ def _value(number: Number, rng: random.Random) -> int:
 
 
 def _written(frame: Frame, octets: bytes, place: NumberAt, value: int) -> bytes:
-    """Return ``octets`` with a number set to ``value``; as they are where its place was cut off."""
+    """Return ``octets`` with a number set to ``value``; unchanged if it is truncated."""
     index, number = place
     first = 8 * frame.boundaries()[index] + number.bit_offset
     start, stop = first // 8, -(-(first + number.bits) // 8)
@@ -397,13 +396,13 @@ def _tag(cls: type[Layer], rng: random.Random) -> Layer:
     return cls(**{key: value for key, value in drawn.items() if key not in ("protocol", "type")})
 
 
-def _filling(room_octets: int, rng: random.Random) -> list[Layer]:
-    """Return tags that fill some room: of one kind, VLAN tags, or of all kinds."""
+def _filling(octets_left: int, rng: random.Random) -> list[Layer]:
+    """Return tags that fill ``octets_left``: of one format, VLAN tags, or of all formats."""
     kinds = rng.choice(((rng.choice(TAGS),), (VLAN, STag), TAGS))
     tags: list[Layer] = []
-    while room_octets > 0:
+    while octets_left > 0:
         tags.append(_tag(rng.choice(kinds), rng))
-        room_octets -= len(tags[-1].build())
+        octets_left -= len(tags[-1].build())
     return tags
 
 

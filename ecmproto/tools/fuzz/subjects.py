@@ -62,21 +62,21 @@ _TIME_STEP_NS = 1_001
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """One kind of octets to spoil, and the checks that they go through."""
+    """One kind of octets to mutate, and their checks."""
 
     file: str
-    """The name of the file that a finding's case is kept in."""
+    """The file name of a finding's case."""
     corpus: Callable[[], list[bytes]]
-    """The octets to start from where the user gives none."""
+    """The default corpus."""
     cases: Callable[[Sequence[bytes], int], CaseSource]
     """The cases of a corpus and a seed."""
     checks: Callable[[], list[BatchCheck]]
     batch_cases: int = BATCH_CASES
-    """How many cases are a batch: as many as views of whole batches need to be fast."""
+    """The number of cases in a batch, large enough for views of whole batches to be fast."""
 
 
 def template_frames() -> list[bytes]:
-    """Return the frame that each kind of `ecmproto.tools.craft` is by default."""
+    """Return the default frame of each kind of `ecmproto.tools.craft`."""
     return [encode(build(line)) for line in _LINES]
 
 
@@ -148,4 +148,4 @@ SUBJECTS = {
         checks=lambda: [MessageCheck()],
     ),
 }
-"""By the word on the command line."""
+"""The subjects by their word on the command line."""

@@ -1,4 +1,4 @@
-"""A resumable campaign against a program that reads captures: failures are reduced, sorted and kept.
+"""A resumable campaign against a program that reads captures: failures are reduced, sorted and stored.
 
 >>> feed = Feed(frames=Cases(corpus, seed=7))
 >>> campaign = TargetCampaign(Command(words=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
@@ -41,18 +41,18 @@ from ecmproto.tools.fuzz.minimisation import Budget, fewest, shortest_beginning,
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """The file of one run: frames, or a capture as it is."""
+    """The file of one run: frames, or an unchanged capture."""
 
     items: tuple[bytes, ...]
-    """Frames; of a capture as it is, its octets."""
+    """Frames; of an unchanged capture, its octets."""
     index: int
-    """Index of the first case."""
+    """The index of the first case."""
     whole: bool = False
-    """Whether it is a capture as it is."""
+    """Whether it is an unchanged capture."""
 
     @property
     def file(self) -> str:
-        """The name of the file that a finding keeps it in."""
+        """The file name of a finding with it."""
         return "case.capture" if self.whole else "case.pcap"
 
     def part(self, rows: Sequence[int]) -> Trial:
@@ -63,19 +63,19 @@ class Trial:
         )
 
     def changed(self, row: int, octets: bytes) -> Trial:
-        """Return it with other octets in one place."""
+        """Return a copy with other octets at one index."""
         return dataclasses.replace(self, items=(*self.items[:row], octets, *self.items[row + 1 :]))
 
     def filled(self, octets: bytes) -> Trial:
-        """Return it with these octets in every place."""
+        """Return a copy with these octets at every index."""
         return dataclasses.replace(self, items=(octets,) * len(self.items))
 
     def repeated(self, times: int) -> Trial:
-        """Return it with all items so many times."""
+        """Return a copy with all items repeated."""
         return dataclasses.replace(self, items=self.items * times)
 
     def write(self, path: Path) -> None:
-        """Write the file that a program gets."""
+        """Write the file for a program."""
         if self.whole:
             path.write_bytes(b"".join(self.items))
         else:
@@ -83,10 +83,7 @@ class Trial:
 
 
 class Feed:
-    """All trials of a seed.  With frames and captures it is now the turn of one, now of the other.
-
-    ParameterError for neither, and for two of different seeds.
-    """
+    """All trials of a seed, frames and captures in turn; ParameterError for neither or different seeds."""
 
     def __init__(self, *, frames: CaseSource | None = None, captures: CaseSource | None = None) -> None:
         sources = [source for source in (frames, captures) if source is not None]
@@ -98,7 +95,7 @@ class Feed:
             )
         self.seed = sources[0].seed
         self.corpus = "+".join(source.corpus for source in sources)
-        """The digest of all corpora, to tell them from others."""
+        """The digest that identifies all corpora."""
         self.unspoilt = () if frames is None else frames.unspoilt
         """The frames that cases are made from."""
         self._frames = frames
@@ -114,17 +111,17 @@ class Feed:
         return Trial(items=tuple(case.octets for case in cases), index=index)
 
 
-MOST_JOBS = 256
+MAX_JOBS = 256
 FIRST_FRAMES = 64
-MOST_FRAMES = 8192
+MAX_FRAMES = 8192
 _QUICK_S = 0.5
 _QUICK_OF_LIMIT = 4
 _QUICK_STARTS = 2
-"""A run may take so many times as long as the program takes to start."""
+"""The maximum time of a run as a multiple of the program's start time."""
 
 
 class Runs:
-    """Runs a program on one trial after another, ``jobs`` at once; leaving ends those that still run."""
+    """Runs a program on one trial after another, ``jobs`` at once; leaving ends running ones."""
 
     def __init__(self, command: Command, upcoming: Callable[[], Trial], *, jobs: int = 1) -> None:
         self._command = command
@@ -147,7 +144,7 @@ class Runs:
         self._folder.cleanup()
 
     def next(self) -> tuple[Trial, CaseOutcome]:
-        """Return the next trial and how it ended; ParameterError where the program cannot be started."""
+        """Return the next trial and its outcome; ParameterError if the program cannot be started."""
         # one more than run at once, so that a capture is made while programs read others
         while len(self._started) <= self._jobs:
             self._start(self._upcoming())
@@ -170,8 +167,8 @@ class Runs:
 class RunFrames:
     """The number of frames for a run, many since starting a program takes longer than reading a frame.
 
-    So many that most of a run is reading while it stays quick, and half as many after a failure: behind it
-    nothing may have been read.
+    It grows so that reading takes most of a run while the run stays quick, and is halved after a failure: the
+    frames after it may not have been read.
     """
 
     def __init__(self, fixed: int | None, limit_s: float) -> None:
@@ -181,10 +178,10 @@ class RunFrames:
         self._start_s = math.inf
 
     def took(self, frames: int, outcome: CaseOutcome) -> None:
-        """Take note of a run of so many frames."""
+        """Adapt the number to a run of ``frames``."""
         if self._fixed:
             return
-        # what it took itself: on a busy machine all runs are long
+        # processor time: on a busy machine all runs are long
         self._start_s = min(self._start_s, outcome.processor_s)
         quick_s = min(max(_QUICK_S, _QUICK_STARTS * self._start_s), self._limit_s / _QUICK_OF_LIMIT)
         if outcome.failed:
@@ -192,27 +189,27 @@ class RunFrames:
         elif outcome.processor_s > 2 * quick_s:
             self.count = max(min(self.count, FIRST_FRAMES), self.count // 2)
         elif outcome.processor_s < quick_s and outcome.seconds < self._limit_s / 2 and frames >= self.count:
-            self.count = min(MOST_FRAMES, 2 * self.count)
+            self.count = min(MAX_FRAMES, 2 * self.count)
 
 
 REDUCED_SECONDS = 60.0
-"""A campaign is to go on."""
+"""The maximum time to reduce a finding: the campaign has to continue."""
 _HANG_STARTS = 4
-"""A hang is what takes so many times as long as the program takes to start."""
-_LEAST_S = 0.1
+"""The minimum time of a hang as a multiple of the program's start time."""
+_MIN_S = 0.1
 
 
 _ADDING_UP = ("memory", "hang")
 """Kinds of failures that frames may cause together though none of them does alone."""
 _SLACK = 8
-"""One more frame is kept for so many that add up: what each takes differs from run to run."""
+"""One more frame is kept for this number of frames that add up: the cost of each varies from run to run."""
 
 
 class Reduction:
     """The reduction of a trial: ``command`` runs on ever smaller parts of it, written to ``path``.
 
-    Frames are left out within ``tries`` and some time, and octets of what is left again; no longer than
-    ``left_s`` says.
+    Frames are left out within ``tries`` and some time, then octets of the rest; no longer than ``left_s``
+    returns.
     """
 
     def __init__(
@@ -232,12 +229,12 @@ class Reduction:
         self._budget = self._another()
 
     def outcome(self, trial: Trial) -> CaseOutcome:
-        """Return how the program ends on a trial."""
+        """Return the program's outcome on a trial."""
         trial.write(self._path)
         return self._command.run(self._path)
 
     def least(self, trial: Trial) -> tuple[Trial, CaseOutcome] | None:
-        """Return the least trial found, and how the program ends on it; None where it does not fail again."""
+        """Return the smallest failing trial found, and its outcome; None if it does not fail again."""
         first = self.outcome(trial)
         if first.signature != self._signature:
             return None
@@ -245,7 +242,7 @@ class Reduction:
             return trial, first
         empty = self.outcome(trial.part(()))
         if empty.signature == self._signature:
-            # it fails whatever it reads
+            # it fails with any input
             return trial.part(()), empty
         self._hasten(empty)
         least = self._fewest(trial)
@@ -257,7 +254,7 @@ class Reduction:
 
     @property
     def out_of_time(self) -> bool:
-        """Whether the time is over, though more might be left out."""
+        """Whether the time is over before the reduction was complete."""
         return self._left_s() <= 0
 
     def _another(self) -> Budget:
@@ -266,7 +263,7 @@ class Reduction:
     def _hasten(self, empty: CaseOutcome) -> None:
         """Shorten the wait for a hang to a safe multiple of the program's start time."""
         if self._signature == "hang" and not empty.failed:
-            seconds = min(self._patient.seconds, max(_LEAST_S, _HANG_STARTS * empty.processor_s))
+            seconds = min(self._patient.seconds, max(_MIN_S, _HANG_STARTS * empty.processor_s))
             self._command = dataclasses.replace(self._patient, seconds=seconds)
 
     def _fails(self, trial: Trial) -> bool:
@@ -281,7 +278,7 @@ class Reduction:
         if len(rows) == 1 or (self._budget.spend() and fails(last)):
             return trial.part(last)
         if self._signature in _ADDING_UP:
-            # each takes as much as in the run that failed
+            # each costs the same as in the run that failed
             self._command = self._patient
             alike = self._alike(trial, fails)
             if alike:
@@ -289,10 +286,8 @@ class Reduction:
         return trial.part(fewest(rows, fails, self._budget))
 
     def _alike(self, trial: Trial, fails: Callable[[Sequence[int]], bool]) -> Sequence[int]:
-        """Return one row as often as it takes: of frames that add up, one that takes no less than most do.
-
-        Of two halves, each repeated until it is as many frames as all were, one takes as much as all did.
-        Empty where none does.
+        """Return repetitions of one row that costs no less than most, for rows that add up; empty without
+        one.
         """
         rows: Sequence[int] = range(len(trial.items))
         total = len(rows)
@@ -329,9 +324,9 @@ _PATIENCE_S = 5.0
 class TargetCampaign:
     """Runs a program on one trial after another, ``jobs`` at once.
 
-    ``frames_per_run`` is how many frames a capture has; by default as many as are read quickly.  ``folder``
-    holds the findings and the state; a campaign that is found there goes on where it ended.  ParameterError
-    for a folder of another seed or corpus.
+    ``frames_per_run`` is the number of frames in a capture; by default, the number that is read quickly.
+    ``folder`` contains the findings and the state; a campaign found there continues.  ParameterError for a
+    folder of another seed or corpus.
     """
 
     def __init__(
@@ -344,8 +339,8 @@ class TargetCampaign:
         jobs: int = 1,
         tries: int = DEFAULT_TRIES,
     ) -> None:
-        if not 1 <= jobs <= MOST_JOBS:
-            raise ParameterError(name="jobs", needed=f"1 to {MOST_JOBS}", got=str(jobs))
+        if not 1 <= jobs <= MAX_JOBS:
+            raise ParameterError(name="jobs", needed=f"1 to {MAX_JOBS}", got=str(jobs))
         self._command = command
         self._feed = feed
         self._frames = RunFrames(frames_per_run, command.seconds)
@@ -353,7 +348,7 @@ class TargetCampaign:
         self._tries = tries
         self._left_s: Callable[[], float] = unlimited
         self.cut_short: list[str] = []
-        """Findings, by name, that there was no time to reduce as far as they can be."""
+        """Names of findings whose reduction ran out of time."""
         self._state = CampaignState(folder, seed=feed.seed, corpus=feed.corpus)
 
     @property
@@ -371,8 +366,8 @@ class TargetCampaign:
     ) -> Iterator[Finding]:
         """Run while ``going_on`` returns true; yield each defect when it is first found, reduced and saved.
 
-        Defects are reduced for as long as ``left_s`` says that there are seconds left.  Runs that have not
-        ended then are not counted: the next call begins them again.
+        Defects are reduced while ``left_s`` returns a positive time.  Unfinished runs are not counted: the
+        next call begins them again.
         """
         self._left_s = left_s
         trials = self._trials()
@@ -396,7 +391,7 @@ class TargetCampaign:
         """Count a run; return a new finding."""
         finding, failed = None, outcome.failed
         if failed and not self._state.seen(outcome.signature):
-            finding = self._found(self._command, trial, outcome)
+            finding = self._new_finding(self._command, trial, outcome)
             failed = finding is not None
         elif not failed and self._is_leak_due(trial):
             finding = self._leak(trial)
@@ -407,7 +402,7 @@ class TargetCampaign:
         return finding
 
     def _is_leak_due(self, trial: Trial) -> bool:
-        """Return whether a leak is looked for: behind 1, 2, 4, … runs, until one is found."""
+        """Return whether to look for a leak: after 1, 2, 4, … runs, until one is found."""
         runs = self.progress.runs + 1
         return not trial.whole and runs & (runs - 1) == 0 and "memory" not in self.findings
 
@@ -421,10 +416,10 @@ class TargetCampaign:
             path = Path(folder) / trial.file
             trial.write(path)
             outcome = command.run(path)
-        return self._found(command, trial, outcome) if outcome.kind == "memory" else None
+        return self._new_finding(command, trial, outcome) if outcome.kind == "memory" else None
 
-    def _found(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
-        """Reduce a failing trial, and keep it; return None if it hung once and never again."""
+    def _new_finding(self, command: Command, trial: Trial, outcome: CaseOutcome) -> Finding | None:
+        """Reduce a failing trial, and store it; return None if it hung once and never again."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / trial.file
             reduction = Reduction(
@@ -433,7 +428,7 @@ class TargetCampaign:
             reduced = reduction.least(trial)
         if reduced is None and outcome.kind == "hang":
             return None
-        # what does not fail every time is kept whole
+        # an irreproducible failure is stored unreduced
         least, last = reduced or (trial, outcome)
         finding = Finding(frames=least.items, outcome=last, seed=self._feed.seed, index=least.index)
         if reduction.out_of_time:
@@ -442,9 +437,9 @@ class TargetCampaign:
         return finding
 
     def _keep(self, command: Command, finding: Finding, file: str) -> None:
-        """Save a finding with a line that shows it again, under the limit that it went over."""
+        """Save a finding with a line that reproduces it, under the limit that it exceeded."""
         place = self._state.folder.absolute() / "findings" / finding.name
-        # some programs only run where they were called: python -m in the folder of a module
+        # some programs only run in the folder of their call: python -m in the folder of a module
         here = f"cd {shlex.quote(str(Path.cwd()))} && "
         alone = _limited(command, finding, reproduction(command.words, file))
         called = here + _limited(command, finding, reproduction(command.words, str(place / file)))
@@ -453,11 +448,11 @@ class TargetCampaign:
             if self._shows(command, finding, place):
                 return
         if finding.outcome.kind == "memory":
-            # all its addresses are more than that from the start, or it gets along without them
+            # its addresses exceed that from the start, or it works without them
             self._state.keep(finding, here + judged_again(command, str(place / file)), name=file)
 
     def _shows(self, command: Command, finding: Finding, place: Path) -> bool:
-        """Return whether the line that was kept shows a finding again."""
+        """Return whether the stored line reproduces a finding."""
         again = self._shell(f"cd {shlex.quote(str(place))} && sh reproduce.sh")
         if finding.outcome.kind == "hang":
             return again.status == TIMED_OUT
@@ -466,7 +461,7 @@ class TargetCampaign:
         return again.signature == finding.outcome.signature
 
     def _empty_fails(self, command: Command) -> bool:
-        """Return whether a capture of nothing needs more addresses than there may be memory."""
+        """Return whether an empty capture needs more addresses than the memory limit."""
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "empty.pcap"
             path.write_bytes(capture_of(()))
@@ -485,6 +480,6 @@ class TargetCampaign:
 
 
 def _limited(command: Command, finding: Finding, line: str) -> str:
-    """Return a line under the limit of ``command`` that a finding went over."""
+    """Return a line under the limit of ``command`` that a finding exceeded."""
     limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
     return line if limit is None else limit(line, command)

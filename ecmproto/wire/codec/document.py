@@ -1,8 +1,8 @@
 """A frame as plain data (JSON, TOML) and back: ``{"layers": [{"layer": "cnm", "cnm.qntz_fb": 40, …}, …]}``.
 
-`to_document` gives every field under its whole name, with scaled twins (``cnm.q_offset_octets``) beside
-those that have a unit.  `from_document` reads that back, and what a person writes: field names without
-their prefix, fields left out, values in any form `ecmproto.wire.formats.text.value_of` takes.
+`to_document` gives every field under its full name, and the scaled values (``cnm.q_offset_octets``) of those
+with a unit.  `from_document` reads that back, and shorter documents: field names without their prefix,
+missing fields, values in any form that `ecmproto.wire.formats.text.value_of` accepts.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 _TAILS = ("padding", "trailer", "fcs")
 _DERIVED = ("cut", "error", "encapsulated")
-"""What a document says about a frame that its octets say already."""
+"""Keys of a document that its octets already determine."""
 
 
 def to_document(frame: Frame) -> dict[str, Json]:
-    """Return the frame as plain data; `from_document` gives back an equal frame."""
+    """Return the frame as plain data; `from_document` returns an equal frame."""
     document: dict[str, Json] = {"layers": [_layer_document(value) for value in frame.layers]}
     for key in _TAILS:
         octets: bytes = getattr(frame, key)
@@ -54,15 +54,12 @@ _SINGLE = frozenset((str, int, float, bool, type(None)))
 
 
 def json_text(document: object, *, indented: bool = False) -> str:
-    """Return plain data as JSON, with characters escaped that are not printable."""
+    """Return plain data as JSON, with non-printable characters escaped."""
     return escaped(_indented(document, "\n") if indented else _JSON.encode(document), keep="\n")
 
 
 def _indented(value: object, start: str) -> str:
-    """Return the same as ``json.dumps(value, indent=2)``, whose lines begin with ``start``.
-
-    The encoder that is fast does not indent; here it writes all that holds nothing but single values.
-    """
+    """Return ``json.dumps(value, indent=2)``, by the fast encoder, which does not indent, where possible."""
     inner = f"{start}  "
     if isinstance(value, dict) and value:
         if _SINGLE.issuperset(map(type, value.values())):
@@ -111,7 +108,7 @@ def _layer_document(value: Layer) -> dict[str, Json]:
 
 @functools.cache
 def derived_names(cls: type[Layer]) -> tuple[str, ...]:
-    """Return for each field of a format the name of its scaled twin, "" where it has none."""
+    """Return the name of the scaled value of each field of a format, "" without one."""
     keys = (scaled_key(cls, field) for field in cls.layout)
     return tuple(f"{cls.prefix}.{key}" if key else "" for key in keys)
 
@@ -119,9 +116,9 @@ def derived_names(cls: type[Layer]) -> tuple[str, ...]:
 def from_document(
     document: object, *, where: str = "frame", ethertypes: EtherTypes = DEFAULT
 ) -> tuple[Frame, tuple[frozenset[str], ...]]:
-    """Return the frame a document describes, and for each layer the keys that the document gives.
+    """Return the frame of a document, and the keys of each layer in the document.
 
-    SpecError names ``where`` in the document something is wrong, and the nearest name that is right.
+    SpecError with the position ``where`` in the document, and the nearest valid name.
     """
     if not isinstance(document, Mapping):
         raise SpecError(where=where, needed="an object with layers", got=type(document).__name__)
@@ -153,7 +150,7 @@ def frame_keys() -> frozenset[str]:
 
 
 def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
-    """Return the layer that ``{"layer": NAME, FIELD: VALUE, …}`` describes, and the keys it gives."""
+    """Return the layer of ``{"layer": NAME, FIELD: VALUE, …}``, and its keys."""
     if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
         raise SpecError(where=where, needed='an object with "layer": NAME', got=shown(item))
     cls = format_named(item["layer"], where=where)
@@ -171,7 +168,7 @@ def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
 
 
 def format_named(name: str, *, where: str) -> type[Layer]:
-    """Return the format whose prefix is ``name``; SpecError with the nearest otherwise."""
+    """Return the format with the prefix ``name``; SpecError with the nearest otherwise."""
     cls = BY_PREFIX.get(name)
     if cls is None:
         raise SpecError(
@@ -181,7 +178,7 @@ def format_named(name: str, *, where: str) -> type[Layer]:
 
 
 def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
-    """Return the field of ``cls`` with this key, whole name or length name; SpecError otherwise."""
+    """Return the field of ``cls`` with this key, full name or length name; SpecError otherwise."""
     field = _fields_by_name(cls).get(name)  # type: ignore[arg-type]  # classes hash
     if field is not None:
         return field
@@ -203,19 +200,19 @@ def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the hint that names the nearest known name, or all of them when none is near."""
+    """Return a hint with the nearest known name, or all of them when none is near."""
     names = list(known)
     close = difflib.get_close_matches(name, names, n=_NEAR)
     if not close:
         return f"one of {', '.join(names)}"
     likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in close]
-    # of those that are as near, the one listed first
+    # the first listed of equally near names
     alike = [each for each, ratio in zip(close, likeness, strict=True) if ratio == max(likeness)]
     return f"did you mean {min(alike, key=names.index)!r}?"
 
 
 _NEAR = 5
-"""Names that may be equally near."""
+"""The maximum number of equally near names in a hint."""
 
 
 def scaled_key(cls: type[Layer], field: Field) -> str:

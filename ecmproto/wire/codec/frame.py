@@ -1,7 +1,7 @@
 """A frame as typed layers, from octets and back.
 
-`decode` and `decode_lax` are the strict and the lax way into a `Frame`, one walk under both; `encode` writes
-its octets exactly as it says, or with its computed fields put right on request (`fixed`).
+`decode` and `decode_lax`, strict and lax, return a `Frame` by the same walk; `encode` writes its octets
+unchanged, or with its computed fields corrected on request (`fixed`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ecmproto.wire.formats.schema import Field
 T = TypeVar("T", bound=Layer)
 
 MIN_OCTETS = 60
-"""The least octets of a frame without its FCS (802.3 4A.4.2); shorter ones are padded."""
+"""The minimum length of a frame without its FCS in octets (802.3 4A.4.2); shorter ones are padded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +41,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """One field of one layer of a frame, with its value and place."""
+    """One field of one layer of a frame, with its value and position."""
 
     layer: int
     """Index of the layer in ``Frame.layers``."""
@@ -59,32 +59,32 @@ class Frame:
 
     layers: tuple[Layer, ...]
     padding: bytes = b""
-    """Zero octets behind the last layer that fill the frame up to 60 octets (``eth.padding``)."""
+    """Zero octets after the last layer that fill the frame up to 60 octets (``eth.padding``)."""
     trailer: bytes = b""
-    """Any other octets behind the last layer (``eth.trailer``)."""
+    """Any other octets after the last layer (``eth.trailer``)."""
     fcs: bytes = b""
-    """Frame check sequence where the capture says that frames carry one (``eth.fcs``), else empty."""
+    """Frame check sequence if the capture has one (``eth.fcs``), else empty."""
     starts: tuple[int, ...] = dataclasses.field(default=(), compare=False, init=False)
-    """Where the decoder found each layer to start, then the last to end; empty in a frame made otherwise."""
+    """The offset of each decoded layer, then the end of the last; empty in a frame made otherwise."""
     cut: int = dataclasses.field(default=0, compare=False)
-    """Octets that the capture's snap length cut off the end."""
+    """The number of octets at the end removed by the capture's snap length."""
     error: DecodeError | None = dataclasses.field(default=None, compare=False)
-    """What is malformed (lax decoding only)."""
+    """The error of a malformed frame (lax decoding only)."""
     ethertypes: EtherTypes = dataclasses.field(default=DEFAULT, compare=False)
     """The EtherType map it was decoded with."""
 
     def __contains__(self, key: type[Layer] | str) -> bool:
-        return next(self._found(key), None) is not None
+        return next(self._matches(key), None) is not None
 
     @overload
     def __getitem__(self, key: type[T]) -> T: ...
     @overload
     def __getitem__(self, key: str) -> Any: ...
     def __getitem__(self, key: type[Layer] | str) -> Any:
-        """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a
-        field (``frame["cnm.qntz_fb"]``); KeyError, with the nearest name in the frame, where there is none.
+        """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a field
+        (``frame["cnm.qntz_fb"]``); KeyError, with the nearest name in the frame, without one.
         """
-        for found in self._found(key):
+        for found in self._matches(key):
             return found
         raise KeyError(self._missing(key if isinstance(key, str) else key.prefix))
 
@@ -101,9 +101,9 @@ class Frame:
     def get(self, key: str) -> Any: ...
     def get(self, key: type[Layer] | str) -> Any:
         """Return the first layer of a format or value of a field as ``frame[key]`` does, None without one."""
-        return next(self._found(key), None)
+        return next(self._matches(key), None)
 
-    def _found(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
+    def _matches(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
         """Yield the layers of a format, by class or name, or the values of a field by name."""
         if not isinstance(key, str):
             yield from (value for value in self.layers if isinstance(value, key))
@@ -142,11 +142,11 @@ class Frame:
             first += bits
 
     def spans(self, name: str) -> tuple[Span, ...]:
-        """Return the positions of the fields called ``name`` (``cnm.qntz_fb``), outermost first."""
+        """Return the positions of the fields named ``name`` (``cnm.qntz_fb``), outermost first."""
         return tuple(placed.span for placed in self.fields() if placed.field.name_for(placed.value) == name)
 
     def boundaries(self) -> tuple[int, ...]:
-        """Return the octet at which each layer starts, then the one at which the last ends."""
+        """Return the offset of each layer, then the end of the last one."""
         if len(self.starts) == len(self.layers) + 1:
             return self.starts
         boundaries = [0]
@@ -170,7 +170,7 @@ def assembled(*values: object) -> Frame:
 
 
 def frame_check_sequence(octets: bytes | memoryview) -> bytes:
-    """Return the four octets of FCS, as they stand on the wire, of a frame from its DA to its end."""
+    """Return the four octets of FCS, in wire order, of a frame from its DA to its end."""
     return zlib.crc32(octets).to_bytes(4, "little")
 
 
@@ -184,10 +184,10 @@ def decode(
 ) -> Frame:
     """Decode one frame from its destination address on; DecodeError when it is malformed.
 
-    ``original_octets`` is the frame's length on the wire where a snap length may have cut it: what is
-    cut off is ``frame.cut``, never malformed.  ``fcs_octets`` says how many octets of FCS its end has.
-    ``first`` is the format it starts with, for octets that begin elsewhere.  A type that is known is
-    decoded or raises; octets of an unknown type are `Data`.
+    ``original_octets`` is the frame's length on the wire if a snap length may have truncated it: the missing
+    octets are ``frame.cut``, never malformed.  ``fcs_octets`` is the length of the FCS at its end.  ``first``
+    is the first format, for octets that begin elsewhere.  A known type is decoded or raises; octets of an
+    unknown type are `Data`.
     """
     frame = decode_lax(
         data, original_octets=original_octets, fcs_octets=fcs_octets, ethertypes=ethertypes, first=first
@@ -207,22 +207,22 @@ def decode_lax(
 ) -> Frame:
     """Decode one frame as far as possible; ``frame.error`` is the error if it is malformed.
 
-    The layers before the malformed place are there, its octets as `Data`, so that encoding the frame
-    gives back the same octets.  Arguments as in `decode`; never raises for any octets.
+    The layers before the error are decoded, the rest is `Data`, so that encoding the frame returns the same
+    octets. Arguments as in `decode`; never raises for any octets.
     """
     octets = bytes(data)
     captured = len(octets)
     cut = max(0, (original_octets or 0) - captured)
-    # the FCS is last on the wire, so a cut frame loses its FCS first
+    # the FCS is last on the wire, so a truncated frame loses its FCS first
     last = captured - max(0, min(fcs_octets - cut, captured))
     return _decode(octets, first, last, last + max(0, cut - fcs_octets), cut, ethertypes)
 
 
 def encapsulated(frame: Frame) -> Frame | None:
-    """Return the sampled frame that a CNM, ECM, BCN or E²CM message shows, None when it shows none.
+    """Return the sampled frame inside a CNM, ECM, BCN or E²CM message, None without one.
 
-    Decoded laxly and as one that the message cut off; a CNM's begins with an `MSDU` layer, since its
-    addresses stand in the CNM itself.
+    Decoded laxly, as truncated by the message; a CNM's begins with an `MSDU` layer, since its addresses are
+    in the CNM itself.
     """
     message = frame.layers[-1] if frame.layers else None
     if message is None or message.shows is None:
@@ -232,13 +232,13 @@ def encapsulated(frame: Frame) -> Frame | None:
 
 
 SUSPICIOUS = "its source is not the message's destination"
-"""What is odd about a sampled frame (wire-formats 1.2: a message goes to the source of what it shows)."""
+"""The oddity of a sampled frame (wire-formats 1.2: a message goes to the source of its sampled frame)."""
 
 
 def is_suspicious(frame: Frame, shown: Frame) -> bool:
-    """Return whether the sampled frame ``shown`` is from another station than the one ``frame`` goes to.
+    """Return whether the sampled frame ``shown`` is from another station than the destination of ``frame``.
 
-    A CNM shows no source, and of a frame whose headers are not whole nothing is said.
+    False for a CNM, which contains no source, and for a frame with incomplete headers.
     """
     sampled = shown.layers[0] if shown.layers else None
     header = next((one for one in reversed(frame.layers) if isinstance(one, Ethernet | ITag)), None)
@@ -252,16 +252,16 @@ def _decode(
 ) -> Frame:
     """Walk the layers from ``cls`` on.
 
-    ``data[:last]`` is the frame without its FCS, ``reach`` ≥ ``last`` how far it went on the wire, ``cut``
-    what the capture says is missing.  Inner lengths narrow ``stop`` and ``reach``; what needs more than
-    ``stop`` is malformed only when it needs more than ``reach`` too.
+    ``data[:last]`` is the frame without its FCS, ``reach`` ≥ ``last`` its end on the wire, ``cut`` the number
+    of missing octets.  Inner lengths narrow ``stop`` and ``reach``; a layer that exceeds ``stop`` is
+    malformed only if it exceeds ``reach`` too.
     """
     formats = dispatch(ethertypes)
     layers: list[Layer] = []
     starts = [0]
     error: DecodeError | None = None
     pos, stop = 0, last
-    # what the first layer of a packet has said of those behind it, and how far the last of them may reach
+    # the formats that the first layer of a packet determines, and the maximum end of the last of them
     awaited: tuple[type[Layer], ...] = ()
     whole = stop, reach
     # the layers around what is looked at, and how far each of them may be followed
@@ -299,15 +299,15 @@ def _decode(
             if not awaited:
                 stop, reach = whole
                 if stop == pos < reach:
-                    break  # the snap length has cut off all of it
+                    break  # the snap length removed all of it
             continue
         if value.holds:
             around.append((value, stop, reach))
             cls, bound = value.inside(data, pos, end, stop)
         else:
             cls, bound = value.following(formats, data, end, stop)
-        # a bound at the end of the captured octets is either a length's or no more than handed on: asked with
-        # an octet less, only the latter moves
+        # a bound at the end of the captured octets is either a length's or merely inherited: with an octet
+        # less, only the latter moves
         if (
             value.holds
             or bound != stop
@@ -330,7 +330,7 @@ def _decode(
 
 
 def _rest(data: bytes, pos: int, last: int, layers: list[Layer], starts: list[int]) -> int:
-    """Keep the rest of a malformed or cut frame as `Data`; return its end."""
+    """Store the rest of a malformed or truncated frame as `Data`; return its end."""
     if pos < last:
         layers.append(Data(data=data[pos:last]))
         starts.append(last)
@@ -348,10 +348,9 @@ def encode(layer: Layer, /, *layers: Layer, fix: bool = True) -> bytes: ...
 def encode(first: Frame | Layer, /, *layers: Layer, fix: bool | None = None) -> bytes:
     """Return the octets of a frame, or of layers from the outermost on: ``encode(ethernet, vlan, cnm)``.
 
-    With ``fix``, types, lengths and header checksums are first computed and the frame padded to 60 octets;
-    without it every field is written as it stands.  A `Frame` is written as it stands, layers are put right,
-    unless ``fix`` says otherwise.  EncodeError for a value out of its field's range, TypeError for what is
-    neither.
+    With ``fix``, types, lengths and header checksums are computed first and the frame padded to 60 octets;
+    without it every field is written unchanged.  The default is False for a `Frame`, True for layers.
+    EncodeError for a value out of its field's range, TypeError for other arguments.
     """
     if isinstance(first, Frame):
         if layers:
@@ -369,7 +368,7 @@ def encode(first: Frame | Layer, /, *layers: Layer, fix: bool | None = None) -> 
 def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
     """Return the frame with its type, length and checksum fields computed and padded to 60 octets.
 
-    ``given[i]`` names the fields of layer i that stay as they are.
+    ``given[i]`` names the fields of layer i that stay unchanged.
     """
     formats = dispatch(frame.ethertypes)
     layers: list[Layer] = []
@@ -396,7 +395,7 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
 
 
 def _cover(layers: list[Layer], given: Sequence[Collection[str]]) -> None:
-    """Compute the values that cover the octets in front of their layers."""
+    """Compute the values that cover the octets before their layers."""
     octets, starts = b"", [0]
     for index, value in enumerate(layers):
         if value.covers:

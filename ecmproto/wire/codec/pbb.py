@@ -15,12 +15,12 @@ _TAG_OCTETS = 4
 
 
 def convert_cnm(frame: Frame, *, priority: int = CNM_PRIORITY) -> Frame | None:
-    """Return the customer's CNM made of one that a backbone congestion point sent to this edge.
+    """Return the customer's CNM for one that a backbone congestion point sent to this edge.
 
     The Encapsulated MSDU loses its I-TAG, VLAN and CN-TAG; the customer's addresses, tags and priority
-    take the backbone's place; SA, Quantized Feedback, CPID, offset and delta stay.  None when the MSDU
-    ends before the customer's tags do: such a CNM is to be discarded and counted.  KeyError when the
-    frame holds no CNM.
+    replace the backbone's; SA, Quantized Feedback, CPID, offset and delta stay.  None when the MSDU ends
+    before the customer's tags do: such a CNM is to be discarded and counted.  KeyError when the frame
+    contains no CNM.
     """
     cnm = frame[CNM]
     stripped = _customer_layers(cnm.msdu, frame)
@@ -58,7 +58,7 @@ def _customer_layers(msdu: bytes, frame: Frame) -> _Stripped | None:
         assert cls is not None
         if len(msdu) - pos < _TAG_OCTETS:
             return None
-        # a tag's own octets, then a stand-in for the EtherType that may be cut off behind it
+        # a tag's own octets, then a placeholder for the EtherType that may be missing after it
         tag = cls.parse(msdu[pos + _TYPE_OCTETS : pos + _TAG_OCTETS] + bytes(_TYPE_OCTETS), 0, _TAG_OCTETS)
         assert tag is not None
         pos += _TAG_OCTETS

@@ -1,6 +1,6 @@
 """A format described for reading: as terminal text, as Markdown for the documentation, as plain data.
 
-Texts begin with the bit diagram as the RFCs draw it: 32 bits a row, two columns a bit.
+Texts begin with a bit diagram in the style of the RFCs: 32 bits a row, two columns a bit.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ ROW_BITS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """The part of a field that stands in one row: bits ``start`` to ``stop`` of it."""
+    """The part of a field in one row: its bits ``start`` to ``stop``."""
 
     field: Field
     row: int
@@ -46,7 +46,7 @@ def diagram(cls: type[Layer]) -> str:
 
 
 def length_of(field: Field) -> str:
-    """Return how long a variable field is, in words: ``msdu_length octets``."""
+    """Return the length of a variable field as text: ``msdu_length octets``."""
     count = field.count
     if count is None:
         return f"{field.bits} bits"
@@ -77,7 +77,7 @@ def _segments(field: Field) -> list[_Segment]:
 
 
 def _label_row(field: Field, segments: list[_Segment]) -> int:
-    """Return the row in which a field's label stands: its widest segment, the first of equals."""
+    """Return the row of a field's label: its widest segment, the first of equals."""
     own = [s for s in segments if s.field is field]
     return max(own, key=lambda s: (s.stop - s.start, -s.row)).row if own else -1
 
@@ -89,7 +89,7 @@ def _ruler() -> list[str]:
 
 
 def _rule(owner: dict[tuple[int, int], str], row: int) -> str:
-    """Return the line above ``row``: open where one field goes on from the row before."""
+    """Return the line above ``row``: open where a field continues from the row before."""
     line = ""
     open_before = True
     for bit in range(ROW_BITS):
@@ -147,7 +147,7 @@ def as_text(cls: type[Layer]) -> str:
     fields = list(_fields_and_parts(cls))
     width = max(len(field.name) for field in fields)
     rows = [
-        f"  {_place(field):>7}  {field.name.ljust(width)}  {type_of(field):<7} {_meaning(field)}"
+        f"  {_position(field):>7}  {field.name.ljust(width)}  {type_of(field):<7} {_meaning(field)}"
         for field in fields
     ]
     return "\n".join([_heading(cls), "", diagram(cls), "", *rows])
@@ -160,7 +160,7 @@ def as_markdown(cls: type[Layer]) -> str:
     lines += ["| octets | field | type | unit | meaning | source |", "|---|---|---|---|---|---|"]
     for field in _fields_and_parts(cls):
         cells = (
-            _place(field),
+            _position(field),
             f"`{field.name}`",
             type_of(field),
             field.meta.unit,
@@ -172,7 +172,7 @@ def as_markdown(cls: type[Layer]) -> str:
 
 
 def _fields_and_parts(cls: type[Layer]) -> Iterator[Field]:
-    """Yield each field and those of its bits, more than one, that have a name of their own."""
+    """Yield each field, and its parts that have a name of their own and more than one bit."""
     for field in cls.layout:
         yield field
         yield from (part for part in field.parts() if part.maximum > 1)
@@ -183,7 +183,7 @@ def _heading(cls: type[Layer]) -> str:
 
 
 def _facts(cls: type[Layer]) -> str:
-    """Return a format's size, what announces it and its source as one phrase."""
+    """Return a format's size, its EtherType and its source as one phrase."""
     ethertype = announcement(cls, DEFAULT)
     more = " and more" if any(field.count for field in cls.layout) else ""
     announced = f", EtherType {ethertype:#06x}" if ethertype is not None else ""
@@ -191,8 +191,8 @@ def _facts(cls: type[Layer]) -> str:
     return f"{cls.fixed_octets} octets{more}{announced}; {cls.source}"
 
 
-def _place(field: Field) -> str:
-    """Return the octets a field stands in, with the bit where it is not a whole number of them."""
+def _position(field: Field) -> str:
+    """Return the octet offsets of a field, with the bits unless it is a whole number of octets."""
     if field.behind:
         return "then"
     start, bit = divmod(field.bit_offset, 8)

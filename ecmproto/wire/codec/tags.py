@@ -1,12 +1,12 @@
-"""Tags of frames: which formats are tags, and single frames with tags put in, taken out and rewritten.
+"""Tags of frames: the formats that are tags, and single frames with tags inserted, removed and rewritten.
 
-A tag stands between a frame's addresses and its payload, in a run of tags of any number and in any order.  It
-is whole if its own octets, from the EtherType that announces it to its last field, were captured; the
-EtherType behind it belongs to what follows.  Of several of a kind the newest counts, the outermost.
+Tags follow a frame's addresses, any number of them in any order, before the payload.  A tag is complete if
+its own octets, from its EtherType to its last field, were captured; the EtherType after it belongs to what
+follows. Of several of a format the outermost, the newest, counts.
 
-A tag replaces all tags of its kind.  Once those are gone, it goes behind the VLAN tags that the frame begins
-with, and behind the CN-TAGs among them unless it is one: in front of an EtherType, which stays where it is.
-A frame that was cut off among its tags gets none.  `batch.tags` does the same with whole batches.
+A tag replaces all tags of its format.  It is then inserted after the VLAN tags at the beginning of the frame,
+and after the CN-TAGs among them unless it is one: before an EtherType, which stays.  A frame truncated among
+its tags gets none.  `batch.tags` does the same with whole batches.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ TYPE_OCTETS = 2
 TYPE_AT = 12
 WORD_BITS = 64
 SELECTOR_MASK = 0x07F0
-"""Protocol and Type in the first two octets of what shares the experimental EtherType (wire-formats 1.1)."""
-_MOST_OCTETS = 128
+"""Protocol and Type in the first two octets after the experimental EtherType (wire-formats 1.1)."""
+_MAX_OCTETS = 128
 _UNKNOWN_LENGTH = 1 << 30
 
 
@@ -45,8 +45,8 @@ _SHARED = {value for value, count in Counter(cls.announced_by for cls in FORMATS
 def is_tag(kind: type[Layer]) -> bool:
     """Return whether a format is a tag of fixed length, 4 to 127 octets, before an EtherType.
 
-    It has its own EtherType for itself, or the experimental one.  An I-TAG begins a customer's frame, with
-    addresses and tags of its own: it is payload.
+    It has its own EtherType, or the experimental one.  An I-TAG begins a customer's frame, with addresses and
+    tags of its own: it is payload.
     """
     last = kind.layout[-1]
     return (
@@ -55,26 +55,24 @@ def is_tag(kind: type[Layer]) -> bool:
         and kind.announced_by not in _SHARED
         and kind.next_key == last.key
         and last.bits == 8 * TYPE_OCTETS
-        and 2 * TYPE_OCTETS <= kind.fixed_octets < _MOST_OCTETS
+        and 2 * TYPE_OCTETS <= kind.fixed_octets < _MAX_OCTETS
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagFormat:
-    """A kind of tag: its format, and the fields that a mechanism's machines read and write.
+    """A tag's format, and the fields that a mechanism's machines read and write.
 
     ParameterError for a format that is no tag, or fields that are no unsigned numbers of 64 bits in all.
     """
 
     format: type[Layer]
     tag: str | tuple[str, ...] = ""
-    """The field that machines know as ``tag`` (`mechanisms.api.protocol.Arrival`), or several, the
-    one of the highest bits first."""
+    """The field, or fields from the highest bits on, that machines receive as ``tag``."""
     mark: tuple[str, ...] = ()
-    """The fields that they know as ``mark``, the one of the highest bits first."""
+    """The fields that machines receive as ``mark``, from the highest bits on."""
     constants: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Fields that are the same in all tags of the kind; those that tell it from others of its EtherType count
-    for what is of the kind."""
+    """Fields with constant values in all tags of the format, including its selecting ones."""
 
     def __post_init__(self) -> None:
         if not is_tag(self.format):
@@ -92,25 +90,25 @@ class TagFormat:
 
     @property
     def tag_fields(self) -> tuple[str, ...]:
-        """The fields that are ``tag``."""
+        """The fields of ``tag``."""
         if isinstance(self.tag, tuple):
             return self.tag
         return (self.tag,) if self.tag else ()
 
     @property
     def octets(self) -> int:
-        """What a tag adds to a frame: its octets with the EtherType before it, without the one behind."""
+        """The number of octets that a tag adds to a frame: with its EtherType, without the one after it."""
         return self.format.fixed_octets
 
     @property
     def selector(self) -> tuple[int, int]:
-        """The mask for the first two octets behind the EtherType, and their value in tags of the kind."""
+        """The mask for the first two octets after the EtherType, and their value in tags of the format."""
         if self.format.announced_by != "tag":
             return 0, 0
         return SELECTOR_MASK, _selected(self.format(**self.constants))
 
     def places(self, names: tuple[str, ...]) -> list[tuple[int, int]]:
-        """Return the first bit, counted from the tag's EtherType, and the bits of each unsigned field."""
+        """Return the first bit, counted from the tag's EtherType, and the width of each unsigned field."""
         by_name = {each.key: each for each in self.format.layout if each.is_number and each.minimum == 0}
         found = [by_name[name] for name in names if name in by_name]
         return [(each.bit_offset + 8 * TYPE_OCTETS, each.bits or 0) for each in found]
@@ -126,15 +124,15 @@ class TagFormat:
         return found
 
     def layer(self, tag: int, mark: int) -> Layer:
-        """Return a tag with these values, which are as machines have them: signed."""
+        """Return a tag with these values, which are signed as in machines."""
         return self.format(**self.constants, **self.values(tag % (1 << WORD_BITS), mark % (1 << WORD_BITS)))
 
     def is_off(self, ethertypes: EtherTypes) -> bool:
-        """Return whether the EtherType that would announce it is not given: then no frame has such a tag."""
+        """Return whether its EtherType is not assigned: then no frame has such a tag."""
         return isinstance(self.format.announced_by, str) and announcement(self.format, ethertypes) is None
 
     def announcing(self, ethertypes: EtherTypes) -> int:
-        """Return the EtherType that announces it; ParameterError without one."""
+        """Return its EtherType; ParameterError without one."""
         found = announcement(self.format, ethertypes)
         if found is None:
             raise ParameterError(
@@ -144,20 +142,20 @@ class TagFormat:
 
 
 NO_IP_HEADER = -1
-"""The mark of a captured frame that has no whole IP header, where machines know an ECN field as tag."""
+"""The mark of a captured frame without a complete IP header, for machines whose tag is an ECN field."""
 
 
 @dataclass(frozen=True, slots=True)
 class ECNField:
-    """The ECN field of a frame's IP header, machines' ``tag``: it is never put in or taken out."""
+    """The ECN field of a frame's IP header, machines' ``tag``: it is never inserted or removed."""
 
     @property
     def octets(self) -> int:
-        """What it adds to a frame: nothing."""
+        """The number of octets that it adds to a frame: 0."""
         return 0
 
     def values(self, tag: Any, mark: Any) -> dict[str, Any]:
-        """Return the field with the value ``tag``, a number or an array of such."""
+        """Return the field with the value ``tag``, a number or an array of numbers."""
         return {"ecn": tag}
 
 
@@ -166,18 +164,18 @@ def _selected(tag: Layer) -> int:
 
 
 def telling_fields(kind: type[Layer]) -> tuple[str, ...]:
-    """Return the fields of a tag that tell it from others of its EtherType."""
+    """Return the fields of a tag that distinguish it from others of its EtherType."""
     return ("protocol", "type") if kind.announced_by == "tag" else ()
 
 
 def kind_of(tag: Layer) -> TagFormat:
-    """Return the kind of a tag: its format, and the values that tell it from others of its EtherType."""
+    """Return the format of a tag, with the values that distinguish it from others of its EtherType."""
     constants = {name: getattr(tag, name) for name in telling_fields(type(tag))}
     return TagFormat(format=type(tag), constants=constants)
 
 
 class FoundTag(NamedTuple):
-    """A tag in a frame, and where the EtherType that announces it stands."""
+    """A tag in a frame, and the offset of its EtherType."""
 
     at: int
     ethertype: int
@@ -185,11 +183,11 @@ class FoundTag(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the EtherType behind it stands."""
+        """The offset of the EtherType after it."""
         return self.at + self.layer.fixed_octets
 
     def is_of(self, kind: TagFormat, ethertypes: EtherTypes) -> bool:
-        """Return whether it is of a kind; a tag of the old S-tags' EtherType is no C-TAG."""
+        """Return whether it has a format; a tag of the old S-tags' EtherType is no C-TAG."""
         mask, value = kind.selector
         return (
             type(self.layer) is kind.format
@@ -199,11 +197,11 @@ class FoundTag(NamedTuple):
 
 
 def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[FoundTag], bool]:
-    """Return the whole tags of a frame, outermost first, and whether it was cut off among them.
+    """Return the complete tags of a frame, outermost first, and whether it was truncated among them.
 
-    ``octets`` are what was captured of it, from its DA on.
+    ``octets`` are its captured octets, from its DA on.
     """
-    # Two octets more: with them the EtherType behind the last whole tag is always there.
+    # Two octets more: with them the EtherType after the last complete tag always exists.
     padded = octets + bytes(TYPE_OCTETS)
     frame = decode_lax(padded, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes)
     if not frame.layers or type(frame.layers[0]) is not Ethernet or len(octets) < TYPE_AT:
@@ -219,13 +217,13 @@ def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[Found
         return found, True
     if int.from_bytes(octets[end : end + TYPE_OCTETS]) not in tag_ethertypes(ethertypes):
         return found, False
-    # What announces a tag and is none was cut off, or is unassigned: then it is payload.
+    # The tag of this EtherType is truncated or unassigned: then it is payload.
     layers = decode_lax(octets, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes).layers
     return found, not any(isinstance(layer, UnknownTag) for layer in layers[1 + len(found) :][:1])
 
 
 def tag_ethertypes(ethertypes: EtherTypes) -> frozenset[int]:
-    """Return the EtherTypes that announce tags."""
+    """Return the EtherTypes of tags."""
     found = {announcement(cls, ethertypes) for cls in FORMATS if is_tag(cls)}
     return frozenset(each for each in found if each is not None) | {ethertypes.old_s_tag}
 
@@ -236,7 +234,7 @@ def find_tag(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -
 
 
 def without_tags(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
-    """Return a frame without its tags of ``kind``, and how many there were."""
+    """Return a frame without its tags of ``kind``, and their number."""
     found = [tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)]
     for tag in reversed(found):
         octets = octets[: tag.at] + octets[tag.end :]
@@ -244,9 +242,9 @@ def without_tags(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAUL
 
 
 def with_tag(octets: bytes, tag: Layer, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
-    """Return a frame with ``tag`` in place of those of its kind, and how many these were.
+    """Return a frame with ``tag`` in place of all others of its format, and their number.
 
-    A frame whose tags were cut off comes back as it is.  The tag's own last field does not matter.
+    A frame with truncated tags is returned unchanged.  The tag's own last field does not matter.
     """
     kind = kind_of(tag)
     if tags_in(octets, ethertypes)[1]:

@@ -1,1 +1,1 @@
-"""The formats: one class each, which says all about it and which everything else reads."""
+"""The formats: one class each, the only declaration of its fields and properties."""

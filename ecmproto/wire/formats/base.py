@@ -1,20 +1,20 @@
 """The base of the wire formats: each is one class whose fields carry construct schemas.
 
 A format is a class under ``@layer(...)``; each field is declared with a function of
-`ecmproto.wire.formats.schema`, which names its width, what it means and which document says so::
+`ecmproto.wire.formats.schema`, with its width, meaning and source::
 
     @layer("cntag", title="Congestion notification tag", source="802.1Q clause 33")
     class CNTag(Layer):
         flow_id: int = uint(16, default=0, doc="…", source="…")
 
-From that one text come the frozen typed value (the class itself), the field table, its construct schema
-(``CNTag.schema``, a real ``construct.Struct`` that parses and builds), the bit diagrams, the documentation,
-the Hypothesis strategies and the fast one-frame codec: Python functions generated from the field table.
-construct itself parses some 20–50 thousand headers a second; these functions read and write the same fields a
-few times faster, and a test holds every one of them to its construct schema, both ways.
+This declaration is the source of the frozen typed value (the class itself), the field table, its construct
+schema (``CNTag.schema``, a real ``construct.Struct`` that parses and builds), the bit diagrams, the
+documentation, the Hypothesis strategies and the fast one-frame codec: Python functions generated from the
+field table. construct itself parses some 20–50 thousand headers a second; these functions read and write the
+same fields a few times faster, and a test compares each of them with its construct schema, both ways.
 
-Schema, functions and constructor are made when they are first asked for: a process has all formats, and
-mostly touches few of them.
+Schema, functions and constructor are made at their first use: a process has all formats, and mostly uses few
+of them.
 """
 
 from __future__ import annotations
@@ -57,11 +57,12 @@ if TYPE_CHECKING:
     from ecmproto.wire.formats.constructs import FlatStruct
 
 Role: TypeAlias = Literal["header", "tag", "message", "flow control", "payload"]
-"""What a format is in a frame."""
+"""The role of a format in a frame."""
 
 Direction: TypeAlias = Literal["data", "feedback", "reply", "link"]
-"""Which way a frame goes: with the flow from its source to its destination, from a congestion point to the
-source, from the destination to the source, or to the next station on the link."""
+"""The direction of a frame: with the flow from its source to its destination, from a congestion point to the
+source, from the destination to the source, or to the next station on the link.
+"""
 
 Follows: TypeAlias = Literal[
     "",
@@ -79,16 +80,17 @@ Follows: TypeAlias = Literal[
     "tlv",
     "own",
 ]
-"""How a format names what follows it: not at all, by an EtherType or length (a cooked header: no length;
-SNAP: few EtherTypes), by IP's protocol or next header, by a UDP port or as if by RoCE's; with one of its
-``sequences``; octets and TLVs need no name.  Of the others, "own", only the format's method knows."""
+"""The selection of the following format: none, by an EtherType or length (a cooked header: no length; SNAP:
+few EtherTypes), by IP's protocol or next header, by a UDP port or as if by RoCE's; with one of its
+``sequences``; octets and TLVs need no selector.  "own": by the format's own method.
+"""
 
 Following: TypeAlias = "tuple[type[Layer] | None, int]"
-"""The format of what follows a layer (None: nothing does) and the octet where that must end."""
+"""The format after a layer (None: none) and the maximum end of it."""
 
 
 UNBOUNDED = 1 << 32
-"""Longer than any frame: the length of one that is not known, as that of a sampled frame."""
+"""More octets than any frame has: an unknown length, for example of a sampled frame."""
 
 
 class Formats(Protocol):
@@ -100,36 +102,34 @@ class Formats(Protocol):
 
     @property
     def behind_snap(self) -> frozenset[int]:
-        """The EtherTypes that are read behind SNAP."""
+        """The EtherTypes that are decoded after SNAP."""
 
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
-        """Return the format that EtherType or length ``value`` announces at ``data[pos:stop]``, and where
-        it may reach.
-        """
+        """Return the format of an EtherType or length at ``data[pos:stop]``, and its maximum end."""
 
     def ethertype_of(self, following: Layer | None) -> int | None:
-        """Return the EtherType that announces ``following``, None when none does."""
+        """Return the EtherType of ``following``, None without one."""
 
     def behind_ip(self, version: int, protocol: int) -> type[Layer]:
-        """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
+        """Return the format that IPv4's protocol or IPv6's next header selects; `Data` for others."""
 
     def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
-        """Return the format that a UDP port announces at ``data[pos:stop]``; `Data` for others."""
+        """Return the format that a UDP port selects at ``data[pos:stop]``; `Data` for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """The field ``key`` is in ``low`` to ``high`` in everything that is of the format."""
+    """A range ``low`` to ``high`` of the field ``key`` in all valid frames of the format."""
 
     key: str
     low: int
     high: int
     name: str = ""
-    """What errors call the field, if not by its key."""
+    """The name of the field in errors, if not its key."""
 
     @property
     def needed(self) -> str:
-        """The limit in words."""
+        """The limit as text."""
         values = str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
         return f"{self.name or self.key} {values}"
 
@@ -139,31 +139,31 @@ class Crafting:
     """The defaults for crafting frames of a format: direction, destination, priority, field values."""
 
     direction: Direction | None = None
-    """Which way it goes; None: a message is feedback, flow control stays on the link, others are data."""
+    """The direction of such a frame; None: by the role (a message is feedback, others are data)."""
     destination: bytes = b""
-    """The group address to which it goes; empty: to a station."""
+    """The group address as its destination; empty: a station."""
     priority: int = 0
-    """The priority it travels in."""
+    """The priority of such a frame."""
     values: Mapping[str, int | bytes] = dataclasses.field(default_factory=dict)
-    """Fields that have other values than their defaults."""
+    """The values of fields that differ from their defaults."""
     outer: Mapping[type[Layer], Mapping[str, int | bytes]] = dataclasses.field(default_factory=dict)
-    """Fields of the headers in front of it that have other values than theirs, by the format of those."""
+    """The values of fields in outer headers that differ from theirs, by format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """The fields that statistics count of a congestion point's messages, beside CPID and queue lengths."""
+    """The fields that statistics count of a congestion point's messages, besides CPID and queue lengths."""
 
     types: Mapping[int, str] = dataclasses.field(default_factory=dict)
     """The values of its field ``type`` that are feedback, and their names; empty: every message is."""
     flow_id: str = ""
-    """The whole name of the field that names the flow, its own or a tag's; 16 bits or fewer."""
+    """The full name of the flow's field, its own or a tag's; 16 bits or fewer."""
     quantized: str = ""
-    """Its field of quantized feedback, of 6 bits or fewer."""
+    """The field of quantized feedback, of 6 bits or fewer."""
 
 
 class Layer:
-    """Base of every typed layer value: one format's fields as they stand in a frame.
+    """Base of every typed layer value: one format's fields with their values in a frame.
 
     Frozen, slotted, keyword-only; equal when all fields are equal.  Values are not range-checked when
     constructed but when encoded, so that a decoder never has to refuse a code point.
@@ -174,94 +174,93 @@ class Layer:
     schema: ClassVar[FlatStruct]
     """The construct schema."""
     prefix: ClassVar[str]
-    """What the names of its fields start with, and its name in JSON and on the command line."""
+    """The prefix of its field names, and its name in JSON and on the command line."""
     title: ClassVar[str]
-    """Its name in prose."""
+    """The name in prose."""
     source: ClassVar[str]
     """The clause or document that defines it."""
 
     role: ClassVar[Role]
-    """What it is in a frame.  Left out: "tag" where another EtherType follows, else "payload", "header" where
-    nothing announces it."""
+    """The role in a frame.  Default: "tag", "payload" or "header", by its and the next announcement."""
     counted_as: ClassVar[str]
-    """What statistics call the frames that have it, as several formats may be; "" where they do not count
-    them.  Left out: the title, unless it is a header."""
+    """The name of its frames in statistics; "" if not counted.  Default: the title, except for headers."""
     summary: ClassVar[Summary]
-    """What it says in a frame's summary line; left out: its fields by name."""
+    """Its part of a frame's summary line; default: its fields by name."""
     as_feedback: ClassVar[Feedback | None]
-    """What statistics count by congestion point; None where its frames are no feedback.  Left out: a message
-    with a CPID is feedback."""
+    """The fields counted by congestion point; None without.  Default: for messages with a CPID."""
 
     announced_by: ClassVar[str | int] = ""
-    """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" when neither does."""
+    """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" without one."""
     selected_by: ClassVar[tuple[int, ...]] = ()
-    """Where formats share an EtherType or a UDP port: the values of the selector, the first two octets unless
-    the EtherType says otherwise, that mean this one; () for any other."""
+    """The values of the selector that announce this one of several formats of an EtherType or a UDP port: the
+    first two octets unless the EtherType has another selector; () for any other value.
+    """
     behind_snap: ClassVar[bool] = False
     """Whether its EtherType announces it in SNAP headers too."""
     ip_protocol: ClassVar[int | None] = None
     """The protocol of IPv4 and next header of IPv6 that announces it."""
     next_header: ClassVar[int | None] = None
-    """The next header that announces it behind IPv6 alone."""
+    """The next header that announces it after IPv6 alone."""
     udp_ports: ClassVar[tuple[int, ...]] = ()
-    """The destination ports that announce it behind UDP, first the one that frames are crafted with."""
+    """The UDP destination ports that announce it, beginning with the one of crafted frames."""
     next_key: ClassVar[str] = ""
-    """The field that announces what follows by EtherType or length; "" when the layer ends the frame."""
+    """The field with the EtherType or length of what follows; "" when the layer ends the frame."""
     follows: ClassVar[Follows]
-    """How it names what follows; left out: by EtherType where there is a ``next_key``."""
+    """The selection of what follows; default: by EtherType if there is a ``next_key``."""
     constants: ClassVar[tuple[str, ...]] = ()
-    """The fields that have their defaults in everything that is of the format, since it is known by them."""
+    """The fields that have their defaults in all frames of the format, and identify it."""
     limits: ClassVar[tuple[Limit, ...]] = ()
-    """What it refuses, in the order in which it is looked at."""
+    """The limits of its fields, in the order of their checks."""
     shows: ClassVar[type[Layer] | None] = None
-    """The format with which the frame starts that its last field shows; None when it shows none."""
+    """The first format of the frame inside its last field; None without one."""
     sequence_key: ClassVar[str] = ""
-    """The field of 8 bits whose value picks one of ``sequences``."""
+    """The field of 8 bits whose value selects one of ``sequences``."""
     sequences: ClassVar[Mapping[int, tuple[type[Layer], ...]]] = {}
-    """Where this format alone knows all that follows it: the formats, in order, by the value of that field.
-    None are listed for values with no more than octets behind them."""
+    """The formats that follow, in order, by the value of that field, if this format alone determines them.
+    Not listed: values with mere octets after them.
+    """
     closed_by: ClassVar[type[Layer] | None] = None
     """The format of the last octets of the packet that starts with this one and follows its sequence."""
     covers: ClassVar[str] = ""
-    """The field that is computed of the octets in front of this layer; see `covering`."""
+    """The field computed from the octets before this layer; see `covering`."""
     holds: ClassVar[tuple[type[Layer], ...]] = ()
-    """The formats that stand inside this one, as TLVs inside a TLV; see `inside`."""
+    """The formats inside this one, as TLVs inside a TLV; see `inside`."""
     least_shown: ClassVar[int] = 0
-    """The least octets of that frame on the wire, where one is shown."""
+    """The minimum octets on the wire of the frame inside its last field."""
 
     colour: ClassVar[str]
     """The style of its name: its summary's, else its role's."""
     crafting: ClassVar[Crafting]
-    """What one that is crafted has where nothing was said; left out: what its role says."""
+    """The defaults of a crafted frame; default: by its role."""
 
     layout: ClassVar[tuple[Field, ...]]
-    """Its fields in wire order."""
+    """The fields in wire order."""
     read_from_text: ClassVar[tuple[Field, ...]]
-    """Those of them that take text for their value: addresses and CPIDs."""
+    """The fields that accept text for their value: addresses and CPIDs."""
     moving: ClassVar[tuple[Field, ...]]
-    """Where more than the last field is variable: the first one that is, and those behind it, which have no
-    fixed place.  Empty in nearly all formats."""
+    """The first variable field and those after it, if more than the last is variable; usually empty."""
     fixed_octets: ClassVar[int]
-    """Octets of its fixed part: the fields in front of the first variable one."""
+    """The octets of its fixed part: the fields before the first variable one."""
     parse: ClassVar[Callable[[bytes, int, int], tuple[Layer, int, int] | None]]
-    """Read one from ``data[start:stop]``: (value, end, octets missing at its end), or None when not even
-    the fixed part is there.  Generated from the layout by `ecmproto.wire.formats.base`."""
+    """Read one from ``data[start:stop]``: (value, end, octets missing at its end), or None if even the fixed
+    part is incomplete.  Generated from the layout by `ecmproto.wire.formats.base`.
+    """
     build: Callable[[], bytes]
     """Write one; EncodeError for a value out of its field's range.  Generated from the layout."""
 
     otherwise: ClassVar[type[Layer] | None] = None
-    """The format of octets that are announced as this one and cannot be it; None where all can."""
+    """The format of octets that are announced as this one and are not valid as such; None if all are."""
     least_octets: ClassVar[int] = 0
-    """Where there is an ``otherwise``: the least octets on the wire from this layer on."""
+    """The minimum octets on the wire from this layer on, if there is an ``otherwise``."""
     nonzero_octets: ClassVar[int] = 0
-    """Where there are ``least_octets``: how many octets at its start cannot all be zero."""
+    """The number of octets at its start that are not all zero, if there are ``least_octets``."""
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
-        """Return whether the octets announced as this format are none of it, but of ``otherwise``.
+        """Return whether the octets announced as this format belong to ``otherwise``.
 
-        They are ``data[start:stop]`` and went on to octet ``reach`` on the wire.  Left out: where fewer are
-        there than its fixed part, fewer were on the wire than its least ones, or the first are zero.
+        They are ``data[start:stop]`` and reached octet ``reach`` on the wire.  Default: fewer octets than its
+        fixed part, fewer on the wire than its minimum, or zeros at its start.
         """
         if not cls.least_octets:
             return False
@@ -270,32 +269,32 @@ class Layer:
 
     @classmethod
     def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:
-        """Return the error of octets, too few to be read, that were too few on the wire too; None if not.
+        """Return the error of an incomplete fixed part if it was incomplete on the wire too, else None.
 
         Arguments as in `cannot_be`.
         """
         return too_few(cls, start, stop, reach)
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Return the error of this value, found at octet ``start``, if its format forbids it, else None.
+        """Return the error of this value at octet ``start`` if its format forbids it, else None.
 
-        ``reach`` is the octet up to which it may have gone on the wire.  Generated where there are limits.
+        ``reach`` is the maximum end on the wire.  Generated from limits, if any.
         """
         return None
 
     within: ClassVar[Callable[[Any, int, int], DecodeError | None]] = check
-    """Return the first of the limits that this value breaks, or None; arguments as in `check`."""
+    """Return the error of the first limit that this value breaks, or None; arguments as in `check`."""
 
     @classmethod
     def direction_of(cls, values: Mapping[str, int | bytes]) -> Direction:
-        """Return which way one goes that has such ``values``."""
+        """Return the direction of a frame with these ``values``."""
         return cls.crafting.direction or _DIRECTIONS.get(cls.role, "data")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the values that length, type and checksum fields should have.
+        """Return the correct values of length, type and checksum fields.
 
-        ``rest`` is what follows this layer in the frame (without padding), ``following`` the layer it
-        starts with.  For a layer that holds others ``rest`` is what stands inside.
+        ``rest`` is what follows this layer in the frame (without padding), ``following`` the layer it starts
+        with.  For a layer that holds others ``rest`` is the octets inside.
         """
         if not self.next_key:
             return {}
@@ -308,14 +307,14 @@ class Layer:
 
     @classmethod
     def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
-        """Return the function that computes the field that ``covers`` the octets in front; None for none.
+        """Return the function that computes the field that ``covers`` the octets before it; None without one.
 
-        ``starts`` says where each of the ``layers`` in front starts in the frame, then where the last ends.
+        ``starts`` are the offsets of the preceding ``layers`` in the frame, then the end of the last.
         """
         return None
 
     def sequence_behind(self) -> tuple[type[Layer], ...]:
-        """Return the formats that follow one another behind this layer; see ``sequences``."""
+        """Return the formats that follow this layer one after another; see ``sequences``."""
         return self.sequences.get(getattr(self, self.sequence_key), ())
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
@@ -327,16 +326,16 @@ class Layer:
         return None, end
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format that follows in ``data[end:stop]``, and the octet up to which it may reach.
+        """Return the format that follows in ``data[end:stop]``, and its maximum end.
 
-        None when this layer is the last: what is left is padding or trailer.
+        None when this layer is the last: the rest is padding or trailer.
         """
         if not self.next_key:
             return None, end
         return formats.announced(getattr(self, self.next_key), data, end, stop)
 
     def __repr__(self) -> str:
-        """Python that makes an equal value: the fields that differ from their defaults."""
+        """Return the Python expression of an equal value, with the fields that differ from their defaults."""
         shown = (
             (field, getattr(self, field.key))
             for field in self.layout
@@ -350,7 +349,7 @@ class Layer:
 
 
 def too_few(cls: type[Layer], start: int, stop: int, reach: int) -> DecodeError | None:
-    """Return the error of octets in which not even the fixed part of a format is whole, cut or not."""
+    """Return the error of an incomplete fixed part of a format, missing octets included."""
     if reach - start >= cls.fixed_octets:
         return None
     return DecodeError(
@@ -374,8 +373,8 @@ L = TypeVar("L", bound=type[Layer])
 def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[[L], L]:
     """Make a class of declared fields a format.
 
-    ``defaults`` are this format's own values of inherited fields (an ECM message is Protocol 0, a BCN
-    message Protocol 1).
+    ``defaults`` are this format's own values of inherited fields (an ECM message is Protocol 0, a BCN message
+    Protocol 1).
     """
 
     def decorate(cls: L) -> L:
@@ -416,7 +415,7 @@ def _schema(cls: type[Layer]) -> FlatStruct:
 
 
 def _read_text(value: Layer) -> None:
-    """Replace an address that is given as text by its octets; decoders set the slots and never come here."""
+    """Replace an address given as text by its octets; decoders set the slots and never call this."""
     for field in value.read_from_text:
         given = getattr(value, field.key)
         if isinstance(given, str):
@@ -435,7 +434,7 @@ _COLOURS: dict[Role, str] = {"message": "congestion", "flow control": "pause", "
 
 
 def _fill_in(cls: Any) -> None:
-    """Set the attributes of a format that its declaration, and those of its bases, leave out."""
+    """Set the attributes of a format that neither its declaration nor its bases set."""
     announced = bool(cls.announced_by or cls.udp_ports) or {cls.ip_protocol, cls.next_header} != {None}
     filled: set[str] = set()
 
@@ -463,7 +462,7 @@ _FILLED = "_filled_in"
 
 
 def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:
-    """Return the function that looks at a format's limits, one comparison each."""
+    """Return the function that checks a format's limits, one comparison each."""
     places = {field.key: field.bit_offset // 8 for field in cls.layout}
 
     def refused(value: Layer, index: int, start: int) -> DecodeError:
@@ -485,15 +484,14 @@ def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:
 
 
 ADDED: list[type[Layer]] = []
-"""Formats that `register` has taken, for `ecmproto.wire.formats.registry` to read."""
+"""Formats added by `register`, for `ecmproto.wire.formats.registry`."""
 
 
 def register(cls: L) -> L:
-    """Add a format to those that ecmproto knows, and return it: a class decorator above ``@layer``.
+    """Add a format to ecmproto's, and return it: a class decorator above ``@layer``.
 
-    The tables of formats are made once, with whatever is first decoded or encoded; ParameterError for a
-    format that comes later.  A package's formats are there in every process by the entry point group
-    ``ecmproto.formats``, without this.
+    The tables of formats are made once, at the first decoding or encoding; ParameterError for a format that
+    comes later.  Formats of the entry point group ``ecmproto.formats`` are in every process without this.
     """
     if "ecmproto.wire.formats.registry" in sys.modules:
         raise ParameterError(
@@ -518,12 +516,12 @@ def _with_default(cls: type[Layer], key: str, default: int) -> Any:
 
 
 def _moving(cls: type[Layer]) -> tuple[Field, ...]:
-    """Return the fields of a format without a fixed place; TypeError for those that it cannot have."""
+    """Return the fields of a format without a fixed offset; TypeError for invalid ones."""
     moved = [field for field in cls.layout if field.behind]
     for field in moved:
         if field.bits is not None and (field.is_number or cls.otherwise is None):
-            needed = "octets or, in a format with an otherwise for what is not whole, an address"
-            raise TypeError(f"{field.name}: behind a field of variable length, {needed}")
+            needed = "octets or, in a format with an otherwise for incomplete ones, an address"
+            raise TypeError(f"{field.name}: after a field of variable length, {needed}")
     first = cls.layout.index(moved[0]) - 1 if moved else len(cls.layout)
     return cls.layout[first:]
 
@@ -568,7 +566,7 @@ _LATER: dict[str, Callable[[type[Layer]], Any]] = {
 
 
 def _fixed(cls: type[Layer]) -> list[Field]:
-    """Return the fields in front of the first variable one."""
+    """Return the fields before the first variable one."""
     return [field for field in cls.layout if field.bits is not None and not field.behind]
 
 
@@ -626,7 +624,7 @@ def _parse_source(words: list[list[Field]], octets: int, rest: list[Field]) -> s
     lines.append(f" end = start + {octets}")
     for field in rest:
         if field.bits is not None:
-            # it cannot be there in part
+            # it is complete or missing
             lines += [f" last = end + {field.bits // 8}", " if last > stop: return None"]
         else:
             lines.append(f" last = end + ({_length_source(field)})")
@@ -638,7 +636,7 @@ def _parse_source(words: list[list[Field]], octets: int, rest: list[Field]) -> s
 
 
 def _length_source(field: Field) -> str:
-    """Return the expression for how many octets a variable field should have."""
+    """Return the expression of a variable field's length in octets."""
     count = field.count
     assert count is not None
     length = f"self.{count.key} * {count.scale} - {count.minus}" if count.key else "stop - end"
@@ -668,11 +666,7 @@ def _build_source(words: list[list[Field]], rest: list[Field]) -> str:
 
 
 def _pack_source(i: int, word: list[Field]) -> list[str]:
-    """Return the lines that range-check a word's fields and shift them together.
-
-    A number of a fixed width (numpy's) would lose its upper bits in the shift, so each becomes an int
-    first; struct does the same for a number that has a code of its own.
-    """
+    """Return the lines that range-check a word's fields and shift them together, as int: numpy's overflow."""
     lines, terms = [], []
     shift = _width(word)
     alone = len(word) == 1 and not _code(word).endswith("s")
@@ -688,7 +682,7 @@ def _pack_source(i: int, word: list[Field]) -> list[str]:
 
 
 def _explain(fields: tuple[Field, ...]) -> Callable[[Layer], None]:
-    """Return the function that names the first field whose value the format cannot hold."""
+    """Return the function that raises EncodeError for the first field whose value is out of range."""
 
     def explain(value: Layer) -> None:
         for field in fields:

@@ -8,15 +8,15 @@ from ecmproto.wire.formats.schema import CPID, Address, Count, mac, octets, sint
 from ecmproto.wire.formats.summary import First, Summary
 
 CNM_PRIORITY = 6
-"""The priority a CNM travels in (wire-formats 1.2)."""
+"""The priority of a CNM (wire-formats 1.2)."""
 
 MAX_MSDU = 64
-"""The most octets a CNM's Encapsulated MSDU may have."""
+"""The maximum octets of a CNM's Encapsulated MSDU."""
 
 
 @layer("cntag", title="Congestion notification tag (CN-TAG)", source="802.1Q clause 33; wire-formats 2")
 class CNTag(Layer):
-    """Names the flow of a data frame; 4 octets with its EtherType, after the VLAN tags."""
+    """The flow of a data frame; 4 octets with its EtherType, after the VLAN tags."""
 
     flow_id: int = uint(
         16,
@@ -40,7 +40,7 @@ class CNTag(Layer):
 
 @layer("cnm", title="Congestion notification message (CNM)", source="802.1Q 33.4; wire-formats 3")
 class CNM(Layer):
-    """Tells the source of a sampled frame how congested a queue is: 24 octets and up to 64 of its MSDU."""
+    """The congestion of a queue, for the source of a sampled frame: 24 octets and up to 64 of its MSDU."""
 
     version: int = uint(4, default=0, doc="0; a receiver reads any version as 0", source="802.1Q 33.4")
     reserved: int = uint(6, default=0, doc="ReservedV: 0 on transmission, ignored", source="802.1Q 33.4")
@@ -97,5 +97,5 @@ class CNM(Layer):
     crafting = Crafting(priority=CNM_PRIORITY)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The MSDU length counts the MSDU."""
+        """Return the length of the MSDU."""
         return {"msdu_length": len(self.msdu)}

@@ -1,7 +1,7 @@
-"""The construct schemas of formats, made of their declared fields when they are asked for.
+"""The construct schemas of formats, made from their declared fields on request.
 
-Nothing that runs over captures asks: what reads and writes frames is generated from the same declarations
-(`ecmproto.wire.formats.base`), and importing construct would take a tenth of the start of a command.
+Nothing that runs over captures needs them: the code that reads and writes frames is generated from the same
+declarations (`ecmproto.wire.formats.base`), and importing construct would take a tenth of a command's start.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class FlatStruct(Adapter):  # type: ignore[misc]
 
 
 def schema_of(widths: Iterable[tuple[str, Width]]) -> FlatStruct:
-    """Return the construct: octet fields as they are, runs of sub-octet fields as BitStructs."""
+    """Return the construct: octet fields unchanged, runs of sub-octet fields as BitStructs."""
     members: list[Any] = []
     run: list[Any] = []
     run_bits = 0

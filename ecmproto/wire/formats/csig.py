@@ -1,6 +1,6 @@
-"""CSIG's compact tag: how congested the most congested hop of a path is (draft-ravi-ippm-csig).
+"""CSIG's compact tag: the congestion of the most congested hop of a path (draft-ravi-ippm-csig).
 
-No EtherType is assigned to it, so it is known only where the `EtherTypes` map names one.
+No EtherType is assigned to it, so it is decoded only if the `EtherTypes` map has one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SIGNALS = {
     AVAILABLE: "available bandwidth", SHARE: "available share of capacity", DELAY: "per-hop delay",
     DEPTH: "queue depth",
 }  # fmt: skip
-"""The signals: of the first two the least on the path counts, of the others the most."""
+"""The signals: the minimum on the path of the first two, the maximum of the others."""
 
 
 def signal_text(signal: int) -> str:
@@ -26,12 +26,12 @@ def signal_text(signal: int) -> str:
 
 @layer("csig", title="CSIG compact tag", source=_SOURCE)
 class CSIG(Layer):
-    """Rides in a data frame; each hop puts its own value in where that says more of the path."""
+    """A tag of data frames; each hop inserts its own value if it is more congested."""
 
-    t: int = uint(3, default=AVAILABLE, doc="which signal", source=_SOURCE, names=SIGNALS)
+    t: int = uint(3, default=AVAILABLE, doc="signal type", source=_SOURCE, names=SIGNALS)
     r: int = uint(1, default=0, doc="reserved", source=_SOURCE)
     s: int = uint(5, default=0, doc="the signal's value, as the number of a bucket", source=_SOURCE)
-    lm: int = uint(7, default=0, doc="locator of the hop that has put it in", source=_SOURCE)
+    lm: int = uint(7, default=0, doc="locator of the hop that set it", source=_SOURCE)
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
         source=_SOURCE, length_name="csig.len",

@@ -11,14 +11,14 @@ from ecmproto.wire.formats.summary import Case, Summary
 
 TYPES = {0: "BCN", 1: "BCN_MAX", 2: "BCN_ZERO", 3: "BCN_PROBE_FWD", 4: "BCN_PROBE_REV"}
 BCN_TYPES = (0, 1, 2)
-"""The types a congestion point sends; they show the sampled frame, probes do not."""
+"""The types that a congestion point sends, which contain the sampled frame, unlike probes."""
 
 PROBE_FWD, PROBE_REV = 3, 4
 
 
 @layer("e2cm", title="E²CM frame", source="S002; wire-formats 6", protocol=2)
 class E2CM(Sampling):
-    """A congestion point's feedback, or a probe on its way there (FWD) or back (REV); ``type`` says which."""
+    """A congestion point's feedback, or a probe on its way there (FWD) or back (REV), by ``type``."""
 
     cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
@@ -69,7 +69,7 @@ class E2CM(Sampling):
 
     @classmethod
     def direction_of(cls, values: Mapping[str, int | bytes]) -> Direction:
-        """Return which way a frame of its type goes: a forward probe with the flow, its reply back."""
+        """Return the direction of its type: a forward probe with the flow, its reply back."""
         kind = values.get("type")
         return "data" if kind == PROBE_FWD else "reply" if kind == PROBE_REV else "feedback"
 

@@ -12,7 +12,7 @@ _UNIT = "one tick of the timestamp = 2^Unit µs"
 
 @layer("ecm", title="ECM frame", source="S000 3.1; wire-formats 4", protocol=0)
 class ECM(Sampling):
-    """Tells the source of a sampled frame how far a queue is from its equilibrium, and where it is going.
+    """The distance of a queue from its equilibrium, and its growth, for the source of a sampled frame.
 
     ECM(0,0) is ``q_off == q_delta == 0``: stop for a while.
     """
@@ -59,7 +59,7 @@ class ECM(Sampling):
 
 @layer("cmtag", title="CM-Tag", source="S000 3.1; wire-formats 4", protocol=0)
 class CMTag(Proposed):
-    """Ties a rate-limited frame to the congestion point that limits it; Protocol 2 in E²CM's frames."""
+    """The tag of a rate-limited frame, with the limiting congestion point; Protocol 2 in E²CM's frames."""
 
     cpid: CPID = uint(
         64,

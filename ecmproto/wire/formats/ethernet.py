@@ -1,7 +1,7 @@
-"""Headers that frames start with: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
+"""The first headers of frames: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
 
-Every header and tag here names the EtherType, or 802.3 length, of what follows it (802.3; 802.1Q clause 9;
-802.2; RFC 1042).  A cooked header is what Linux captures have where the link layer header is not kept.
+Every header and tag here contains the EtherType, or 802.3 length, of what follows it (802.3; 802.1Q clause 9;
+802.2; RFC 1042).  A cooked header replaces the link layer header in some Linux captures.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class ITag(Layer):
 
 @layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
 class SNAP(Layer):
-    """LLC and SNAP headers behind an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
+    """LLC and SNAP headers after an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
 
-    Other LLC headers, and SNAP of other organisations, are `Data`: what is the same in all of these headers
-    has names of its own, since Wireshark's ``llc.dsap`` and so on are in those too.
+    Other LLC headers, and SNAP of other organisations, are `Data`: the common part of all these headers has
+    names of its own, since Wireshark's ``llc.dsap`` and so on are in those too.
     """
 
     dsap: int = uint(
@@ -104,7 +104,7 @@ class SNAP(Layer):
     constants = ("dsap", "ssap", "control", "oui")
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The format of IPv4, IPv6, ARP and others that are read here; else octets."""
+        """Return the format of IPv4, IPv6, ARP and others decoded here; else octets."""
         if self.etype not in formats.behind_snap:
             return Data, stop
         return formats.announced(self.etype, data, end, stop)
@@ -116,12 +116,12 @@ class SNAP(Layer):
 
 
 SNAP_START = bytes.fromhex("aaaa03000000")
-"""The octets by which LLC and SNAP headers with an EtherType are known."""
+"""The first octets of LLC and SNAP headers with an EtherType."""
 
 
 @layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")
 class MSDU(Layer):
-    """How an Encapsulated MSDU starts: the sampled frame's payload EtherType or length, no addresses."""
+    """The start of an Encapsulated MSDU: the sampled frame's payload EtherType or length, no addresses."""
 
     type: int = uint(16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", length_name="msdu.len")
     next_key = "type"
@@ -129,20 +129,20 @@ class MSDU(Layer):
 
 @layer("data", title="Data", source="802.3 3.2.7")
 class Data(Layer):
-    """Octets of no format known here: a payload, what a snap length left over, what is malformed."""
+    """Octets of no format known here: a payload, the rest of a truncated layer, malformed octets."""
 
     data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
     summary = Summary(gives_way=True, detail="{#data:octets}")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Nothing to compute."""
+        """Return nothing."""
         return {}
 
 
 _SLL = "LINKTYPE_LINUX_SLL"
 _SLL2 = "LINKTYPE_LINUX_SLL2"
 PACKET_TYPES = {0: "to us", 1: "broadcast", 2: "multicast", 3: "to someone else", 4: "sent by us"}
-_LEAST_ETHERTYPE = 0x0600
+_MIN_ETHERTYPE = 0x0600
 
 
 class Cooked(Layer):
@@ -159,9 +159,7 @@ class Cooked(Layer):
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format that the EtherType announces; smaller values are Linux's own, not lengths."""
-        return (
-            (Data, stop) if self.etype < _LEAST_ETHERTYPE else formats.announced(self.etype, data, end, stop)
-        )
+        return (Data, stop) if self.etype < _MIN_ETHERTYPE else formats.announced(self.etype, data, end, stop)
 
     @property
     def sender(self) -> bytes:
@@ -171,10 +169,10 @@ class Cooked(Layer):
 
 @layer("sll", title="Linux cooked capture", source=_SLL)
 class SLL(Cooked):
-    """What Linux gives instead of a link layer header: version 1."""
+    """Linux's replacement of a link layer header, version 1."""
 
     pkttype: int = uint(
-        16, default=0, doc="where the packet went", source=_SLL, names=PACKET_TYPES, name="sll.pkttype"
+        16, default=0, doc="direction of the packet", source=_SLL, names=PACKET_TYPES, name="sll.pkttype"
     )
     hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL)
     halen: int = uint(16, default=6, unit="octets", doc="length of the sender's address", source=_SLL)
@@ -186,14 +184,14 @@ class SLL(Cooked):
 
 @layer("sll2", title="Linux cooked capture v2", source=_SLL2)
 class SLL2(Cooked):
-    """What Linux gives instead of a link layer header: version 2, with the interface."""
+    """Linux's replacement of a link layer header, version 2, with the interface."""
 
     etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL2, name="sll.etype")
     reserved: int = uint(16, default=0, doc="0", source=_SLL2, name="sll.reserved")
     ifindex: int = uint(32, default=0, doc="index of the interface", source=_SLL2, name="sll.ifindex")
     hatype: int = uint(16, default=1, doc="ARPHRD type of the device", source=_SLL2, name="sll.hatype")
     pkttype: int = uint(
-        8, default=0, doc="where the packet went", source=_SLL2, names=PACKET_TYPES, name="sll.pkttype"
+        8, default=0, doc="direction of the packet", source=_SLL2, names=PACKET_TYPES, name="sll.pkttype"
     )
     halen: int = uint(
         8,

@@ -9,17 +9,17 @@ from ecmproto.errors import ParameterError
 from ecmproto.values import dataclass
 
 MAX_LENGTH = 1500
-"""The largest EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
+"""The maximum EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
 
 OFF = -2
-"""Instead of an EtherType: that of a format which none is assigned to, and which is not looked for."""
+"""The value of a role without an assigned EtherType, whose format is not decoded."""
 
 _UNCHANGEABLE = {0x0800: "IPv4", 0x0806: "ARP", 0x86DD: "IPv6"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtherTypes:
-    """The EtherType map that every entry point which encodes or decodes accepts.
+    """The EtherType map that every function which encodes or decodes accepts.
 
     Each value is in 0x0600..0xFFFF, no two roles may share one, and IPv4, IPv6 and ARP keep theirs;
     ParameterError otherwise.  A role that is OFF by default has none until it is given one.
@@ -30,7 +30,7 @@ class EtherTypes:
     s_tag: int = 0x88A8
     """Service VLAN tag (802.1Q, provider bridging)."""
     old_s_tag: int = 0x9100
-    """What provider bridges used before 0x88A8 was assigned; read like a C-TAG."""
+    """Service VLAN tag before 0x88A8 was assigned; read like a C-TAG."""
     i_tag: int = 0x88E7
     """Backbone service instance tag (802.1Q, PBB)."""
     cn_tag: int = 0x22E9
@@ -46,7 +46,7 @@ class EtherTypes:
     tag: int = 0x88B6
     """CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
     csig: int = OFF
-    """CSIG's compact tag (draft-ravi-ippm-csig), for which none is assigned; some switches use 0x9900."""
+    """CSIG's compact tag (draft-ravi-ippm-csig), without an assigned one; some switches use 0x9900."""
 
     def __post_init__(self) -> None:
         roles = dict(_UNCHANGEABLE)
@@ -67,7 +67,7 @@ class EtherTypes:
             roles[value] = field.name
 
     def __reduce__(self) -> str | tuple[object, ...]:
-        # in another process the default is the default itself too, by which it is known at once
+        # in another process the default is the default itself too, so that its identity can be compared
         return (
             "DEFAULT" if self is DEFAULT else (functools.partial(EtherTypes, **dataclasses.asdict(self)), ())
         )

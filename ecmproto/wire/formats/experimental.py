@@ -1,8 +1,8 @@
-"""The discriminator word that every pre-standard message and tag starts with (wire-formats 1.1).
+"""The discriminator word at the start of every pre-standard message and tag (wire-formats 1.1).
 
-Anyone may use an experimental EtherType.  Octets that merely begin with the word of a proposal are told from
-its messages and tags by what these cannot have: a CPID that is zero or a group's address, and more octets
-than a message without a payload is padded to.
+An experimental EtherType is free for all.  Octets that merely begin with the word of a proposal differ from
+its messages and tags in a CPID that is zero or a group's address, or in more octets than a padded message
+without payload.
 """
 
 from __future__ import annotations
@@ -19,49 +19,48 @@ PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}
 """The Protocol values of the word; 5–7 are unassigned."""
 
 MESSAGE_PRIORITY = 7
-"""The priority a message travels in, forward probes aside (wire-formats 1.2)."""
+"""The priority of a message, except forward probes (wire-formats 1.2)."""
 
 MIN_SAMPLED_OCTETS = 24
-"""S000 3.1: at least 24 octets of the sampled frame ride in an ECM, BCN or E²CM message."""
+"""The minimum octets of the sampled frame in an ECM, BCN or E²CM message (S000 3.1)."""
 
 MOST_OCTETS = 64
-"""The most octets behind the EtherType of a message that has no payload: those of a frame padded to 60, an
-FCS that the capture does not tell of, and a little that taps put behind frames."""
+"""The maximum octets of a message without payload, padded to 60, with an FCS and a tap's trailer."""
 
 CPID_AT, CPID_OCTETS = 2, 8
-"""Where the messages and tags that have a CPID have it, and its octets."""
+"""The offset of the CPID in messages and tags that have one, and its length in octets."""
 
 DEFAULT_CPID = 0x0200_0000_0001_0001
-"""02:00:00:00:00:01/1, for whoever leaves it out: a possible one."""
+"""The default CPID, 02:00:00:00:00:01/1, which is valid."""
 
 UNKNOWN_LENGTH = UNBOUNDED >> 1
-"""From how many octets on the length of a frame is one that nobody knows."""
+"""The minimum length of a frame that counts as unknown."""
 
 _GROUP_BIT = 1
 _SOURCE = "wire-formats 1.1 (choice)"
 
 
 def selector(protocol: int, type: int) -> int:
-    """Return the value by which `Formats` tells experimental formats apart."""
+    """Return the selector value of an experimental format in `Formats`."""
     return protocol << 4 | type
 
 
 @layer("word", title="Discriminator word", source=_SOURCE)
 class Word(Layer):
-    """The 16 bits that experimental messages and tags share; the formats inherit these fields."""
+    """The common 16 bits of experimental messages and tags, inherited by their formats."""
 
     version: int = uint(4, default=0, doc="0; a higher version is read as far as 0 goes", source="S000 3.1")
     q: int = uint(1, default=0, doc="Qdelta saturated (ECM and E²CM)", source="S000 3.1")
-    protocol: int = uint(3, default=0, doc="which proposal", source=_SOURCE, names=PROTOCOLS)
-    type: int = uint(4, default=0, doc="which frame or tag of the proposal", source=_SOURCE)
+    protocol: int = uint(3, default=0, doc="number of the proposal", source=_SOURCE, names=PROTOCOLS)
+    type: int = uint(4, default=0, doc="frame or tag of the proposal", source=_SOURCE)
     reserved: int = uint(4, default=0, doc="0 on transmission, ignored on reception", source=_SOURCE)
 
 
 @layer("expmsg", title="Unknown experimental message", source=_SOURCE, protocol=7)
 class UnknownMessage(Word):
-    """A message of no proposal: unassigned, without a possible CPID or too long; its octets are kept."""
+    """A message of no proposal: unassigned, without a valid CPID or too long; its octets are kept."""
 
-    body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="octets after the word", source=_SOURCE)
     role = "message"
     counted_as = "unknown message"
     summary = Summary(
@@ -75,9 +74,9 @@ class UnknownMessage(Word):
 
 @layer("exptag", title="Unknown experimental tag", source=_SOURCE, protocol=7)
 class UnknownTag(Word):
-    """A tag of no proposal, unassigned or without a possible CPID: the rest of the frame is its octets."""
+    """A tag of no proposal, unassigned or without a valid CPID: the rest of the frame is its octets."""
 
-    body: bytes = octets(REST, default=b"", doc="what follows the word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="octets after the word", source=_SOURCE)
     role = "tag"
     counted_as = "unknown tag"
     summary = Summary(
@@ -93,11 +92,11 @@ class Proposed(Word):
 
     otherwise: ClassVar[type[Layer] | None] = UnknownMessage
     has_cpid: ClassVar[bool] = False
-    """Whether it has a CPID, behind the word."""
+    """Whether it has a CPID, after the word."""
     padded: ClassVar[bool] = True
-    """Whether there is only padding behind its fields, unless it shows a frame."""
+    """Whether only padding follows its fields, unless it contains a frame."""
     showing: ClassVar[tuple[int, ...]] = ()
-    """The types that show a sampled frame, from its DA on, behind their other fields."""
+    """The types that contain a sampled frame, from its DA on, after their other fields."""
     crafting = Crafting(priority=MESSAGE_PRIORITY)
 
     @classmethod
@@ -113,7 +112,7 @@ class Proposed(Word):
 
 
 class Sampling(Proposed):
-    """Base of the messages that show a sampled frame: at least its first 24 octets (S000 3.1)."""
+    """Base of the messages with a sampled frame: at least its first 24 octets (S000 3.1)."""
 
     __slots__ = ()
 
@@ -131,12 +130,12 @@ class Sampling(Proposed):
         return wrong
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """The sampled frame has at least 24 octets on the wire, whatever was captured of them."""
+        """Return the error of a sampled frame with fewer than 24 octets on the wire."""
         return _short_sample(type(self), start, reach) if self.type in self.showing else None
 
 
 def is_no_cpid(octets: bytes) -> bool:
-    """Return whether the eight octets of a CPID are all zero or have the address of a group."""
+    """Return whether the eight octets of a CPID are all zero or have a group address."""
     return bool(octets[0] & _GROUP_BIT) or not any(octets)
 
 

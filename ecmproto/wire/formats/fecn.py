@@ -8,14 +8,14 @@ from ecmproto.wire.formats.experimental import MESSAGE_PRIORITY, Proposed, Unkno
 from ecmproto.wire.formats.schema import uint
 from ecmproto.wire.formats.summary import Summary
 
-_RATE = "the least rate any switch allows so far; all ones is infinity, no limit yet"
+_RATE = "the minimum rate of the switches so far; all ones is infinity, no limit yet"
 _MESSAGE = "RLQ {rlq_id} rate {rate:rate}"
 _RLQ = "rate-limited queue of the source, from 1"
 
 
 @layer("rdtag", title="Rate-discovery tag (RD tag)", source="S003; wire-formats 7", protocol=3)
 class RDTag(Proposed):
-    """Rides in a data frame and collects the rate the path's switches allow."""
+    """A tag of data frames that collects the rate allowed by the path's switches."""
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
@@ -35,7 +35,7 @@ class RDTag(Proposed):
 
 @layer("fecn", title="FECN returning frame", source="S003; wire-formats 7", protocol=3, type=1)
 class FECNReturn(Proposed):
-    """Brings an RD tag's rate back to the source."""
+    """The message that returns an RD tag's rate to the source."""
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
@@ -49,7 +49,7 @@ class FECNReturn(Proposed):
 
 @layer("dbp", title="DBP rate report", source="S002 (M. Seaman); wire-formats 7", protocol=4)
 class DBPRateReport(Proposed):
-    """Sent by a destination to each active source; every switch on the way back lowers the rate."""
+    """A destination's message to each active source; every switch on the way back lowers the rate."""
 
     rlq_id: int = uint(16, default=0, doc="0", source="wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="wire-formats 7")

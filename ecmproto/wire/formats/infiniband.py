@@ -1,10 +1,10 @@
 """RoCE: InfiniBand's transport over UDP (RoCEv2) and over Ethernet (RoCEv1), and the CNP that slows it down.
 
-A packet starts with a base transport header (BTH) behind UDP port 4791, or behind the global route header
-(GRH) of EtherType 0x8915.  Its opcode says which extended headers follow; then come the payload with its
-padding and the invariant CRC, which covers what no switch on the way may change (IBTA, volume 1, chapter 9,
-annexes A16 and A17).  A congestion notification packet (CNP) is a BTH of opcode 0x81: a receiver of marked
-frames sends it to the queue pair that is to slow down.
+A packet starts with a base transport header (BTH) after UDP port 4791, or after the global route header (GRH)
+of EtherType 0x8915.  Its opcode determines the extended headers; then come the payload with its padding and
+the invariant CRC, which covers everything that no switch may change (IBTA, volume 1, chapter 9, annexes A16
+and A17).  A congestion notification packet (CNP) is a BTH of opcode 0x81: a receiver of marked frames sends
+it to the queue pair that is to slow down.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ ROCE_PORT = 4791
 ROCE_ETHERTYPE = 0x8915
 """The EtherType that announces RoCEv1 (IBTA annex A16)."""
 IBA_TRANSPORT = 0x1B
-"""The next header of a GRH with a BTH behind it (IBTA 8.3)."""
+"""The next header of a GRH before a BTH (IBTA 8.3)."""
 CNP_OPCODE = 0x81
 CNP_RESERVED_OCTETS = 16
 CNP_DSCP = 48
 """The differentiated services code point of CNPs, by vendors' default."""
 ROCE_DSCP = 26
-"""That of the frames they are about."""
+"""The differentiated services code point of RoCE data, by vendors' default."""
 DEFAULT_P_KEY = 0xFFFF
 
 _BTH = "IBTA vol. 1, 9.2"
@@ -78,15 +78,15 @@ OPCODES = {
 
 
 class Coverage(NamedTuple):
-    """The octets of a frame that an invariant CRC covers, and which of them count as ones."""
+    """The octets of a frame that an invariant CRC covers, and the bits in them that count as ones."""
 
     start: int
     stop: int
     ones: tuple[tuple[int, int], ...]
-    """The places of octets, and the bits of each."""
+    """The offsets of octets, and the bits of each."""
 
     def crc(self, octets: bytes | bytearray | memoryview) -> int:
-        """Return the invariant CRC of a frame, its four octets as they stand on the wire read as a number."""
+        """Return the invariant CRC of a frame as a number of four octets in wire order."""
         covered = bytearray(octets[self.start : self.stop])
         for place, bits in self.ones:
             covered[place - self.start] |= bits
@@ -94,13 +94,13 @@ class Coverage(NamedTuple):
 
 
 _START = zlib.crc32(b"\xff" * 8)
-"""What stands for InfiniBand's own link header."""
+"""The CRC of InfiniBand's own link header, replaced by ones."""
 
 
 def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
-    """Return the octets that the invariant CRC behind ``layers`` covers; None where that cannot be told.
+    """Return the octets that the invariant CRC after ``layers`` covers; None if they cannot be determined.
 
-    ``starts`` says where each of the layers starts in the frame, then where the last one ends.
+    ``starts`` are the offsets of the layers in the frame, then the end of the last one.
     """
     at = {cls: place for value, place in zip(layers, starts, strict=False) for cls in type(value).__mro__}
     network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
@@ -146,7 +146,7 @@ class _Decoded(Protocol):
 
 
 def crc_is_bad(frame: _Decoded) -> bool:
-    """Return whether a decoded frame has an invariant CRC that does not hold."""
+    """Return whether a decoded frame has an invariant CRC that does not match."""
     # a packet ends with it
     if not frame.layers or not isinstance(frame.layers[-1], ICRC):
         return False
@@ -155,10 +155,10 @@ def crc_is_bad(frame: _Decoded) -> bool:
 
 @layer("icrc", title="Invariant CRC", source=_ICRC)
 class ICRC(Layer):
-    """The last four octets of a packet: a CRC over all that stays the same from end to end."""
+    """The last four octets of a packet: a CRC over everything that stays the same from end to end."""
 
     crc: int = uint(
-        32, default=0, base="hex", doc="CRC-32 of the packet without what switches change, low octet first",
+        32, default=0, base="hex", doc="CRC-32 of the packet without mutable fields, low octet first",
         source=_ICRC, name="infiniband.invariant.crc",
     )  # fmt: skip
     role = "header"
@@ -166,13 +166,13 @@ class ICRC(Layer):
 
     @classmethod
     def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
-        """Return the function that computes the CRC of the packet; None where that cannot be told."""
+        """Return the function that computes the CRC of the packet; None if it cannot be computed."""
         covered = coverage(layers, starts)
         return None if covered is None else covered.crc
 
 
 class _Extended(Layer):
-    """Base of the extended transport headers: the opcode says where they stand."""
+    """Base of the extended transport headers, which the opcode determines."""
 
     __slots__ = ()
 
@@ -180,13 +180,13 @@ class _Extended(Layer):
     follows = "data"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Octets, unless the opcode names another header."""
+        """Return the next header by the opcode, else octets."""
         return Data, stop
 
 
 @layer("rdeth", title="Reliable datagram extended transport header (RDETH)", source="IBTA vol. 1, 9.3.1")
 class RDETH(_Extended):
-    """Names the end-to-end context of a reliable datagram."""
+    """The end-to-end context of a reliable datagram."""
 
     reserved: int = uint(
         8, default=0, base="hex", doc="0", source="IBTA vol. 1, 9.3.1", name="infiniband.rdeth.reserved"
@@ -198,7 +198,7 @@ class RDETH(_Extended):
 
 @layer("deth", title="Datagram extended transport header (DETH)", source="IBTA vol. 1, 9.3.2")
 class DETH(_Extended):
-    """Names the queue pair that a datagram comes from."""
+    """The queue pair that a datagram comes from."""
 
     q_key: int = uint(
         32, default=0, base="hex", doc="queue key", source="IBTA vol. 1, 9.3.2", name="infiniband.deth.q_key"
@@ -228,7 +228,7 @@ def _r_key(source: str) -> int:
 
 @layer("reth", title="RDMA extended transport header (RETH)", source="IBTA vol. 1, 9.3.3")
 class RETH(_Extended):
-    """Says what is written or read, and where."""
+    """Address, key and length of an RDMA read or write."""
 
     va: int = _va("IBTA vol. 1, 9.3.3")
     r_key: int = _r_key("IBTA vol. 1, 9.3.3")
@@ -240,16 +240,16 @@ class RETH(_Extended):
 
 @layer("atomiceth", title="Atomic extended transport header (AtomicETH)", source="IBTA vol. 1, 9.3.4")
 class AtomicETH(_Extended):
-    """Says what is compared, swapped or added, and where."""
+    """Address, key and operands of an atomic operation."""
 
     va: int = _va("IBTA vol. 1, 9.3.4")
     r_key: int = _r_key("IBTA vol. 1, 9.3.4")
     swapdt: int = uint(
-        64, default=0, doc="what is swapped in or added", source="IBTA vol. 1, 9.3.4",
+        64, default=0, doc="value to swap in or add", source="IBTA vol. 1, 9.3.4",
         name="infiniband.atomiceth.swapdt",
     )  # fmt: skip
     cmpdt: int = uint(
-        64, default=0, doc="what must be there", source="IBTA vol. 1, 9.3.4",
+        64, default=0, doc="value to compare with", source="IBTA vol. 1, 9.3.4",
         name="infiniband.atomiceth.cmpdt",
     )  # fmt: skip
 
@@ -264,7 +264,7 @@ _ACK, _RNR, _NAK = 0, 1, 3
 
 
 def syndrome_text(syndrome: int) -> str:
-    """Return the text of a syndrome: an acknowledgment, how long to wait, or why it is a negative one."""
+    """Return the text of a syndrome: an acknowledgment, a waiting time, or the reason of a negative one."""
     kind, value = syndrome >> 5, syndrome & 0x1F
     if kind == _ACK:
         return "ACK"
@@ -277,7 +277,7 @@ def syndrome_text(syndrome: int) -> str:
 
 @layer("aeth", title="Acknowledge extended transport header (AETH)", source="IBTA vol. 1, 9.3.5")
 class AETH(_Extended):
-    """Acknowledges what has arrived, or says why it was not taken."""
+    """The acknowledgment of received packets, or the reason of a refusal."""
 
     syndrome: int = uint(
         8, default=0x1F, base="hex",
@@ -285,7 +285,7 @@ class AETH(_Extended):
         source="IBTA vol. 1, 9.7.5.2", name="infiniband.aeth.syndrome",
         parts=(
             BitPart(
-                name="infiniband.aeth.syndrome.opcode", low=5, bits=2, doc="which kind of acknowledgment",
+                name="infiniband.aeth.syndrome.opcode", low=5, bits=2, doc="type of acknowledgment",
                 names={_ACK: "acknowledged", _RNR: "receiver not ready", _NAK: "refused"},
             ),
         ),
@@ -297,17 +297,17 @@ class AETH(_Extended):
 
 @layer("atomicacketh", title="Atomic acknowledge header (AtomicAckETH)", source="IBTA vol. 1, 9.3.5.3")
 class AtomicAckETH(_Extended):
-    """Brings back what was there before an atomic operation."""
+    """The value before an atomic operation."""
 
     origremdt: int = uint(
-        64, default=0, doc="what was there", source="IBTA vol. 1, 9.3.5.3",
+        64, default=0, doc="value before the operation", source="IBTA vol. 1, 9.3.5.3",
         name="infiniband.atomicacketh.origremdt",
     )  # fmt: skip
 
 
 @layer("immdt", title="Immediate data (ImmDt)", source="IBTA vol. 1, 9.3.6")
 class ImmDt(_Extended):
-    """Four octets for whoever receives the message."""
+    """Four octets for the receiver of the message."""
 
     immdt: int = uint(
         32, default=0, base="hex", doc="immediate data", source="IBTA vol. 1, 9.3.6", name="infiniband.immdt"
@@ -329,7 +329,7 @@ def opcode_text(opcode: int) -> str:
 
 
 def _outer(dscp: int, ecn: int) -> dict[type[Layer], dict[str, int | bytes]]:
-    # no router may cut a packet in two: the invariant CRC is at its end (IBTA A17.4.5.2)
+    # no router may fragment a packet: the invariant CRC is at its end (IBTA A17.4.5.2)
     return {IPv4: {"dsfield": dscp << 2 | ecn, "flags": 2}, IPv6: {"tclass": dscp << 2 | ecn}}
 
 
@@ -337,7 +337,7 @@ _BACK: dict[type[Layer], dict[str, int | bytes]] = {
     IPv4: {"src": DESTINATION_IP, "dst": SOURCE_IP},
     IPv6: {"src": DESTINATION_IP6, "dst": SOURCE_IP6},
 }
-"""From the destination to the source."""
+"""The IP addresses of a packet from the destination to the source."""
 
 
 def _sequences() -> dict[int, tuple[type[Layer], ...]]:
@@ -375,7 +375,7 @@ _CLAUSES: Mapping[str, Clause] = {
 
 @layer("bth", title="Base transport header (BTH)", source=_BTH)
 class BTH(Layer):
-    """What every packet of InfiniBand's transport starts with: what it is, and which queue pair it is for.
+    """The first header of every packet of InfiniBand's transport: its operation and queue pair.
 
     Port 4791 was free to use before; so fewer octets than a packet has, and those that start with four zeros
     (whose partition key 0 is invalid), are `Data`.
@@ -445,13 +445,13 @@ class BTH(Layer):
     becn=1,
 )
 class CNP(BTH):
-    """Tells a sender that frames of its queue pair met congestion: a BTH and 16 octets."""
+    """A BTH and 16 octets that notify a sender of congestion met by frames of its queue pair."""
 
     reserved: bytes = octets(
         Count(key="opcode", scale=0, minus=-CNP_RESERVED_OCTETS), default=bytes(CNP_RESERVED_OCTETS), doc="0",
         source="IBTA annex A17.9.3", name="infiniband.cnp.reserved",
     )  # fmt: skip
-    role = "message"  # type: ignore[assignment]  # other than what it is built on
+    role = "message"  # type: ignore[assignment]  # differs from its base
     counted_as = "CNP"
     summary = Summary(
         label="CNP",
@@ -471,7 +471,7 @@ class CNP(BTH):
 
 @layer("grh", title="Global route header (GRH)", source="IBTA vol. 1, 8.3; annex A16")
 class GRH(Layer):
-    """What RoCEv1 has in place of IP and UDP, in the layout of an IPv6 header."""
+    """RoCEv1's replacement of IP and UDP, in the layout of an IPv6 header."""
 
     ipver: int = uint(4, default=6, doc="6", source="IBTA vol. 1, 8.3", name="infiniband.grh.ipver")
     tclass: int = uint(
@@ -506,14 +506,14 @@ class GRH(Layer):
     crafting = Crafting(values={"sgid": SOURCE_IP6, "dgid": DESTINATION_IP6})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the packet; a payload length of 0 is not told."""
+        """Return the format of the packet; a payload length of 0 is ignored."""
         last = end + self.paylen if self.paylen else stop
         if self.nxthdr != IBA_TRANSPORT:
             return Data, last
         return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Payload length, and the next header of a BTH."""
+        """Return payload length, and the next header of a BTH."""
         values = {"paylen": len(rest)}
         return values | {"nxthdr": IBA_TRANSPORT} if isinstance(following, BTH) else values
 
@@ -525,5 +525,4 @@ CHANGING: Mapping[type[Layer], tuple[tuple[int, int], ...]] = {
     IPv4: ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF)), IPv6: _IPV6_CHANGING, GRH: _IPV6_CHANGING,
     UDP: ((6, 0xFF), (7, 0xFF)), BTH: ((4, 0xFF),),
 }  # fmt: skip
-"""Octets of each header that change on the way, and their bits; an invariant CRC counts them as ones (IBTA
-annex A17.3.3)."""
+"""Octets that change on the way, and their bits, which an invariant CRC counts as ones (IBTA A17.3.3)."""

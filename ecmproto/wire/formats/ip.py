@@ -1,4 +1,4 @@
-"""The headers summaries and flow keys are read from: ARP, IPv4, IPv6 and its extension headers, TCP, UDP.
+"""The headers of summaries and flow keys: ARP, IPv4, IPv6 and its extension headers, TCP, UDP.
 
 Nothing deeper is decoded here; Scapy shows deeper trees on demand.
 """
@@ -18,9 +18,9 @@ NO_NEXT_HEADER = 59
 
 SOURCE_IP, DESTINATION_IP = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 SOURCE_IP6, DESTINATION_IP6 = (bytes.fromhex(f"20010db8{i:024x}") for i in (1, 2))
-"""The documentation's addresses (RFC 5737, RFC 3849), in frames that are crafted."""
+"""The documentation's addresses (RFC 5737, RFC 3849), for crafted frames."""
 SOURCE_PORT, DESTINATION_PORT = 49152, 4791
-"""UDP ports of such a frame: an ephemeral one and RoCEv2's."""
+"""The UDP ports of crafted frames: an ephemeral one and RoCEv2's."""
 
 
 def _hw_type(default: int) -> int:
@@ -70,7 +70,7 @@ def _proto(whose: str, name: str) -> bytes:
     return value
 
 
-def _says(mac: str, ip: str) -> Summary:
+def _arp_summary(mac: str, ip: str) -> Summary:
     """Return an ARP packet's summary; the arguments are the styles of its addresses."""
     asked = f"who has {{dst_proto{ip}}}? tell {{src_proto{ip}}}"
     other = f"opcode {{opcode}} {{src_proto{ip}}} → {{dst_proto{ip}}}"
@@ -82,7 +82,8 @@ ARP_ETHERTYPE = 0x0806
 ARP_HARDWARE = (1, 6)
 ARP_PROTOCOLS = (0x0800, 0x00CC)
 """The hardware types of ARP packets whose addresses of six octets are MAC addresses (Ethernet, IEEE 802), and
-the protocol types of those whose addresses of four octets are IPv4 addresses, as Wireshark has them."""
+the protocol types with IPv4 addresses of four octets, as in Wireshark.
+"""
 
 
 @layer("arp", title="ARP", source="RFC 826")
@@ -99,7 +100,7 @@ class ARP(Layer):
     dst_hw: Address = _mac("target", "arp.dst.hw_mac")
     dst_proto: Address = _ipv4("target", "arp.dst.proto_ipv4")
     counted_as = "ARP"
-    summary = _says("", "")
+    summary = _arp_summary("", "")
     announced_by = ARP_ETHERTYPE
     behind_snap = True
     constants = ("hw_size", "proto_size")
@@ -107,7 +108,7 @@ class ARP(Layer):
 
 
 class VariableARP(Layer):
-    """Base of ARP packets with addresses of which only their sizes are known."""
+    """Base of ARP packets with addresses of known sizes only."""
 
     __slots__ = ()
 
@@ -124,20 +125,20 @@ class VariableARP(Layer):
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
-        """Return whether the packet has addresses of other kinds, or not all of them are whole."""
+        """Return whether the packet has addresses of other types, or incomplete ones."""
         if stop - start < OtherARP.fixed_octets:
             return True
         octets = OtherARP.fixed_octets + 2 * (data[start + 4] + data[start + 5])
         return stop - start < octets or arp_at(data, start, stop) is not cls
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return how many octets the sender's addresses have."""
+        """Return the sizes of the sender's addresses in octets."""
         return {"hw_size": len(self.src_hw), "proto_size": len(self.src_proto)}
 
 
 @layer("arp_other", title="ARP of other addresses", source="RFC 826")
 class OtherARP(VariableARP):
-    """Address resolution for neither IPv4 nor Ethernet, or a packet that is not whole."""
+    """Address resolution for neither IPv4 nor Ethernet, or an incomplete packet."""
 
     hw_type: int = _hw_type(32)
     proto_type: int = _proto_type(0x86DD)
@@ -148,7 +149,7 @@ class OtherARP(VariableARP):
     src_proto: bytes = _proto("sender", "arp.src.proto")
     dst_hw: bytes = _hw("target", "arp.dst.hw")
     dst_proto: bytes = _proto("target", "arp.dst.proto")
-    summary = _says(":address", ":address")
+    summary = _arp_summary(":address", ":address")
 
 
 @layer("arp_mac", title="ARP of other protocols over Ethernet", source="RFC 826")
@@ -164,7 +165,7 @@ class EthernetARP(VariableARP):
     src_proto: bytes = _proto("sender", "arp.src.proto")
     dst_hw: Address = _mac("target", "arp.dst.hw_mac")
     dst_proto: bytes = _proto("target", "arp.dst.proto")
-    summary = _says("", ":address")
+    summary = _arp_summary("", ":address")
     constants = ("hw_size",)
     otherwise = OtherARP
 
@@ -182,7 +183,7 @@ class IPv4ARP(VariableARP):
     src_proto: Address = _ipv4("sender", "arp.src.proto_ipv4")
     dst_hw: bytes = _hw("target", "arp.dst.hw")
     dst_proto: Address = _ipv4("target", "arp.dst.proto_ipv4")
-    summary = _says(":address", "")
+    summary = _arp_summary(":address", "")
     constants = ("proto_size",)
     otherwise = OtherARP
 
@@ -193,13 +194,13 @@ _ARP_FORMATS: dict[tuple[bool, bool], type[Layer]] = {
 
 
 def arp_format(hw_type: int, proto_type: int, hw_size: int, proto_size: int) -> type[Layer]:
-    """Return the format of whole ARP packets of these types and sizes."""
+    """Return the format of complete ARP packets of these types and sizes."""
     is_mac = hw_size == 6 and hw_type in ARP_HARDWARE
     return _ARP_FORMATS[is_mac, proto_size == 4 and proto_type in ARP_PROTOCOLS]
 
 
 def arp_at(data: bytes, pos: int, stop: int) -> type[Layer]:
-    """Return the format of the ARP packet at ``data[pos:stop]``; `ARP` of one too short to say."""
+    """Return the format of the ARP packet at ``data[pos:stop]``; `ARP` of one without complete types."""
     if stop - pos < 6:
         return ARP
     types = int.from_bytes(data[pos : pos + 4], "big")
@@ -214,7 +215,7 @@ DSCP_NAMES = {
     **{8 * high + 2 * low: f"AF{high}{low}" for high in range(1, 5) for low in range(1, 4)},
     44: "VA", 46: "EF",
 }  # fmt: skip
-"""The code points that have a name (RFC 2474, 2597, 3246, 5865)."""
+"""The code points with a name (RFC 2474, 2597, 3246, 5865)."""
 
 
 def _traffic(name: str) -> tuple[BitPart, BitPart]:
@@ -266,7 +267,7 @@ class IPv4(Layer):
     crafting = Crafting(values={"src": SOURCE_IP, "dst": DESTINATION_IP})
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Beside the limits: a total length that covers the header."""
+        """Return an error for a total length that does not cover the header, besides the limits."""
         wrong = self.within(start, reach)
         if wrong is None and 0 < self.len < self.ihl * 4:
             return DecodeError(
@@ -314,12 +315,12 @@ class IPv6(Layer):
         return formats.behind_ip(6, self.nxt), end + self.plen if self.plen or none else stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Payload length and next header."""
+        """Return payload length and next header."""
         return {"plen": len(rest)} | _protocol("nxt", following)
 
 
 class Extension(Layer):
-    """Base of IPv6's extension headers, of which AH stands behind IPv4 too."""
+    """Base of IPv6's extension headers; AH follows IPv4 too."""
 
     __slots__ = ()
 
@@ -333,11 +334,11 @@ class Extension(Layer):
         return formats.behind_ip(6, self.nxt), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Next header, and the header's length where it has one."""
+        """Return next header, and the header's length if it has one."""
         return _protocol("nxt", following) | self.counted()
 
     def counted(self) -> dict[str, int]:
-        """Return the value that the length field should have, nothing where there is none."""
+        """Return the correct value of the length field, nothing without one."""
         count = self.layout[-1].count
         if count is None:
             return {}
@@ -375,13 +376,16 @@ class Routing(Extension):
     type: int = uint(8, default=0, doc="routing type", source="RFC 8200 4.4")
     segleft: int = uint(8, default=0, doc="segments left", source="RFC 8200 4.4")
     data: bytes = octets(
-        Count(key="len", scale=8, minus=-4), default=bytes(4), doc="what the type says", source="RFC 8200 4.4"
+        Count(key="len", scale=8, minus=-4),
+        default=bytes(4),
+        doc="data by routing type",
+        source="RFC 8200 4.4",
     )
 
 
 @layer("ipv6.fraghdr", title="IPv6 fragment header", source="RFC 8200 4.5")
 class FragmentHeader(Extension):
-    """A part of a packet; the first one shows what the packet carries."""
+    """A part of a packet; the first one contains the start of the payload."""
 
     next_header = 44
     nxt: int = _nxt("ipv6.fraghdr.nxt", "RFC 8200 4.5")
@@ -425,7 +429,7 @@ class AH(Extension):
         Count(key="length", scale=4, minus=4), default=b"", doc="integrity check value", source="RFC 4302 2.6"
     )
     ip_protocol = PROTO_AH
-    # it covers the fields in front of the check value
+    # it covers the fields before the check value
     limits = (Limit(key="length", low=1, high=255),)
 
 
@@ -457,7 +461,7 @@ class UDP(Layer):
     crafting = Crafting(values={"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """The format of the destination port, where one has it; octets otherwise."""
+        """Return the format of the destination port, octets without one."""
         return formats.behind_port(self.dstport, data, end, stop), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
@@ -493,16 +497,16 @@ class TCP(Layer):
     crafting = Crafting(values={"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Octets."""
+        """Return octets."""
         return Data, stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The header length."""
+        """Return the header length."""
         return {"data_offset": (20 + len(self.options)) // 4}
 
 
 def _protocol(key: str, following: Layer | None) -> dict[str, int]:
-    """Return the field that announces what follows, where an IP protocol or next header does."""
+    """Return the field with the IP protocol or next header of what follows, if it has one."""
     if following is None:
         return {}
     number = following.next_header if following.ip_protocol is None else following.ip_protocol
@@ -510,7 +514,7 @@ def _protocol(key: str, following: Layer | None) -> dict[str, int]:
 
 
 def _checksum(header: bytes) -> int:
-    """Return the Internet checksum (RFC 1071); an odd octet at the end counts as if 0 followed."""
+    """Return the Internet checksum (RFC 1071); an odd octet at the end is followed by 0."""
     whole = header + bytes(len(header) % 2)
     total = sum(int.from_bytes(whole[i : i + 2], "big") for i in range(0, len(whole), 2))
     while total >> 16:

@@ -13,7 +13,7 @@ from ecmproto.wire.formats.schema import Count, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
 DESTINATION = bytes.fromhex("0180c200000e")
-"""Nearest bridge, where LLDP frames go by default (802.1AB 7.1)."""
+"""Nearest bridge, the default destination of LLDP frames (802.1AB 7.1)."""
 
 OUI_8021 = 0x0080C2
 CN_SUBTYPE = 0x08
@@ -46,7 +46,7 @@ def tlv_length(default: int) -> int:
     return value
 
 
-def told_of_tlvs(layers: Sequence[Layer]) -> list[str]:
+def tlv_texts(layers: Sequence[Layer]) -> list[str]:
     """Return the texts of a frame's LLDP TLVs for its summary line."""
     parts = [value for value in layers if isinstance(value, LLDPPart)]
     tlvs = sum(isinstance(value, AnyTLV) and value.type != END for value in parts)
@@ -72,7 +72,7 @@ class LLDPPart(Layer):
     __slots__ = ()
 
     counted_as = "LLDP"
-    summary = Summary(label="LLDP", told_by=told_of_tlvs)
+    summary = Summary(label="LLDP", told_by=tlv_texts)
     crafting = Crafting(direction="link", destination=DESTINATION)
 
     @property

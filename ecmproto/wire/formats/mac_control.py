@@ -7,7 +7,7 @@ from ecmproto.wire.formats.schema import REST, octets, uint
 from ecmproto.wire.formats.summary import Case, Summary
 
 DESTINATION = bytes.fromhex("0180c2000001")
-"""Where MAC Control frames go (802.3 31B.1)."""
+"""The destination of MAC Control frames (802.3 31B.1)."""
 
 PAUSE_OPCODE, PFC_OPCODE = 0x0001, 0x0101
 OPCODES = {PAUSE_OPCODE: "PAUSE", PFC_OPCODE: "PFC"}
@@ -15,7 +15,7 @@ OPCODES = {PAUSE_OPCODE: "PAUSE", PFC_OPCODE: "PFC"}
 
 def _opcode(default: int) -> int:
     value: int = uint(
-        16, default=default, base="hex", doc="which MAC Control function", source="802.3 31.4.1.3",
+        16, default=default, base="hex", doc="MAC Control function", source="802.3 31.4.1.3",
         names=OPCODES, name="macc.opcode",
     )  # fmt: skip
     return value
@@ -29,7 +29,7 @@ def _time(priority: int) -> int:
     return value
 
 
-def _told_priority(n: int) -> Case:
+def _priority_clause(n: int) -> Case:
     """Return the summary clause for priority ``n`` of a PFC frame: bit ``n`` of the vector, from the last."""
     comma = f"{{class_enable_vector[{16 - n}:16]:comma}}" if n else ""
     enabled = f"class_enable_vector[{15 - n}:{16 - n}]"
@@ -51,7 +51,7 @@ class MACControl(_Control):
     """A MAC Control frame of an opcode not decoded here; its octets are kept."""
 
     opcode: int = _opcode(0)
-    body: bytes = octets(REST, default=b"", doc="what follows the opcode", source="802.3 31.4.1.4")
+    body: bytes = octets(REST, default=b"", doc="octets after the opcode", source="802.3 31.4.1.4")
     counted_as = "other MAC Control"
     summary = Summary(label="MACC", detail="opcode {opcode:hex}")
 
@@ -62,7 +62,7 @@ class Pause(_Control):
 
     opcode: int = _opcode(PAUSE_OPCODE)
     pause_time: int = uint(
-        16, default=0, unit="quanta of 512 bit times", doc="how long; 0 resumes", source="802.3 31B.2",
+        16, default=0, unit="quanta of 512 bit times", doc="pause time; 0 resumes", source="802.3 31B.2",
         name="macc.pause_time",
     )  # fmt: skip
     counted_as = "PAUSE"
@@ -74,7 +74,7 @@ class Pause(_Control):
 
 @layer("pfc", title="Priority-based flow control (PFC)", source="802.3 31D; wire-formats 8")
 class PFC(_Control):
-    """Stops priorities one by one: all eight times stand in the frame, the enabled ones count."""
+    """Stops priorities one by one: all eight times are in the frame, the enabled ones count."""
 
     opcode: int = _opcode(PFC_OPCODE)
     class_enable_vector: int = uint(
@@ -93,7 +93,7 @@ class PFC(_Control):
     summary = Summary(
         label="PFC", detail="".join(f"{{:prio{n}}}" for n in range(8)) + "{:none}",
         clauses={
-            **{f"prio{n}": _told_priority(n) for n in range(8)},
+            **{f"prio{n}": _priority_clause(n) for n in range(8)},
             "comma": Case("@", 1, 0xFF, ", "),
             "none": Case("class_enable_vector[8:16]", 0, 0, "no priority enabled"),
         },

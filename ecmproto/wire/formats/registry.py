@@ -1,4 +1,4 @@
-"""Every format, listed once; which of them an EtherType announces; every field by its name.
+"""The list of all formats; the formats of each EtherType; every field by its name.
 
 A new format is one class and one entry in ``OWN``.  Other packages add theirs through the entry point group
 ``ecmproto.formats``: each entry point's value is the class; scripts, with `ecmproto.formats.base.register`.
@@ -88,23 +88,23 @@ OWN: tuple[type[Layer], ...] = (
     CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV,
 )  # fmt: skip
 
-"""The formats that ecmproto itself brings."""
+"""The formats of ecmproto itself."""
 
 ENTRY_POINT_GROUP = "ecmproto.formats"
 MOST_FORMATS = 120
-"""How many formats compiled code has room for; it is the same whatever formats there are."""
+"""The maximum number of formats in compiled code; it is independent of the formats present."""
 
 
 def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
     """Yield the formats of other packages with their entry points, then those that were registered."""
     if any(map(_names_formats, sys.path)):
-        # imported only where it is needed, since that takes longer than all of this module's other work
+        # imported only if needed, since that takes longer than all of this module's other work
         from importlib.metadata import entry_points
 
         for entry in sorted(entry_points(group=ENTRY_POINT_GROUP), key=lambda entry: entry.name):
             try:
                 cls = entry.load()
-            except (Exception, SystemExit) as error:  # whatever a foreign package raises when imported
+            except (Exception, SystemExit) as error:  # any exception of a foreign package's import
                 warn_of_plugin(entry, f"{type(error).__name__}: {error}")
                 continue
             if isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout"):
@@ -150,7 +150,7 @@ def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
 
 
 def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
-    """Raise ParameterError where two formats cannot be told apart."""
+    """Raise ParameterError for two formats with the same selector."""
     same = ""
     if cls.prefix == other.prefix:
         same = "name"
@@ -158,9 +158,7 @@ def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
         same = "UDP port"
     elif cls.ip_protocol is not None and cls.ip_protocol in (other.ip_protocol, other.next_header):
         same = "IP protocol"
-    elif announcement(cls, DEFAULT) in {announcement(other, DEFAULT)} - {None} and not _told_apart(
-        cls, other
-    ):
+    elif announcement(cls, DEFAULT) in {announcement(other, DEFAULT)} - {None} and not _differ(cls, other):
         same = "EtherType"
     if same:
         raise ParameterError(
@@ -169,7 +167,7 @@ def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
 
 
 def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
-    """Return the EtherType that announces a format, None for one that no EtherType does."""
+    """Return the EtherType that announces a format, None without one."""
     role = cls.announced_by
     if isinstance(role, int):
         return role
@@ -177,7 +175,7 @@ def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
     return None if value == OFF else value
 
 
-def _told_apart(cls: type[Layer], other: type[Layer]) -> bool:
+def _differ(cls: type[Layer], other: type[Layer]) -> bool:
     """Return whether a selector distinguishes an added format from another of its EtherType."""
     if not cls.selected_by or set(cls.selected_by) & set(other.selected_by):
         return False
@@ -190,7 +188,7 @@ _SELECTING = ("message", "tag", "mac_control")
 """The roles of EtherTypes that any number of formats may share."""
 
 FORMATS: tuple[type[Layer], ...] = _with_added(OWN)
-"""Every format; their numbers in tables are their places here."""
+"""Every format; its index here is its number in tables."""
 
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
 
@@ -229,7 +227,7 @@ class Dispatch:
         return SNAP if whole and data.startswith(SNAP_START, pos) else Data, bound
 
     def ethertype_of(self, following: Layer | None) -> int | None:
-        """Return the EtherType that announces ``following``, None when none does."""
+        """Return the EtherType of ``following``, None without one."""
         return None if following is None else announcement(type(following), self.ethertypes)
 
     def behind_ip(self, version: int, protocol: int) -> type[Layer]:
@@ -286,7 +284,7 @@ def _by_selector(
     members: list[type[Layer]], select: Callable[[bytes, int], int], other: type[Layer]
 ) -> Chooser:
     by_value = {value: cls for cls in members for value in cls.selected_by}
-    # too short to say which: one that the octets cannot fill, so that this is an error and not Data
+    # too short to decide: a format that the octets cannot fill, so that this is an error and not Data
     short = other if other.fixed_octets else members[0]
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
@@ -327,7 +325,7 @@ def _first_two(data: bytes, pos: int) -> int:
 
 
 BEHIND_PORTS = _behind_ports()
-"""What chooses the format that a UDP destination port announces."""
+"""The function that selects the format of a UDP destination port."""
 
 _DEFAULT = _dispatch(DEFAULT)
 
@@ -359,15 +357,15 @@ _FRAME = (
     ("frame.cap_len", "uint", "octets", "octets captured"),
     ("frame.interface_id", "uint", "", "interface of its section of the capture, from 0"),
     ("frame.protocols", "text", "", "the layers, outermost first"),
-    ("frame.error", "text", "", "what is malformed"),
+    ("frame.error", "text", "", "error of a malformed frame"),
     (
         CRC_STATUS,
         "text",
         "",
-        "whether RoCE's invariant CRC holds: good, bad, or unverified where it is cut",
+        "status of RoCE's invariant CRC: good, bad, or unverified if truncated",
     ),
     ("eth.padding", "octets", "", "zero octets that fill the frame up to 60"),
-    ("eth.trailer", "octets", "", "other octets behind the last layer"),
+    ("eth.trailer", "octets", "", "other octets after the last layer"),
     ("eth.fcs", "octets", "", "frame check sequence, where the capture has it"),
 )
 
@@ -376,7 +374,7 @@ ALIASES = {
     **{f"pfc.prio{n}": f"macc.cbfc.pause_time.c{n}" for n in range(8)},
     **{f"pfc.enabled.{n}": f"macc.cbfc.enbv.c{n}" for n in range(8)},
 }
-"""Short names of fields, which are taken wherever one is asked for by name."""
+"""Short names of fields, accepted wherever a field is named."""
 
 
 USUAL_FIELDS = (
@@ -391,7 +389,7 @@ USUAL_FIELDS = (
     "ecm.cpid", "ecm.q_off", "ecm.q_delta", "bcn.cpid", "bcn.e", "e2cm.cpid", "e2cm.q_off", "e2cm.q_delta",
     "fecn.rate", "dbp.rate", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn",
 )  # fmt: skip
-"""The columns of a file where none are named: what most questions ask for, the same for every capture."""
+"""The columns of a file by default, the same for every capture."""
 
 
 @functools.cache

@@ -1,7 +1,7 @@
 """The fields of a wire format: their declaration and their position.
 
-A field is declared with ``uint``, ``sint``, ``mac``, ``address`` or ``octets``, which name its width and
-meaning; `fields_of` puts the fields of a format one behind the other.
+A field is declared with ``uint``, ``sint``, ``mac``, ``address`` or ``octets``, with its width and meaning;
+`fields_of` places the fields of a format one after the other.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kind = Literal["uint", "sint", "mac", "cpid", "ipv4", "ipv6", "octets"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitPart:
-    """Some bits of a number, at most 8, that go by a name of their own; ``low`` bits are below them."""
+    """Named bits of a number, at most 8, above ``low`` others."""
 
     name: str
     low: int
@@ -28,7 +28,7 @@ class BitPart:
 
     @property
     def mask(self) -> int:
-        """The bits of it in the number."""
+        """The mask of the bits in the number."""
         return (1 << self.bits) - 1 << self.low
 
     def of(self, number: int) -> int:
@@ -40,9 +40,8 @@ class BitPart:
 class Meta:
     """The meaning of a field: kind, default, unit, names.
 
-    ``name`` is the field's whole name where it is not ``prefix.key`` (Wireshark's own name then),
-    ``length_name`` the name it goes by when its value is an 802.3 length (≤ 1500), ``parts`` are those of its
-    bits that have names of their own.
+    ``name`` is the field's full name where it is not ``prefix.key`` (Wireshark's own name then),
+    ``length_name`` its name when its value is an 802.3 length (≤ 1500), ``parts`` are its named bits.
     """
 
     kind: Kind
@@ -62,8 +61,8 @@ class Count:
     """The number of octets of a variable field.
 
     Either ``scale`` times the field ``key`` minus ``minus``, a fixed number with a scale of 0; or, with no
-    key, every octet that is left.
-    ``when`` = (key, values) makes the field empty unless that other field has one of those values.
+    key, all remaining octets. ``when`` = (key, values) makes the field empty unless that other field has one
+    of those values.
     """
 
     key: str = ""
@@ -72,19 +71,19 @@ class Count:
     when: tuple[str, tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what has no meaning without a key."""
+        """Refuse arguments without meaning unless there is a key."""
         if not self.key and (self.scale, self.minus) != (1, 0):
             got = f"scale={self.scale}, minus={self.minus} without one"
             raise TypeError(f"Count: expected the key of a field to count by, got {got}")
 
 
 REST = Count()
-"""Every octet that is left."""
+"""All remaining octets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """A declared field before it is placed: its width in bits (None: variable) and meaning."""
+    """A declared field without its position: its width in bits (None: variable) and meaning."""
 
     bits: int | None
     meta: Meta
@@ -92,9 +91,9 @@ class Width:
 
 
 class Address:
-    """The type of a field that holds an address: octets, which may be given as text.
+    """The type of an address field: octets, which may be given as text.
 
-    Nothing of this class exists when a program runs; type checkers read from it what is taken and given.
+    A program has no instances of this class; type checkers read the accepted and returned types from it.
     """
 
     @overload
@@ -102,10 +101,10 @@ class Address:
     @overload
     def __get__(self, value: object, owner: Any) -> bytes: ...
     def __get__(self, value: object, owner: Any) -> Any:
-        """Give octets."""
+        """Return octets."""
 
     def __set__(self, value: object, given: bytes | str) -> None:
-        """Take octets, or text such as ``02:00:00:00:00:01`` or ``192.0.2.1``."""
+        """Accept octets, or text such as ``02:00:00:00:00:01`` or ``192.0.2.1``."""
 
 
 class CPID:
@@ -116,10 +115,10 @@ class CPID:
     @overload
     def __get__(self, value: object, owner: Any) -> int: ...
     def __get__(self, value: object, owner: Any) -> Any:
-        """Give a number."""
+        """Return a number."""
 
     def __set__(self, value: object, given: int | str) -> None:
-        """Take a number, or text such as ``02:00:00:00:00:c1/1``."""
+        """Accept a number, or text such as ``02:00:00:00:00:c1/1``."""
 
 
 def uint(
@@ -193,12 +192,12 @@ def declared(bits: int, meta: Meta) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of a format as its schema places it.
+    """One field of a format, with its position.
 
-    ``name`` is the whole name (``cnm.qntz_fb``), ``key`` the attribute of the typed value;
-    ``bit_offset`` counts from the layer's first bit, ``bits`` is None for a variable field whose octets
-    are counted by ``count``.  ``behind`` are the keys of the variable fields in front of it, whose octets
-    are to be added to the offset.
+    ``name`` is the full name (``cnm.qntz_fb``), ``key`` the attribute of the typed value; ``bit_offset``
+    counts from the layer's first bit, ``bits`` is None for a variable field whose octets are counted by
+    ``count``. ``behind`` are the keys of the variable fields before it, whose octets are to be added to the
+    offset.
     """
 
     name: str
@@ -209,10 +208,10 @@ class Field:
     count: Count | None = None
     behind: tuple[str, ...] = ()
     part: BitPart | None = None
-    """Which bits of the field ``key`` these are; None: it is that field."""
+    """The named bits of the field ``key``; None: the field itself."""
 
     def parts(self) -> Iterator[Field]:
-        """Yield those of its bits that have names of their own, as fields."""
+        """Yield its named bits as fields."""
         for part in self.meta.parts:
             meta = Meta(
                 kind="uint",
@@ -229,7 +228,7 @@ class Field:
 
     @property
     def kind(self) -> Kind:
-        """The kind of value that its octets hold: a number, an address, octets."""
+        """The kind of its value: a number, an address, octets."""
         return self.meta.kind
 
     @property
@@ -239,12 +238,12 @@ class Field:
 
     @property
     def minimum(self) -> int:
-        """The least value of a number."""
+        """The minimum of a number."""
         return -(1 << (self._width - 1)) if self.meta.kind == "sint" else 0
 
     @property
     def maximum(self) -> int:
-        """The largest value of a number."""
+        """The maximum of a number."""
         return (1 << (self._width - (self.meta.kind == "sint"))) - 1
 
     @property
@@ -253,7 +252,7 @@ class Field:
         return self.bits
 
     def name_for(self, value: int | bytes) -> str:
-        """Return the name it goes by with this value: an EtherType ≤ 1500 is an 802.3 length."""
+        """Return its name with this value: an EtherType ≤ 1500 is an 802.3 length."""
         if self.meta.length_name and isinstance(value, int) and value <= MAX_LENGTH:
             return self.meta.length_name
         return self.name

@@ -5,10 +5,10 @@ A template is text with values in braces, which `ecmproto.frames.dissect` puts t
 ``{id}``               a field of the format's own layer; ``{ip.src}``, one of the nearest layer of another
 ``{sender}``           the frame's source address; ``{receiver}``, its destination
 ``{cpid[48:64]}``      some of a field's bits, counted from its first
-``{#data}``            how many octets a field has
+``{#data}``            the number of octets of a field
 ``{length-8}``         a difference; ``{64*q_off}``, a multiple
 ``{proto:ip}``         a value in a style of `dissect`; ``{timestamp,unit:ticks}``, two values in one
-``{q_off:queue}``      a clause, one of the summary's own or a shared one, in which ``@`` stands for the value
+``{q_off:queue}``      a clause, one of the summary's own or a shared one, in which ``@`` is the value
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ecmproto.wire.formats.schema import Field
 class First:
     """The first of several templates whose layers and addresses the frame has.
 
-    A tag that the template tells of is not told again.
+    A tag whose fields are in the template is not shown again.
     """
 
     templates: Sequence[str]
@@ -34,7 +34,7 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``then`` where a value is in ``low`` to ``high``, ``otherwise`` elsewhere or where there is none.
+    """``then`` where a value is in ``low`` to ``high``, ``otherwise`` elsewhere or without one.
 
     Addresses are numbers here.
     """
@@ -54,31 +54,30 @@ class Summary:
     """A format's part of a frame's summary line; everything may be left out."""
 
     label: str = ""
-    """The kind of a frame that has this format, in a short word."""
+    """The type of a frame that has this format, in a short word."""
     detail: str = ""
     """The template of such a frame's summary."""
     tag: str = ""
-    """The template of what this format adds to the summary of a frame of any kind."""
+    """The template that this format adds to the summary of any frame."""
     detail_first: bool = False
-    """Whether its detail goes before the frame's tags, as that of a message of congestion management."""
+    """Whether its detail precedes the frame's tags, as in messages of congestion management."""
     gives_way: bool = False
-    """Whether any other format with a detail goes before it."""
+    """Whether any other format with a detail precedes it."""
     name: str = ""
-    """The frame's kind if no format in it has a label."""
+    """The frame's type if no format in it has a label."""
     sender: str = ""
     receiver: str = ""
     addressee: str = ""
     shown_to: str = ""
-    """The fields that hold the frame's addresses, whom a message in it is for, and the destination of the
-    frame that it shows."""
+    """The fields with the frame's addresses, a message's recipient, and the inner frame's destination."""
     told_by: Callable[[Sequence[Any]], list[str]] | None = None
-    """Returns its tags and, last, its detail from the layers of a frame, where no template can."""
+    """The function that returns its tags and, last, its detail from the layers, instead of a template."""
     colour: str = ""
-    """The style in which the format's name is shown; "": its role's."""
+    """The style of the format's name; "": its role's."""
     clauses: Mapping[str, Clause] = dataclasses.field(default_factory=dict)
-    """Those of its own."""
+    """The summary's own clauses."""
     styles: Mapping[str, Callable[..., str]] = dataclasses.field(default_factory=dict)
-    """Styles that its templates name and `ecmproto.frames.dissect` does not have."""
+    """Styles of its templates that `ecmproto.frames.dissect` does not have."""
 
 
 STYLES = frozenset({
@@ -94,7 +93,7 @@ CLAUSES = frozenset({
 
 
 def check_summary(name: str, summary: Summary) -> None:
-    """Raise TypeError where a template of a format's summary names an unknown style or clause."""
+    """Raise TypeError for a template of a format's summary with an unknown style or clause."""
     known = STYLES | CLAUSES | summary.styles.keys() | summary.clauses.keys()
     for template in _templates((summary.detail, summary.tag, summary.name, *summary.clauses.values())):
         try:
@@ -102,12 +101,12 @@ def check_summary(name: str, summary: Summary) -> None:
         except ValueError as error:
             raise TypeError(f"{name}: summary: needed a template, got {template!r} ({error})") from None
         if unknown := sorted(styles - known):
-            # imported where something is wrong: it takes long
+            # imported in case of errors only: it takes long
             import difflib
 
             near = difflib.get_close_matches(unknown[0], known, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            needed = "a style or clause that there is"
+            needed = "an existing style or clause"
             raise TypeError(f"{name}: summary: needed {needed}, got {unknown[0]!r} in {template!r}{hint}")
 
 
@@ -121,23 +120,23 @@ def _templates(clauses: Sequence[Clause]) -> Iterator[str]:
             yield from _templates((clause.then, clause.otherwise))
 
 
-_SAID_OF_NUMBERS = 6
-"""Fields that a summary made of the fields alone names."""
+_SUMMARY_FIELDS = 6
+"""The number of fields in a summary made of the fields alone."""
 _UNSAID = ("version", "reserved", "length")
 
 
 def summary_of_fields(
     prefix: str, role: str, fields: Sequence[Field], *, next_key: str, shows: bool
 ) -> Summary:
-    """Return the summary of a format that declares none: its first fields by name, as its role has them."""
+    """Return the default summary of a format: its first fields by name, as usual for its role."""
     keys = [
         field
         for field in fields
         if field.key != next_key and not field.key.startswith(_UNSAID) and not (shows and field.count)
     ]
     counting = {field.count.key for field in fields if field.count is not None}
-    said = [_said(field) for field in keys if field.key not in counting]
-    detail = " ".join(said[:_SAID_OF_NUMBERS])
+    said = [_field_template(field) for field in keys if field.key not in counting]
+    detail = " ".join(said[:_SUMMARY_FIELDS])
     if role == "header":
         return Summary()
     if role == "tag":
@@ -145,7 +144,7 @@ def summary_of_fields(
     return Summary(label=prefix.upper(), detail=detail or prefix, detail_first=role == "message")
 
 
-def _said(field: Field) -> str:
+def _field_template(field: Field) -> str:
     if field.kind == "octets":
         return f"{field.key} {{#{field.key}:octets}}"
     if field.kind == field.key == "cpid":

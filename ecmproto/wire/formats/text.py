@@ -1,7 +1,7 @@
-"""Field values as people and JSON write them, and back.
+"""Field values as text and JSON, and back.
 
-MAC addresses are colon-separated, IP addresses as usual, CPIDs and octet strings plain hex, numbers
-numbers.  Whatever `text_of` and `json_of` give, `value_of` reads.
+MAC addresses are colon-separated, IP addresses as usual, CPIDs and octet strings plain hex, numbers numbers.
+`value_of` reads all that `text_of` and `json_of` return.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
 
 
 _NUMBER_CHARACTERS = 100
-"""In a number as text: enough for the widest field in any base, and few enough to say what was given."""
+"""The maximum length of a number as text: enough for any field, and short enough for errors."""
 
 
 def mac_text(octets: bytes) -> str:
@@ -42,7 +42,7 @@ def cpid(mac: bytes | str, local: int) -> int:
 
 
 def cpid_text(value: int) -> str:
-    """Return a CPID as a person reads it, and as every field takes it: ``02:00:00:00:00:01/1``."""
+    """Return a CPID in the usual notation, which every field accepts: ``02:00:00:00:00:01/1``."""
     return f"{mac_text((value >> 16).to_bytes(6, 'big'))}/{value & 0xFFFF}"
 
 
@@ -75,7 +75,7 @@ def text_of(field: Field, value: int | bytes) -> str:
 
 
 def meaning_of(field: Field, value: int | bytes) -> str:
-    """Return the text to show beside the bare value: its code point's name or its unit; "" if it has none."""
+    """Return the text beside the bare value: its code point's name or its unit; "" without one."""
     if not isinstance(value, int):
         return ""
     if field.meta.names:
@@ -88,10 +88,10 @@ def meaning_of(field: Field, value: int | bytes) -> str:
 
 
 def value_of(field: Field, given: object) -> int | bytes:
-    """Return the field's value from text or a JSON value; SpecError when it is none of its kind.
+    """Return the field's value from text or a JSON value; SpecError for an invalid one.
 
-    Numbers are taken in any base Python writes (``40``, ``0x22e9``), a CPID also as ``MAC/number``.  A
-    number's range is the encoder's to check.
+    Numbers are accepted in any base of Python (``40``, ``0x22e9``), a CPID also as ``MAC/number``.  The
+    encoder checks a number's range.
     """
     value = _number_of(field, given) if field.is_number else _octets_of(field, given)
     if value is None:

@@ -7,8 +7,8 @@
 
 Importing this binds nothing.  Scapy's own Dot1Q, Dot1AD (S-TAG) and Dot1AH (I-TAG) serve for VLAN and PBB
 tags; for RoCE BTH, GRH, AETH and CNPPadding of its `scapy.contrib.roce`, which `bind` loads.  So that
-importing stays quick, Scapy does not read the host's routes; whoever wants to send IP packets by route calls
-``conf.route.resync()``, or imports ``scapy.all`` first.
+importing stays quick, Scapy does not read the host's routes; to send IP packets by route, call
+``conf.route.resync()``, or import ``scapy.all`` first.
 """
 
 import sys
@@ -18,7 +18,7 @@ from scapy.config import conf
 if "scapy.route" not in sys.modules:
     conf.route_autoload = conf.route6_autoload = False
 
-# the layers load Scapy's, which reads those settings
+# the layers load Scapy's, which read those settings
 from ecmproto.wire.layers.bindings import (
     CSIG,
     Branch,

@@ -1,9 +1,8 @@
 """Binding of layers to EtherTypes in Scapy's tables, conversion of whole packets, deeper trees.
 
 Nothing is bound by importing.  Scapy keeps its bindings in class attributes; `bind` puts ours before the
-others, so that they win over what a contrib module has bound to the same EtherType, and `unbind` takes out
-exactly what `bind` put in.  Where formats share an EtherType, they say themselves by which discriminator
-word or opcode they are told apart.
+others, so that they take precedence over the bindings of contrib modules, and `unbind` removes exactly the
+entries of `bind`.  Formats that share an EtherType declare their discriminator word or opcode.
 
 >>> print(payload_text(octets))             # a whole frame as Scapy sees it, down to IP, TCP, UDP, DNS, …
 """
@@ -65,7 +64,7 @@ LAYERS: dict[type[codec.Layer], type[Packet]] = {
     codec.MACControl: MACControl,
     **PARTS,
 }
-"""The layer of each format that this package has one for."""
+"""The layers of this package, by format."""
 
 _SCAPYS_OWN = {ethernet.__name__, ip.__name__, roce.__name__}
 """The modules of formats that Scapy has layers for."""
@@ -135,7 +134,7 @@ DOORS: dict[str, type[Packet]] = {
     "mac_control": MACControlFrame,
     "lldp": LLDPDU,
 }
-"""By role in the EtherType map, the layer that is asked to dissect."""
+"""The layer that dissects each role of the EtherType map."""
 
 
 _LOWERS: tuple[type[Packet], ...] = (Ether, Dot1Q, Dot1AD)
@@ -162,8 +161,7 @@ _bound: _Bound | None = None
 def bind(ethertypes: EtherTypes = DEFAULT) -> None:
     """Make Scapy dissect and build these layers under ``ethertypes``.
 
-    Binding again does nothing; binding with another map first unbinds.  Packets built before keep the
-    types they have.
+    Binding again does nothing; binding with another map first unbinds.  Existing packets keep their types.
     """
     global _bound
     if _bound is not None and _bound.ethertypes == ethertypes:
@@ -176,7 +174,7 @@ def bind(ethertypes: EtherTypes = DEFAULT) -> None:
 
 
 def unbind() -> None:
-    """Leave Scapy's tables as they were before `bind`; does nothing when nothing is bound."""
+    """Restore Scapy's tables as they were before `bind`; does nothing when nothing is bound."""
     global _bound
     if _bound is None:
         return
@@ -190,7 +188,7 @@ def unbind() -> None:
 
 
 def bound_ethertypes() -> EtherTypes | None:
-    """Return the map that is bound, None when none is."""
+    """Return the bound map, None without one."""
     return None if _bound is None else _bound.ethertypes
 
 
@@ -230,7 +228,7 @@ def _bind_dissection(bound: _Bound) -> None:
 
 
 def _dissected_as(lower: type[Packet], ethertype: int) -> type[Packet] | None:
-    """Return the layer that Scapy finds behind an EtherType, which every layer looks up in Ether's too."""
+    """Return Scapy's layer of an EtherType, which every layer looks up in Ether's table too."""
     tables = [table for cls in (lower, Ether) for table in cls.payload_guess]
     return next((cls for values, cls in tables if values == {"type": ethertype}), None)
 
@@ -267,7 +265,7 @@ def _restore_overload(
 ) -> None:
     table = dict(_overloads_of(upper))
     if table.get(lower) is not ours:
-        return  # someone has bound the layer anew since
+        return  # another binding of the layer came later
     if before is None:
         del table[lower]
     else:
@@ -289,7 +287,7 @@ def _set_overloads(upper: type[Packet], table: _Overloads) -> None:
 
 
 def _bind_resolvers(bound: _Bound) -> None:
-    """Register resolvers that find Ether's destination behind a tag, or in the frame that a message shows."""
+    """Register resolvers that find Ether's destination below a tag, or in the frame inside a message."""
     for layer in LAYERS.values():
         resolver = l2_register_l3 if issubclass(layer, Tag) else sampled_source
         if issubclass(layer, Tag | Sampling):
@@ -300,8 +298,8 @@ def _bind_resolvers(bound: _Bound) -> None:
 def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> Packet:
     """Return a frame as a Scapy packet with these layers, whether they are bound or not.
 
-    ``ethertypes`` is, when left out, the frame's own map, for octets the one that is bound or else the
-    default.  Fewer octets than an Ethernet header are Raw.  EncodeError for a frame that has no octets.
+    ``ethertypes`` defaults to the frame's own map, for octets to the bound or else the default one.  Fewer
+    octets than an Ethernet header are Raw.  EncodeError for a frame that cannot be encoded.
     """
     if isinstance(frame, Frame):
         octets, own = encode(frame), frame.ethertypes
@@ -316,7 +314,7 @@ def to_scapy(frame: Frame | bytes, *, ethertypes: EtherTypes | None = None) -> P
 def from_scapy(packet: Packet, *, ethertypes: EtherTypes | None = None) -> Frame:
     """Return a Scapy packet as a decoded frame; DecodeError when its octets are malformed.
 
-    ``ethertypes`` is, when left out, the map that is bound, else the default.
+    ``ethertypes`` defaults to the bound map, else the default one.
     """
     return decode(bytes(packet), ethertypes=ethertypes or bound_ethertypes() or DEFAULT)
 
@@ -329,15 +327,15 @@ DEEP_MODULES = (
 
 
 MAX_DEPTH = 8
-"""How deep packets within packets are shown: octets can be made that hold hundreds of them."""
+"""The maximum depth of packets within packets in a tree: octets can nest hundreds of them."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Branch:
     """One layer of a tree: its name, its fields as text, and the packets inside it.
 
-    ``branches`` are packets within fields (DNS records) and the frame that a message shows, not the
-    layer's payload, which is the next branch of the tree.
+    ``branches`` are packets within fields (DNS records) and the frame inside a message, not the layer's
+    payload, which is the next branch of the tree.
     """
 
     name: str
@@ -401,5 +399,5 @@ def _text(layer: Packet, field: Any, value: Any) -> str:
     try:
         return str(field.i2repr(layer, value))
     except Exception:
-        # a dissector of Scapy's that cannot show what it has read from hostile octets
+        # a dissector of Scapy's that cannot show the values it read from hostile octets
         return repr(value)

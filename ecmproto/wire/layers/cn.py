@@ -21,7 +21,7 @@ from ecmproto.wire.layers.parts import (
 
 
 class CNTag(Tag):
-    """CN-TAG: names the flow of a data frame (802.1Q 32.2.1).
+    """CN-TAG with the flow of a data frame (802.1Q 32.2.1).
 
     >>> Ether() / Dot1Q(prio=3) / CNTag(flow_id=7) / IP() / UDP()
     """
@@ -31,7 +31,7 @@ class CNTag(Tag):
     dispatch_hook = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """A CNM answers the frame of the same flow that it shows; else the payloads decide."""
+        """Return 1 for a CNM about a frame of the same flow; otherwise the payloads decide."""
         if not isinstance(other, CNTag):
             return 0
         if isinstance(self.payload, CNM) and self.flow_id != other.flow_id:
@@ -39,11 +39,11 @@ class CNTag(Tag):
         return int(self.payload.answers(other.payload))
 
     def hashret(self) -> bytes:
-        """The same for every frame: a CNM has to find the data frame that it answers."""
+        """Return the same octets for every frame: a CNM has to find the data frame that it answers."""
         return b""
 
     def mysummary(self) -> str:
-        """Flow and type."""
+        """Return the summary: flow and type."""
         return self.sprintf("CNTag flow_id=%flow_id% (%etype%)")
 
 
@@ -60,10 +60,10 @@ class CNM(LastLayer):
     dispatch_hook = classmethod(whole_or_raw)
 
     def encapsulated(self) -> Packet | None:
-        """Return the sampled frame as far as the MSDU shows it, None when it shows nothing.
+        """Return the sampled frame as far as the MSDU contains it, None without one.
 
-        Its source is where the CNM goes to, zero when there is no Ethernet header below.  VLAN tag and
-        CN-TAG of the sampled frame stand before the CNM, not in here.
+        Its source is the CNM's destination, zero without an Ethernet header below.  VLAN tag and CN-TAG of
+        the sampled frame are before the CNM, not in here.
         """
         msdu = raw_octets(self, "msdu")
         if len(msdu) < 2:
@@ -72,7 +72,7 @@ class CNM(LastLayer):
         return frame_of(raw_octets(self, "encap_dst") + (mac2str(source) if source else bytes(6)) + msdu)
 
     def quotes(self, payload: Packet) -> bool:
-        """Return whether ``payload``, the first layer of a frame behind its tags, is what the MSDU shows."""
+        """Return whether ``payload``, the first layer of a frame after its tags, matches the MSDU."""
         lower = payload.underlayer
         if lower is None:
             return False
@@ -81,7 +81,7 @@ class CNM(LastLayer):
         return octets[: len(msdu)] == msdu and _destination_below(payload) in (None, self.encap_dst)
 
     def answers(self, other: Packet) -> int:
-        """It answers the frame that it quotes."""
+        """Return 1 for the frame that it quotes."""
         return int(not isinstance(other, CNM) and self.quotes(other))
 
     def mysummary(self) -> Any:
@@ -91,7 +91,7 @@ class CNM(LastLayer):
 
 
 def _destination_below(packet: Packet) -> str | None:
-    """Return the destination in the Ethernet header under a layer; None when it has not been given."""
+    """Return the destination in the Ethernet header under a layer; None if it is not set."""
     lower = packet.underlayer
     while lower is not None and not isinstance(lower, Ether | Dot3):
         lower = lower.underlayer

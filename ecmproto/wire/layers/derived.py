@@ -1,9 +1,9 @@
 """Scapy fields and layers made of formats.
 
-The layers of ecmproto's own formats have their fields from here and their behaviour written by hand.  The
-formats that other packages add get a whole layer: it computes lengths and EtherTypes that are left out, and
-shows the frame that the format shows.  Fields have the names of their keys, but ``payload``, which is
-``sample``, since Scapy's packets have the other name already.
+The layers of ecmproto's own formats take their fields from here and have hand-written behaviour.  The formats
+of other packages get a complete layer: it computes missing lengths and EtherTypes, and shows the frame
+inside. Fields have the names of their keys, but ``payload``, which is ``sample``, since Scapy's packets have
+the other name already.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from ecmproto.wire.layers.parts import (
 )
 
 RENAMED = {"payload": "sample"}
-"""Fields that cannot have their format's key as their name, since Scapy's Packet has it already."""
+"""The names of fields whose format's key is an attribute of Scapy's Packet."""
 
 _ETYPE = "etype"
 _SIGNED = {8: SignedByteField, 16: SignedShortField, 32: SignedIntField, 64: SignedLongField}
@@ -67,7 +67,7 @@ _LENGTHS = {8: "B", 16: "!H", 32: "!I"}
 
 
 def layer_of(cls: type[Layer]) -> type[Packet]:
-    """Return the Scapy layer of a format; TypeError for a signed field that Scapy has no kind for."""
+    """Return the Scapy layer of a format; TypeError for a signed field without a Scapy type."""
     is_tag = cls.next_key == _ETYPE and cls.layout[-1].key == _ETYPE
     counted = cls.layout[-1].count
     base: type[Packet] = Packet
@@ -168,7 +168,7 @@ def _encapsulated(cls: type[Layer], name: str) -> Any:
     missing = bytes(12) if cls.shows is MSDU else b""
 
     def encapsulated(self: Packet) -> Packet | None:
-        """Return the sampled frame as far as the message shows it, None when it shows nothing."""
+        """Return the sampled frame as far as the message contains it, None without one."""
         octets = raw_octets(self, name)
         return frame_of(missing + octets) if octets else None
 

@@ -1,8 +1,8 @@
-"""Scapy layers of RoCE: the extended headers that `scapy.contrib.roce` does not have, behind its own layers.
+"""Scapy layers of RoCE: the extended headers missing in `scapy.contrib.roce`, after its own layers.
 
 BTH, GRH, AETH, CNPPadding and the invariant CRC, a field of BTH, are Scapy's.  Its module binds them to UDP
-port 4791 and EtherType 0x8915 when it is imported; that happens with the first `layers.bind`, and
-what it binds stays.
+port 4791 and EtherType 0x8915 when it is imported; that happens with the first `layers.bind`, and these
+bindings stay.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def contrib() -> Any:
 
 
 class ExtendedHeader(Packet):
-    """A header behind BTH: what follows it is the next one that the opcode names, else octets."""
+    """A header after BTH, followed by the next one of the opcode, else octets."""
 
     dispatch_hook = classmethod(whole_or_raw)
 
@@ -47,7 +47,7 @@ class ExtendedHeader(Packet):
         return _layer_of(behind[0], payload) if behind else Raw
 
     def mysummary(self) -> Any:
-        """Return the header's name and first fields, behind the addresses."""
+        """Return the header's name and first fields, after the addresses."""
         shown = " ".join(f"{field.name}=%{field.name}%" for field in self.fields_desc[:3])
         return over_ether(self.sprintf(f"{type(self).__name__} {shown}"))
 
@@ -77,21 +77,21 @@ class DETH(ExtendedHeader):
 
 
 class RETH(ExtendedHeader):
-    """RDMA extended transport header: what is written or read, and where."""
+    """RDMA extended transport header: address, key and length of a read or write."""
 
     name = formats.RETH.title
     fields_desc = fields_of(formats.RETH)
 
 
 class AtomicETH(ExtendedHeader):
-    """Atomic extended transport header: what is compared, swapped or added, and where."""
+    """Atomic extended transport header: address, key and operands."""
 
     name = formats.AtomicETH.title
     fields_desc = fields_of(formats.AtomicETH)
 
 
 class ImmDt(ExtendedHeader):
-    """Immediate data: four octets for whoever receives the message."""
+    """Immediate data: four octets for the receiver of the message."""
 
     name = formats.ImmDt.title
     fields_desc = fields_of(formats.ImmDt)
@@ -112,7 +112,7 @@ EXTENDED: dict[type[Layer], type[Packet]] = {
     formats.ImmDt: ImmDt,
     formats.IETH: IETH,
 }
-"""The layers that Scapy has not."""
+"""The layers missing in Scapy, by format."""
 
 
 def _layer_of(cls: type[Layer], payload: bytes) -> type[Packet]:
@@ -123,7 +123,7 @@ def _layer_of(cls: type[Layer], payload: bytes) -> type[Packet]:
 
 
 def dissected() -> Iterator[tuple[type[Packet], dict[str, Any], type[Packet]]]:
-    """Yield what is behind which layer with which values of its fields."""
+    """Yield a lower layer, the values of its fields, and the layer after it."""
     from scapy.layers.inet import UDP
 
     roce = contrib()

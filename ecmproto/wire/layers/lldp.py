@@ -1,7 +1,7 @@
 """LLDP as Scapy layers: TLVs one behind the other, those of congestion notification and DCBX among them.
 
-``scapy.contrib.lldp`` has no Congestion Notification TLV, wants whole LLDPDUs with their mandatory TLVs
-and binds itself when imported; these take any octets and are bound with the others.
+``scapy.contrib.lldp`` has no Congestion Notification TLV, requires whole LLDPDUs with their mandatory TLVs
+and binds itself when imported; these accept any octets and are bound with the others.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class LLDPTLV(LLDPLayer):
     of = codec.TLV
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Nothing follows the end of the LLDPDU."""
+        """Return the rest as padding after the end of the LLDPDU."""
         return (b"", s) if self.type == END else (s, None)
 
     def mysummary(self) -> Any:
@@ -109,7 +109,7 @@ class LLDPCongestionNotification(LLDPLayer):
     of = codec.CongestionNotificationTLV
 
     def mysummary(self) -> Any:
-        """The CNPVs and those that are ready."""
+        """Return the CNPVs and those that are ready."""
         return over_ether(self.sprintf("LLDPCongestionNotification cnpv=%cnpv% ready=%ready%"))
 
 

@@ -24,7 +24,7 @@ class MACControl(Packet):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """The opcode."""
+        """Return the opcode."""
         return over_ether(self.sprintf("MACControl opcode=%opcode%"))
 
 
@@ -36,7 +36,7 @@ class Pause(LastLayer):
     dispatch_hook = classmethod(whole_or_raw)
 
     def pause_ns(self, rate_bps: int) -> int:
-        """Return how long the pause lasts on a link of ``rate_bps``: ⌈quanta·512·10⁹/rate⌉ ns."""
+        """Return the duration of the pause on a link of ``rate_bps`` in ns: ⌈quanta·512·10⁹/rate⌉."""
         return _pause_ns(self.pause_time, rate_bps)
 
     def mysummary(self) -> Any:
@@ -45,7 +45,7 @@ class Pause(LastLayer):
 
 
 class PFC(LastLayer):
-    """Priority-based flow control (802.3 31D): all eight times are there, those of enabled priorities count.
+    """Priority-based flow control (802.3 31D): all eight times are present, the enabled ones count.
 
     >>> PFC(class_enable_vector="c3+c4", time3=0xFFFF, time4=100)
     >>> PFC.pausing({3: 0xFFFF, 4: 100})   # the same
@@ -63,7 +63,7 @@ class PFC(LastLayer):
 
     @classmethod
     def pausing(cls, times: Mapping[int, int]) -> PFC:
-        """Return the frame that gives each priority in ``times`` its quanta and enables it; 0 resumes."""
+        """Return a frame with the quanta of each priority in ``times``, all of them enabled; 0 resumes."""
         wrong = [priority for priority in times if priority not in PRIORITIES]
         if wrong:
             raise ParameterError(name="priority", needed="0..7", got=str(wrong[0]))
@@ -80,12 +80,12 @@ class PFC(LastLayer):
         return bool(int(self.class_enable_vector) >> priority & 1)
 
     def pause_ns(self, rate_bps: int) -> dict[int, int]:
-        """Return for each enabled priority how long it stops on a link of ``rate_bps``, in ns."""
+        """Return the pause of each enabled priority on a link of ``rate_bps``, in ns."""
         times = self.times
         return {n: _pause_ns(times[n], rate_bps) for n in PRIORITIES if self.enabled(n)}
 
     def mysummary(self) -> Any:
-        """The enabled priorities and their times."""
+        """Return the enabled priorities and their times."""
         shown = " ".join(f"c{n}={self.times[n]}" for n in PRIORITIES if self.enabled(n))
         return over_ether(f"PFC {shown or 'no priority'}")
 

@@ -1,8 +1,7 @@
-"""Parts that the layers share: fields, tags, sampled frames, and dissection of whole layers only.
+"""Common parts of the layers: fields, tags, sampled frames, and dissection of complete layers only.
 
-Fields are congestion point identifiers and EtherTypes or lengths; a `Tag` stands before any payload and says
-what it is; `Sampling` messages hold the first octets of a frame; every layer is shown with the addresses
-below it.
+Fields are congestion point identifiers and EtherTypes or lengths; a `Tag` precedes any payload and contains
+its type; `Sampling` messages contain the first octets of a frame; every summary includes the addresses below.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _CPID = next(field for field in codec.CNM.layout if field.kind == "cpid")
 class CPIDField(XLongField):
     """A congestion point identifier: a 64-bit number, shown as ``02:00:00:00:00:01/1``.
 
-    Takes the number, ``MAC/number`` or 16 hex digits; SpecError for any other text.
+    Accepts the number, ``MAC/number`` or 16 hex digits; SpecError for any other text.
     """
 
     def any2i(self, pkt: Packet | None, x: Any) -> Any:
@@ -84,26 +83,26 @@ _fixed_octets = lru_cache(maxsize=None)(fixed_octets)
 
 
 def whole_or_raw(cls: type[Packet], _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> type[Packet]:
-    """Return ``cls``, or Raw for octets in which not even its fixed part is whole.
+    """Return ``cls``, or Raw for octets with an incomplete fixed part.
 
-    What a layer's ``dispatch_hook`` is, one line in each class because Scapy does not look for an
-    inherited one.
+    This is a layer's ``dispatch_hook``, one line in each class because Scapy does not look for an inherited
+    one.
     """
     return conf.raw_layer if _pkt and len(_pkt) < _fixed_octets(cls) else cls
 
 
 class LastLayer(Packet):
-    """A layer that ends the frame: octets behind its body are padding, never a payload."""
+    """A layer that ends the frame: octets after its body are padding, never a payload."""
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
-        """Everything that is left is padding."""
+        """Return the rest as padding."""
         return b"", s
 
 
 def over_ether(shown: str, *also: type[Packet]) -> Any:
     """Return a value of ``mysummary`` with which Scapy puts the summaries of Ether and ``also`` first.
 
-    Scapy takes such a pair, though its annotation says str.
+    Scapy accepts such a pair, though its annotation is str.
     """
     return shown, [Ether, *also]
 
@@ -122,14 +121,14 @@ def frame_of(octets: bytes) -> Packet | None:
 
 
 class Sampling(Packet):
-    """A message whose field ``sample`` holds the sampled frame's first octets, from its DA.
+    """A message whose field ``sample`` contains the sampled frame's first octets, from its DA.
 
-    The field is ``payload`` elsewhere in this project (``ecm.payload``); in Scapy ``payload`` is the
-    layer behind this one.
+    The field is ``payload`` elsewhere in this project (``ecm.payload``); in Scapy ``payload`` is the next
+    layer.
     """
 
     def encapsulated(self) -> Packet | None:
-        """Return the sampled frame as far as the message shows it, None when it shows nothing."""
+        """Return the sampled frame as far as the message contains it, None without one."""
         return frame_of(raw_octets(self, "sample"))
 
 
@@ -140,25 +139,25 @@ def raw_octets(packet: Packet, name: str) -> bytes:
 
 
 def sampled_source(lower: Packet, message: Packet) -> str | None:
-    """Return the address a message goes to: the sampled frame's source (wire-formats 1.2)."""
+    """Return the destination of a message: the sampled frame's source (wire-formats 1.2)."""
     frame = message.encapsulated()
     return str(frame.src) if isinstance(frame, Packet) and "src" in frame.fields else None
 
 
 _UNKNOWN_TYPE: int = Ether.type.default
-"""What Scapy's Ether says of a payload that it has no EtherType for."""
+"""The EtherType in Scapy's Ether before a payload without one."""
 
 
 class Tag(Packet):
     """A tag whose last field is ``etype``.
 
-    Left out, ``etype`` is the EtherType that the payload has under Ether, else the payload's length
-    (802.3); given, it is kept.  Dissection asks the same table: whatever is bound to ``Ether.type``
-    is found behind a tag too, and ``bind_layers(CNTag, Mine, etype=0x1234)`` comes before it.
+    It defaults to the payload's EtherType under Ether, else the payload's length (802.3); a given one is
+    kept. Dissection uses the same table: any layer bound to ``Ether.type`` is found after a tag too, and
+    ``bind_layers(CNTag, Mine, etype=0x1234)`` takes precedence.
     """
 
     def add_payload(self, payload: Packet | bytes) -> None:
-        """Put a payload behind the tag and take over its EtherType."""
+        """Add a payload after the tag and copy its EtherType."""
         super().add_payload(payload)
         if self.overloaded_fields or isinstance(self.payload, LLC):
             return

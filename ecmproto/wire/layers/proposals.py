@@ -23,7 +23,7 @@ from ecmproto.wire.layers.parts import (
 
 
 class ECM(Sampling):
-    """ECM frame: how far a queue is from its equilibrium.
+    """ECM frame: the distance of a queue from its equilibrium.
 
     ``q_off`` is Qlen − Qeq: positive when congested, the opposite of a CNM's ``q_offset``.
     """
@@ -38,7 +38,7 @@ class ECM(Sampling):
 
 
 class CMTag(Tag):
-    """CM-Tag: ties a rate-limited frame to the congestion point that limits it; ``protocol=2`` in E²CM."""
+    """CM-Tag with the congestion point that limits the frame; ``protocol=2`` in E²CM."""
 
     name = "CM-Tag"
     fields_desc = fields_of(codec.CMTag)
@@ -65,7 +65,7 @@ class BCN(Sampling):
 
 
 class RRTTag(Tag):
-    """RRT tag: names the congestion point that regulates the frame's flow."""
+    """RRT tag with the congestion point that regulates the frame's flow."""
 
     name = "RRT tag"
     fields_desc = fields_of(codec.RRTTag)
@@ -77,9 +77,9 @@ class RRTTag(Tag):
 
 
 class E2CM(Sampling, LastLayer):
-    """E²CM frame: a congestion point's feedback or a probe, as ``type`` says.
+    """E²CM frame: a congestion point's feedback or a probe, by ``type``.
 
-    Only the BCN types have a ``sample``; what follows a probe is padding.  ``flow_id`` is computed by
+    Only the BCN types have a ``sample``; padding follows a probe.  ``flow_id`` is computed by
     `ecmproto.wire.formats.e2cm.flow_id`.
     """
 
@@ -88,7 +88,7 @@ class E2CM(Sampling, LastLayer):
     dispatch_hook = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """A REV probe answers the FWD probe of the same flow and CPID address (wire-formats 6)."""
+        """Return 1 for a REV probe and the FWD probe of the same flow and CPID address (wire-formats 6)."""
         return int(
             isinstance(other, E2CM)
             and self.type == PROBE_REV
@@ -97,14 +97,14 @@ class E2CM(Sampling, LastLayer):
         )
 
     def hashret(self) -> bytes:
-        """By the CPID's address and the flow, by which a source matches replies."""
+        """Return the CPID's address and the flow, which match replies to probes."""
         return self._flow()
 
     def _flow(self) -> bytes:
         return struct.pack("!QH", self.cpid >> 16, self.flow_id)
 
     def encapsulated(self) -> Packet | None:
-        """Return the sampled frame as far as a BCN type shows it; None for probes."""
+        """Return the sampled frame as far as a BCN type contains it; None for probes."""
         return super().encapsulated() if self.type in BCN_TYPES else None
 
     def mysummary(self) -> Any:
@@ -120,14 +120,14 @@ _NAMED_RATES = {RATE_INFINITY: "infinity"}
 
 
 class RDTag(Tag):
-    """RD tag: rides in a data frame and collects the ``rate`` in kb/s that the path allows."""
+    """RD tag of a data frame, which collects the ``rate`` in kb/s allowed by the path."""
 
     name = "Rate-discovery tag (RD tag)"
     fields_desc = fields_of(codec.RDTag, rate=_NAMED_RATES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def hashret(self) -> bytes:
-        """By the rate-limited queue, as the returning frame."""
+        """Return the rate-limited queue, as the returning frame does."""
         return struct.pack("!H", self.rlq_id)
 
     def mysummary(self) -> str:
@@ -136,7 +136,7 @@ class RDTag(Tag):
 
 
 class FECNReturn(LastLayer):
-    """FECN returning frame: brings an RD tag's rate back to its source.
+    """FECN returning frame with an RD tag's rate for its source.
 
     Scapy's Ether lets no frame answer one of another EtherType, so compare the layers:
     ``reply[FECNReturn].answers(request[RDTag])``.
@@ -147,11 +147,11 @@ class FECNReturn(LastLayer):
     dispatch_hook = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
-        """It answers the RD tag of the same rate-limited queue."""
+        """Return 1 for the RD tag of the same rate-limited queue."""
         return int(isinstance(other, RDTag) and self.rlq_id == other.rlq_id)
 
     def hashret(self) -> bytes:
-        """By the rate-limited queue, as the RD tag."""
+        """Return the rate-limited queue, as the RD tag does."""
         return struct.pack("!H", self.rlq_id)
 
     def mysummary(self) -> Any:
@@ -160,14 +160,14 @@ class FECNReturn(LastLayer):
 
 
 class DBPRateReport(LastLayer):
-    """DBP rate report: sent by a destination to each active source."""
+    """DBP rate report from a destination to each active source."""
 
     name = "DBP rate report"
     fields_desc = fields_of(codec.DBPRateReport, rate=_NAMED_RATES)
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """The rate."""
+        """Return the rate."""
         return over_ether(self.sprintf("DBPRateReport rate=%rate%"))
 
 
@@ -179,7 +179,7 @@ class UnknownMessage(Packet):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Its Protocol and Type."""
+        """Return Protocol and Type."""
         return over_ether(self.sprintf("UnknownMessage protocol=%protocol% type=%type%"))
 
 
@@ -191,5 +191,5 @@ class UnknownTag(Packet):
     dispatch_hook = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
-        """Its Protocol and Type."""
+        """Return Protocol and Type."""
         return over_ether(self.sprintf("UnknownTag protocol=%protocol% type=%type%"))

@@ -64,7 +64,7 @@ def taken(frames: int) -> list[tuple[bytes, int, int]]:
 
 @pytest.mark.parametrize("kept_octets", [0, 1 << 20], ids=["asked for again", "kept"])
 def test_times_go_on_and_numbers_stay(kept_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ecmproto.frames.capture.linux.sender._KEPT_OCTETS", kept_octets)
+    monkeypatch.setattr("ecmproto.frames.capture.linux.sender._CACHED_OCTETS", kept_octets)
     # 300 ns from first to last, and 150 to the first again
     rounds = [
         [(b"a", 100 + 450 * n, 0), (b"bb", 200 + 450 * n, 1), (b"ccc", 400 + 450 * n, 2)] for n in range(4)

@@ -31,7 +31,7 @@ def test_frames_of_every_kind_are_parsed_rightly() -> None:
     ("parsed", "what"),
     [
         (HEARD._replace(fields={**HEARD.fields, "priority": 8}), "qcn: a priority above 7"),
-        (HEARD._replace(fields={**HEARD.fields, "kind": 77}), "qcn: a kind that it does not have"),
+        (HEARD._replace(fields={**HEARD.fields, "kind": 77}), "qcn: an unknown message type"),
         (HEARD._replace(fields={**HEARD.fields, "q": cast(int, 1.5)}), "qcn: q does not fit"),
     ],
 )
@@ -49,7 +49,7 @@ def test_what_does_not_fit_a_message(
 
 def test_feedback_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QCNMachine, "parse_feedback", lambda *given, **more: HEARD)
-    assert told() == {"qcn: a station takes feedback for nobody"}
+    assert told() == {"qcn: a station accepts feedback for another one"}
 
 
 def test_a_frame_discarded_twice(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -93,7 +93,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     told = capsys.readouterr()
     assert told.err == "ecmproto: seed 3\n"
     assert "executions  3" in told.out
-    assert " of them by what it started from" in told.out
+    assert " of them by the first inputs" in told.out
     assert told.out.endswith("  findings    0\n")
 
 

@@ -1,4 +1,4 @@
-"""``ecmproto fuzz``: spoilt frames for decoders, and what its campaigns share.
+"""``ecmproto fuzz``: malformed frames for decoders, and the common parts of its campaigns.
 
 Each subcommand is imported when it is called; options, the end of a campaign and its report are here.
 """
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "decode": "These decoders beside one another, on frames, captures, filters, specifications.",
-    "guided": "These decoders, on inputs that coverage guides to (atheris).",
-    "send": "A switch, by frames out of an interface, and a look at whether it is still alive.",
-    "target": "Any program that reads captures: tshark, a decoder of your own.",
+    "decode": "Compare these decoders with one another, on frames, captures, filters, specifications.",
+    "guided": "Test these decoders on inputs guided by coverage (atheris).",
+    "send": "Test a switch with frames from an interface, and check that it stays alive.",
+    "target": "Test any program that reads captures: tshark, a decoder of your own.",
 }
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, prefix="fuzz.")
 def command() -> None:
-    """Find what decoders do wrong: cases made from a seed, failures reduced and kept, campaigns that go on.
+    """Find defects of decoders: cases made from a seed, failures reduced and stored, campaigns that continue.
 
     Exit code 0: nothing found; 1: findings.
     """
@@ -51,18 +51,19 @@ DEFAULT_TIME = "60s"
 
 
 def corpus_option(help: str) -> Callable[[F], F]:
-    """``-r FILE``, any number of times."""
+    """Add ``-r FILE``, any number of times."""
     return click.option("-r", "--read", "paths", metavar="FILE", multiple=True, help=help)
 
 
 def campaign_options(function: F) -> F:
-    """``--seed``, ``--time``, ``--runs``."""
+    """Add ``--seed``, ``--time``, ``--runs``."""
     options = (
         click.option(
             "--seed", type=click.IntRange(min=0, max=1 << 64),
-            help="What all cases follow from.  [default: the folder's, else a new one]",
+            help="Seed of all cases.  [default: the folder's, else a new one]",
         ),
-        click.option("--time", "duration", type=TIME, help="How long.  [default: 60s without --runs]"),
+        click.option("--time", "duration", type=TIME, help="Maximum duration.  [default: 60s without "
+        "--runs]"),
     )  # fmt: skip
     for option in reversed(options):
         function = option(function)
@@ -70,14 +71,14 @@ def campaign_options(function: F) -> F:
 
 
 def corpus_filter_option(function: F) -> F:
-    """``-Y FILTER``."""
-    return filter_option("Spoil only frames of -r that this display filter selects.")(function)
+    """Add ``-Y FILTER``."""
+    return filter_option("Mutate only frames of -r that this display filter selects.")(function)
 
 
 def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
-    """Return the frames of captures, those that ``filter`` selects; the templates of ``craft`` without any.
+    """Return the frames of captures that ``filter`` selects; the templates of ``craft`` without captures.
 
-    UsageError where nothing is there to be filtered, or nothing is left.
+    UsageError for a filter without captures, or without a match.
     """
     from ecmproto.frames.capture import open_captures
     from ecmproto.tools.fuzz.subjects import template_frames
@@ -91,9 +92,9 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
         with open_captures((path,)) as reader:
             for batch in reader:
                 frames += batch.frames() if filter is None else _selected(batch, filter, reader)
-                if len(frames) > MOST_FRAMES:
+                if len(frames) > MAX_FRAMES:
                     raise ParameterError(
-                        name="-r", needed=f"at most {MOST_FRAMES:,} frames to spoil", got=f"more in {path}"
+                        name="-r", needed=f"at most {MAX_FRAMES:,} frames to mutate", got=f"more in {path}"
                     )
             if reader.problem is not None:
                 raise reader.problem
@@ -108,8 +109,8 @@ def _selected(batch: Batch, filter: Filter, reader: CaptureReader) -> Iterator[b
     return batch.select(selected(batch, filter, interfaces=reader.interfaces)).frames()
 
 
-MOST_FRAMES = 200_000
-"""All of a corpus is in memory."""
+MAX_FRAMES = 200_000
+"""The maximum number of frames of a corpus, which is in memory."""
 
 
 def seed_for(folder: Path, given: int | None) -> int:
@@ -131,17 +132,17 @@ class Session:
 
     duration_s: float | None
     noun: str
-    """What progress counts: cases, frames."""
+    """The unit of progress: cases, frames."""
     held: HeldInterrupt
     start: float = dataclasses.field(default_factory=time.monotonic)
     cases: int = 0
-    """Tried in this call."""
+    """The cases tried in this call."""
     findings: int = 0
     _first: int | None = None
     _shown: float = 0.0
 
     def going_on(self, progress: Progress) -> bool:
-        """Show the progress; return whether there is time left.  Raises an interrupt that came."""
+        """Show the progress; return whether there is time left.  Raises a deferred interrupt."""
         self.count(progress)
         self.held.check()
         self._show()
@@ -154,11 +155,11 @@ class Session:
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
+        """Seconds since the start."""
         return time.monotonic() - self.start
 
     def left_s(self) -> float:
-        """Return how many seconds are left."""
+        """The remaining time in seconds."""
         return math.inf if self.duration_s is None else self.duration_s - self.seconds
 
     @property
@@ -182,7 +183,7 @@ class Session:
 def run_session(
     session: Session, findings: Iterator[Finding], folder: Path, told: Callable[[Finding], str]
 ) -> bool:
-    """Run a campaign, printing each finding as it comes; return whether it was interrupted."""
+    """Run a campaign, printing each finding; return whether it was interrupted."""
     try:
         with session.held:
             for finding in findings:
@@ -198,7 +199,7 @@ def run_session(
 
 
 def timeout_of(text: str) -> float:
-    """Return how many seconds something may take; ParameterError for none."""
+    """Return a timeout in seconds; ParameterError for an invalid one."""
     from ecmproto.units import NS_PER_S, parse_time
 
     seconds = parse_time(text) / NS_PER_S
@@ -208,7 +209,7 @@ def timeout_of(text: str) -> float:
 
 
 def duration_of(text: str | None, runs: int | None) -> float | None:
-    """Return how many seconds a campaign lasts; None where runs alone end it."""
+    """Return the duration of a campaign in seconds; None where only runs end it."""
     from ecmproto.units import NS_PER_S, parse_time
 
     if text is None and runs is not None:
@@ -243,6 +244,6 @@ def ended(findings: dict[str, Finding], line: Callable[[Finding], str], *, inter
         echo(f"\n{finding.outcome.kind}: {finding.outcome.signature}")
         echo(pairs([("seen", counted(finding.count, "time")), ("again", line(finding))]))
     if interrupted:
-        echo("ecmproto: interrupted; the same command goes on", err=True)
+        echo("ecmproto: interrupted; the same command continues", err=True)
         return INTERRUPTED
     return FINDINGS if findings else 0

@@ -1,4 +1,4 @@
-"""``ecmproto fuzz decode``: these decoders beside one another."""
+"""``ecmproto fuzz decode``: these decoders compared with one another."""
 
 from __future__ import annotations
 
@@ -35,34 +35,31 @@ if TYPE_CHECKING:
 
 WHAT = ("frames", "captures", "filters", "specs", "messages")
 FRAMES = ("frames", "messages")
-"""What is made of frames."""
+"""Kinds of cases made from frames."""
 
 
 @click.command()
-@corpus_option(
-    "Start from this: a capture, with --what filters a text of a filter a line, else the file as it is.  "
-    "[default: the templates of craft]"
-)
+@corpus_option("Start from this capture, or filters, or any file (--what).  [default: craft's templates]")
 @corpus_filter_option
-@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="What is spoilt.")
+@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="Kind of cases.")
 @campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
-@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Try this case alone.")
-@click.option("--as-is", is_flag=True, help="Try what -r has as it is.")
+@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Run this case alone.")
+@click.option("--as-is", is_flag=True, help="Run the inputs of -r unchanged.")
 @click.option(
     "--out",
     metavar="DIR",
     default="fuzz-decode",
     show_default=True,
-    help="Where state and findings are kept.",
+    help="Folder of state and findings.",
 )
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
-    help="Let a check look at one batch in N, at none for 0; any number of times.",
+    help="Run a check on one batch in N, on none for 0; any number of times.",
 )  # fmt: skip
-@click.option("--timeout", type=TIME, default="10s", show_default=True, help="Of a check of a batch.")
-@click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Of a check of a batch.")
+@click.option("--timeout", type=TIME, default="10s", show_default=True, help="Time limit of a check.")
+@click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Memory limit of a check.")
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
@@ -78,10 +75,11 @@ def command(
     timeout: str,
     memory: str,
 ) -> int:
-    """Try spoilt octets on all decoders here, and on tshark where it is installed: they must agree.
+    """Test all decoders here, and tshark if installed, with malformed octets: they must agree.
 
     Each batch goes through the one-frame decoder and the columns, now and then also through documents, the
-    text of whole batches, Scapy and tshark.  What differs, raises or takes too much is reduced and kept.
+    text of whole batches, Scapy and tshark.  Disagreements, exceptions and excessive time or memory are
+    reduced and stored.
 
     \b
     ecmproto fuzz decode --time 60s
@@ -108,7 +106,7 @@ def command(
 
 
 def _shares(given: tuple[str, ...]) -> dict[str, int]:
-    """Parse ``CHECK=N`` texts: the frequency of each check."""
+    """Parse ``CHECK=N`` texts into the frequency of each check."""
     shares = {}
     for text in given:
         name, _, count = text.partition("=")
@@ -127,7 +125,7 @@ def _check_options(
     duration: str | None,
 ) -> None:
     if as_is and not paths:
-        raise click.UsageError("--as-is tries what -r has: needed -r FILE")
+        raise click.UsageError("--as-is runs the inputs of -r: needed -r FILE")
     if index is not None and seed is None:
         raise click.UsageError("--index counts the cases of a seed: needed --seed N")
     if as_is and (index is not None or seed is not None):
@@ -166,7 +164,7 @@ def _checks(what: str) -> list[BatchCheck]:
 
 
 def _tried(items: list[bytes], checks: list[BatchCheck], bounds: Bounds) -> int:
-    """Try octets as they are; print what is wrong."""
+    """Run inputs unchanged; print the findings."""
     from ecmproto.tools.fuzz.checks.base import Items
     from ecmproto.tools.fuzz.judgement import disagreements
 
@@ -220,7 +218,7 @@ def _campaign(
     )
 
     def again(finding: Finding) -> str:
-        """Return the command that runs a finding's case alone, or its kept frames if it takes several."""
+        """Return the command that runs a finding's case alone, or its stored frames if it takes several."""
         if len(finding.frames) > 1:
             return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
         return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])

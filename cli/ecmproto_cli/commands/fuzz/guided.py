@@ -1,4 +1,4 @@
-"""``ecmproto fuzz guided``: these decoders, on inputs that coverage guides to."""
+"""``ecmproto fuzz guided``: these decoders, on inputs guided by coverage."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ TARGETS = ("frames", "columns", "captures", "filters", "specs", "messages")
 @click.command()
 @click.argument("target", type=click.Choice(TARGETS))
 @campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="How many inputs.")
+@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of inputs.")
 @click.option(
-    "--out", metavar="DIR", help="Where state, corpus and findings are kept.  [default: fuzz-guided/TARGET]"
+    "--out", metavar="DIR", help="Folder of state, corpus and findings.  [default: fuzz-guided/TARGET]"
 )
 def command(target: str, seed: int | None, duration: str | None, runs: int | None, out: str | None) -> int:
-    """Fuzz these decoders with atheris: what reaches new lines is kept, and inputs are made from it.
+    """Fuzz these decoders with atheris: inputs that reach new lines are stored, and mutated further.
 
-    What must hold of each target stands in tools/fuzz/guided/targets.py.  Kernels run as plain Python,
-    whose lines can be seen.  What is found is kept as `fuzz decode` does, and fuzzing goes on.
+    tools/fuzz/guided/targets.py has the invariants of each target.  Kernels run as plain Python, so that
+    their lines count.  Findings are stored as by `fuzz decode`, and fuzzing continues.
 
     \b
     ecmproto fuzz guided frames --time 60s
@@ -49,7 +49,7 @@ def command(target: str, seed: int | None, duration: str | None, runs: int | Non
     interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
     coverage = campaign.coverage
     rows = [
-        ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by what it started from"),
-        ("corpus", f"{coverage.inputs:,} inputs, each for what it reaches"),
+        ("edges", f"{coverage.edges:,}; {coverage.first_edges:,} of them by the first inputs"),
+        ("corpus", f"{coverage.inputs:,} inputs, each with its own coverage"),
     ]
     return report(session, campaign.progress, campaign.findings, rows, again, interrupted=interrupted)

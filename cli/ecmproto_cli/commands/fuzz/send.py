@@ -1,4 +1,4 @@
-"""``ecmproto fuzz send``: spoilt frames for a switch, and a look at whether it is still alive."""
+"""``ecmproto fuzz send``: malformed frames for a switch, and checks that it stays alive."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from ecmproto.tools.fuzz.device_campaign import DeviceCampaign, FrameFitter, HeartbeatSchedule
     from ecmproto.tools.fuzz.findings import Finding
 
-_SHORTEST, _HEADER, _LEAST_MTU = 60, 14, 46
+_SHORTEST, _HEADER, _MIN_MTU = 60, 14, 46
 
 
-_MOST_TOGETHER = 64
+_MAX_TOGETHER = 64
 _LOOKS_PER_S = 100
 _USUAL_OCTETS = 125
 
@@ -52,45 +52,45 @@ _USUAL_OCTETS = 125
 _OPTIONS = (
     click.option(
         "--pad", metavar="OCTETS", type=click.IntRange(_HEADER, _SHORTEST), default=_SHORTEST,
-        show_default=True, help="Put zeros behind cases that are shorter.",
+        show_default=True, help="Pad shorter cases with zeros.",
     ),
     click.option(
-        "--mtu", metavar="OCTETS", type=click.IntRange(min=_LEAST_MTU),
-        help="Leave out cases that are longer.  [default: the interface's]",
+        "--mtu", metavar="OCTETS", type=click.IntRange(min=_MIN_MTU),
+        help="Leave out longer cases.  [default: the interface's]",
     ),
     click.option(
         "--heartbeat", "heartbeats", metavar="SIGN", multiple=True,
-        help="A sign that the device is alive: ping:ADDRESS, frame:IF (a frame from -i comes out of the "
-        "device to that interface), command:CMD (exits with 0).  Of several, all.",
+        help="Heartbeat of the device: ping:ADDRESS, frame:IF (a frame from -i leaves the device on that "
+        "interface), command:CMD (exits with 0).  Of several, all are required.",
     ),
     click.option(
         "--heartbeat-every", "every", metavar="N|TIME", default="1s", show_default=True,
-        help="Ask for it after so many cases, or so long.",
+        help="Number of cases, or time, between heartbeats.",
     ),
     click.option(
         "--heartbeat-timeout", "timeout", metavar="TIME", default="500ms", show_default=True,
-        help="How long a sign may take.",
+        help="Maximum time of a heartbeat.",
     ),
     click.option(
         "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2,
-        show_default=True, help="How many more have to stay away.",
+        show_default=True, help="Number of further missing heartbeats before the device counts as silent.",
     ),
     click.option(
         "--settle", type=TIME, default="100ms", show_default=True,
         help="Wait between suspects and their heartbeat.",
     ),
     click.option(
-        "--recover", "recovery", metavar="CMD", default="", help="Run this to bring the device back."
+        "--recover", "recovery", metavar="CMD", default="", help="Command that brings the device back."
     ),
     click.option(
         "--recover-wait", "recovery_wait", metavar="TIME", default="30s", show_default=True,
-        help="How long it may take to come back.",
+        help="Maximum time of the device's recovery.",
     ),
 )  # fmt: skip
 
 
 def device_options(function: F) -> F:
-    """How frames are fitted, signs of life, recovery: the fields of `DeviceOptions` but the first two."""
+    """Add the options of frame sizes, heartbeats and recovery, which `DeviceOptions` contains."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -98,7 +98,7 @@ def device_options(function: F) -> F:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceOptions:
-    """The options as they were given."""
+    """The options as text."""
 
     interface: str
     rate: str
@@ -159,19 +159,19 @@ class DeviceOptions:
 
 @click.command()
 @click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send out of.")
-@corpus_option("Spoil the frames of this capture.  [default: the templates of craft]")
+@corpus_option("Mutate the frames of this capture.  [default: the templates of craft]")
 @corpus_filter_option
 @click.option(
     "--rate", metavar="RATE", default="1000pps", show_default=True,
     help="Frames a second (1000pps), bits a second on the wire (100M), or max.",
 )  # fmt: skip
 @campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="How many cases.")
+@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
 @click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Send this case alone.")
-@click.option("--as-is", is_flag=True, help="Send what -r has as it is, once.")
+@click.option("--as-is", is_flag=True, help="Send the frames of -r unchanged, once.")
 @device_options
 @click.option(
-    "--out", metavar="DIR", default="fuzz-send", show_default=True, help="Where state and findings are kept."
+    "--out", metavar="DIR", default="fuzz-send", show_default=True, help="Folder of state and findings."
 )
 def command(
     paths: tuple[str, ...],
@@ -184,11 +184,11 @@ def command(
     out: str,
     **device: Any,
 ) -> int:
-    """Send spoilt frames to a switch at a rate, and find the ones that silence it.
+    """Send malformed frames to a switch at a rate, and find the ones that silence it.
 
-    Each --heartbeat-every a sign of life is asked for.  Where it stays away, the frames since the last one
-    are suspects: the device is brought back, parts of them are sent again, and the least that silence it
-    are kept.
+    Each --heartbeat-every a heartbeat is requested.  If it is missing, the frames since the last one are
+    suspects: the device is brought back, parts of them are sent again, and the fewest that silence it are
+    stored.
 
     \b
     ecmproto fuzz send -i eth0 --rate 5kpps --time 60s
@@ -222,7 +222,7 @@ def _check_options(
     duration: str | None,
 ) -> None:
     if as_is and not paths:
-        raise click.UsageError("--as-is sends what -r has: needed -r FILE")
+        raise click.UsageError("--as-is sends the frames of -r: needed -r FILE")
     if as_is and (index is not None or seed is not None):
         raise click.UsageError("--as-is makes no cases: needed it without --seed and --index")
     if index is not None and seed is None:
@@ -252,13 +252,13 @@ def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int
 
 
 def _begin(open_device: OpenDevice) -> None:
-    """See that the device is alive before anything is sent; bring it back where that can be done."""
+    """Check that the device is alive before anything is sent; bring it back if possible."""
     silence = open_device.pulse.silence(open_device.device)
     if silence and not (open_device.device.recovers and open_device.device.recover()):
         raise CommandError(
             f"{silence}, before any frame was sent",
             exit_code=FINDINGS,
-            help="--heartbeat needs a sign that comes while the device is well; --recover CMD brings it back",
+            help="--heartbeat needs an answer while the device is well; --recover CMD brings it back",
         )
 
 
@@ -302,7 +302,7 @@ def _campaign(
 
 
 def _together(schedule: Schedule) -> int:
-    """Return how many cases to send between two looks at the clock: some milliseconds of them."""
+    """Return the number of cases sent between two readings of the clock: some milliseconds of them."""
     from ecmproto.frames.capture.linux.schedule import BitRate, FrameRate
 
     if isinstance(schedule, FrameRate):
@@ -310,8 +310,8 @@ def _together(schedule: Schedule) -> int:
     elif isinstance(schedule, BitRate):
         frames_per_s = schedule.rate_bps / (8 * _USUAL_OCTETS)
     else:
-        return _MOST_TOGETHER
-    return max(1, min(_MOST_TOGETHER, int(frames_per_s / _LOOKS_PER_S)))
+        return _MAX_TOGETHER
+    return max(1, min(_MAX_TOGETHER, int(frames_per_s / _LOOKS_PER_S)))
 
 
 def _run(
@@ -341,7 +341,7 @@ def _run(
     if failed is not None:
         raise failed
     if campaign.lost:
-        echo("ecmproto: the device did not come back; the same command goes on behind these cases", err=True)
+        echo("ecmproto: the device did not come back; the same command continues after these cases", err=True)
         return FINDINGS
     return code if interrupted or not _nothing_sent(open_device) else FINDINGS
 
@@ -357,7 +357,7 @@ class OpenDevice:
     pulse: HeartbeatSchedule
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return the rows of the report: how much was sent, refused, padded and left out."""
+        """Return the rows of the report: cases sent, refused, padded and left out."""
         from ecmproto_cli.sending import report_rows
 
         rows = report_rows(self.transmission.report())

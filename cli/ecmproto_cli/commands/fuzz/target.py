@@ -38,22 +38,22 @@ WHAT = ("frames", "captures", "both")
 
 
 @click.command(context_settings={"ignore_unknown_options": False})
-@corpus_option("Spoil this capture, or its frames.  [default: the templates of craft]")
+@corpus_option("Mutate this capture, or its frames.  [default: the templates of craft]")
 @corpus_filter_option
 @click.option(
     "--what", type=click.Choice(WHAT), default="frames", show_default=True,
-    help="What is spoilt: frames, the capture files themselves, or each in turn.",
+    help="Kind of the cases: frames, the capture files themselves, or each in turn.",
 )  # fmt: skip
 @click.option("--as-is", is_flag=True, help="Run the program once on each -r FILE as it is.")
 @campaign_options
-@click.option("--runs", type=click.IntRange(min=1), help="How many runs of the program.")
+@click.option("--runs", type=click.IntRange(min=1), help="Maximum number of runs of the program.")
 @click.option(
     "--frames-per-run", type=click.IntRange(min=1, max=1_000_000),
-    help="Frames in the capture of a run.  [default: 64, and as many more as are read quickly]",
+    help="Frames in the capture of a run.  [default: 64, then more if they are read quickly]",
 )  # fmt: skip
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(min=1, max=256), default=1, show_default=True,
-    help="Programs that run at once.",
+    help="Number of concurrent programs.",
 )  # fmt: skip
 @click.option(
     "--timeout",
@@ -61,19 +61,19 @@ WHAT = ("frames", "captures", "both")
     metavar="TIME",
     default="5s",
     show_default=True,
-    help="Of a run: longer is a hang.",
+    help="Maximum duration of a run; longer is a hang.",
 )
 @click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Of a run, resident.")
 @click.option(
     "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
-    help="An exit status that is a failure; any number of times.",
+    help="Treat this exit status as a failure; any number of times.",
 )  # fmt: skip
 @click.option(
     "--out",
     metavar="DIR",
     default="fuzz-target",
     show_default=True,
-    help="Where state and findings are kept.",
+    help="Folder of state and findings.",
 )
 @click.argument("words", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
 def command(
@@ -92,11 +92,11 @@ def command(
     out: str,
     words: tuple[str, ...],
 ) -> int:
-    """Run a program on captures of spoilt frames, or spoilt captures; keep what crashes, hangs or swells it.
+    """Run a program on captures of malformed frames, or malformed captures; store crashes, hangs and leaks.
 
-    The capture's name takes the place of {}; without one it comes by standard input.  Crashes, reports of
-    sanitizers, tracebacks, hangs and too much memory are failures; each kind is reduced to the least frames
-    or octets, and kept as a capture, as hex and with a line that shows it again.
+    The capture's name replaces {}; without one the program reads standard input.  Crashes, reports of
+    sanitizers, tracebacks, hangs and too much memory are failures; each is reduced to the fewest frames or
+    octets, and stored as a capture, as hex and with a command that reproduces it.
 
     \b
     ecmproto fuzz target --time 60s --jobs 2 -- tshark -V -r {}
@@ -141,12 +141,12 @@ def command(
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         kept = counted(len(campaign.cut_short), "finding")
-        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are kept", err=True)
+        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are stored", err=True)
     return code
 
 
 def _once(program: Command, paths: tuple[str, ...]) -> int:
-    """Run a program on files as they are, and print how it ends on each."""
+    """Run a program on unchanged files, and print its outcome on each."""
     code = 0
     for path in paths:
         outcome = dataclasses.replace(program, measured=True).run(Path(path))
@@ -158,7 +158,7 @@ def _once(program: Command, paths: tuple[str, ...]) -> int:
 
 
 def _corpora(what: str, paths: tuple[str, ...], filter: Filter | None) -> dict[str, list[bytes]]:
-    """Return the inputs that cases are made from, by kind: frames, captures, filters and so on."""
+    """Return the inputs of cases, by kind: frames, captures, filters and so on."""
     from ecmproto.tools.fuzz.cases import LONGEST_INPUT_OCTETS
     from ecmproto.tools.fuzz.subjects import SUBJECTS
 
@@ -184,7 +184,7 @@ def _feed(corpora: dict[str, list[bytes]], seed: int) -> Feed:
 
 
 def _placed(words: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the words of a command that can be called from any folder."""
+    """Return a command with absolute paths."""
     program, *others = words
     found = os.sep in program and Path(program).exists()
     return (
@@ -194,5 +194,5 @@ def _placed(words: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _is_path(word: str) -> bool:
-    """Return whether a word names something here: a file, or what looks like a path."""
+    """Return whether a word is an existing file, or looks like a path."""
     return Path(word).exists() if os.sep in word else Path(word).is_file()

@@ -1,4 +1,5 @@
-"""``ecmproto lab``: experiments in networks of hosts and switches, in virtual time; what its commands share.
+"""``ecmproto lab``: experiments in networks of hosts and switches, in virtual time; common parts of its
+commands.
 
 ``list``, ``show`` and ``new`` are here; the others are modules of their own, imported when they are called.
 """
@@ -21,7 +22,7 @@ from ecmproto.errors import counted
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import F, color_option, force_option, options_as
 from ecmproto_cli.output import pairs
-from ecmproto_cli.progress import is_wanted, work
+from ecmproto_cli.progress import is_enabled, work
 from ecmproto_cli.terminal import echo, echo_over, paint
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture import PcapngWriter
 
 COMMANDS = {
-    "list": "List the scenarios that there are.",
-    "show": "Show a scenario: its network, flows, parameters, and what it must show.",
+    "list": "List the bundled scenarios.",
+    "show": "Show a scenario: its network, flows, parameters and bands.",
     "new": "Write a commented scenario to begin with.",
-    "run": "Run a scenario: its figures beside the published ones.",
-    "compare": "Run a scenario through several mechanisms, side by side.",
+    "run": "Write a commented scenario as a start.",
+    "compare": "Run a scenario, and show its figures beside the published ones.",
     "sweep": "Run a scenario over many values of its parameters.",
     "papers": "Write a page for each source document: its experiments, published and ours.",
 }
@@ -47,19 +48,19 @@ COMMANDS = {
 def command() -> None:
     """Experiments in networks of hosts and switches, in virtual time.
 
-    A SCENARIO is the name of one of these that come along (lab list), a TOML file, or a capture: the frames
-    of its sources come to one port.
+    A SCENARIO is the name of a bundled one (lab list), a TOML file, or a capture: the frames of its sources
+    arrive at one port.
     """
 
 
 def setting_options(function: F) -> F:
-    """Options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
+    """Add options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
     options = (
-        click.option("--variant", metavar="NAME", help="A variant that the scenario has (lab show)."),
+        click.option("--variant", metavar="NAME", help="A variant of the scenario (lab show)."),
         click.option("--mechanism", metavar="NAME", help="Another mechanism; none for no control at all."),
         click.option(
             "--flow-control", type=click.Choice(["none", "pause", "pfc"]),
-            help="PAUSE or PFC beneath the mechanism, or none of them.",
+            help="PAUSE or PFC beneath the mechanism, or neither.",
         ),
         click.option(
             "--set", "settings", metavar="KEY=VALUE", multiple=True,
@@ -67,7 +68,7 @@ def setting_options(function: F) -> F:
         ),
         click.option(
             "--outside", is_flag=True,
-            help="Let the scenario name files that are not below its folder, and URLs.",
+            help="Allow the scenario files outside its folder, and URLs.",
         ),
     )  # fmt: skip
     return options_as(function, options, Setup, "setup")
@@ -75,7 +76,7 @@ def setting_options(function: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """How a scenario is changed before it is run."""
+    """Changes of a scenario before its run."""
 
     variant: str | None = None
     mechanism: str | None = None
@@ -84,7 +85,7 @@ class Setup:
     outside: bool = False
 
     def scenario(self, name: str) -> Scenario:
-        """Return a scenario, by its name or file, so changed; SpecError for what it does not have."""
+        """Return a changed scenario, by its name or file; SpecError for unknown settings."""
         from ecmproto.control.lab.setup.scenario import load_scenario
 
         return self.applied(load_scenario(name, outside=self.outside))
@@ -109,15 +110,15 @@ class Setup:
 
 
 def seed_options(function: F) -> F:
-    """``--seed``, ``--seeds``, ``--jobs``: the command gets ``seeding``, a `Seeding`."""
+    """Add ``--seed``, ``--seeds``, ``--jobs``; the command gets ``seeding``, a `Seeding`."""
     options = (
         click.option(
             "--seed", type=click.IntRange(min=0),
-            help="Seed of all that is drawn.  [default: the scenario's]",
+            help="Seed of all random numbers.  [default: the scenario's]",
         ),
         click.option(
             "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
-            help="Run with K seeds, from that one on: median and range.",
+            help="Run with K consecutive seeds: median and range.",
         ),
         click.option(
             "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
@@ -129,7 +130,7 @@ def seed_options(function: F) -> F:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seeding:
-    """The seeds of runs, and how many of them run at a time."""
+    """The seeds of runs, and the number of concurrent runs."""
 
     seed: int | None = None
     seeds: int = 1
@@ -144,7 +145,7 @@ class Seeding:
 
 
 def seeds_text(seeds: Sequence[int]) -> str:
-    """Return the name of consecutive seeds."""
+    """Return consecutive seeds as text."""
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
 
 
@@ -153,22 +154,22 @@ scenario_argument = click.argument("scenario")
 
 # Running --------------------------------------------------------------------------------------------------
 
-_TOLD_S = 0.5
-"""How often progress is told at most."""
+_REPORT_INTERVAL_S = 0.5
+"""The minimum interval of reports of progress, in seconds."""
 
 
 @dataclass
-class Teller:
-    """Tells how far runs are: lines of JSON on stdout, or one line on stderr that is written over.
+class ProgressReporter:
+    """Reports the progress of runs: lines of JSON on stdout, or one line on stderr that is written over.
 
-    ``stopped`` is set by Ctrl-C; then the run under way ends at its next window, and what it has is kept.
+    ``stopped`` is set by Ctrl-C; then the current run ends at its next window, and its results are kept.
     """
 
     as_json: bool
     runs: int
     stopped: bool = False
     _number: int = 0
-    _told_s: float = 0.0
+    _reported_s: float = 0.0
     _line: bool = False
     _began: tuple[float, int] = field(default=(0.0, 0))
 
@@ -183,9 +184,9 @@ class Teller:
 
         def watch(progress: Progress) -> bool:
             if self.as_json:
-                self._tell_json(experiment, seed, progress)
-            elif is_wanted() and sys.stderr.isatty():
-                self._tell(label, progress)
+                self._show_json(experiment, seed, progress)
+            elif is_enabled() and sys.stderr.isatty():
+                self._show(label, progress)
             return not self.stopped
 
         return watch
@@ -194,7 +195,7 @@ class Teller:
         left_ns = progress.duration_ns - progress.now_ns
         return progress.elapsed_s * left_ns / progress.now_ns if progress.now_ns else 0.0
 
-    def _tell_json(self, experiment: Experiment, seed: int, progress: Progress) -> None:
+    def _show_json(self, experiment: Experiment, seed: int, progress: Progress) -> None:
         rate = progress.events / progress.elapsed_s if progress.elapsed_s > 0 else 0.0
         document = {
             "schema": "ecmproto/lab-progress/1",
@@ -211,11 +212,11 @@ class Teller:
         work.end()
         echo(json.dumps(document))
 
-    def _tell(self, label: str, progress: Progress) -> None:
+    def _show(self, label: str, progress: Progress) -> None:
         now_s = time.monotonic()
-        if now_s - self._told_s < _TOLD_S or progress.elapsed_s < _TOLD_S:
+        if now_s - self._reported_s < _REPORT_INTERVAL_S or progress.elapsed_s < _REPORT_INTERVAL_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         from ecmproto.units import format_time
 
         work.end()
@@ -228,20 +229,20 @@ class Teller:
         self._line = True
 
     def end(self) -> None:
-        """Take the line away."""
+        """Clear the line."""
         if self._line:
             echo_over()
             self._line = False
 
     @contextmanager
     def interruptible(self, runs: Runs) -> Iterator[None]:
-        """Have the first Ctrl-C end the run at its next window, and the second one at once."""
+        """End the run at its next window at the first Ctrl-C, and at once at the second one."""
 
         def stop(signum: int, frame: FrameType | None) -> None:
             if self.stopped or runs.jobs > 1:
                 raise KeyboardInterrupt
             self.stopped = True
-            echo("\necmproto: stopping; once more to leave everything", err=True)
+            echo("\necmproto: stopping; Ctrl-C once more to exit at once", err=True)
 
         before = signal.signal(signal.SIGINT, stop)
         try:
@@ -259,20 +260,20 @@ def run_experiments(
     as_json: bool,
     trace: PcapngWriter | None = None,
 ) -> Runs:
-    """Run experiments on seeds, telling how far they are; Ctrl-C keeps what there is.
+    """Run experiments on seeds with progress; Ctrl-C keeps the results so far.
 
     The frames of the first run go to ``trace``.
     """
     from ecmproto.control.lab.results.running import Runs
 
     runs = Runs(experiments, seeds, jobs=jobs, trace=trace)
-    teller = Teller(as_json=as_json, runs=len(experiments) * len(seeds))
+    reporter = ProgressReporter(as_json=as_json, runs=len(experiments) * len(seeds))
 
     def done(result: RunResult) -> None:
-        teller.end()
+        reporter.end()
 
-    with teller.interruptible(runs):
-        runs.run(teller.watch_of, done)
+    with reporter.interruptible(runs):
+        runs.run(reporter.watch_of, done)
     work.end()
     if not runs.results:
         raise click.Abort
@@ -283,10 +284,10 @@ def run_experiments(
 
 
 @command.command("list")
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to list them.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the list.")
 @color_option
 def list_command(form: str) -> None:
-    """List the scenarios that come along: what each is about, its source and its variants."""
+    """List the bundled scenarios with title, source and variants."""
     from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
 
     rows = []
@@ -317,11 +318,11 @@ def list_command(form: str) -> None:
 @setting_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
-    help="How to show it: what holds, as JSON, or the file that it is.",
+    help="Format of the scenario: as text, as JSON, or its file.",
 )  # fmt: skip
 @color_option
 def show_command(scenario: str, setup: Setup, form: str) -> None:
-    """Show a scenario: every value with who set it and its source, bands, published figures, variants."""
+    """Show a scenario: every value with its origin and source, bands, published figures, variants."""
     found = setup.scenario(scenario)
     experiment = found.experiment()
     if form == "toml":
@@ -345,7 +346,7 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
 
 
 def _show_scenario(found: Scenario, experiment: Experiment) -> None:
-    """Print a scenario for a person."""
+    """Print a scenario as text."""
     from ecmproto.control.lab.results.outcome import band_text
 
     network, measure = experiment.network, experiment.measure
@@ -379,11 +380,11 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
 
 @command.command("new")
 @click.argument("file")
-@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Which it is to have.")
 @click.option(
-    "--topology", metavar="LINE", help="Its network, as 'fat-tree k=4'.  [default: dumbbell sources=4]"
+    "--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the scenario."
 )
-@click.option("--like", metavar="SCENARIO", help="Begin with a copy of this one instead.")
+@click.option("--topology", metavar="LINE", help="Network, as 'fat-tree k=4'.  [default: dumbbell sources=4]")
+@click.option("--like", metavar="SCENARIO", help="Begin with a copy of this scenario instead.")
 @force_option
 def new_command(file: str, mechanism: str, topology: str | None, like: str | None, force: bool) -> None:
     """Write a commented scenario to FILE (- for stdout): a network, a flow, all parameters and a band.

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @report_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="How to report: ndjson says how far it is while it runs, and ends with the result.",
+    help="Format of the report: ndjson reports progress during the run, and ends with the result.",
 )  # fmt: skip
 @color_option
 def command(
@@ -50,7 +50,7 @@ def command(
 ) -> int:
     """Run SCENARIO through several mechanisms, with the same seeds, and show their figures side by side.
 
-    Its own mechanism comes first, then those that are named, then no control, PAUSE and PFC.
+    Its own mechanism comes first, then the named ones, then no control, PAUSE and PFC.
 
     \b
     ecmproto lab compare bcn-parking-lot qcn e2cm fecn

@@ -10,7 +10,7 @@ import click
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, execution_options
 from ecmproto_cli.output import check_outputs
-from ecmproto_cli.progress import TaskProgress, tell_failures, work
+from ecmproto_cli.progress import TaskProgress, print_failures, work
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("documents", nargs=-1, metavar="[DOCUMENT]...")
-@click.option("--out", metavar="FOLDER", default="docs/papers", show_default=True, help="Where pages go.")
+@click.option("--out", metavar="FOLDER", default="docs/papers", show_default=True, help="Output folder.")
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="K",
-    help="Seeds of each scenario: words of SHA-256(its name + the commit).",
+    help="Number of seeds of each scenario: words of SHA-256(its name + the commit).",
 )  # fmt: skip
-@click.option("--commit", metavar="TEXT", help="What seeds follow from.  [default: the checkout's]")
+@click.option("--commit", metavar="TEXT", help="Commit for seeds.  [default: the checkout's]")
 @click.option(
     "--rows", "file", metavar="FILE",
-    help="Add each finished run to this file, and skip those that it has: a line of JSON each.",
+    help="Append each finished run to this file, and skip those in it: a line of JSON each.",
 )  # fmt: skip
 @execution_options
 @click.option("--no-pictures", is_flag=True, help="Leave pictures out; they need ecmproto[report].")
@@ -42,7 +42,7 @@ def command(
 ) -> int:
     """Run every published experiment and write a page for each DOCUMENT, S000 to S004, all by default.
 
-    Each published figure stands beside ours, with seeds, band and verdict. Exits with 1 where a band is
+    Each published figure is shown beside ours, with seeds, band and verdict.  Exits with 1 where a band is
     missed on more than one seed of ten.
     """
     from ecmproto.control.lab.results import papers
@@ -60,7 +60,7 @@ def command(
 
         require_matplotlib()
     store = RowStore(file, papers.EntryRow) if file else None
-    check_outputs([file], force=True)  # what is there is added to
+    check_outputs([file], force=True)  # existing rows are added to
     given = commit or commit_of_code()
     folder = make_folder(out)
     scenarios = {name: list(papers.entries_of(name)) for name in documents or papers.DOCUMENTS}
@@ -84,12 +84,12 @@ def command(
             ):
                 rows[result.task.key] = dict(result.row)
     except KeyboardInterrupt:
-        progress.tell_interrupted()
+        progress.print_interrupted()
         return INTERRUPTED
     finally:
         if store is not None:
             store.close()
-    if tell_failures(progress.tally):
+    if print_failures(progress.tally):
         return FINDINGS
     every = {}
     for document, each in scenarios.items():

@@ -36,11 +36,11 @@ PANELS = ("queue", "losses", "delivered", "sent", "phase", "messages")
 
 
 def report_options(function: F) -> F:
-    """``--html``, ``--figure``, ``--panels`` and ``--force``; the command gets ``reports``, a `Reports`."""
+    """Add ``--html``, ``--figure``, ``--panels`` and ``--force``; the command gets a `Reports`."""
     options = (
         click.option(
             "--html", metavar="FILE", multiple=True,
-            help="Write one page with all of it; needs ecmproto[report].",
+            help="Write one page with all results; needs ecmproto[report].",
         ),
         click.option(
             "--figure", metavar="FILE", multiple=True,
@@ -48,7 +48,7 @@ def report_options(function: F) -> F:
         ),
         click.option(
             "--panels", metavar="KIND,…", default=",".join(PANELS), show_default=True, callback=_panels,
-            help="What --figure draws.",
+            help="Panels of --figure.",
         ),
         force_option,
     )  # fmt: skip
@@ -65,7 +65,7 @@ def _panels(ctx: click.Context, param: click.Parameter, given: str) -> tuple[str
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reports:
-    """The reports of runs that are to be written."""
+    """The report files of runs."""
 
     html: tuple[str, ...]
     figure: tuple[str, ...]
@@ -73,7 +73,7 @@ class Reports:
     force: bool
 
     def check(self, trace: str | None = None) -> None:
-        """Check before the work that they can be written, and a trace of the frames beside them."""
+        """Check before the work that they, and a trace of the frames, can be written."""
         if self.html or self.figure or trace:
             check_outputs([*self.html, *self.figure, trace], force=self.force)
         if self.html or self.figure:
@@ -104,14 +104,15 @@ class Reports:
 @click.argument("scenario", required=False)
 @click.option(
     "--capture", metavar="FILE",
-    help="Instead of a SCENARIO: one port to which all sources of this capture send, as replay has it.",
+    help="Replace SCENARIO by one port to which all sources of this capture send, as in replay.",
 )  # fmt: skip
 @click.option(
     "--rate", metavar="RATE[,RATE@TIME…]",
-    help="With --capture: the rate of the port, and at first of its sources' links.  [default: 10G]",
+    help="With --capture: rate of the port, and initially of its sources' links.  [default: 10G]",
 )  # fmt: skip
 @click.option(
-    "--buffer", metavar="SIZE", help="With --capture: of the port, as 500kB or 100frames.  [default: 500kB]"
+    "--buffer", metavar="SIZE", help="With --capture: buffer of the port, as 500kB or 100frames.  [default: "
+    "500kB]"
 )  # fmt: skip
 @inner_option
 @setting_options
@@ -127,13 +128,11 @@ class Reports:
     multiple=True,
     help="Show this figure too, as 'rate.settling(r1, 5%)'.",
 )
-@write_option(
-    "Write all frames of the run, of several the first, as pcapng: an interface each way of a link."
-)
+@write_option("Write all frames of the (first) run as pcapng: an interface for each direction of a link.")
 @report_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="How to report: ndjson says how far it is while it runs, and ends with the result.",
+    help="Format of the report: ndjson reports progress during the run, and ends with the result.",
 )  # fmt: skip
 @color_option
 def command(
@@ -152,8 +151,8 @@ def command(
 ) -> int:
     """Run SCENARIO and show its figures beside the published ones.
 
-    Bands are what a correct implementation meets on nine seeds of ten; exits with 1 where one is missed.
-    Ctrl-C stops the run and shows what there is until then.
+    A correct implementation meets the bands on nine seeds of ten; exits with 1 where one is missed.  Ctrl-C
+    stops the run and shows the results so far.
 
     \b
     ecmproto lab run bcn-parking-lot --seeds 5
@@ -199,7 +198,7 @@ def _base(
     inner: bool,
     outside: bool,
 ) -> Scenario:
-    """Return the scenario that is named, or that of a capture; UsageError for neither or both."""
+    """Return the named scenario, or one made from a capture; UsageError for neither or both."""
     from ecmproto.control.lab.setup.scenario import capture_scenario, load_scenario
 
     if capture is None:
@@ -217,7 +216,7 @@ def _base(
 
 
 def _check_trace(path: str | None) -> None:
-    """Raise UsageError for a trace whose format has no interfaces, or that would go among the figures."""
+    """Raise UsageError for a trace in a format without interfaces, or on the stdout of the figures."""
     from ecmproto.frames.capture import format_of
 
     if path is not None and (path == "-" or format_of(path, "pcapng") != "pcapng"):
@@ -225,7 +224,7 @@ def _check_trace(path: str | None) -> None:
 
 
 def _tracing(path: str | None, *, force: bool) -> AbstractContextManager[PcapngWriter | None]:
-    """Open the capture that a run's frames go to."""
+    """Open the capture of a run's frames."""
     if path is None:
         return nullcontext()
     from ecmproto.frames.capture import PcapngWriter

@@ -17,7 +17,7 @@ from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, sett
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
 from ecmproto_cli.output import check_outputs, columns_of
-from ecmproto_cli.progress import TaskProgress, tell_failures
+from ecmproto_cli.progress import TaskProgress, print_failures
 from ecmproto_cli.terminal import Printed, echo, paint
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from ecmproto.executors.rows import Row
 
 FIGURES = ("queue.mean", "queue.peak", "throughput", "utilisation", "drops")
-"""What is swept for unless figures are named: the scenario's own, and these."""
+"""The figures that are swept for unless others are named, besides the scenario's own."""
 CHECKED = 1000
-"""Points that are looked at before any is run; what is wrong with others is said when it is their turn."""
+"""The number of points checked before any run; errors of others are raised in their turn."""
 
 
 @click.command()
@@ -40,8 +40,8 @@ CHECKED = 1000
     help="A key and its values or ranges, as rp.ru=4Mb/s,8Mb/s or qeq=13kB..52kB:13kB; several are combined.",
 )  # fmt: skip
 @click.option("--points", metavar="FILE", help="Points, one a line, as 'KEY=VALUE KEY=VALUE'; - is stdin.")
-@click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure to take, as 'queue.p99'.")
-@click.option("--seed", type=click.IntRange(min=0), help="The first seed.  [default: the scenario's]")
+@click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure, as 'queue.p99'.")
+@click.option("--seed", type=click.IntRange(min=0), help="First seed.  [default: the scenario's]")
 @click.option(
     "--seeds", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="K",
     help="Run each point with K seeds; tables and pictures show the median.",
@@ -50,17 +50,17 @@ CHECKED = 1000
 @shard_option
 @click.option(
     "--out", metavar="FILE",
-    help="Add each finished point to this file, and skip those that it has: a line of JSON each.",
+    help="Append each finished point to this file, and skip those in it: a line of JSON each.",
 )  # fmt: skip
 @click.option(
     "--figure", metavar="FILE",
     help="Draw a heat map for each figure, of one or two keys: .png or .svg; needs ecmproto[report].",
 )  # fmt: skip
 @force_option
-@click.option("--effects", is_flag=True, help="Show what each factor does, of two values each (2ᵏ design).")
+@click.option("--effects", is_flag=True, help="Show the effects of factors of two values (2ᵏ design).")
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="How to report; ndjson writes each point as it is done.",
+    help="Format of the report; ndjson writes each point as it finishes.",
 )  # fmt: skip
 @color_option
 def command(
@@ -81,8 +81,8 @@ def command(
 ) -> int:
     """Run SCENARIO over many values of its parameters.
 
-    With --out the same command goes on where it ended: points are known by the scenario, what is set, the
-    seed and the code.
+    With --out the same command continues after the last point; points are identified by the scenario, its
+    settings, the seed and the code.
 
     \b
     ecmproto lab sweep bcn-symmetric --sweep control.rp.ru=0.8Mb/s,8Mb/s --sweep control.cp.sf=15kB,150kB \\
@@ -123,7 +123,7 @@ def command(
     for text in texts:
         parse_figure(text)
     store = RowStore(out, PointRow) if out else None
-    check_outputs([out], force=True)  # what is there is added to
+    check_outputs([out], force=True)  # existing rows are added to
     progress = TaskProgress(
         Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
     )
@@ -142,7 +142,7 @@ def command(
                     rows.append(row)
     except KeyboardInterrupt:
         stopped = True
-        progress.tell_interrupted()
+        progress.print_interrupted()
     finally:
         if store is not None:
             store.close()
@@ -165,7 +165,7 @@ def command(
             echo(f"\n{_effects_table(text, each)}")
     if figure:
         _draw(figure, force, f"{found.name}: {own.title}, {over}", rows, parsed or _axes_of(part), texts)
-    has_failed = tell_failures(progress.tally)
+    has_failed = print_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
 
 
@@ -195,7 +195,7 @@ def _lines(path: str) -> list[str]:
 
 
 def _figures(experiment: Experiment) -> list[str]:
-    """Return the figures that a scenario is about, as far as they are of one run, and the usual ones."""
+    """Return the scenario's own figures of single runs, and the usual ones."""
     from ecmproto.control.lab.setup.figures import parse_figure
 
     measure = experiment.measure
@@ -204,7 +204,7 @@ def _figures(experiment: Experiment) -> list[str]:
 
 
 def _axes_of(points: Sequence[Point]) -> list[Axis]:
-    """Return the keys that listed points set, each with its values."""
+    """Return the keys set by listed points, each with its values."""
     from ecmproto.control.lab.results.sweeps import Axis
 
     values: dict[str, dict[str, None]] = {}

@@ -1,7 +1,7 @@
 """Frames from and to the interfaces of a Linux machine, by packet sockets (packet(7)).
 
-VLAN tags are whole: the one that the kernel takes out of each received frame is put back, with its own
-EtherType.  Frames travel in the same `Batch` as those of files.  Importing the package opens nothing; each
+VLAN tags are complete: the one that the kernel removes from each received frame is restored, with its own
+EtherType.  Frames are in a `Batch`, as those read from files.  Importing the package opens nothing; each
 name below comes from its own module, and only `receiver` loads the compiler.
 
 Forwarding, with little delay::
@@ -23,6 +23,6 @@ Capturing, with the least time a frame::
     with open_interface("eth0") as reader:  # iterates and ends like a reader of a file
         for batch in reader: ...
 
-An interface that goes down is waited for; one that is removed is an `InterfaceError`, as is one that is
-not there, and a process without CAP_NET_RAW.  What the kernel dropped is counted (`counts()`).
+An interface that goes down is waited for; a removed or missing one raises `InterfaceError`, as does a process
+without CAP_NET_RAW.  The kernel's drops are counted (`counts()`).
 """

@@ -1,10 +1,10 @@
-"""Classic BPF, the programs by which the kernel drops or cuts frames before a socket gets them.
+"""Classic BPF, the programs by which the kernel drops or truncates frames before a socket gets them.
 
-A program sees a frame as the kernel holds it: with its outermost VLAN tag taken out where the kernel took
-it out, told by the ancillary values then (linux/filter.h).
+A program sees a frame as the kernel stores it: perhaps without its outermost VLAN tag, which the ancillary
+values contain then (linux/filter.h).
 
-`program_of` makes the program that takes the frames of which a condition holds.  A condition on octets that a
-frame does not have does not hold (BPF itself would drop the frame at once).
+`program_of` makes the program that accepts the frames that match a condition.  A condition on octets beyond
+the end of a frame is false (BPF itself would drop the frame at once).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_INSTRUCTIONS = 4096
 """BPF_MAXINSNS."""
 
 MAX_CUT_OCTETS = 0x40000
-"""As much as never cuts a frame; also the snap length of captures that want whole frames."""
+"""More octets than any frame; also the snap length of captures of whole frames."""
 
 LOAD_WORD, LOAD_HALF, LOAD_BYTE, LOAD_LENGTH = 0x20, 0x28, 0x30, 0x80
 AND, ADD, SUBTRACT = 0x54, 0x04, 0x14
@@ -31,14 +31,14 @@ RETURN = 0x06
 
 _ANCILLARY = 0xFFFFF000
 PACKET_TYPE = _ANCILLARY + 4
-"""LOAD_BYTE: where the frame is going; `OUTGOING` for one that this machine sends."""
+"""LOAD_BYTE: the direction of the frame; `OUTGOING` for one that this machine sends."""
 OUTGOING = 4
 VLAN_TCI = _ANCILLARY + 44
-"""LOAD_WORD: the VLAN tag's control information, of a tag that the kernel took out."""
+"""LOAD_WORD: the control information of a VLAN tag that the kernel removed."""
 VLAN_PRESENT = _ANCILLARY + 48
-"""LOAD_WORD: whether the kernel took one out."""
+"""LOAD_WORD: whether the kernel removed one."""
 VLAN_TPID = _ANCILLARY + 60
-"""LOAD_WORD: its EtherType."""
+"""LOAD_WORD: the removed tag's EtherType."""
 
 
 class Instruction(NamedTuple):
@@ -51,19 +51,19 @@ class Instruction(NamedTuple):
 
 
 def cut_at(octets: int) -> tuple[Instruction, ...]:
-    """Return the program that takes every frame and cuts it at ``octets``."""
+    """Return the program that accepts every frame and truncates it to ``octets``."""
     return (Instruction(RETURN, value=octets),)
 
 
 def cut(program: Sequence[Instruction], octets: int) -> tuple[Instruction, ...]:
-    """Return ``program`` with the frames that it takes cut at ``octets``."""
+    """Return ``program`` with the accepted frames truncated to ``octets``."""
     return tuple(
         each._replace(value=min(each.value, octets)) if each.code == RETURN else each for each in program
     )
 
 
 def without_outgoing(program: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return the program that drops what this machine sends and does as ``program`` with all else."""
+    """Return the program that drops frames sent by this machine and applies ``program`` to all others."""
     head = (
         Instruction(LOAD_BYTE, value=PACKET_TYPE),
         Instruction(JUMP_EQUAL, if_false=1, value=OUTGOING),
@@ -82,15 +82,15 @@ _LOADS = {1: LOAD_BYTE, 2: LOAD_HALF, 4: LOAD_WORD}
 _CLASS, _JUMPS = 7, 5
 _LARGEST = (1 << 32) - 1
 _FARTHEST = 255
-"""How far a conditional jump reaches."""
+"""The maximum distance of a conditional jump."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A number of a frame: ``octets`` (1, 2 or 4) at ``place``, of which ``mask`` tells the bits.
+    """A number in a frame: ``octets`` (1, 2 or 4) at ``place``, masked by ``mask``.
 
-    Places from `capture.linux.bpf.VLAN_TCI` and so on are what the kernel keeps beside the frame.
-    With ``length`` it is the frame's length as the kernel holds it.
+    Places from `capture.linux.bpf.VLAN_TCI` and so on are the kernel's metadata of the frame.  With
+    ``length`` it is the frame's length as the kernel stores it.
     """
 
     place: int = 0
@@ -100,13 +100,13 @@ class Value:
 
     @property
     def beside(self) -> bool:
-        """Whether the kernel keeps it beside the frame."""
+        """Whether it is the kernel's metadata."""
         return self.place >= 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The value equals or exceeds one of the numbers: ``code`` is a conditional jump."""
+    """A comparison: the value equals or exceeds one of the numbers; ``code`` is a conditional jump."""
 
     value: Value
     code: int
@@ -115,21 +115,21 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """All of them hold; with none, every frame is taken."""
+    """All parts are true; without parts, every frame is accepted."""
 
     parts: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction:
-    """One of them holds; with none, no frame is taken."""
+    """One part is true; without parts, no frame is accepted."""
 
     parts: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """It does not hold."""
+    """The part is false."""
 
     part: Condition
 
@@ -139,46 +139,46 @@ ALWAYS, NEVER = Conjunction(), Disjunction()
 
 
 def equal(value: Value, *numbers: int) -> Condition:
-    """The value is one of ``numbers``."""
+    """Return the condition that the value is one of ``numbers``."""
     possible = tuple(sorted(number for number in numbers if 0 <= number <= _LARGEST))
     return Check(value=value, code=JUMP_EQUAL, numbers=possible) if possible else NEVER
 
 
 def above(value: Value, number: int) -> Condition:
-    """The value is greater than ``number``."""
+    """Return the condition that the value is greater than ``number``."""
     if not 0 <= number <= _LARGEST:
         return ALWAYS if number < 0 else NEVER
     return Check(value=value, code=JUMP_GREATER, numbers=(number,))
 
 
 def at_least(value: Value, number: int) -> Condition:
-    """The value is ``number`` or greater."""
+    """Return the condition that the value is ``number`` or greater."""
     return above(value, number - 1)
 
 
 def all_of(*parts: Condition) -> Condition:
-    """All of them, without those that say nothing."""
+    """Return the conjunction of the parts, without those that are always true."""
     told = tuple(part for part in parts if part != ALWAYS)
     return NEVER if NEVER in told else told[0] if len(told) == 1 else Conjunction(told)
 
 
 def any_of(*parts: Condition) -> Condition:
-    """One of them, without those that say nothing."""
+    """Return the disjunction of the parts, without those that are always false."""
     told = tuple(part for part in parts if part != NEVER)
     return ALWAYS if ALWAYS in told else told[0] if len(told) == 1 else Disjunction(told)
 
 
 def inverse(part: Condition) -> Condition:
-    """The opposite."""
+    """Return the opposite."""
     if isinstance(part, Inverse):
         return part.part
     return NEVER if part == ALWAYS else ALWAYS if part == NEVER else Inverse(part)
 
 
 def program_of(condition: Condition) -> tuple[Instruction, ...]:
-    """Return the program that takes whole frames of which ``condition`` holds.
+    """Return the program that accepts whole frames that match ``condition``.
 
-    None at all where every frame is taken, or where the program would be too long for the kernel.
+    Empty if every frame is accepted, or if the program would be too long for the kernel.
     """
     if condition == ALWAYS:
         return ()
@@ -194,7 +194,7 @@ def program_of(condition: Condition) -> tuple[Instruction, ...]:
 
 @dataclass(slots=True)
 class _Symbolic:
-    """An instruction whose jumps are labels; -1 goes on with the next one."""
+    """An instruction whose jumps are labels; -1 continues with the next one."""
 
     code: int
     value: int
@@ -202,7 +202,7 @@ class _Symbolic:
 
 
 class _Assembler:
-    """Writes instructions with labels, then puts distances in their place."""
+    """Writes instructions with labels, then replaces labels by distances."""
 
     def __init__(self) -> None:
         self._written: list[_Symbolic] = []
@@ -219,7 +219,7 @@ class _Assembler:
         self._written.append(_Symbolic(code, value, (if_true, if_false)))
 
     def write(self, condition: Condition, taken: int, dropped: int) -> None:
-        """Write what goes to ``taken`` where the condition holds and to ``dropped`` where it does not."""
+        """Write the code that jumps to ``taken`` if the condition is true and to ``dropped`` if not."""
         match condition:
             case Check():
                 self._check(condition, taken, dropped)
@@ -231,7 +231,7 @@ class _Assembler:
                 self._chain(parts, taken, dropped, held=False)
 
     def _chain(self, parts: tuple[Condition, ...], taken: int, dropped: int, *, held: bool) -> None:
-        """Write parts of which each but the last goes on with the next one, where it holds or does not."""
+        """Write parts; each but the last continues with the next one, if it is true or if it is not."""
         for part in parts:
             following = self.label()
             self.write(part, *((following, dropped) if held else (taken, following)))
@@ -259,10 +259,7 @@ class _Assembler:
         self.add(check.code, last, taken, dropped)
 
     def assembled(self) -> tuple[Instruction, ...]:
-        """Return the instructions with distances; none where they are too many.
-
-        A conditional jump that reaches too far becomes one over two jumps that have no limit.
-        """
+        """Return the instructions with distances, long ones by two jumps; none if they are too many."""
         written = self._written
         long = [False] * len(written)
         while True:
@@ -285,7 +282,7 @@ class _Assembler:
 
 
 def _resolved(each: _Symbolic, targets: list[int], at: int, far: bool) -> Iterator[Instruction]:
-    """Yield the instructions that stand for one, the first of which is number ``at``."""
+    """Yield the instructions that replace one, the first of which has the index ``at``."""
     if_true, if_false = targets
     if each.code == JUMP:
         yield Instruction(JUMP, value=if_true - at - 1)

@@ -1,7 +1,7 @@
-"""A network interface: whether it is there, what it can carry, and what its driver says and lets be set.
+"""A network interface: its presence and limits, and the settings and counters of its driver.
 
-Questions to the driver are those of linux/ethtool.h.  An interface that does not know one, as many virtual
-ones do, gives None.
+Requests to the driver are defined in linux/ethtool.h.  They return None for an interface that does not
+support them, such as virtual ones.
 """
 
 from __future__ import annotations
@@ -29,16 +29,15 @@ _IFF_UP, _IFF_RUNNING = 1, 1 << 6
 _NAME_OCTETS = 16
 _REQUEST_OCTETS = 40
 _LINKTYPES = {1: ETHERNET, 772: ETHERNET, 512: RAW_IP, 768: RAW_IP, 769: RAW_IP, 776: RAW_IP, 65534: RAW_IP}
-"""ARPHRD numbers: Ethernet and loopback; PPP, tunnels and what has no header."""
+"""ARPHRD numbers: Ethernet and loopback; PPP, tunnels and interfaces without link layer headers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceFacts:
     """The facts of an interface as the kernel has them now.
 
-    ``linktype`` is what its frames begin with, -1 where this project does not know it.  ``mtu_octets``
-    counts what follows the Ethernet header.  ``up`` is the administrative state, ``running`` says that
-    there is a link too.
+    ``linktype`` is the link type of its frames, -1 if unknown.  ``mtu_octets`` counts what follows the
+    Ethernet header.  ``up`` is the administrative state, ``running`` means that there is a link too.
     """
 
     name: str
@@ -51,12 +50,12 @@ class InterfaceFacts:
 
     @property
     def longest_octets(self) -> int:
-        """The longest frame without FCS that may be sent; one with a C-TAG may have 4 octets more."""
+        """The maximum length of a frame without FCS; one with a C-TAG may have 4 octets more."""
         return self.mtu_octets + (ETHERNET_HEADER_OCTETS if self.linktype == ETHERNET else 0)
 
     @property
     def longest_tagged_octets(self) -> int:
-        """The longest frame that may be sent whose first tag is a C-TAG (as packet(7) counts)."""
+        """The maximum length of a frame whose first tag is a C-TAG (as packet(7) counts)."""
         return self.longest_octets + TAG_OCTETS
 
 
@@ -66,7 +65,7 @@ def interface_names() -> list[str]:
 
 
 def interface_facts(name: str) -> InterfaceFacts:
-    """Return the facts of the interface ``name``; InterfaceError when it is not there."""
+    """Return the facts of the interface ``name``; InterfaceError when it is missing."""
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
             index = socket.if_nametoindex(name)
@@ -84,7 +83,7 @@ def interface_facts(name: str) -> InterfaceFacts:
 
 
 def set_mtu(name: str, mtu_octets: int) -> None:
-    """Set the MTU of an interface; InterfaceError where the driver or the process may not."""
+    """Set the MTU of an interface; InterfaceError if driver or permissions prevent it."""
     request = struct.pack("16si20x", os.fsencode(name), mtu_octets)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
@@ -96,13 +95,13 @@ def set_mtu(name: str, mtu_octets: int) -> None:
 
 
 def _ask(asked: socket.socket, request: int, name: str) -> bytes:
-    """Return the octets that an interface ioctl puts behind the name in struct ifreq."""
+    """Return the octets that an interface ioctl writes after the name in struct ifreq."""
     octets = struct.pack(f"{_REQUEST_OCTETS}s", os.fsencode(name))
     return fcntl.ioctl(asked.fileno(), request, octets)[_NAME_OCTETS:]
 
 
 def missing(name: str, names: Iterable[str]) -> InterfaceError:
-    """Return the error for an interface that is not there, with the nearest of those that are."""
+    """Return the error for a missing interface, with the nearest existing name."""
     import difflib
 
     known = list(names)
@@ -130,14 +129,14 @@ _GFLAGS, _SFLAGS = 0x25, 0x26
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
-    """Work that a card or driver does in the kernel's place; ``keyword`` is ethtool's for it."""
+    """Work that a card or driver does for the kernel; ``keyword`` is ethtool's name of it."""
 
     keyword: str
     title: str
     ask: int
     set: int
     flag: int = 0
-    """The bit, where the question is for flags."""
+    """The bit in an answer that contains flags."""
 
 
 OFFLOADS = (
@@ -181,7 +180,7 @@ def driver(interface: str) -> str | None:
 
 
 def flow_control(interface: str) -> FlowControl | None:
-    """Return whether the interface takes part in PAUSE."""
+    """Return the PAUSE settings of the interface."""
     told = _ask_driver(interface, struct.pack("=I", _GPAUSEPARAM).ljust(_PAUSE_OCTETS, b"\0"))
     if told is None:
         return None
@@ -199,7 +198,7 @@ def is_on(interface: str, offload: Offload) -> bool | None:
 
 
 def switch_off(interface: str, offload: Offload) -> None:
-    """Switch an offload off; InterfaceError where the driver or the process may not."""
+    """Switch an offload off; InterfaceError if driver or permissions prevent it."""
     value = 0
     if offload.flag:
         told = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
@@ -211,7 +210,7 @@ def switch_off(interface: str, offload: Offload) -> None:
 
 
 def driver_statistics(interface: str) -> dict[str, int]:
-    """Return the driver's own counters by name; none where it has none."""
+    """Return the driver's own counters by name; empty without any."""
     told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
     count: int = struct.unpack_from("=I", told, _STATISTICS_COUNT_AT)[0] if told else 0
     if not 0 < count <= _NO_MORE_STATISTICS:
@@ -237,7 +236,7 @@ def _ask_driver(interface: str, question: bytes) -> bytes | None:
 
 
 def _call_driver(interface: str, question: bytes) -> bytes:
-    """Put a question to the driver and return what it made of it; OSError where it does not know it."""
+    """Send a request to the driver and return its answer; OSError if the driver does not support it."""
     buffer = ctypes.create_string_buffer(question, len(question))
     request = struct.pack("16sP16x", os.fsencode(interface), ctypes.addressof(buffer))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:

@@ -1,6 +1,6 @@
 """Packet sockets (packet(7)): opened, bound to an interface, and set up.
 
-The constants and structures are those of linux/if_packet.h, linux/if_ether.h, asm-generic/socket.h and
+The constants and structures are defined in linux/if_packet.h, linux/if_ether.h, asm-generic/socket.h and
 linux/net_tstamp.h; two system calls, sendmmsg(2) and recvmmsg(2), are not in Python's own socket module.
 """
 
@@ -45,7 +45,7 @@ TPACKET_V2, TPACKET_V3 = 1, 2
 SO_ATTACH_FILTER = 26
 SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
-"""The option, and the type of the control message that carries the time (with the kernel's own long)."""
+"""The option, and the type of the control message with the time (with the kernel's own long)."""
 SOF_TIMESTAMPING_RAW_HARDWARE = 1 << 6
 
 TP_STATUS_KERNEL = 0
@@ -60,7 +60,7 @@ FRAME_NEXT, FRAME_SECONDS, FRAME_NS, FRAME_CAPTURED, FRAME_ORIGINAL, FRAME_STATU
 FRAME_TCI, FRAME_TPID = 8, 9
 
 AUXDATA_STATUS, AUXDATA_ORIGINAL, AUXDATA_TAG = 0, 1, 4
-"""Words of struct tpacket_auxdata; the last holds tp_vlan_tci and tp_vlan_tpid."""
+"""Words of struct tpacket_auxdata; the last contains tp_vlan_tci and tp_vlan_tpid."""
 
 SLOT_HEADER = np.dtype(
     [
@@ -96,7 +96,7 @@ _MESSAGE = np.dtype(
     align=True,
 )
 MESSAGE = np.dtype([("header", _MESSAGE), ("octets", np.uint32)], align=True)
-"""struct mmsghdr: a struct msghdr, and how many octets were sent or received."""
+"""struct mmsghdr: a struct msghdr, and the number of octets sent or received."""
 
 
 def message_array(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
@@ -109,7 +109,7 @@ def message_array(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
 
 
 DOWN_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV})
-"""Errors of an interface that is down or gone."""
+"""Errors of an interface that is down or removed."""
 
 REMEDY = (
     "run it as root, or: sudo setpriv --inh-caps +net_raw,+net_admin --ambient-caps +net_raw,+net_admin "
@@ -119,9 +119,9 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts:
-    """Frames that the kernel had for a socket: delivered, and dropped for want of room.
+    """Frames of the kernel for a socket: delivered, and dropped because its buffer was full.
 
-    Of those delivered, ``unread`` are in a ring and were not received yet.
+    ``unread`` of the delivered ones are in a ring and were not received yet.
     """
 
     received: int = 0
@@ -132,8 +132,8 @@ class KernelCounts:
 class PacketSocket:
     """A packet socket on one interface; receives nothing until `bind`, so that it can be prepared before.
 
-    Raises InterfaceError where the interface is not there, is none with Ethernet or bare IP frames, or
-    where the process may not open packet sockets.
+    Raises InterfaceError if the interface is missing, has neither Ethernet nor bare IP frames, or if the
+    process may not open packet sockets.
     """
 
     def __init__(self, interface: str) -> None:
@@ -172,15 +172,15 @@ class PacketSocket:
         self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
 
     def ignore_outgoing(self) -> bool:
-        """Leave out frames that this machine sends itself; False where the kernel (before 4.20) cannot."""
+        """Leave out frames that this machine sends itself; False if the kernel (before 4.20) cannot."""
         return self._set(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
 
     def bypass_queues(self) -> bool:
-        """Hand frames to the driver past the queueing discipline; False where the kernel cannot."""
+        """Pass frames to the driver past the queueing discipline; False if the kernel cannot."""
         return self._set(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
 
     def enlarge(self, octets: int) -> None:
-        """Ask for a receive buffer of ``octets``, beyond the system's bound where the process may."""
+        """Request a receive buffer of ``octets``, beyond the system's bound if the process may."""
         if not self._set(socket.SOL_SOCKET, SO_RCVBUFFORCE, octets // 2):
             self._set(socket.SOL_SOCKET, socket.SO_RCVBUF, octets // 2)
 
@@ -191,39 +191,39 @@ class PacketSocket:
         return False
 
     def attach(self, program: Sequence[Instruction]) -> None:
-        """Attach a program that drops or cuts frames; OSError when the kernel does not accept it."""
+        """Attach a program that drops or truncates frames; OSError when the kernel does not accept it."""
         octets, head = packed(program)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, head)
         del octets  # the head points into it
 
     def counts(self) -> KernelCounts:
         """Return the kernel's counts since the socket was opened."""
-        # the kernel forgets what it told
+        # the kernel resets its counts with each answer
         given = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         packets, dropped = struct.unpack_from("=II", given)
-        # tp_packets counts those dropped too
+        # tp_packets includes dropped frames
         self._received += packets - dropped
         self._dropped += dropped
         return KernelCounts(received=self._received, dropped=self._dropped)
 
     @property
     def gone(self) -> bool:
-        """Whether the interface is not there any more: removed, or moved to another namespace."""
+        """Return whether the interface was removed, or moved to another namespace."""
         with suppress(OSError):
             return not self.socket.getsockname()[0]
         return True
 
     def pending_error(self) -> int:
-        """Return the error that waits at the socket, and clear it; 0 without one."""
+        """Return the error that is pending at the socket, and clear it; 0 without one."""
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def vanished(self) -> InterfaceError:
-        """Return the error for an interface that went away."""
+        """Return the error for a removed interface."""
         name = self.facts.name
         return InterfaceError(interface=name, needed="the interface", got="its removal while it was in use")
 
     def unexpected(self, error: OSError, needed: str) -> InterfaceError:
-        """Return the error for what else the kernel may say."""
+        """Return the error for any other failure of a system call."""
         got = os.strerror(error.errno) if error.errno else str(error)
         return InterfaceError(interface=self.facts.name, needed=needed, got=got)
 
@@ -270,17 +270,17 @@ def open_receiving(
 
 
 def send_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
-    """Send ``count`` messages (struct mmsghdr) from the address ``messages`` on; return how many were taken.
+    """Send ``count`` messages (struct mmsghdr) at the address ``messages``; return the number accepted.
 
-    OSError where the kernel did not take the first of them (sendmmsg(2)).
+    OSError if the kernel refuses the first of them (sendmmsg(2)).
     """
     return _checked(_libc().sendmmsg(descriptor, messages, count, flags))
 
 
 def receive_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
-    """Receive up to ``count`` frames into the messages at the address ``messages``; return how many came.
+    """Receive up to ``count`` frames into the messages at the address ``messages``; return their number.
 
-    OSError where none came (recvmmsg(2)).
+    OSError if none arrived (recvmmsg(2)).
     """
     return _checked(_libc().recvmmsg(descriptor, messages, count, flags, None))
 
@@ -307,9 +307,9 @@ _CONFIG_OCTETS = 12
 
 
 def use_hardware_clock(opened: PacketSocket) -> bool:
-    """Take the times of a ring from the card's clock if it stamps every frame; return whether it does.
+    """Use the card's clock for the times of a ring if it stamps every frame; return whether it does.
 
-    Cards are told to by ``hwstamp_ctl -i IF -r 1``, which changes them for everyone, so it is not done here.
+    ``hwstamp_ctl -i IF -r 1`` enables that, but for every process, so it is not done here.
     """
     if _receive_filter(opened) != _FILTER_ALL:
         return False
@@ -320,7 +320,7 @@ def use_hardware_clock(opened: PacketSocket) -> bool:
 
 
 def _receive_filter(opened: PacketSocket) -> int:
-    """Return which frames the card stamps (struct hwtstamp_config); none where it cannot say."""
+    """Return the frames that the card stamps (struct hwtstamp_config); none if it does not report that."""
     config = ctypes.create_string_buffer(_CONFIG_OCTETS)
     request = struct.pack("16sP16x", os.fsencode(opened.facts.name), ctypes.addressof(config))
     with suppress(OSError):

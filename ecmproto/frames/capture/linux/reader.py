@@ -1,11 +1,11 @@
-"""Reading an interface as one reads a file: batches, interfaces, warnings, and why it ended.
+"""An interface read like a file: batches, interfaces, warnings, and the reason of its end.
 
 Frames come by TPACKET_V3, a ring of blocks that the kernel fills and user space empties.  A block is copied
-out at once and given back, so the kernel never waits for whoever looks at the frames; the copy is the buffer
-of the batch.
+at once and given back, so the kernel never waits for the processing of frames; the copy is the buffer of the
+batch.
 
-On the way in the kernel moves a frame's outermost VLAN tag into the packet's description, whether the network
-card did so or not: tags are put back within the copy, for which the kernel leaves room in front of each frame
+The kernel moves a received frame's outermost VLAN tag into the packet's metadata, as the network card may
+have done already: tags are restored within the copy, in the space that the kernel reserves before each frame
 (PACKET_RESERVE).
 
 >>> with open_interface("eth0") as reader:
@@ -76,11 +76,11 @@ from ecmproto.units import NS_PER_S
 BLOCK_OCTETS = 1 << 20
 RING_OCTETS = 64 << 20
 RETIRE_MS = 50
-"""After so long a block that is not full is handed over."""
+"""The time after which a block that is not full is returned."""
 _FRAME_OCTETS = 2048
-"""The kernel checks the ring's shape by it; frames of any length follow one another in a block."""
+"""The frame size with which the kernel checks the ring's shape; frames in a block have any length."""
 _LOOK_MS = 250
-"""How often a reader that waits looks whether it is to stop, or whether its interface is still there."""
+"""The interval at which a waiting reader checks whether it was stopped, or its interface removed."""
 
 
 def open_interface(
@@ -95,12 +95,11 @@ def open_interface(
 ) -> InterfaceReader:
     """Begin to capture on ``interface`` and return its reader.
 
-    ``outgoing`` takes in the frames too that this machine sends there; ``snap_octets`` is the most of a frame
-    that is kept; ``program`` lets the kernel drop frames (`filter.prefilter` makes one of a display
-    filter); what is not read yet waits in a ring of ``ring_octets``.  ``idle_batches`` yields an empty batch
-    each quarter of a second without frames, for whoever has something else to do.
-    Times are the network card's where its clock stamps all frames, else the kernel's, in ns.
-    Raises InterfaceError when the interface is not there or may not be opened.
+    ``outgoing`` includes the frames that this machine sends there; ``snap_octets`` is the maximum captured
+    length; ``program`` lets the kernel drop frames (`filter.prefilter` makes one of a display filter); unread
+    frames wait in a ring of ``ring_octets``.  ``idle_batches`` yields an empty batch each quarter of a second
+    without frames, for callers with other work. Times are the network card's if its clock stamps all frames,
+    else the kernel's, in ns. Raises InterfaceError when the interface is missing or may not be opened.
     """
     rings: list[Ring] = []
     opened = open_receiving(
@@ -116,11 +115,11 @@ def open_interface(
 
 
 class InterfaceReader(ParsedReader):
-    """An interface being read, to its end where that comes: `stop`, or the interface's removal (`problem`).
+    """An interface being read, to its end if there is one: `stop`, or the interface's removal (`problem`).
 
-    To whoever copies or shows it, it is a pcapng capture with times in ns: `items` begins with the blocks
-    that describe it and ends with one of statistics_block.  While the interface is down it waits; that is in
-    ``warnings``, as is what the kernel dropped, once the end is reached.
+    For copies and output it is a pcapng capture with times in ns: `items` begins with the blocks that
+    describe it and ends with statistics_block.  While the interface is down the reader waits; ``warnings``
+    reports that, and the kernel's drops once the end is reached.
     """
 
     def __init__(self, live: _Live) -> None:
@@ -135,18 +134,18 @@ class InterfaceReader(ParsedReader):
 
     @property
     def hardware_times(self) -> bool:
-        """Whether times are those of the network card's clock."""
+        """Whether times are from the network card's clock."""
         return self._live.hardware_times
 
     @property
     def octets_read(self) -> int:
-        """Octets of frames that were given so far."""
+        """Octets of the frames returned so far."""
         return self._live.octets
 
     def items(self) -> Iterator[Batch | Block]:
         """Yield the blocks that describe the capture, batches, and statistics_block at the end.
 
-        With ``idle_batches`` an empty batch comes when there was nothing for a while.
+        With ``idle_batches`` an empty batch comes after a time without frames.
         """
         yield from super().items()
         self._live.finish()
@@ -158,26 +157,26 @@ class InterfaceReader(ParsedReader):
             )  # fmt: skip
 
     def counts(self) -> KernelCounts:
-        """Return how many frames the kernel delivered and how many it dropped for want of room."""
+        """Return the numbers of frames that the kernel delivered and that it dropped."""
         return self._live.counts()
 
     def stop(self) -> None:
-        """End soon, with what arrived before; may be called by a signal's handler or another thread."""
+        """End soon, after the frames that arrived before; may be called by a signal handler or thread."""
         self._live.stop()
 
     def close(self) -> None:
-        """Stop receiving; batches already given stay valid."""
+        """Stop receiving; returned batches stay valid."""
         super().close()
         self._live.close()
 
 
 class _Live:
-    """The parser of an interface: takes from the ring what the kernel put there, and waits for it."""
+    """The parser of an interface: returns the frames in the ring, and waits for more."""
 
     format: Format = "pcapng"
     byte_order: ByteOrder = "little"
     batch_frames: int = 0
-    """Of no effect: a batch is what a block of the ring holds."""
+    """Unused: a batch is a block of the ring."""
     frames_only: bool = False
 
     def __init__(self, opened: PacketSocket, ring: Ring, snap_octets: int, idle_batches: bool) -> None:
@@ -212,7 +211,7 @@ class _Live:
 
     @property
     def state(self) -> Hashable:
-        """Nothing: what was read is gone from the ring."""
+        """None: frames that were read are gone from the ring."""
         return None
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
@@ -220,7 +219,7 @@ class _Live:
         raise NotImplementedError
 
     def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next batch when there is one; a shortage at the end."""
+        """Return the next batch if there is one; a shortage at the end."""
         while not self._stopped():
             batch = self._ring.take(first=self.frames, snap_octets=self._snap_octets)
             if batch is not None:
@@ -234,14 +233,14 @@ class _Live:
         return Shortage(octets=1, what="")
 
     def stop(self) -> None:
-        """End once the kernel has handed over the block that it is filling."""
+        """End once the kernel has delivered the block that it is filling."""
         self._stop_at_ns = time.monotonic_ns() + 2 * RETIRE_MS * 1_000_000
 
     def _stopped(self) -> bool:
         return self._closed or (self._stop_at_ns is not None and time.monotonic_ns() >= self._stop_at_ns)
 
     def _wait(self) -> None:
-        """Wait for a block, or for so long that what else happens is seen in time."""
+        """Wait for a block, but not longer than the interval of other checks."""
         for _, events in self._poll.poll(RETIRE_MS if self._stop_at_ns is not None else _LOOK_MS):
             if events & select.POLLERR and self._socket.pending_error():
                 self._down = True
@@ -259,7 +258,7 @@ class _Live:
         return self._last
 
     def finish(self) -> None:
-        """Say what was lost."""
+        """Add warnings of lost frames."""
         dropped = self.counts().dropped
         if dropped:
             self.warnings.append(f"{counted(dropped, 'frame')} dropped by the kernel: the ring was full")
@@ -295,7 +294,7 @@ class Ring:
     def take(self, *, first: int, snap_octets: int) -> Batch | None:
         """Return the frames of the next block, None when the kernel still has it.
 
-        ``first`` is the number of the first frame, ``snap_octets`` the most octets of a frame that are kept.
+        ``first`` is the number of the first frame, ``snap_octets`` the maximum captured length.
         """
         start = self._next * BLOCK_OCTETS
         head = start // 4
@@ -310,14 +309,14 @@ class Ring:
         return batch_of(block, begin, count, first=first, snap_octets=snap_octets)
 
     def close(self) -> None:
-        """Give the ring's memory back; batches stay valid."""
+        """Free the ring's memory; batches stay valid."""
         self._words.release()
         del self._octets
         self._map.close()
 
 
 def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
-    """Return the ``count`` frames of a copied block, the first header at octet ``begin``, tags put back."""
+    """Return the ``count`` frames of a copied block, the first header at octet ``begin``, tags restored."""
     padded = block[: len(block) & ~3]
     words = padded.view(np.uint32)
     places = _chain(words, begin // 4, count)
@@ -342,7 +341,7 @@ def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: 
 
 
 def _chain(words: NDArray[np.uint32], start: int, count: int) -> Int64:
-    """Return the word at which each of ``count`` headers starts; each says how far the next one is."""
+    """Return the first word of each of ``count`` headers, which contain the distance to the next."""
     places = array("q", bytes(8 * count))
     view = words.data
     for i in range(count):
@@ -361,11 +360,11 @@ def restore_tags(
     tci: NDArray[np.uint32],
     tpid: NDArray[np.uint16],
 ) -> None:
-    """Put tags back into the frames of ``buffer`` and adapt their places and lengths, all in place.
+    """Restore tags in the frames of ``buffer`` and adapt their offsets and lengths, all in place.
 
-    The four octets in front of each frame must be free: the addresses move there.  ``status`` is
-    tp_status, ``tci`` and ``tpid`` the tag in this machine's byte order; a kernel that gives no EtherType
-    means a C-TAG.  Frames cut within their addresses have no place for it.
+    The four octets before each frame must be free: the addresses move there.  ``status`` is tp_status,
+    ``tci`` and ``tpid`` the tag in this machine's byte order; no EtherType means a C-TAG.  Frames truncated
+    within their addresses stay without it.
     """
     taken_out = status & TP_STATUS_VLAN_VALID != 0
     original[taken_out] += TAG_OCTETS
@@ -412,7 +411,7 @@ def heading_blocks(interface: Interface) -> list[Block]:
 
 
 def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames: int) -> Block:
-    """Return the interface statistics_block block of what the kernel counted between two times."""
+    """Return the interface statistics_block block of the kernel's counts between two times."""
     options = [
         (_START, _time_words(began_ns)),
         (_END, _time_words(ended_ns)),
@@ -426,7 +425,7 @@ def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames:
 
 
 def _time_words(time_ns: int) -> bytes:
-    """Return a time as the blocks have it: the upper half first."""
+    """Return a time as in blocks: the upper half first."""
     return struct.pack("<II", time_ns >> 32, time_ns & 0xFFFFFFFF)
 
 

@@ -1,7 +1,7 @@
 """Receiving with little delay: many frames by one system call, as soon as there is one.
 
-For whoever forwards frames.  A ring (`capture.linux.reader`) hands frames over block by block, which
-takes less time a frame and delays each by up to tens of milliseconds.
+For forwarding.  A ring (`capture.linux.reader`) delivers frames block by block, which takes less time a frame
+and delays each by up to tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -55,21 +55,21 @@ FRAMES = 256
 SOCKET_OCTETS = 8 << 20
 _ALIGNED = 64
 MORE_OCTETS = 64
-"""Room for tags beyond the MTU, and for the tag that is put back in front."""
+"""Octets reserved for tags beyond the MTU, and for the tag that is restored."""
 HEADROOM_OCTETS = 64
-"""Free octets in front of each frame: for the tag that is put back, and for those that forwarders put in."""
+"""Free octets before each frame: for the tag that is restored, and for tags that forwarders insert."""
 CONTROL_OCTETS = 128
-"""Room for the control messages of a frame: a time (32 octets) and struct tpacket_auxdata (40)."""
+"""Octets of a frame's control messages: a time (32) and struct tpacket_auxdata (40)."""
 
 
 class FrameReceiver:
     """Frames from an interface, up to ``frames`` at a time; they wait in the kernel in ``socket_octets``.
 
-    ``program`` lets the kernel drop frames (`capture.linux.bpf`).  Frames that this machine sends
-    out of the interface are left out unless ``outgoing``.  With ``in_ring`` they are read from memory that is
-    shared with the kernel, which takes less time, and have no times; the ring has about ``socket_octets``.
-    A frame longer than ``frame_octets`` (default: the MTU and some) is cut, to be seen at ``original``.
-    Raises InterfaceError.
+    ``program`` lets the kernel drop frames (`capture.linux.bpf`).  Frames that this machine sends out of the
+    interface are left out unless ``outgoing``.  With ``in_ring`` they are read from memory shared with the
+    kernel, which takes less time, and have no times; the ring has about ``socket_octets``.  A frame longer
+    than ``frame_octets`` (default: the MTU and some) is truncated, which ``original`` shows.  Raises
+    InterfaceError.
     """
 
     def __init__(
@@ -87,24 +87,24 @@ class FrameReceiver:
         self._ring_octets = socket_octets if in_ring else 0
         self._ring: Ring | None = None
         self.frame_octets = frame_octets or 0
-        """The longest frame that is not cut."""
+        """The maximum length of a frame that is not truncated."""
         self._socket: PacketSocket = open_receiving(
             interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
         )
         self._socket.enlarge(socket_octets)
         self.facts = self._socket.facts
         self.down = False
-        """Whether the interface was down when it was last looked at; it is survived."""
+        """Whether the interface was down at the last check; it may come up again."""
         self._doubtful = False
         # In a ring frames have their slots.
         self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, room=frames)
         self.ring = no_ring(self._buffer) if self._ring is None else self._ring
-        """Where frames stand that are in no messages of the kernel's."""
+        """The frames that are not in messages of the kernel."""
 
     def _prepare(self, opened: PacketSocket) -> None:
         self.frame_octets = self.frame_octets or opened.facts.longest_octets + MORE_OCTETS
         if self._ring_octets:
-            # Before frames come: what stood in no ring yet the kernel would drop, and count as received.
+            # Before frames arrive: the kernel would drop earlier ones, and count them as received.
             self._ring = _new_ring(opened, self.frame_octets, self._ring_octets)
             return
         opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
@@ -115,12 +115,11 @@ class FrameReceiver:
         return self._socket.socket.fileno()
 
     def receive(self) -> Batch | None:
-        """Return the frames that are there, tags put back; None without any, at once.
+        """Return the waiting frames, tags restored; None without any, at once.
 
-        The batch and its arrays are used again by the next call: copy what has to last.  ``time_ns`` is
-        when the kernel got each frame, or read it if that was just after opening.  InterfaceError when the
-        interface was removed; while it is down there are no frames, and a call now and then finds out more
-        (`down`).
+        The next call overwrites the batch and its arrays.  ``time_ns`` is the time at which the kernel
+        received each frame, or read it if that was just after opening.  InterfaceError when the interface was
+        removed; while it is down there are no frames, and repeated calls check it (`down`).
         """
         buffer, ring = self._buffer, self.ring
         give_back_slots(ring)
@@ -151,9 +150,9 @@ class FrameReceiver:
         )  # fmt: skip
 
     def missed(self, error: OSError) -> None:
-        """Note the error with which receiving failed; InterfaceError when the interface was removed."""
+        """Note the error of a failed reception; InterfaceError when the interface was removed."""
         if error.errno in DOWN_ERRORS:
-            # comes in front of the frames that wait, which may be the last ones
+            # is reported before the waiting frames, which may be the last ones
             self.down = self._doubtful = True
             return
         if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
@@ -163,13 +162,13 @@ class FrameReceiver:
         self._doubtful = self.down
 
     def look(self) -> bool:
-        """Return whether an interface that was down still is; frames are no sign where none come."""
+        """Return whether an interface that was down still is; a missing frame is no sign of that."""
         if self.down:
             self.down = not interface_facts(self.facts.name).up
         return self.down
 
     def counts(self) -> KernelCounts:
-        """Return how many frames the kernel delivered, how many it dropped, and how many wait in the ring."""
+        """Return the numbers of frames delivered, dropped, and waiting in the ring."""
         kernel, facts = self._socket.counts(), self.ring.facts
         if not facts.slots:
             return kernel
@@ -187,9 +186,9 @@ class FrameReceiver:
 
 
 class ReceiveBuffer:
-    """The messages that recvmmsg(2) fills: a slot and room for what comes beside the frame each.
+    """The messages that recvmmsg(2) fills: a slot and a buffer for control messages each.
 
-    ``address`` is where they begin, ``words`` what they are made of.
+    ``address`` is their address, ``words`` their contents.
     """
 
     def __init__(self, frame_octets: int, *, room: int = FRAMES) -> None:
@@ -212,14 +211,14 @@ class ReceiveBuffer:
         self._frames = 0
 
     def unpack(self, count: int) -> None:
-        """Fill the columns for the ``count`` frames that have come, tags put back."""
+        """Fill the columns for the ``count`` frames that have arrived, tags restored."""
         unpack(
             self.slots, self.starts, self.controls, self.words, count,
             self.offset, self.captured, self.original, self.time_ns,
         )  # fmt: skip
 
     def batch(self, count: int, ring: Ring) -> Batch:
-        """Return the first ``count`` frames, which are in ``ring`` and which the next ones overwrite."""
+        """Return the first ``count`` frames, which are in ``ring`` and are overwritten by the next ones."""
         shown: NDArray[np.uint8] = ring.octets.view()
         shown.flags.writeable = False
         first, self._frames = self._frames, self._frames + count
@@ -232,25 +231,25 @@ class ReceiveBuffer:
 
 
 class RingFacts:
-    """The size of a ring, and which of its slots is the next one; a record (``kernels.record``)."""
+    """The size of a ring, and the index of its next slot; a record (``kernels.record``)."""
 
     at: int
     """The address of the octets."""
     slots: int
-    """0 for none: frames come in messages then."""
+    """The number of slots; 0: frames come in messages."""
     slot_octets: int
     first: int
-    """The slot that the kernel fills next, or has filled first …"""
+    """The index of the slot that the kernel fills next, or has filled first."""
     taken: int
-    """… and how many before that one are still in use."""
+    """The number of slots before ``first`` that are still in use."""
     frames: int
-    """How many have been taken since the ring was made."""
+    """The number of frames received since the ring was made."""
 
 
 class Ring(Struct):
-    """Memory shared with the kernel, which puts each frame into a slot behind a header (PACKET_RX_RING).
+    """Memory shared with the kernel, which puts each frame into a slot after a header (PACKET_RX_RING).
 
-    Without slots, ``octets`` are where frames of messages are received.
+    Without slots, ``octets`` are the memory of received messages.
     """
 
     facts: RingFacts
@@ -266,11 +265,11 @@ def no_ring(buffer: ReceiveBuffer) -> Ring:
 
 
 def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
-    """Return a ring of about ``octets`` octets for the frames that come to a socket from now on."""
+    """Return a ring of about ``octets`` octets for the future frames of a socket."""
     facts = new_record(RingFacts)
     needed = _SLOT_HEAD_OCTETS + HEADROOM_OCTETS + frame_octets
     facts.slot_octets = slot = 1 << (needed - 1).bit_length()
-    facts.slots = min(max(octets // slot, _LEAST_SLOTS), _MOST_SLOTS)
+    facts.slots = min(max(octets // slot, _MIN_SLOTS), _MAX_SLOTS)
     block, size = max(slot, _BLOCK_OCTETS), slot * int(facts.slots)
     option = opened.socket.setsockopt
     try:
@@ -287,7 +286,7 @@ def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
 
 
 def _field_at(kind: np.dtype[np.void], name: str) -> int:
-    """Return where a field of a structure begins."""
+    """Return the offset of a field in a structure."""
     assert kind.fields is not None
     return int(kind.fields[name][1])
 
@@ -303,9 +302,9 @@ _MESSAGE_WORDS = MESSAGE.itemsize // 4
 _OCTETS_AT = _field_at(MESSAGE, "octets") // 4
 _CONTROL_OCTETS_AT = _field_at(MESSAGE["header"], "control_octets") // 4 + _LOW
 _SOL_SOCKET = 1
-# struct tpacket2_hdr, and a struct sockaddr_ll behind it; then the kernel aligns.
+# struct tpacket2_hdr, and a struct sockaddr_ll after it; then the kernel aligns.
 _SLOT_HEAD_OCTETS = SLOT_HEADER.itemsize + 20 + 32
-_LEAST_SLOTS, _MOST_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
+_MIN_SLOTS, _MAX_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
 _SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_SECONDS, _SLOT_NS, _SLOT_TAG = (
     _field_at(SLOT_HEADER, name) // 4
     for name in ("status", "original", "captured", "mac", "seconds", "ns", "tci")
@@ -316,7 +315,7 @@ ANY_TIME_NS = 2**62
 
 @inlined
 def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
-    """Put a tag into the frame at ``start``, whose addresses move to the front."""
+    """Insert a tag into the frame at ``start``, whose addresses move to the front."""
     at = start - TAG_OCTETS
     for k in range(at, at + ADDRESSES_OCTETS):
         slots[k] = slots[k + TAG_OCTETS]
@@ -346,7 +345,7 @@ def fence() -> None:
 
 @compiled
 def give_back_slots(ring: Ring) -> None:
-    """Give the slots that were taken back to the kernel; frames in them are overwritten from now on."""
+    """Return the used slots to the kernel, which overwrites the frames in them from now on."""
     facts, words = ring.facts, ring.words
     if facts.taken == 0:
         return
@@ -360,14 +359,14 @@ def give_back_slots(ring: Ring) -> None:
 
 @inlined
 def _came_ns(ring: Ring, slot: int) -> int:
-    """Return when the kernel filled a slot, by the clock of the day."""
+    """Return the time at which the kernel filled a slot, by the system clock."""
     at = slot * (ring.facts.slot_octets // 4)
     return int(np.int64(ring.words[at + _SLOT_SECONDS]) * NS_PER_S + np.int64(ring.words[at + _SLOT_NS]))
 
 
 @compiled
 def first_came_ns(ring: Ring) -> int:
-    """Return when the next frame in a ring came, by the clock of the day; ANY_TIME_NS without any."""
+    """Return the arrival of the next frame in a ring, by the system clock; ANY_TIME_NS without any."""
     facts = ring.facts
     if facts.slots == 0:
         return ANY_TIME_NS
@@ -382,9 +381,9 @@ def first_came_ns(ring: Ring) -> int:
 def take_slots(
     ring: Ring, room: int, until_ns: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64
 ) -> int:
-    """Take the slots that the kernel has filled, ``room`` at most; return how many, and fill the arrays.
+    """Take the slots that the kernel has filled, ``room`` at most; return their number, and fill the arrays.
 
-    Frames that came after ``until_ns``, by the clock of the day, stay.  Tags are put back.
+    Frames that arrived after ``until_ns``, by the system clock, stay.  Tags are restored.
     """
     facts, words, octets = ring.facts, ring.words, ring.octets
     count, step = 0, facts.slot_octets // 4
@@ -397,7 +396,7 @@ def take_slots(
         count += 1
     if count == 0:
         return 0
-    # What a slot holds is looked at after its status.
+    # The contents of a slot are read after its status.
     fence()
     for i in range(count):
         slot = (facts.first + i) & (facts.slots - 1)
@@ -437,9 +436,9 @@ def unpack(
     original: Int64,
     time_ns: Int64,
 ) -> None:
-    """Fill the arrays for ``count`` received frames from their control messages, and put their tags back.
+    """Fill the arrays for ``count`` received frames from their control messages, and restore their tags.
 
-    ``starts`` is where each frame was put in ``slots``, behind free octets; ``words`` are the messages,
+    ``starts`` are the offsets of the frames in ``slots``, after free octets; ``words`` are the messages,
     which are prepared for the next call.
     """
     stride = CONTROL_OCTETS // 4

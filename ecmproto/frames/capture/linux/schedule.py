@@ -1,4 +1,4 @@
-"""When frames are to leave: at a rate, by the times of their capture, or as fast as they go."""
+"""Departure times of frames: at a rate, by the times of their capture, or as fast as possible."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _RATES = "frames a second such as 1000pps or 1.5Mpps, bits a second such as 1G, 
 
 
 class Schedule(Protocol):
-    """Gives each frame the time at which it is to leave, in ns from the first one's."""
+    """Assigns each frame its departure time, in ns after the first one's."""
 
     def due(self, batch: Batch) -> Int64:
-        """Return when the frames of the next batch are to leave; times never go backwards."""
+        """Return the departure times of the next batch; they never decrease."""
 
 
 @dataclass(slots=True)
 class AsFastAsPossible:
-    """Every frame at once."""
+    """All frames at once."""
 
     def __str__(self) -> str:
         return "as fast as possible"
@@ -38,7 +38,7 @@ class AsFastAsPossible:
 
 @dataclass(slots=True)
 class FrameRate:
-    """So many frames a second, at equal distances."""
+    """A number of frames a second, at equal distances."""
 
     frames_per_s: Fraction
     _frames: int = 0
@@ -58,7 +58,7 @@ class FrameRate:
 
 @dataclass(slots=True)
 class BitRate:
-    """So many bits a second on the wire: frames with FCS, preamble and gap, one behind the other."""
+    """A number of bits a second on the wire: frames with FCS, preamble and gap, back to back."""
 
     rate_bps: int
     _octets: int = 0
@@ -67,7 +67,7 @@ class BitRate:
         return f"{format_rate(self.rate_bps)} on the wire"
 
     def due(self, batch: Batch) -> Int64:
-        """Return when the frames before each have left a wire of the rate, rounded down."""
+        """Return the end of the preceding frames on a wire of the rate, rounded down."""
         sizes = batch.captured + WIRE_OVERHEAD_OCTETS
         ends = np.cumsum(sizes)
         base, rest = divmod(8 * NS_PER_S * self._octets, self.rate_bps)
@@ -78,13 +78,13 @@ class BitRate:
 
     @property
     def end_ns(self) -> Fraction:
-        """When the last of the frames so far has left the wire."""
+        """The end of the last frame so far on the wire."""
         return Fraction(8 * NS_PER_S * self._octets, self.rate_bps)
 
 
 @dataclass(slots=True)
 class CaptureTimes:
-    """At the distances of the capture's times, divided by ``speed``; one that goes backwards is none."""
+    """The distances of the capture's times, divided by ``speed``; a time that goes backwards is replaced."""
 
     speed: Fraction
     _first_ns: int | None = None
@@ -123,7 +123,7 @@ def _check(last_ns: int) -> None:
 def schedule_of(*, rate: str | None = None, speed: str | None = None) -> Schedule:
     """Return the schedule of a rate such as ``1000pps``, ``1.5Mpps``, ``1G`` or ``max``, or of a speed.
 
-    A speed is ``2x``, ``0.5x`` or ``max``; with neither it is ``1x``.  ParameterError for what is none.
+    A speed is ``2x``, ``0.5x`` or ``max``; with neither it is ``1x``.  ParameterError for an invalid one.
     """
     if rate is not None and speed is not None:
         raise ParameterError(name="rate", needed="a rate or a speed", got="both")
@@ -166,7 +166,7 @@ def _factor(text: str) -> Fraction:
 
 
 def _positive(text: str) -> Fraction | None:
-    """Return the positive decimal number that ``text`` writes, None where it writes none."""
+    """Return the positive decimal number in ``text``, None without one."""
     if not text or len(text) > 20 or not text.isascii() or not text.replace(".", "", 1).isdigit():
         return None
     value = Fraction(text) if text != "." else Fraction(0)

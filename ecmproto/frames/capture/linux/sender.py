@@ -1,6 +1,6 @@
-"""Sending frames: many by one system call, from where they lie, nothing copied on this side of the kernel.
+"""Sending frames: many by one system call, without copies on this side of the kernel.
 
-`Sendable` picks what of a capture can be sent, `repeated` gives it over and over.
+`Sendable` selects the frames of a capture that can be sent, `repeated` returns them over and over.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from ecmproto.frames.capture.linux.packet_socket import (
 from ecmproto.frames.capture.reader import CaptureReader
 
 FRAMES = 1024
-"""Most frames by one call; the kernel takes no more than UIO_MAXIOV."""
+"""Maximum number of frames by one call; the kernel's limit is UIO_MAXIOV."""
 _FEW = 4
 _FULL = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENOMEM})
 _REFUSED = frozenset({errno.EMSGSIZE, errno.EINVAL})
 
 
 class FrameSender:
-    """Sends frames out of an interface as they are, from the destination address to the last octet, no FCS.
+    """Sends frames out of an interface unchanged, from the destination address to the last octet, no FCS.
 
-    ``bypass_queues`` hands them to the driver past the queueing discipline (PACKET_QDISC_BYPASS).  Counters
-    only grow: ``sent`` frames and ``octets``, ``refused`` ones that the kernel takes in no case, ``full``
-    times that there was no room, ``down`` times that the interface was.  Raises InterfaceError.
+    ``bypass_queues`` passes them to the driver past the queueing discipline (PACKET_QDISC_BYPASS).  Counters
+    only grow: ``sent`` frames and ``octets``, ``refused`` frames that the kernel never accepts, ``full``:
+    calls that found the buffer full, ``down``: calls that found the interface down.  Raises InterfaceError.
     """
 
     def __init__(self, interface: str, *, bypass_queues: bool = False) -> None:
@@ -56,15 +56,16 @@ class FrameSender:
         self.down = 0
 
     def fileno(self) -> int:
-        """Return the descriptor to wait at: writable when there is room."""
+        """Return the descriptor to wait at: writable when there is space in the buffer."""
         return self._socket.socket.fileno()
 
     def send(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Send frames that start at ``offset`` in ``buffer`` and have ``captured`` octets; return how many.
+        """Send frames that start at ``offset`` in ``buffer`` and have ``captured`` octets; return their
+        number.
 
-        Fewer than given means that there was no room for the next one (`full`) or that the interface is
-        down (`down`); the call never waits.  What the kernel refuses (`refused`: longer than the MTU, no
-        whole Ethernet header) counts as done.  InterfaceError when the interface was removed.
+        Fewer than given means that the buffer is full (`full`) or that the interface is down (`down`); the
+        call never waits.  Refused frames (`refused`: longer than the MTU, no complete Ethernet header) count
+        as done. InterfaceError when the interface was removed.
         """
         if len(offset) <= _FEW:
             return self._send_few(buffer, offset, captured)
@@ -79,7 +80,7 @@ class FrameSender:
         return done
 
     def _send_few(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Send frames by a system call each: less than messages to the kernel take to prepare."""
+        """Send frames by a system call each: faster than preparing messages for a few."""
         octets, done = memoryview(buffer.data), 0
         for start, length in zip(offset.tolist(), captured.tolist(), strict=True):
             try:
@@ -94,11 +95,11 @@ class FrameSender:
         return done
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Prepare up to `FRAMES` frames for `push` and `take`; return how many.  ``buffer`` must stay."""
+        """Prepare up to `FRAMES` frames for `push` and `take`; return their number.  ``buffer`` must stay."""
         return self.messages.load(buffer, offset, captured)
 
     def push(self, first: int, count: int) -> int:
-        """Send ``count`` of the frames loaded, from ``first`` on, as `send` does; return how many."""
+        """Send ``count`` of the frames loaded, from ``first`` on, as `send` does; return their number."""
         done = 0
         while done < count:
             taken, error = self.take(first + done, count - done)
@@ -110,9 +111,9 @@ class FrameSender:
         return done
 
     def take(self, first: int, count: int) -> tuple[int, int]:
-        """Send of the frames loaded ``count`` from ``first`` on; return how many the kernel took.
+        """Send ``count`` of the frames loaded, from ``first`` on; return the number that the kernel accepted.
 
-        Where that is not all of them, the second is its error at the next one, for `failed`.
+        If that is not all of them, the second value is the error of the next one, for `failed`.
         """
         done = 0
         while done < count:
@@ -126,15 +127,15 @@ class FrameSender:
         return done, 0
 
     def count(self, messages: Messages, first: int, taken: int) -> None:
-        """Count frames that were sent: ``taken`` of ``messages`` from ``first`` on."""
+        """Count sent frames: ``taken`` of ``messages`` from ``first`` on."""
         self.sent += taken
-        if taken == 1:  # summing up an array of one takes longer than looking
+        if taken == 1:  # the sum of an array of one takes longer than reading it
             self.octets += int(messages.length[first])
         else:
             self.octets += int(messages.length[first : first + taken].sum())
 
     def failed(self, error: int) -> bool:
-        """Count why a frame was not taken; return whether it is to be left out, not tried again."""
+        """Count the reason of a refused frame; return whether it is to be left out, not tried again."""
         if error in _REFUSED:
             self.refused += 1
             return True
@@ -149,7 +150,8 @@ class FrameSender:
         return False
 
     def unsendable(self, octets: NDArray[np.uint8], offset: Int64, captured: Int64) -> NDArray[np.bool_]:
-        """Return which frames the kernel would refuse: too long for the MTU, or without a whole header.
+        """Return a mask of frames that the kernel would refuse: too long for the MTU, or with an incomplete
+        header.
 
         A frame whose first tag is a C-TAG may be 4 octets longer than others; other tags count in the MTU.
         """
@@ -172,17 +174,17 @@ class FrameSender:
 
 
 class Messages:
-    """Frames as messages to the kernel (struct mmsghdr) at ``address``; ``length`` has their octets."""
+    """Frames as messages to the kernel (struct mmsghdr) at ``address``; ``length`` has their lengths."""
 
     def __init__(self, room: int) -> None:
         self._messages, parts = message_array(room)
-        # asking an array for its address takes as long as a frame does
+        # the address of an array takes as long to compute as a frame to send
         self.address: int = self._messages.ctypes.data
         self.room = room
         self._base, self.length = parts["base"], parts["octets"]
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Point at frames, as many as there is room for; return how many.  ``buffer`` must stay."""
+        """Point at the frames that fit; return their number.  ``buffer`` must stay."""
         count = min(len(offset), self.room)
         self._base[:count] = offset[:count] + buffer.ctypes.data
         self.length[:count] = captured[:count]
@@ -191,12 +193,12 @@ class Messages:
 
 @dataclasses.dataclass(slots=True)
 class Sendable:
-    """The frames of a capture as they are sent; counts what is not as it was on the wire."""
+    """The frames of a capture that can be sent; counts differences from the wire."""
 
     foreign: int = 0
     """Frames of other link types, left out."""
     cut: int = 0
-    """Frames that the capture cut, sent as far as it has them."""
+    """Frames truncated in the capture, sent as far as captured."""
 
     def of(self, reader: CaptureReader) -> Iterator[Batch]:
         """Yield the Ethernet frames of ``reader``."""
@@ -213,7 +215,7 @@ class Sendable:
 
 
 def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:
-    """Return the frames without what they have of the FCS; one that was cut lost it first."""
+    """Return the frames without the captured part of the FCS; a truncated frame lost it first."""
     lengths = np.array(fcs_octets, dtype=np.int64)
     if not lengths.any():
         return batch
@@ -221,15 +223,15 @@ def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:
     return dataclasses.replace(batch, original=original, captured=np.minimum(batch.captured, original))
 
 
-_KEPT_OCTETS = 64 << 20
+_CACHED_OCTETS = 64 << 20
 _TILED_FRAMES = 16_384
 
 
 def repeated(source: Callable[[], Iterable[Batch]], *, frames: int | None = None) -> Iterator[Batch]:
     """Yield the batches of ``source()``, again and again, until ``frames`` were yielded (None: without end).
 
-    Each time round its times go on, its first frame behind its last at the mean distance of its frames.
-    What is small is asked for once and kept.  Ends where ``source()`` gives no frame.
+    Each round continues the times, with its first frame after the last one at the mean distance of the
+    frames.  A small source is called once and its frames stored.  Ends if ``source()`` yields no frame.
     """
     pass_ = _Pass(source)
     yielded = 0
@@ -243,7 +245,7 @@ def repeated(source: Callable[[], Iterable[Batch]], *, frames: int | None = None
 
 
 class _Pass:
-    """One time round after the other."""
+    """The rounds, one after the other."""
 
     def __init__(self, source: Callable[[], Iterable[Batch]]) -> None:
         self._source = source
@@ -254,7 +256,7 @@ class _Pass:
         self._shift_ns = 0
 
     def begin(self) -> bool:
-        """Prepare the next time round; False when there is nothing to repeat."""
+        """Prepare the next round; False when there is nothing to repeat."""
         if not self._rounds:
             return True
         if not self._frames:
@@ -270,7 +272,7 @@ class _Pass:
         return span + (span // (self._frames - 1) if self._frames > 1 else 0)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of this time round."""
+        """Yield the batches of this round."""
         again = self._rounds > 0
         self._rounds += 1
         self._frames = 0
@@ -284,7 +286,7 @@ class _Pass:
     def _keep(self, batch: Batch) -> None:
         if self._kept is not None:
             self._kept.append(batch)
-            if sum(len(each.buffer) for each in self._kept) > _KEPT_OCTETS:
+            if sum(len(each.buffer) for each in self._kept) > _CACHED_OCTETS:
                 self._kept = None
 
     def _note(self, batch: Batch) -> None:

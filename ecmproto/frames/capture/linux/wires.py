@@ -1,13 +1,13 @@
-"""Interfaces as compiled code drives them: waited for, received from and sent to without Python in between.
+"""Interfaces driven by compiled code: waiting, receiving and sending without Python in between.
 
-`Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` takes the frames that
-are there at one, `send` gives frames to one.  The system calls are made by name.  The loops that make them
-run without the interpreter's lock (`ecmproto.kernels.kernel.released`), so that devices which are threads of
-one process run at the same time; who else looks at a device's state has its thread do that between two wakes
-(`live.device.Stop.call`).  Errors are for the caller, who knows what to do with an interface that is
-down or gone.
+`Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` returns the waiting
+frames of one, `send` sends frames to one.  The system calls are made by name.  The loops that make them run
+without the interpreter's lock (`ecmproto.kernels.kernel.released`), so that devices which are threads of one
+process run at the same time; other threads read a device's state only by calls that its thread makes between
+two wakes (`live.device.Stop.call`).  Errors are left to the caller, which handles interfaces that are down or
+removed.
 
-With ``NUMBA_DISABLE_JIT=1`` the same text makes the same calls by ctypes.
+With ``NUMBA_DISABLE_JIT=1`` the same code makes the same calls by ctypes.
 """
 
 from __future__ import annotations
@@ -42,56 +42,56 @@ from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
 
 TIME_CAME, WOKEN, FAILED, FRAMES_CAME, MESSAGES_POSTED, NOT_SENT = range(6)
-"""Why a loop over `Wires` returns: its time is over; something else woke it; an interface failed; frames have
-come for the caller; messages are to be sent; frames found no room."""
+"""The reasons for which a loop over `Wires` returns: its time is over; a wake by something else; an interface
+failed; frames have arrived for the caller; messages are to be sent; a send buffer is full.
+"""
 SENT_AT_ONCE = 1024
-"""Most frames that one call sends; the kernel takes no more (UIO_MAXIOV)."""
+"""Maximum number of frames that one call sends; the kernel's limit (UIO_MAXIOV)."""
 _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
 """struct pollfd as 16-bit numbers: the descriptor takes two."""
 _POLLIN = select.POLLIN
 _CLOSED = -1
 _CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
 DONTWAIT = 0x40
-"""MSGDONTWAIT, which not every system's Python knows; these calls are Linux's."""
-_NOTHING_THERE = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
-_EAGAIN, _EINTR, _ENOBUFS = _NOTHING_THERE
+"""MSGDONTWAIT, which Python lacks on some systems; these calls are Linux's."""
+_WOULD_BLOCK = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
+_EAGAIN, _EINTR, _ENOBUFS = _WOULD_BLOCK
 _PARTS = 2
 """Numbers of a struct iovec."""
 _MESSAGE_OCTETS = MESSAGE.itemsize
 
 
 class WireState:
-    """What compiled code and its caller tell each other; a record (``kernels.record``)."""
+    """The shared state of compiled code and its caller; a record (``kernels.record``)."""
 
     interfaces: int
     room: int
-    """Frames that one call receives at most."""
+    """Maximum number of frames that one call receives."""
     polls_at: int
     messages_at: int
     outgoing_at: int
     slots_at: int
     moment_at: int
-    """Addresses: of the descriptors to wait at, the messages that are received and sent, the octets that the
-    frames received last are in, and ``moment``."""
+    """Addresses: of descriptors, of messages in both directions, of received octets, and of ``moment``."""
     first: int
-    """The interface that a loop begins with, where that matters."""
+    """The interface that a loop begins with, if that matters."""
     interface: int
-    """Where the frames that were received last came in, or where something went wrong."""
+    """The interface of the last received frames, or of an error."""
     frames: int
-    """How many were received last."""
+    """The number of frames received last."""
     position: int
-    """How many of them are done with."""
+    """The number of them already processed."""
     error: int
-    """What went wrong there; 0 for nothing."""
+    """The error of the interface; 0 for none."""
     spin_ns: int
-    """How long before its time `sleep` ends sleeping and looks at the clock instead."""
+    """The time before its end at which `sleep` stops sleeping and polls the clock instead."""
 
 
 class Wires(Struct):
-    """The sockets of interfaces, numbered as given, and a descriptor more that wakes who sleeps.
+    """The sockets of interfaces, numbered as given, and one more descriptor to wake a sleeping loop.
 
-    Frames that were received are in the octets of their interface's ring, their columns as in
-    `capture.batch.Batch`, until the next are.  ``sent`` and ``sent_octets`` count by interface.
+    Received frames are in the octets of their interface's ring, their columns as in `capture.batch.Batch`,
+    until the next ones arrive.  ``sent`` and ``sent_octets`` count by interface.
     """
 
     state: WireState
@@ -102,7 +102,7 @@ class Wires(Struct):
     sent_octets: NDArray[np.int64]
     rings: Sequence[Ring]
     slots: NDArray[np.uint8]
-    """Of frames that come in messages."""
+    """The memory of frames that come in messages."""
     starts: NDArray[np.int64]
     controls: NDArray[np.uint32]
     words: NDArray[np.uint32]
@@ -148,11 +148,11 @@ class Sockets:
 
     @property
     def room(self) -> int:
-        """Return how many frames there is room for."""
+        """Return the capacity in frames."""
         return self._buffer.room
 
     def fill(self, batch: Batch, interface: int, first: int) -> None:
-        """Have the frames of ``batch`` from position ``first`` on, as many as there is room for, received."""
+        """Receive the frames of ``batch`` from index ``first`` on, as many as fit."""
         buffer, state = self._buffer, self.wires.state
         last = min(len(batch), first + buffer.room)
         state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
@@ -165,13 +165,13 @@ class Sockets:
             buffer.original[place] = batch.original[position]
 
     def received(self) -> Batch:
-        """Return the frames that were received last, which the next ones overwrite."""
+        """Return the frames received last, which the next ones overwrite."""
         state = self.wires.state
         return self._buffer.batch(int(state.frames), self.wires.rings[int(state.interface)])
 
 
 def detach(wires: Wires, interface: int) -> None:
-    """Forget the descriptors of an interface that are closed: others may get their numbers."""
+    """Remove the closed descriptors of an interface: others may get their numbers."""
     wires.receiving[interface] = wires.sending[interface] = _CLOSED
     start = _POLL_PARTS * interface
     wires.polls[start + _FD : start + _EVENTS] = _CLOSED
@@ -243,10 +243,10 @@ def monotonic_ns(wires: Wires) -> int:
 
 @compiled
 def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
-    """Sleep until frames have come, for ``sleep_ns`` at most, and ``coalesce_ns`` more.
+    """Sleep until frames have arrived, for ``sleep_ns`` at most, and ``coalesce_ns`` more.
 
-    Return whether something else woke it, which the caller is to look at.  What came where is for
-    `has_frames`.
+    Return whether something else woke it, which the caller is to handle.  `has_frames` reports the interfaces
+    with frames.
     """
     state, polls = wires.state, wires.polls
     _give_back(wires)
@@ -256,7 +256,7 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
     until_ns = monotonic_ns(wires) + sleep_ns if spin_ns > 0 else 0
     ready = _poll(wires, max(sleep_ns - spin_ns, 0), state.interfaces + 1)
     if spin_ns > 0 and ready == 0:
-        # The kernel wakes who sleeps some µs late.
+        # The kernel wakes a sleeping thread some µs late.
         while monotonic_ns(wires) < until_ns:
             pass
     if coalesce_ns > 0 and polls[_POLL_PARTS * state.interfaces + _REVENTS] == 0:
@@ -267,13 +267,13 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
 
 @inlined
 def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> int:
-    """Sleep until there is something at a descriptor; return at how many there is."""
+    """Sleep until a descriptor is ready; return the number of ready ones."""
     wires.moment[0] = sleep_ns // NS_PER_S
     wires.moment[1] = sleep_ns % NS_PER_S
     state = wires.state
     ready = int(_ppoll(state.polls_at, descriptors, state.moment_at, 0))
     if ready < 0:
-        # interrupted: nothing was looked at
+        # interrupted: no descriptor was checked
         for each in range(state.interfaces + 1):
             wires.polls[_POLL_PARTS * each + _REVENTS] = 0
     return ready
@@ -281,7 +281,7 @@ def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> int:
 
 @inlined
 def has_frames(wires: Wires, interface: int) -> bool:
-    """Return whether the last sleep ended with something at ``interface`` that `receive` is still to see."""
+    """Return whether the last sleep ended with frames at ``interface`` that are not received yet."""
     return bool(wires.polls[_POLL_PARTS * interface + _REVENTS] != 0)
 
 
@@ -289,7 +289,7 @@ def has_frames(wires: Wires, interface: int) -> bool:
 def is_served(wires: Wires) -> bool:
     """Return whether everything that the last sleep ended with was received.
 
-    Who returns to its caller before that goes on with the rest, so that no interface keeps others waiting.
+    A loop that returns to its caller earlier continues with the rest, so that no interface starves others.
     """
     served = True
     for interface in range(wires.state.interfaces):
@@ -299,16 +299,16 @@ def is_served(wires: Wires) -> bool:
 
 @inlined
 def _give_back(wires: Wires) -> None:
-    """Give back what the frames that were received last stand in."""
+    """Give back the memory of the frames received last."""
     for interface in range(wires.state.interfaces):
         give_back_slots(wires.rings[interface])
 
 
 @compiled
 def receive(wires: Wires, interface: int) -> bool:
-    """Receive the frames that are at ``interface`` now, as many as there is room for.
+    """Receive the waiting frames of ``interface``, as many as fit.
 
-    Return False where that failed: ``state.error`` says why.
+    Return False on failure, with the reason in ``state.error``.
     """
     state, ring = wires.state, wires.rings[interface]
     happened = wires.polls[_POLL_PARTS * interface + _REVENTS]
@@ -321,7 +321,7 @@ def receive(wires: Wires, interface: int) -> bool:
             ring, state.room, ANY_TIME_NS, wires.offset, wires.captured, wires.original, wires.time_ns
         )  # fmt: skip
         return True
-    # Frames in messages; of a ring, the error that waits in front of them.
+    # Frames in messages; for a ring, the error before them.
     count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, DONTWAIT, 0)
     if count < 0:
         error = int(last_error()[0])
@@ -340,7 +340,7 @@ def receive(wires: Wires, interface: int) -> bool:
 
 @inlined
 def _day_ns(wires: Wires) -> int:
-    """Return how far the clock of the day, which rings have, is ahead of the monotonic one."""
+    """Return the difference of the system clock, used by rings, and the monotonic one."""
     clock_gettime(_CLOCK_REALTIME, wires.state.moment_at)
     day_ns = int(wires.moment[0] * NS_PER_S + wires.moment[1])
     return day_ns - monotonic_ns(wires)
@@ -348,7 +348,7 @@ def _day_ns(wires: Wires) -> int:
 
 @compiled
 def came_ns(wires: Wires) -> int:
-    """Return when the first of the frames that wait in rings came, by the monotonic clock.
+    """Return the arrival of the first frame that waits in rings, by the monotonic clock.
 
     ANY_TIME_NS if the last sleep ended without any.
     """
@@ -361,9 +361,9 @@ def came_ns(wires: Wires) -> int:
 
 @compiled
 def receive_until(wires: Wires, interface: int, until_ns: int) -> None:
-    """Receive frames that came to the ring of ``interface`` by ``until_ns``, of the monotonic clock.
+    """Receive frames that arrived in the ring of ``interface`` by ``until_ns``, of the monotonic clock.
 
-    What came later, and what else there is, is for `receive` as before.
+    Later frames, and all other events, are left to `receive`.
     """
     state, ring = wires.state, wires.rings[interface]
     state.interface, state.error = interface, 0
@@ -384,9 +384,9 @@ def send(
     length: NDArray[np.int64],
     count: int,
 ) -> int:
-    """Send ``count`` frames, at most `SENT_AT_ONCE`, ``offset`` octets behind the address ``octets_at``.
+    """Send ``count`` frames, at most `SENT_AT_ONCE`, ``offset`` octets after the address ``octets_at``.
 
-    Return how many were sent: fewer where the next one could not be, which the caller finds out about.
+    Return the number sent: fewer if the next one could not be, for a reason that the caller finds out.
     """
     pieces, total = wires.pieces, 0
     for frame in range(count):
@@ -410,7 +410,7 @@ count_late = inlined(count_ns)
 
 
 def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:
-    """Return the median, the 99th percentile and the most of departures' lateness; nothing without any."""
+    """Return the median, the 99th percentile and the maximum of departures' lateness; empty without any."""
     if not lateness[1:].any():
         return {}
     gauges = {f"late_p{percent}_ns": float(percentile_ns(lateness, percent)) for percent in (50, 99)}

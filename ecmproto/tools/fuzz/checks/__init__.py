@@ -1,1 +1,1 @@
-"""Checks of batches of octets: each holds two views of them against each other and yields the differences."""
+"""Checks of batches of octets: each compares two views of them and yields the differences."""

@@ -13,14 +13,14 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A place where views disagree, or one of them breaks its promise."""
+    """A disagreement of two views, or a violated invariant of one."""
 
     what: str
-    """The defect, in the same words each time."""
+    """The defect, in constant words."""
     detail: str
-    """Both values, this time."""
+    """Both values."""
     row: int = -1
-    """Index of the item in the batch; −1: the batch as a whole."""
+    """The index of the item in the batch; −1: the batch as a whole."""
 
 
 class BatchCheck(Protocol):
@@ -32,16 +32,16 @@ class BatchCheck(Protocol):
 
     @property
     def every(self) -> int:
-        """It looks at one batch in so many."""
+        """It runs on one batch in ``every``."""
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the differences; an exception is one too."""
 
 
 class Items(Sequence[bytes]):
-    """The items of a batch as checks get them: octet strings, and frames when somebody asks for them.
+    """The items of a batch for checks: octet strings, and frames on request.
 
-    Decoding raises at the first check that asks, and at each after it: nobody goes on with half of it.
+    Decoding raises at the first request, and at each after it: no check continues with a part.
     """
 
     def __init__(self, octets: Sequence[bytes]) -> None:
@@ -70,5 +70,5 @@ class Items(Sequence[bytes]):
 
 
 def frames_of(items: Sequence[bytes], ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
-    """Return ``items`` as frames, decoded laxly: those that `Items` already have."""
+    """Return ``items`` as frames, decoded laxly; `Items` have them already."""
     return (items if isinstance(items, Items) else Items(items)).frames(ethertypes)

@@ -1,9 +1,9 @@
-"""Checks of frames: the one-frame decoder alone, then columns, documents and text held against it.
+"""Checks of frames: the one-frame decoder alone, then columns, documents and text compared with it.
 
-`SchemaCheck`: `decode_lax` never raises; `decode` raises `DecodeError` alone, and for malformed frames alone;
+`SchemaCheck`: `decode_lax` never raises; `decode` raises only `DecodeError`, and only for malformed frames;
 the frame of both encodes to the same octets; its layers, and the fields in them, follow one another without
-gaps.  `ColumnCheck`: every field of every frame has in the columns the values that the decoder gives.
-`DocumentCheck`: JSON gives the octets back.  `TextCheck`: batches are written as their frames one by one are.
+gaps. `ColumnCheck`: columns have the decoder's values of every field of every frame.  `DocumentCheck`: JSON
+restores the octets.  `TextCheck`: batches are written like their single frames.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class SchemaCheck:
         self._ethertypes = ethertypes
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield the promises that are broken."""
+        """Yield the violated invariants."""
         for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
             for what, detail in self._broken(octets, frame):
                 yield Difference(what=what, detail=detail, row=row)
@@ -58,7 +58,7 @@ class SchemaCheck:
     def _broken(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
         yield from self._strictly(octets, frame)
         if encode(frame) != octets:
-            yield "octets do not come back", f"{encode(frame).hex()} for {octets.hex()}"
+            yield "octets are not restored", f"{encode(frame).hex()} for {octets.hex()}"
         yield from _layer_gaps(octets, frame)
 
     def _strictly(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
@@ -69,18 +69,18 @@ class SchemaCheck:
                 yield "the strict decoder refuses something else", f"{error}; laxly {frame.error}"
             return
         if frame.error is not None:
-            yield "the strict decoder takes what is malformed", str(frame.error)
+            yield "the strict decoder accepts a malformed frame", str(frame.error)
         elif strict != frame:
             yield "strictly and laxly decoded frames differ", f"{strict}; laxly {frame}"
 
 
 def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
-    """Yield where layers do not follow one another, or do not cover the frame."""
+    """Yield gaps between layers, and octets that they do not cover."""
     at = 0
     bounds = frame.boundaries()
     for layer, start in zip(frame.layers, bounds, strict=False):
         if start != at:
-            yield f"a gap in front of {layer.prefix}", f"octet {at} to {start}"
+            yield f"a gap before {layer.prefix}", f"octet {at} to {start}"
         fixed_octets, variable = _extent(type(layer))  # type: ignore[arg-type]  # classes hash
         at = start + fixed_octets + sum(len(getattr(layer, key)) for key in variable)
     end = len(octets) - len(frame.padding) - len(frame.trailer) - len(frame.fcs)
@@ -90,19 +90,16 @@ def _layer_gaps(octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def _extent(cls: type[Layer]) -> tuple[int, tuple[str, ...]]:
-    """Return the octets that a format's fixed fields take, and the keys of those whose length varies.
-
-    AssertionError where its fields leave gaps.
-    """
+    """Return the octets of a format's fixed fields, and the keys of its variable ones."""
     bits = 0
     for field in cls.layout:
-        assert field.bit_offset == bits, f"a gap in front of {field.name}"
+        assert field.bit_offset == bits, f"a gap before {field.name}"
         bits += field.bits or 0
     return bits // 8, tuple(field.key for field in cls.layout if field.bits is None)
 
 
 class FieldRows(NamedTuple):
-    """The values of a field: ``rows`` says which frame each is of, ascending; of a frame, outermost first."""
+    """The values of a field: ``rows`` are their frames, ascending; in a frame, outermost first."""
 
     rows: list[int]
     values: list[Any]
@@ -113,14 +110,14 @@ NOWHERE = FieldRows([], [])
 
 
 class _Gathered(NamedTuple):
-    """All layers of a format in a batch, and for each its place among the layers of all formats."""
+    """All layers of a format in a batch, and the index of each among the layers of all formats."""
 
     places: list[int]
     layers: list[Layer]
 
 
 class FieldValues:
-    """Reads fields of records; SpecError for a name that is none."""
+    """Reads fields of records; SpecError for an unknown name."""
 
     def __init__(self, names: Iterable[str]) -> None:
         self.names = tuple(names)
@@ -147,7 +144,7 @@ class FieldValues:
 
 
 class _FrameFields:
-    """The fields of frames, or of those that messages show."""
+    """The fields of frames, or of the frames inside messages."""
 
     def __init__(self) -> None:
         self._whole: list[tuple[str, FrameReader]] = []
@@ -192,7 +189,7 @@ def _field_rows(items: Sequence[Any], read: Callable[[Any], Sequence[Any]]) -> F
 
 
 def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered], list[int]]:
-    """Return the layers of each format, and for each place among all layers the frame that it is in."""
+    """Return the layers of each format, and the frame of each of all layers."""
     gathered: dict[type[Layer], _Gathered] = {}
     rows: list[int] = []
     for row, frame in enumerate(frames):
@@ -208,7 +205,7 @@ def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered],
 
 
 def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple[list[int], list[Any]]:
-    """Return the values of ``field`` in the layers of one source, and their places."""
+    """Return the values of ``field`` in the layers of one source, and their indices."""
     if source.part == "whole" and field.kind != "octets":
         return gathered.places, list(map(attrgetter(source.key), gathered.layers))
     parts = list(map(part_of(source), gathered.layers))
@@ -217,15 +214,15 @@ def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple
 
 
 def _merged(read: Sequence[tuple[list[int], list[Any]]]) -> tuple[list[int], list[Any]]:
-    """Return values of several sources in the order of their places; in one layer, in that of the sources."""
+    """Return values of several sources in the order of their indices, then of the sources."""
     entries: Iterator[tuple[int, Any]] = chain.from_iterable(
         zip(places, values, strict=True) for places, values in read
     )
-    ordered = sorted(entries, key=_place)
+    ordered = sorted(entries, key=_index)
     return [place for place, _ in ordered], [value for _, value in ordered]
 
 
-def _place(entry: tuple[int, Any]) -> int:
+def _index(entry: tuple[int, Any]) -> int:
     return entry[0]
 
 
@@ -236,20 +233,20 @@ INNER_NAMES = tuple(
     for name in NAMES
     if name in ("frame.protocols", "frame.error") or not name.startswith("frame.")
 )
-"""Every field of the frame that a message shows."""
+"""Every field of the frame inside a message."""
 ETHERNET_ONLY = (Interface(index=0, linktype=ETHERNET),)
 
 
 def column_differences(
     columns: Columns, values: FieldValues, records: Sequence[Record]
 ) -> Iterator[Difference]:
-    """Yield the fields of frames that ``columns`` of a batch have otherwise than ``values`` of its records.
+    """Yield the fields of frames that differ between ``columns`` of a batch and ``values`` of its records.
 
-    Every field of ``values`` is looked at: those that no frame has must be in no row of the columns.
+    Every field of ``values`` is compared: a field that no frame has must be in no row of the columns.
     """
-    wanted = values.of(records)
+    expected = values.of(records)
     for name in values.names:
-        column, right = columns[name], wanted.get(name, NOWHERE)
+        column, right = columns[name], expected.get(name, NOWHERE)
         got = FieldRows(column.rows.tolist(), list(column.python_values()))
         if got != right:
             yield _difference(name, _by_row(got), _by_row(right), records)
@@ -258,7 +255,7 @@ def column_differences(
 def _difference(
     name: str, got: dict[int, list[Any]], right: dict[int, list[Any]], records: Sequence[Record]
 ) -> Difference:
-    """Return the first frame that differs; row −1 where rows are only out of order."""
+    """Return the first frame that differs; row −1 if rows are merely out of order."""
     row = min((row for row in got.keys() | right.keys() if got.get(row) != right.get(row)), default=-1)
     there = records[row].octets.hex() if 0 <= row < len(records) else "no frame"
     return Difference(what=name, detail=f"{got.get(row, [])}, not {right.get(row, [])}, in {there}", row=row)
@@ -316,7 +313,7 @@ class DocumentCheck:
         self._ethertypes = ethertypes
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield documents that give other octets, and fields that do not stand one behind the other."""
+        """Yield documents with other octets, and fields with gaps between them."""
         for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
             for what, detail in (*self._lost(octets, frame), *_field_gaps(frame)):
                 yield Difference(what=what, detail=detail, row=row)
@@ -325,15 +322,15 @@ class DocumentCheck:
         document = json.loads(json.dumps(to_document(frame)))
         again, _ = from_document(document, ethertypes=self._ethertypes)
         if encode(again) != octets:
-            yield "a document does not give the octets back", f"{encode(again).hex()} for {octets.hex()}"
+            yield "a document does not restore the octets", f"{encode(again).hex()} for {octets.hex()}"
 
 
 def _field_gaps(frame: Frame) -> Iterator[tuple[str, str]]:
-    """Yield where fields do not follow one another, or do not reach the end of the last layer."""
+    """Yield gaps between fields, and a gap after the last field."""
     at = 0
     for placed in frame.fields():
         if placed.span.bit_start != at:
-            yield f"a gap in front of {placed.field.name}", f"bit {at} to {placed.span.bit_start}"
+            yield f"a gap before {placed.field.name}", f"bit {at} to {placed.span.bit_start}"
         at = placed.span.bit_stop
     if at != 8 * frame.boundaries()[-1]:
         yield "the fields do not reach the end", f"bit {at} of octet {frame.boundaries()[-1]}"
@@ -346,14 +343,14 @@ FORMS: dict[str, Callable[[], Listing]] = {
 
 
 class TextCheck:
-    """Writes a batch out both ways: each form one batch in so many."""
+    """Writes a batch in both ways: each form for one batch in ``every``."""
 
     name = "text"
     every = 64
 
     def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
         self._ethertypes = ethertypes
-        # the same forms for all batches: programs and words of earlier ones are used again
+        # the same forms for all batches: programs and words of earlier ones are reused
         self._forms = {name: make() for name, make in FORMS.items()}
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -368,7 +365,7 @@ class TextCheck:
             fresh = FORMS[name]()
             each = records(batch, ETHERNET_ONLY, ethertypes=self._ethertypes, commented=fresh.commented)
             one_by_one = "".join(map(fresh.record, each)).encode("utf-8", errors="replace").split(b"\n")
-            for row, (got, wanted) in enumerate(zip_longest(at_once, one_by_one, fillvalue=b"")):
-                if got != wanted:
-                    yield Difference(what=name, detail=f"{got!r}, not {wanted!r}", row=row)
+            for row, (got, expected) in enumerate(zip_longest(at_once, one_by_one, fillvalue=b"")):
+                if got != expected:
+                    yield Difference(what=name, detail=f"{got!r}, not {expected!r}", row=row)
                     break

@@ -1,8 +1,8 @@
 """The check of feedback: parsing any octets and reacting never raises, and keeps rates in bounds.
 
-Each mechanism's reaction points are given the frame as one to them, as one to nobody, and as one that a snap
-length cut.  The parsed feedback fits a message; applied, it leaves every limiter between 0 and the link's
-rate.
+Each mechanism's reaction points receive the frame addressed to them, addressed to another station, and
+truncated by a snap length.  The parsed feedback fits a message; applied, it leaves every limiter between 0
+and the link's rate.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _CONTEXT = PortContext(
     rate_bps=_LINK_BPS, link_rate_bps=_LINK_BPS, cp_mac=bytes.fromhex("0200000000c1"), stations=1, flows=4
 )
 _CUT_OCTETS = 100
-"""Octets that a cut frame had more on the wire."""
-_MOST_PRIORITY = 7
+"""Missing octets of a truncated frame."""
+_MAX_PRIORITY = 7
 _TIMES = 8
-"""How often a message is applied, the reaction point's timers expiring in between."""
+"""Number of times that a message is applied, with the reaction point's timers expiring in between."""
 _START_NS = 1_000
 
 Fields = Mapping[str, int]
 
 
 class MessageCheck:
-    """Gives each item to the reaction points of every mechanism, and applies the feedback that they parse."""
+    """Sends each item to the reaction points of every mechanism, and applies the feedback that they parse."""
 
     name = "messages"
     every = 1
@@ -68,7 +68,7 @@ def _wrong(machine: Machine, octets: bytes, discards: Any) -> Iterator[tuple[str
             yield from _misfits(machine, parsed.fields)
             yield from _rates_out_of_bounds(machine, parsed.fields)
         if parsed is not None and not mac:
-            yield "a station takes feedback for nobody", str(parsed)
+            yield "a station accepts feedback for another one", str(parsed)
     if {PAUSE_KIND, PFC_KIND} & set(machine.kinds):
         for fields in parse_flow_control(octets, new_record(PauseDiscards)):
             yield from _rates_out_of_bounds(machine, fields)
@@ -82,19 +82,19 @@ def _count(discards: Any) -> int:
 def _misfits(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
     """Yield the fields that do not fit a message of the mechanism."""
     if fields.get("kind") not in machine.kinds:
-        yield "a kind that it does not have", str(fields.get("kind"))
+        yield "an unknown message type", str(fields.get("kind"))
         return
     (message,) = messages_of([fields], machine.payloads)
     kept = fields_of(message, machine.payloads)
     for name, value in fields.items():
         if kept.get(name) != value:
             yield f"{name} does not fit", f"{value} became {kept.get(name)}"
-    if not 0 <= message.priority <= _MOST_PRIORITY:
+    if not 0 <= message.priority <= _MAX_PRIORITY:
         yield "a priority above 7", str(message.priority)
 
 
 def _rates_out_of_bounds(machine: Machine, fields: Fields) -> Iterator[tuple[str, str]]:
-    """Apply a message over and over at a reaction point; yield rates out of bounds."""
+    """Apply a message repeatedly at a reaction point; yield rates out of bounds."""
     senders = machine.senders(_CONTEXT, np.random.default_rng(0))
     (message,) = messages_of([fields], machine.payloads)
     message.sent = 1

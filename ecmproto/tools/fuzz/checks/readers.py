@@ -1,7 +1,7 @@
 """Checks of the readers of files and text: for any octets, documented errors only and no invented data.
 
 Captures read in small pieces are the same captures; filters select the same frames by columns as one by one;
-specifications raise errors of specifications alone, and each of them says something.
+specifications raise only errors of specifications, each with a text.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from ecmproto.tools.fuzz.checks.frames import ETHERNET_ONLY
 _PIECE_OCTETS = 1 << 12
 
 _FEW_FRAMES = 2
-"""In a batch: what one leaves behind for the next matters."""
+"""Number of items in a batch: the effect of one on the next matters."""
 _PORT = PortConfig(rate_bps=10**9, buffer_octets=150_000)
 
 Read = tuple[list[tuple[int, int, int, bytes]], str]
-"""Frames with their times, lengths and interfaces, and what was wrong."""
+"""Frames with their times, lengths and interfaces, and the error."""
 
 
 class CaptureCheck:
@@ -54,7 +54,7 @@ class CaptureCheck:
                 yield Difference(what=what, detail=f"{whole[1]} in {octets[:256].hex()}", row=row)
             if whole != pieces:
                 detail = f"{len(whole[0])} frames, {whole[1]}; in pieces {len(pieces[0])}, {pieces[1]}"
-                yield Difference(what="a capture in pieces is another", detail=detail, row=row)
+                yield Difference(what="a capture in pieces differs", detail=detail, row=row)
 
 
 def _read(octets: bytes, chunk_octets: int) -> tuple[Read, list[str]]:
@@ -74,7 +74,7 @@ def _read(octets: bytes, chunk_octets: int) -> tuple[Read, list[str]]:
             if (batch.interface >= len(reader.interfaces)).any():
                 wrong.append("a frame of an interface that is not described")
     if record_octets > len(octets):
-        wrong.append("more octets of records than there are")
+        wrong.append("more octets of records than of the file")
     wrong += _misplaced(reader, len(octets), len(frames))
     return (frames, str(reader.problem)), wrong
 
@@ -84,11 +84,11 @@ def _misplaced(reader: CaptureReader, octets: int, frames: int) -> Iterator[str]
         if not 0 <= reader.problem.offset <= octets:
             yield "a problem outside the capture"
         if reader.problem.frame != frames:
-            yield "a problem after another number of frames"
+            yield "a problem with a wrong number of frames"
 
 
 class CaptureUseCheck:
-    """Counts, judges, shows and replays the frames of each item: nothing in a capture stops a command."""
+    """Counts, judges, shows and replays the frames of each item: no capture stops a command."""
 
     name = "uses"
     every = 16
@@ -98,7 +98,7 @@ class CaptureUseCheck:
         self._plan = Plan(machine=machine, port=_PORT, loop=LoopConfig(link_rate_bps=_PORT.rate_bps), seed=0)
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield nothing: what a capture must not do is to raise."""
+        """Yield nothing: a defect is an exception."""
         for octets in items:
             with contextlib.suppress(CaptureError):
                 self._use(octets)
@@ -116,7 +116,7 @@ class CaptureUseCheck:
 
 
 class FilterCheck:
-    """Compiles each item as a display filter, and lets it select from ``frames`` both ways."""
+    """Compiles each item as a display filter, and selects from ``frames`` both ways."""
 
     name = "filters"
     every = 1
@@ -136,7 +136,7 @@ class FilterCheck:
             try:
                 filter = compile_filter(text)
             except FilterError as error:
-                # what is missing at the end stands one character behind it
+                # a missing end is one character after it
                 if not 0 <= error.start <= error.stop <= len(text) + 1 or not str(error):
                     detail = f"{error.start} to {error.stop} of {text!r}"
                     yield Difference(what="an error outside the filter", detail=detail, row=row)
@@ -145,12 +145,12 @@ class FilterCheck:
             by_columns = selected(self._batch, filter, interfaces=ETHERNET_ONLY).tolist()
             if one_by_one != by_columns:
                 pairs = enumerate(zip(by_columns, one_by_one, strict=True))
-                frame = next(frame for frame, (got, wanted) in pairs if got != wanted)
+                frame = next(frame for frame, (got, expected) in pairs if got != expected)
                 detail = f"{text!r}: frame {frame + 1} {by_columns[frame]}, not {one_by_one[frame]}"
                 yield Difference(what="columns select other frames", detail=detail, row=row)
 
 
-_MOST_CHUNKS = 4
+_MAX_CHUNKS = 4
 
 
 class SpecCheck:
@@ -166,7 +166,7 @@ class SpecCheck:
                 _build(octets)
             except (SpecError, EncodeError, ParameterError) as error:
                 if not str(error).strip():
-                    yield Difference(what="an error that says nothing", detail=repr(error), row=row)
+                    yield Difference(what="an error without a text", detail=repr(error), row=row)
 
 
 def _build(octets: bytes) -> None:
@@ -176,5 +176,5 @@ def _build(octets: bytes) -> None:
         recipes = read_json(stream, "spec", reading)
     else:
         recipes = read_toml(io.BytesIO(octets), "spec", reading)
-    for chunk in islice(chunks(recipes), _MOST_CHUNKS):
+    for chunk in islice(chunks(recipes), _MAX_CHUNKS):
         chunk.batch()

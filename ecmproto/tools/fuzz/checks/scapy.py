@@ -1,4 +1,4 @@
-"""The Scapy layers beside the one-frame decoder: the same octets back, the same layers, the same values."""
+"""The Scapy layers compared with the one-frame decoder: the same octets, layers and values."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ _SCAPYS_OWN: dict[type[codec.Layer], tuple[type[Packet], dict[str, str]]] = {
     codec.ITag: (Dot1AH, {"priority": "prio", "drop": "dei"}),
 }
 _I_TAG_FIELDS = 6
-"""The customer addresses and the type behind them are Scapy's next layer, the I-TAG's last fields here."""
+"""The customer addresses and the type after them are Scapy's next layer, the I-TAG's last fields here."""
 
 
 _DEEPEST = 100
-"""Scapy dissects each layer inside the one before it: Python's recursion limit ends that at some 190 layers,
-fewer where it is called from deep inside, and what is left is Raw."""
+"""The maximum number of layers compared: Scapy recurses, and stops at some 190 layers."""
 
 
 class ScapyCheck:
@@ -41,12 +40,12 @@ class ScapyCheck:
         self._ethertypes = ethertypes
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
-        """Yield octets that do not come back and, of frames that are not malformed, fields that differ."""
+        """Yield octets that are not restored and, of valid frames, fields that differ."""
         for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
             packet = to_scapy(octets, ethertypes=self._ethertypes)
             if bytes(packet) != octets:
                 detail = f"{bytes(packet).hex()} for {octets.hex()}"
-                yield Difference(what="octets do not come back", detail=detail, row=row)
+                yield Difference(what="octets are not restored", detail=detail, row=row)
             if frame.error is not None:
                 continue
             told = *packet_differences(frame, packet), *roce_differences(frame, packet)
@@ -55,30 +54,31 @@ class ScapyCheck:
 
 
 def packet_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
-    """Yield where a frame and Scapy's packet differ, as far as both have layers for it: what, and how."""
+    """Yield the differences of a frame and Scapy's packet in common layers: a name, and both values."""
     for depth, value in enumerate(frame.layers):
         if depth > _DEEPEST and type(packet) is Raw:
             return
         if not isinstance(value, codec.Ethernet) and type(value) not in _SCAPYS_OWN | LAYERS:
             return
-        wanted, cls = _as_scapy(value)
+        expected, cls = _as_scapy(value)
         if type(packet) is not cls:
             yield f"the layer of {type(value).__name__}", f"{type(packet).__name__}, not {cls.__name__}"
             return
-        yield from _different(packet, wanted, type(value).__name__)
+        yield from _different(packet, expected, type(value).__name__)
         packet = packet.payload
         if isinstance(value, codec.ITag):
-            wanted, _ = _header(value.cdst, value.csrc, value.etype)
-            yield from _different(packet, wanted, "ITag")
+            expected, _ = _header(value.cdst, value.csrc, value.etype)
+            yield from _different(packet, expected, "ITag")
             packet = packet.payload
     if packet.layers() not in ([], [Padding]):
-        yield "layers behind the last", str(packet.layers())
+        yield "layers after the last", str(packet.layers())
 
 
 def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, str]]:
-    """Yield where a RoCE packet and Scapy's differ: the header's fields, the extended headers and the CRC.
+    """Yield the differences of a RoCE packet and Scapy's: the header's fields, the extended headers and the
+    CRC.
 
-    Scapy goes by the length of UDP, not by that of IP, and reads a BTH wherever the port is.
+    Scapy uses the length of UDP, not of IP, and reads a BTH at any port.
     """
     index = next((at for at, value in enumerate(frame.layers) if isinstance(value, infiniband.BTH)), None)
     if index is None or not isinstance(frame.layers[-1], infiniband.ICRC):
@@ -91,10 +91,10 @@ def roce_differences(frame: codec.Frame, packet: Packet) -> Iterator[tuple[str, 
     if not exact or frame.trailer or frame.padding or header is None:
         return
     value = frame.layers[index]
-    wanted = {
+    expected = {
         SCAPY_NAMES.get(field.key, field.key): getattr(value, field.key) for field in infiniband.BTH.layout
     }
-    yield from _different(header, wanted | {"icrc": frame.layers[-1].crc}, "BTH")
+    yield from _different(header, expected | {"icrc": frame.layers[-1].crc}, "BTH")
     packet = header.payload
     for value in frame.layers[index + 1 : -1]:
         cls = EXTENDED.get(type(value), roce.AETH if isinstance(value, infiniband.AETH) else None)
@@ -125,8 +125,8 @@ def _header(dst: bytes, src: bytes, ethertype: int) -> tuple[dict[str, Any], typ
     return {"dst": dst, "src": src, key: ethertype}, cls
 
 
-def _different(packet: Packet, wanted: dict[str, Any], layer: str) -> Iterator[tuple[str, str]]:
-    for name, value in wanted.items():
+def _different(packet: Packet, expected: dict[str, Any], layer: str) -> Iterator[tuple[str, str]]:
+    for name, value in expected.items():
         got = packet.getfieldval(name)
         if isinstance(value, bytes):
             # addresses are text for Scapy, other octets are not

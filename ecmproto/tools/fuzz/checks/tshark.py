@@ -1,6 +1,6 @@
-"""The check against tshark: addresses, tags, types, MAC Control and LLDP under tshark's names of fields.
+"""The check against tshark: addresses, tags, types, MAC Control and LLDP under tshark's field names.
 
-Every difference needs a reason in `DELIBERATE`: why the two read a frame differently on purpose.
+Every difference needs a reason in `DELIBERATE`, for which the two read a frame differently on purpose.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ FIELDS = (
     *_DCBX,
 )
 MALFORMED = "_ws.malformed"
-"""The field for frames that tshark gives up on."""
-_ASKED = (*FIELDS, MALFORMED)
-_MOST_LAYERS = 400
-"""In a frame that is compared: tshark gives up at some 500."""
-# What could hold another Ethernet frame, whose fields would be listed behind those of the outer one.
+"""The field of frames that tshark gives up on."""
+_REQUESTED = (*FIELDS, MALFORMED)
+_MAX_LAYERS = 400
+"""The maximum number of layers in a compared frame: tshark gives up at some 500."""
+# Protocols that may contain another Ethernet frame, whose fields would be listed after the outer one's.
 STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
 
 Fields = dict[str, list[str]]
@@ -70,7 +70,7 @@ Fields = dict[str, list[str]]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """An Ethernet frame, where it came from, and its octets on the wire."""
+    """An Ethernet frame, its origin, and its octets on the wire."""
 
     where: str
     octets: bytes
@@ -97,9 +97,9 @@ def ours(sample: Sample) -> Fields:
 
 
 def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
-    """Rename as tshark does.
+    """Rename S-TAG fields as tshark does.
 
-    Of two S-TAGs in a row it calls the identifiers svid and cvid; the EtherType behind S-TAGs it calls
+    It names the identifiers of two S-TAGs in a row svid and cvid; it names the EtherType after S-TAGs
     ieee8021ah.etype, and shows none between the two, or between a B-TAG and its I-TAG.
     """
     for name in ("ieee8021ad.id", "ieee8021ah.etype"):
@@ -123,23 +123,23 @@ def _as_tshark_names_s_tags(frame: Frame, fields: Fields) -> None:
 
 
 def theirs(program: str, capture: Path) -> list[Fields]:
-    """Return tshark's fields of each frame, numbers in decimal, under MALFORMED what it gives up on."""
+    """Return tshark's fields of each frame, numbers in decimal, with its errors under MALFORMED."""
     command = [program, "-n", "-r", str(capture), "-T", "fields", "-E", "occurrence=a", "-E", "separator=/t"]
     for protocol in STOP_AT:
         command += ["--disable-protocol", protocol]
-    for name in _ASKED:
+    for name in _REQUESTED:
         command += ["-e", name]
-    # in a session of its own: Ctrl-C is for who compares, and nothing that tshark has to say
+    # in a session of its own: Ctrl-C is for the comparing process; tshark's messages are not needed
     run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
     return [_row(line) for line in run.stdout.splitlines()]
 
 
 def _row(line: str) -> Fields:
     cells = line.split("\t")
-    assert len(cells) == len(_ASKED), line
+    assert len(cells) == len(_REQUESTED), line
     return {
         name: [_number(value) for value in cell.split(",")] if cell else []
-        for name, cell in zip(_ASKED, cells, strict=True)
+        for name, cell in zip(_REQUESTED, cells, strict=True)
     }
 
 
@@ -156,7 +156,7 @@ def write_pcap(path: Path, samples: Sequence[Sample]) -> None:
 
 
 class FieldComparison(NamedTuple):
-    """A field of a frame as both have it, with the other fields."""
+    """A field of a frame in both programs, with the other fields."""
 
     sample: Sample
     name: str
@@ -165,12 +165,12 @@ class FieldComparison(NamedTuple):
 
     @property
     def ours(self) -> list[str]:
-        """The field's values here."""
+        """The field's values in ecmproto."""
         return self.mine[self.name]
 
     @property
     def theirs(self) -> list[str]:
-        """Its values in tshark."""
+        """The field's values in tshark."""
         return self.their[self.name]
 
     @property
@@ -186,7 +186,7 @@ class FieldComparison(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reason:
-    """Why the two differ in some fields on purpose, and whether that is why in a given frame."""
+    """A reason for which the two differ in some fields on purpose, and its condition."""
 
     why: str
     fields: tuple[str, ...] = FIELDS
@@ -202,7 +202,7 @@ def _isl(seen: FieldComparison) -> bool:
 
 
 def _type_of_data(sample: Sample) -> int:
-    """Return the EtherType in front of octets that are data to ecmproto; 0 if there is none."""
+    """Return the EtherType before octets that are data to ecmproto; 0 without one."""
     layers = decode_lax(sample.octets, original_octets=sample.original).layers
     if len(layers) < 2 or not isinstance(layers[-1], Data):
         return 0
@@ -230,7 +230,7 @@ _CARRIERS = frozenset((
     0xE555,  # EXEH
     0xF1C1,  # R-TAG
 ))  # fmt: skip
-"""EtherTypes of headers and tags behind which tshark finds frames, or what frames have."""
+"""EtherTypes of headers and tags after which tshark finds frames, or fields of frames."""
 
 
 def _carried(seen: FieldComparison) -> bool:
@@ -250,12 +250,12 @@ def _length_0(seen: FieldComparison) -> bool:
     return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
 
 
-_MOST_TAGS = 20
+_MAX_TAGS = 20
 
 
 def _too_deep(seen: FieldComparison) -> bool:
     tags = "vlan.id"
-    return len(seen.their[tags]) == _MOST_TAGS < len(seen.mine[tags]) and seen.they_stopped
+    return len(seen.their[tags]) == _MAX_TAGS < len(seen.mine[tags]) and seen.they_stopped
 
 
 def _unfinished(seen: FieldComparison) -> bool:
@@ -325,7 +325,7 @@ def _odd_identifier(seen: FieldComparison) -> bool:
 
 
 def _is_odd(tlv: TLV) -> bool:
-    """Whether a Chassis or Port ID TLV has a unknown subtype, or one that does not allow its octets."""
+    """Return whether a Chassis or Port ID TLV has an unknown subtype, or octets not valid for it."""
     subtype = tlv.value[0] if len(tlv.value) > 1 else 0
     wrong_address = subtype == _BY_ADDRESS[tlv.type] and len(tlv.value) != 7
     return (
@@ -342,9 +342,7 @@ def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 
 DELIBERATE = (
-    Reason(
-        why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we read what 802.3 says", applies=_isl
-    ),
+    Reason(why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3", applies=_isl),
     Reason(
         why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
         "EtherType with data",
@@ -356,7 +354,7 @@ DELIBERATE = (
         applies=_carried,
     ),
     Reason(
-        why="tshark stops at CN-TAGs and experimental tags (wire-formats 11); we read what is behind them",
+        why="tshark stops at CN-TAGs and experimental tags (wire-formats 11); we read the layers after them",
         applies=_behind_a_congestion_tag,
     ),
     Reason(
@@ -437,24 +435,24 @@ def differing(mine: Fields, their: Fields) -> list[str]:
 
 
 def reasons(sample: Sample, name: str, mine: Fields, their: Fields) -> list[Reason]:
-    """Return why a field may differ in a frame."""
+    """Return the reasons for which a field may differ in a frame."""
     seen = FieldComparison(sample, name, mine, their)
     return [one for one in DELIBERATE if name in one.fields and one.applies(seen)]
 
 
 def unexplained(sample: Sample, mine: Fields, their: Fields) -> Iterator[tuple[str, str]]:
-    """Yield the fields that differ without a reason, and how."""
+    """Yield the fields that differ without a reason, with both values."""
     for name in differing(mine, their):
         if not reasons(sample, name, mine, their):
             yield name, f"we {mine[name]}, tshark {their[name]}; {sample.octets[:64].hex()}"
 
 
 _PRIORITY = re.compile(r"\.(prio|pause_time\.c)\d$")
-"""The same defect in every priority is one finding."""
+"""Fields of priorities: equal defects in them are one finding."""
 
 
 class TsharkCheck:
-    """Runs tshark on a batch as a capture; MissingDependencyError where there is no tshark."""
+    """Runs tshark on a batch as a capture; MissingDependencyError without tshark."""
 
     name = "tshark"
     every = 128
@@ -467,16 +465,16 @@ class TsharkCheck:
 
     @staticmethod
     def program() -> str | None:
-        """Return the path of tshark; None where it is not installed."""
+        """Return the path of tshark; None if it is not installed."""
         return shutil.which("tshark")
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the first frame of each field that differs without a reason."""
-        # tshark says nothing of a frame without octets
+        # tshark prints nothing for a frame without octets
         samples = {
             row: Sample(where="", octets=octets, original=len(octets))
             for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True))
-            if octets and len(frame.layers) <= _MOST_LAYERS
+            if octets and len(frame.layers) <= _MAX_LAYERS
         }
         with tempfile.TemporaryDirectory() as folder:
             capture = Path(folder) / "frames.pcap"

@@ -1,7 +1,7 @@
 """Coverage-guided fuzzing: atheris keeps inputs that reach new lines and mutates them (extra guided).
 
-``targets/``      a file each: what must hold in its first lines, then a check with what it is made of
-``corpus/``       for each target the inputs that reached something, the least of them, as lines of hex
-``harness.py``    the process that atheris drives; what it finds is kept as any campaign keeps it
-``campaign.py``   starts that process again and again, until its time is over
+``targets/``      a file each: its invariants in its first lines, then a check and its parts ``corpus/``
+for each target the reduced inputs that reached something, as lines of hex ``harness.py``    the process that
+atheris drives; it stores findings like any campaign ``campaign.py``   starts that process again and again,
+until its time is over
 """

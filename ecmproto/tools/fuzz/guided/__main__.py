@@ -1,7 +1,7 @@
-"""``python -m ecmproto.tools.fuzz.guided FOLDER``: take over what campaigns in FOLDER/TARGET reached.
+"""``python -m ecmproto.tools.fuzz.guided FOLDER``: merge the corpora of campaigns in FOLDER/TARGET.
 
-For each target that FOLDER has, the committed corpus becomes the fewest inputs that reach as much as it and
-what the campaign kept do together.
+For each target in FOLDER, the committed corpus becomes the fewest inputs with the coverage of itself and the
+campaign's corpus together.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
 
 
 def merged(name: str, inputs: Iterable[bytes]) -> list[bytes]:
-    """Return the fewest of ``inputs`` that reach all that they reach in a target; it may take minutes.
+    """Return the fewest of ``inputs`` with the same coverage of a target; it may take minutes.
 
     MissingDependencyError without atheris.
     """

@@ -1,4 +1,4 @@
-"""A campaign that coverage guides: a process that atheris drives, started anew where it ended too early.
+"""A campaign guided by coverage: a process driven by atheris, restarted if it ends too early.
 
 >>> campaign = GuidedCampaign("columns", Path("campaign"), seed=7)
 >>> for finding in campaign.run(lambda progress: progress.seconds < 600):
@@ -37,13 +37,13 @@ _KEPT_LINES = 60
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Coverage:
-    """The part of the guiding code that was reached."""
+    """The coverage of the guiding code."""
 
     first_edges: int = 0
-    """By the inputs to start from."""
+    """The edges reached by the first inputs."""
     edges: int = 0
     inputs: int = 0
-    """Kept, because each reaches something."""
+    """The number of inputs kept, each for its own coverage."""
 
 
 class AtherisLog:
@@ -89,7 +89,7 @@ class AtherisLog:
 
 
 def require_atheris() -> None:
-    """Raise MissingDependencyError where atheris is not installed."""
+    """Raise MissingDependencyError if atheris is not installed."""
     if find_spec("atheris") is None:
         raise MissingDependencyError(
             package="atheris", extra="guided", purpose="fuzzing that coverage guides"
@@ -99,8 +99,8 @@ def require_atheris() -> None:
 def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
     """Start it for the target ``name`` and the campaign in ``folder``, with arguments of libFuzzer's.
 
-    What it prints, on both streams, is to be read from its ``stdout``.  The folder gets a script that starts
-    it, for people and for atheris, which starts itself again to merge corpora.
+    Its output, of both streams, is to be read from its ``stdout``.  The folder gets a script that starts it,
+    for users and for atheris, which starts itself again to merge corpora.
     """
     packages = ",".join(find_target(name).instrumented)
     script = (folder / harness.SCRIPT).absolute()
@@ -117,14 +117,14 @@ def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str
 
 
 HANG_SECONDS = 60
-"""After so long on an input atheris ends the process: something that Python cannot interrupt."""
+"""The time on an input after which atheris ends the process: an operation that Python cannot interrupt."""
 MEMORY_MB = 2_000
-"""Memory of the whole process."""
+"""The memory limit of the whole process."""
 _LEFT = {"crash": "crash", "timeout": "hang", "oom": "memory"}
-"""Kinds of findings by the names that atheris gives to inputs that ended it."""
+"""Kinds of findings by atheris's names of the inputs that ended it."""
 _WAIT_S = 20.0
 _SEEDS = 1 << 31
-"""Seeds of atheris are below this."""
+"""The upper bound of atheris's seeds."""
 
 
 class GuidedCampaign:
@@ -195,7 +195,7 @@ class GuidedCampaign:
         yield from self._ended(status, process.returncode, stopped=stopped)
 
     def _new(self) -> Iterator[Finding]:
-        """Yield the findings that the process has kept since."""
+        """Yield the findings stored by the process since the last call."""
         try:
             findings = findings_in(self._folder / "findings")
         except (OSError, ValueError):
@@ -220,7 +220,7 @@ class GuidedCampaign:
         return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
 
     def _ended(self, status: AtherisLog, code: int, *, stopped: bool) -> Iterator[Finding]:
-        """Keep the inputs that a process ended on; OutputError for one that ended for no such reason."""
+        """Store the inputs that ended a process; OutputError for one that ended for another reason."""
         paths = sorted(self._left.iterdir())
         for path in paths:
             yield from self._kept(path, status.last, code)
@@ -231,7 +231,7 @@ class GuidedCampaign:
             )
 
     def _kept(self, path: Path, output: str, code: int) -> Iterator[Finding]:
-        """Keep an input on which atheris ended, as it is: to reduce it could end this process too."""
+        """Store an input on which atheris ended, unchanged: reducing it could end this process too."""
         kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
         outcome = CaseOutcome(
             kind=kind, signature=f"{self._name}: {kind}", status=code, seconds=0.0, output=output
@@ -247,7 +247,7 @@ class GuidedCampaign:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process that may have ended: as it would end itself, and if it does not, at once."""
+    """End a process that may have ended: gracefully first, then at once."""
     process.send_signal(signal.SIGINT)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(_WAIT_S)

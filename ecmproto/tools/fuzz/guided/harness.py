@@ -1,8 +1,8 @@
 """The process that atheris drives: ``harness.py TARGET FOLDER SEED PACKAGES [ARGUMENT]...``.
 
-It is started by its path: as a module of the package it would import what is to be instrumented too early.
-What a target finds is reduced and kept in the folder as any campaign keeps it, and fuzzing goes on; atheris
-itself ends the process, and on a crash of it leaves the input behind.
+It is started by its path: as a module of the package it would import the packages to be instrumented too
+early. Findings of a target are reduced and stored in the folder like any campaign's, and fuzzing continues;
+atheris itself ends the process, and on a crash of it leaves the input in the folder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main(words: list[str]) -> None:
         from ecmproto.tools.fuzz.guided.targets import InputTester, find_target
         from ecmproto.tools.fuzz.judgement import Bounds
 
-        # some of it is imported no earlier than it is needed
+        # some of it is imported no earlier than needed
         target = find_target(name)
         tester = InputTester(target, Path(folder), seed=int(seed), corpus=name, bounds=Bounds())
         tester.load()

@@ -1,8 +1,8 @@
-"""The targets of guided fuzzing, their corpora, and the tester of inputs, which keeps findings.
+"""The targets of guided fuzzing, their corpora, and the tester of inputs, which stores findings.
 
-A target says what must hold of which octets, the checks that look whether it does, the packages whose lines
-guide, and how inputs are changed.  ``corpus/NAME.hex`` has its committed inputs, one a line, the shortest
-first; an empty line is the empty input.
+A target consists of the invariants of some octets, their checks, the packages whose lines guide, and the
+mutation of inputs.  ``corpus/NAME.hex`` has its committed inputs, one a line, the shortest first; an empty
+line is the empty input.
 """
 
 from __future__ import annotations
@@ -50,24 +50,24 @@ class GuidedTarget:
     of: str
     """The kind of octets that its inputs are."""
     promises: tuple[str, ...]
-    """Statements that must hold of them."""
+    """The invariants of these octets."""
     subject: str
     """The name of its cases in ``fuzz decode --what``."""
     checks: Callable[[], list[BatchCheck]]
     instrumented: tuple[str, ...]
-    """The packages whose lines guide: those that the checks are about."""
+    """The packages whose lines guide: the subjects of the checks."""
     starts: Callable[[], list[bytes]]
     """Inputs to start from, besides the committed ones."""
     mutate: Callable[[bytes, random.Random], bytes]
-    """Changes an input as its structure suggests; atheris changes the others."""
+    """Changes an input by its structure; atheris changes the others."""
     items: Callable[[bytes], list[bytes]] = as_one_item
-    """The batch that an input stands for."""
+    """The batch for an input."""
     longest_octets: int = 1024
-    """The longest input."""
+    """The maximum length of an input."""
 
 
 def committed_inputs(name: str) -> list[bytes]:
-    """Return the committed inputs of a target; none for one of the user."""
+    """Return the committed inputs of a target; none for a user's target."""
     if "." in name:
         return []
     place = files(__package__) / "corpus" / f"{name}.hex"
@@ -75,27 +75,27 @@ def committed_inputs(name: str) -> list[bytes]:
 
 
 def write_lines(path: Path, inputs: Iterable[bytes]) -> None:
-    """Write inputs as they are committed, one a line of hex."""
+    """Write inputs as committed, one a line of hex."""
     ordered = sorted(set(inputs), key=lambda octets: (len(octets), octets))
     path.write_text("".join(octets.hex() + "\n" for octets in ordered), encoding="ascii")
 
 
 def write_folder(folder: Path, inputs: Iterable[bytes]) -> None:
-    """Write each input into a file of its own, named as atheris names them."""
+    """Write each input into a file of its own, named as by atheris."""
     folder.mkdir(parents=True, exist_ok=True)
     for octets in inputs:
         (folder / hashlib.sha1(octets, usedforsecurity=False).hexdigest()).write_bytes(octets)
 
 
 def inputs_in_folder(folder: Path) -> list[bytes]:
-    """Return the inputs that a folder has."""
+    """Return the inputs in a folder."""
     return [path.read_bytes() for path in sorted(folder.iterdir())]
 
 
 SEPARATOR = b"\xfe\xed\xfe\xed"
-"""Between the frames of a batch: found again wherever octets are put in or taken out."""
-MOST_FRAMES = 12
-"""Frames of a batch; more are left out."""
+"""The separator of a batch's frames, which survives insertions and removals of octets."""
+MAX_FRAMES = 12
+"""The maximum number of frames in a batch; more are left out."""
 
 
 def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
@@ -107,12 +107,12 @@ def frame_mutated(octets: bytes, rng: random.Random) -> bytes:
 
 
 def batch_of(octets: bytes) -> list[bytes]:
-    """Return the batch that an input stands for."""
-    return octets.split(SEPARATOR)[:MOST_FRAMES]
+    """Return the batch for an input."""
+    return octets.split(SEPARATOR)[:MAX_FRAMES]
 
 
 def batch_mutated(octets: bytes, rng: random.Random) -> bytes:
-    """Return a batch with a frame changed, doubled, left out, put elsewhere, or a template put in."""
+    """Return a batch with a frame changed, doubled, removed or moved, or with a template inserted."""
     frames = batch_of(octets)
     at = rng.randrange(len(frames))
     match rng.randrange(8):
@@ -167,7 +167,7 @@ def _pairs() -> list[bytes]:
 COLUMNS = GuidedTarget(
     of="any batch of frames",
     promises=(
-        "every field of every frame, and of the frame that a message shows, has in the columns the values "
+        "every field of every frame, and of the frame inside a message, has in the columns the values "
         "that the one-frame decoder gives, in the same order, and no others",
         "a frame's fields do not depend on the frames beside it",
     ),
@@ -182,11 +182,10 @@ COLUMNS = GuidedTarget(
 CAPTURES = GuidedTarget(
     of="any octets taken for a capture",
     promises=(
-        "reading raises `CaptureError` alone, and says where: within the file, behind the frames that "
-        "were read",
+        "reading raises `CaptureError` alone, and names the offset: within the file, after the frames read",
         "no frame is longer than its record, or of an interface that is not described; records do not "
         "overlap",
-        "read in small pieces it is the same capture: frames, times, interfaces and what is wrong",
+        "read in small pieces it is the same capture: frames, times, interfaces and errors",
     ),
     subject="captures",
     checks=lambda: [CaptureCheck()],
@@ -218,7 +217,7 @@ SPECS = GuidedTarget(
     of="any text taken for a specification, TOML or JSON",
     promises=(
         "reading and building its first frames raises `SpecError`, `EncodeError` or `ParameterError` alone",
-        "each says something, and takes time and memory in proportion",
+        "each has a text, and takes time and memory in proportion",
     ),
     subject="specs",
     checks=lambda: [SpecCheck()],
@@ -252,7 +251,7 @@ TARGETS = {
 
 
 def find_target(name: str) -> GuidedTarget:
-    """Return a target by name: one of TARGETS, or ``TARGET`` of a module of one's own, named with dots."""
+    """Return a target by name: one of TARGETS, or ``TARGET`` of a user's module, named with dots."""
     if "." not in name:
         return TARGETS[name]
     found: GuidedTarget = importlib.import_module(name).TARGET
@@ -264,13 +263,13 @@ PLAIN = "NUMBA_DISABLE_JIT=1"
 
 
 def line_of(target: GuidedTarget) -> str:
-    """Return the line that shows a finding of a target again, in its folder."""
+    """Return the line that reproduces a finding of a target, in its folder."""
     what = "" if target.subject == "frames" else f" --what {target.subject}"
     return f"{PLAIN} ecmproto fuzz decode{what} --as-is -r {SUBJECTS[target.subject].file}"
 
 
 class InputTester:
-    """A tester of one input after another, which keeps findings in the campaign of ``folder``."""
+    """A tester of one input after another, which stores findings in the campaign of ``folder``."""
 
     def __init__(self, target: GuidedTarget, folder: Path, *, seed: int, corpus: str, bounds: Bounds) -> None:
         self._target = target
@@ -293,7 +292,7 @@ class InputTester:
         items = Items(self._target.items(octets))
         for check in self._checks:
             for wrong in disagreements(check, items, self._bounds):
-                # what took too long once may have had to wait for something
+                # an input that was too slow once may have waited for something else
                 if wrong.kind == "hang" and first_of(check, wrong, items, self._bounds) is None:
                     continue
                 if not self._state.seen(wrong.signature):

@@ -6,10 +6,10 @@
 ... def test_my_switch(frame):
 ...     assert forward(encode(frame))
 
-`layers_of` gives typed values of any format that decode as that format; `cnms`, `cm_tags` and their like are
-it by name. `message_frames`, `tagged_frames`, `pause_frames`, `pfc_frames`, `roce_frames`, `lldp_frames` and
-`frames` give whole frames, each of which strict decoding reads back as an equal one. `truncated` and
-`mutated` spoil them, `captures` puts them into files.
+`layers_of` gives typed values of any format that decode as that format; `cnms`, `cm_tags` and so on are
+abbreviations of it. `message_frames`, `tagged_frames`, `pause_frames`, `pfc_frames`, `roce_frames`,
+`lldp_frames` and `frames` give whole frames, each of which strict decoding reads back as an equal one.
+`truncated` and `mutated` damage them, `captures` puts them into files.
 
 Boundary values come up often, and everything shrinks toward the defaults of its fields and the fewest layers.
 """

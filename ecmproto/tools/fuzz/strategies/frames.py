@@ -1,9 +1,9 @@
 """Strategies of whole frames, each of which strict decoding reads back as an equal one.
 
-Frames with boundary values come early: few, and so full of them that a hundred examples show them all.  Such
-a frame has about every field at one end of its range: four of a stack of layers show both ends of each, in
-changing company, and in two of the four versions and reserved bits are as they should be, since a receiver
-may ignore the others.  Hypothesis draws nothing twice, so that these frames leave the examples to others.
+Frames with boundary values come early: a hundred examples show all boundaries.  Such a frame has about every
+field at one end of its range: four of a stack of layers show both ends of each, in changing combinations, and
+two of the four have valid versions and reserved bits, since a receiver may ignore the others.  Hypothesis
+draws nothing twice, so that these frames leave the examples to others.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ from ecmproto.wire.formats.schema import Field
 def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int = 0) -> Frame:
     """Return the whole frame of these layers: types, lengths and checksums computed, padded, with its FCS.
 
-    A last layer that takes all octets left takes the padding too, as a decoder would see it.
+    A last layer of unbounded length includes the padding, as in a decoder.
     """
     last = layers[-1]
     takes_all = _takes_all(layers)
@@ -83,7 +83,7 @@ def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int =
 
 
 def _takes_all(layers: Sequence[Layer]) -> bool:
-    """Return whether the last layer has no end of its own: no length counts it, outside it or inside."""
+    """Return whether the last layer is unbounded: no length counts it, outside it or inside."""
     last = layers[-1]
     count = last.layout[-1].count
     if count is None or count.key or (count.when and getattr(last, count.when[0]) not in count.when[1]):
@@ -97,14 +97,14 @@ def _takes_all(layers: Sequence[Layer]) -> bool:
 
 _ROWS = 4
 _ORDINARY = 3
-"""Of the choices that are no frame of boundary values, so many give an ordinary frame."""
+"""The number of choices, besides frames of boundary values, that give an ordinary frame."""
 _CHECKED = ("version", "reserved")
 """Fields whose values may make a receiver ignore a frame."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _SettableField:
-    """A field of a stack, and how far from its default it goes."""
+    """A field of a stack, and its maximum distance from its default."""
 
     layer: int
     field: Field
@@ -112,7 +112,7 @@ class _SettableField:
     high: int
 
     def put(self, layers: list[Layer], distance: int) -> None:
-        """Set the field so far from its default; octets that far by exclusive or."""
+        """Set the field to a distance from its default; octets by exclusive or."""
         layer, key = layers[self.layer], self.field.key
         default = getattr(layer, key)
         if isinstance(default, bytes):
@@ -126,7 +126,7 @@ class _SettableField:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Stack:
-    """Layers with values of their own for what has no valid default, and the fields that may be others."""
+    """Layers with values for fields without a valid default, and the fields that may vary."""
 
     layers: tuple[Layer, ...]
     places: tuple[_SettableField, ...]
@@ -141,12 +141,12 @@ class _Stack:
 def edges_first(
     stacks: Sequence[Sequence[Layer]], ordinary: SearchStrategy[Frame], fcs_octets: int
 ) -> SearchStrategy[Frame]:
-    """Return ``ordinary`` frames, and among them those of each stack with its fields at their boundaries."""
+    """Return ``ordinary`` frames, mixed with frames of each stack with its fields at their boundaries."""
     return _with_edges([_stack(layers) for layers in stacks], ordinary, fcs_octets)
 
 
 def _stack(layers: Sequence[Layer]) -> _Stack:
-    """Return a stack with those fields whose ends are valid by themselves."""
+    """Return a stack with those fields whose boundaries are valid by themselves."""
     places = tuple(place for place in _settable_fields(layers) if _either_end(layers, place))
     return _Stack(layers=tuple(layers), places=places)
 
@@ -178,10 +178,10 @@ def _either_end(layers: Sequence[Layer], place: _SettableField) -> bool:
 
 
 def _row(stack: _Stack, number: int) -> list[int]:
-    """Return how far each field is from its default in the frame ``number`` of a stack."""
+    """Return the distance of each field from its default in the frame ``number`` of a stack."""
     ends = []
     for index, place in enumerate(stack.places):
-        # from the third on in other company: neighbours that had different ends have the same one
+        # from the third on in other combinations: neighbours with different ends have the same one
         high = (index >> (number >> 1)) + number & 1
         if place.field.key.rstrip("0123456789").endswith(_CHECKED):
             ends.append(place.high if number >= 2 else 0)
@@ -213,7 +213,7 @@ def _with_edges(
 
 
 def _valid(layers: list[Layer], fcs_octets: int) -> Frame | None:
-    """Return the frame of these layers, if a decoder reads it as that."""
+    """Return the frame of these layers if decoding restores it, else None."""
     try:
         frame = frame_of(layers, fcs_octets=fcs_octets)
         return frame if decode(encode(frame), fcs_octets=fcs_octets) == frame else None
@@ -224,7 +224,7 @@ def _valid(layers: list[Layer], fcs_octets: int) -> Frame | None:
 def tagged_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
     """Return data frames: any stack of tags around any payload, padded, some with a trailer.
 
-    Each tag's least and greatest values come up early, around a payload of one octet.
+    Each tag's minimum and maximum values come early, around a payload of one octet.
     """
     return edges_first(_TAGGED, _tagged_frames(fcs_octets), fcs_octets)
 
@@ -241,7 +241,7 @@ def _tagged_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     ethertype, payload = draw(payload_layers())
     outer: list[Layer] = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *tags]
     outer[-1] = outer[-1].replace(**{outer[-1].next_key: ethertype})
-    if not payload and ethertype > MAX_LENGTH:  # its padding could not be told from a payload
+    if not payload and ethertype > MAX_LENGTH:  # its padding would look like a payload
         payload = [Data(data=bytes(1))]
     layers = _with_old_s_tag([*outer, *payload]) if draw(st.booleans()) else [*outer, *payload]
     trailer = draw(st.just(b"") | st.binary(max_size=8))
@@ -258,9 +258,9 @@ def _with_old_s_tag(layers: list[Layer]) -> list[Layer]:
 
 
 def message_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return frames of every message behind VLAN tags and a CN-TAG, padded.
+    """Return frames of every message after VLAN tags and a CN-TAG, padded.
 
-    Each field's least and greatest values come up early, in messages with tags and without.
+    Each field's minimum and maximum values come early, in messages with tags and without.
     """
     return edges_first(_MESSAGES, _message_frames(fcs_octets), fcs_octets)
 
@@ -286,7 +286,7 @@ def _message_frames(draw: DrawFn, fcs_octets: int) -> Frame:
     return frame_of([header, *tags, *under, message], fcs_octets=fcs_octets)
 
 
-# an opcode in 128 or fewer brings some headers, as AtomicETH: those that are assigned come up more often
+# an opcode in 128 or fewer has some headers, as AtomicETH: assigned ones come up more often
 _ROCE_OPCODES = (st.sampled_from(sorted(OPCODES)) | st.integers(0, 0xFF)).filter(
     lambda each: each != CNP_OPCODE
 )
@@ -294,7 +294,7 @@ _ROCE_OPCODES = (st.sampled_from(sorted(OPCODES)) | st.integers(0, 0xFF)).filter
 
 @st.composite
 def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return RoCE packets of any opcode over IPv4, IPv6 or a GRH, CNPs among them, with the right CRC."""
+    """Return RoCE packets of any opcode over IPv4, IPv6 or a GRH, including CNPs, with the right CRC."""
     bth: BTH = draw(layers_of(CNP) | layers_of(BTH, opcode=_ROCE_OPCODES))
     if not (bth.opcode or bth.p_key):
         bth = bth.replace(p_key=DEFAULT_P_KEY)
@@ -309,12 +309,12 @@ def roce_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 
 def pause_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return PAUSE frames (wire-formats 8), their least and greatest values early."""
+    """Return PAUSE frames (wire-formats 8), their minimum and maximum values early."""
     return _flow_control_frames(Pause, fcs_octets)
 
 
 def pfc_frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return priority-based flow control frames (wire-formats 8), their least and greatest values early."""
+    """Return priority-based flow control frames (wire-formats 8), their minimum and maximum values early."""
     return _flow_control_frames(PFC, fcs_octets)
 
 
@@ -375,8 +375,8 @@ def _unknown_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 
 def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
-    """Return any whole valid frame, with ``fcs_octets`` of the right frame check sequence behind it."""
-    # what has most formats in it comes twice as often
+    """Return any whole valid frame, followed by ``fcs_octets`` of the right frame check sequence."""
+    # the strategy with most formats comes twice as often
     return st.one_of(
         _tagged_frames(fcs_octets),
         _tagged_frames(fcs_octets),

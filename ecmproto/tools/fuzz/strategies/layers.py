@@ -1,6 +1,6 @@
 """Strategies of single fields and of every format, from a walk over its schema.
 
-Defaults come first, boundaries often.  `layers_of` takes any format; the functions below it are it by name.
+Defaults come first, boundaries often.  `layers_of` accepts any format; the functions below are abbreviations.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ecmproto.wire.formats.schema import Count, Field
 
 
 def values_of(field: Field) -> SearchStrategy[Any]:
-    """Return values of one fixed field: its default, its boundaries, anything its width holds."""
+    """Return values of one fixed field: its default, its boundaries, any value of its width."""
     assert field.bits is not None, f"{field.name} is counted by another field"
     if field.is_number:
         simplest = st.just(field.meta.default)
@@ -49,7 +49,7 @@ def values_of(field: Field) -> SearchStrategy[Any]:
 
 
 def _boundaries(field: Field) -> list[int]:
-    """Return the ends of the range, what stands beside them and beside zero, and each single bit."""
+    """Return the ends of the range, their neighbours, zero's neighbours, and each single bit."""
     assert field.bits is not None
     near = {field.minimum, field.minimum + 1, field.maximum - 1, field.maximum, -1, 0, 1}
     bits = {1 << bit for bit in range(field.bits)}
@@ -59,11 +59,11 @@ def _boundaries(field: Field) -> list[int]:
 
 
 SELECTING = ("protocol", "type", "opcode")
-"""Keys of the fields that say which format of an EtherType it is, or which message of a format."""
+"""Keys of the fields that select a format of an EtherType, or a message of a format."""
 
 
 def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
-    """Return the values by which a format is told from others of its EtherType."""
+    """Return the values that distinguish a format from others of its EtherType."""
     if issubclass(cls, Word):
         return st.sampled_from(
             [dict(zip(("protocol", "type"), pair, strict=True)) for pair in selectors(cls)]
@@ -85,7 +85,7 @@ ARPS: tuple[type[Layer], ...] = (ARP, EthernetARP, IPv4ARP, OtherARP)
 
 
 def _arp_selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
-    """Return types and sizes of addresses that mean one of the formats of ARP."""
+    """Return types and sizes of addresses that select one of the formats of ARP."""
     sizes = st.sampled_from([0, 4, 6, 8, 16, 20, 255]) | st.integers(0, 32)
     types = st.integers(0, 0xFFFF)
     return st.fixed_dictionaries({
@@ -97,7 +97,7 @@ def _arp_selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
 
 
 def selectors(cls: type[Word]) -> list[tuple[int, int]]:
-    """Return each (protocol, type) that means this format; of an unknown one, each that means no other."""
+    """Return each (protocol, type) of this format; of an unknown one, each that is unassigned."""
     pairs = [(protocol, type) for protocol in range(8) for type in range(16)]
     if cls.selected_by:
         return [pair for pair in pairs if selector(*pair) in cls.selected_by]
@@ -106,13 +106,13 @@ def selectors(cls: type[Word]) -> list[tuple[int, int]]:
 
 
 def _possible_cpids(cls: type[Layer]) -> SearchStrategy[int]:
-    """Return any CPIDs but those that no congestion point has: zero, and those of groups."""
+    """Return any valid CPIDs: neither zero nor of a group address."""
     field = next(field for field in cls.layout if field.key == "cpid")
     return values_of(field).map(possible_cpid)
 
 
 def possible_cpid(number: int) -> int:
-    """Return the CPID nearest to ``number`` that a congestion point may have."""
+    """Return the valid CPID nearest to ``number``."""
     return number & ~_GROUP_BIT or 1
 
 
@@ -137,21 +137,21 @@ def _insisted(cls: type[Layer]) -> dict[str, SearchStrategy[Any]]:
 
 
 INSISTED = {cls: _insisted(cls) for cls in FORMATS}
-"""Values that formats insist on."""
+"""Required values of formats."""
 
 
 T = TypeVar("T", bound=Layer)
 
 MAX_DRAWN_OCTETS = 96
-"""The longest payload drawn unless the caller says otherwise: long enough for every minimum and limit."""
+"""The default maximum length of a payload: long enough for every minimum and limit."""
 
 
 def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
     """Return values of a format that decode as that format.
 
-    Fields that tell formats apart (protocol and type, opcode, version of IP) have this format's values, and
-    length fields fit what they count.  ``overrides`` replaces fields by a value or a strategy; those may be
-    anything, out of range too.
+    Fields that select formats (protocol and type, opcode, version of IP) have this format's values, and
+    length fields fit the octets they count.  ``overrides`` replaces fields by a value or a strategy, also out
+    of range.
     """
     if not overrides:
         return _any_of(cls)  # type: ignore[arg-type, return-value]  # mypy denies that type[T] is hashable
@@ -175,12 +175,12 @@ def _strategy(value: object) -> SearchStrategy[Any]:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Plan:
-    """How to draw a format: strategies made once, since making them costs more than drawing from them."""
+    """The strategies of a format, made once, since making them costs more than drawing from them."""
 
     selection: SearchStrategy[dict[str, Any]]
     fields: dict[str, SearchStrategy[Any]]
     counted_by_selection: tuple[Field, ...]
-    """Fields of which there are several: their lengths are among what selects the format."""
+    """Variable fields, if there are several, whose lengths are among the selecting values."""
     tail: Field | None
     counted: SearchStrategy[bytes] | None
 
@@ -196,7 +196,7 @@ def _plan(cls: type[Layer]) -> _Plan:
         selection=selection(cls),
         fields=plain | INSISTED.get(cls, {}),
         tail=tail,
-        # of a fixed number of octets, the field that they are declared by says nothing
+        # a field with a fixed number of octets has no meaning in its declaring one
         counted=_counted_octets(cls, count) if count and count.key and count.scale else None,
     )
 
@@ -241,7 +241,7 @@ def _counted_octets(cls: type[Layer], count: Count) -> SearchStrategy[bytes]:
 
 
 def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStrategy[bytes]:
-    """Return the octets of a last field: as many as its length field states, or any number."""
+    """Return the octets of a last field: the number in its length field, or any number."""
     if count.when is not None and values[count.when[0]] not in count.when[1]:
         return st.just(b"")
     if count.key:

@@ -1,4 +1,4 @@
-"""Strategies of octets: frames whole, cut by a snap length or spoilt, any octets, and capture files."""
+"""Strategies of octets: frames complete, truncated or mutated, any octets, and capture files."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ Source: TypeAlias = SearchStrategy[Frame] | SearchStrategy[bytes]
 
 
 def octets_of(source: Source | None = None) -> SearchStrategy[bytes]:
-    """Return the octets of the frames that ``source`` gives, of any valid frame by default."""
+    """Return the octets of frames from ``source``, of any valid frame by default."""
     given: SearchStrategy[Any] = frames() if source is None else source
     return given.map(lambda value: encode(value) if isinstance(value, Frame) else bytes(value))
 
 
 @st.composite
 def truncated(draw: DrawFn, source: Source | None = None) -> tuple[bytes, int]:
-    """Return ``(octets, original_octets)`` of frames of which a snap length kept the first octets."""
+    """Return ``(octets, original_octets)`` of frames truncated by a snap length."""
     octets = draw(octets_of(source))
     kept = draw(st.integers(0, len(octets)))
     return octets[:kept], len(octets)
@@ -40,7 +40,7 @@ def truncated(draw: DrawFn, source: Source | None = None) -> tuple[bytes, int]:
 
 @st.composite
 def mutated(draw: DrawFn, source: Source | None = None) -> bytes:
-    """Return frames spoilt in one to four places: bits flipped, octets set, put in, taken out, doubled."""
+    """Return frames with one to four mutations: bits flipped, octets set, inserted, removed, doubled."""
     octets = draw(octets_of(source))
     for _ in range(draw(st.integers(1, 4))):
         octets = draw(_spoilt(octets))
@@ -68,7 +68,7 @@ def _spoilt(draw: DrawFn, octets: bytes) -> bytes:
 
 
 def arbitrary_octets(*, max_size: int = 160) -> SearchStrategy[bytes]:
-    """Return octets of any kind: random ones, spoilt frames, random ones behind a known EtherType."""
+    """Return octets of any kind: random ones, mutated frames, random ones after a known EtherType."""
     known = sorted(RESERVED_TYPES)
     behind = st.builds(
         lambda header, ethertype, rest: header + ethertype.to_bytes(2, "big") + rest,
@@ -84,18 +84,18 @@ Order: TypeAlias = Literal["little", "big"]
 Resolution: TypeAlias = Literal["ns", "us"]
 
 _LAST_NS = (1 << 32) * NS_PER_S - NS_PER_US
-"""The last µs that pcap's seconds reach."""
+"""The last µs of pcap's seconds."""
 _EDGES_NS = [0, NS_PER_US, NS_PER_S - NS_PER_US, NS_PER_S, (1 << 31) * NS_PER_S, _LAST_NS]
 _UNKNOWN_KINDS = (0x8000_0001, 0x4711)
-"""Block types: one for local use, one that nobody assigned."""
+"""Block types: one for local use, one unassigned."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnFrame:
-    """A frame as a capture has it."""
+    """A frame in a capture."""
 
     octets: bytes
-    """The octets that were captured."""
+    """The captured octets."""
     original_octets: int
     """Its length on the wire."""
     time_ns: int
@@ -114,7 +114,7 @@ class DrawnCapture:
     resolution: Resolution
     """Resolution of its times: ns or µs."""
     interfaces: int
-    """How many it describes; 1 for pcap.  All of them are Ethernet."""
+    """The number of interfaces; 1 for pcap.  All of them are Ethernet."""
     frames: tuple[DrawnFrame, ...]
 
 
@@ -126,10 +126,10 @@ def captures(
     max_size: int = 6,
     cut: bool = True,
 ) -> SearchStrategy[DrawnCapture]:
-    """Return pcap and pcapng files of ``min_size`` to ``max_size`` frames, which ``frames`` gives.
+    """Return pcap and pcapng files of ``min_size`` to ``max_size`` frames from ``frames``.
 
-    In both byte orders and resolutions, with times at their ends and out of order, with ``cut`` some frames
-    cut by a snap length; in pcapng several interfaces, comments, and blocks that no reader knows.
+    In both byte orders and resolutions, with times at their limits and out of order, with ``cut`` some frames
+    truncated by a snap length; in pcapng several interfaces, comments, and blocks of unknown types.
     """
     return _capture_file(octets_of(frames), tuple(formats), min_size, max_size, cut)
 
@@ -168,7 +168,7 @@ def _capture_file(
 def _captured_frame(
     draw: DrawFn, source: SearchStrategy[bytes], resolution: Resolution, interfaces: int, cut: bool
 ) -> DrawnFrame:
-    """Return a frame of one of so many interfaces; with none there is no place for comments either."""
+    """Return a frame of one of ``interfaces``; with 0, comments are impossible too."""
     octets = draw(source)
     kept = len(octets)
     if cut and draw(st.booleans()):

@@ -52,7 +52,7 @@ def vlan_stacks(*, max_size: int = 3) -> SearchStrategy[list[Layer]]:
 
 @functools.cache
 def tag_stacks(*, max_size: int = 5) -> SearchStrategy[list[Layer]]:
-    """Return stacks of every tag there is: VLAN tags, I-TAGs, CN-TAGs and experimental tags.
+    """Return stacks of all tags: VLAN tags, I-TAGs, CN-TAGs and experimental tags.
 
     Half are in the order of wire-formats 1.2 (S-TAGs, PBB's I-TAG, C-TAGs, CN-TAG, experimental tags), the
     others in any.
@@ -87,7 +87,7 @@ def payload_layers() -> SearchStrategy[tuple[int, list[Layer]]]:
     """Return ``(ethertype, layers)`` of a payload, with 0 if the layers state their type themselves.
 
     IPv4 and IPv6 with UDP, TCP or other octets, IPv6 with extension headers, ARP, octets of an unknown
-    EtherType, octets behind an 802.3 length, and IP, ARP and octets behind LLC and SNAP.
+    EtherType, octets after an 802.3 length, and IP, ARP and octets after LLC and SNAP.
     """
     return _payload()
 
@@ -119,11 +119,11 @@ def _of_kind(draw: DrawFn, kind: str) -> tuple[int, list[Layer]]:
     transport = draw(st.lists(udp_or_tcp, max_size=1))
     if kind == "ipv4":
         return 0, [draw(_ipv4(bool(transport))), *transport, *data]
-    # a payload length of 0 would say that there is no length, unless there is no next header either
+    # a payload length of 0 would mean no length, unless there is no next header either
     other = st.just(NO_NEXT_HEADER) if not data else st.integers(0, 255).filter(_no_transport)
     last = {} if transport else {"nxt": draw(other)}
     kinds = draw(_extension_headers()) if kind == "extended" else []
-    # a later fragment shows nothing
+    # a later fragment has no header of the payload
     chain = [draw(layers_of(EXTENSIONS[one], **({"offset": 0} if one == _FRAGMENT else {}))) for one in kinds]
     if chain:
         chain[-1] = chain[-1].replace(**last)
