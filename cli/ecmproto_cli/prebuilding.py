@@ -24,23 +24,25 @@ from types import CodeType
 
 _PROCESSOR = {"x86_64": "x86-64-v2"}.get(platform.machine(), "generic")
 """The oldest processor that the library is for; all since 2009."""
-_FRESH = "ECMPROTO_BUILDING"
+_BY_WAY_OF = "--by-way-of"
+"""Before the folder of object files, in the process that builds."""
 
 
 def main(arguments: Sequence[str]) -> None:
     """Build it, in a process whose environment asks for the same code wherever it runs."""
-    if _FRESH not in os.environ:
+    if arguments[:1] != [_BY_WAY_OF]:
         with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
             others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
             compiling = {
                 "PYTHONHASHSEED": "0", "NUMBA_CPU_NAME": _PROCESSOR, "NUMBA_CPU_FEATURES": "",
-                "NUMBA_CACHE_DIR": folder, _FRESH: folder,
+                "NUMBA_CACHE_DIR": folder,
             }  # fmt: skip
-            command = [sys.executable, "-m", "ecmproto_cli.prebuilding", *arguments]
+            command = [sys.executable, "-m", "ecmproto_cli.prebuilding", _BY_WAY_OF, folder, *arguments]
             sys.exit(os.spawnve(os.P_WAIT, sys.executable, command, others | compiling))
-    path = Path(arguments[0]).resolve() if arguments else None
+    _, folder, *rest = arguments
+    path = Path(rest[0]).resolve() if rest else None
     _name_sources_by_package()
-    build(Path(os.environ[_FRESH]), path, arguments[1:])
+    build(Path(folder), path, rest[1:])
 
 
 class _Loader(SourceFileLoader):
