@@ -4,8 +4,8 @@
 [mirrors] [check] [diff] [sweeps] [replay] [lab] [fuzzing] [editing] [wireshark] [memory] [interfaces]
 [forwarding]``
 
-With options of their own, and alone: ``endurance``, ``executors``, ``firstminute``, ``fleet``, ``limits`` and
-``testbed`` (``python -m bench fleet --help``).
+With options of their own, and alone: ``endurance``, ``executors``, ``firstminute``, ``fleet``, ``limits``,
+``storms`` and ``testbed`` (``python -m bench fleet --help``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NAMES = (
 )  # fmt: skip
 SLOW = ("memory",)
 ON_INTERFACES = ("interfaces", "forwarding")
-LONG = ("endurance", "executors", "firstminute", "fleet", "limits", "testbed")
+LONG = ("endurance", "executors", "firstminute", "fleet", "limits", "storms", "testbed")
 
 
 def main() -> None:

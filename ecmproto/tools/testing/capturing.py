@@ -10,6 +10,8 @@ from ecmproto.frames.capture import Batch
 from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
 from ecmproto.frames.capture.linux.reader import InterfaceReader, open_interface
 
+_RETIRE_MS = 300
+"""A ring lasts for so much longer where a busy machine lets nobody read; the frames are looked at later."""
 _STAMPS_S = 0.1
 """The kernel stamps frames as they come a moment after it was asked to."""
 
@@ -26,7 +28,7 @@ class Capturing:
         snap_octets: int = MAX_CUT_OCTETS,
     ) -> None:
         self.reader: InterfaceReader = open_interface(
-            interface, idle_batches=True, outgoing=outgoing, snap_octets=snap_octets
+            interface, idle_batches=True, outgoing=outgoing, snap_octets=snap_octets, retire_ms=_RETIRE_MS
         )
         self.batches: list[Batch] = []
         self.dropped = 0

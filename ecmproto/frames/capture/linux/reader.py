@@ -91,15 +91,17 @@ def open_interface(
     snap_octets: int = MAX_CUT_OCTETS,
     program: Sequence[Instruction] = (),
     ring_octets: int = RING_OCTETS,
+    retire_ms: int = RETIRE_MS,
     idle_batches: bool = False,
 ) -> InterfaceReader:
     """Begin to capture on ``interface`` and return its reader.
 
     ``outgoing`` includes the frames that this machine sends there; ``snap_octets`` is the maximum captured
     length; ``program`` lets the kernel drop frames (`filter.prefilter` makes one of a display filter); unread
-    frames wait in a ring of ``ring_octets``.  ``idle_batches`` yields an empty batch each quarter of a second
-    without frames, for callers with other work. Times are the network card's if its clock stamps all frames,
-    else the kernel's, in ns. Raises InterfaceError when the interface is missing or may not be opened.
+    frames wait in a ring of ``ring_octets``, whose blocks are delivered when full or after ``retire_ms``
+    (later, more frames fit in).  ``idle_batches`` yields an empty batch each quarter of a second without
+    frames, for callers with other work. Times are the network card's if its clock stamps all frames, else the
+    kernel's, in ns. Raises InterfaceError when the interface is missing or may not be opened.
     """
     rings: list[Ring] = []
     opened = open_receiving(
@@ -107,7 +109,7 @@ def open_interface(
         promiscuous=promiscuous,
         outgoing=outgoing,
         program=cut(program, snap_octets) if program else cut_at(snap_octets),
-        prepare=lambda each: rings.append(Ring(each, octets=ring_octets)),
+        prepare=lambda each: rings.append(Ring(each, octets=ring_octets, retire_ms=retire_ms)),
     )
     live = _Live(opened, rings[0], snap_octets, idle_batches)
     live.hardware_times = use_hardware_clock(opened)
@@ -234,7 +236,7 @@ class _Live:
 
     def stop(self) -> None:
         """End once the kernel has delivered the block that it is filling."""
-        self._stop_at_ns = time.monotonic_ns() + 2 * RETIRE_MS * 1_000_000
+        self._stop_at_ns = time.monotonic_ns() + 2 * self._ring.retire_ms * 1_000_000
 
     def _stopped(self) -> bool:
         return self._closed or (self._stop_at_ns is not None and time.monotonic_ns() >= self._stop_at_ns)
@@ -277,13 +279,16 @@ class Ring:
     Raises OSError when the kernel has no memory for it.
     """
 
-    def __init__(self, packet_socket: PacketSocket, *, octets: int = RING_OCTETS) -> None:
+    def __init__(
+        self, packet_socket: PacketSocket, *, octets: int = RING_OCTETS, retire_ms: int = RETIRE_MS
+    ) -> None:
+        self.retire_ms = retire_ms
         blocks = max(2, octets // BLOCK_OCTETS)
         opened = packet_socket.socket
         opened.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
         opened.setsockopt(SOL_PACKET, PACKET_RESERVE, TAG_OCTETS)
         frames = blocks * (BLOCK_OCTETS // _FRAME_OCTETS)
-        shape = struct.pack("=7I", BLOCK_OCTETS, blocks, _FRAME_OCTETS, frames, RETIRE_MS, 0, 0)
+        shape = struct.pack("=7I", BLOCK_OCTETS, blocks, _FRAME_OCTETS, frames, retire_ms, 0, 0)
         opened.setsockopt(SOL_PACKET, PACKET_RX_RING, shape)
         self._map = mmap.mmap(opened.fileno(), blocks * BLOCK_OCTETS, mmap.MAP_SHARED)
         self._octets: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)

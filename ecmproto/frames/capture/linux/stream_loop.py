@@ -5,9 +5,10 @@ segment without an interval sends one frame.
 
 1. A stream that is not ``kept`` renews: its frame may leave twice, and one whose successor is due already is
    left out.  One that is kept sends each of its frames once, late ones together.
-2. The first thread sends everything.  The second one, on another processor, sends only renewals, and only
-   those that are late by a quarter of their interval (`STAGGER`): a processor that is taken away stops one
-   thread.
+2. Renewals are shared: the first thread has the even streams, the second one, on another processor, the odd
+   ones.  Each renews the other's too where they are late by a quarter of their interval (`STAGGER`), so that
+   a processor that is taken away lets nothing lapse.  Of more than two streams half renew half an
+   interval later than the others, from the second frame of a segment on.  All else is the first thread's.
 3. A segment without an interval is sent by the first thread, when the second one is between two rounds.  So a
    frame that releases is behind the last one that holds.
 4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixteenth of that: the kernel takes a twentieth of each
@@ -41,6 +42,7 @@ from ecmproto.units import NS_PER_S
 
 BURST = 64
 """Most frames that leave by one call."""
+RENEWED = 4
 STAGGER = 2
 NEVER_NS = 1 << 62
 _LOOK_NS = 50_000_000
@@ -93,6 +95,7 @@ class WorkerFacts:
     outgoing_at: int
     moment_at: int
     second: int
+    alone: int
     spin_ns: int
     rested_ns: int
     error: int
@@ -123,7 +126,7 @@ class Worker(Struct):
     late: Int64
 
 
-def new_worker(streams: int, messages: int, *, second: bool, spin_ns: int) -> Worker:
+def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False, spin_ns: int) -> Worker:
     """Return the memory of a thread."""
 
     def zeros(count: int) -> NDArray[np.int64]:
@@ -135,7 +138,7 @@ def new_worker(streams: int, messages: int, *, second: bool, spin_ns: int) -> Wo
         zeros(messages), *(zeros(streams) for _ in range(7)), new_counts(),
     )  # fmt: skip
     facts.outgoing_at, facts.moment_at = worker.outgoing.ctypes.data, worker.moment.ctypes.data
-    facts.second, facts.spin_ns = int(second), spin_ns
+    facts.second, facts.alone, facts.spin_ns = int(second), int(alone), spin_ns
     return worker
 
 
@@ -236,9 +239,11 @@ def settle(timetable: Timetable, worker: Worker, count: int, before_ns: int, aft
             timetable.before_ns[stream] = 0
             timetable.segment[stream] = segment + 1
         elif not kept:
-            due_ns = worker.due_ns[k]
-            missed = max(0, after_ns - due_ns - 1) // interval_ns
-            next_ns = min(due_ns + (missed + 1) * interval_ns, timetable.until_ns[segment])
+            due_ns, step_ns = worker.due_ns[k], interval_ns
+            if due_ns == timetable.first_ns[segment] and len(timetable.segment) > 2:
+                step_ns = (interval_ns >> 1) * (1 + (stream >> 1 & 1))
+            missed = -(-max(0, after_ns - due_ns - step_ns) // interval_ns)
+            next_ns = min(due_ns + step_ns + missed * interval_ns, timetable.until_ns[segment])
             if next_ns > timetable.next_ns[stream]:
                 worker.skipped[stream] += max(0, next_ns - due_ns - 1) // interval_ns
                 timetable.next_ns[stream] = next_ns
@@ -259,11 +264,9 @@ def keep(timetable: Timetable, worker: Worker) -> None:
         count, open_streams, soonest_ns = 0, 0, NEVER_NS
         for stream in range(streams):
             segment, end = timetable.segment[stream], timetable.end[stream]
-            due_ns = timetable.next_ns[stream]
             if not own.second:
                 while segment < end and timetable.interval_ns[segment]:
-                    due_ns = max(timetable.next_ns[stream], timetable.first_ns[segment])
-                    if due_ns < timetable.until_ns[segment]:
+                    if timetable.next_ns[stream] < timetable.until_ns[segment]:
                         break
                     segment += 1
                 timetable.segment[stream] = segment
@@ -271,16 +274,20 @@ def keep(timetable: Timetable, worker: Worker) -> None:
                 continue
             open_streams += 1
             interval_ns, kept = timetable.interval_ns[segment], timetable.kept[segment]
-            stagger_ns = own.second * (interval_ns >> STAGGER)
-            due_ns = max(due_ns, timetable.first_ns[segment]) + stagger_ns
+            due_ns = max(timetable.next_ns[stream], timetable.first_ns[segment])
             if own.second and (kept or interval_ns == 0 or due_ns >= timetable.until_ns[segment]):
+                if not kept:
+                    soonest_ns = min(soonest_ns, max(due_ns, now_ns + _RETRY_NS))
                 continue
+            stagger_ns = interval_ns >> STAGGER
+            if own.alone or kept or stream & 1 == own.second:
+                stagger_ns = 0
             if interval_ns == 0:
                 due_ns = timetable.first_ns[segment]
-            if due_ns > now_ns:
-                soonest_ns = min(soonest_ns, due_ns)
+            if due_ns + stagger_ns > now_ns:
+                soonest_ns = min(soonest_ns, due_ns + stagger_ns)
                 continue
-            if count == BURST:
+            if count == BURST or (count >= RENEWED and not kept):
                 soonest_ns = now_ns
                 continue
             if interval_ns == 0:
@@ -289,7 +296,7 @@ def keep(timetable: Timetable, worker: Worker) -> None:
                     nap(worker, clock_ns(worker) + _RETRY_NS // 10)
                     fence()
             if not kept or interval_ns == 0:
-                count = pick(worker, count, stream, segment, timetable.message[segment], due_ns - stagger_ns)
+                count = pick(worker, count, stream, segment, timetable.message[segment], due_ns)
                 continue
             while count < BURST and due_ns <= now_ns and due_ns < timetable.until_ns[segment]:
                 turn = (due_ns - timetable.first_ns[segment]) // interval_ns % timetable.count[segment]

@@ -174,7 +174,8 @@ class StreamSender:
         spin_ns = _SPIN_NS if may_run_ahead() else _ORDINARY_SPIN_NS
         self._workers = [
             new_worker(
-                len(self.streams), len(self._lengths), second=number > 0, spin_ns=0 if number else spin_ns,
+                len(self.streams), len(self._lengths), second=number > 0, alone=len(processors) == 1,
+                spin_ns=spin_ns if number < len(self.streams) else 0,  # none for whoever only helps
             )
             for number in range(len(processors))
         ]  # fmt: skip
