@@ -27,6 +27,8 @@ _LINES = (
     "bcn e=-9", "e2cm type=1", "e2cm type=3", "fecn", "dbp rate=1000", "pfc prio3=65535", "pause", "lldp",
     "lldpcn", "vlan id=5 ip udp", "ieee8021ad id=9 vlan id=5 ip tcp", "ieee8021ah ip udp", "cntag ip udp",
     "cmtag ip udp", "rrttag ip udp", "rdtag ip udp", "ipv6 udp", "arp", "data",
+    "lldpets lldpetsrec lldppfc enable=8 lldpapp lldpapp.entry protocol=4791",
+    "lldpcee lldpcee.control lldpcee.pg lldpcee.pfc enable=8 lldpcee.app lldpcee.app.entry lldpcee.tlv",
 )  # fmt: skip
 _FILTERS = (
     "cnm", "cnm.qntz_fb > 40 and vlan.priority == 3", "eth.src == 02:00:00:00:00:01 or not ip",
