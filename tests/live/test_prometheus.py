@@ -18,6 +18,8 @@ from ecmproto.control.live.device import Snapshot
 from ecmproto.control.live.prometheus import Scraped, served, served_statistics
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.stats import Accumulator, Statistics
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto.wire.formats.ip import CE
 from tests.live.virtual import frame
 from tests.live.wires import Wires, received, wires
@@ -82,6 +84,15 @@ def test_a_scrape_tells_pauses_and_roce() -> None:
         'cnp_delay_seconds_bucket{le="8.192e-06"} 1.0', 'cnp_delay_seconds_bucket{le="+Inf"} 1.0',
     ):  # fmt: skip
         assert f"ecmproto_monitor_{line}" in told
+
+
+def test_a_scrape_has_what_neighbours_protect() -> None:
+    counts = Accumulator()
+    counts.add(Batch.from_frames([encode(build("eth src=02:00:00:00:00:01 lldppfc enable=8"))]))
+    lines = scraped(counts.result).decode().splitlines()
+    for priority, enabled in ((3, "1.0"), (4, "0.0")):
+        labels = f'{{interface="interface 0",priority="{priority}",source="02:00:00:00:00:01"}}'
+        assert f"ecmproto_monitor_neighbour_pfc_enabled{labels} {enabled}" in lines
 
 
 def test_nothing_is_told_before_there_is_anything() -> None:

@@ -120,7 +120,7 @@ def test_storms_faults_and_flows_stand_in_tables() -> None:
     assert "pauses a priority that is not declared lossless" in cells
     place = cells.index("10.0.0.1 → 10.0.0.2 QP 0x22")
     assert [cells[place + 4], cells[place + 5], cells[place + 6]] == ["100 %", "1", "8 µs"]
-    assert cells[place + 12 : place + 14] == ["–", "–"]
+    assert cells[place + 13 : place + 15] == ["–", "–"]
 
 
 def test_what_was_lost_to_pauses_is_said_in_a_sentence() -> None:

@@ -199,7 +199,9 @@ class FrameCounts:
         )
 
 
-_SHORT = re.compile(r"(?P<layer>\w+) at octet \d+: needed (?:(?P<octets>\d+ octets)|(?P<needed>.*)), got .*")
+_SHORT = re.compile(
+    r"(?P<layer>[\w.]+) at octet \d+: needed (?:(?P<octets>\d+ octets)|(?P<needed>.*)), got .*"
+)
 
 
 def malformation(error: str) -> str:

@@ -29,6 +29,8 @@ _LINES = (
     "lldpcn", "vlan id=5 ip udp", "ieee8021ad id=9 vlan id=5 ip tcp", "ieee8021ah ip udp", "cntag ip udp",
     "cmtag ip udp", "rrttag ip udp", "rdtag ip udp", "ipv6 udp", "arp", "data", "bth", "vlan bth reth",
     "ipv6 udp bth aeth", "ipv6 ipv6.hopopts udp bth", "grh bth", "cnp", "ieee8021ah bth",
+    "lldpets lldpetsrec lldppfc enable=8 lldpapp lldpapp.entry protocol=4791",
+    "lldpcee lldpcee.control lldpcee.pg lldpcee.pfc enable=8 lldpcee.app lldpcee.app.entry lldpcee.tlv",
 )  # fmt: skip
 _FILTERS = (
     "cnm", "cnm.qntz_fb > 40 and vlan.priority == 3", "eth.src == 02:00:00:00:00:01 or not ip",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from ecmproto.control.live.monitor import change_between
@@ -10,6 +12,7 @@ from ecmproto.frames.stats import Accumulator
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import encode
 from ecmproto.wire.formats.ip import CE
+from ecmproto_cli.commands.live.monitor import document_line, monitor_table
 from tests.stats import test_roce as roce
 
 INTERFACES = [Interface(index=0, linktype=1, speed_bps=10**10)]
@@ -89,3 +92,14 @@ def test_marks_and_cnps_since_the_look_before() -> None:
 def test_nothing_is_no_rate() -> None:
     happened = change_between(None, Accumulator().result(), 0)
     assert (happened.frames, happened.frames_per_s, happened.kinds, happened.points) == (0, 0, (), ())
+
+
+def test_neighbours_are_shown_with_what_they_protect() -> None:
+    counts = Accumulator()
+    line = "eth src=02:00:00:00:00:01 lldppfc enable=8 lldpapp lldpapp.entry priority=3 protocol=4791"
+    counts.add(Batch.from_frames([encode(build(line))]))
+    happened = change_between(None, counts.result(), 10**9)
+    assert [each.pfc_enabled for each in happened.neighbours] == [(3,)]
+    table = monitor_table(happened, "eth0", 10**9, 0)
+    assert "neighbour 02:00:00:00:00:01  PFC 3; udp port 4791: 3" in table
+    assert json.loads(document_line(happened, "eth0", 10**9, 0))["neighbours"][0]["pfc_enabled"] == [3]

@@ -89,7 +89,7 @@ class Pacing:
         close = apart_ns < least_ns
         senders, which = np.unique(now[:, (_LOW, _HIGH)], axis=0, return_inverse=True)
         counts = np.zeros((len(senders), 2, len(SCOPES)), np.int64)
-        for row, mask in enumerate((close >= 0, close)):
+        for row, mask in enumerate((np.ones_like(close), close)):
             of = which.reshape(-1)[mask]
             counts[:, row, list(SCOPES).index(scope)] = np.bincount(of, minlength=len(senders))
         for (low, high), count in zip(senders.tolist(), counts, strict=True):
