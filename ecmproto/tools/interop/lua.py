@@ -42,7 +42,7 @@ IN_WIRESHARK = frozenset((
     "eth", "vlan", "ieee8021ad", "ieee8021ah", "llc", "data", "sll", "sll2", "macc", "pause", "pfc", "lldp",
     "lldpcn", "arp", "arp_mac", "arp_ipv4", "arp_other", "ip", "ipv6", "ipv6.hopopts", "ipv6.routing",
     "ipv6.fraghdr", "ipv6.dstopts", "ah", "tcp", "udp", "bth", "cnp", "rdeth", "deth", "reth", "atomiceth",
-    "aeth", "atomicacketh", "immdt", "ieth", "icrc", "grh",
+    "aeth", "atomicacketh", "immdt", "ieth", "icrc", "grh", "lrh",
 ))  # fmt: skip
 """The formats that Wireshark dissects itself."""
 
