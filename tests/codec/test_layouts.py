@@ -101,6 +101,8 @@ TABLES: dict[str, tuple[int, str]] = {
     "icrc": (4, "crc 0.0 32 uint"),
     "grh": (40, """ipver 0.0 4 uint | tclass 0.4 8 uint | flowlabel 1.4 20 uint | paylen 4.0 16 uint
         | nxthdr 6.0 8 uint | hoplmt 7.0 8 uint | sgid 8.0 128 ipv6 | dgid 24.0 128 ipv6"""),
+    "lrh": (8, """vl 0.0 4 uint | lver 0.4 4 uint | sl 1.0 4 uint | reserved2 1.4 2 uint | lnh 1.6 2 uint
+        | dlid 2.0 16 uint | reserved5 4.0 5 uint | pktlen 4.5 11 uint | slid 6.0 16 uint"""),
     "msdu": (2, "type 0.0 16 uint"),
     "sll": (16, """pkttype 0.0 16 uint | hatype 2.0 16 uint | halen 4.0 16 uint | src 6.0 48 mac
         | unused 12.0 16 uint | etype 14.0 16 uint"""),

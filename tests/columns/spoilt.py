@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 
 from ecmproto.frames.capture import Batch, Interface
-from ecmproto.frames.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
+from ecmproto.frames.capture.batch import ETHERNET, INFINIBAND, LINUX_SLL, LINUX_SLL2, RAW_IP
 from tests.dissect.sample import FRAMES
 
-_LINKS = ((ETHERNET, 0), (ETHERNET, 0), (ETHERNET, 4), (LINUX_SLL, 0), (LINUX_SLL2, 0), (RAW_IP, 0), (147, 0))
+_LINKS = (
+    (ETHERNET, 0), (ETHERNET, 0), (ETHERNET, 4), (LINUX_SLL, 0), (LINUX_SLL2, 0), (RAW_IP, 0),
+    (INFINIBAND, 0), (147, 0),
+)  # fmt: skip
 INTERFACES = tuple(
     Interface(index=index, linktype=linktype, fcs_octets=fcs, local_index=index % 3)
     for index, (linktype, fcs) in enumerate(_LINKS)

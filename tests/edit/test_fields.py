@@ -9,7 +9,7 @@ import pytest
 
 from ecmproto.errors import SpecError
 from ecmproto.frames.capture import Batch, Interface
-from ecmproto.frames.capture.batch import LINUX_SLL, LINUX_SLL2
+from ecmproto.frames.capture.batch import INFINIBAND, LINUX_SLL, LINUX_SLL2
 from ecmproto.frames.columns import extract
 from ecmproto.frames.filter import compile_filter
 from ecmproto.frames.filter.evaluation import part_of
@@ -35,6 +35,7 @@ from ecmproto.wire.codec.frame import fixed
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.infiniband import LRH
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.schema import Field
@@ -44,9 +45,10 @@ INTERFACES = [
     Interface(index=0, linktype=1),
     Interface(index=1, linktype=LINUX_SLL),
     Interface(index=2, linktype=LINUX_SLL2),
+    Interface(index=3, linktype=INFINIBAND),
 ]
 ETHERTYPES = EtherTypes(csig=0x9900)
-FIRST = {1: SLL, 2: SLL2}
+FIRST = {1: SLL, 2: SLL2, 3: LRH}
 
 
 def edited(batch: Batch, *texts: str, **options: object) -> tuple[Batch, Report]:
@@ -64,6 +66,9 @@ def every_format() -> tuple[Batch, tuple[Frame, ...]]:
             layers = (cls(etype=0x8100), VLAN(id=3, etype=0x88B7), Data(data=bytes(40)))
             octets.append(encode(*layers, fix=False))
             link.append(1 if cls is SLL else 2)
+        elif cls is LRH:
+            octets.append(encode(LRH(lnh=0), Data(data=bytes(40)), fix=False))
+            link.append(3)
         else:
             octets.append(encode(build(cls.prefix)))
             link.append(0)

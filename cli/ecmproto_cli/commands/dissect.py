@@ -537,7 +537,7 @@ class Output:
             self._stdout.write(form.begin(self._reader))
 
     def _count_unknown(self, batch: Batch) -> None:
-        from ecmproto.frames.dissect.form import KNOWN_LINKTYPES
+        from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
 
         interfaces = self._reader.interfaces
         odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}

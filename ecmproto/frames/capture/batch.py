@@ -323,12 +323,11 @@ RAW_IP = 101
 LINUX_SLL = 113
 ERF = 197
 LINUX_SLL2 = 276
+INFINIBAND = 247
 IPV4 = 228
 IPV6 = 229
 RAW_IP_TYPES = frozenset({12, 14, RAW_IP, IPV4, IPV6})
 """Frames that start with an IP header; 12 and 14 are DLT_RAW of BSD systems."""
-COOKED_TYPES = frozenset({LINUX_SLL, LINUX_SLL2})
-"""Frames with Linux's cooked header in place of the link layer's own."""
 _LINKTYPE_NAMES = {
     0: "NULL",
     1: "ETHERNET",

@@ -17,7 +17,7 @@ from ecmproto.frames.columns.parse_tables import NUMBER_OF
 from ecmproto.frames.columns.walk import Frames
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.infiniband import BAD, BTH, CHANGING, GOOD, ICRC, NETWORKS, UNVERIFIED
+from ecmproto.wire.formats.infiniband import BAD, BTH, CHANGING, GOOD, ICRC, LRH, NETWORKS, UNVERIFIED
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 from ecmproto.wire.formats.registry import FORMATS
 
@@ -49,7 +49,7 @@ class Found(Protocol):
 def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Return the frames with a base transport header, and the index in ``STATES`` of each CRC's state."""
     ip4s, bths, udps = _kinds_of(IPv4), _kinds_of(BTH), _kinds_of(UDP)
-    every = dict.fromkeys([*ip4s, *bths, ICRC, *NETWORKS, *udps])
+    every = dict.fromkeys([*ip4s, *bths, ICRC, LRH, *NETWORKS, *udps])
     wants = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
     collected = found.collect(wants)
     frames = len(found.frames.offset)
@@ -68,6 +68,7 @@ def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     bth, network, udp, ip4 = (_last(layers, kinds, len(row)) for kinds in (bths, NETWORKS, udps, [IPv4]))
     is_ip4 = (network != _NOWHERE) & (ip4 == network)
     checked = (network != _NOWHERE) & (bth != _NOWHERE)
+    checked[layers.get(NUMBER_OF[LRH], _NO_LAYERS)[0]] = False  # it is covered too
     for cls in ip4s:
         at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
         checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False

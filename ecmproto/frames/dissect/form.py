@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import DecodeError
 from ecmproto.frames.batch.beginnings import first_format
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, comments, exact_times
-from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, SIMPLE_PACKET, Displayed
+from ecmproto.frames.capture.batch import ETHERNET, SIMPLE_PACKET, Displayed
 from ecmproto.frames.capture.pcapng import COMMENT, END_OF_OPTIONS
 from ecmproto.tables import Paint as Paint
 from ecmproto.tables import plain as plain
@@ -268,10 +268,6 @@ def moment_text(time_ns: int) -> str:
     except (OverflowError, ValueError, OSError):
         return f"second {seconds}"
     return f"{moment:%Y-%m-%d %H:%M:%S}.{ns:09d}"
-
-
-KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
-"""The link types that are decoded."""
 
 
 def decode_linktype(

@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, ParameterError, counted
+from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
 from ecmproto.frames.batch.inner import open_innermost
 from ecmproto.frames.capture import Batch, CaptureReader
-from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, Interface
+from ecmproto.frames.capture.batch import ETHERNET, Interface
 from ecmproto.frames.columns import extract
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.frames.stats.counters import (
@@ -442,7 +443,6 @@ def _up_to(reader: CaptureReader, limit: int | None) -> Iterator[Batch]:
             return
 
 
-_KNOWN_LINKTYPES = frozenset((ETHERNET,)) | COOKED_TYPES | RAW_IP_TYPES
 _LEFT_OUT_OF = {
     "congestion_points": f"about congestion points beyond the first {MOST_POINTS} of a mechanism",
     "message_flows": f"about flows beyond the first {MOST_FLOWS} of a mechanism",
@@ -552,7 +552,7 @@ def _on_frames(statistics: Statistics) -> Iterator[str]:
         )
     strange = {each.linktype: each.linktype_name for each in statistics.interfaces if each.frames}
     for linktype, name in strange.items():
-        if linktype not in _KNOWN_LINKTYPES:
+        if linktype not in KNOWN_LINKTYPES:
             yield f"Frames of link type {name} ({linktype}) are not decoded: they count as other."
 
 

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import ColumnError, EncodeError, MissingDependencyError, SpecError, escaped, shown
-from ecmproto.frames.capture.batch import ETHERNET, LINUX_SLL, LINUX_SLL2, RAW_IP
+from ecmproto.frames.capture.batch import ETHERNET, INFINIBAND, LINUX_SLL, LINUX_SLL2, RAW_IP
 from ecmproto.frames.columns.building.frames import batch_of, cast, times_of, values_for
 from ecmproto.frames.columns.building.template import Finish
 from ecmproto.frames.columns.building.values import (
@@ -337,7 +337,7 @@ _BEHIND = tuple(f"eth.{key}" for key in TAILS)
 
 _SECONDS = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,9}))?")
 
-_LINKTYPES = {"sll": LINUX_SLL, "sll2": LINUX_SLL2, "ip": RAW_IP, "ipv6": RAW_IP}
+_LINKTYPES = {"sll": LINUX_SLL, "sll2": LINUX_SLL2, "lrh": INFINIBAND, "ip": RAW_IP, "ipv6": RAW_IP}
 """The link type of a capture by its frames' first layer; Ethernet for all others."""
 
 

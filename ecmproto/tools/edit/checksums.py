@@ -27,7 +27,7 @@ from ecmproto.tools.edit.assignments import Written, put_rows, rows_at
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
-from ecmproto.wire.formats.infiniband import BTH, GRH, ICRC
+from ecmproto.wire.formats.infiniband import BTH, GRH, ICRC, LRH
 from ecmproto.wire.formats.ip import TCP, UDP, Extension, FragmentHeader, IPv4, IPv6, Routing
 from ecmproto.wire.formats.registry import FORMATS
 
@@ -38,7 +38,7 @@ NOWHERE = -1
 _BTHS = tuple(cls for cls in FORMATS if issubclass(cls, BTH))
 _LENGTHS = (Ethernet, VLAN, STag, ITag)
 _EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
-COVERED = (IPv4, IPv6, GRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
+COVERED = (IPv4, IPv6, GRH, LRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
 """The formats to be found for `keep_right`."""
 FIXED = (*COVERED, *_LENGTHS)
 """The fields of `put_right`."""
@@ -138,6 +138,9 @@ def packets_in(found: LayersFound, shift: int = 0) -> Packets:
         # an extended header is not whole; the CRC is last all the same
         stop = np.minimum(reach[rows], _packet_end(buffer, network[rows], (ip4 >= 0)[rows]))
         crc[rows] = np.where(stop - bth[rows] >= BTH.least_octets, stop - ICRC.fixed_octets, NOWHERE)
+
+    # with a link header of InfiniBand, it covers that too
+    crc[first_of(LRH) >= 0] = NOWHERE
 
     def moved(place: Int64) -> Int64:
         return np.where(place >= 0, place - shift, NOWHERE)

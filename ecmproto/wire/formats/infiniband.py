@@ -100,11 +100,13 @@ _START = zlib.crc32(b"\xff" * 8)
 def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
     """Return the octets that the invariant CRC after ``layers`` covers; None if they cannot be determined.
 
+    None too if it covers a link header of InfiniBand.
+
     ``starts`` are the offsets of the layers in the frame, then the end of the last one.
     """
     at = {cls: place for value, place in zip(layers, starts, strict=False) for cls in type(value).__mro__}
     network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
-    if network is None or BTH not in at:
+    if network is None or BTH not in at or LRH in at:
         return None
     headers = [(type(layers[network]), starts[network]), *((cls, at[cls]) for cls in (UDP, BTH) if cls in at)]
     ones = [(first + place, bits) for cls, first in headers for place, bits in CHANGING[cls]]
@@ -516,6 +518,58 @@ class GRH(Layer):
         """Return payload length, and the next header of a BTH."""
         values = {"paylen": len(rest)}
         return values | {"nxthdr": IBA_TRANSPORT} if isinstance(following, BTH) else values
+
+
+_LRH = "IBTA vol. 1, 7.7"
+_TO_BTH, _TO_GRH = 2, 3
+_NEXT_HEADERS = {0: "raw", 1: "IPv6", _TO_BTH: "BTH", _TO_GRH: "GRH"}
+_WORD_OCTETS = 4
+
+
+@layer("lrh", title="Local route header (LRH)", source=_LRH)
+class LRH(Layer):
+    """The header in front of every packet on an InfiniBand link, whose variant CRC ends the frame."""
+
+    vl: int = uint(4, default=0, doc="virtual lane", source="IBTA vol. 1, 7.7.1", name="infiniband.lrh.vl")
+    lver: int = uint(
+        4, default=0, doc="link version, 0", source="IBTA vol. 1, 7.7.2", name="infiniband.lrh.lver"
+    )
+    sl: int = uint(4, default=0, doc="service level", source="IBTA vol. 1, 7.7.3", name="infiniband.lrh.sl")
+    reserved2: int = uint(2, default=0, doc="0", source=_LRH, name="infiniband.lrh.reserved2")
+    lnh: int = uint(
+        2, default=_TO_BTH, doc="next header", source="IBTA vol. 1, 7.7.5", names=_NEXT_HEADERS,
+        name="infiniband.lrh.lnh",
+    )  # fmt: skip
+    dlid: int = uint(
+        16, default=0, doc="destination local identifier", source="IBTA vol. 1, 7.7.6",
+        name="infiniband.lrh.dlid",
+    )  # fmt: skip
+    reserved5: int = uint(5, default=0, doc="0", source=_LRH, name="infiniband.lrh.reserved5")
+    pktlen: int = uint(
+        11, default=0, unit="32-bit words", doc="from this header to the invariant CRC",
+        source="IBTA vol. 1, 7.7.8", name="infiniband.lrh.pktlen",
+    )  # fmt: skip
+    slid: int = uint(
+        16, default=0, doc="source local identifier", source="IBTA vol. 1, 7.7.9", name="infiniband.lrh.slid"
+    )
+    counted_as = "InfiniBand"
+    summary = Summary(label="LRH", gives_way=True, detail="LID {slid} → {dlid} VL {vl}")
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Return the format of the next header, as far as the packet's length; 0 of it is not told."""
+        last = end + _WORD_OCTETS * self.pktlen - LRH.fixed_octets if self.pktlen else stop
+        if self.lnh == _TO_GRH:
+            return GRH, last
+        if self.lnh != _TO_BTH:
+            return Data, last
+        return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Return the packet's length, and the next header of a GRH or BTH."""
+        values = {"pktlen": (LRH.fixed_octets + len(rest)) // _WORD_OCTETS}
+        if isinstance(following, GRH | BTH):
+            values["lnh"] = _TO_GRH if isinstance(following, GRH) else _TO_BTH
+        return values
 
 
 NETWORKS: tuple[type[Layer], ...] = (IPv4, IPv6, GRH)

@@ -49,6 +49,7 @@ from ecmproto.wire.formats.infiniband import (
     GRH,
     ICRC,
     IETH,
+    LRH,
     RDETH,
     RETH,
     AtomicAckETH,
@@ -83,9 +84,9 @@ OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
     UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
     IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
-    CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, MSDU, SLL, SLL2,
-    Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE, CEEControl,
-    CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV,
+    CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, LRH, MSDU, SLL,
+    SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE,
+    CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV,
 )  # fmt: skip
 
 """The formats of ecmproto itself."""
