@@ -73,10 +73,9 @@ KINDS: Mapping[Kind, PanelKind] = {
         absent="no drops, no pauses",
     ),
     "delivered": PanelKind(
+        "Rate delivered per flow", RatePanels,
         "The rate out of the port, by flow; every flow has its own marker. Lines that lie close together "
-        "mean that the flows share the port fairly.", RatePanels,
-        "What left the port, flow by flow; every flow has its own marker. Lines that lie close "
-        "together mean that the flows share the port fairly.",
+        "mean that the flows share the port fairly.",
         absent="no flows",
     ),
     "sent": PanelKind(
