@@ -112,7 +112,7 @@ BROKEN = {
     "style": (
         declared("toy", 'summary = Summary(label="TOY", detail="{number:hexx}"); announced_by = 0x1234')
         .replace("@register", "from ecmproto.wire.formats.summary import Summary"),
-        "TypeError: Toy: summary: needed an existing style or clause, got 'hexx' in '{number:hexx}' "
+        "TypeError: Toy: summary: needed a known style or clause, got 'hexx' in '{number:hexx}' "
         "(did you mean 'hex'?)",
     ),
 }  # fmt: skip

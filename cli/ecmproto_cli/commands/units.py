@@ -172,7 +172,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @click.option(
     "--response", metavar="AMOUNT",
-    help="Response time of the other end, by connector: quanta, a time or octets.  [default: 802.3's]",
+    help="Other end's response time by connectors: quanta, a time or octets.  [default: 802.3's]",
 )  # fmt: skip
 @click.option(
     "--interface", metavar="AMOUNT",

@@ -106,7 +106,7 @@ def check_summary(name: str, summary: Summary) -> None:
 
             near = difflib.get_close_matches(unknown[0], known, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
-            needed = "an existing style or clause"
+            needed = "a known style or clause"
             raise TypeError(f"{name}: summary: needed {needed}, got {unknown[0]!r} in {template!r}{hint}")
 
 
