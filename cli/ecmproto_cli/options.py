@@ -107,7 +107,7 @@ def outer_option(function: F) -> F:
     """``--outer``: look at wrappers, not at the frames in them."""
     return click.option(
         "--outer", is_flag=True,
-        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, TZSP).",
+        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, TZSP, sFlow).",
     )(function)  # fmt: skip
 
 
@@ -115,7 +115,7 @@ def inner_option(function: F) -> F:
     """``--inner``: unwrap frames."""
     return click.option(
         "--inner", is_flag=True,
-        help="Take the innermost frame of those that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, …).",
+        help="Take the innermost frame of those that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, sFlow, …).",
     )(function)  # fmt: skip
 
 

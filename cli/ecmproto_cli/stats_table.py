@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 OVER_TIME_COLUMNS = 56
 _SENDERS_SHOWN = 8
 _STORMS_SHOWN = 16
+_DISCARDS_SHOWN = 12
+_PORTS_SHOWN = 12
 _POINTS_SHOWN = 12
 _FLOWS_SHOWN = 10
 _QUEUES_SHOWN = 12
@@ -52,8 +54,8 @@ _CURVES = ("message", "flow control")
 def stats_table(statistics: Statistics, path: str) -> str:
     """Return the statistics as text."""
     sections = (
-        _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _roce, _feedback, _probes, _rates, _sizes,
-        _priorities, _malformed, _notes,
+        _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports, _roce, _feedback,
+        _probes, _rates, _sizes, _priorities, _malformed, _notes,
     )  # fmt: skip
     parts = [_head(statistics, path), *(part for section in sections for part in section(statistics))]
     return "\n\n".join(parts)
@@ -334,6 +336,38 @@ def _pfc_frames(statistics: Statistics) -> Iterator[str]:
         rest += f", lossless {', '.join(map(str, pfc.lossless)) or 'none'}"
     rows = [(f"{each.frames:,}", f"{each.meaning}; first from {address(each.source)}") for each in pfc.faults]
     yield _titled("PFC frames", *_counted(rows), rest=rest)
+
+
+_DISCARDS: Columns = {"frames": "frames", "in": "input", "out": "output", "agent": "agent"}
+
+
+def _discards(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on packets that agents discarded, by reason."""
+    found = statistics.sflow
+    if found is None or not found.discards:
+        return
+    rows = [(f"  {each.reason}", each) for each in found.discards[:_DISCARDS_SHOWN]]
+    more = _more(len(found.discards), _DISCARDS_SHOWN, "reasons and ports")
+    yield _titled(
+        "discarded packets", table(rows, _DISCARDS, statistics), *more, rest=", as reported by sFlow"
+    )
+
+
+_PORTS: Columns = {
+    "reports": "reports", "in": "in_octets", "discards": "in_discards", "errors": "in_errors",
+    "out": "out_octets", "discards ": "out_discards", "errors ": "out_errors",
+}  # fmt: skip
+
+
+def _ports(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on counters of ports."""
+    found = statistics.sflow
+    if found is None or not found.ports:
+        return
+    rows = [(f"  {each.agent} port {each.port}", each) for each in found.ports[:_PORTS_SHOWN]]
+    more = _more(len(found.ports), _PORTS_SHOWN, "ports")
+    rest = ", as reported by sFlow: from the first report to the last"
+    yield _titled("counters of ports", table(rows, _PORTS, statistics), *more, rest=rest)
 
 
 def _refusals(each: QueuePair, whole: object) -> int:

@@ -155,6 +155,7 @@ class Slow:
             rates=tuple(self._rates()),
             pauses=self._pauses(),
             pfc=self._pfc(),
+            sflow=None,
             roce=None,
             mirrors=self._mirrors(),
             left_out={},

@@ -77,6 +77,7 @@ def command(
     without_compiler(paths)
     from concurrent.futures import ThreadPoolExecutor
 
+    from ecmproto.frames.batch.inner import sflow_reports
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
@@ -94,7 +95,9 @@ def command(
             pool=pool,
         )  # fmt: skip
         interrupted = _count(counts, reader, filter, limit, ethertypes, pool)
-        statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        statistics = counts.result(
+            interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
+        )
         for warning in reader.warnings:
             warn(warning)
         print_unwrapped(reader)

@@ -1,5 +1,7 @@
 """The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE and TZSP.
 
+sFlow's sampled headers are frames too, in place of their datagram (`ecmproto.frames.batch.sflow`).
+
 `InnerReader` reads a capture as if its mirror had sent each frame bare: the octets, the length on the wire
 and the link type are those of the innermost frame, and each session of a mirror is an interface of its own.
 Frames that are not wrapped stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve),
@@ -19,6 +21,19 @@ from numpy.typing import NDArray
 from ecmproto.errors import counted
 from ecmproto.frames.batch.headers import fixed, four_octets, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
+from ecmproto.frames.batch.sequences import SequenceGaps
+from ecmproto.frames.batch.sflow import (
+    DATAGRAM,
+    FRAME,
+    NO_LINK,
+    PACKET,
+    SFLOW_PORT,
+    Samples,
+    SflowReading,
+    SflowReports,
+    is_datagram,
+    port_name,
+)
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Block, Interface
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
 from ecmproto.frames.capture.several import Joining, open_captures
@@ -30,17 +45,16 @@ from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP = range(1, 10)
-NAMES = ("", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP")
+GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP, SFLOW = range(1, 11)
+NAMES = (
+    "", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP", "sFlow"
+)  # fmt: skip
 """The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
 _SESSIONS = {
     GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", VXLAN: "VNI", VXLAN_GPE: "VNI",
     GENEVE: "VNI",
 }  # fmt: skip
 """The name of the number that identifies a session of an encapsulation."""
-
-NO_LINK, FRAME, PACKET = range(3)
-"""The first header of some octets: one that is not looked into, an Ethernet header, an IP header."""
 
 NO_NUMBER = -1
 """The session or sequence number of a wrapper that has none."""
@@ -51,13 +65,10 @@ _IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0
 _MPLS, _MPLS_UPSTREAM = 0x8847, 0x8848
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 _UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, 8
-_SEQUENCES = 1 << 32
-_MAX_LOSS = 1 << 31
-"""Sequence numbers that advance by more went back: frames out of order, or a mirror that started anew."""
+_FURTHER = 1 << 32
+"""The number in place of those of sessions and ports beyond the interfaces that they get."""
 _MAX_INTERFACES = 1024
-"""Interfaces that sessions get; further sessions share one."""
-_MAX_STREAMS = 65536
-"""Sources and sessions whose sequence numbers are followed from batch to batch."""
+"""Interfaces that sessions and ports get; further ones share one."""
 
 
 class Wrapped(NamedTuple):
@@ -68,7 +79,7 @@ class Wrapped(NamedTuple):
     at: int
     """Offset of the content."""
     link: int
-    """FRAME or PACKET, for its first octet."""
+    """FRAME, PACKET or DATAGRAM, for its first octet."""
     session: int
     sequence: int
 
@@ -158,6 +169,8 @@ def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
     """Return the content of the datagram to ``port`` whose payload starts at ``at``."""
     if port == TZSP_PORT:
         return _in_tzsp(buffer, at, stop)
+    if port == SFLOW_PORT and is_datagram(buffer, at, stop):
+        return Wrapped(SFLOW, at, DATAGRAM, NO_NUMBER, NO_NUMBER)
     if at + _TUNNEL_OCTETS > stop:
         return _none()
     flags, session = signed(buffer[at]), four_octets(buffer, at + 4) >> 8
@@ -266,6 +279,8 @@ def _unwrap(
                 source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
             reach = max(packet.stop, min(reach, _ip_end(buffer, packet, reach)))
             start, end, link = inner.at, packet.stop, inner.link
+            if link == DATAGRAM:
+                break
             packet = _packet(buffer, link, start, end, reach, roles)
             inner = _wrapped(buffer, packet)
         if kinds[i] != 0:
@@ -280,11 +295,14 @@ class Unwrapped(NamedTuple):
     """The wrapped frames of a batch, in order."""
 
     batch: Batch
-    """All frames, the wrapped ones as their innermost frame, still on the interface of the wrapper."""
+    """All frames, the wrapped ones as their innermost frame, or as the sFlow datagram that has several.
+
+    They are still on the interface of the wrapper.
+    """
     positions: Int64
     """Positions in the batch of those that were wrapped."""
     link: Octets
-    """FRAME or PACKET, for each of these."""
+    """FRAME, PACKET or DATAGRAM, for each of these."""
     kind: Octets
     session: Int64
     sequence: Int64
@@ -336,6 +354,11 @@ def open_innermost(
     return reader if outer else InnerReader(reader, ethertypes=ethertypes)
 
 
+def sflow_reports(reader: CaptureReader) -> SflowReports | None:
+    """Return what agents reported by sFlow in a capture so far, sampled headers aside; None without any."""
+    return reader.sflow if isinstance(reader, InnerReader) else None
+
+
 class InnerReader(ParsedReader):
     """A capture of which each frame is the innermost one, with an interface for each session of a mirror."""
 
@@ -364,6 +387,11 @@ class InnerReader(ParsedReader):
         """One line on the frames that were unwrapped and those that their mirrors lost; empty without any."""
         return self._unwrapping.summary
 
+    @property
+    def sflow(self) -> SflowReports | None:
+        """What agents reported by sFlow so far; None without a datagram."""
+        return self._unwrapping.sampling.reports
+
     def items(self) -> Iterator[Batch | Block]:
         """Yield a section header, interface descriptions as they are found, and batches."""
         yield from super().items()
@@ -380,15 +408,15 @@ class _Unwrapping(Joining):
 
     def __init__(self, reader: CaptureReader, ethertypes: EtherTypes) -> None:
         super().__init__()
+        self.sampling = SflowReading()
         self._reader = reader
         self._ethertypes = ethertypes
-        self._batches: Iterator[Batch] | None = None
+        self._batches = self._innermost()
         self._numbers: list[int] = []
         """The number of each of the reader's interfaces here."""
-        self._by_session: dict[tuple[int, int, int, int], int] = {}
+        self._by_session: dict[tuple[int, ...], int] = {}
         self._counts = np.zeros(len(NAMES), np.int64)
-        self._last: dict[int, int] = {}
-        self._lost = 0
+        self._gaps = SequenceGaps()
         self._ready: Batch | None = None
 
     @property
@@ -403,92 +431,120 @@ class _Unwrapping(Joining):
     @property
     def summary(self) -> str:
         """See `InnerReader`."""
-        if not self._counts.any():
-            return ""
-        kinds = ", ".join(
-            f"{name} {count:,}" for name, count in zip(NAMES, self._counts.tolist(), strict=True) if count
-        )
-        lost = f"; by sequence numbers the mirror lost {counted(self._lost, 'frame')}" if self._last else ""
-        return f"innermost frames of {counted(int(self._counts.sum()), 'wrapped frame')} ({kinds}){lost}"
+        clauses = [self.sampling.summary] if self.sampling.summary else []
+        counts = self._counts.copy()
+        counts[SFLOW] = 0
+        if counts.any():
+            kinds = ", ".join(
+                f"{name} {count:,}" for name, count in zip(NAMES, counts.tolist(), strict=True) if count
+            )
+            clauses.insert(0, f"innermost frames of {counted(int(counts.sum()), 'wrapped frame')} ({kinds})")
+        if self._gaps:
+            clauses.insert(1, f"by sequence numbers the mirror lost {counted(self._gaps.lost, 'frame')}")
+        return "; ".join(clauses)
 
     def take(self, source: Source) -> Batch | Block | Shortage:
         """Return the next block or batch; a shortage at the end."""
         if self._ready is None and not self._pending:
-            if self._batches is None:
-                self._batches = iter(self._reader)
-            batch = next(self._batches, None)
-            self._describe()
-            self._ready = None if batch is None else self._bare(batch)
+            self._ready = next(self._batches, None)
         if self._pending:
             return self._pending.popleft()
         ready, self._ready = self._ready, None
         return Shortage(octets=1, what="a frame") if ready is None else ready
+
+    def _innermost(self) -> Iterator[Batch]:
+        """Yield the innermost frames of all batches."""
+        for batch in self._reader:
+            self._describe()
+            yield from self._bare(batch)
+        self._describe()
 
     def _describe(self) -> None:
         """Describe the reader's interfaces that have come since the last time."""
         for interface in self._reader.interfaces[len(self._numbers) :]:
             self._numbers.append(self.describe(interface, None))
 
-    def _bare(self, batch: Batch) -> Batch:
-        """Return the innermost frames of a batch; describe their interfaces."""
-        self.frames += len(batch)
+    def _bare(self, batch: Batch) -> Iterator[Batch]:
+        """Yield the innermost frames of a batch; describe their interfaces."""
         interface = np.array(self._numbers, np.int64)[batch.interface]
-        unwrapped = unwrap(batch, self._reader.interfaces, self._ethertypes)
+        bare, datagrams = self._unwrapped(dataclasses.replace(batch, interface=interface, records=None))
+        if not len(datagrams):
+            self.frames += len(bare)
+            yield bare
+            return
+        for part in self.sampling.read(bare, datagrams, self.batch_frames):
+            if not len(part.batch):
+                continue
+            sampled = dataclasses.replace(part.batch, first=self.frames)
+            self._number_samples(sampled, part)
+            bare, datagrams = self._unwrapped(sampled)
+            # Datagrams that were sampled themselves stay frames: what they have was counted already.
+            for name in ("offset", "captured", "original"):
+                getattr(bare, name)[datagrams] = getattr(sampled, name)[datagrams]
+            self.frames += len(bare)
+            yield bare
+
+    def _unwrapped(self, batch: Batch) -> tuple[Batch, Int64]:
+        """Return the innermost frames of a batch, and the positions of sFlow datagrams."""
+        unwrapped = unwrap(batch, self.interfaces, self._ethertypes)
         if unwrapped is None:
-            return dataclasses.replace(batch, interface=interface, records=None)
+            return batch, np.zeros(0, np.int64)
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session
-        outside = batch.interface[positions]
+        interface = batch.interface.copy()
+        outside = interface[positions]
         wrappers = (outside << 8 | kind.astype(np.int64) << 4 | unwrapped.link) << 33 | session - NO_NUMBER
         _, first, which = _distinct(wrappers)
         of_session = zip(
             *(each[first].tolist() for each in (outside, kind, unwrapped.link, session)), strict=True
         )
-        inside = np.array([self._interface(*each) for each in of_session], np.int64)[which]
+        inside = np.array([self._of_session(*each) for each in of_session], np.int64)[which]
         interface[positions] = inside
         self._counts += np.bincount(kind, minlength=len(NAMES))
-        self._count_lost(unwrapped, inside)
-        return dataclasses.replace(unwrapped.batch, interface=interface)
+        numbered = np.flatnonzero(unwrapped.sequence != NO_NUMBER)
+        self._gaps.add(unwrapped.source[numbered] << 31 | inside[numbered], unwrapped.sequence[numbered])
+        datagrams = positions[unwrapped.link == DATAGRAM]
+        return dataclasses.replace(unwrapped.batch, interface=interface), datagrams
 
-    def _interface(self, outside: int, kind: int, link: int, session: int) -> int:
+    def _number_samples(self, batch: Batch, samples: Samples) -> None:
+        """Put sampled headers onto the interfaces of their agents and ports."""
+        if not len(samples.positions):
+            return
+        outside = batch.interface[samples.positions]
+        keys = np.column_stack([outside, samples.link, samples.agent, samples.port, samples.rate])
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        inside = [self._of_port(*each) for each in distinct.tolist()]
+        batch.interface[samples.positions] = np.array(inside, np.int64)[which.reshape(-1)]
+
+    def _of_session(self, outside: int, kind: int, link: int, session: int) -> int:
         """Return the number of the interface of a session, which is described when it is first seen."""
-        if (outside, kind, link, session) not in self._by_session and len(self.interfaces) >= _MAX_INTERFACES:
-            session = _SEQUENCES  # all further sessions of the encapsulation
-        key = outside, kind, link, session
+        if kind == SFLOW:
+            return outside
+        what = NAMES[kind]
+        if session != NO_NUMBER and kind in _SESSIONS:
+            what += f" {_SESSIONS[kind]} {session}"
+        return self._interface(outside, kind, link, (session,), what)
+
+    def _of_port(self, outside: int, link: int, agent: int, port: int, rate: int) -> int:
+        """Return the number of the interface of a port of an agent, as `_of_session`."""
+        what = f"sFlow {self.sampling.agent_name(agent)} {port_name(port)}"
+        return self._interface(outside, SFLOW, link, (agent, port, rate), what, rate)
+
+    def _interface(
+        self, outside: int, kind: int, link: int, numbers: tuple[int, ...], what: str, sampling: int = 1
+    ) -> int:
+        key = outside, kind, link, *numbers
+        if key not in self._by_session and len(self.interfaces) >= _MAX_INTERFACES:
+            key = outside, kind, link, _FURTHER
+            what, sampling = f"{NAMES[kind]} (further sessions)", 0 if kind == SFLOW else 1
         if key not in self._by_session:
-            wrapper = self._reader.interfaces[outside]
-            what = name = NAMES[kind]
-            if session == _SEQUENCES:
-                what += " (further sessions)"
-            elif session != NO_NUMBER and kind in _SESSIONS:
-                what += f" {_SESSIONS[kind]} {session}"
+            wrapper = self.interfaces[outside]
             inside = dataclasses.replace(
-                wrapper, linktype=ETHERNET if link == FRAME else RAW_IP,
+                wrapper, linktype=RAW_IP if link == PACKET else ETHERNET,
                 name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
-                wrapper=name,
+                wrapper=NAMES[kind], sampling=sampling * wrapper.sampling,
             )  # fmt: skip
             self._by_session[key] = self.describe(inside, None)
         return self._by_session[key]
-
-    def _count_lost(self, unwrapped: Unwrapped, inside: Int64) -> None:
-        """Count the frames that are missing from the sequence numbers of each source and session."""
-        numbered = np.flatnonzero(unwrapped.sequence != NO_NUMBER)
-        if not len(numbered):
-            return
-        keys = unwrapped.source[numbered] << 31 | inside[numbered]
-        order = np.argsort(keys, kind="stable")
-        keys, numbers = keys[order], unwrapped.sequence[numbered[order]]
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
-        streams, before = keys[starts].tolist(), np.roll(numbers, 1)
-        before[starts] = [
-            self._last.get(stream, number - 1)
-            for stream, number in zip(streams, numbers[starts].tolist(), strict=True)
-        ]
-        steps = (numbers - before) % _SEQUENCES
-        self._lost += int((steps[(steps > 1) & (steps < _MAX_LOSS)] - 1).sum())
-        ends = np.append(starts[1:], len(keys)) - 1
-        for stream, number in zip(streams, numbers[ends].tolist(), strict=True):
-            if stream in self._last or len(self._last) < _MAX_STREAMS:
-                self._last[stream] = number
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:

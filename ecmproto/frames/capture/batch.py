@@ -470,6 +470,8 @@ class Interface:
     options: tuple[tuple[int, bytes], ...] = ()
     wrapper: str = ""
     """Name of the encapsulation that its frames were taken out of, as ``ERSPAN II``."""
+    sampling: int = 1
+    """Number of frames for each that is here, of a sample; 0: not known."""
 
     @property
     def linktype_name(self) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, ParameterError, counted
-from ecmproto.frames.batch.inner import open_innermost
+from ecmproto.frames.batch.inner import open_innermost, sflow_reports
+from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import COOKED_TYPES, ETHERNET, RAW_IP_TYPES, Interface
 from ecmproto.frames.columns import extract
@@ -214,12 +215,16 @@ class Accumulator:
         self._mirrors.join(later._mirrors)
 
     def result(
-        self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
+        self,
+        *,
+        interfaces: Sequence[Interface] | None = None,
+        problem: CaptureError | None = None,
+        sflow: SflowReports | None = None,
     ) -> Statistics:
         """Return the statistics of the batches so far.
 
         ``interfaces`` are those known by now (None: those of the last batch), ``problem`` is what kept there
-        from being more.
+        from being more, ``sflow`` what agents reported beside the frames.
         """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
@@ -253,6 +258,7 @@ class Accumulator:
             rates=tuple(rate for counts in self._rates for rate in counts.rates()),
             pauses=self._pauses.times(span.last_ns or 0),
             pfc=self._pfc.frames,
+            sflow=sflow,
             roce=self._roce.traffic,
             mirrors=self._mirrors.mirrors,
             left_out=self._left_out(),
@@ -388,7 +394,9 @@ def capture_stats(
             else stack.enter_context(open_innermost((source,), outer=outer, ethertypes=ethertypes))
         )
         add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
-        return counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        return counts.result(
+            interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
+        )
 
 
 class _Taker(Protocol):

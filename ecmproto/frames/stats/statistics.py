@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError
+from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.stats.cells import value_of
 from ecmproto.units import NS_PER_S, NS_PER_US, format_time
 from ecmproto.wire.codec.document import json_text
@@ -609,6 +610,8 @@ class Statistics:
     rates: tuple[AdvertisedRate, ...]
     pauses: PauseTimes | None
     pfc: PfcFrames | None
+    sflow: SflowReports | None
+    """What agents reported by sFlow beside the headers that they sampled."""
     roce: RoceTraffic | None
     mirrors: Mapping[str, int]
     """Frames that carry others, which are not looked into, by their encapsulation."""
