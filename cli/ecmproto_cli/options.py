@@ -107,7 +107,7 @@ def outer_option(function: F) -> F:
     """``--outer``: look at wrappers, not at the frames in them."""
     return click.option(
         "--outer", is_flag=True,
-        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, TZSP, sFlow).",
+        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
     )(function)  # fmt: skip
 
 
@@ -115,12 +115,21 @@ def inner_option(function: F) -> F:
     """``--inner``: unwrap frames."""
     return click.option(
         "--inner", is_flag=True,
-        help="Take the innermost frame of those that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, sFlow, …).",
+        help="Take the innermost frame of those in mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
+    )(function)  # fmt: skip
+
+
+def trailer_option(function: F) -> F:
+    """``--trailer DEVICE``: take the times of frames from stamps in them."""
+    return click.option(
+        "--trailer", metavar="DEVICE",
+        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, or auto "
+        "for the one of which all of the first thousand frames have a stamp.",
     )(function)  # fmt: skip
 
 
 def print_unwrapped(reader: object) -> None:
-    """Print on stderr which frames a reader has unwrapped, and how many the mirror lost."""
+    """Print on stderr which frames a reader has unwrapped or stamped, and how many the mirror lost."""
     if summary := getattr(reader, "summary", ""):
         echo(f"ecmproto: {summary}", err=True)
 

@@ -19,6 +19,7 @@ from ecmproto_cli.options import (
     rates_options,
     read_option,
     storm_options,
+    trailer_option,
 )
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 @storm_options
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @outer_option
+@trailer_option
 @force_option
 @ethertype_option
 @color_option
@@ -64,6 +66,7 @@ def command(
     storm_restore: str,
     limit: int | None,
     outer: bool,
+    trailer: str | None,
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
@@ -87,7 +90,7 @@ def command(
     path = names_shown(paths)
     interval_ns = parse_time(interval) if interval is not None else None
     with ExitStack() as stack:
-        reader = stack.enter_context(opened(paths, inner=not outer, ethertypes=ethertypes))
+        reader = stack.enter_context(opened(paths, inner=not outer, trailer=trailer, ethertypes=ethertypes))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),

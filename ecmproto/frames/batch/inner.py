@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
+from ecmproto.frames.batch.derived import DerivedReader, Deriving
 from ecmproto.frames.batch.headers import fixed, four_octets, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
 from ecmproto.frames.batch.sequences import SequenceGaps
@@ -34,10 +35,9 @@ from ecmproto.frames.batch.sflow import (
     is_datagram,
     port_name,
 )
-from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Block, Interface
-from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
-from ecmproto.frames.capture.several import Joining, open_captures
-from ecmproto.frames.capture.source import Shortage, Source
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Interface
+from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader
+from ecmproto.frames.capture.several import open_captures
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
@@ -65,10 +65,6 @@ _IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0
 _MPLS, _MPLS_UPSTREAM = 0x8847, 0x8848
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 _UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, 8
-_FURTHER = 1 << 32
-"""The number in place of those of sessions and ports beyond the interfaces that they get."""
-_MAX_INTERFACES = 1024
-"""Interfaces that sessions and ports get; further ones share one."""
 
 
 class Wrapped(NamedTuple):
@@ -346,11 +342,19 @@ def open_innermost(
     paths: Sequence[str | os.PathLike[str] | BinaryIO],
     *,
     outer: bool = False,
+    trailer: str | None = None,
     ethertypes: EtherTypes = DEFAULT,
     batch_frames: int = BATCH_FRAMES,
 ) -> CaptureReader:
-    """Open captures as `open_captures` does, with the innermost frames; ``outer`` leaves frames wrapped."""
+    """Open captures as `open_captures` does, with the innermost frames; ``outer`` leaves frames wrapped.
+
+    ``trailer`` is the device whose time stamps frames have, as for `stamps.StampedReader`; None: no device.
+    """
     reader = open_captures(paths, batch_frames=batch_frames)
+    if trailer is not None:
+        from ecmproto.frames.batch.stamps import StampedReader
+
+        reader = StampedReader(reader, trailer)
     return reader if outer else InnerReader(reader, ethertypes=ethertypes)
 
 
@@ -359,78 +363,32 @@ def sflow_reports(reader: CaptureReader) -> SflowReports | None:
     return reader.sflow if isinstance(reader, InnerReader) else None
 
 
-class InnerReader(ParsedReader):
+class InnerReader(DerivedReader):
     """A capture of which each frame is the innermost one, with an interface for each session of a mirror."""
 
     def __init__(self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._reader = reader
         self._unwrapping = _Unwrapping(reader, ethertypes)
-        super().__init__(self._unwrapping, reader.path)
-
-    @property
-    def octets_read(self) -> int:
-        """Octets of the files read so far."""
-        return self._reader.octets_read
-
-    @property
-    def size_octets(self) -> int | None:
-        """The files' size; None for a pipe."""
-        return self._reader.size_octets
-
-    @property
-    def warnings(self) -> list[str]:
-        """Unusual things so far that did not keep anything from being read."""
-        return self._reader.warnings
-
-    @property
-    def summary(self) -> str:
-        """One line on the frames that were unwrapped and those that their mirrors lost; empty without any."""
-        return self._unwrapping.summary
+        super().__init__(self._unwrapping)
 
     @property
     def sflow(self) -> SflowReports | None:
         """What agents reported by sFlow so far; None without a datagram."""
         return self._unwrapping.sampling.reports
 
-    def items(self) -> Iterator[Batch | Block]:
-        """Yield a section header, interface descriptions as they are found, and batches."""
-        yield from super().items()
-        self.problem = self._reader.problem
 
-    def close(self) -> None:
-        """Close the file; batches already given stay valid."""
-        super().close()
-        self._reader.close()
-
-
-class _Unwrapping(Joining):
+class _Unwrapping(Deriving):
     """The parser of an `InnerReader`."""
 
     def __init__(self, reader: CaptureReader, ethertypes: EtherTypes) -> None:
-        super().__init__()
+        super().__init__(reader)
         self.sampling = SflowReading()
-        self._reader = reader
         self._ethertypes = ethertypes
-        self._batches = self._innermost()
-        self._numbers: list[int] = []
-        """The number of each of the reader's interfaces here."""
-        self._by_session: dict[tuple[int, ...], int] = {}
         self._counts = np.zeros(len(NAMES), np.int64)
         self._gaps = SequenceGaps()
-        self._ready: Batch | None = None
-
-    @property
-    def batch_frames(self) -> int:
-        """The maximum number of frames in a batch."""
-        return self._reader.batch_frames
-
-    @batch_frames.setter
-    def batch_frames(self, frames: int) -> None:
-        self._reader.batch_frames = frames
 
     @property
     def summary(self) -> str:
-        """See `InnerReader`."""
+        """One line on the frames that were unwrapped and those that their mirrors lost; empty without any."""
         clauses = [self.sampling.summary] if self.sampling.summary else []
         counts = self._counts.copy()
         counts[SFLOW] = 0
@@ -443,45 +401,26 @@ class _Unwrapping(Joining):
             clauses.insert(1, f"by sequence numbers the mirror lost {counted(self._gaps.lost, 'frame')}")
         return "; ".join(clauses)
 
-    def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next block or batch; a shortage at the end."""
-        if self._ready is None and not self._pending:
-            self._ready = next(self._batches, None)
-        if self._pending:
-            return self._pending.popleft()
-        ready, self._ready = self._ready, None
-        return Shortage(octets=1, what="a frame") if ready is None else ready
+    def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Yield the innermost frames of batches."""
+        for batch in batches:
+            bare, datagrams = self._unwrapped(batch)
+            if len(datagrams):
+                yield from self._with_samples(bare, datagrams)
+            else:
+                yield bare
 
-    def _innermost(self) -> Iterator[Batch]:
-        """Yield the innermost frames of all batches."""
-        for batch in self._reader:
-            self._describe()
-            yield from self._bare(batch)
-        self._describe()
-
-    def _describe(self) -> None:
-        """Describe the reader's interfaces that have come since the last time."""
-        for interface in self._reader.interfaces[len(self._numbers) :]:
-            self._numbers.append(self.describe(interface, None))
-
-    def _bare(self, batch: Batch) -> Iterator[Batch]:
-        """Yield the innermost frames of a batch; describe their interfaces."""
-        interface = np.array(self._numbers, np.int64)[batch.interface]
-        bare, datagrams = self._unwrapped(dataclasses.replace(batch, interface=interface, records=None))
-        if not len(datagrams):
-            self.frames += len(bare)
-            yield bare
-            return
-        for part in self.sampling.read(bare, datagrams, self.batch_frames):
+    def _with_samples(self, batch: Batch, datagrams: Int64) -> Iterator[Batch]:
+        """Yield the frames of a batch with sampled headers in place of the datagrams at some positions."""
+        for part in self.sampling.read(batch, datagrams, self.batch_frames):
             if not len(part.batch):
                 continue
             sampled = dataclasses.replace(part.batch, first=self.frames)
             self._number_samples(sampled, part)
-            bare, datagrams = self._unwrapped(sampled)
+            bare, sampled_datagrams = self._unwrapped(sampled)
             # Datagrams that were sampled themselves stay frames: what they have was counted already.
             for name in ("offset", "captured", "original"):
-                getattr(bare, name)[datagrams] = getattr(sampled, name)[datagrams]
-            self.frames += len(bare)
+                getattr(bare, name)[sampled_datagrams] = getattr(sampled, name)[sampled_datagrams]
             yield bare
 
     def _unwrapped(self, batch: Batch) -> tuple[Batch, Int64]:
@@ -516,35 +455,28 @@ class _Unwrapping(Joining):
         batch.interface[samples.positions] = np.array(inside, np.int64)[which.reshape(-1)]
 
     def _of_session(self, outside: int, kind: int, link: int, session: int) -> int:
-        """Return the number of the interface of a session, which is described when it is first seen."""
+        """Return the number of the interface of a session."""
         if kind == SFLOW:
             return outside
         what = NAMES[kind]
         if session != NO_NUMBER and kind in _SESSIONS:
             what += f" {_SESSIONS[kind]} {session}"
-        return self._interface(outside, kind, link, (session,), what)
+        return self._bare_interface(outside, kind, link, (session,), what)
 
     def _of_port(self, outside: int, link: int, agent: int, port: int, rate: int) -> int:
-        """Return the number of the interface of a port of an agent, as `_of_session`."""
+        """Return the number of the interface of a port of an agent, whose frames are sampled at a rate."""
         what = f"sFlow {self.sampling.agent_name(agent)} {port_name(port)}"
-        return self._interface(outside, SFLOW, link, (agent, port, rate), what, rate)
+        sampling = rate * self.interfaces[outside].sampling
+        return self._bare_interface(outside, SFLOW, link, (agent, port, rate), what, sampling=sampling)
 
-    def _interface(
-        self, outside: int, kind: int, link: int, numbers: tuple[int, ...], what: str, sampling: int = 1
+    def _bare_interface(
+        self, outside: int, kind: int, link: int, numbers: tuple[int, ...], what: str, **fields: int
     ) -> int:
-        key = outside, kind, link, *numbers
-        if key not in self._by_session and len(self.interfaces) >= _MAX_INTERFACES:
-            key = outside, kind, link, _FURTHER
-            what, sampling = f"{NAMES[kind]} (further sessions)", 0 if kind == SFLOW else 1
-        if key not in self._by_session:
-            wrapper = self.interfaces[outside]
-            inside = dataclasses.replace(
-                wrapper, linktype=RAW_IP if link == PACKET else ETHERNET,
-                name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
-                wrapper=NAMES[kind], sampling=sampling * wrapper.sampling,
-            )  # fmt: skip
-            self._by_session[key] = self.describe(inside, None)
-        return self._by_session[key]
+        linktype = RAW_IP if link == PACKET else ETHERNET
+        return self.further_interface(
+            outside, (kind, link, *numbers), NAMES[kind], what, linktype=linktype, fcs_octets=0, speed_bps=0,
+            wrapper=NAMES[kind], **fields,
+        )  # fmt: skip
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:
