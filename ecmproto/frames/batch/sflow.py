@@ -10,8 +10,6 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import IPv6Address
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +20,8 @@ from ecmproto.frames.batch.headers import fixed, four_octets
 from ecmproto.frames.batch.sequences import SequenceGaps
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.values import dataclass
+from ecmproto.wire.formats.text import address_text
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -76,6 +76,8 @@ REASONS: Mapping[int, str] = {
 }  # fmt: skip
 """The specification's names of the reasons why packets are discarded."""
 
+_MAPPED = bytes(10) + b"\xff\xff"
+"""The octets in front of an IPv4 address as IPv6 writes it."""
 _MAX_AGENTS, _MAX_ROWS, _MAX_SKIPPED = 1024, 4096, 64
 _INTERFACE_VALUES = 1 << 30
 _PORT_COUNTERS = {
@@ -458,8 +460,8 @@ class _Port:
 
 def agent_name(words: tuple[int, ...]) -> str:
     """Return the text of an agent's address, given as four words."""
-    address = IPv6Address(b"".join(word.to_bytes(4) for word in words))
-    return str(address.ipv4_mapped or address)
+    octets = b"".join(word.to_bytes(4) for word in words)
+    return address_text(octets[12:] if octets[:12] == _MAPPED else octets)
 
 
 def port_name(port: int) -> str:

@@ -134,8 +134,8 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
         fraction = (fraction * 1953125) >> (stamp.fraction_bits - 9)
     bits = 8 * stamp.seconds.octets
     if bits < 32:  # the seconds that are nearest to the capture's
-        near = batch.time_ns // NS_PER_S
-        seconds = near + ((seconds - near + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1)
+        here = batch.time_ns // NS_PER_S
+        seconds = here + ((seconds - here + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1)
     time_ns = seconds * NS_PER_S + fraction
     near = (batch.time_ns > time_ns - _DAY_NS) & (batch.time_ns < time_ns + _DAY_NS)
     fits &= (fraction < NS_PER_S) & (near if batch.timed is None else near | ~batch.timed)
