@@ -128,6 +128,22 @@ def trailer_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def sampled_option(function: F) -> F:
+    """``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
+    return click.option(
+        "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
+        help="Take the frames for a sample of one in N, at random or every N-th; of sFlow that is known.",
+    )(function)  # fmt: skip
+
+
+def _sampled(ctx: click.Context, param: click.Parameter, given: str) -> tuple[int, bool]:
+    if given == "1:1" or ctx.resilient_parsing:
+        return 1, False
+    from ecmproto.frames.stats.sampling import parse_sampled
+
+    return parse_sampled(given)
+
+
 def print_unwrapped(reader: object) -> None:
     """Print on stderr which frames a reader has unwrapped or stamped, and how many the mirror lost."""
     if summary := getattr(reader, "summary", ""):

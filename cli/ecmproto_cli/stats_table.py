@@ -32,6 +32,7 @@ OVER_TIME_COLUMNS = 56
 _SENDERS_SHOWN = 8
 _STORMS_SHOWN = 16
 _DISCARDS_SHOWN = 12
+_ESTIMATES_SHOWN = 24
 _PORTS_SHOWN = 12
 _POINTS_SHOWN = 12
 _FLOWS_SHOWN = 10
@@ -54,8 +55,8 @@ _CURVES = ("message", "flow control")
 def stats_table(statistics: Statistics, path: str) -> str:
     """Return the statistics as text."""
     sections = (
-        _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports, _roce, _feedback,
-        _probes, _rates, _sizes, _priorities, _malformed, _notes,
+        _sample, _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports, _roce,
+        _feedback, _probes, _rates, _sizes, _priorities, _malformed, _notes,
     )  # fmt: skip
     parts = [_head(statistics, path), *(part for section in sections for part in section(statistics))]
     return "\n\n".join(parts)
@@ -146,6 +147,22 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
         yield ("interfaces" if len(used) > 1 else "interface") if place == 0 else "", text
     if len(used) > _INTERFACES_SHOWN:
         yield "", f"and {len(used) - _INTERFACES_SHOWN} more"
+
+
+def _sample(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on what a sample says of all frames."""
+    found = statistics.sample
+    if found is None:
+        return
+    rows: _Rows = [("", ["estimate", "from", "to"])]
+    shown = found.estimates[:_ESTIMATES_SHOWN]
+    for each in shown:
+        name = f"  {each.figure}{f' of {each.subject}' if each.subject else ''}"
+        rows.append((name, [_in_unit(value, each.unit) for value in (each.value, each.low, each.high)]))
+    one_in = ", ".join(f"{rate:,}" for rate in found.one_in) or "an unknown number of"
+    more = _more(len(found.estimates), len(shown), "estimates")
+    rest = f", by a sample of {'every' if found.every else 'one in'} {one_in} frames: intervals of 95 %"
+    yield _titled("all frames", columns_of(rows), *more, rest=rest)
 
 
 _KINDS: Columns = {
@@ -570,6 +587,10 @@ def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
         return None
     means = [mean or 0.0 for mean in queue.rate_mean_bps_over_time]
     return f"{address(queue.station)} RLQ {queue.rlq_id}", means, format_rate(max(means))
+
+
+def _in_unit(value: float, unit: str) -> str:
+    return {"share": share, "per_s": per_second, "bits_per_s": format_rate}[unit](value)
 
 
 def share(part: float) -> str:

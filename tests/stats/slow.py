@@ -157,6 +157,7 @@ class Slow:
             pfc=self._pfc(),
             sflow=None,
             roce=None,
+            sample=None,
             mirrors=self._mirrors(),
             left_out={},
             notes=(),

@@ -20,6 +20,7 @@ from ecmproto_cli.options import (
     outer_option,
     print_unwrapped,
     read_option,
+    sampled_option,
     split_assignments,
     split_words,
     trailer_option,
@@ -86,6 +87,7 @@ _WIDTH = 80
 @click.option("-c", "limit_frames", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
 @outer_option
 @trailer_option
+@sampled_option
 @force_option
 @ethertype_option
 @color_option
@@ -108,6 +110,7 @@ def command(
     limit_frames: int | None,
     outer: bool,
     trailer: str | None,
+    sampled: tuple[int, bool],
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
@@ -151,6 +154,7 @@ def command(
         ethertypes,
         outer=outer,
         trailer=trailer,
+        is_sample=sampled[0] != 1,
     )
     from ecmproto.frames.capture.names import names_shown
 
@@ -243,6 +247,7 @@ def _check(
     *,
     outer: bool,
     trailer: str | None,
+    is_sample: bool,
 ) -> tuple[Checked, bool]:
     """Return the findings in the captures, and whether reading them was interrupted."""
     from concurrent.futures import ThreadPoolExecutor
@@ -252,7 +257,9 @@ def _check(
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
-        checker: Checker = Checker(rules, parameters, families=families, ethertypes=ethertypes, pool=pool)
+        checker: Checker = Checker(
+            rules, parameters, families=families, sampled=is_sample, ethertypes=ethertypes, pool=pool
+        )
         reader = stack.enter_context(opened(paths, inner=not outer, trailer=trailer, ethertypes=ethertypes))
         interrupted = False
         try:

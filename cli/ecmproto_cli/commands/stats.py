@@ -18,6 +18,7 @@ from ecmproto_cli.options import (
     print_unwrapped,
     rates_options,
     read_option,
+    sampled_option,
     storm_options,
     trailer_option,
 )
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @outer_option
 @trailer_option
+@sampled_option
 @force_option
 @ethertype_option
 @color_option
@@ -67,6 +69,7 @@ def command(
     limit: int | None,
     outer: bool,
     trailer: str | None,
+    sampled: tuple[int, bool],
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
@@ -94,7 +97,7 @@ def command(
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),
-            restore_ns=parse_time(storm_restore), lossless=lossless, ethertypes=ethertypes,
+            restore_ns=parse_time(storm_restore), lossless=lossless, sampled=sampled, ethertypes=ethertypes,
             pool=pool,
         )  # fmt: skip
         interrupted = _count(counts, reader, filter, limit, ethertypes, pool)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -40,6 +41,7 @@ from ecmproto.frames.stats.counters import (
     KindCounts,
     ProbeCounts,
     RateCounts,
+    outer_priorities,
 )
 from ecmproto.frames.stats.mirrors import MIRROR_FIELDS, MirrorCounts
 from ecmproto.frames.stats.pauses import (
@@ -53,8 +55,9 @@ from ecmproto.frames.stats.pauses import (
 )
 from ecmproto.frames.stats.pfc_faults import PfcFaultCounts
 from ecmproto.frames.stats.plain_data import State, plain_value, restore, state_of
-from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELD, ROCE_FIELDS, RoceCounts
-from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Span, Statistics
+from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELD, ROCE_FIELDS, RoceCounts, of_sample
+from ecmproto.frames.stats.sampling import SampleCounts
+from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Sample, Span, Statistics
 from ecmproto.frames.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
 from ecmproto.units import format_rate, format_time
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -82,7 +85,9 @@ class Accumulator:
     ``interval_ns`` is the width of intervals of time (None: one that suits the capture, from 200 to 1000 of
     them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and ``restore_ns``
     the times that storms of pauses are detected with, ``lossless`` the priorities that PFC may pause (None:
-    any), ``pool`` a thread that shares the work.  ParameterError for a value that is none.
+    any), ``sampled`` how many frames each stands for and whether it is every N-th, beside what interfaces
+    state (`sampling.parse_sampled`), ``pool`` a thread that shares the work.  ParameterError
+    for a value that is none.
     """
 
     NOT_STATE = ("_options", "_interval_ns", "_ethertypes", "_pool")
@@ -95,6 +100,7 @@ class Accumulator:
         detect_ns: int = DETECT_NS,
         restore_ns: int = RESTORE_NS,
         lossless: Collection[int] | None = None,
+        sampled: tuple[int, bool] = (1, False),
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
@@ -103,7 +109,7 @@ class Accumulator:
         _check("detection time of storms", detect_ns, "1 ns to 146 years")
         _check("restoration time of storms", restore_ns, "1 ns to 146 years")
         priorities = None if lossless is None else tuple(sorted(set(lossless)))
-        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, priorities
+        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, priorities, tuple(sampled)
         self._interval_ns = interval_ns
         self._ethertypes = ethertypes
         self._pool = pool
@@ -120,6 +126,7 @@ class Accumulator:
         self._pfc = PfcFaultCounts(lossless, ethertypes)
         self._roce = RoceCounts(timeline)
         self._mirrors = MirrorCounts()
+        self._sample = SampleCounts(*sampled, queue_pairs=MOST_QUEUE_PAIRS)
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates, self._mirrors
         )  # fmt: skip
@@ -131,11 +138,11 @@ class Accumulator:
 
     def state(self) -> State:
         """Return what was counted so far as plain data, to be kept or sent; see `stats.plain_data`."""
-        interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless = self._options
+        interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless, sampled = self._options
         options = {
             "interval_ns": interval_ns, "speed_bps": speed_bps,
             "detect_ns": detect_ns, "restore_ns": restore_ns,
-            "lossless": None if lossless is None else list(lossless),
+            "lossless": None if lossless is None else list(lossless), "sampled": list(sampled),
             "ethertypes": dataclasses.asdict(ethertypes),
         }  # fmt: skip
         return {"options": options, "counts": state_of(self)}
@@ -174,8 +181,12 @@ class Accumulator:
             where_any=(ROCE_FIELD, FIELDS_WITH_ROCE),
         )  # fmt: skip
         taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
+        rates = self._sample.rates(taken, interfaces)
         if len(columns[ROCE_FIELD]):
-            self._roce.add(taken)
+            seen = None if rates is None else functools.partial(self._sample.add_roce, taken, rates)
+            self._roce.add(taken, seen)
+        if rates is not None:
+            self._sample.add(taken, rates, outer_priorities(taken))
         for counter in self._counters:
             counter.add(taken)
         self._pauses.add(taken, interfaces)
@@ -193,6 +204,8 @@ class Accumulator:
                 name="statistics", needed="the same interval, speed, times of storms, lossless "
                 "priorities and EtherTypes", got="others",
             )  # fmt: skip
+        if self._sample.any or later._sample.any:
+            raise ParameterError(name="statistics", needed="those of whole captures", got="a sample")
         shift = len(self._interfaces) if other_interfaces else 0
         if other_interfaces:
             moved = [dataclasses.replace(each, index=each.index + shift) for each in later._interfaces]
@@ -228,6 +241,8 @@ class Accumulator:
         """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
+        sample = self._sample.sample(span, self._roce.name_of)
+        roce = self._roce.traffic
         statistics = Statistics(
             read_frames=self._read,
             frames=counts.frames,
@@ -254,12 +269,13 @@ class Accumulator:
                 point for counts in self._feedback for point in counts.congestion_points()
             ),
             message_flows=tuple(flow for counts in self._feedback for flow in counts.message_flows()),
-            probes=self._probes.probes,
+            probes=self._probes.probes if sample is None else None,
             rates=tuple(rate for counts in self._rates for rate in counts.rates()),
-            pauses=self._pauses.times(span.last_ns or 0),
+            pauses=self._pauses.times(span.last_ns or 0) if sample is None else None,
             pfc=self._pfc.frames,
             sflow=sflow,
-            roce=self._roce.traffic,
+            roce=roce if sample is None or roce is None else of_sample(roce),
+            sample=sample,
             mirrors=self._mirrors.mirrors,
             left_out=self._left_out(),
             notes=(),
@@ -369,6 +385,7 @@ def capture_stats(
     detect_ns: int = DETECT_NS,
     restore_ns: int = RESTORE_NS,
     lossless: Collection[int] | None = None,
+    sampled: tuple[int, bool] = (1, False),
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
@@ -386,7 +403,7 @@ def capture_stats(
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=speed_bps, detect_ns=detect_ns, restore_ns=restore_ns,
-            lossless=lossless, ethertypes=ethertypes, pool=pool,
+            lossless=lossless, sampled=sampled, ethertypes=ethertypes, pool=pool,
         )  # fmt: skip
         reader = (
             source
@@ -471,7 +488,10 @@ def notes_on(
 def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool, mirrored: bool) -> Iterator[str]:
     if not statistics.frames:
         return
-    yield from _on_pauses(statistics, untimed_pauses, cut_short, mirrored)
+    if statistics.sample is None:
+        yield from _on_pauses(statistics, untimed_pauses, cut_short, mirrored)
+    else:
+        yield from _on_sample(statistics.sample, mirrored)
     yield from _on_roce(statistics.roce)
     yield from _on_frames(statistics)
     yield from _on_times(statistics)
@@ -518,6 +538,18 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
         )
     if untimed:
         yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
+
+
+def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
+    """Yield notes on what a sample does not say."""
+    yield (
+        f"These frames are a sample: counts and rates are its own, and estimates of all frames a section. "
+        f"It says nothing of {', '.join(sample.not_estimated)}."
+    )
+    if mirrored:
+        yield _MIRROR
+    if sample.unknown_frames:
+        yield f"{counted(sample.unknown_frames, 'frame')} of an unknown sampling rate: in no estimate."
 
 
 def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:

@@ -490,10 +490,11 @@ class QueuePair:
     receiver_not_ready: int
     naks: Mapping[str, int]
     """Negative acknowledgments by their codes."""
-    psn_gaps: int
-    psns_missing: int
+    psn_gaps: int | None
+    """Frames whose PSN was behind the next one; None of a sample, as the next two."""
+    psns_missing: int | None
     """PSNs in these gaps."""
-    psn_repeats: int
+    psn_repeats: int | None
     """Frames whose PSN was before the next one."""
     other_direction: bool = field(metadata=in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
@@ -526,9 +527,8 @@ class QueuePair:
 
         What came back counts with the flow that it is about, or where it goes if that is not known.
         """
-        here = (
-            self.ce_frames + self.psns_missing + self.psn_repeats + self.cnps_against + self.refusals_against
-        )
+        psns = (self.psns_missing or 0) + (self.psn_repeats or 0)
+        here = self.ce_frames + psns + self.cnps_against + self.refusals_against
         return here if self.is_settled else here + self.cnps + self.refusals
 
     @property
@@ -575,6 +575,38 @@ class RoceTraffic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure of all frames, and the bounds of its interval of 95 %."""
+
+    figure: str
+    subject: str
+    """Queue pair or priority that it is of; empty: all frames."""
+    unit: Literal["share", "per_s", "bits_per_s"]
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """What a sample says of all frames."""
+
+    one_in: tuple[int, ...]
+    """The numbers of frames that a frame stands for."""
+    every: bool
+    """Whether every N-th frame was sampled; otherwise each with the same probability."""
+    frames: int
+    unknown_frames: int
+    """Frames of unknown sampling rates, or of more than are told apart: in no estimate."""
+    estimates: tuple[Estimate, ...]
+    not_estimated: tuple[str, ...] = (
+        "time paused, storms and renewals of pauses", "gaps and repeats of PSNs", "delay of CNPs",
+        "latency and throughput of probes", "order and spacing of frames",
+    )  # fmt: skip
+    """What a sample says nothing of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Statistics:
     """The statistics of a capture, or of the frames that a filter selects."""
 
@@ -613,6 +645,8 @@ class Statistics:
     sflow: SflowReports | None
     """What agents reported by sFlow beside the headers that they sampled."""
     roce: RoceTraffic | None
+    sample: Sample | None
+    """What is said of all frames where these are a sample; then there are no pauses and no probes."""
     mirrors: Mapping[str, int]
     """Frames that carry others, which are not looked into, by their encapsulation."""
     left_out: Mapping[str, int]

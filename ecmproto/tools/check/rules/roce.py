@@ -280,6 +280,8 @@ def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
 class _MarkedChecksums:
     """Header checksums of marked IPv4 packets: ECN001."""
 
+    frames_alone = True
+
     def __init__(self, settings: Settings, report: Report) -> None:
         self._report = report
 
