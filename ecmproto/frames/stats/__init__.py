@@ -14,6 +14,7 @@ from ecmproto.frames.stats.statistics import (
     ClassPause,
     CongestionPoint,
     Distribution,
+    Estimate,
     InterfaceCount,
     Intervals,
     KindCount,
@@ -28,6 +29,7 @@ from ecmproto.frames.stats.statistics import (
     Probes,
     QueuePair,
     RoceTraffic,
+    Sample,
     SizeBucket,
     Sizes,
     Span,
@@ -37,8 +39,8 @@ from ecmproto.frames.stats.statistics import (
 )
 
 __all__ = [
-    "Accumulator", "AdvertisedRate", "ClassPause", "CongestionPoint", "Distribution", "InterfaceCount",
-    "Intervals", "KindCount", "MessageFlow", "PauseInterface", "PauseSender", "PauseStorm", "PauseTimes",
-    "PfcFault", "PfcFrames", "ProbedFlow", "Probes", "QueuePair", "RoceTraffic", "SizeBucket", "Sizes",
-    "Span", "Statistics", "as_document", "capture_stats", "document_text",
+    "Accumulator", "AdvertisedRate", "ClassPause", "CongestionPoint", "Distribution", "Estimate",
+    "InterfaceCount", "Intervals", "KindCount", "MessageFlow", "PauseInterface", "PauseSender",
+    "PauseStorm", "PauseTimes", "PfcFault", "PfcFrames", "ProbedFlow", "Probes", "QueuePair", "RoceTraffic",
+    "Sample", "SizeBucket", "Sizes", "Span", "Statistics", "as_document", "capture_stats", "document_text",
 ]  # fmt: skip

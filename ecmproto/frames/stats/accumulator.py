@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +54,14 @@ from ecmproto.frames.stats.pauses import (
 )
 from ecmproto.frames.stats.pfc_faults import PfcFaultCounts
 from ecmproto.frames.stats.plain_data import State, plain_value, restore, state_of
-from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELD, ROCE_FIELDS, RoceCounts, of_sample
+from ecmproto.frames.stats.roce import (
+    MOST_QUEUE_PAIRS,
+    ROCE_FIELD,
+    ROCE_FIELDS,
+    RoceCounts,
+    RoceEvents,
+    of_sample,
+)
 from ecmproto.frames.stats.sampling import SampleCounts
 from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Sample, Span, Statistics
 from ecmproto.frames.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
@@ -182,11 +188,11 @@ class Accumulator:
         )  # fmt: skip
         taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
         rates = self._sample.rates(taken, interfaces)
+        roce: list[RoceEvents] = []
         if len(columns[ROCE_FIELD]):
-            seen = None if rates is None else functools.partial(self._sample.add_roce, taken, rates)
-            self._roce.add(taken, seen)
+            self._roce.add(taken, roce.append)
         if rates is not None:
-            self._sample.add(taken, rates, outer_priorities(taken))
+            self._sample.add(taken, rates, outer_priorities(taken), *roce)
         for counter in self._counters:
             counter.add(taken)
         self._pauses.add(taken, interfaces)
@@ -241,7 +247,7 @@ class Accumulator:
         """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
-        sample = self._sample.sample(span, self._roce.name_of)
+        sample = self._sample.sample(span, self._read, self._roce.name_of)
         roce = self._roce.traffic
         statistics = Statistics(
             read_frames=self._read,

@@ -72,6 +72,9 @@ class _Items:
 
     def add(self, rate: Int64, item: Int64, octets: Int64) -> None:
         """Add frames, in their order, with the number of their rate, their item and octets."""
+        if not self._frames.size and (item == _NO_ITEM).all():
+            self._last[rate] = _NO_ITEM, 0
+            return
         if self._frames.shape[2] < self._count:
             self._frames, self._octets = (np.zeros((MAX_RATES, 3, self._count)) for _ in range(2))
         for number in np.unique(rate).tolist():
@@ -158,19 +161,18 @@ class SampleCounts:
         """
         if self._one_in == 1 and all(each.sampling == 1 for each in interfaces):
             return None
-        numbers = []
-        for each in interfaces or (None,):
-            rate = self._one_in * (1 if each is None else each.sampling)
+        rates = np.zeros(len(counted.batch), np.int64)
+        for index in np.unique(counted.batch.interface).tolist():
+            rate = self._one_in * (interfaces[index].sampling if interfaces else 1)
             if rate and rate not in self._rates and len(self._rates) < MAX_RATES:
                 self._rates[rate] = len(self._rates)
-            numbers.append(self._rates.get(rate, -1))
-        rates = np.array(numbers, np.int64)[counted.batch.interface if interfaces else 0 * counted.slots]
+            rates[counted.batch.interface == index] = self._rates.get(rate, -1)
         self._unknown += int((rates < 0).sum())
         self._frames += int((rates >= 0).sum())
         return rates
 
-    def add(self, counted: CountedBatch, rates: Int64, priorities: Int64) -> None:
-        """Count the frames of a batch, given the numbers of their rates, and their priorities, −1 for none."""
+    def add(self, counted: CountedBatch, rates: Int64, priorities: Int64, *roce: RoceEvents) -> None:
+        """Count the frames of a batch, given numbers of their rates, priorities (−1: none), and its RoCE."""
         known = rates >= 0
         rate, octets = rates[known], counted.batch.original[known]
         if not len(rate):
@@ -178,37 +180,36 @@ class SampleCounts:
         self._every_frame.add(rate, np.zeros(len(rate), np.int64), octets)
         self._priorities.add(rate, priorities[known], octets)
         self._kinds.add(counted, rate, known, octets)
+        marks, cnps, queue_pairs = np.full((3, len(rates)), _NO_ITEM, np.int64)
+        for events in roce:
+            rows = counted.columns[ROCE_FIELD].outermost().rows
+            is_cnp = events.opcode == CNP_OPCODE
+            marks[rows] = np.where((events.ecn == CE) & ~is_cnp, _MARKED, _UNMARKED)
+            cnps[rows[is_cnp]] = 0
+            queue_pairs[rows] = events.row
+        self._marks.add(rate, marks[known], octets)
+        self._cnps.add(rate, cnps[known], octets)
+        self._queue_pairs.add(rate, queue_pairs[known], octets)
 
-    def add_roce(self, counted: CountedBatch, rates: Int64, events: RoceEvents) -> None:
-        """Count the RoCE frames of a batch; ``rates`` are the numbers of those of all frames."""
-        rows = counted.columns[ROCE_FIELD].outermost().rows
-        known = rates >= 0
-        of_frames = np.full((3, len(rates)), _NO_ITEM, np.int64)
-        is_cnp = events.opcode == CNP_OPCODE
-        of_frames[0, rows] = np.where((events.ecn == CE) & ~is_cnp, _MARKED, _UNMARKED)
-        of_frames[1, rows[is_cnp]] = 0
-        of_frames[2, rows] = events.row
-        octets = counted.batch.original[known]
-        for items, each in zip(
-            (self._marks, self._cnps, self._queue_pairs), of_frames[:, known], strict=True
-        ):
-            if len(each):
-                items.add(rates[known], each, octets)
+    def sample(self, span: Span, read_frames: int, queue_pair: Callable[[int], str]) -> Sample | None:
+        """Return what the sample says; None without sampled frames.
 
-    def sample(self, span: Span, queue_pair: Callable[[int], str]) -> Sample | None:
-        """Return what the sample says; ``queue_pair`` gives the name of one.  None without sampled frames."""
+        ``span`` is that of all ``read_frames``, also of those that a filter left out; ``queue_pair`` gives the
+        name of one.
+        """
         if not self.any:
             return None
         return Sample(
             one_in=tuple(sorted(self._rates)), every=self._every, frames=self._frames,
-            unknown_frames=self._unknown, estimates=tuple(self._estimates(span, queue_pair)),
+            unknown_frames=self._unknown, estimates=tuple(self._estimates(span, read_frames, queue_pair)),
         )  # fmt: skip
 
-    def _estimates(self, span: Span, queue_pair: Callable[[int], str]) -> Iterator[Estimate]:
+    def _estimates(self, span: Span, read: int, queue_pair: Callable[[int], str]) -> Iterator[Estimate]:
         if self._frames < 2:
             return
-        # The span of n frames at random places is (n − 1)/(n + 1) of that in which they may be.
-        seconds = span.duration_ns / NS_PER_S * (self._frames + 1) / (self._frames - 1)
+        # The span of n frames is (n − 1)/(n + 1) of that in which they are at random, (n − 1)/n of one with n
+        # equal parts.
+        seconds = span.duration_ns / NS_PER_S * (read if self._every else read + 1) / (read - 1)
         whole = self._every_frame
         if seconds:
             yield self._rate("frames", "", whole.frames(0), seconds)
@@ -248,12 +249,11 @@ class SampleCounts:
             mixed = sums.squares - sums.values**2 / np.maximum(frames, 1)
             seen = sums.values**2 / np.maximum(sums.squares, 1e-9)
             spread = _drawn(sums.steps, mixed, seen)
-        variance = float(weight @ spread)
+        # In front of the first frame and behind the last one are up to N others, at whatever rate.
+        variance = float(weight @ spread) + (value / self._frames) ** 2
         low, high = sum_interval(value, variance)
         if not value:
             high = _NONE_SEEN * float(one_in.max())
-        elif self._every and not variance:
-            low, high = value - float(one_in.max()), value + float(one_in.max())
         return Estimate(
             figure=figure, subject=subject, unit="bits_per_s" if bits else "per_s", value=value / seconds,
             low=max(0.0, low) / seconds, high=high / seconds,
@@ -298,8 +298,7 @@ class _Kinds:
         codes = protocols.codes[known]  # type: ignore[union-attr]
         for kind, items in zip(_MESSAGES, self._items, strict=True):
             of_kind = np.array([kind in each for each in kinds], np.bool_)
-            if of_kind.any() or items.used:
-                items.add(rate, np.where(of_kind[codes], 0, _NO_ITEM), octets)
+            items.add(rate, np.where(of_kind[codes], 0, _NO_ITEM), octets)
 
     def found(self) -> Iterator[tuple[str, _Items]]:
         """Yield the titles of kinds, and their sums."""
