@@ -69,7 +69,6 @@ def figures(statistics: Statistics) -> dict[Key, float]:
     if statistics.roce is not None:
         pairs = statistics.roce.queue_pairs
         found["CE share", ""] = sum(each.ce_frames for each in pairs) / statistics.roce.frames
-        found["CNPs", ""] = statistics.roce.cnps / seconds
         for each in pairs:
             name = f"{each.source} → {each.destination} QP {each.queue_pair:#x}"
             found["rate", name] = 8 * each.octets / seconds
@@ -84,7 +83,7 @@ def kind_of(key: Key) -> str:
     return {
         "frames": "frames/s",
         "CE share": "CE share",
-        "CNPs": "CNPs/s",
+        "CNP frames": "CNPs/s",
         "share of frames": "share of a priority",
     }.get(figure, "frames/s of a kind")
 

@@ -80,7 +80,7 @@ def test_estimates_are_sums_by_n_whatever_the_batches(every: bool) -> None:
     assert estimated(frames, (64, every), sizes=7) == one
     seconds = 1999e-6 * (2000 if every else 2001) / 1999
     for key, count in {
-        ("frames", ""): 2000, ("CNPs", ""): frames.count(CNP), ("PFC frames", ""): frames.count(PFC),
+        ("frames", ""): 2000, ("CNP frames", ""): frames.count(CNP), ("PFC frames", ""): frames.count(PFC),
     }.items():  # fmt: skip
         assert one[key].value == pytest.approx(64 * count / seconds)
         assert one[key].low < one[key].value < one[key].high
@@ -113,7 +113,7 @@ def test_intervals_of_random_samples_cover_the_truth() -> None:
     frames = Batch.from_frames(drawn(40_000, 3), time_ns=1000 * np.arange(40_000))
     octets = frames.original
     truth = {
-        ("CNPs", ""): sum(each == CNP for each in frames) / 0.04,
+        ("CNP frames", ""): sum(each == CNP for each in frames) / 0.04,
         ("rate", ""): 8 * int(octets.sum()) / 0.04,
         ("share of frames", "priority 2"): sum(each == TAGGED[2] for each in frames) / 40_000,
     }
@@ -138,7 +138,7 @@ def test_rates_of_sflow_are_known(tmp_path: Path) -> None:
     assert sample is not None
     assert (sample.one_in, sample.frames, sample.unknown_frames) == ((16, 1024), 200, 100)
     (frames,) = [each for each in sample.estimates if each.figure == "frames"]
-    seconds = 299e-9 * 201 / 199
+    seconds = 301e-9  # of 300 frames that were read in 299 ns
     assert frames.value == pytest.approx(100 * (16 + 1024) / seconds)
     assert any("unknown sampling rate" in note for note in statistics.notes)
 

@@ -146,7 +146,6 @@ class SampleCounts:
         self._kinds = _Kinds()
         self._priorities = _Items(_PRIORITIES)
         self._marks = _Items(2)
-        self._cnps = _Items(1)
         self._queue_pairs = _Items(queue_pairs)
 
     @property
@@ -180,22 +179,20 @@ class SampleCounts:
         self._every_frame.add(rate, np.zeros(len(rate), np.int64), octets)
         self._priorities.add(rate, priorities[known], octets)
         self._kinds.add(counted, rate, known, octets)
-        marks, cnps, queue_pairs = np.full((3, len(rates)), _NO_ITEM, np.int64)
+        marks, queue_pairs = np.full((2, len(rates)), _NO_ITEM, np.int64)
         for events in roce:
             rows = counted.columns[ROCE_FIELD].outermost().rows
-            is_cnp = events.opcode == CNP_OPCODE
-            marks[rows] = np.where((events.ecn == CE) & ~is_cnp, _MARKED, _UNMARKED)
-            cnps[rows[is_cnp]] = 0
+            is_marked = (events.ecn == CE) & (events.opcode != CNP_OPCODE)
+            marks[rows] = np.where(is_marked, _MARKED, _UNMARKED)
             queue_pairs[rows] = events.row
         self._marks.add(rate, marks[known], octets)
-        self._cnps.add(rate, cnps[known], octets)
         self._queue_pairs.add(rate, queue_pairs[known], octets)
 
     def sample(self, span: Span, read_frames: int, queue_pair: Callable[[int], str]) -> Sample | None:
         """Return what the sample says; None without sampled frames.
 
-        ``span`` is that of all ``read_frames``, also of those that a filter left out; ``queue_pair`` gives the
-        name of one.
+        ``span`` is that of all ``read_frames``, also of those that a filter left out; ``queue_pair`` gives
+        the name of one.
         """
         if not self.any:
             return None
@@ -216,8 +213,6 @@ class SampleCounts:
             yield self._rate("rate", "", whole.octets(0), seconds / 8, bits=True)
             for title, items in self._kinds.found():
                 yield self._rate(f"{title} frames", "", items.frames(0), seconds)
-            if self._marks.used:
-                yield self._rate("CNPs", "", self._cnps.frames(0), seconds)
         for priority in self._priorities.used:
             part = self._priorities.frames(priority)
             yield self._share("share of frames", f"priority {priority}", part, whole.frames(0))
