@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from ecmproto.errors import ParameterError, counted
 from ecmproto.frames.batch.derived import DerivedReader, Deriving
 from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT
-from ecmproto.frames.batch.packets import NOWHERE
-from ecmproto.frames.batch.tags import Splice, spliced_batch
 from ecmproto.frames.capture.batch import ETHERNET, Batch
 from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.units import NS_PER_S, format_time
@@ -252,12 +250,9 @@ class _Stamping(Deriving):
         self._compare(batch, time_ns, fits)
         timed = None if batch.timed is None else batch.timed | fits
         made = dataclasses.replace(batch, time_ns=time_ns, interface=interface, timed=timed, timeline=None)
-        if found[0].stamp.at_end:
-            captured = batch.captured - removed
-            return dataclasses.replace(made, captured=captured, original=batch.original - removed)
-        at = np.where(fits, TYPE_AT, NOWHERE)
-        nothing = np.zeros((len(batch), 0), np.uint8)
-        return spliced_batch(made, Splice(at=at, inserted=nothing, removed=removed))
+        if not found[0].stamp.at_end:
+            made = _addresses_moved(made, fits, removed)
+        return dataclasses.replace(made, captured=batch.captured - removed, original=batch.original - removed)
 
     def _number(self, batch: Batch, stamped: Stamped, choice: _Choice, interface: Int64) -> None:
         """Put frames onto the interfaces of the ports of a tap."""
@@ -283,6 +278,17 @@ class _Stamping(Deriving):
             least, greatest = int(apart.min()), int(apart.max())
             before = self._apart_ns or (least, greatest)
             self._apart_ns = min(before[0], least), max(before[1], greatest)
+
+
+def _addresses_moved(batch: Batch, moved: Mask, octets: Int64) -> Batch:
+    """Return a batch whose frames start some octets later, with the addresses that they had."""
+    low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
+    buffer = batch.buffer[low:high].copy()
+    start = batch.offset - low
+    addresses = start[moved, None] + np.arange(TYPE_AT)
+    buffer[addresses + octets[moved, None]] = buffer[addresses]
+    buffer.flags.writeable = False
+    return dataclasses.replace(batch, buffer=buffer, offset=start + octets, records=None)
 
 
 def _signed_time(duration_ns: int) -> str:
