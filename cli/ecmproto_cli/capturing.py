@@ -26,22 +26,27 @@ if TYPE_CHECKING:
 
 
 def opened(
-    paths: Sequence[str], *, inner: bool, ethertypes: EtherTypes, batch_frames: int | None = None
+    paths: Sequence[str],
+    *,
+    inner: bool,
+    ethertypes: EtherTypes,
+    trailer: str | None = None,
+    batch_frames: int | None = None,
 ) -> CaptureReader:
     """Open captures to be read as one, with the innermost frames if ``inner``.
 
-    ``batch_frames`` as in `open_captures`.  The modules that unwrap frames are imported only if they are
-    needed, so that other commands do not wait for them.
+    ``trailer`` as in `open_innermost`, ``batch_frames`` as in `open_captures`.  The modules that change
+    frames are imported only if they are needed, so that other commands do not wait for them.
     """
     from ecmproto.frames.capture import open_captures
     from ecmproto.frames.capture.reader import BATCH_FRAMES
 
     frames = batch_frames or BATCH_FRAMES
-    if not inner:
+    if not inner and trailer is None:
         return open_captures(paths, batch_frames=frames)
     from ecmproto.frames.batch.inner import open_innermost
 
-    return open_innermost(paths, ethertypes=ethertypes, batch_frames=frames)
+    return open_innermost(paths, outer=not inner, trailer=trailer, ethertypes=ethertypes, batch_frames=frames)
 
 
 class HeldInterrupt:

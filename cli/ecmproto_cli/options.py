@@ -108,7 +108,7 @@ def outer_option(function: F) -> F:
     """Add ``--outer``: look at wrappers, not at the frames in them."""
     return click.option(
         "--outer", is_flag=True,
-        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, TZSP).",
+        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
     )(function)  # fmt: skip
 
 
@@ -116,12 +116,37 @@ def inner_option(function: F) -> F:
     """Add ``--inner``: unwrap frames."""
     return click.option(
         "--inner", is_flag=True,
-        help="Take the innermost frame of those that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, …).",
+        help="Take the innermost frame of those in mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
     )(function)  # fmt: skip
 
 
+def trailer_option(function: F) -> F:
+    """``--trailer DEVICE``: take the times of frames from stamps in them."""
+    return click.option(
+        "--trailer", metavar="DEVICE",
+        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, or auto "
+        "for the one of which all of the first thousand frames have a stamp.",
+    )(function)  # fmt: skip
+
+
+def sampled_option(function: F) -> F:
+    """``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
+    return click.option(
+        "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
+        help="Take the frames for a sample of one in N, at random or every N-th; of sFlow that is known.",
+    )(function)  # fmt: skip
+
+
+def _sampled(ctx: click.Context, param: click.Parameter, given: str) -> tuple[int, bool]:
+    if given == "1:1" or ctx.resilient_parsing:
+        return 1, False
+    from ecmproto.frames.stats.sampling import parse_sampled
+
+    return parse_sampled(given)
+
+
 def print_unwrapped(reader: object) -> None:
-    """Print on stderr the frames that a reader has unwrapped, and the mirror's losses."""
+    """Print on stderr the frames that a reader has unwrapped or stamped, and the mirror's losses."""
     if summary := getattr(reader, "summary", ""):
         echo(f"ecmproto: {summary}", err=True)
 

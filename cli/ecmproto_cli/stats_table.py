@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 OVER_TIME_COLUMNS = 56
 _SENDERS_SHOWN = 8
 _STORMS_SHOWN = 16
+_DISCARDS_SHOWN = 12
+_ESTIMATES_SHOWN = 24
+_PORTS_SHOWN = 12
 _POINTS_SHOWN = 12
 _FLOWS_SHOWN = 10
 _QUEUES_SHOWN = 12
@@ -54,8 +57,8 @@ _CURVES = ("message", "flow control")
 def stats_table(statistics: Statistics, path: str) -> str:
     """Return the statistics as text."""
     sections = (
-        _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _neighbours, _roce, _feedback, _probes,
-        _rates, _sizes, _priorities, _malformed, _notes,
+        _sample, _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports, _neighbours,
+        _roce, _feedback, _probes, _rates, _sizes, _priorities, _malformed, _notes,
     )  # fmt: skip
     parts = [_head(statistics, path), *(part for section in sections for part in section(statistics))]
     return "\n\n".join(parts)
@@ -146,6 +149,22 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
         yield ("interfaces" if len(used) > 1 else "interface") if place == 0 else "", text
     if len(used) > _INTERFACES_SHOWN:
         yield "", f"and {len(used) - _INTERFACES_SHOWN} more"
+
+
+def _sample(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on what a sample says of all frames."""
+    found = statistics.sample
+    if found is None or not found.estimates:
+        return
+    rows: _Rows = [("", ["estimate", "from", "to"])]
+    shown = found.estimates[:_ESTIMATES_SHOWN]
+    for each in shown:
+        name = f"  {each.figure}{f' of {each.subject}' if each.subject else ''}"
+        rows.append((name, [_in_unit(value, each.unit) for value in (each.value, each.low, each.high)]))
+    one_in = ", ".join(f"{rate:,}" for rate in found.one_in) or "an unknown number of"
+    more = _more(len(found.estimates), len(shown), "estimates")
+    rest = f", by a sample of {'every' if found.every else 'one in'} {one_in} frames: intervals of 95 %"
+    yield _titled("all frames", columns_of(rows), *more, rest=rest)
 
 
 _KINDS: Columns = {
@@ -372,6 +391,38 @@ def _facts(each: Neighbour) -> str:
     return pairs([(name, text) for name, text in facts if text is not None], width=_FACT)
 
 
+_DISCARDS: Columns = {"frames": "frames", "in": "input", "out": "output", "agent": "agent"}
+
+
+def _discards(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on packets that agents discarded, by reason."""
+    found = statistics.sflow
+    if found is None or not found.discards:
+        return
+    rows = [(f"  {each.reason}", each) for each in found.discards[:_DISCARDS_SHOWN]]
+    more = _more(len(found.discards), _DISCARDS_SHOWN, "reasons and ports")
+    yield _titled(
+        "discarded packets", table(rows, _DISCARDS, statistics), *more, rest=", as reported by sFlow"
+    )
+
+
+_PORTS: Columns = {
+    "reports": "reports", "in": "in_octets", "discards": "in_discards", "errors": "in_errors",
+    "out": "out_octets", "discards ": "out_discards", "errors ": "out_errors",
+}  # fmt: skip
+
+
+def _ports(statistics: Statistics) -> Iterator[str]:
+    """Yield the section on counters of ports."""
+    found = statistics.sflow
+    if found is None or not found.ports:
+        return
+    rows = [(f"  {each.agent} port {each.port}", each) for each in found.ports[:_PORTS_SHOWN]]
+    more = _more(len(found.ports), _PORTS_SHOWN, "ports")
+    rest = ", as reported by sFlow: from the first report to the last"
+    yield _titled("counters of ports", table(rows, _PORTS, statistics), *more, rest=rest)
+
+
 def _refusals(each: QueuePair, whole: object) -> int:
     return each.refusals_against if each.refusals_against or each.is_settled else each.refusals
 
@@ -425,7 +476,7 @@ def _roce_facts(statistics: Statistics, found: RoceTraffic) -> Iterator[tuple[st
         yield "NAKs", _listed(refused)
     again = Counter(each.retransmission for each in found.queue_pairs if each.retransmission)
     facts = [f"{counted(count, 'flow')} by {how}" for how, count in sorted(again.items())]
-    unasked = sum(each.unasked_repeats for each in found.queue_pairs)
+    unasked = sum(each.unasked_repeats or 0 for each in found.queue_pairs)
     facts += [f"{unasked:,} times without a NAK"] if unasked else []
     if facts:
         yield "sent again", ", ".join(facts)
@@ -578,6 +629,10 @@ def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
         return None
     means = [mean or 0.0 for mean in queue.rate_mean_bps_over_time]
     return f"{address(queue.station)} RLQ {queue.rlq_id}", means, format_rate(max(means))
+
+
+def _in_unit(value: float, unit: str) -> str:
+    return {"share": share, "per_s": per_second, "bits_per_s": format_rate}[unit](value)
 
 
 def share(part: float) -> str:

@@ -20,8 +20,10 @@ from ecmproto_cli.options import (
     outer_option,
     print_unwrapped,
     read_option,
+    sampled_option,
     split_assignments,
     split_words,
+    trailer_option,
 )
 from ecmproto_cli.output import Stdout, check_outputs
 from ecmproto_cli.progress import watched
@@ -84,6 +86,8 @@ _WIDTH = 80
 @click.option("--write-baseline", metavar="FILE", help="Write the findings as known ones; exits with 0.")
 @click.option("-c", "limit_frames", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
 @outer_option
+@trailer_option
+@sampled_option
 @force_option
 @ethertype_option
 @color_option
@@ -105,6 +109,8 @@ def command(
     write_baseline: str | None,
     limit_frames: int | None,
     outer: bool,
+    trailer: str | None,
+    sampled: tuple[int, bool],
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
@@ -139,7 +145,16 @@ def command(
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
     known = _baseline(baseline)
     checked, interrupted = _check(
-        paths, wanted, parameters, families, filter, limit_frames, ethertypes, outer=outer
+        paths,
+        wanted,
+        parameters,
+        families,
+        filter,
+        limit_frames,
+        ethertypes,
+        outer=outer,
+        trailer=trailer,
+        is_sample=sampled[0] != 1,
     )
     from ecmproto.frames.capture.names import names_shown
 
@@ -231,6 +246,8 @@ def _check(
     ethertypes: EtherTypes,
     *,
     outer: bool,
+    trailer: str | None,
+    is_sample: bool,
 ) -> tuple[Checked, bool]:
     """Return the findings in the captures, and whether reading them was interrupted."""
     from concurrent.futures import ThreadPoolExecutor
@@ -240,8 +257,10 @@ def _check(
 
     with ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1))
-        checker: Checker = Checker(rules, parameters, families=families, ethertypes=ethertypes, pool=pool)
-        reader = stack.enter_context(opened(paths, inner=not outer, ethertypes=ethertypes))
+        checker: Checker = Checker(
+            rules, parameters, families=families, sampled=is_sample, ethertypes=ethertypes, pool=pool
+        )
+        reader = stack.enter_context(opened(paths, inner=not outer, trailer=trailer, ethertypes=ethertypes))
         interrupted = False
         try:
             with HeldInterrupt() as held:

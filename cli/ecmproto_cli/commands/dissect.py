@@ -28,6 +28,7 @@ from ecmproto_cli.options import (
     inner_option,
     print_unwrapped,
     read_option,
+    trailer_option,
     write_option,
 )
 from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form
@@ -89,6 +90,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 @click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @inner_option
+@trailer_option
 @write_option(
     "Write the frames to this file, in the format of -T or its suffix: .json, .ndjson, .csv, .tsv, .txt, "
     ".parquet, .arrow. Any other is a capture, nothing rebuilt; -V, -x and -e then show the frames as well."
@@ -111,6 +113,7 @@ def command(
     header: bool,
     limit: int | None,
     inner: bool,
+    trailer: str | None,
     output: str | None,
     force: bool,
     deep: bool,
@@ -144,8 +147,9 @@ def command(
         raise click.UsageError(f"--all-fields goes with -T parquet or arrow and without -e, not {got}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
-    if inner and not paths:
-        raise click.UsageError("--inner goes with -r: capture with -w first")
+    if (inner or trailer) and not paths:
+        option = "--inner" if inner else "--trailer"
+        raise click.UsageError(f"{option} goes with -r: capture with -w first")
     if asked.kind in COLUMN_FILES and not paths:
         raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
     if form in BINARY:
@@ -154,7 +158,7 @@ def command(
     if asked.kind in COLUMN_FILES:
         return _write_columns(
             paths, str(output), asked.kind, fields, every=all_fields, filter=filter, limit=limit,
-            inner=inner, repeated="first" if first else "list",
+            inner=inner, trailer=trailer, repeated="first" if first else "list",
             addresses="octets" if text is False else "text",
             ethertypes=ethertypes, force=force,
         )  # fmt: skip
@@ -166,7 +170,7 @@ def command(
                 interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
             )
             if interface is not None
-            else opened(paths, inner=inner, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
+            else opened(paths, inner=inner, trailer=trailer, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
         )
         shape = asked.build(ethertypes, to_file=not copies and output is not None)
         with ExitStack() as written:
@@ -557,6 +561,7 @@ def _write_columns(
     filter: Filter | None,
     limit: int | None,
     inner: bool,
+    trailer: str | None,
     repeated: Repeated,
     addresses: Addresses,
     ethertypes: EtherTypes,
@@ -578,11 +583,11 @@ def _write_columns(
     typed = partial(schema_of, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
     schema = typed(names)
     if every and not any(map(is_pipe, paths)):  # which can be read only once
-        with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
+        with opened(paths, inner=inner, trailer=trailer, ethertypes=ethertypes) as reader:
             reading(reader, "dissect: searching for fields")
             names = fields_present(reader, filter=filter, limit=limit, ethertypes=ethertypes)
         schema = typed(names)
-    with opened(paths, inner=inner, ethertypes=ethertypes) as reader:
+    with opened(paths, inner=inner, trailer=trailer, ethertypes=ethertypes) as reader:
         reading(reader, f"dissect to {kind}")
         works = batch_tasks(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes)
         form: FileForm = "parquet" if kind == "parquet" else "stream" if output == "-" else "arrow"

@@ -25,6 +25,7 @@ from ecmproto_cli.options import (
     inner_option,
     print_unwrapped,
     read_option,
+    trailer_option,
     write_option,
 )
 from ecmproto_cli.output import check_outputs, output_form
@@ -112,6 +113,7 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     help="Octets on the line besides a frame's own: FCS, preamble, gap.",
 )  # fmt: skip
 @inner_option
+@trailer_option
 @write_option("Write the resulting capture, with all generated frames in it.")
 @click.option(
     "--report",
@@ -146,6 +148,7 @@ def command(
     cp_mac: str,
     overhead: int,
     inner: bool,
+    trailer: str | None,
     output: str | None,
     report: tuple[str, ...],
     samples: str | None,
@@ -219,6 +222,7 @@ def command(
             seed=drawn,
             ethertypes=ethertypes,
             inner=inner,
+            trailer=trailer,
             output=output,
             reports=report,
             samples=samples,
@@ -286,6 +290,8 @@ class ReplayRequest:
     ethertypes: EtherTypes
     inner: bool
     """Whether frames in mirrors and tunnels are unwrapped."""
+    trailer: str | None
+    """The device whose time stamps frames have."""
     output: str | None
     reports: tuple[str, ...]
     samples: str | None
@@ -403,7 +409,9 @@ def _replay(
     from ecmproto.control.replay.session import output_of, replay_capture
 
     sink = samples.rows_of(plan.machine, plan.variant) if samples else None
-    with opened(request.paths, inner=request.inner, ethertypes=request.ethertypes) as reader:
+    with opened(
+        request.paths, inner=request.inner, trailer=request.trailer, ethertypes=request.ethertypes
+    ) as reader:
         with output_of(reader, plan, request.output, force=request.force) as output:
 
             def watch(batches: Iterable[Batch]) -> Iterator[Batch]:

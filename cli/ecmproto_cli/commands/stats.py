@@ -18,7 +18,9 @@ from ecmproto_cli.options import (
     print_unwrapped,
     rates_options,
     read_option,
+    sampled_option,
     storm_options,
+    trailer_option,
 )
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
 @storm_options
 @click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
 @outer_option
+@trailer_option
+@sampled_option
 @force_option
 @ethertype_option
 @color_option
@@ -66,6 +70,8 @@ def command(
     storm_restore: str,
     limit: int | None,
     outer: bool,
+    trailer: str | None,
+    sampled: tuple[int, bool],
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
@@ -79,6 +85,7 @@ def command(
     without_compiler(paths)
     from concurrent.futures import ThreadPoolExecutor
 
+    from ecmproto.frames.batch.inner import sflow_reports
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
@@ -88,15 +95,17 @@ def command(
     path = names_shown(paths)
     interval_ns = parse_time(interval) if interval is not None else None
     with ExitStack() as stack:
-        reader = stack.enter_context(opened(paths, inner=not outer, ethertypes=ethertypes))
+        reader = stack.enter_context(opened(paths, inner=not outer, trailer=trailer, ethertypes=ethertypes))
         pool = stack.enter_context(ThreadPoolExecutor(1))
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),
-            restore_ns=parse_time(storm_restore), lossless=lossless, ethertypes=ethertypes,
+            restore_ns=parse_time(storm_restore), lossless=lossless, sampled=sampled, ethertypes=ethertypes,
             pool=pool,
         )  # fmt: skip
         interrupted = _count(counts, reader, filter, limit, ethertypes, pool)
-        statistics = counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        statistics = counts.result(
+            interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
+        )
         for warning in reader.warnings:
             warn(warning)
         print_unwrapped(reader)

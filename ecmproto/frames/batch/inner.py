@@ -1,5 +1,7 @@
 """The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE, TZSP, MPLS.
 
+sFlow's sampled headers are frames too, in place of their datagram (`ecmproto.frames.batch.sflow`).
+
 `InnerReader` reads a capture as if its mirror had sent each frame bare.  Octets, length on the wire and link
 type belong to the innermost frame, and each session of a mirror is an interface of its own.  Other frames
 stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve), 7637 (NVGRE), 3032 and 4385
@@ -17,21 +19,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
+from ecmproto.frames.batch.derived import DerivedReader, Deriving
 from ecmproto.frames.batch.headers import fixed, four_octets, headers_of, roles_of, signed, two_octets
 from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
-from ecmproto.frames.capture.batch import (
-    ETHERNET,
-    INTERFACE_DESCRIPTION,
-    RAW_IP,
-    RAW_IP_TYPES,
-    Batch,
-    Block,
-    Interface,
+from ecmproto.frames.batch.sequences import SequenceGaps
+from ecmproto.frames.batch.sflow import (
+    DATAGRAM,
+    FRAME,
+    NO_LINK,
+    PACKET,
+    SFLOW_PORT,
+    Samples,
+    SflowReading,
+    SflowReports,
+    is_datagram,
+    port_name,
 )
-from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader, ParsedReader
-from ecmproto.frames.capture.several import JoinedFile, Joining, open_captures
-from ecmproto.frames.capture.source import Shortage, Source
-from ecmproto.frames.capture.writer import interface_block
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Interface
+from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader
+from ecmproto.frames.capture.several import open_captures
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
@@ -39,9 +45,10 @@ from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP, MPLS = range(1, 11)
+GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP, MPLS, SFLOW = range(1, 12)
 NAMES = (
     "", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP", "MPLS",
+    "sFlow",
 )  # fmt: skip
 """The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
 _SESSIONS = {
@@ -49,9 +56,6 @@ _SESSIONS = {
     GENEVE: "VNI", MPLS: "label",
 }  # fmt: skip
 """The name of the number that identifies a session of an encapsulation."""
-
-NO_LINK, FRAME, PACKET = range(3)
-"""The first header of some octets: one that is not looked into, an Ethernet header, an IP header."""
 
 NO_NUMBER = -1
 """The session or sequence number of a wrapper that has none."""
@@ -62,13 +66,6 @@ _IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0
 _MPLS, _MPLS_UPSTREAM = 0x8847, 0x8848
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
 _UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, 8
-_SEQUENCES = 1 << 32
-_MAX_LOSS = 1 << 31
-"""Sequence numbers that advance by more went back: frames out of order, or a mirror that started anew."""
-_MAX_INTERFACES = 1024
-"""Interfaces that sessions get; further sessions share one."""
-_MAX_STREAMS = 65536
-"""Sources and sessions whose sequence numbers are followed from batch to batch."""
 
 
 class Wrapped(NamedTuple):
@@ -79,7 +76,7 @@ class Wrapped(NamedTuple):
     at: int
     """Offset of the content."""
     link: int
-    """FRAME or PACKET, for its first octet."""
+    """FRAME, PACKET or DATAGRAM, for its first octet."""
     session: int
     sequence: int
 
@@ -172,6 +169,8 @@ def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
     """Return the content of the datagram to ``port`` whose payload starts at ``at``."""
     if port == TZSP_PORT:
         return _in_tzsp(buffer, at, stop)
+    if port == SFLOW_PORT and is_datagram(buffer, at, stop):
+        return Wrapped(SFLOW, at, DATAGRAM, NO_NUMBER, NO_NUMBER)
     if at + _TUNNEL_OCTETS > stop:
         return _none()
     flags, session = signed(buffer[at]), four_octets(buffer, at + 4) >> 8
@@ -285,6 +284,8 @@ def _unwrap(
                     source[i] = four_octets(buffer, packet.network + (12 if packet.kind == IP4 else 20))
             reach = max(packet.stop, min(reach, _ip_end(buffer, packet, reach)))
             start, end, link = inner.at, packet.stop, inner.link
+            if link == DATAGRAM:
+                break
             packet = _packet(buffer, link, start, end, reach, roles)
             inner = _wrapped(buffer, link, start, packet, roles)
         if kinds[i] != 0:
@@ -299,11 +300,14 @@ class Unwrapped(NamedTuple):
     """The wrapped frames of a batch, in order."""
 
     batch: Batch
-    """All frames, the wrapped ones as their innermost frame, still on the interface of the wrapper."""
+    """All frames, the wrapped ones as their innermost frame, or as the sFlow datagram that has several.
+
+    They are still on the interface of the wrapper.
+    """
     positions: Int64
     """Positions in the batch of those that were wrapped."""
     link: Octets
-    """FRAME or PACKET, for each of these."""
+    """FRAME, PACKET or DATAGRAM, for each of these."""
     kind: Octets
     session: Int64
     sequence: Int64
@@ -347,27 +351,40 @@ def open_innermost(
     paths: Sequence[str | os.PathLike[str] | BinaryIO],
     *,
     outer: bool = False,
+    trailer: str | None = None,
     ethertypes: EtherTypes = DEFAULT,
     batch_frames: int = BATCH_FRAMES,
 ) -> CaptureReader:
-    """Open captures as `open_captures` does, with the innermost frames; ``outer`` leaves frames wrapped."""
+    """Open captures as `open_captures` does, with the innermost frames; ``outer`` leaves frames wrapped.
+
+    ``trailer`` is the device whose time stamps frames have, as for `stamps.StampedReader`; None: no device.
+    """
     reader = open_captures(paths, batch_frames=batch_frames)
+    if trailer is not None:
+        from ecmproto.frames.batch.stamps import StampedReader
+
+        reader = StampedReader(reader, trailer)
     return reader if outer else InnerReader(reader, ethertypes=ethertypes)
 
 
-class InnerReader(ParsedReader):
+def sflow_reports(reader: CaptureReader) -> SflowReports | None:
+    """Return the reports of sFlow agents in a capture so far, sampled headers aside; None without any."""
+    return reader.sflow if isinstance(reader, InnerReader) else None
+
+
+class InnerReader(DerivedReader):
     """A capture of which each frame is the innermost one, with an interface for each session of a mirror.
 
     With ``records``, batches retain the records of the frames as they came, on interfaces of one section, and
     blocks without a frame are given as well; both as those of several captures that are read as one.
+    Datagrams of sFlow then stay frames.
     """
 
     def __init__(
         self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT, records: bool = False
     ) -> None:
-        self._reader = reader
         self._unwrapping = _Unwrapping(reader, ethertypes, records=records)
-        super().__init__(self._unwrapping, reader.path)
+        super().__init__(self._unwrapping)
         self.displayed = reader.displayed
 
     def _followed(self, batch: Batch) -> Batch:
@@ -375,170 +392,119 @@ class InnerReader(ParsedReader):
         return super()._followed(batch) if batch.timeline is None else batch
 
     @property
-    def octets_read(self) -> int:
-        """Octets of the files read so far."""
-        return self._reader.octets_read
+    def sflow(self) -> SflowReports | None:
+        """What agents reported by sFlow so far; None without a datagram."""
+        return self._unwrapping.sampling.reports
 
-    @property
-    def size_octets(self) -> int | None:
-        """The files' size; None for a pipe."""
-        return self._reader.size_octets
 
-    @property
-    def warnings(self) -> list[str]:
-        """Unusual things so far that did not keep anything from being read."""
-        return self._reader.warnings
+class _Unwrapping(Deriving):
+    """The parser of an `InnerReader`."""
+
+    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes, *, records: bool) -> None:
+        super().__init__(reader, records=records)
+        self.sampling = SflowReading()
+        self._ethertypes = ethertypes
+        self._counts = np.zeros(len(NAMES), np.int64)
+        self._gaps = SequenceGaps()
 
     @property
     def summary(self) -> str:
         """One line on the frames that were unwrapped and those that their mirrors lost; empty without any."""
-        return self._unwrapping.summary
+        clauses = [self.sampling.summary] if self.sampling.summary else []
+        counts = self._counts.copy()
+        counts[SFLOW] = 0
+        if counts.any():
+            kinds = ", ".join(
+                f"{name} {count:,}" for name, count in zip(NAMES, counts.tolist(), strict=True) if count
+            )
+            clauses.insert(0, f"innermost frames of {counted(int(counts.sum()), 'wrapped frame')} ({kinds})")
+        if self._gaps:
+            clauses.insert(1, f"by sequence numbers the mirror lost {counted(self._gaps.lost, 'frame')}")
+        return "; ".join(clauses)
 
-    def items(self) -> Iterator[Batch | Block]:
-        """Yield a section header, interface descriptions as they are found, and batches."""
-        yield from super().items()
-        self.problem = self._reader.problem
+    def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Yield the innermost frames of batches."""
+        for batch in batches:
+            bare, datagrams = self._unwrapped(batch)
+            if not len(datagrams):
+                yield bare
+            elif self.file is None:
+                yield from self._with_samples(bare, datagrams)
+            else:
+                yield _with_frames(bare, batch, datagrams)
 
-    def close(self) -> None:
-        """Close the file; batches already given stay valid."""
-        super().close()
-        self._reader.close()
+    def _with_samples(self, batch: Batch, datagrams: Int64) -> Iterator[Batch]:
+        """Yield the frames of a batch with sampled headers in place of the datagrams at some positions."""
+        for part in self.sampling.read(batch, datagrams, self.batch_frames):
+            if not len(part.batch):
+                continue
+            sampled = dataclasses.replace(part.batch, first=self.frames)
+            self._number_samples(sampled, part)
+            # Datagrams that were sampled themselves stay frames: their samples were counted already.
+            bare, sampled_datagrams = self._unwrapped(sampled)
+            yield _with_frames(bare, sampled, sampled_datagrams)
 
-
-class _Unwrapping(Joining):
-    """The parser of an `InnerReader`."""
-
-    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes, *, records: bool) -> None:
-        super().__init__()
-        self._reader = reader
-        self._ethertypes = ethertypes
-        self._file = JoinedFile(reader, self) if records else None
-        self._batches: Iterator[Batch] | None = None
-        self._numbers: list[int] = []
-        """The number of each of the reader's interfaces here."""
-        self._by_session: dict[tuple[int, int, int, int], int] = {}
-        self._counts = np.zeros(len(NAMES), np.int64)
-        self._last: dict[int, int] = {}
-        self._lost = 0
-        self._ready: Batch | None = None
-
-    @property
-    def batch_frames(self) -> int:
-        """The maximum number of frames in a batch."""
-        return self._reader.batch_frames
-
-    @batch_frames.setter
-    def batch_frames(self, frames: int) -> None:
-        self._reader.batch_frames = frames
-
-    @property
-    def summary(self) -> str:
-        """See `InnerReader`."""
-        if not self._counts.any():
-            return ""
-        kinds = ", ".join(
-            f"{name} {count:,}" for name, count in zip(NAMES, self._counts.tolist(), strict=True) if count
-        )
-        lost = f"; by sequence numbers the mirror lost {counted(self._lost, 'frame')}" if self._last else ""
-        return f"innermost frames of {counted(int(self._counts.sum()), 'wrapped frame')} ({kinds}){lost}"
-
-    def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next block or batch; a shortage at the end."""
-        if self._ready is None and not self._pending:
-            batch = self._batch() if self._file is None else self._batch_of(self._file)
-            self._ready = None if batch is None else self._bare(batch)
-        if self._pending:
-            return self._pending.popleft()
-        ready, self._ready = self._ready, None
-        return Shortage(octets=1, what="a frame") if ready is None else ready
-
-    def _batch(self) -> Batch | None:
-        """Return the next frames without their records; describe the reader's interfaces that are new."""
-        if self._batches is None:
-            self._batches = iter(self._reader)
-        batch = next(self._batches, None)
-        for each in self._reader.interfaces[len(self._numbers) :]:
-            self._numbers.append(self.describe(each, None))
-        if batch is None:
-            return None
-        self.frames += len(batch)
-        interface = np.array(self._numbers, np.int64)[batch.interface]
-        return dataclasses.replace(batch, interface=interface, records=None)
-
-    def _batch_of(self, file: JoinedFile) -> Batch | None:
-        """Return the next frames with their records."""
-        file.fill()
-        part = file.taken(file.last_ns, before=False) if file.left else None
-        return None if part is None else self._numbered([part])
-
-    def _bare(self, batch: Batch) -> Batch:
-        """Return the innermost frames of a batch; describe their interfaces."""
+    def _unwrapped(self, batch: Batch) -> tuple[Batch, Int64]:
+        """Return the innermost frames of a batch, and the positions of sFlow datagrams."""
         unwrapped = unwrap(batch, self.interfaces, self._ethertypes)
         if unwrapped is None:
-            return batch
-        interface = batch.interface.copy()
+            return batch, np.zeros(0, np.int64)
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session
-        outside = batch.interface[positions]
+        interface = batch.interface.copy()
+        outside = interface[positions]
         wrappers = (outside << 8 | kind.astype(np.int64) << 4 | unwrapped.link) << 33 | session - NO_NUMBER
         _, first, which = _distinct(wrappers)
         of_session = zip(
             *(each[first].tolist() for each in (outside, kind, unwrapped.link, session)), strict=True
         )
-        inside = np.array([self._interface(*each) for each in of_session], np.int64)[which]
+        inside = np.array([self._of_session(*each) for each in of_session], np.int64)[which]
         interface[positions] = inside
         self._counts += np.bincount(kind, minlength=len(NAMES))
-        self._count_lost(unwrapped, inside)
-        return dataclasses.replace(unwrapped.batch, interface=interface, records=batch.records)
+        numbered = np.flatnonzero(unwrapped.sequence != NO_NUMBER)
+        self._gaps.add(unwrapped.source[numbered] << 31 | inside[numbered], unwrapped.sequence[numbered])
+        datagrams = positions[unwrapped.link == DATAGRAM]
+        return dataclasses.replace(unwrapped.batch, interface=interface, records=batch.records), datagrams
 
-    def _interface(self, outside: int, kind: int, link: int, session: int) -> int:
-        """Return the number of the interface of a session, which is described when it is first seen."""
-        if (outside, kind, link, session) not in self._by_session and len(self.interfaces) >= _MAX_INTERFACES:
-            session = _SEQUENCES  # all further sessions of the encapsulation
-        key = outside, kind, link, session
-        if key not in self._by_session:
-            wrapper = self.interfaces[outside]
-            what = name = NAMES[kind]
-            if session == _SEQUENCES:
-                what += " (further sessions)"
-            elif session != NO_NUMBER and kind in _SESSIONS:
-                what += f" {_SESSIONS[kind]} {session}"
-            inside = dataclasses.replace(
-                wrapper, linktype=ETHERNET if link == FRAME else RAW_IP,
-                name=f"{wrapper.name} {what}".strip(), snaplen=0, fcs_octets=0, speed_bps=0, options=(),
-                wrapper=name,
-            )  # fmt: skip
-            self._by_session[key] = self.describe(inside, self._description(inside))
-        return self._by_session[key]
+    def _number_samples(self, batch: Batch, samples: Samples) -> None:
+        """Put sampled headers onto the interfaces of their agents and ports."""
+        if not len(samples.positions):
+            return
+        outside = batch.interface[samples.positions]
+        keys = np.column_stack([outside, samples.link, samples.agent, samples.port, samples.rate])
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        inside = [self._of_port(*each) for each in distinct.tolist()]
+        batch.interface[samples.positions] = np.array(inside, np.int64)[which.reshape(-1)]
 
-    def _description(self, interface: Interface) -> Block | None:
-        """Return the block of a session's interface, on the clock of its wrapper's; None without records."""
-        if self._file is None:
-            return None
-        return Block(
-            kind=INTERFACE_DESCRIPTION, octets=interface_block(interface, self.byte_order),
-            byte_order=self.byte_order, section=0, offset=0, frame=self.frames,
+    def _of_session(self, outside: int, kind: int, link: int, session: int) -> int:
+        """Return the number of the interface of a session."""
+        if kind == SFLOW:
+            return outside
+        what = NAMES[kind]
+        if session != NO_NUMBER and kind in _SESSIONS:
+            what += f" {_SESSIONS[kind]} {session}"
+        return self._bare_interface(outside, kind, link, (session,), what)
+
+    def _of_port(self, outside: int, link: int, agent: int, port: int, rate: int) -> int:
+        """Return the number of the interface of a port of an agent, whose frames are sampled at a rate."""
+        what = f"sFlow {self.sampling.agent_name(agent)} {port_name(port)}"
+        sampling = rate * self.interfaces[outside].sampling
+        return self._bare_interface(outside, SFLOW, link, (agent, port, rate), what, sampling=sampling)
+
+    def _bare_interface(
+        self, outside: int, kind: int, link: int, numbers: tuple[int, ...], what: str, **fields: int
+    ) -> int:
+        linktype = RAW_IP if link == PACKET else ETHERNET
+        return self.further_interface(
+            outside, (kind, link, *numbers), NAMES[kind], what, linktype=linktype, fcs_octets=0, speed_bps=0,
+            wrapper=NAMES[kind], **fields,
         )  # fmt: skip
 
-    def _count_lost(self, unwrapped: Unwrapped, inside: Int64) -> None:
-        """Count the frames that are missing from the sequence numbers of each source and session."""
-        numbered = np.flatnonzero(unwrapped.sequence != NO_NUMBER)
-        if not len(numbered):
-            return
-        keys = unwrapped.source[numbered] << 31 | inside[numbered]
-        order = np.argsort(keys, kind="stable")
-        keys, numbers = keys[order], unwrapped.sequence[numbered[order]]
-        starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
-        streams, before = keys[starts].tolist(), np.roll(numbers, 1)
-        before[starts] = [
-            self._last.get(stream, number - 1)
-            for stream, number in zip(streams, numbers[starts].tolist(), strict=True)
-        ]
-        steps = (numbers - before) % _SEQUENCES
-        self._lost += int((steps[(steps > 1) & (steps < _MAX_LOSS)] - 1).sum())
-        ends = np.append(starts[1:], len(keys)) - 1
-        for stream, number in zip(streams, numbers[ends].tolist(), strict=True):
-            if stream in self._last or len(self._last) < _MAX_STREAMS:
-                self._last[stream] = number
+
+def _with_frames(bare: Batch, batch: Batch, positions: Int64) -> Batch:
+    """Return ``bare`` with the frames of ``batch`` at some positions, written into its arrays."""
+    for name in ("offset", "captured", "original"):
+        getattr(bare, name)[positions] = getattr(batch, name)[positions]
+    return bare
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:

@@ -470,6 +470,8 @@ class Interface:
     options: tuple[tuple[int, bytes], ...] = ()
     wrapper: str = ""
     """Name of the removed encapsulation of its frames, as ``ERSPAN II``."""
+    sampling: int = 1
+    """Number of original frames for each frame of a sample; 0: not known."""
 
     @property
     def linktype_name(self) -> str:

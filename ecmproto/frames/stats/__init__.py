@@ -15,6 +15,7 @@ from ecmproto.frames.stats.statistics import (
     ClassPause,
     CongestionPoint,
     Distribution,
+    Estimate,
     InterfaceCount,
     Intervals,
     KindCount,
@@ -30,6 +31,7 @@ from ecmproto.frames.stats.statistics import (
     Probes,
     QueuePair,
     RoceTraffic,
+    Sample,
     SizeBucket,
     Sizes,
     Span,
@@ -40,7 +42,7 @@ from ecmproto.frames.stats.statistics import (
 
 __all__ = [
     "Accumulator", "AdvertisedRate", "AppPriority", "ClassPause", "CongestionPoint", "Distribution",
-    "InterfaceCount", "Intervals", "KindCount", "MessageFlow", "Neighbour", "PauseInterface", "PauseSender",
+    "Estimate", "InterfaceCount", "Intervals", "KindCount", "MessageFlow", "Neighbour", "PauseInterface", "PauseSender",
     "PauseStorm", "PauseTimes", "PfcFault", "PfcFrames", "ProbedFlow", "Probes", "QueuePair", "RoceTraffic",
-    "SizeBucket", "Sizes", "Span", "Statistics", "as_document", "capture_stats", "document_text",
+    "Sample", "SizeBucket", "Sizes", "Span", "Statistics", "as_document", "capture_stats", "document_text",
 ]  # fmt: skip

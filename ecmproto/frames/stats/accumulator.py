@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, ParameterError, counted
 from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
-from ecmproto.frames.batch.inner import open_innermost
+from ecmproto.frames.batch.inner import open_innermost, sflow_reports
+from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import ETHERNET, Interface
 from ecmproto.frames.columns import extract
@@ -40,6 +41,7 @@ from ecmproto.frames.stats.counters import (
     KindCounts,
     ProbeCounts,
     RateCounts,
+    outer_priorities,
 )
 from ecmproto.frames.stats.mirrors import MIRROR_FIELDS, MirrorCounts
 from ecmproto.frames.stats.neighbours import LLDP_FIELD, MOST_NEIGHBOURS, MOST_OCTETS, NeighbourCounts
@@ -54,8 +56,16 @@ from ecmproto.frames.stats.pauses import (
 )
 from ecmproto.frames.stats.pfc_faults import PfcFaultCounts
 from ecmproto.frames.stats.plain_data import State, plain_value, restore, state_of
-from ecmproto.frames.stats.roce import MOST_QUEUE_PAIRS, ROCE_FIELD, ROCE_FIELDS, RoceCounts
-from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Span, Statistics
+from ecmproto.frames.stats.roce import (
+    MOST_QUEUE_PAIRS,
+    ROCE_FIELD,
+    ROCE_FIELDS,
+    RoceCounts,
+    RoceEvents,
+    of_sample,
+)
+from ecmproto.frames.stats.sampling import SampleCounts
+from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Sample, Span, Statistics
 from ecmproto.frames.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
 from ecmproto.units import format_rate, format_time
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -83,7 +93,9 @@ class Accumulator:
     ``interval_ns`` is the width of intervals of time (None: one that suits the capture, from 200 to 1000 of
     them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and
     ``restore_ns`` the times for the detection of storms, ``lossless`` the priorities that PFC may pause
-    (None: any), ``pool`` a thread that shares the work.  Raises ParameterError for an invalid value.
+    (None: any), ``sampled`` the number of frames for each sampled one and whether it is every N-th, beside
+    the rates of interfaces (`sampling.parse_sampled`), ``pool`` a thread that shares the work.  Raises
+    ParameterError for an invalid value.
     """
 
     NOT_STATE = ("_options", "_interval_ns", "_ethertypes", "_pool")
@@ -96,6 +108,7 @@ class Accumulator:
         detect_ns: int = DETECT_NS,
         restore_ns: int = RESTORE_NS,
         lossless: Collection[int] | None = None,
+        sampled: tuple[int, bool] = (1, False),
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
@@ -104,7 +117,7 @@ class Accumulator:
         _check("detection time of storms", detect_ns, "1 ns to 146 years")
         _check("restoration time of storms", restore_ns, "1 ns to 146 years")
         priorities = None if lossless is None else tuple(sorted(set(lossless)))
-        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, priorities
+        self._options = interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, priorities, tuple(sampled)
         self._interval_ns = interval_ns
         self._ethertypes = ethertypes
         self._pool = pool
@@ -122,6 +135,7 @@ class Accumulator:
         self._roce = RoceCounts(timeline)
         self._neighbours = NeighbourCounts()
         self._mirrors = MirrorCounts()
+        self._sample = SampleCounts(*sampled, queue_pairs=MOST_QUEUE_PAIRS)
         self._counters: tuple[_Counter, ...] = (
             self._frames, self._kinds, *self._feedback, self._probes, *self._rates, self._mirrors
         )  # fmt: skip
@@ -133,11 +147,11 @@ class Accumulator:
 
     def state(self) -> State:
         """Return the counts so far as plain data, to be kept or sent; see `stats.plain_data`."""
-        interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless = self._options
+        interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless, sampled = self._options
         options = {
             "interval_ns": interval_ns, "speed_bps": speed_bps,
             "detect_ns": detect_ns, "restore_ns": restore_ns,
-            "lossless": None if lossless is None else list(lossless),
+            "lossless": None if lossless is None else list(lossless), "sampled": list(sampled),
             "ethertypes": dataclasses.asdict(ethertypes),
         }  # fmt: skip
         return {"options": options, "counts": state_of(self)}
@@ -176,8 +190,12 @@ class Accumulator:
             where_any=(ROCE_FIELD, FIELDS_WITH_ROCE),
         )  # fmt: skip
         taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
+        rates = self._sample.rates(taken, interfaces)
+        roce: list[RoceEvents] = []
         if len(columns[ROCE_FIELD]):
-            self._roce.add(taken)
+            self._roce.add(taken, roce.append)
+        if rates is not None:
+            self._sample.add(taken, rates, outer_priorities(taken), *roce)
         for counter in self._counters:
             counter.add(taken)
         self._pauses.add(taken, interfaces)
@@ -196,6 +214,8 @@ class Accumulator:
                 name="statistics", needed="the same interval, speed, times of storms, lossless "
                 "priorities and EtherTypes", got="others",
             )  # fmt: skip
+        if self._sample.any or later._sample.any:
+            raise ParameterError(name="statistics", needed="those of whole captures", got="a sample")
         shift = len(self._interfaces) if other_interfaces else 0
         if other_interfaces:
             moved = [dataclasses.replace(each, index=each.index + shift) for each in later._interfaces]
@@ -219,15 +239,21 @@ class Accumulator:
         self._mirrors.join(later._mirrors)
 
     def result(
-        self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
+        self,
+        *,
+        interfaces: Sequence[Interface] | None = None,
+        problem: CaptureError | None = None,
+        sflow: SflowReports | None = None,
     ) -> Statistics:
         """Return the statistics of the batches so far.
 
         ``interfaces`` are the ones known by now (None: of the last batch), ``problem`` is the error that
-        ended the capture.
+        ended the capture, ``sflow`` the reports of agents beside the frames.
         """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
+        sample = self._sample.sample(span, self._read, self._roce.name_of)
+        roce = self._roce.traffic
         statistics = Statistics(
             read_frames=self._read,
             frames=counts.frames,
@@ -254,12 +280,14 @@ class Accumulator:
                 point for counts in self._feedback for point in counts.congestion_points()
             ),
             message_flows=tuple(flow for counts in self._feedback for flow in counts.message_flows()),
-            probes=self._probes.probes,
+            probes=self._probes.probes if sample is None else None,
             rates=tuple(rate for counts in self._rates for rate in counts.rates()),
-            pauses=self._pauses.times(span.last_ns or 0),
+            pauses=self._pauses.times(span.last_ns or 0) if sample is None else None,
             pfc=self._pfc.frames,
-            roce=self._roce.traffic,
+            sflow=sflow,
+            roce=roce if sample is None or roce is None else of_sample(roce),
             neighbours=self._neighbours.neighbours,
+            sample=sample,
             mirrors=self._mirrors.mirrors,
             left_out=self._left_out(),
             notes=(),
@@ -370,6 +398,7 @@ def capture_stats(
     detect_ns: int = DETECT_NS,
     restore_ns: int = RESTORE_NS,
     lossless: Collection[int] | None = None,
+    sampled: tuple[int, bool] = (1, False),
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
@@ -387,7 +416,7 @@ def capture_stats(
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=speed_bps, detect_ns=detect_ns, restore_ns=restore_ns,
-            lossless=lossless, ethertypes=ethertypes, pool=pool,
+            lossless=lossless, sampled=sampled, ethertypes=ethertypes, pool=pool,
         )  # fmt: skip
         reader = (
             source
@@ -395,7 +424,9 @@ def capture_stats(
             else stack.enter_context(open_innermost((source,), outer=outer, ethertypes=ethertypes))
         )
         add_all(counts, reader, filter=wanted, limit=limit, ethertypes=ethertypes, pool=pool)
-        return counts.result(interfaces=reader.interfaces, problem=reader.problem)
+        return counts.result(
+            interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
+        )
 
 
 class _Taker(Protocol):
@@ -471,7 +502,10 @@ def notes_on(
 def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool, mirrored: bool) -> Iterator[str]:
     if not statistics.frames:
         return
-    yield from _on_pauses(statistics, untimed_pauses, cut_short, mirrored)
+    if statistics.sample is None:
+        yield from _on_pauses(statistics, untimed_pauses, cut_short, mirrored)
+    else:
+        yield from _on_sample(statistics.sample, mirrored)
     yield from _on_roce(statistics.roce)
     yield from _on_frames(statistics)
     yield from _on_times(statistics)
@@ -518,6 +552,18 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
         )
     if untimed:
         yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
+
+
+def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
+    """Yield notes on what a sample does not say."""
+    yield (
+        f"These frames are a sample: counts and rates are its own, and estimates of all frames a section. "
+        f"It says nothing of {', '.join(sample.not_estimated)}."
+    )
+    if mirrored:
+        yield _MIRROR
+    if sample.unknown_frames:
+        yield f"{counted(sample.unknown_frames, 'frame')} of an unknown sampling rate: in no estimate."
 
 
 def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:

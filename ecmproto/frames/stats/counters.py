@@ -108,17 +108,11 @@ class FrameCounts:
     def _add_priorities(self, counted: CountedBatch) -> None:
         """Count the outermost tag's priority, be it a C-TAG's or an S-TAG's."""
         customer = counted.columns["vlan.priority"].outermost()
-        service = counted.columns["ieee8021ad.priority"].outermost()
-        if not len(service):
+        if len(counted.columns["ieee8021ad.priority"].outermost()):
+            outer = outer_priorities(counted)
+            self._priorities += np.bincount(outer[outer >= 0], minlength=8)
+        else:
             self._priorities += np.bincount(np.asarray(customer.values), minlength=8)
-            return
-        outer = np.full(customer.frames, -1, np.int64)
-        outer[service.rows] = np.asarray(service.values)
-        inner = _customer_first(counted.columns["frame.protocols"])[customer.rows] | (
-            outer[customer.rows] < 0
-        )
-        outer[customer.rows[inner]] = np.asarray(customer.values)[inner]
-        self._priorities += np.bincount(outer[outer >= 0], minlength=8)
 
     def _add_malformed(self, errors: Column) -> None:
         texts = errors.values
@@ -214,6 +208,19 @@ def malformation(error: str) -> str:
 
 
 _TAGS = ("vlan", "ieee8021ad")
+
+
+def outer_priorities(counted: CountedBatch) -> Int64:
+    """Return the priority of each frame's outermost tag, be it a C-TAG or an S-TAG; -1 without one."""
+    customer = counted.columns["vlan.priority"].outermost()
+    service = counted.columns["ieee8021ad.priority"].outermost()
+    outer = np.full(customer.frames, -1, np.int64)
+    outer[service.rows] = np.asarray(service.values)
+    inner = outer[customer.rows] < 0
+    if len(service):
+        inner |= _customer_first(counted.columns["frame.protocols"])[customer.rows]
+    outer[customer.rows[inner]] = np.asarray(customer.values)[inner]
+    return outer
 
 
 def _customer_first(protocols: Column) -> NDArray[np.bool_]:

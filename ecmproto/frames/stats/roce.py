@@ -14,7 +14,8 @@ others, but not most: `_sent_again` and `_goes_on`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import dataclasses
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ ROCE_FIELDS = (
 
 
 @plain_value
-class _Events(NamedTuple):
+class RoceEvents(NamedTuple):
     """RoCE frames in their order."""
 
     row: Int64
@@ -116,9 +117,9 @@ class _Events(NamedTuple):
     read: Int64
     """Octets requested by a RETH."""
 
-    def part(self, low: int, high: int) -> _Events:
+    def part(self, low: int, high: int) -> RoceEvents:
         """Return some of them."""
-        return _Events(*(array[low:high] for array in self))
+        return RoceEvents(*(array[low:high] for array in self))
 
 
 @plain_value
@@ -206,7 +207,7 @@ def _goes_on(live: Int64, counts: Int64, row: int, expected: int) -> None:
 
 
 @over_batches
-def take(events: _Events, state: RoceState, is_kept: bool, delay_row: Int64, delay_ns: Int64) -> int:
+def take(events: RoceEvents, state: RoceState, is_kept: bool, delay_row: Int64, delay_ns: Int64) -> int:
     """Count frames in their order; fill in delays with the rows that they are for, and return how many.
 
     The delay of a row's first CNP is none of them, unless its frame ``is_kept``: it depends on what came
@@ -327,7 +328,7 @@ class RoceCounts:
         self._state = _new_state()
         self._over_time = timeline.series(4)
         """Frames, frames of an ECN-capable transport, marked frames, and CNPs."""
-        self._kept: list[_Events] = []
+        self._kept: list[RoceEvents] = []
         self._kept_frames = 0
         self._before: RoceState | None = None
         """The state after the kept frames, once their number is at its maximum."""
@@ -340,8 +341,10 @@ class RoceCounts:
         """Whether there were RoCE frames."""
         return self._frames > 0
 
-    def add(self, counted: CountedBatch) -> tuple[Int64, Int64, Int64, Int64]:
-        """Count the RoCE frames of a batch, whose columns are `ROCE_FIELDS` too.
+    def add(
+        self, counted: CountedBatch, seen: Callable[[RoceEvents], None] | None = None
+    ) -> tuple[Int64, Int64, Int64, Int64]:
+        """Count the RoCE frames of a batch, whose columns are `ROCE_FIELDS` too; ``seen`` gets them.
 
         Returns their sources and destinations, as two halves each: see `network_ends`.
         """
@@ -368,12 +371,14 @@ class RoceCounts:
         opcode = counted.values(ROCE_FIELD, rows)
         psn, read = (counted.values(name, rows) for name in ("infiniband.bth.psn", "infiniband.reth.dmalen"))
         octets = counted.batch.original[rows]
-        events = _Events(number, time_ns, octets, ecn, opcode, psn, syndrome, read)
+        events = RoceEvents(number, time_ns, octets, ecn, opcode, psn, syndrome, read)
         self._count_over_time(events, slots)
         self._apply(events)
+        if seen is not None:
+            seen(events)
         return src_low, src_high, dst_low, dst_high
 
-    def _count_over_time(self, events: _Events, slots: Int64) -> None:
+    def _count_over_time(self, events: RoceEvents, slots: Int64) -> None:
         is_cnp = events.opcode == CNP_OPCODE
         marks = (True, events.ecn != NOT_ECT, (events.ecn == CE) & ~is_cnp, is_cnp)
         for row, mask in enumerate(marks):
@@ -398,12 +403,12 @@ class RoceCounts:
                 state.live[row, _SLOT] = place
         self._known = self.queue_pairs.count
 
-    def _apply(self, events: _Events) -> None:
+    def _apply(self, events: RoceEvents) -> None:
         """Count events, and keep them while there is room."""
         if self._before is None:
             first = events.part(0, MOST_KEPT - self._kept_frames)
             self._take(first)
-            self._kept.append(_Events(*(array.copy() for array in first)))
+            self._kept.append(RoceEvents(*(array.copy() for array in first)))
             self._kept_frames += len(first.row)
             events = events.part(len(first.row), len(events.row))
             if self._kept_frames >= MOST_KEPT:
@@ -411,11 +416,11 @@ class RoceCounts:
         if len(events.row):
             self._take(events)
 
-    def _take(self, events: _Events) -> None:
+    def _take(self, events: RoceEvents) -> None:
         cnps = int((events.opcode == CNP_OPCODE).sum())
         rows, delays = np.zeros((2, cnps * MOST_IN_PAIR), np.int64)
         is_kept = self._before is None
-        found = take(_Events(*map(np.ascontiguousarray, events)), self._state, is_kept, rows, delays)
+        found = take(RoceEvents(*map(np.ascontiguousarray, events)), self._state, is_kept, rows, delays)
         to = self._delays if self._before is None else self._later_delays
         to.add(rows[:found], delays[:found], int(self._state.delay_rows[0]))
 
@@ -630,6 +635,11 @@ class RoceCounts:
             first_ce_ns=None if first_ce_ns == _NO_TIME else first_ce_ns,
         )
 
+    def name_of(self, row: int) -> str:
+        """Return the addresses and the number of a queue pair."""
+        low, number = int(self.queue_pairs.low[row]), int(self.queue_pairs.high[row])
+        return f"{self._address(low >> 32)} → {self._address(low & 0xFFFFFFFF)} QP {number:#x}"
+
     def _address(self, host: int) -> str:
         return address_of_halves(int(self.hosts.low[host]), int(self.hosts.high[host]))
 
@@ -648,6 +658,25 @@ class _About(NamedTuple):
     place: int
     """The place of a single one, NO_NUMBER of several."""
     how: str
+
+
+def of_sample(traffic: RoceTraffic) -> RoceTraffic:
+    """Return the traffic of a sample, without what only all frames can show."""
+    pairs = tuple(
+        dataclasses.replace(
+            each,
+            psn_gaps=None,
+            psns_missing=None,
+            psn_repeats=None,
+            delay_ns=None,
+            go_backs=None,
+            selective_repeats=None,
+            unasked_repeats=None,
+        )  # fmt: skip
+        for each in traffic.queue_pairs
+    )
+    pairs = tuple(sorted(pairs, key=lambda each: (-each.trouble, -each.frames)))
+    return dataclasses.replace(traffic, queue_pairs=pairs, delay_ns=None, delay_quarters=())
 
 
 def _joined(delays: Distributions, rows: list[int]) -> Distributions:

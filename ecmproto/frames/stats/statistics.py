@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, counted
+from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.stats.cells import value_of
 from ecmproto.tables import Tabular
 from ecmproto.units import NS_PER_S, NS_PER_US, format_time
@@ -600,16 +601,17 @@ class QueuePair:
     receiver_not_ready: int
     naks: Mapping[str, int]
     """Negative acknowledgments by their codes."""
-    psn_gaps: int
-    psns_missing: int
+    psn_gaps: int | None
+    """Frames whose PSN was behind the next one; None of a sample, as the next two."""
+    psns_missing: int | None
     """PSNs in these gaps."""
-    psn_repeats: int
+    psn_repeats: int | None
     """Frames whose PSN was before the next one."""
-    go_backs: int
+    go_backs: int | None
     """How often all was sent again from the PSN on that a NAK named."""
-    selective_repeats: int
+    selective_repeats: int | None
     """How often only some of it was."""
-    unasked_repeats: int = field(metadata=in_json(also="retransmission card_counters"))
+    unasked_repeats: int | None = field(metadata=in_json(also="retransmission card_counters"))
     """How often packets were sent again that no NAK in the capture asked for, as after a time-out."""
     other_direction: bool = field(metadata=in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
@@ -642,20 +644,19 @@ class QueuePair:
 
         Returning packets count with their flow, or with their destination if the flow is unknown.
         """
-        here = (
-            self.ce_frames + self.psns_missing + self.psn_repeats + self.cnps_against + self.refusals_against
-        )
+        psns = (self.psns_missing or 0) + (self.psn_repeats or 0)
+        here = self.ce_frames + psns + self.cnps_against + self.refusals_against
         return here if self.is_settled else here + self.cnps + self.refusals
 
     @property
     def retransmission(self) -> str | None:
         """What is sent again behind a NAK: `GO_BACK_N` or `SELECTIVE_REPEAT`, None if that is open."""
-        if self.go_backs == self.selective_repeats:
+        if self.go_backs is None or self.selective_repeats is None or self.go_backs == self.selective_repeats:
             return None
         return GO_BACK_N if self.go_backs > self.selective_repeats else SELECTIVE_REPEAT
 
     @property
-    def card_counters(self) -> Mapping[str, int]:
+    def card_counters(self) -> Mapping[str, int | None]:
         """What network cards count of this, under the names that mlx5 has for it.
 
         ``out_of_sequence`` is the receiver's, which counts packets behind a gap too, the others the sender's.
@@ -715,6 +716,38 @@ class RoceTraffic:
         return sum(each.cnps for each in self.queue_pairs)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """A figure of all frames, and the bounds of its interval of 95 %."""
+
+    figure: str
+    subject: str
+    """Queue pair or priority of the figure; empty: all frames."""
+    unit: Literal["share", "per_s", "bits_per_s"]
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """Estimates for all frames from a sample."""
+
+    one_in: tuple[int, ...]
+    """The numbers of frames for each sampled one."""
+    every: bool
+    """Whether every N-th frame was sampled; otherwise each with the same probability."""
+    frames: int
+    unknown_frames: int
+    """Frames with an unknown sampling rate, or beyond the maximum number of rates: in no estimate."""
+    estimates: tuple[Estimate, ...]
+    not_estimated: tuple[str, ...] = (
+        "time paused, storms and renewals of pauses", "gaps and repeats of PSNs", "delay of CNPs",
+        "latency and throughput of probes", "order and spacing of frames",
+    )  # fmt: skip
+    """Figures that a sample does not determine."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Statistics(Tabular):
     """The statistics of a capture, or of the frames that a filter selects; as a table, one row a kind."""
@@ -751,9 +784,13 @@ class Statistics(Tabular):
     rates: tuple[AdvertisedRate, ...]
     pauses: PauseTimes | None
     pfc: PfcFrames | None
+    sflow: SflowReports | None
+    """What agents reported by sFlow beside the headers that they sampled."""
     roce: RoceTraffic | None
     neighbours: tuple[Neighbour, ...]
-    """Stations that speak LLDP, by interface."""
+    """Stations that send LLDP, by interface."""
+    sample: Sample | None
+    """Estimates for all frames where these are a sample, without pauses and probes; else None."""
     mirrors: Mapping[str, int]
     """Frames that carry others, which are not looked into, by their encapsulation."""
     left_out: Mapping[str, int]

@@ -116,8 +116,9 @@ class Checker:
 
     The result does not depend on the division into batches, nor does memory on the number of frames.
     ``rules`` selects from the rules of ``families`` (None: all); ``parameters`` are texts by full names, as
-    ``{"qcn.w": "2"}``; ``most`` limits the findings kept of each rule; ``pool`` is a thread that shares the
-    work.  Raises ParameterError for an invalid value.
+    ``{"qcn.w": "2"}``; ``most`` limits the findings kept of each rule; ``sampled`` states that the frames are
+    a sample, as interfaces may: rules that need every frame are silent then; ``pool`` is a thread that shares
+    the work.  Raises ParameterError for an invalid value.
     """
 
     NOT_STATE = ("rules", "_settings", "_most", "_ethertypes", "_pool", "_groups")
@@ -129,6 +130,7 @@ class Checker:
         *,
         families: Sequence[Family] = FAMILIES,
         most: int = MOST_LISTED,
+        sampled: bool = False,
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
@@ -137,6 +139,7 @@ class Checker:
         )
         self._settings = settings_of(parameters or {}, self.rules, families)
         self._most = most
+        self._sampled = sampled
         self._ethertypes = ethertypes
         self._pool = pool
         self._report = Report(self.rules, most)
@@ -288,18 +291,28 @@ class Checker:
         for memory in self._memories:
             memory.end(report)
         known = tuple(self._interfaces if interfaces is None else interfaces)
+        is_sample = self._sampled or any(each.sampling != 1 for each in known)
+        silent = {rule.id for rule in self.rules if is_sample and rule.needs_every_frame}
+        notes = tuple(report.notes.values())
+        if silent:
+            what = "The frames are a sample: rules that need every frame are silent"
+            notes = (*notes, f"{what}: {' '.join(sorted(silent))}.")
         return Checked(
             frames=self._frames,
             first_ns=self._first_ns,
             results=tuple(
                 _named(
-                    RuleResult(rule=rule, cases=report.cases(rule.id), findings=report.findings(rule.id)),
+                    RuleResult(
+                        rule=rule,
+                        cases=() if rule.id in silent else report.cases(rule.id),
+                        findings=() if rule.id in silent else report.findings(rule.id),
+                    ),
                     known,
                 )
                 for rule in self.rules
             ),
             interfaces=known,
-            notes=tuple(report.notes.values()),
+            notes=notes,
             problem=problem,
         )
 
@@ -360,17 +373,19 @@ def check_capture(
     limit: int | None = None,
     threads: int = 2,
     outer: bool = False,
+    sampled: bool = False,
 ) -> Checked:
     """Check a capture (a path, ``-``, a file object or a reader) against rules (None: all).
 
     Frames that a mirror or tunnel wraps are checked as their innermost frame; ``outer`` checks the wrappers.
     ``parameters`` are texts by whole names; ``filter`` selects frames, ``limit`` is how many are read,
-    ``threads`` 1 keeps to the calling thread.  What kept the capture from being read to its end is in
-    ``problem``.  Raises CaptureError for what is no capture, ParameterError for arguments.
+    ``sampled`` whether they are a sample, as for `Checker`; ``threads`` 1 keeps to the calling thread.  What
+    kept the capture from being read to its end is in ``problem``.  Raises CaptureError for what is no
+    capture, ParameterError for arguments.
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
-        checker = Checker(rules, parameters, most=most, ethertypes=ethertypes, pool=pool)
+        checker = Checker(rules, parameters, most=most, sampled=sampled, ethertypes=ethertypes, pool=pool)
         reader = (
             source
             if isinstance(source, CaptureReader)

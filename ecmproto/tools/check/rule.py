@@ -120,6 +120,14 @@ class Rule:
     """The file of a rule of the user's own."""
 
     @property
+    def needs_every_frame(self) -> bool:
+        """Whether it compares frames with others, so that a sample makes it silent.
+
+        A memory whose rules judge frames by themselves has an attribute ``frames_alone`` that is true.
+        """
+        return self.memory is not None and not getattr(self.memory, "frames_alone", False)
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Every column that it reads."""
         return (*self.on, *self.fields, *self.optional, *self.subject.fields)

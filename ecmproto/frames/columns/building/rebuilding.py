@@ -458,9 +458,7 @@ def tlv_formats(
                         following.setdefault(other, []).append(((*chosen, other), (*used, value)))
         # Two candidates are as ambiguous as a hundred.
         candidates = {at: reached[:2] for at, reached in following.items()}
-    ends = [
-        each for each in candidates.get(len(tlvs) - 1, []) if max(each[1], default=-1) == len(values) - 1
-    ]
+    ends = [each for each in candidates.get(len(tlvs) - 1, []) if max(each[1], default=-1) == len(values) - 1]
     if len(ends) != 1:
         return None
     layers = [(cls, value) for at, value in zip(*ends[0], strict=True) for cls in tlvs[at]]

@@ -77,6 +77,8 @@ class PFCRules(Parameters):
 class _Faults:
     """Frames that a receiver may refuse: judged by themselves, for each of `PFC_FAULTS` but the last."""
 
+    frames_alone = True
+
     def __init__(self, settings: Settings, report: Report) -> None:
         self._report = report
         self._lossless = settings.of(PFCRules).lossless if settings.is_given("pfc.lossless") else None
@@ -121,6 +123,8 @@ class _Faults:
 
 class _PauseFaults:
     """PAUSE frames that a receiver may refuse: judged by themselves, for all of `PAUSE_RULES` at once."""
+
+    frames_alone = True
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._report = report

@@ -163,6 +163,8 @@ class FeedbackAgainstQueue:
     whose CNMs fit no parameters is a finding itself, with the mistake that explains them.
     """
 
+    frames_alone = True
+
     _KEPT = 1 << 16
     _MOST_POINTS = 256
     _ESTIMATED_FROM = 1 << 12

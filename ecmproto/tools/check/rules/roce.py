@@ -249,14 +249,14 @@ class _Answers:
             each
             for each in queue_pairs
             # a capture of several ports has each frame several times
-            if each.other_direction and 0 < _MANY * each.psn_repeats < each.data_frames
+            if each.other_direction and 0 < _MANY * (each.psn_repeats or 0) < each.data_frames
         ]
         report.tell(
             "ROCE004", _of_no_frame(seen),
             Judged(
-                np.array([each.unasked_repeats > 0 for each in seen]),
+                np.array([bool(each.unasked_repeats) for each in seen]),
                 lambda row: f"{seen[row].source} sends packets again, and no NAK has asked for them",
-                lambda row: counted(seen[row].unasked_repeats, "time"), "behind NAKs",
+                lambda row: counted(seen[row].unasked_repeats or 0, "time"), "behind NAKs",
             ),
         )  # fmt: skip
         known = [each for each in queue_pairs if each.retransmission is not None]
@@ -320,6 +320,8 @@ def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
 
 class _MarkedChecksums:
     """Header checksums of marked IPv4 packets: ECN001."""
+
+    frames_alone = True
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._report = report

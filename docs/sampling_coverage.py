@@ -1,0 +1,137 @@
+"""Coverage of the intervals that samples get: the table of `docs/sampling.md`.
+
+``python -m docs.sampling_coverage`` simulates runs of the laboratory whose figures are all known, draws
+samples of their frames, and prints the percentage of intervals of 95 % that contain the figure of all frames.
+What is not in a sample counts with the interval that the page states for it, up to three times N frames.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from ecmproto.frames.capture import Batch, open_capture
+from ecmproto.frames.stats import Accumulator, Statistics
+from ecmproto_cli.main import run
+
+RUNS: Mapping[str, tuple[str, ...]] = {
+    "dcqcn": (
+        "replay", "-r", "pcaps/roce_incast.pcap.gz", "--cp", "dcqcn", "--rp", "dcqcn", "--rate", "100G",
+    ),
+    "pfc": ("lab", "run", "dcqcn-incast", "--variant", "pfc-only"),
+    "qcn": ("lab", "run", "qcn-baseline-2", "--set", "duration=12ms", "--set", "measure.from=6ms"),
+}  # fmt: skip
+"""Commands that write all frames of a run."""
+ONE_IN = (16, 64, 256, 1024, 4096)
+SAMPLES = 334
+"""Samples of each run, for each N and design: a thousand of the three."""
+
+Key = tuple[str, str]
+
+
+def simulated(name: str, folder: Path) -> Batch:
+    """Return all frames of a run."""
+    path = str(folder / f"{name}.pcapng")
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        run([*RUNS[name], "--seed", "1", "-w", path])
+    with open_capture(path) as reader:
+        parts = list(reader)
+        return Batch.from_frames(
+            [frame for part in parts for frame in part],
+            time_ns=np.concatenate([part.time_ns for part in parts]),
+            original=np.concatenate([part.original for part in parts]),
+        )
+
+
+def statistics_of(batch: Batch, sampled: tuple[int, bool] = (1, False)) -> Statistics:
+    """Return the statistics of frames."""
+    counts = Accumulator(sampled=sampled)
+    counts.add(batch)
+    return counts.result()
+
+
+def figures(statistics: Statistics) -> dict[Key, float]:
+    """Return what is estimated of samples, of all frames."""
+    seconds = statistics.span.duration_ns / 1e9
+    found = {("frames", ""): statistics.frames / seconds, ("rate", ""): 8 * statistics.octets / seconds}
+    for kind in statistics.kinds:
+        if kind.kind.group in ("message", "flow control"):
+            found[f"{kind.kind.title} frames", ""] = kind.frames / seconds
+    for priority, frames in statistics.priorities.items():
+        found["share of frames", f"priority {priority}"] = frames / statistics.frames
+    if statistics.roce is not None:
+        pairs = statistics.roce.queue_pairs
+        found["CE share", ""] = sum(each.ce_frames for each in pairs) / statistics.roce.frames
+        for each in pairs:
+            name = f"{each.source} → {each.destination} QP {each.queue_pair:#x}"
+            found["rate", name] = 8 * each.octets / seconds
+    return {key: value for key, value in found.items() if "share" not in key[0] or 0 < value < 1}
+
+
+def kind_of(key: Key) -> str:
+    """Return the row of the table that a figure counts in."""
+    figure, subject = key
+    if figure == "rate":
+        return "rate of a queue pair" if subject else "bit/s of all frames"
+    return {
+        "frames": "frames/s",
+        "CE share": "CE share",
+        "CNP frames": "CNPs/s",
+        "share of frames": "share of a priority",
+    }.get(figure, "frames/s of a kind")
+
+
+def covered(truth: Mapping[Key, float], batch: Batch, one_in: int, every: bool) -> Iterator[tuple[str, bool]]:
+    """Yield the row of each figure, and whether its interval contains the truth."""
+    statistics = statistics_of(batch, (one_in, every))
+    assert statistics.sample is not None
+    stated = {(each.figure, each.subject): (each.low, each.high) for each in statistics.sample.estimates}
+    seconds = statistics.span.duration_ns / 1e9
+    mean_octets = statistics.octets / statistics.frames
+    for key, value in truth.items():
+        unit = 8 * mean_octets if key[0] == "rate" else 1
+        low, high = stated.get(key, (0.0, 3 * one_in * unit / seconds))
+        yield kind_of(key), low <= value <= high
+
+
+def sampled(batch: Batch, one_in: int, every: bool, draw: np.random.Generator) -> Batch:
+    """Return a sample of frames."""
+    if every:
+        return batch[int(draw.integers(one_in)) :: one_in]
+    return batch.select(draw.random(len(batch)) < 1 / one_in)
+
+
+def table(samples: int) -> Iterator[str]:
+    """Yield the lines of the table."""
+    draw = np.random.default_rng(1)
+    counts: dict[tuple[str, bool, int], list[int]] = defaultdict(lambda: [0, 0])
+    with tempfile.TemporaryDirectory() as folder:
+        for name in RUNS:
+            batch = simulated(name, Path(folder))
+            truth = figures(statistics_of(batch))
+            for every in (False, True):
+                for one_in in ONE_IN:
+                    for _ in range(samples):
+                        frames = sampled(batch, one_in, every, draw)
+                        for row, holds in covered(truth, frames, one_in, every):
+                            counts[row, every, one_in][0] += holds
+                            counts[row, every, one_in][1] += 1
+            print(f"{name}: {len(batch):,} frames", file=sys.stderr)
+    heads = [f"{'every' if every else '1'}:{one_in}" for every in (False, True) for one_in in ONE_IN]
+    yield f"| | {' | '.join(heads)} |"
+    yield f"|---|{'---|' * len(heads)}"
+    for row in dict.fromkeys(key[0] for key in counts):
+        cells = [counts[row, every, one_in] for every in (False, True) for one_in in ONE_IN]
+        yield f"| {row} | {' | '.join(f'{100 * holds / number:.1f}' for holds, number in cells)} |"
+
+
+if __name__ == "__main__":
+    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES):
+        print(line)

@@ -1,0 +1,295 @@
+"""Time stamps that taps and switches put into frames: read, checked, taken off, used as the frames' times.
+
+Where a stamp stands and what it has is declared, by device.  A stamp fits a frame if its octets are as
+declared and its time is within a day of the capture's; one at the end of a frame is there only if the
+capture has all of the frame.  Which of a device's layouts it is, and whether an FCS follows, are those that
+fit most of the first thousand frames.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError, counted
+from ecmproto.frames.batch.derived import DerivedReader, Deriving
+from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT
+from ecmproto.frames.capture.batch import ETHERNET, Batch
+from ecmproto.frames.capture.reader import CaptureReader
+from ecmproto.units import NS_PER_S, format_time
+
+Int64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+AUTO = "auto"
+"""The device of which every one of the first thousand frames has a stamp, if there is one."""
+_TRIED_FRAMES = 1000
+_DAY_NS = 86400 * NS_PER_S
+_FCS_OCTETS = 4
+
+
+class Part(NamedTuple):
+    """A number in a stamp, big-endian."""
+
+    at: int
+    """Offset from the stamp's first octet."""
+    octets: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Stamp:
+    """The layout of a time stamp."""
+
+    octets: int
+    seconds: Part
+    fraction: Part
+    fraction_bits: int | None = None
+    """The fraction is in units of 2 to the power of minus this; None: in ns."""
+    at_end: bool = True
+    """Whether it is at the end of the frame; otherwise it is behind the addresses."""
+    start: bytes = b""
+    """The octets with which it starts."""
+    zeros: tuple[Part, int] | None = None
+    """A number, and the bits of it that are 0 in this layout."""
+    fcs_at: int | None = None
+    """Offset of the FCS that the frame had."""
+    fcs_valid: tuple[Part, int] | None = None
+    """A number, and the bit of it that says whether there is such an FCS; None: there is."""
+    source: tuple[Part, ...] = ()
+    """The device and port that the frame came in on."""
+
+
+STAMPS: Mapping[str, Sequence[Stamp]] = {
+    # Metamako, Arista 7130: with bit 1 of the flags, extensions stand in front of the seconds.
+    "metamako": (
+        Stamp(
+            octets=16, seconds=Part(4, 4), fraction=Part(8, 4), zeros=(Part(12, 1), 2), fcs_at=0,
+            fcs_valid=(Part(12, 1), 1), source=(Part(13, 2), Part(15, 1)),
+        ),
+    ),
+    # Exablaze, Cisco Nexus 3550-T
+    "exablaze": (
+        Stamp(
+            octets=16, seconds=Part(6, 4), fraction=Part(10, 5), fraction_bits=40, fcs_at=0,
+            source=(Part(4, 1), Part(5, 1)),
+        ),
+    ),
+    # Arista 7280 and 7500 (TAP aggregation): EtherType, subtype 1, and the version: TAI or, with 0x100, UTC
+    "arista7280": tuple(
+        Stamp(
+            octets=6 + octets + 4, seconds=Part(6, octets), fraction=Part(6 + octets, 4), at_end=False,
+            start=bytes.fromhex("d28b0001") + version.to_bytes(2),
+        )
+        for octets, version in ((4, 0x10), (4, 0x110), (2, 0x20), (2, 0x120))
+    ),
+}  # fmt: skip
+"""The layouts of each device."""
+
+
+class Stamped(NamedTuple):
+    """The stamps of a batch of frames, in one layout; arrays have an entry a frame."""
+
+    stamp: Stamp
+    fits: Mask
+    at: Int64
+    """Offset of the stamp in the buffer."""
+    behind: int
+    """Octets that follow a stamp at the end: those of a new FCS."""
+    time_ns: Int64
+
+
+def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
+    """Return a number of each stamp; ``start`` is the offset of each in the buffer."""
+    numbers = np.zeros(len(start), np.int64)
+    for place in range(part.at, part.at + part.octets):
+        numbers = numbers << 8 | batch.buffer[start + place]
+    return numbers
+
+
+def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stamped:
+    """Return the stamps of a batch; ``ethernet`` are the frames that may have one."""
+    at = batch.offset + (batch.captured - behind - stamp.octets if stamp.at_end else TYPE_AT)
+    needed = HEADER_OCTETS + stamp.octets + (behind if stamp.at_end else 0)
+    fits = ethernet & (batch.captured >= needed)
+    if stamp.at_end:
+        fits &= batch.captured >= batch.original
+    at = np.where(fits, at, 0)
+    if not fits.any():
+        return Stamped(stamp, fits, at, behind, batch.time_ns)
+    for place, octet in enumerate(stamp.start):
+        fits &= batch.buffer[at + place] == octet
+    if stamp.zeros is not None:
+        fits &= _numbers(batch, at, stamp.zeros[0]) & stamp.zeros[1] == 0
+    seconds, fraction = _numbers(batch, at, stamp.seconds), _numbers(batch, at, stamp.fraction)
+    if stamp.fraction_bits is not None:
+        # 10^9 is 2^9 · 1953125: shifted so, the product stays within 63 bits
+        fraction = (fraction * 1953125) >> (stamp.fraction_bits - 9)
+    bits = 8 * stamp.seconds.octets
+    if bits < 32:  # the seconds that are nearest to the capture's
+        here = batch.time_ns // NS_PER_S
+        seconds = here + ((seconds - here + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1)
+    time_ns = seconds * NS_PER_S + fraction
+    near = (batch.time_ns > time_ns - _DAY_NS) & (batch.time_ns < time_ns + _DAY_NS)
+    fits &= (fraction < NS_PER_S) & (near if batch.timed is None else near | ~batch.timed)
+    return Stamped(stamp, fits, at, behind, time_ns)
+
+
+def wrong_fcs(batch: Batch, stamped: Stamped) -> Mask:
+    """Return which frames with a stamp had an FCS that was wrong."""
+    stamp, wrong = stamped.stamp, np.zeros(len(batch), np.bool_)
+    if stamp.fcs_at is None:
+        return wrong
+    there = stamped.fits.copy()
+    if stamp.fcs_valid is not None:
+        there &= _numbers(batch, stamped.at, stamp.fcs_valid[0]) & stamp.fcs_valid[1] != 0
+    view = batch.buffer.data
+    for i in np.flatnonzero(there).tolist():
+        at = int(stamped.at[i])
+        fcs = bytes(view[at + stamp.fcs_at : at + stamp.fcs_at + _FCS_OCTETS])
+        wrong[i] = zlib.crc32(view[int(batch.offset[i]) : at]).to_bytes(_FCS_OCTETS, "little") != fcs
+    return wrong
+
+
+class StampedReader(DerivedReader):
+    """A capture whose frames have the times of the stamps in them, and each port of a tap as an interface.
+
+    ``device`` is one of `STAMPS`, or AUTO.
+    """
+
+    def __init__(self, reader: CaptureReader, device: str) -> None:
+        if device != AUTO and device not in STAMPS:
+            names = ", ".join((*STAMPS, AUTO))
+            raise ParameterError(name="trailer", needed=f"one of {names}", got=device)
+        super().__init__(_Stamping(reader, device))
+
+
+class _Choice(NamedTuple):
+    """A device, and the octets of a new FCS behind its stamps."""
+
+    device: str
+    behind: int
+
+
+class _Stamping(Deriving):
+    """The parser of a `StampedReader`."""
+
+    def __init__(self, reader: CaptureReader, device: str) -> None:
+        super().__init__(reader)
+        self._asked = device
+        self._choice: _Choice | None = None
+        self._stamped = self._wrong = self._seen = 0
+        self._apart_ns: tuple[int, int] | None = None
+        """The least and the greatest difference of stamps to the capture's times."""
+
+    @property
+    def summary(self) -> str:
+        """One line on the stamps that were read."""
+        if self._choice is None:
+            return f"no time stamps of {'any device' if self._asked == AUTO else self._asked} in the frames"
+        texts = [f"{self._choice.device} stamps are the times of {counted(self._stamped, 'frame')}"]
+        if self._apart_ns is not None:
+            texts.append(f"{' to '.join(map(_signed_time, self._apart_ns))} from the capture's")
+        if self._seen > self._stamped:
+            texts.append(f"{counted(self._seen - self._stamped, 'frame')} without one")
+        if self._wrong:
+            texts.append(f"the original FCS of {counted(self._wrong, 'frame')} is wrong")
+        return ", ".join(texts)
+
+    def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Yield batches with the stamps' times, once it is known which stamps they have."""
+        first: list[Batch] = []
+        while sum(map(len, first)) < _TRIED_FRAMES and (batch := next(batches, None)) is not None:
+            first.append(batch)
+        self._choose(first)
+        for batch in chain(first, batches):
+            self._seen += len(batch)
+            yield batch if self._choice is None else self._with_times(batch, self._choice)
+
+    def _choose(self, batches: Sequence[Batch]) -> None:
+        """Choose the device asked for, or the one that fits all frames, and whether an FCS follows."""
+        frames = min(sum(map(len, batches)), _TRIED_FRAMES)
+        best = 0
+        for device in STAMPS if self._asked == AUTO else (self._asked,):
+            for behind in (0, _FCS_OCTETS) if STAMPS[device][0].at_end else (0,):
+                choice, count, left = _Choice(device, behind), 0, _TRIED_FRAMES
+                for batch in batches:
+                    tried = batch[:left]
+                    left -= len(tried)
+                    count += sum(
+                        int((each.fits & ~wrong_fcs(tried, each)).sum())
+                        for each in self._stamps(tried, choice)
+                    )
+                if count > best and (self._asked != AUTO or count == frames):
+                    self._choice, best = choice, count
+
+    def _stamps(self, batch: Batch, choice: _Choice) -> list[Stamped]:
+        is_ethernet = np.array([each.linktype == ETHERNET for each in self.interfaces], np.bool_)
+        ethernet = is_ethernet[batch.interface]
+        return [stamps_of(batch, stamp, choice.behind, ethernet) for stamp in STAMPS[choice.device]]
+
+    def _with_times(self, batch: Batch, choice: _Choice) -> Batch:
+        """Return a batch with the stamps' times and without the stamps."""
+        found = self._stamps(batch, choice)
+        fits = np.logical_or.reduce([each.fits for each in found])
+        if not fits.any():
+            return batch
+        time_ns, interface = batch.time_ns.copy(), batch.interface.copy()
+        removed = np.zeros(len(batch), np.int64)
+        for each in found:
+            time_ns[each.fits] = each.time_ns[each.fits]
+            removed[each.fits] = each.stamp.octets + each.behind
+            self._wrong += int(wrong_fcs(batch, each).sum())
+            self._number(batch, each, choice, interface)
+        self._stamped += int(fits.sum())
+        self._compare(batch, time_ns, fits)
+        timed = None if batch.timed is None else batch.timed | fits
+        made = dataclasses.replace(batch, time_ns=time_ns, interface=interface, timed=timed, timeline=None)
+        if not found[0].stamp.at_end:
+            made = _addresses_moved(made, fits, removed)
+        return dataclasses.replace(made, captured=batch.captured - removed, original=batch.original - removed)
+
+    def _number(self, batch: Batch, stamped: Stamped, choice: _Choice, interface: Int64) -> None:
+        """Put frames onto the interfaces of the ports of a tap."""
+        rows = np.flatnonzero(stamped.fits)
+        if not len(rows) or not stamped.stamp.source:
+            return
+        parts = [_numbers(batch, stamped.at[rows], part) for part in stamped.stamp.source]
+        keys = np.column_stack([interface[rows], *parts])
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        numbers = [self._port(choice.device, *each) for each in distinct.tolist()]
+        interface[rows] = np.array(numbers, np.int64)[which.reshape(-1)]
+
+    def _port(self, name: str, outside: int, device: int, port: int) -> int:
+        """Return the number of the interface of a port of a tap."""
+        what = f"{name} {device} port {port}"
+        return self.further_interface(outside, (device, port), name, what, fcs_octets=0)
+
+    def _compare(self, batch: Batch, time_ns: Int64, fits: Mask) -> None:
+        """Extend the differences of stamps to the capture's times."""
+        known = fits if batch.timed is None else fits & batch.timed
+        if known.any():
+            apart = time_ns[known] - batch.time_ns[known]
+            least, greatest = int(apart.min()), int(apart.max())
+            before = self._apart_ns or (least, greatest)
+            self._apart_ns = min(before[0], least), max(before[1], greatest)
+
+
+def _addresses_moved(batch: Batch, moved: Mask, octets: Int64) -> Batch:
+    """Return a batch whose frames start some octets later, with the addresses that they had."""
+    low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
+    buffer = batch.buffer[low:high].copy()
+    start = batch.offset - low
+    addresses = start[moved, None] + np.arange(TYPE_AT)
+    buffer[addresses + octets[moved, None]] = buffer[addresses]
+    buffer.flags.writeable = False
+    return dataclasses.replace(batch, buffer=buffer, offset=start + octets, records=None)
+
+
+def _signed_time(duration_ns: int) -> str:
+    return f"{'−' if duration_ns < 0 else '+'}{format_time(abs(duration_ns))}"

@@ -1,0 +1,336 @@
+"""What may be concluded from a sample: rates and shares of all frames, with intervals of 95 %.
+
+Each frame of a sample stands for N.  What is estimated is what there was between the first frame and the
+last, in the frames that were not sampled too.  Two designs are told apart:
+
+- Random: each frame is sampled with probability 1/N, whichever others are.  Then a sum S over the sample
+  stands for N·S, with the variance N²·(1 − 1/N)·Q, where Q is the sum of squares.  How frames follow one
+  another, as in trains, does not matter to that.
+- Every N-th: frames that are near one another have a like fate in a train, so that Q is replaced by half of
+  the sum of squared differences between each frame of the sample and the next one (Wolter, Introduction to
+  Variance Estimation, 2007, 8.2).  Of few frames these differences say little: the variance is drawn
+  towards that of frames in random order, as if `_PRIOR` frames had been seen in such.
+
+A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are those
+of a Poisson variable with the same relative variance, intervals of shares Wilson's with the same variance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.errors import ParameterError
+from ecmproto.frames.capture.batch import Interface
+from ecmproto.frames.stats.roce import ROCE_FIELD, RoceEvents
+from ecmproto.frames.stats.statistics import KINDS, Estimate, Sample, Span, kinds_of
+from ecmproto.frames.stats.tally import CountedBatch
+from ecmproto.units import NS_PER_S
+from ecmproto.wire.formats.infiniband import CNP_OPCODE
+from ecmproto.wire.formats.ip import CE
+
+Int64 = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+MAX_RATES = 16
+"""Sampling rates that are told apart; frames of others are in no estimate."""
+_Z = 1.959964
+_Z2 = _Z * _Z
+_NONE_SEEN = 3.0
+"""The count of which none is seen with a probability of 5 %."""
+_PRIOR = 20
+_MARKED, _UNMARKED = range(2)
+_MESSAGES = tuple(number for number, kind in enumerate(KINDS) if kind.group in ("message", "flow control"))
+_PRIORITIES = 8
+_NO_ITEM = -1
+
+
+class _Sums(NamedTuple):
+    """Sums over the frames of an item, an entry for each rate."""
+
+    values: Floats
+    squares: Floats
+    steps: Floats
+    """Half of the squared differences from frame to frame."""
+
+
+class _Items:
+    """Sums over the frames of items, of which a frame has one or none, by rate."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._frames = np.zeros((MAX_RATES, 3, 0))
+        self._octets = np.zeros((MAX_RATES, 3, 0))
+        self._swaps = np.zeros(MAX_RATES)
+        self._last = np.full((MAX_RATES, 2), _NO_ITEM, np.int64)
+        """For each rate the item and the octets of the last frame; of no frame their item is −2."""
+        self._last[:, 0] = _NO_ITEM - 1
+
+    def add(self, rate: Int64, item: Int64, octets: Int64) -> None:
+        """Add frames, in their order, with the number of their rate, their item and octets."""
+        if not self._frames.size and (item == _NO_ITEM).all():
+            self._last[rate] = _NO_ITEM, 0
+            return
+        if self._frames.shape[2] < self._count:
+            self._frames, self._octets = (np.zeros((MAX_RATES, 3, self._count)) for _ in range(2))
+        for number in np.unique(rate).tolist():
+            of_rate = rate == number
+            self._add(number, item[of_rate], octets[of_rate])
+
+    def _add(self, number: int, item: Int64, octets: Int64) -> None:
+        items = np.concatenate([self._last[number, :1], item])
+        sizes = np.concatenate([self._last[number, 1:], octets]).astype(np.float64)
+        self._last[number] = items[-1], octets[-1]
+        if items[0] < _NO_ITEM:
+            before, after, left, right = items[1:-1], items[2:], sizes[1:-1], sizes[2:]
+        else:
+            before, after, left, right = items[:-1], items[1:], sizes[:-1], sizes[1:]
+        is_same = before == after
+        for sums, values, one, other in (
+            (self._frames, np.ones(len(item)), np.ones(len(left)), np.ones(len(left))),
+            (self._octets, octets.astype(np.float64), left, right),
+        ):
+            sums[number, 0] += self._by_item(item, values)
+            sums[number, 1] += self._by_item(item, values**2)
+            sums[number, 2] += self._by_item(before[is_same], (one - other)[is_same] ** 2) / 2
+            for side, value in ((before, one), (after, other)):
+                sums[number, 2] += self._by_item(side[~is_same], value[~is_same] ** 2) / 2
+        self._swaps[number] += int(((before >= 0) & (after >= 0) & (before + after == 1)).sum())
+
+    def _by_item(self, item: Int64, values: Floats) -> Floats:
+        there = item != _NO_ITEM
+        sums: Floats = np.bincount(item[there], weights=values[there], minlength=self._count).astype(
+            np.float64
+        )
+        return sums
+
+    @property
+    def used(self) -> list[int]:
+        """The items that frames have."""
+        return np.flatnonzero(self._frames[:, 0].any(axis=0)).tolist() if self._frames.size else []
+
+    def frames(self, item: int) -> _Sums:
+        """Return the sums of 1 over the frames of an item."""
+        return self._of(self._frames, item)
+
+    def octets(self, item: int) -> _Sums:
+        """Return the sums of octets."""
+        return self._of(self._octets, item)
+
+    def _of(self, sums: Floats, item: int) -> _Sums:
+        return _Sums(*(sums[:, row, item] if sums.shape[2] else np.zeros(MAX_RATES) for row in range(3)))
+
+    @property
+    def swaps(self) -> Floats:
+        """How often a frame of item 0 follows one of item 1, or the other way round, by rate."""
+        return self._swaps
+
+
+class SampleCounts:
+    """Counts the frames of samples, by sampling rate.
+
+    ``one_in`` is how many frames each of the capture stands for, beside what its interface says, ``every``
+    as in `Sample`.
+    """
+
+    def __init__(self, one_in: int = 1, every: bool = False, *, queue_pairs: int) -> None:
+        self._one_in = one_in
+        self._every = every
+        self._rates: dict[int, int] = {}
+        self._frames = self._unknown = 0
+        self._every_frame = _Items(1)
+        self._kinds = _Kinds()
+        self._priorities = _Items(_PRIORITIES)
+        self._marks = _Items(2)
+        self._queue_pairs = _Items(queue_pairs)
+
+    @property
+    def any(self) -> bool:
+        """Whether there were sampled frames."""
+        return bool(self._frames or self._unknown)
+
+    def rates(self, counted: CountedBatch, interfaces: Sequence[Interface]) -> Int64 | None:
+        """Return the number of the sampling rate of each frame of a batch; None where none is sampled.
+
+        It is −1 for rates that are not known.
+        """
+        if self._one_in == 1 and all(each.sampling == 1 for each in interfaces):
+            return None
+        rates = np.zeros(len(counted.batch), np.int64)
+        for index in np.unique(counted.batch.interface).tolist():
+            rate = self._one_in * (interfaces[index].sampling if interfaces else 1)
+            if rate and rate not in self._rates and len(self._rates) < MAX_RATES:
+                self._rates[rate] = len(self._rates)
+            rates[counted.batch.interface == index] = self._rates.get(rate, -1)
+        self._unknown += int((rates < 0).sum())
+        self._frames += int((rates >= 0).sum())
+        return rates
+
+    def add(self, counted: CountedBatch, rates: Int64, priorities: Int64, *roce: RoceEvents) -> None:
+        """Count the frames of a batch, given numbers of their rates, priorities (−1: none), and its RoCE."""
+        known = rates >= 0
+        rate, octets = rates[known], counted.batch.original[known]
+        if not len(rate):
+            return
+        self._every_frame.add(rate, np.zeros(len(rate), np.int64), octets)
+        self._priorities.add(rate, priorities[known], octets)
+        self._kinds.add(counted, rate, known, octets)
+        marks, queue_pairs = np.full((2, len(rates)), _NO_ITEM, np.int64)
+        for events in roce:
+            rows = counted.columns[ROCE_FIELD].outermost().rows
+            is_marked = (events.ecn == CE) & (events.opcode != CNP_OPCODE)
+            marks[rows] = np.where(is_marked, _MARKED, _UNMARKED)
+            queue_pairs[rows] = events.row
+        self._marks.add(rate, marks[known], octets)
+        self._queue_pairs.add(rate, queue_pairs[known], octets)
+
+    def sample(self, span: Span, read_frames: int, queue_pair: Callable[[int], str]) -> Sample | None:
+        """Return what the sample says; None without sampled frames.
+
+        ``span`` is that of all ``read_frames``, also of those that a filter left out; ``queue_pair`` gives
+        the name of one.
+        """
+        if not self.any:
+            return None
+        return Sample(
+            one_in=tuple(sorted(self._rates)), every=self._every, frames=self._frames,
+            unknown_frames=self._unknown, estimates=tuple(self._estimates(span, read_frames, queue_pair)),
+        )  # fmt: skip
+
+    def _estimates(self, span: Span, read: int, queue_pair: Callable[[int], str]) -> Iterator[Estimate]:
+        if self._frames < 2:
+            return
+        # The span of n frames is (n − 1)/(n + 1) of that in which they are at random, (n − 1)/n of one with n
+        # equal parts.
+        seconds = span.duration_ns / NS_PER_S * (read if self._every else read + 1) / (read - 1)
+        whole = self._every_frame
+        if seconds:
+            yield self._rate("frames", "", whole.frames(0), seconds)
+            yield self._rate("rate", "", whole.octets(0), seconds / 8, bits=True)
+            for title, items in self._kinds.found():
+                yield self._rate(f"{title} frames", "", items.frames(0), seconds)
+        for priority in self._priorities.used:
+            part = self._priorities.frames(priority)
+            yield self._share("share of frames", f"priority {priority}", part, whole.frames(0))
+        marked, unmarked = (self._marks.frames(item) for item in (_MARKED, _UNMARKED))
+        data = _Sums(*(one + other for one, other in zip(marked, unmarked, strict=True)))
+        if data.values.any():
+            swaps = self._marks.swaps
+            yield self._share("CE share", "", marked, data, unmarked.steps, swaps)
+        for number in self._queue_pairs.used if seconds else ():
+            name = queue_pair(number)
+            yield self._rate("rate", name, self._queue_pairs.octets(number), seconds / 8, bits=True)
+
+    @property
+    def _weights(self) -> tuple[Floats, Floats]:
+        """The number of frames that one stands for, by rate, and what variances are multiplied by."""
+        one_in = np.ones(MAX_RATES)
+        one_in[: len(self._rates)] = list(self._rates)
+        return one_in, one_in**2 * (1 - 1 / one_in)
+
+    def _rate(
+        self, figure: str, subject: str, sums: _Sums, seconds: float, *, bits: bool = False
+    ) -> Estimate:
+        """Return the estimate of a sum over all frames, by time."""
+        one_in, weight = self._weights
+        value = float(one_in @ sums.values)
+        spread = sums.squares
+        if self._every:
+            frames = self._every_frame.frames(0).values
+            mixed = sums.squares - sums.values**2 / np.maximum(frames, 1)
+            seen = sums.values**2 / np.maximum(sums.squares, 1e-9)
+            spread = _drawn(sums.steps, mixed, seen)
+        # In front of the first frame and behind the last one are up to N others, at whatever rate.
+        variance = float(weight @ spread) + (value / self._frames) ** 2
+        low, high = sum_interval(value, variance)
+        if not value:
+            high = _NONE_SEEN * float(one_in.max())
+        return Estimate(
+            figure=figure, subject=subject, unit="bits_per_s" if bits else "per_s", value=value / seconds,
+            low=max(0.0, low) / seconds, high=high / seconds,
+        )  # fmt: skip
+
+    def _share(
+        self, figure: str, subject: str, part: _Sums, whole: _Sums, rest_steps: Floats | None = None,
+        swaps: Floats | None = None,
+    ) -> Estimate:  # fmt: skip
+        """Return the estimate of the part that a sum has in another, whose rest has ``rest_steps``.
+
+        ``swaps`` is how often a frame of one follows a frame of the other; None: all frames are of the whole.
+        """
+        one_in, weight = self._weights
+        total = float(one_in @ whole.values)
+        share = float(one_in @ part.values) / total
+        mixed = part.values * (1 - share) ** 2 + (whole.values - part.values) * share**2
+        spread = mixed
+        if self._every:
+            steps = part.steps
+            if swaps is not None and rest_steps is not None:
+                # a step between part and rest is one of 1; their steps to other frames are 1 − share, share
+                apart = (part.steps - swaps / 2) * (1 - share) ** 2 + (rest_steps - swaps / 2) * share**2
+                steps = swaps / 2 + apart
+            spread = _drawn(steps, mixed, part.values)
+        variance = float(weight @ spread) / total**2
+        frames = total**2 / float(weight @ whole.values)
+        low, high = share_interval(share, frames if not variance else share * (1 - share) / variance)
+        return Estimate(figure=figure, subject=subject, unit="share", value=share, low=low, high=high)
+
+
+class _Kinds:
+    """Messages and flow control, each kind by itself: a frame may be of several."""
+
+    def __init__(self) -> None:
+        self._items = [_Items(1) for _ in _MESSAGES]
+
+    def add(self, counted: CountedBatch, rate: Int64, known: NDArray[np.bool_], octets: Int64) -> None:
+        """Count the frames of a batch that are ``known``, with the numbers of their rates."""
+        protocols = counted.columns["frame.protocols"].values
+        kinds = [frozenset(kinds_of(word)) for word in protocols.words]  # type: ignore[union-attr]
+        codes = protocols.codes[known]  # type: ignore[union-attr]
+        for kind, items in zip(_MESSAGES, self._items, strict=True):
+            of_kind = np.array([kind in each for each in kinds], np.bool_)
+            items.add(rate, np.where(of_kind[codes], 0, _NO_ITEM), octets)
+
+    def found(self) -> Iterator[tuple[str, _Items]]:
+        """Yield the titles of kinds, and their sums."""
+        for kind, items in zip(_MESSAGES, self._items, strict=True):
+            if items.used:
+                yield KINDS[kind].title, items
+
+
+def _drawn(steps: Floats, mixed: Floats, seen: Floats) -> Floats:
+    """Return the spread by steps, drawn towards that of frames in random order where few are seen."""
+    drawn: Floats = (steps * seen + mixed * _PRIOR) / (seen + _PRIOR)
+    return drawn
+
+
+def sum_interval(value: float, variance: float) -> tuple[float, float]:
+    """Return the interval of 95 % of a sum that is estimated with a variance."""
+    if not value or not variance:
+        return value, value
+    count = value**2 / variance
+    half = _Z * math.sqrt(count + _Z2 / 4)
+    return value / count * (count + _Z2 / 2 - half), value / count * (count + _Z2 / 2 + half)
+
+
+def share_interval(share: float, frames: float) -> tuple[float, float]:
+    """Return Wilson's interval of 95 % of a share that is seen in a number of independent frames."""
+    middle = (share + _Z2 / (2 * frames)) / (1 + _Z2 / frames)
+    spread = max(0.0, share * (1 - share) / frames + _Z2 / (4 * frames**2))
+    half = _Z / (1 + _Z2 / frames) * math.sqrt(spread)
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def parse_sampled(text: str) -> tuple[int, bool]:
+    """Return how many frames one stands for, and whether it is every N-th, as of ``1:4096``, ``every:4096``.
+
+    ParameterError for another text.
+    """
+    design, _, number = text.partition(":")
+    if design not in ("1", "every") or not number.isdecimal() or not 1 <= int(number) < 1 << 32:
+        raise ParameterError(name="sampled", needed="1:N or every:N, with N from 1 to 2^32 - 1", got=text)
+    return int(number), design == "every"

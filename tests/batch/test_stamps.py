@@ -1,0 +1,235 @@
+"""Time stamps of taps and switches: times, ports and frames are those before the device added them."""
+
+from __future__ import annotations
+
+import random
+import struct
+import subprocess
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ecmproto.errors import ParameterError
+from ecmproto.frames.batch.inner import open_innermost
+from ecmproto.frames.batch.stamps import STAMPS, StampedReader
+from ecmproto.frames.capture import PcapngWriter, open_capture
+from ecmproto.frames.capture.batch import ETHERNET, Interface
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
+from ecmproto_cli.main import run
+from tests.batch.test_inner import WRAPPERS, written
+
+NS = 10**9
+START_NS = 1_700_000_000 * NS
+CAPTURED_AFTER_NS = 777_777
+FRAMES = [encode(build(f"vlan id=5 ip udp dstport={n} data data=" + "ab" * (n % 70))) for n in range(1, 301)]
+TIMES = [START_NS + 1_000 * n + n % 7 for n in range(300)]
+Stamper = Callable[[bytes, int, int], bytes]
+
+
+def fcs(octets: bytes) -> bytes:
+    return zlib.crc32(octets).to_bytes(4, "little")
+
+
+def metamako(frame: bytes, time_ns: int, port: int) -> bytes:
+    return frame + fcs(frame) + struct.pack("!IIBHB", time_ns // NS, time_ns % NS, 1, 1200, port)
+
+
+def exablaze(frame: bytes, time_ns: int, port: int) -> bytes:
+    fraction = (time_ns % NS << 40) // NS + 1
+    return frame + fcs(frame) + struct.pack("!BBI", 7, port, time_ns // NS) + fraction.to_bytes(5) + b"\0"
+
+
+def arista64(frame: bytes, time_ns: int, port: int) -> bytes:
+    stamp = struct.pack("!HHHII", 0xD28B, 1, 0x10, time_ns // NS, time_ns % NS)
+    return frame[:12] + stamp + frame[12:]
+
+
+def arista48(frame: bytes, time_ns: int, port: int) -> bytes:
+    stamp = struct.pack("!HHHHI", 0xD28B, 1, 0x120, time_ns // NS & 0xFFFF, time_ns % NS)
+    return frame[:12] + stamp + frame[12:]
+
+
+STAMPERS: dict[str, tuple[str, Stamper]] = {
+    "metamako": ("metamako", metamako),
+    "exablaze": ("exablaze", exablaze),
+    "arista 64 bit": ("arista7280", arista64),
+    "arista 48 bit": ("arista7280", arista48),
+}
+
+
+def stamped(stamper: Stamper, *, new_fcs: bool = False) -> list[bytes]:
+    frames = [
+        stamper(frame, time_ns, n % 3) for n, (frame, time_ns) in enumerate(zip(FRAMES, TIMES, strict=True))
+    ]
+    return [frame + fcs(frame) for frame in frames] if new_fcs else frames
+
+
+def capture(path: Path, frames: list[bytes], original: list[int] | None = None) -> Path:
+    return written(path, frames, [time + CAPTURED_AFTER_NS for time in TIMES[: len(frames)]], original)
+
+
+def read(path: Path, device: str) -> tuple[list[bytes], list[int], list[str], StampedReader]:
+    frames, times, names, lengths = [], [], [], []
+    reader = StampedReader(open_capture(str(path), batch_frames=100), device)
+    with reader:
+        for batch in reader:
+            frames += list(batch)
+            times += batch.time_ns.tolist()
+            lengths += batch.original.tolist()
+            names += [reader.interfaces[number].name for number in batch.interface.tolist()]
+    assert lengths == [len(frame) for frame in frames]
+    return frames, times, names, reader
+
+
+@pytest.mark.parametrize("asked", ["by name", "auto"])
+@pytest.mark.parametrize("name", STAMPERS)
+def test_frames_and_times_are_those_before_the_stamp(name: str, asked: str, tmp_path: Path) -> None:
+    device, stamper = STAMPERS[name]
+    path = capture(tmp_path / "tap.pcap", stamped(stamper))
+    frames, times, names, reader = read(path, device if asked == "by name" else "auto")
+    assert frames == FRAMES
+    assert times == TIMES
+    source = {"metamako": "metamako 1200 port", "exablaze": "exablaze 7 port"}.get(device)
+    assert names == [f"{source} {n % 3}" if source else "" for n in range(300)]
+    assert reader.summary == (
+        f"{device} stamps are the times of 300 frames, −777.8 µs to −777.8 µs from the capture's"
+    )
+
+
+@pytest.mark.parametrize("name", ["metamako", "exablaze"])
+def test_new_fcs_is_taken_off_too(name: str, tmp_path: Path) -> None:
+    path = capture(tmp_path / "tap.pcap", stamped(STAMPERS[name][1], new_fcs=True))
+    frames, times, _, _ = read(path, name)
+    assert (frames, times) == (FRAMES, TIMES)
+
+
+def test_frames_without_a_stamp_stay_unless_it_is_auto(tmp_path: Path) -> None:
+    mixed = stamped(metamako)
+    mixed[5] = FRAMES[5]
+    path = capture(tmp_path / "tap.pcap", mixed)
+    frames, times, names, reader = read(path, "metamako")
+    assert frames == FRAMES
+    assert times == [time if n != 5 else time + CAPTURED_AFTER_NS for n, time in enumerate(TIMES)]
+    assert names[5] == ""
+    assert reader.summary.endswith(", 1 frame without one")
+    frames, _, _, reader = read(path, "auto")
+    assert frames == mixed
+    assert reader.summary == "no time stamps of any device in the frames"
+
+
+def test_wrong_original_fcs_is_counted(tmp_path: Path) -> None:
+    frames = stamped(metamako)
+    frames[7] = b"\xff" + frames[7][1:]
+    path = capture(tmp_path / "tap.pcap", frames)
+    assert read(path, "metamako")[3].summary.endswith(", the original FCS of 1 frame is wrong")
+    assert read(path, "auto")[3].summary == "no time stamps of any device in the frames"
+
+
+def test_cut_frames_have_no_trailer(tmp_path: Path) -> None:
+    frames = stamped(metamako)
+    path = written(tmp_path / "tap.pcap", [frames[0], frames[1][:-1]], TIMES, [len(each) for each in frames])
+    with StampedReader(open_capture(str(path)), "metamako") as reader:
+        assert [list(batch) for batch in reader] == [[FRAMES[0], frames[1][:-1]]]
+
+
+def test_other_frames_have_no_stamps(tmp_path: Path) -> None:
+    path = capture(tmp_path / "plain.pcap", FRAMES)
+    for device in (*STAMPS, "auto"):
+        frames, _, _, reader = read(path, device)
+        assert frames == FRAMES
+        assert reader.summary.startswith("no time stamps of ")
+
+
+def test_mutated_stamps_stay_within_the_frame(tmp_path: Path) -> None:
+    draw = random.Random(11)
+    frames = []
+    for n in range(3000):
+        stamper = draw.choice([stamper for _, stamper in STAMPERS.values()])
+        octets = bytearray(stamper(FRAMES[n % 300], TIMES[n % 300], 1))
+        for _ in range(draw.randrange(3)):
+            octets[draw.randrange(len(octets))] = draw.randrange(256)
+        frames.append(bytes(octets[: draw.randrange(len(octets) + 1)] if n % 2 else octets))
+    path = written(tmp_path / "mutated.pcap", frames, [TIMES[n % 300] for n in range(3000)])
+    for device in STAMPS:
+        made = read(path, device)[0]
+        assert len(made) == 3000
+        assert all(len(new) <= len(old) for new, old in zip(made, frames, strict=True))
+
+
+def test_thousands_of_ports_share_an_interface(tmp_path: Path) -> None:
+    frames = [
+        FRAMES[0] + fcs(FRAMES[0]) + struct.pack("!IIBHB", START_NS // NS, 0, 1, n, 1) for n in range(3000)
+    ]
+    path = written(tmp_path / "tap.pcap", frames, [START_NS] * 3000)
+    reader = read(path, "metamako")[3]
+    assert len(reader.interfaces) == 1025
+
+
+def test_interfaces_lose_the_fcs_that_was_taken_off(tmp_path: Path) -> None:
+    path = str(tmp_path / "tap.pcapng")
+    interface = Interface(index=0, linktype=ETHERNET, fcs_octets=4, ticks_per_second=NS)
+    with PcapngWriter(path, interfaces=[interface]) as writer:
+        for frame, time_ns in zip(stamped(exablaze, new_fcs=True), TIMES, strict=True):
+            writer.write_frame(frame, time_ns)
+    with StampedReader(open_capture(path), "auto") as reader:
+        assert [list(batch) for batch in reader] == [FRAMES]
+    assert [each.fcs_octets for each in reader.interfaces] == [4, 0, 0, 0]
+
+
+def test_unknown_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = capture(tmp_path / "plain.pcap", FRAMES)
+    with pytest.raises(ParameterError, match="metamako"):
+        open_innermost((path,), trailer="gigamon")
+    assert run(["stats", str(path), "--trailer", "gigamon"]) == 2
+    assert "metamako, exablaze, arista7280, auto" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["stats"], ["check"], ["replay", "--cp", "qcn", "--seed", "1"]])
+def test_commands_read_stamps_of_frames_that_are_wrapped_inside(
+    command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    frames = [
+        metamako(WRAPPERS["ERSPAN I"](frame, 0), time, 1) for frame, time in zip(FRAMES, TIMES, strict=True)
+    ]
+    path = capture(tmp_path / "tap.pcap", frames)
+    inner = ["--inner"] if command[0] == "replay" else []
+    assert run([*command, str(path), *inner, "--trailer", "auto"]) == 0
+    shown = capsys.readouterr()
+    assert "metamako stamps are the times of 300 frames" in shown.err
+    assert "innermost frames of 300 wrapped frames" in shown.err
+
+
+def test_dissect_writes_frames_without_stamps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = capture(tmp_path / "tap.pcap", stamped(arista48)), str(tmp_path / "bare.pcapng")
+    assert run(["dissect", str(path), "--trailer", "arista7280", "-w", out]) == 0
+    with open_capture(out) as reader:
+        (batch,) = reader
+        assert (list(batch), batch.time_ns.tolist()) == (FRAMES, TIMES)
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("metamako", ["metamako.time", "metamako.srcport"]),
+        ("exablaze", ["exablaze.timestamp", "exablaze.port"]),
+        ("arista 64 bit", ["avsp.64sec", "avsp.64ns"]),
+        ("arista 48 bit", ["avsp.48sec", "avsp.48ns"]),
+    ],
+)
+def test_tshark_reads_the_same_stamps(name: str, fields: list[str], tshark: str, tmp_path: Path) -> None:
+    device, stamper = STAMPERS[name]
+    path = capture(tmp_path / "tap.pcap", stamped(stamper, new_fcs=device != "arista7280"))
+    options = [part for field in fields for part in ("-e", field)]
+    heuristic = [] if device == "arista7280" else ["--enable-heuristic", f"{device}_eth"]
+    command = [tshark, "-n", "-r", str(path), *heuristic, "-T", "fields", *options]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}).stdout
+    rows = [line.split("\t") for line in output.splitlines()]
+    if device == "arista7280":
+        bits = 16 if "48" in name else 32
+        assert rows == [[str(time // NS % 2**bits), str(time % NS)] for time in TIMES]
+    else:
+        assert [row[0].partition(".")[2][:9] for row in rows] == [f"{time % NS:09d}" for time in TIMES]
+        assert [int(row[1]) for row in rows] == [n % 3 for n in range(300)]
