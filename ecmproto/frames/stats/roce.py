@@ -672,7 +672,7 @@ def of_sample(traffic: RoceTraffic) -> RoceTraffic:
             go_backs=None,
             selective_repeats=None,
             unasked_repeats=None,
-        )  # fmt: skip
+        )
         for each in traffic.queue_pairs
     )
     pairs = tuple(sorted(pairs, key=lambda each: (-each.trouble, -each.frames)))
