@@ -45,6 +45,7 @@ def test_every_format_has_a_known_answer() -> None:
     assert {cls.prefix for cls in FORMATS if cls not in shown} == {
         "csig",  # has no EtherType unless one is given
         "msdu",  # stands inside a CNM only
-        "sll",  # of captures that hold no Ethernet header
+        "lrh",  # of captures that hold no Ethernet header
+        "sll",
         "sll2",
     }, "write a frame of the new format, from its document, into known_answers.py"
