@@ -149,6 +149,17 @@ def _receive() -> None:
     take_slots(ring, 0, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns)
 
 
+def _hold() -> None:
+    """Keep a timetable without streams."""
+    import numpy as np
+
+    from ecmproto.frames.capture.linux.stream_loop import StreamFacts, Timetable, keep, new_worker
+    from ecmproto.kernels.record import new_record
+
+    columns = [np.zeros(0, np.int64) for _ in Timetable.parts()[1:]]
+    keep(Timetable(new_record(StreamFacts), *columns), new_worker(0, 0, second=False, spin_ns=0))
+
+
 def _send() -> None:
     """Send no frames."""
     import numpy as np
@@ -262,7 +273,7 @@ _GENERAL = (
     ),
     Step(
         name="interfaces",
-        calls=(_receive, _send),
+        calls=(_receive, _send, _hold),
     ),
 )  # fmt: skip
 

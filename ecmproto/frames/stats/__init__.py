@@ -43,6 +43,7 @@ from ecmproto.frames.stats.statistics import (
 __all__ = [
     "Accumulator", "AdvertisedRate", "AppPriority", "ClassPause", "CongestionPoint", "Distribution",
     "Estimate", "InterfaceCount", "Intervals", "KindCount", "MessageFlow", "Neighbour", "PauseInterface",
-    "PauseSender", "PauseStorm", "PauseTimes", "PfcFault", "PfcFrames", "ProbedFlow", "Probes", "QueuePair", "RoceTraffic",
-    "Sample", "SizeBucket", "Sizes", "Span", "Statistics", "as_document", "capture_stats", "document_text",
+    "PauseSender", "PauseStorm", "PauseTimes", "PfcFault", "PfcFrames", "ProbedFlow", "Probes",
+    "QueuePair", "RoceTraffic", "Sample", "SizeBucket", "Sizes", "Span", "Statistics", "as_document",
+    "capture_stats", "document_text",
 ]  # fmt: skip

@@ -221,7 +221,7 @@ class StreamSender:
         while any(thread.is_alive() for thread in threads):
             threads[0].join(_JOIN_S)
             self._check()
-            now_sent = sum(int(worker.frames.sum()) for worker in self._workers)
+            now_sent = self.sent
             now_failed = sum(int(worker.failed.sum()) for worker in self._workers)
             if now_failed == failed or now_sent > sent:
                 since = time.monotonic()
@@ -240,6 +240,11 @@ class StreamSender:
             interface=name, needed="to send frames",
             got=f"{'no room for a frame' if up else 'a link that stayed down'} for 5 s",
         )  # fmt: skip
+
+    @property
+    def sent(self) -> int:
+        """The number of frames that have left."""
+        return sum(int(worker.frames.sum()) for worker in self._workers)
 
     def release(self) -> None:
         """Send at once the frame without an interval that ends each stream, where the stream has begun."""

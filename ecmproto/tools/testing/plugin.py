@@ -1,0 +1,334 @@
+"""A plugin for pytest: tests of switches and network cards between two interfaces of this machine.
+
+``--near IF`` names the interface to send out of, ``--far IF`` the one behind the device under test; the
+marker ``interfaces(near=..., far=...)`` names others for a test.  Fixtures:
+
+``capture``  with capture() as captured: …       frames that arrive at the far side, or at a given interface
+``send``     send("cnm qntz_fb=40", rate="1kpps", count=100)
+``storm``    with storm("pfc prio3=65535", speed="400G"): …    holds, is released, fails where it lapsed
+``expect``   expect("pfc-storm", prio="3")       a sequence with what is expected of the device
+``check``    check(captured, "PFC")              findings fail the test, with the rule and the frame's line
+
+JUnit's properties of a test have its interfaces, the version, and the seed of ``--ecmproto-seed``.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from ecmproto.frames.capture import Batch
+    from ecmproto.frames.capture.linux.streams import StreamSender
+    from ecmproto.frames.capture.linux.transmission import SendReport
+    from ecmproto.tools.check import Checked
+    from ecmproto.tools.craft.expectations import Verdict
+
+_SEED = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the options."""
+    group = parser.getgroup("ecmproto", "tests of switches")
+    group.addoption("--near", metavar="IF", help="Interface to send out of.")
+    group.addoption("--far", metavar="IF", help="Interface behind the device under test.")
+    group.addoption(
+        "--ecmproto-seed", type=int, metavar="N", help="Seed of drawn values (default: a new one)."
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and draw the seed."""
+    config.addinivalue_line("markers", "interfaces(near, far): the interfaces of a test of ecmproto's.")
+    seed = config.getoption("ecmproto_seed")
+    config.stash[_SEED] = secrets.randbits(32) if seed is None else seed
+
+
+class Interfaces:
+    """The two interfaces of a test; each fails the test where nobody named it."""
+
+    def __init__(self, names: dict[str, str | None]) -> None:
+        self._names = names
+
+    def _named(self, side: str) -> str:
+        name = self._names.get(side)
+        if not name:
+            pytest.fail(
+                f"expected --{side} IF or @pytest.mark.interfaces({side}=...), got neither", pytrace=False
+            )
+        return name
+
+    @property
+    def near(self) -> str:
+        """The interface to send out of."""
+        return self._named("near")
+
+    @property
+    def far(self) -> str:
+        """The interface behind the device under test."""
+        return self._named("far")
+
+
+class Captured:
+    """Frames that arrived; complete once the capture has ended."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        """The capture as a pcapng file."""
+        self.batches: list[Batch] = []
+        self.dropped = 0
+        """Frames that the kernel had no room for."""
+
+    @property
+    def frames(self) -> list[bytes]:
+        """The frames' octets."""
+        return [octets for batch in self.batches for octets in batch.frames()]
+
+    def count(self, filter: str) -> int:
+        """Return the number of frames that a display filter selects."""
+        from ecmproto.frames.capture.batch import ETHERNET, Interface
+        from ecmproto.frames.dissect.form import records
+        from ecmproto.frames.filter import compile_filter
+
+        compiled, interfaces = compile_filter(filter), [Interface(index=0, linktype=ETHERNET)]
+        return sum(
+            compiled.matches(record) for batch in self.batches for record in records(batch, interfaces)
+        )
+
+    def write(self) -> None:
+        """Write the file."""
+        from ecmproto.frames.capture.writer import PcapngWriter
+
+        with PcapngWriter(self.path, force=True) as writer:
+            for batch in self.batches:
+                writer.write_batch(batch)
+
+
+@pytest.fixture
+def interfaces(request: pytest.FixtureRequest) -> Interfaces:
+    """Return the interfaces of the test, and note them, the version and the seed for JUnit."""
+    from ecmproto._version import __version__
+
+    marker = request.node.get_closest_marker("interfaces")
+    given = marker.kwargs if marker is not None else {}
+    names = {side: given.get(side, request.config.getoption(side)) for side in ("near", "far")}
+    request.node.user_properties += [
+        ("ecmproto", __version__), ("seed", str(request.config.stash[_SEED])),
+        *((f"interface {side}", name) for side, name in names.items() if name),
+    ]  # fmt: skip
+    return Interfaces(names)
+
+
+@pytest.fixture
+def capture(interfaces: Interfaces, tmp_path: Path) -> Callable[..., Any]:
+    """Return a function that captures at an interface (the far one) while a ``with`` block runs."""
+
+    @contextmanager
+    def captured(interface: str | None = None) -> Iterator[Captured]:
+        from ecmproto.tools.testing.capturing import Capturing, settle
+
+        name = interface or interfaces.far
+        result = Captured(tmp_path / f"{name}.pcapng")
+        running = Capturing(name, take=result.batches.append, outgoing=False)
+        try:
+            settle()
+            yield result
+        finally:
+            running.end()
+            result.dropped = running.dropped
+            result.write()
+
+    return captured
+
+
+@pytest.fixture
+def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[..., SendReport]:
+    """Return a function that sends a line's frames out of the near interface, and returns the report."""
+
+    def sent(
+        line: str, *, rate: str = "1000pps", count: int | None = None, sweep: dict[str, str] | None = None
+    ) -> SendReport:
+        from ecmproto.frames.capture.linux.schedule import schedule_of
+        from ecmproto.frames.capture.linux.sender import FrameSender, repeated
+        from ecmproto.frames.capture.linux.transmission import Transmission
+        from ecmproto.tools.craft.recipe import chunks
+        from ecmproto.tools.craft.spec import Reading, read_items
+
+        item = {"frame": line} | ({"sweep": sweep} if sweep else {})
+
+        def source() -> Iterable[Batch]:
+            reading = Reading(random=random.Random(request.config.stash[_SEED]))
+            return (chunk.batch() for chunk in chunks(read_items([item], "send", reading)))
+
+        with FrameSender(interfaces.near) as sender:
+            transmission = Transmission(sender, schedule_of(rate=rate))
+            transmission.run(source() if count is None else repeated(source, frames=count))
+            return transmission.report()
+
+    return sent
+
+
+class _EndedError(Exception):
+    """The storm is to end."""
+
+
+class _Holding:
+    """A storm in a thread of its own, while a test does something else."""
+
+    def __init__(self) -> None:
+        self._ended = threading.Event()
+        self._error: BaseException | None = None
+
+    def check(self) -> None:
+        """End the storm where it is to end."""
+        if self._ended.is_set():
+            raise _EndedError
+
+    def _run(self, sender: StreamSender) -> None:
+        try:
+            sender.run()
+        except _EndedError:
+            pass
+        except BaseException as error:  # raised where the thread is joined
+            self._error = error
+
+    @contextmanager
+    def running(self, sender: StreamSender) -> Iterator[None]:
+        """Send until the end of the block, once the first frame has left, and release then."""
+        thread = threading.Thread(target=self._run, args=(sender,), daemon=True)
+        thread.start()
+        try:
+            while thread.is_alive() and not sender.sent:
+                time.sleep(0.001)
+            yield
+        finally:
+            self._ended.set()
+            thread.join()
+            if sender.sent:
+                sender.release()
+        if self._error is not None:
+            raise self._error
+
+
+@pytest.fixture
+def storm(interfaces: Interfaces) -> Callable[..., Any]:
+    """Return a function that holds a pause out of the near interface while a ``with`` block runs.
+
+    At its end the pause is released; the test fails where it lapsed, as seen at ``at``, or as it left where
+    that is None.
+    """
+
+    @contextmanager
+    def held(frame: str = "pfc prio3=65535", *, speed: str, at: str | None = None) -> Iterator[None]:
+        from ecmproto.frames.capture.linux.streams import FOREVER_NS, Stream, StreamSender
+        from ecmproto.tools.craft.sequences import storm_of
+        from ecmproto.tools.craft.stack import stack_from_line
+        from ecmproto.tools.testing.plan import storm_segments
+        from ecmproto.tools.testing.proofs import Storming, Watch
+        from ecmproto.units import format_time, parse_rate
+
+        made = storm_of(stack_from_line(frame), parse_rate(speed))
+        segments = tuple(storm_segments(made, 0, FOREVER_NS))
+        stream = Stream(name=frame, interface=interfaces.near, segments=segments)
+        rate_bps, priorities = parse_rate(speed), made.priorities or (None,)
+        judged = [] if at is None else [Storming(port=at, rate_bps=rate_bps, priorities=priorities)]
+        holding = _Holding()
+        with Watch(judged) as watch, StreamSender([stream], check=holding.check) as sender:
+            with holding.running(sender):
+                yield
+            (report,) = sender.report().streams
+        failed = [f"{each.name}: {each.found}" for each in watch.proofs() if each.outcome == "failed"]
+        if at is None and report.gaps.longer:
+            failed = [
+                f"{report.gaps.longer} gaps that a pause of {format_time(report.gaps.limit_ns)} does not "
+                f"cover, the longest {format_time(report.gaps.longest_ns)}"
+            ]
+        if failed:
+            pytest.fail("the storm lapsed:\n" + "\n".join(failed), pytrace=False)
+
+    return held
+
+
+@pytest.fixture
+def expect(interfaces: Interfaces) -> Callable[..., list[Verdict]]:
+    """Return a function that sends a sequence through the device; the test fails where expectations do."""
+
+    def expected(name: str, **parameters: str) -> list[Verdict]:
+        from ecmproto.frames.capture.linux.schedule import schedule_of
+        from ecmproto.frames.capture.linux.sender import FrameSender
+        from ecmproto.frames.capture.linux.transmission import Transmission
+        from ecmproto.tools.craft.switch_tests import sequence_named
+        from ecmproto.tools.testing.verdicts import Sent, judge_interfaces, sequence_test
+
+        sequence = sequence_named(name)
+        test = sequence_test(name, sequence.steps(parameters), sequence.expected(parameters))
+        with FrameSender(interfaces.near) as sender:
+
+            def sent(batches: Iterable[Batch]) -> Sent:
+                transmission = Transmission(sender, schedule_of())
+                transmission.run(batches)
+                return transmission.report(), None
+
+            judge_interfaces(test, interfaces.near, interfaces.far, sent, lambda _: None)
+        verdicts = test.judge.verdicts()
+        failed = [each for each in verdicts if each.outcome == "failed"]
+        failed = failed or [each for each in verdicts if all(one.outcome != "passed" for one in verdicts)]
+        if failed:
+            lines = [f"{each.expectation.sentence()}\n    {each.found}" for each in failed]
+            pytest.fail(
+                f"{name}: the device does not do what is expected:\n" + "\n".join(lines), pytrace=False
+            )
+        return verdicts
+
+    return expected
+
+
+@pytest.fixture
+def check() -> Callable[..., Checked]:
+    """Return a function that checks a capture against rules; the test fails with what breaks them."""
+
+    def checked(source: Captured | str | Path, *rules: str, **parameters: str) -> Checked:
+        from ecmproto.tools.check import check_capture, chosen, find_rule
+
+        path = source.path if isinstance(source, Captured) else Path(source)
+        given = {name.replace("__", "."): value for name, value in parameters.items()}
+        result = check_capture(str(path), chosen(rules), given)
+        if result.problem is not None:
+            raise result.problem
+        if not result.frames:
+            pytest.fail(f"{path.name}: expected frames to check, got none", pytrace=False)
+        if result.findings:
+            lines = _frame_lines(path, {each.frame for each in result.findings if each.frame is not None})
+            texts = []
+            for each in result.findings:
+                rule = find_rule(each.rule)
+                where = "" if each.frame is None else f" frame {each.frame}: {lines[each.frame]}"
+                texts.append(f"{rule.id} {rule.sentence} ({rule.clause})\n   {where}\n    {each.what}")
+            count = f"{result.wrong:,} finding{'s' if result.wrong > 1 else ''}"
+            pytest.fail(f"{path.name}: {count}\n" + "\n".join(texts), pytrace=False)
+        return result
+
+    return checked
+
+
+def _frame_lines(path: Path, numbers: set[int]) -> dict[int, str]:
+    """Return the lines of frames by their numbers."""
+    from ecmproto.frames.capture import open_capture
+    from ecmproto.frames.dissect.lines import describe
+    from ecmproto.wire.codec.frame import decode_lax
+
+    lines = {}
+    with open_capture(path) as reader:
+        for batch in reader:
+            for number, octets in zip(batch.numbers.tolist(), batch.frames(), strict=True):
+                if number + 1 in numbers:
+                    lines[number + 1] = " ".join(describe(decode_lax(octets)))
+    return lines
