@@ -12,7 +12,7 @@ from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.control.engine.statistics import (
     COARSE_BINS,
     FLOWS_SHOWN,
-    MOST_BINS,
+    MAX_BINS,
     FlowRates,
     FlowSeries,
     TimeBins,
@@ -42,13 +42,13 @@ def test_spans_are_sums_by_time_however_they_were_fed(pieces: list[list[Event]])
     events = [event for piece in pieces for event in piece]
     row, time_ns, value = columns(events)
     whole.add(row, time_ns, value.astype(np.float64))
-    expected = np.zeros((3, MOST_BINS))
+    expected = np.zeros((3, MAX_BINS))
     for one, when, amount in events:
         expected[one, when // bins.bin_ns] += amount
     assert bins.bin_ns == whole.bin_ns
     assert bins.values.tolist() == whole.values.tolist() == expected.tolist()
     latest = max((when for _, when, _ in events), default=0)
-    assert bins.bin_ns == 1_024 or latest // (bins.bin_ns // 2) >= MOST_BINS
+    assert bins.bin_ns == 1_024 or latest // (bins.bin_ns // 2) >= MAX_BINS
 
 
 @given(EVENTS, st.integers(0, 2**40), st.integers(0, 2**40))
@@ -57,7 +57,7 @@ def test_a_stretch_is_the_sum_of_the_spans_that_begin_in_it(events: list[Event],
     row, time_ns, value = columns(events)
     bins.add(row, time_ns, value.astype(np.float64))
     start, end = sorted((one, two))
-    begins = np.arange(MOST_BINS) * bins.bin_ns
+    begins = np.arange(MAX_BINS) * bins.bin_ns
     chosen = (begins >= start) & (begins < end)
     assert bins.between(start, end).tolist() == bins.values[:, chosen].sum(axis=1).tolist()
 
@@ -209,7 +209,7 @@ def test_jain_index_of_known_rates(rates: list[float], index: float) -> None:
 
 def test_spans_double_only_when_they_must() -> None:
     bins, lengths = TimeBins(1), []
-    first_ns = 1_024 * MOST_BINS
+    first_ns = 1_024 * MAX_BINS
     for time_ns in (0, first_ns - 1, first_ns, 2 * first_ns - 1, 2 * first_ns, 100 * first_ns):
         bins.add(np.zeros(1, np.int64), np.array([time_ns]), np.ones(1))
         lengths.append(bins.bin_ns // 1_024)

@@ -494,7 +494,7 @@ def test_folded_windows_have_what_was_in_them(monkeypatch: pytest.MonkeyPatch) -
     measure = dataclasses.replace(experiment.measure, from_ns=0, until_ns=None, window_ns=100_000)
     experiment = dataclasses.replace(experiment, duration_ns=2_950_000, measure=measure)
     fine = simulate(experiment, seed=1)
-    monkeypatch.setattr(windows, "MOST_WINDOWS", 8)
+    monkeypatch.setattr(windows, "MAX_WINDOWS", 8)
     coarse = simulate(experiment, seed=1)
     assert (fine.windows, coarse.windows, coarse.window_ns) == (30, 4, 800_000)
     starts = np.arange(0, 30, 8)

@@ -88,9 +88,7 @@ class Gauge(Struct):
     """The state of a gauge."""
 
     total: QueueLevel
-    """The port's level."""
     queues: Sequence[QueueLevel]
-    """The level of each priority."""
     trace_bin: TraceBin
     bins: LevelBins
 

@@ -58,7 +58,7 @@ from ecmproto.control.engine.switches import (
     port_to,
     schedule_departure,
 )
-from ecmproto.control.engine.traffic import MOST_OFFERS, Offer, Sources
+from ecmproto.control.engine.traffic import MAX_OFFERS, Offer, Sources
 from ecmproto.control.mechanisms.api.protocol import (
     EVENT_MESSAGES,
     NO_AVERAGE,
@@ -163,12 +163,12 @@ def spare_events(network: NetworkState) -> int:
     spare = _spare_frames(network)
     spare = min(spare, _spare_flights(network))
     completions = len(network.offers.completions) - network.offers.count.completed
-    spare = min(spare, completions // (EVENT_MESSAGES + MOST_OFFERS))
+    spare = min(spare, completions // (EVENT_MESSAGES + MAX_OFFERS))
     messages = len(outbox.messages) - outbox.posted.count
     if loop.is_logging == 1:
         spare = min(spare, messages // EVENT_MESSAGES)
         passages = len(network.passages) - network.log.passages
-        spare = min(spare, passages // (EVENT_MESSAGES + MOST_OFFERS))
+        spare = min(spare, passages // (EVENT_MESSAGES + MAX_OFFERS))
     else:
         # The messages of an event are sent before the next event.
         spare = spare if messages >= EVENT_MESSAGES else 0
@@ -181,7 +181,7 @@ def spare_events(network: NetworkState) -> int:
 @inlined
 def _spare_frames(network: NetworkState) -> int:
     """Return the number of events for which the pool has frames."""
-    return (len(network.pool.frames) - network.pool.stock.used) // (EVENT_MESSAGES + MOST_OFFERS)
+    return (len(network.pool.frames) - network.pool.stock.used) // (EVENT_MESSAGES + MAX_OFFERS)
 
 
 @inlined
@@ -242,7 +242,7 @@ def _on_port(
 
 @compiled
 def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
-    """Run the timer of a port's congestion point or of flow control, or end a pause of a port."""
+    """Run a timer (a port's congestion point, flow control), or end a port's pause."""
     ports, outbox = len(network.ports), network.outbox
     posted = outbox.posted.count
     if entry < ports:

@@ -46,7 +46,7 @@ _NOTES = 64
 _STOP_EVENTS = 4096
 MESSAGE_KINDS = 16
 """The number of kinds of messages counted by sender; the last one is all other kinds."""
-LEAST_MESSAGE_OCTETS = 60
+MIN_MESSAGE_OCTETS = 60
 """The minimum length of a message frame, without FCS."""
 
 _Machines = TypeVar("_Machines")
@@ -129,7 +129,6 @@ class Log:
     limited_frames: int
     """The number of frames that waited for a limiter."""
     received_messages: int
-    """The number of messages that reached a station."""
     longest_wait_octets: int
     """The maximum number of octets that ever waited for one limiter."""
 
@@ -157,7 +156,6 @@ class Loop:
     in_band: int
     """1 if messages are frames that queue on their path."""
     message_priority: int
-    """The priority of message frames."""
     tight_port: int
     """The port whose ring is almost full; NOWHERE for none."""
     tight_priority: int
@@ -269,7 +267,6 @@ class PortCount:
     dropped_frames: int
     dropped_octets: int
     message_frames: int
-    """The number of message frames at this port."""
     message_octets: int
     lost_messages: int
     control_octets: int
@@ -401,7 +398,7 @@ def with_obeyed(config: LoopConfig, machine: Machine) -> LoopConfig:
 
 
 def next_change_ns(changes: Sequence[RateChange]) -> int:
-    """Return the time of the first of ``changes`` of a port's rate; NEVER_NS for none."""
+    """Return the time of the first rate change in ``changes``; NEVER_NS for none."""
     return changes[0].time_ns if changes else NEVER_NS
 
 
@@ -414,7 +411,7 @@ def new_network(
     limiters: int,
     tag_octets: int = 0,
 ) -> NetworkState:
-    """Return empty stores of ``stations`` stations of ``limiters`` limiters each, and of ports.
+    """Return empty stores of ports and of ``stations`` stations with ``limiters`` limiters each.
 
     Each of ``ports`` has its congestion point in ``points``; all belong to one switch, and the first one's
     overhead holds for every line. The mechanism's own tag adds ``tag_octets`` to a frame.
@@ -461,7 +458,7 @@ def new_network(
         note_count=new_record(NoteCount),
         stop_events=new_records(StopEvent, _STOP_EVENTS),
         stop_count=new_record(StopEventCount),
-        message_octets=np.full(MESSAGE_KINDS, LEAST_MESSAGE_OCTETS),
+        message_octets=np.full(MESSAGE_KINDS, MIN_MESSAGE_OCTETS),
         message_counts=np.zeros((count + stations) * MESSAGE_KINDS, np.int64),
         port_counts=new_port_counts(count),
         flow_counts=new_records(FlowCount, 0),

@@ -17,14 +17,14 @@ from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, PROBE_KIND, SILENT, payload_columns
 from ecmproto.units import NS_PER_S, jain_index
 
-MOST_BINS = 512
+MAX_BINS = 512
 _FIRST_SHIFT = 10
 COARSE_BINS = 64
 """The number of bins kept for every flow; the second half starts at the start of one."""
 
 
 def second_half_ns(duration_ns: int) -> int:
-    """Return the start of the second half of ``duration_ns``, for all figures of it.
+    """Return the start of the second half of ``duration_ns``, common to all figures.
 
     That is the first start in the second half among at most ``COARSE_BINS`` equal bins of a power of two: at
     most a thirty-second of the time after its middle.
@@ -36,7 +36,7 @@ def second_half_ns(duration_ns: int) -> int:
 class TimeBins:
     """Rows of sums over ``bins`` bins of ``bin_ns`` each, an even number, the first from time 0 on."""
 
-    def __init__(self, rows: int, *, bins: int = MOST_BINS, first_shift: int = _FIRST_SHIFT) -> None:
+    def __init__(self, rows: int, *, bins: int = MAX_BINS, first_shift: int = _FIRST_SHIFT) -> None:
         self.values = np.zeros((rows, bins))
         self._shift = first_shift
 
@@ -154,7 +154,6 @@ class FlowRates:
     passed_octets: int
     """Octets that the port accepted, with their tags."""
     dropped_octets: int
-    """Octets that the port dropped."""
     held_out_octets: int
     """Octets for which the station's queue had no space."""
     second_half_bps: float
@@ -183,10 +182,10 @@ class Fairness:
 _OFFERED, _SENT, _PASSED, _LIMIT_SUM, _LIMITED, _RTT_SUM, _TIMED = range(7)
 _KINDS = 7
 _PASSED_OCTETS, _ARRIVED, _ENDED = range(3)
-"""Columns of every flow: octets that passed, frames that came, and frames that went on or were lost."""
+"""Columns of every flow: octets that passed, frames that came, and frames sent on or lost."""
 _EACH = 3
 _NO_FLOW = 0
-"""The row of frames of no flow, or of one beyond ``FLOWS_COUNTED``; the flows follow in order of arrival."""
+"""The row of frames without a flow or beyond ``FLOWS_COUNTED``; the flows follow in order of arrival."""
 _FIRST_FLOWS = 64
 
 
@@ -272,7 +271,7 @@ class FlowSeries:
         shown = list(self._row_of.items())[:FLOWS_SHOWN]
         rows = [(number, own - 1) for number, own in shown] + [(_OTHERS_NUMBER, OTHERS)]
         named = {_OTHERS_NUMBER: OTHERS_LABEL, **labels}
-        bins = max(1, min(MOST_BINS, -(-duration_ns // self.bin_ns)))
+        bins = max(1, min(MAX_BINS, -(-duration_ns // self.bin_ns)))
         passed = self._second_half(duration_ns)[:, _PASSED_OCTETS]
         own, others = passed[1 : 1 + len(shown)], passed[_NO_FLOW] + passed[1 + len(shown) :].sum()
         second_half_bps = np.append(own, others) * (8.0 * NS_PER_S)

@@ -19,7 +19,7 @@ from ecmproto.kernels.kernel import inlined
 from ecmproto.kernels.record import new_record, new_records
 from ecmproto.kernels.structs import Struct, interface
 
-MOST_OFFERS = 16
+MAX_OFFERS = 16
 """The maximum number of offers in one call; a source with more frames is due again at once."""
 
 
@@ -31,7 +31,6 @@ class Offer:
     station: int
     """The sending host."""
     destination: int
-    """The destination host."""
     flow: int
     """The flow of the sending station, as its reaction points distinguish flows."""
     priority: int
@@ -71,7 +70,7 @@ class Offers(Struct):
 def new_offers(completions: int = 1024) -> Offers:
     """Return empty stores for the offers of one call, and for ``completions`` completions."""
     return Offers(
-        new_record(OfferCount), new_records(Offer, MOST_OFFERS), new_records(Completion, completions)
+        new_record(OfferCount), new_records(Offer, MAX_OFFERS), new_records(Completion, completions)
     )
 
 

@@ -47,7 +47,7 @@ class Adapter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The XOFF and XON thresholds of PAUSE or PFC, of one input's frames or of an output queue."""
+    """The XOFF and XON thresholds of PAUSE or PFC, for one input's frames or for an output queue."""
 
     high_octets: int
     low_octets: int

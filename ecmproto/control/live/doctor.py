@@ -135,23 +135,23 @@ def of_system() -> Iterator[Diagnosis]:
 
 
 def _kernels() -> Iterator[Diagnosis]:
-    """Yield which machine code runs over frames."""
+    """Yield the form of the machine code that runs over frames."""
     built = library.information()
     if built:
-        told = (
+        text = (
             f"library of kernels: {built['path']}, for {built['processor']}, built by numba {built['numba']}"
             f" and llvmlite {built['llvmlite']} from the sources {built['sources'][:12]}"
         )
-        yield _system_check("library", "ok", told)
+        yield _system_check("library", "ok", text)
     elif is_disabled():
-        told = f"kernels run as plain Python, slower: {library.why_not()}"
-        yield _system_check("library", "note", told, "pip install 'ecmproto[jit]'")
+        text = f"kernels run as plain Python, slower: {library.why_not()}"
+        yield _system_check("library", "note", text, "pip install 'ecmproto[jit]'")
     else:
         yield _system_check("library", "ok", f"kernels are compiled by numba: {library.why_not()}")
 
 
-def _system_check(name: str, state: CheckState, told: str, *commands: str) -> Diagnosis:
-    return Diagnosis(subject=_SYSTEM, name=name, state=state, told=told, commands=commands)
+def _system_check(name: str, state: CheckState, text: str, *commands: str) -> Diagnosis:
+    return Diagnosis(subject=_SYSTEM, name=name, state=state, told=text, commands=commands)
 
 
 def _capabilities() -> Iterator[Diagnosis]:
@@ -175,8 +175,8 @@ def _storms() -> Diagnosis:
 
 def _held(status: str) -> int:
     """Return the effective capabilities in /proc/self/status, a bit each."""
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
-    return int(found[1], 16) if found else 0
+    match = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return int(match[1], 16) if match else 0
 
 
 def _tshark() -> Iterator[Diagnosis]:
@@ -190,14 +190,14 @@ def _tshark() -> Iterator[Diagnosis]:
         )
         return
     try:
-        told = subprocess.run(
+        output = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
         ).stdout
     except (OSError, subprocess.TimeoutExpired):
-        told = ""
-    version = re.search(r"TShark \(Wireshark\) ([0-9.]*[0-9])", told)
+        output = ""
+    version = re.search(r"TShark \(Wireshark\) ([0-9.]*[0-9])", output)
     # the line may break between the two words
-    lua = re.search(r"with\s+Lua\s+([0-9.]+[0-9])", told)
+    lua = re.search(r"with\s+Lua\s+([0-9.]+[0-9])", output)
     name = f"tshark {version[1]}" if version else "tshark of unknown version"
     if lua:
         yield _system_check("tshark", "ok", f"{name}, with Lua {lua[1]} for dissectors")
@@ -213,16 +213,16 @@ def _extras() -> Iterator[Diagnosis]:
         return
     extras: dict[str, list[str]] = {}
     for requirement in required:
-        found = re.fullmatch(r"""([A-Za-z0-9_.-]+).*;\s*extra\s*==\s*['"]([a-z]+)['"]""", requirement)
-        if found and found[1] != "ecmproto":
-            extras.setdefault(found[2], []).append(found[1])
+        match = re.fullmatch(r"""([A-Za-z0-9_.-]+).*;\s*extra\s*==\s*['"]([a-z]+)['"]""", requirement)
+        if match and match[1] != "ecmproto":
+            extras.setdefault(match[2], []).append(match[1])
     for extra, packages in extras.items():
         if extra == "all":
             continue
         lacking = [package for package in packages if not _is_installed(package)]
         if lacking:
-            told = f"extra {extra}: {', '.join(lacking)} not installed"
-            yield _system_check(f"extra {extra}", "note", told, f"pip install 'ecmproto[{extra}]'")
+            text = f"extra {extra}: {', '.join(lacking)} not installed"
+            yield _system_check(f"extra {extra}", "note", text, f"pip install 'ecmproto[{extra}]'")
         else:
             yield _system_check(f"extra {extra}", "ok", f"extra {extra}: {', '.join(packages)}")
 
@@ -250,11 +250,11 @@ def _interface_check(
     subject: str,
     name: str,
     state: CheckState,
-    told: str,
+    text: str,
     *commands: str,
     mend: Callable[[], None] | None = None,
 ) -> Diagnosis:
-    return Diagnosis(subject=subject, name=name, state=state, told=told, commands=commands, mend=mend)
+    return Diagnosis(subject=subject, name=name, state=state, told=text, commands=commands, mend=mend)
 
 
 def _link(facts: InterfaceFacts) -> Diagnosis:
@@ -269,34 +269,34 @@ def _link(facts: InterfaceFacts) -> Diagnosis:
         )
     speed = speed_bps(name)
     kind = driver(name)
-    told = f"up, {format_rate(speed)}" if speed else "up"
-    return _interface_check(name, "link", "ok", f"{told} ({kind})" if kind else told)
+    text = f"up, {format_rate(speed)}" if speed else "up"
+    return _interface_check(name, "link", "ok", f"{text} ({kind})" if kind else text)
 
 
 def _mtu(facts: InterfaceFacts) -> Diagnosis:
     needed = PAYLOAD_OCTETS + TAG_OCTETS
     if facts.mtu_octets >= needed:
         return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: large enough for tags")
-    told = (
+    text = (
         f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets after a VLAN tag and our longest tag "
         f"take {needed}; frames go without tags"
     )
     command = f"ip link set dev {facts.name} mtu {MTU_OCTETS}"
     mend = functools.partial(set_mtu, facts.name, MTU_OCTETS)
-    return _interface_check(facts.name, "mtu", "finding", told, command, mend=mend)
+    return _interface_check(facts.name, "mtu", "finding", text, command, mend=mend)
 
 
 def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]:
-    told, command = f"{offload.title} is on", f"ethtool -K {name} {offload.keyword} off"
+    text, command = f"{offload.title} is on", f"ethtool -K {name} {offload.keyword} off"
     mend = functools.partial(switch_off, name, offload)
     if offload.keyword in _MERGING:
-        why = f"{told}: frames longer than the MTU come through in one piece, and cannot be forwarded"
+        why = f"{text}: frames longer than the MTU come through in one piece, and cannot be forwarded"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "tx" and software:
-        why = f"{told}: frames of this machine leave without valid checksums"
+        why = f"{text}: frames of this machine leave without valid checksums"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "rxvlan":
-        why = f"{told}: captures here put the tags back, those of other tools may lack them"
+        why = f"{text}: captures here put the tags back, those of other tools may lack them"
         yield _interface_check(name, offload.keyword, "note", why, command)
 
 
@@ -310,23 +310,23 @@ def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
     }
     if state is None and not counters:
         if software:
-            told = "PAUSE and PFC frames come through like any others: no network card consumes them"
-            yield _interface_check(name, "pause", "ok", told)
+            text = "PAUSE and PFC frames come through like any others: no network card consumes them"
+            yield _interface_check(name, "pause", "ok", text)
         else:
             yield _interface_check(
                 name, "pause", "note", f"{_CONSUMED}, and the driver has no counters of them"
             )
         return
-    told = "PAUSE: "
+    text = "PAUSE: "
     if state is not None:
-        told += f"obeyed {_onoff(state.receive)}, sent {_onoff(state.transmit)}"
-        told += f", negotiated {_onoff(state.negotiated)}; "
-    told += f"{_CONSUMED}; "
-    told += _counted(counters) if counters else "the driver has no counters of them"
+        text += f"obeyed {_onoff(state.receive)}, sent {_onoff(state.transmit)}"
+        text += f", negotiated {_onoff(state.negotiated)}; "
+    text += f"{_CONSUMED}; "
+    text += _counted(counters) if counters else "the driver has no counters of them"
     commands = [f"ethtool -S {name} | grep -iE 'pause|pfc'", f"dcb pfc show dev {name}"]
     if state is not None and (state.receive or state.transmit):
         commands.append(f"ethtool -A {name} autoneg off rx off tx off")
-    yield _interface_check(name, "pause", "note", told, *commands)
+    yield _interface_check(name, "pause", "note", text, *commands)
 
 
 def _counted(counters: dict[str, int]) -> str:

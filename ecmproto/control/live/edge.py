@@ -151,7 +151,7 @@ class EdgeState(Struct):
     flow: NDArray[np.int32]
     examples: NDArray[np.uint8]
     example_octets: NDArray[np.int64]
-    """The start of the first frame of each flow, as a template of answers."""
+    """The start of each flow's first frame, a template for answers."""
 
 
 @released
@@ -221,10 +221,10 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
     edge.counts.net_frames += count
     for frame in range(count):
         start, octets = wires.offset[frame], wires.captured[frame]
-        found = class_of(slots, start, start + octets, roles, edge.facts.own)
-        edge.priority[frame], edge.is_data[frame] = found.priority, found.sampled
+        frame_class = class_of(slots, start, start + octets, roles, edge.facts.own)
+        edge.priority[frame], edge.is_data[frame] = frame_class.priority, frame_class.sampled
         # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
-        edge.numbered[frame] = found.sampled and octets > 0 and signed(slots[start]) & _GROUP_BIT == 0
+        edge.numbered[frame] = frame_class.sampled and octets > 0 and signed(slots[start]) & _GROUP_BIT == 0
         edge.station[frame] = edge.flow[frame] = _NOWHERE
     if edge.facts.delivers != 0:
         numbers = Numbers(edge.station[:count], edge.flow[:count])
@@ -454,11 +454,11 @@ class Edge:
             self._answer()
         if self.domain is not None and self.domain.due_ns <= time_ns:
             self._count_entered()
-            said = self.domain.on_timer(time_ns)
+            frame = self.domain.on_timer(time_ns)
             self._update_rules()
-            if said is not None:
-                self._send_one(HOST, said)
-                self._send_one(NET, said)
+            if frame is not None:
+                self._send_one(HOST, frame)
+                self._send_one(NET, frame)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
         """Move frames between real interfaces until ``until_ns``, or until another event wakes it.

@@ -336,17 +336,17 @@ def _begin(point: PointState, wires: Wires) -> None:
         wires.captured[:rows], point.numbered[:rows], point.tagging.roles, numbers,
     )  # fmt: skip
     pool = point.network.pool
-    room = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
-    if rows > room:
+    spare = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
+    if rows > spare:
         # The loop stops at full capacity: departures must not wait for arrivals.
-        _drop_beyond(point, room)
+        _drop_beyond(point, spare)
 
 
 @inlined
-def _drop_beyond(point: PointState, room: int) -> None:
+def _drop_beyond(point: PointState, spare: int) -> None:
     """Drop the arrivals beyond the loop's capacity."""
-    point.counts.overflow_frames += point.progress.rows - room
-    point.progress.rows = room
+    point.counts.overflow_frames += point.progress.rows - spare
+    point.progress.rows = spare
 
 
 @inlined
@@ -366,17 +366,17 @@ def _read(point: PointState, wires: Wires) -> int:
             continue
         longer = put_vlan_on(tagging, slots, start, octets)
         start, octets = start - longer, octets + longer
-        found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
-        if not found.occupies or octets == 0:
+        frame_class = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
+        if not frame_class.occupies or octets == 0:
             counts.past_frames += 1
             _leave(point, wires.state.slots_at + start, octets, _NOWHERE)
             continue
         offset[rows], captured[rows] = start, octets
         tag = own_tag(slots, start, octets, tagging.roles, tagging.layout)
         point.time_ns[rows], point.octets[rows] = point.facts.now_ns, octets
-        is_data = found.sampled and not _is_message(point, slots, start, start + octets)
-        point.priority[rows], point.sampled[rows] = found.priority, is_data
-        point.answerable[rows] = found.answerable
+        is_data = frame_class.sampled and not _is_message(point, slots, start, start + octets)
+        point.priority[rows], point.sampled[rows] = frame_class.priority, is_data
+        point.answerable[rows] = frame_class.answerable
         point.occupies[rows] = True
         point.tagged[rows], point.tag[rows], point.mark[rows] = tag.tagged, tag.tag, tag.mark
         # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
@@ -416,12 +416,12 @@ def _carry_on(
             point.mark[:rows], point.station[:rows], point.flow[:rows],
         )  # fmt: skip
         feedback = CapturedFeedback(point.message[:rows], point.until[:rows], point.messages)
-        came = run(
+        position = run(
             network, senders, receivers, sources, arrivals, feedback, progress.position, progress.first, False
         )
-        if came == progress.position and network.log.passages == 0:
-            _drop_beyond(point, came)
-        progress.position = came
+        if position == progress.position and network.log.passages == 0:
+            _drop_beyond(point, position)
+        progress.position = position
     if progress.are_frames != 0:
         _hold(point, wires)
     point.message[0] = point.until[0] = _NOWHERE
@@ -471,10 +471,10 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
         start, octets = _tagged(point, wires.rings[HOST].octets, passage, frame)
         at = wires.state.slots_at + start
     else:
-        place = _taken_out(point, passage.serial)
-        held = point.held[place]
+        slot = _take_out(point, passage.serial)
+        held = point.held[slot]
         frame = LeavingFrame(
-            place * point.facts.slot_octets + HEADROOM_OCTETS,
+            slot * point.facts.slot_octets + HEADROOM_OCTETS,
             held.octets,
             held.tagged != 0,
             held.tag,
@@ -544,36 +544,36 @@ def _hold(point: PointState, wires: Wires) -> None:
     for row in range(progress.rows):
         if point.left[row]:
             continue
-        place, serial = progress.free, progress.first + row
-        frame = held[place]
+        slot, serial = progress.free, progress.first + row
+        frame = held[slot]
         progress.free = frame.following
         progress.held += 1
         end = serial & (len(point.firsts) - 1)
         frame.serial, frame.following = serial, point.firsts[end]
-        point.firsts[end] = place
+        point.firsts[end] = slot
         frame.octets, frame.tagged = wires.captured[row], int(point.tagged[row])
         frame.tag, frame.mark = point.tag[row], point.mark[row]
-        start, at = wires.offset[row], place * facts.slot_octets + HEADROOM_OCTETS
+        start, at = wires.offset[row], slot * facts.slot_octets + HEADROOM_OCTETS
         for octet in range(frame.octets):
             point.store[at + octet] = slots[start + octet]
 
 
 @inlined
-def _taken_out(point: PointState, serial: int) -> int:
+def _take_out(point: PointState, serial: int) -> int:
     """Return the slot of a frame that waited; it is free, and keeps its octets until it is reused."""
     held, progress, before = point.held, point.progress, _NOWHERE
     end = serial & (len(point.firsts) - 1)
-    place = point.firsts[end]
-    while held[place].serial != serial:
-        before, place = place, held[place].following
+    slot = point.firsts[end]
+    while held[slot].serial != serial:
+        before, slot = slot, held[slot].following
     if before == _NOWHERE:
-        point.firsts[end] = held[place].following
+        point.firsts[end] = held[slot].following
     else:
-        held[before].following = held[place].following
-    held[place].following = progress.free
-    progress.free = place
+        held[before].following = held[slot].following
+    held[slot].following = progress.free
+    progress.free = slot
     progress.held -= 1
-    return int(place)
+    return int(slot)
 
 
 @compiled
@@ -590,8 +590,8 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
             if wires.original[frame] > octets:
                 break
             if frame >= progress.passed:
-                found = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
-                if not found.sampled or _is_message(point, slots, start, start + octets):
+                frame_class = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
+                if not frame_class.sampled or _is_message(point, slots, start, start + octets):
                     break
             shorter = take_vlan_off(tagging, slots, start, octets)
             offset[frame], captured[frame] = start + shorter, octets - shorter

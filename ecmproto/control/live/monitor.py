@@ -54,7 +54,7 @@ class PauseChange:
     paused_ns: int
     share: float
     transitions: int
-    """Transitions from not paused to paused; this and the next three cover all time so far."""
+    """Transitions from not paused to paused, over all time so far."""
     recent_ns: int | None
     """The start of the latest pause."""
     recent_paused_ns: int

@@ -54,8 +54,8 @@ from ecmproto.wire.formats.text import mac_of
 
 CP_MAC = "02:00:00:00:cc:01"
 BUFFER, QUEUE, EDGE_LINK_RATE = "1000frames", "1MB", "10G"
-OVERHEAD_OCTETS, MOST_OVERHEAD_OCTETS = 24, 1000
-MOST_DEVICES = 64
+OVERHEAD_OCTETS, MAX_OVERHEAD_OCTETS = 24, 1000
+MAX_DEVICES = 64
 _LARGEST_VLAN, _LARGEST_PRIORITY = 4094, 7
 _PRIORITY_BIT = 13
 
@@ -224,8 +224,8 @@ def edge(
 def _machine(host: str, net: str, mechanism: str, assignments: Iterable[str]) -> Machine:
     if host == net:
         raise ParameterError(name="host", needed="two interfaces, host and net", got=f"{host!r} for both")
-    found = find_mechanism(mechanism)
-    return machine_of(found, found.parse(assignments))
+    named = find_mechanism(mechanism)
+    return machine_of(named, named.parse(assignments))
 
 
 def vlan_control(identifier: int | None, priority: int) -> int | None:
@@ -335,8 +335,8 @@ def read_net(
 
 def _check_together(path: str, devices: Sequence[NetDevice]) -> None:
     """Check that there are devices, with distinct names and interfaces."""
-    if not 1 <= len(devices) <= MOST_DEVICES:
-        needed = f"1 to {MOST_DEVICES} devices, as [cp.name], [rp.name] and [edge.name]"
+    if not 1 <= len(devices) <= MAX_DEVICES:
+        needed = f"1 to {MAX_DEVICES} devices, as [cp.name], [rp.name] and [edge.name]"
         raise SpecError(where=path, needed=needed, got=str(len(devices)))
     names: dict[str, str] = {}
     interfaces: dict[str, str] = {}
@@ -419,17 +419,17 @@ def _parameters(where: str, table: object) -> list[str]:
     """Return the assignments in a table of parameters, with or without roles."""
     if not isinstance(table, dict):
         raise SpecError(where=where, needed='a table of parameters, as { qeq = "33kB" }', got=shown(table))
-    found = []
+    assignments = []
     for name, value in table.items():
         if isinstance(value, dict):
-            found += [f"{name}.{each}" for each in _parameters(f"{where}.{name}", value)]
+            assignments += [f"{name}.{each}" for each in _parameters(f"{where}.{name}", value)]
         elif isinstance(value, bool):
-            found.append(f"{name}={'on' if value else 'off'}")
+            assignments.append(f"{name}={'on' if value else 'off'}")
         elif isinstance(value, str | int | float):
-            found.append(f"{name}={value}")
+            assignments.append(f"{name}={value}")
         else:
             raise SpecError(where=f"{where}.{name}", needed="a text or a number", got=shown(value))
-    return found
+    return assignments
 
 
 def read_text(where: str, value: object) -> str:
@@ -459,9 +459,9 @@ def _texts(value: object) -> list[str]:
     return [_text(value)] if not isinstance(value, list) or not value else [_text(each) for each in value]
 
 
-def _count(most: int, least: int = 0) -> Callable[[object], int]:
+def _count(maximum: int, minimum: int = 0) -> Callable[[object], int]:
     def read(value: object) -> int:
-        if type(value) is not int or not least <= value <= most:
+        if type(value) is not int or not minimum <= value <= maximum:
             raise ValueError(value)
         return value
 
@@ -510,7 +510,7 @@ _ROLES: Mapping[str, tuple[Callable[..., DeviceSpec], Mapping[str, _Key]]] = {
             "pause_watchdog": _Key('a time such as "200ms"', _quantity(parse_time), "watchdog_ns"),
             "cp_mac": _Key("a MAC address", _text, "cp_mac"),
             "overhead": _Key(
-                f"0 to {MOST_OVERHEAD_OCTETS} octets", _count(MOST_OVERHEAD_OCTETS), "overhead_octets"
+                f"0 to {MAX_OVERHEAD_OCTETS} octets", _count(MAX_OVERHEAD_OCTETS), "overhead_octets"
             ),
             **_SHARED,
         },
@@ -570,25 +570,25 @@ def run_together(
         bell.send(b"\0")
 
     threads = [threading.Thread(target=run_one, args=(name,), name=name) for name in parts]
-    told: list[str] = []
-    ended, asked = 0, False
+    failures: list[str] = []
+    ended, stopped = 0, False
     with done, bell:
         for thread in threads:
             thread.start()
         while ended < len(parts):
-            select.select([done] if asked else [done, stop.waker], [], [])
-            if stop.asked and not asked:
-                asked = True
+            select.select([done] if stopped else [done, stop.waker], [], [])
+            if stop.asked and not stopped:
+                stopped = True
                 for part in parts.values():
                     part.stop.ask(stop.number)
             with suppress(BlockingIOError):
                 ended += len(done.recv(len(parts), socket.MSG_DONTWAIT))
             for name, error in list(raised.items()):
-                if name not in told:
-                    told.append(name)
+                if name not in failures:
+                    failures.append(name)
                     failed(name, error)
         for thread in threads:
             thread.join()
     for part in parts.values():
         part.stop.close()
-    return told
+    return failures

@@ -109,7 +109,7 @@ _REMEMBERED_NS = 300 * NS_PER_S
 _MESSAGES_AT_ONCE = 1024
 _OUTGOING_AT_ONCE = 512
 _SLOT_OCTETS = 64
-_LEAST_FRAME_OCTETS = 60
+_MIN_FRAME_OCTETS = 60
 MOST_FRAMES = 1 << 18
 """The maximum number of frames in a buffer given in octets."""
 LEAD_NS = 20_000
@@ -361,7 +361,7 @@ def buffer_of(text: str) -> tuple[int, int]:
     """
     buffer = parse_buffer(text)
     if not buffer.frames:
-        return min(MOST_FRAMES, max(1, buffer.octets // _LEAST_FRAME_OCTETS)), buffer.octets
+        return min(MOST_FRAMES, max(1, buffer.octets // _MIN_FRAME_OCTETS)), buffer.octets
     if buffer.frames > MOST_FRAMES:
         raise ParameterError(name="buffer", needed=f"1 to {MOST_FRAMES} frames", got=text)
     return buffer.frames, buffer.octets
@@ -503,9 +503,9 @@ def with_lower_rates(batch: Batch, point: CongestionPoint, machine: Machine, eth
             if name is None:
                 continue
             rate = int(getattr(layer, name))
-            told = int(forwarded(point, int(classes.priority[position]), rate))
-            if told != rate:
-                row = layer.replace(**{name: told}).build()
+            new_rate = int(forwarded(point, int(classes.priority[position]), rate))
+            if new_rate != rate:
+                row = layer.replace(**{name: new_rate}).build()
                 changed[position] = octets[:start] + row + octets[start + len(row) :]
     if not changed:
         return batch

@@ -67,5 +67,5 @@ def run_in_realtime(*, behind_devices: bool = False) -> None:
 
     ``behind_devices`` gives it a lower priority than processes that call this without it.
     """
-    least = os.sched_get_priority_min(os.SCHED_RR)
-    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(least if behind_devices else least + 1))
+    minimum = os.sched_get_priority_min(os.SCHED_RR)
+    os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(minimum if behind_devices else minimum + 1))

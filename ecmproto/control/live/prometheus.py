@@ -44,7 +44,7 @@ _CONNECTIONS = 4
 _QUEUE = 4
 _CONNECTION_S = 1.0
 _LOOK_S = 0.1
-_NO_ROOM = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+_EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
 
 class Scraped(NamedTuple):
@@ -147,7 +147,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         try:
             return super().get_request()
         except OSError as error:
-            if error.errno in _NO_ROOM:
+            if error.errno in _EXHAUSTED:
                 time.sleep(_LOOK_S)  # the connection still waits, and would be accepted again at once
             raise
 
@@ -238,7 +238,7 @@ def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
                 yield _Sample(f"{_PREFIX}_link", field, labels, float(getattr(link, field)), gauge=True)
 
 
-_MOST_QUEUE_PAIRS = 64
+_MAX_QUEUE_PAIRS = 64
 """The number of queue pairs with their own series: those with the most problems."""
 _DELAY_BITS = range(10, 33)
 """The ends of the delays' buckets: 1.024 µs, doubled up to 4.3 s."""
@@ -271,10 +271,10 @@ def _statistics_samples(statistics: Statistics | None) -> Iterator[_Sample]:
 
 
 def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Sample]:
-    found = [storm for storm in pauses.storms if storm.seen != "traffic"]
-    storms = Counter((storm.interface, storm.source, storm.priority) for storm in found)
+    matching = [storm for storm in pauses.storms if storm.seen != "traffic"]
+    storms = Counter((storm.interface, storm.source, storm.priority) for storm in matching)
     lasting = {
-        (storm.interface, storm.source, storm.priority) for storm in found if storm.restored_ns is None
+        (storm.interface, storm.source, storm.priority) for storm in matching if storm.restored_ns is None
     }
     for sender in pauses.senders:
         for each in sender.classes:
@@ -308,7 +308,7 @@ def _neighbour_samples(statistics: Statistics, each: Neighbour, enabled: Sequenc
 
 def _roce_samples(roce: RoceTraffic) -> Iterator[_Sample]:
     yield _Sample(_MONITOR, "roce_frames", {}, roce.frames)
-    for each in roce.queue_pairs[:_MOST_QUEUE_PAIRS]:
+    for each in roce.queue_pairs[:_MAX_QUEUE_PAIRS]:
         ends = {"source": each.source, "destination": each.destination}
         labels = {**ends, "queue_pair": f"{each.queue_pair:#x}"}
         for name in _OF_QUEUE_PAIR:

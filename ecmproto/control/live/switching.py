@@ -254,8 +254,8 @@ def _take(
     source = address(buffer, start + ADDRESS_OCTETS)
     if not is_group(source) and learn(switch.addresses, source, interface, now_ns):
         counts.learned += 1
-    found = class_of(buffer, start, start + octets, switch.roles, switch.facts.own)
-    if not found.occupies:
+    frame_class = class_of(buffer, start, start + octets, switch.roles, switch.facts.own)
+    if not frame_class.occupies:
         counts.link_local_frames += 1
         return
     destination = address(buffer, start)
@@ -266,7 +266,7 @@ def _take(
         counts.filtered_frames += 1
         return
     if interface != inputs and to in (inputs, NOWHERE):
-        _arrive(switch, point, frames, position, found, interface, now_ns)
+        _arrive(switch, point, frames, position, frame_class, interface, now_ns)
     if to == NOWHERE:
         _flood(switch, buffer, start, octets, interface)
     elif to != inputs:
@@ -293,21 +293,21 @@ def _arrive(
     point: CongestionPoint,
     frames: Incoming,
     position: int,
-    found: FrameClass,
+    kind: FrameClass,
     interface: int,
     now_ns: int,
 ) -> None:
     """Queue a frame for the output, or drop it, with the congestion point."""
     counts = switch.counts
-    octets, priority = frames.captured[position], found.priority
+    octets, priority = frames.captured[position], kind.priority
     tag = own_tag(frames.buffer, frames.offset[position], octets, switch.roles, switch.layout)
-    came = PassingFrame(
-        position, interface, -1, priority, octets, found.sampled, found.answerable, tag.tagged, tag.tag,
+    passing = PassingFrame(
+        position, interface, -1, priority, octets, kind.sampled, kind.answerable, tag.tagged, tag.tag,
         tag.mark,
     )  # fmt: skip
     fits = not is_used_up(switch.pool, 1)
     index = take(switch.pool) if fits else NOWHERE
-    enqueued, lowered = enter(switch.port, point, switch.outbox, came, index, fits, now_ns)
+    enqueued, lowered = enter(switch.port, point, switch.outbox, passing, index, fits, now_ns)
     if not enqueued:
         if fits:
             give_back(switch.pool, index)
@@ -373,7 +373,7 @@ def drive(
                 if sleep(wires, sleep_ns, coalesce_ns):
                     return WOKEN
                 now_ns = monotonic_ns(wires)
-                _fall_behind(switch, point, wires, now_ns, max(_STEP_NS, coalesce_ns))
+                _set_back(switch, point, wires, now_ns, max(_STEP_NS, coalesce_ns))
         if clock.behind_ns > 0:
             clock.behind_ns = max(0, clock.behind_ns - _STEP_NS)
         first = state.first
@@ -406,13 +406,11 @@ def drive(
 
 
 @inlined
-def _fall_behind(
-    switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int, unnoticed_ns: int
-) -> None:
+def _set_back(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int, unnoticed_ns: int) -> None:
     """Set the switch's own time back to the first missed event, if that is long ago."""
     clock = switch.clock
-    came, due = came_ns(wires), due_ns(switch, point)
-    since_ns = max(min(came, due), clock.start_ns + clock.until_ns)
+    received_ns, due = came_ns(wires), due_ns(switch, point)
+    since_ns = max(min(received_ns, due), clock.start_ns + clock.until_ns)
     late_ns = now_ns - since_ns
     if late_ns <= unnoticed_ns:
         return
@@ -529,9 +527,9 @@ def clear(outgoing: Outgoing) -> None:
 @inlined
 def has_event_room(switch: Switch) -> bool:
     """Return whether one more event may post its messages, and every interface send one more frame."""
-    outgoing, room = switch.outgoing, switch.outgoing.offset.shape[1]
+    outgoing, capacity = switch.outgoing, switch.outgoing.offset.shape[1]
     for interface in range(len(outgoing.frames)):
-        if outgoing.frames[interface] >= room:
+        if outgoing.frames[interface] >= capacity:
             return False
     fits = outgoing.used[0] + switch.facts.largest_octets <= len(outgoing.octets)
     return bool(fits and has_room(switch.outbox, EVENT_MESSAGES))

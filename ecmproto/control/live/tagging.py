@@ -88,15 +88,15 @@ def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, t
 @inlined
 def insert_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
     """Insert space for ``octets`` octets at ``at`` into the frame at ``start``, which then starts earlier."""
-    for place in range(start, start + at):
-        buffer[place - octets] = buffer[place]
+    for index in range(start, start + at):
+        buffer[index - octets] = buffer[index]
 
 
 @inlined
 def remove_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
     """Remove ``octets`` octets at ``at`` from the frame at ``start``, which then starts later."""
-    for place in range(start + at - 1, start - 1, -1):
-        buffer[place + octets] = buffer[place]
+    for index in range(start + at - 1, start - 1, -1):
+        buffer[index + octets] = buffer[index]
 
 
 @compiled
@@ -135,11 +135,11 @@ def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octet
     length, removed = tagging.layout.octets, 0
     if length == 0:
         return 0
-    found = tag_offsets(buffer, start, octets, tagging.roles, tagging.layout)
-    while found.old_tags > 0:
-        remove_octets(buffer, start + removed, found.old_at, length)
+    offsets = tag_offsets(buffer, start, octets, tagging.roles, tagging.layout)
+    while offsets.old_tags > 0:
+        remove_octets(buffer, start + removed, offsets.old_at, length)
         removed += length
-        found = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, tagging.layout)
+        offsets = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, tagging.layout)
     return removed
 
 
@@ -159,19 +159,19 @@ def put_tag_on(
         if own.tagged:
             write_tag(buffer, start + own.at, layout, tag)
         return 0
-    found = tag_offsets(buffer, start, octets, tagging.roles, layout)
-    if found.tag_at == NOWHERE:
+    offsets = tag_offsets(buffer, start, octets, tagging.roles, layout)
+    if offsets.tag_at == NOWHERE:
         return NO_PLACE
     removed = 0
-    if found.old_tags > 0:
+    if offsets.old_tags > 0:
         removed = take_tags_off(tagging, buffer, start, octets)
-        found = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, layout)
+        offsets = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, layout)
     if tag != facts.tag or mark != facts.mark:
         write_number(row, 0, layout.tag_bit, layout.tag_bits, tag)
         write_number(row, 0, layout.mark_bit, layout.mark_bits, mark)
         facts.tag, facts.mark = tag, mark
-    insert_octets(buffer, start + removed, found.tag_at, length)
-    at = start + removed - length + found.tag_at
+    insert_octets(buffer, start + removed, offsets.tag_at, length)
+    at = start + removed - length + offsets.tag_at
     for octet in range(length):
         buffer[at + octet] = row[octet]
     return length - removed

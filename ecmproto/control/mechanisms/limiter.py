@@ -47,7 +47,7 @@ def set_rate(limiter: RateLimiter, now_ns: int, rate_bps: float) -> None:
 
 @compiled
 def leaves_ns(limiter: RateLimiter, now_ns: int) -> int:
-    """Return the departure time at a constant rate of a frame that waits at ``now_ns``, or NEVER_NS."""
+    """Return the departure time of a frame waiting at ``now_ns``, at the current rate; or NEVER_NS."""
     drain(limiter, now_ns)
     if limiter.debt_bits <= 0.0:
         return now_ns if limiter.rate_bps > 0.0 else NEVER_NS

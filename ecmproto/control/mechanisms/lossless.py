@@ -32,7 +32,7 @@ FLOW_CONTROLS = ("pause", "pfc")
 """The mechanisms that stop links by thresholds."""
 MOST_QUANTA = 0xFFFF
 """The maximum pause in a frame."""
-MOST_RATE_BPS = 10**15
+MAX_RATE_BPS = 10**15
 PAUSE_OCTETS = 60
 """The length of a PAUSE or PFC frame without FCS."""
 DEFAULT_SHARE = Fraction(1, 2)
@@ -42,8 +42,8 @@ QUANTUM_OCTETS = QUANTUM_BITS // 8
 
 def check_rate(rate_bps: int) -> int:
     """Return a link's rate; ParameterError for an invalid one."""
-    if not 0 < rate_bps <= MOST_RATE_BPS:
-        needed = f"a rate of more than 0 and at most {format_rate(MOST_RATE_BPS)}"
+    if not 0 < rate_bps <= MAX_RATE_BPS:
+        needed = f"a rate of more than 0 and at most {format_rate(MAX_RATE_BPS)}"
         raise ParameterError(name="rate", needed=needed, got=format_rate(rate_bps))
     return rate_bps
 
@@ -65,22 +65,22 @@ def parse_quanta(text: str, rate_bps: int, *, name: str = "amount") -> Fraction:
 _QUANTA = re.compile(r"[0-9]{1,15}")
 _LENGTH = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*(km|m|cm)")
 _METRES = {"km": Fraction(1000), "m": Fraction(1), "cm": Fraction(1, 100)}
-MOST_METRES = 10**6
+MAX_METRES = 10**6
 
 
 def parse_length(text: str) -> Fraction:
     """Return the metres in ``text``: ``100m``, ``2.5km``, ``30cm``; ParameterError otherwise."""
     match = _LENGTH.fullmatch(text.strip())
     metres = Fraction(match[1]) * _METRES[match[2]] if match else None
-    if metres is None or metres > MOST_METRES:
-        needed = f"a length such as 100m or 2km, up to {MOST_METRES // 1000:,} km"
+    if metres is None or metres > MAX_METRES:
+        needed = f"a length such as 100m or 2km, up to {MAX_METRES // 1000:,} km"
         raise ParameterError(name="cable", needed=needed, got=shown(text))
     return metres
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """The renewal of a pause of ``quanta`` on a link of ``rate_bps``, after ``share`` of its duration.
+    """The renewal of a ``quanta`` pause on a link of ``rate_bps``, after ``share`` of its duration.
 
     ``octets`` is the length of a frame without FCS. ParameterError for no quanta, a link without speed, a
     share outside 0 to 1, or more frames than the link has capacity for.
@@ -103,11 +103,11 @@ class Renewal:
             needed = "a share of the pause between 0 and 1"
             raise ParameterError(name="renew", needed=needed, got=f"{float(self.share):g}")
         taken_ns = serialisation_ns(self.octets + WIRE_OVERHEAD_OCTETS, self.rate_bps)
-        least = math.ceil(taken_ns * self.rate_bps / (QUANTUM_BITS * NS_PER_S * self.share))
-        if self.quanta < least:
+        minimum = math.ceil(taken_ns * self.rate_bps / (QUANTUM_BITS * NS_PER_S * self.share))
+        if self.quanta < minimum:
             raise ParameterError(
                 name="storm",
-                needed=f"at least {least:,} quanta: a frame takes {taken_ns} ns of the link",
+                needed=f"at least {minimum:,} quanta: a frame takes {taken_ns} ns of the link",
                 got=f"{self.quanta:,}, renewed every {float(self.share * NS_PER_S / self.needed_fps):g} ns",
             )
 
@@ -167,7 +167,7 @@ RESPONSE_QUANTA: Mapping[int, int] = {
 FIBRE_NS_PER_M = 5
 DEFAULT_LARGEST_OCTETS = 9216
 _PREAMBLE_GAP_OCTETS = 20
-_LEAST_OCTETS, _MOST_OCTETS = 64, 65_535
+_MIN_OCTETS, _MAX_OCTETS = 64, 65_535
 _ANNEX = "802.1Q-2022 Annex N"
 _RESPONSE = "802.3 31B.3.7"
 
@@ -223,8 +223,8 @@ def headroom(
     check_rate(rate_bps)
     lossless = largest_octets if largest_lossless_octets is None else largest_lossless_octets
     for name, octets in (("largest", largest_octets), ("largest-lossless", lossless)):
-        if not _LEAST_OCTETS <= octets <= _MOST_OCTETS:
-            needed = f"a frame of {_LEAST_OCTETS} to {_MOST_OCTETS:,} octets with its FCS"
+        if not _MIN_OCTETS <= octets <= _MAX_OCTETS:
+            needed = f"a frame of {_MIN_OCTETS} to {_MAX_OCTETS:,} octets with its FCS"
             raise ParameterError(name=name, needed=needed, got=f"{octets:,}")
     source = "given"
     if response_quanta is None:

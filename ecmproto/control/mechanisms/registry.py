@@ -78,9 +78,9 @@ def _load(name: str) -> Mechanism:
     (entry, *_) = entry_points(group=ENTRY_POINT_GROUP, name=name)
     needed = f"a Mechanism from {plugin_text(entry)}"
     try:
-        found = entry.load()
+        loaded = entry.load()
     except (Exception, SystemExit) as error:  # any exception of another package's import
         raise ParameterError(name=name, needed=needed, got=f"{type(error).__name__}: {error}") from error
-    if not isinstance(found, Mechanism):
-        raise ParameterError(name=name, needed=needed, got=f"a {type(found).__name__}")
-    return found
+    if not isinstance(loaded, Mechanism):
+        raise ParameterError(name=name, needed=needed, got=f"a {type(loaded).__name__}")
+    return loaded

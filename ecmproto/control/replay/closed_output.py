@@ -74,7 +74,7 @@ _DROPPED = "dropped by the port"
 
 
 class ClosedLoopOutput:
-    """A writer of a capture of one Ethernet interface, in the format of ``path``'s name, else the reader's.
+    """A writer of a capture with one Ethernet interface, in the format of ``path``'s name, else the reader's.
 
     ``path`` may be an open writer, whose first interface is used.
 

@@ -61,7 +61,7 @@ def sample_rows(messages: NDArray[Any], port: NDArray[Any] | int, flow: NDArray[
 
 
 def to_flows(rows: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return the mask of rows that are messages of the mechanism, not of flow control, to a flow."""
+    """Return the mask of rows that are the mechanism's messages to a flow, without flow control."""
     messages: NDArray[np.bool_] = (rows["sent"] == 1) & (rows["flow"] >= 0) & (rows["kind"] < PAUSE_KIND)
     return messages
 

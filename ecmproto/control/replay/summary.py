@@ -68,7 +68,6 @@ class PortSummary:
     counters: dict[str, int] = field(default_factory=dict)
     """The congestion point's own counters, for actions that send no counted message."""
     remarks: tuple[str, ...] = ()
-    """Remarks on the port's run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,7 +48,7 @@ TRAPS = {
         lambda module: module.check_marks(ask_behind=False),
     ),
     "a CNP per marked frame": Trap(
-        "notification_point", "if now_ns - sent_ns[place] < interval_ns:", "if interval_ns < 0:",
+        "notification_point", "if now_ns - sent_ns[index] < interval_ns:", "if interval_ns < 0:",
         lambda module: module.check_notifications(),
     ),
     "α decaying before the first CNP": Trap(

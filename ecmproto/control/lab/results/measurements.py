@@ -113,7 +113,7 @@ class RunFigures:
         return edges
 
     def _until(self, values: NDArray[np.int64] | Floats, times_ns: Floats) -> Floats:
-        """Return the sum of ``values`` up to each of the times, which are borders of windows."""
+        """Return the sum of ``values`` up to each of the times, all window borders."""
         totals = np.concatenate(([0.0], np.cumsum(values)))
         windows = np.ceil(times_ns / self.result.window_ns).astype(np.int64)
         return totals[np.minimum(windows, len(values))]
@@ -277,7 +277,7 @@ class RunFigures:
 
 
 def path_of(experiment: Experiment, path: Sequence[str]) -> tuple[list[float], float]:
-    """Return the rates of the links after the ports of a path, and the delays of all links and nodes."""
+    """Return the link rates after the ports of a path, and the delays of all links and nodes."""
     network = experiment.network
     delays_ns = {host.name: host.delay_ns for host in network.hosts}
     delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}

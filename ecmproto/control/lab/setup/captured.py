@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ecmproto.errors import CaptureError
     from ecmproto.frames.batch.flows import FlowTable
 
-MOST_SOURCES = 1024
+MAX_SOURCES = 1024
 """The maximum number of source addresses, which become hosts."""
 MOST_FRAMES = 1 << 24
 """The maximum number of frames of a capture, at 40 bytes of memory each."""
@@ -102,7 +102,7 @@ def _taken(
     from ecmproto.frames.batch.inner import open_innermost
     from ecmproto.wire.formats.ethertypes import DEFAULT
 
-    table = flow_table(machine, stations=MOST_SOURCES, flows=MOST_FLOWS)
+    table = flow_table(machine, stations=MAX_SOURCES, flows=MOST_FLOWS)
     with open_innermost((path,), outer=not inner) as reader:
         intake = Intake(
             machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table
@@ -179,8 +179,8 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inn
     if problems:
         title += f", {problems[0].frame:,} of them before it is truncated"
     sources = list(dict.fromkeys(columns.source.tolist()))
-    if len(sources) > MOST_SOURCES:
-        needed = f"at most {MOST_SOURCES:,} source addresses"
+    if len(sources) > MAX_SOURCES:
+        needed = f"at most {MAX_SOURCES:,} source addresses"
         raise SpecError(where=path, needed=needed, got=f"{len(sources):,}")
     duration_ns = min(max(1_000, int(columns.time_ns[-1]) + 1), LONGEST_NS)
     sink = f"h{len(sources) + 1}"

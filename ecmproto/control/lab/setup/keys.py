@@ -47,7 +47,7 @@ from ecmproto.errors import SpecError, shown
 Table = dict[str, Any]
 """A flat table as written: ``{"name": "bulk", "tcp.window": 44}``."""
 
-MOST_TABLES = 10_000
+MAX_TABLES = 10_000
 LONGEST_NS = 10**15
 """Eleven days, in ns."""
 
@@ -429,8 +429,8 @@ def _tables(content: Any, section: str, where: str = "") -> list[Table]:
     where = where or section
     if not isinstance(content, list):
         raise SpecError(where=where, needed=f"tables, [[{where}]]", got=shown(content))
-    if len(content) > MOST_TABLES:
-        raise SpecError(where=where, needed=f"at most {MOST_TABLES:,} tables", got=f"{len(content):,}")
+    if len(content) > MAX_TABLES:
+        raise SpecError(where=where, needed=f"at most {MAX_TABLES:,} tables", got=f"{len(content):,}")
     return [_flat(each, section, f"{where}[{number}]") for number, each in enumerate(content)]
 
 

@@ -229,7 +229,7 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
 
 
 def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Scenario:
-    """Return the scenario of one port with ``rate`` and the traffic of all sources of a capture.
+    """Return the scenario of one port with ``rate`` and the traffic of all sources in a capture.
 
     It is the set-up of `replay.session.replay`, closed. CaptureError for an unreadable file.
     """
@@ -418,7 +418,7 @@ class _Edit:
         return [tables[-1]]
 
     def _nodes(self, section: str) -> list[str]:
-        """Return the names of the hosts, or of the switches, of the network."""
+        """Return the names of the network's hosts or switches."""
         network = build.network_of(self.document)
         return [node.name for node in (network.hosts if section == "host" else network.switches)]
 

@@ -1,7 +1,7 @@
 """The result of one run: the counts of every port and flow, over time and in total.
 
 The simulation fills it in; `lab.results.measurements` computes figures from it. Time is divided into windows
-of ``window_ns``, the first from 0 on; the last may be shorter. A run of more than `MOST_WINDOWS` merges them
+of ``window_ns``, the first from 0 on; the last may be shorter. A run of more than `MAX_WINDOWS` merges them
 in pairs, so that memory does not grow with simulated time. Arrays have one entry per window unless stated
 otherwise; lengths are octets without FCS, times ns from the start of the run, rates bit/s.
 """
@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from ecmproto.control.engine.gauge import TOTAL, Gauge, step_end
 from ecmproto.control.lab.model import Experiment
 
-MOST_WINDOWS = 10_000
+MAX_WINDOWS = 10_000
 """The maximum number of windows of a run; even, for merging."""
 
-MOST_EVENTS = 100_000
+MAX_EVENTS = 100_000
 """The maximum number of recorded PAUSE and PFC events, and completions; others are only counted."""
 
 Integers = NDArray[np.int64]

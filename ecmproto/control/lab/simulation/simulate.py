@@ -27,8 +27,8 @@ from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.control.engine.gauge import TOTAL, settle
 from ecmproto.control.engine.loop import make_room, run, spare_events
 from ecmproto.control.engine.network import (
-    LEAST_MESSAGE_OCTETS,
     MESSAGE_KINDS,
+    MIN_MESSAGE_OCTETS,
     Feed,
     FlowCount,
     NetworkState,
@@ -48,7 +48,7 @@ from ecmproto.control.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern
 from ecmproto.control.lab.setup.captured import captured_frames
 from ecmproto.control.lab.setup.thresholds import thresholds_of_output
 from ecmproto.control.lab.simulation.series import (
-    MOST_EVENTS,
+    MAX_EVENTS,
     Completions,
     Conservation,
     Deadlock,
@@ -428,7 +428,7 @@ class Simulation:
 
         It has the VLAN tag and the CN-TAG of data; data have a VLAN tag if a flow has a priority.
         """
-        octets = np.full(MESSAGE_KINDS, LEAST_MESSAGE_OCTETS)
+        octets = np.full(MESSAGE_KINDS, MIN_MESSAGE_OCTETS)
         priority = max((flow.priority for flow in self._sources_of), default=0)
         head = host_mac(1) + host_mac(0) + (_vlan_tag(priority) if priority else b"")
         if tag_layout(self.machine.tag, DEFAULT).is_cn:
@@ -615,7 +615,7 @@ class Simulation:
         if counts.completed:
             completions = columns(self.network.offers.completions)[: counts.completed].copy()
             counts.completed = 0
-            recorded = completions[: max(0, MOST_EVENTS - self._completed)]
+            recorded = completions[: max(0, MAX_EVENTS - self._completed)]
             self._completions.append(recorded)
             self._completed += len(recorded)
             self._not_kept += len(completions) - len(recorded)
@@ -625,7 +625,7 @@ class Simulation:
         if stops.logged:
             events = columns(self.network.stop_events)[: stops.logged].copy()
             stops.logged = 0
-            recorded = events[: max(0, MOST_EVENTS - self._stopped)]
+            recorded = events[: max(0, MAX_EVENTS - self._stopped)]
             self._stops.append(recorded)
             self._stopped += len(recorded)
             self._stops_not_kept += len(events) - len(recorded)

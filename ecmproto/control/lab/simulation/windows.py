@@ -1,4 +1,4 @@
-"""Counters of a run over time, in a bounded number of windows of equal length.
+"""Counters of a run over time, in a bounded number of equal windows.
 
 Counters are stored cumulatively at each window's end; a series of differences is computed on demand. Too many
 windows are merged in pairs.
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.engine.frame_pool import NOWHERE
-from ecmproto.control.lab.simulation.series import MOST_WINDOWS
+from ecmproto.control.lab.simulation.series import MAX_WINDOWS
 from ecmproto.control.lab.simulation.wiring import Wiring
 
 _FIRST_WINDOWS = 64
@@ -63,7 +63,7 @@ class Windows:
         self.count = 0
         ports = len(rates_bps)
         cells = max(1, ports, hosts, flows)
-        maximum = min(MOST_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))
+        maximum = min(MAX_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))
         self._most = maximum - maximum % 2
         self._sizes = {"port": ports, "host": hosts, "flow": flows}
         self._tables: dict[tuple[str, str], Table] = {}

@@ -20,7 +20,7 @@ from ecmproto.control.lab.setup.thresholds import default_thresholds
 from ecmproto.errors import SpecError, shown
 from ecmproto.units import serialisation_ns
 
-MOST_PORTS = 8_192
+MAX_PORTS = 8_192
 """The maximum number of output ports of one network: a fat tree of k = 16 has 5,120."""
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
@@ -122,8 +122,8 @@ class Wiring:
         self._inlets = _numbered_inlets(lines, self._switch_of)
         self.host_lines = self._host_lines(lines)
         self.ports = self._wired_ports(lines)
-        if len(self.ports) > MOST_PORTS:
-            needed = f"at most {MOST_PORTS:,} output ports of switches"
+        if len(self.ports) > MAX_PORTS:
+            needed = f"at most {MAX_PORTS:,} output ports of switches"
             raise SpecError(where="network", needed=needed, got=f"{len(self.ports):,}")
         self.switches = self._wired_switches(lines)
         self.routes, self.choices = self._routed()

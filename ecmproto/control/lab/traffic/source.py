@@ -16,9 +16,9 @@ from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.structs import Random, Struct
 
-LEAST_FRAME_OCTETS = 60
+MIN_FRAME_OCTETS = 60
 """The minimum Ethernet frame without FCS, to which the end of a flow is padded."""
-MOST_FRAME_OCTETS = 0xFFFF
+MAX_FRAME_OCTETS = 0xFFFF
 LONGEST_NS = 1e17
 """Three years in ns, the maximum of random times."""
 
@@ -41,7 +41,6 @@ class TrafficSource:
     station: int
     """The host that sends the data."""
     destination: int
-    """The host that receives the data."""
     flow: int
     """The flow of the source's frames among the station's."""
     reverse_flow: int
@@ -106,7 +105,7 @@ class TrafficSource:
     incomplete: int
     """Flows that lost a frame, abandoned after enough later ones began."""
     latency_ns: int
-    """The sum of the latencies of the completed ones."""
+    """The sum of the latencies of completed transactions or flows."""
     latency_min_ns: int
     latency_max_ns: int
 
@@ -115,7 +114,7 @@ class FlowTable(Struct):
     """The schedules, distributions of sizes and captured frames of all sources, concatenated."""
 
     octets: NDArray[np.int64]
-    """Sizes of bursts, of flows and of captured frames."""
+    """Sizes of bursts, flows and captured frames."""
     arrival_ns: NDArray[np.int64]
     """Arrival times of bursts and captured frames."""
     share: NDArray[np.float64]
@@ -182,7 +181,7 @@ def kind_of(number: int) -> int:
 @inlined
 def octets_of(number: int) -> int:
     """Return the offered octets in a frame's number."""
-    return (number >> _KIND_BITS) & MOST_FRAME_OCTETS
+    return (number >> _KIND_BITS) & MAX_FRAME_OCTETS
 
 
 @inlined

@@ -42,9 +42,9 @@ from ecmproto.control.engine.traffic import Offers, has_offer_room
 from ecmproto.control.lab.model import Flow, Pattern
 from ecmproto.control.lab.setup.captured import CapturedFrames, captured_frames
 from ecmproto.control.lab.traffic.source import (
-    LEAST_FRAME_OCTETS,
     LONGEST_NS,
-    MOST_FRAME_OCTETS,
+    MAX_FRAME_OCTETS,
+    MIN_FRAME_OCTETS,
     FlowTable,
     TrafficSource,
     complete,
@@ -132,7 +132,7 @@ class FlowInFlight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """The endpoints of a source in the network: numbers of hosts, of their flows and of its path."""
+    """The endpoints of a source in the network: numbers of hosts, their flows and the path."""
 
     station: int
     destination: int
@@ -295,7 +295,7 @@ def _while_on(source: TrafficSource, draws: Random) -> None:
 
 @compiled
 def _next_frame_ns(source: TrafficSource, draws: Random) -> int:
-    """Return the time of the next frame of a source of frames."""
+    """Return the time of a source's next frame."""
     if source.pattern == _BERNOULLI:
         _to_next_slot(source, _slots_to_frame(source, draws))
     elif source.pattern == _POISSON:
@@ -327,7 +327,7 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
             octets = min(source.frame_octets, source.backlog_octets)
             source.backlog_octets -= octets
         source.in_nic += 1
-        offer_data(source, index, max(octets, LEAST_FRAME_OCTETS), source.serial, offers)
+        offer_data(source, index, max(octets, MIN_FRAME_OCTETS), source.serial, offers)
     return NEVER_NS
 
 
@@ -508,8 +508,8 @@ def _table(flow: Flow, captured: CapturedFrames | None) -> FlowTable:
 
 def _check(flow: Flow, ends: Endpoints) -> None:
     """Raise ParameterError for a flow that its pattern does not allow."""
-    _demand(flow, "frame_octets", LEAST_FRAME_OCTETS <= flow.frame_octets <= MOST_FRAME_OCTETS,
-            f"{LEAST_FRAME_OCTETS} to {MOST_FRAME_OCTETS} octets")  # fmt: skip
+    _demand(flow, "frame_octets", MIN_FRAME_OCTETS <= flow.frame_octets <= MAX_FRAME_OCTETS,
+            f"{MIN_FRAME_OCTETS} to {MAX_FRAME_OCTETS} octets")  # fmt: skip
     if flow.pattern in _OF_A_RATE:
         _demand(flow, "rate_bps", flow.rate_bps > 0, "more than 0 bit/s")
     if flow.pattern is Pattern.BERNOULLI:
@@ -541,7 +541,7 @@ def _check_tcp(flow: Flow) -> None:
     _demand(flow, "tcp", 1 <= tcp.initial_window <= tcp.window <= _MAX_SEGMENTS,
             f"an initial window of 1 or more, and a window of up to {_MAX_SEGMENTS}")  # fmt: skip
     _demand(flow, "tcp", 0 < tcp.rto_min_ns <= tcp.rto_max_ns, "an RTO of more than 0 ns, min before max")
-    _demand(flow, "tcp", tcp.ack_octets <= MOST_FRAME_OCTETS, f"ACKs of up to {MOST_FRAME_OCTETS} octets")
+    _demand(flow, "tcp", tcp.ack_octets <= MAX_FRAME_OCTETS, f"ACKs of up to {MAX_FRAME_OCTETS} octets")
     if flow.pattern is Pattern.TRANSACTIONS:
         _demand(flow, "request_octets", 0 <= flow.request_octets <= flow.frame_octets, "one frame, or 0")
         _demand(flow, "response_octets", flow.response_octets > 0, "more than 0 octets")

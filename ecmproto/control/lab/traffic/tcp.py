@@ -41,7 +41,7 @@ from ecmproto.control.lab.model import TCP, Flow, Pattern
 from ecmproto.control.lab.traffic.source import (
     ACK,
     DATA,
-    LEAST_FRAME_OCTETS,
+    MIN_FRAME_OCTETS,
     REQUEST,
     SYN,
     SYN_ACK,
@@ -158,7 +158,7 @@ class Connection:
     in_host: int
     """The number of data frames that have not left their host."""
     is_held: int
-    """Whether the timer waits for the first of these frames to leave."""
+    """Whether the timer waits for the first data frame in the host to leave."""
     timed: int
     """The segment being timed, −1 for none."""
     timed_ns: int
@@ -184,7 +184,7 @@ class Connection:
     arrived_at: int
     """The offset of the ring of received segments, one byte each."""
     arrived_size: int
-    """The length of the ring; a power of 2."""
+    """The length of the ring of received segments; a power of 2."""
 
 
 class Connections(Struct):
@@ -281,7 +281,7 @@ def _offer(
 ) -> None:
     octets = tcp.ack_octets
     if kind == REQUEST:
-        octets = max(LEAST_FRAME_OCTETS, tcp.request_octets)
+        octets = max(MIN_FRAME_OCTETS, tcp.request_octets)
     offer_control(source, index, kind, octets, value, back, offers)
 
 
@@ -321,7 +321,7 @@ def _set_size(tcp: Connection, source: TrafficSource, octets: int) -> None:
     """Set the length of transfers to ``octets``."""
     tcp.transfer_octets = octets
     tcp.transfer_segments = -(-octets // source.frame_octets)
-    tcp.last_octets = max(LEAST_FRAME_OCTETS, octets - (tcp.transfer_segments - 1) * source.frame_octets)
+    tcp.last_octets = max(MIN_FRAME_OCTETS, octets - (tcp.transfer_segments - 1) * source.frame_octets)
 
 
 @compiled
@@ -670,7 +670,7 @@ def set_up_connection(
     tcp.window, tcp.initial_window = given.window, given.initial_window
     tcp.rto_min_ns, tcp.rto_max_ns = given.rto_min_ns, given.rto_max_ns
     tcp.delays_ack, tcp.handshake = int(given.delayed_ack), int(given.syn)
-    tcp.ack_octets = max(LEAST_FRAME_OCTETS, given.ack_octets)
+    tcp.ack_octets = max(MIN_FRAME_OCTETS, given.ack_octets)
     if flow.pattern is Pattern.TRANSACTIONS:
         tcp.request_octets, tcp.idle_ns = flow.request_octets, flow.idle_ns
         _set_size(tcp, source, flow.response_octets)

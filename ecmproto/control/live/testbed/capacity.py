@@ -42,9 +42,9 @@ def check_rate(topology: Topology, cost: TrafficCost, *, processors: int) -> Non
     if most_bps >= topology.rate_bps:
         return
     each = format_time(round(cost.processor_ns / cost.frames, -2))
-    most = format_rate(_rounded(int(most_bps)))
+    maximum = format_rate(_rounded(int(most_bps)))
     why = f"a frame takes {each} of its {processors} processors"
-    needed = f"at most {most} on this machine ({why}), or --any-rate"
+    needed = f"at most {maximum} on this machine ({why}), or --any-rate"
     raise ParameterError(name="rate", needed=needed, got=format_rate(topology.rate_bps))
 
 

@@ -183,17 +183,17 @@ def remove(name: str) -> None:
 
 def left_behind() -> list[str]:
     """Return the names of namespaces of testbeds without a running process."""
-    found = []
+    names = []
     for path in _FOLDER.glob("ecmproto-*-*") if _FOLDER.is_dir() else ():
         number = path.name.split("-")[1]
         if number.isdigit() and not Path(f"/proc/{number}").exists():
-            found.append(path.name)
-    return found
+            names.append(path.name)
+    return names
 
 
 def _enter(name: str) -> None:
-    with open(_FOLDER / name, "rb") as there:
-        if ctypes.CDLL(None, use_errno=True).setns(there.fileno(), 0) != 0:
+    with open(_FOLDER / name, "rb") as namespace:
+        if ctypes.CDLL(None, use_errno=True).setns(namespace.fileno(), 0) != 0:
             number = ctypes.get_errno()
             raise OSError(number, os.strerror(number), name)
 
@@ -234,10 +234,10 @@ def turn_off(interface: str) -> None:
     The kernel passes frames between namespaces without checksums, and as segments of up to 64 KiB; a packet
     socket needs them as on a wire.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as descriptor:
         for command in _ALL:
             value = array.array("B", struct.pack("=II", command, 0))
             request = struct.pack("16sP16x", os.fsencode(interface), value.buffer_info()[0])
             # An interface without the offload reports that.
             with suppress(OSError):
-                fcntl.ioctl(asked.fileno(), _SIOCETHTOOL, request)
+                fcntl.ioctl(descriptor.fileno(), _SIOCETHTOOL, request)

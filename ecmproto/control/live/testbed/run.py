@@ -37,7 +37,7 @@ _RECEIVER, _VICTIM, _PINGER = "receiver", "victim", "pinger"
 _READY_S = 120.0
 _PING_INTERVAL_S = 0.05
 _GRACE_S = 10.0
-_LAST_WORDS_S = 30.0
+_FINAL_EXCHANGE_S = 30.0
 """The time for iperf3's final exchange, which waits for the sender's queued data."""
 _LOOK_S = 0.02
 _MEET_S = 5.0
@@ -199,8 +199,8 @@ def _part_reports(folder: Path, devices: Iterable[str]) -> None:
     for line in lines:
         with suppress(ValueError):  # the last one may be truncated
             own[json.loads(line)["device"]].append(line)
-    for name, said in own.items():
-        (folder / f"{name}.ndjson").write_text("".join(said), encoding="utf-8")
+    for name, reports in own.items():
+        (folder / f"{name}.ndjson").write_text("".join(reports), encoding="utf-8")
     (folder / _TOGETHER).unlink()
 
 
@@ -261,9 +261,9 @@ def _wait_ready(given: RunSettings, started: Sequence[tuple[str, subprocess.Pope
     deadline = time.monotonic() + _READY_S
     for name, program in started:
         log = given.folder / f"{name}.log"
-        while " ready: " not in (said := log.read_text(encoding="utf-8", errors="replace")):
+        while " ready: " not in (text := log.read_text(encoding="utf-8", errors="replace")):
             if program.poll() is not None or time.monotonic() > deadline:
-                got = said.strip().splitlines()[-1:] or ["nothing"]
+                got = text.strip().splitlines()[-1:] or ["nothing"]
                 raise OutputError(path=str(log), needed="a device that becomes ready", got=got[0])
             given.check()
             time.sleep(_LOOK_S)
@@ -327,7 +327,7 @@ def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None
     if not given.any_rate:
         _check_rate(spaces, topology)
     _wait(ping, given.duration_s + _GRACE_S, given)
-    deadline = time.monotonic() + _LAST_WORDS_S
+    deadline = time.monotonic() + _FINAL_EXCHANGE_S
     for client in clients:
         _wait(client, deadline - time.monotonic(), given)
     time.sleep(0.2)
@@ -364,15 +364,15 @@ def _check_rate(spaces: Namespaces, topology: Topology) -> None:
 def _received_frames(interfaces: Sequence[str]) -> int:
     """Return the number of frames received by interfaces of this thread's namespace."""
     lines = Path("/proc/thread-self/net/dev").read_text(encoding="ascii").splitlines()
-    found = (line.split(":") for line in lines if ":" in line)
-    return sum(int(counts.split()[1]) for name, counts in found if name.strip() in interfaces)
+    fields = (line.split(":") for line in lines if ":" in line)
+    return sum(int(counts.split()[1]) for name, counts in fields if name.strip() in interfaces)
 
 
 def _start_receivers(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> None:
     quiet = subprocess.DEVNULL
     for number, flow in enumerate(flows):
         words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
-        with open(given.folder / _came(number), "wb") as output:
+        with open(given.folder / _received_file(number), "wb") as output:
             spaces.start(flow.receiver, words, output=output, errors=quiet, realtime=True)
 
 
@@ -387,16 +387,16 @@ def _start_senders(
             words += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
         else:
             words += ["-C", _CONGESTION]
-        with open(given.folder / _left(number), "wb") as output:
+        with open(given.folder / _sent_file(number), "wb") as output:
             clients.append(spaces.start(flow.sender, words, output=output, errors=quiet, realtime=True))
     return clients
 
 
-def _came(number: int) -> str:
+def _received_file(number: int) -> str:
     return f"flow{number + 1}.json"
 
 
-def _left(number: int) -> str:
+def _sent_file(number: int) -> str:
     return f"flow{number + 1}-sent.json"
 
 
@@ -408,9 +408,9 @@ class _Reader:
     def report(self) -> RunReport:
         senders = len(self.topology.senders)
         return RunReport(
-            senders=tuple(self.document(_came(n)) for n in range(senders)),
-            sent=tuple(self.document(_left(n)) for n in range(senders)),
-            victim=self.document(_came(senders)) if self.topology.victim_bps else None,
+            senders=tuple(self.document(_received_file(n)) for n in range(senders)),
+            sent=tuple(self.document(_sent_file(n)) for n in range(senders)),
+            victim=self.document(_received_file(senders)) if self.topology.victim_bps else None,
             ping=(self.given.folder / "ping.txt").read_text(encoding="utf-8", errors="replace"),
             port=self.documents("port"),
             edge=self.documents("edge"),
@@ -423,10 +423,10 @@ class _Reader:
 
     def document(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads((self.given.folder / name).read_text(encoding="utf-8", errors="replace"))
+            result = json.loads((self.given.folder / name).read_text(encoding="utf-8", errors="replace"))
         except ValueError:
             return {}
-        return found if isinstance(found, dict) else {}
+        return result if isinstance(result, dict) else {}
 
 
 SETTLING_S = 5.0
@@ -465,7 +465,7 @@ class RunOutcome:
 def outcome_of(mechanism: str, set_point_octets: int | None, report: RunReport) -> RunOutcome:
     """Return the results in the reports of a run."""
     rates = tuple(_rate_bps(flow) for flow in report.senders)
-    trips = [float(found) for found in _ROUND_TRIP.findall(report.ping)]
+    trips = [float(text) for text in _ROUND_TRIP.findall(report.ping)]
     lost = [share for flow in report.senders if (share := _lost_share(flow)) is not None]
     again = [count for flow in report.sent if (count := _retransmits(flow)) is not None]
     settled = _settled(report.port)
@@ -540,9 +540,9 @@ def _rate_bps(flow: dict[str, Any]) -> float:
 def _rate_in_all_bps(flow: dict[str, Any]) -> float:
     end = flow.get("end", {})
     for name in ("sum_received", "sum"):
-        found = end.get(name, {})
-        if "bits_per_second" in found:
-            return float(found["bits_per_second"])
+        totals = end.get(name, {})
+        if "bits_per_second" in totals:
+            return float(totals["bits_per_second"])
     return 0.0
 
 

@@ -75,18 +75,18 @@ def dumbbell(
 def read_topology(path: str) -> Topology:
     """Return the topology in a TOML file; SpecError if it is invalid, OSError if it is unreadable."""
     with open(path, "rb") as stream:
-        found = read_document(stream, path)
-    _check_names(path, found, _KNOWN)
-    senders = found.get("sender", [])
+        table = read_document(stream, path)
+    _check_names(path, table, _KNOWN)
+    senders = table.get("sender", [])
     if not isinstance(senders, list) or not all(isinstance(each, dict) for each in senders):
         raise SpecError(where=f"{path}: sender", needed="tables, [[sender]]", got=shown(senders))
     for sender in senders:
         _check_names(f"{path}: sender", sender, _KNOWN_OF_SENDER)
     try:
         return Topology(
-            rate_bps=parse_rate(_text(path, found, "rate")),
-            buffer=_text(path, found, "buffer", "1000frames"),
-            victim_bps=parse_rate(_text(path, found, "victim", "0")),
+            rate_bps=parse_rate(_text(path, table, "rate")),
+            buffer=_text(path, table, "buffer", "1000frames"),
+            victim_bps=parse_rate(_text(path, table, "victim", "0")),
             senders=tuple(
                 Sender(
                     rate_bps=parse_rate(_text(path, each, "rate", "0")),

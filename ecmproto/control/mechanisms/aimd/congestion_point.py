@@ -155,7 +155,7 @@ class Meter:
     qlen_old_octets: int
     """Qlen at the previous sample."""
     samples: int
-    """Samples: those with a message, counted by kind, and the three suppressed kinds that follow."""
+    """Samples, each with a message, counted by kind, or suppressed."""
     balanced: int
     """Samples suppressed because the queue is at Qeq and stays there: Qoff = Qdelta = 0, with BCN e = 0."""
     unassociated: int

@@ -28,8 +28,8 @@ from ecmproto.wire.codec import BCN, E2CM, ECM, Frame
 from ecmproto.wire.codec.tags import TagFormat
 from ecmproto.wire.formats.base import Layer
 
-_LEAST_PAYLOAD_OCTETS = 24
-_LEAST_PAYLOAD_UNTAGGED_OCTETS = 28
+_MIN_PAYLOAD_OCTETS = 24
+_MIN_PAYLOAD_UNTAGGED_OCTETS = 28
 """The payload that completes a frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
 
 
@@ -57,8 +57,8 @@ class AIMDMachine(Machine):
         source = source_of(about, place.cp_mac)
         sampled = headers(about.octets, place.ethertypes)
         layer = self.format_of(message.kind).layer_of(fields_of(message, self.payloads))
-        least = _LEAST_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(sampled) is None else _LEAST_PAYLOAD_OCTETS
-        shown = about.octets[: max(self._cp.payload_octets, least)].ljust(least, b"\0")
+        minimum = _MIN_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(sampled) is None else _MIN_PAYLOAD_OCTETS
+        shown = about.octets[: max(self._cp.payload_octets, minimum)].ljust(minimum, b"\0")
         return framed(
             self.completed(layer, sampled).replace(payload=shown),
             sampled,
@@ -128,5 +128,5 @@ class AIMDMachine(Machine):
     def _tag_in(self, sampled: Frame) -> Layer | None:
         assert isinstance(self.tag, TagFormat)
         own = self.tag.constants.items()
-        found = (tag for tag in tags(sampled) if type(tag) is self.tag.format)
-        return next((tag for tag in found if all(getattr(tag, name) == value for name, value in own)), None)
+        matches = (tag for tag in tags(sampled) if type(tag) is self.tag.format)
+        return next((tag for tag in matches if all(getattr(tag, name) == value for name, value in own)), None)

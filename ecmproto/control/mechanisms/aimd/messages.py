@@ -26,7 +26,7 @@ def addressed(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Frame | None:
-    """Return the decoded frame of a message of ``kind`` to one of ``stations``; else None, counted.
+    """Return the decoded frame if it is a message of ``kind`` to one of ``stations``; else None, counted.
 
     A message that ``admits`` rejects is malformed. ``length_octets`` is the frame's length on the wire, if a
     snap length may have truncated it.

@@ -36,13 +36,13 @@ UNSET: Any = None
 """The default of a parameter that follows from others; `Parameters.__post_init__` sets its number."""
 
 _SAMPLE_NS = 2_400_000
-_LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 15_000, 150_000
+_MIN_SAMPLE_OCTETS, _MAX_SAMPLE_OCTETS = 15_000, 150_000
 
 
 def sampled_often(rate_bps: int) -> list[str]:
     """Return ECM's and BCN's sampling for a slow port, where 150 KB last too long between samples."""
     octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
-    sf = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
+    sf = min(_MAX_SAMPLE_OCTETS, max(_MIN_SAMPLE_OCTETS, octets))
     return [f"cp.sf={sf}B", f"cp.sr={3 * sf // 10}B"]
 
 

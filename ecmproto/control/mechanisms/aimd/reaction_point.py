@@ -39,7 +39,7 @@ NO_FLOW = -1
 FREE, ACTIVE, TIMED_OUT = range(3)
 """The status of a limiter: not in use, limiting, or silent until its timer expires."""
 
-LEAST_RESTART_BPS = 1e6
+MIN_RESTART_BPS = 1e6
 LONGEST_TMAX_NS = 1_000_000_000
 
 
@@ -94,7 +94,6 @@ class LimiterTable(LimiterCounters, MessageDiscards):
     """The state of a reaction point besides its limiters, and its counters; a record."""
 
     active: int
-    """Limiters in use."""
     span: int
     """The index from which on fine limiters are free."""
     tick_ns: int
@@ -373,7 +372,7 @@ def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_
     if limiter.draining == 1:
         restart_bps = settings.link_bps
     set_rate(limiter, now_ns, min(restart_bps, settings.link_bps))
-    limiter.restart_bps = max(0.5 * limiter.restart_bps, LEAST_RESTART_BPS)
+    limiter.restart_bps = max(0.5 * limiter.restart_bps, MIN_RESTART_BPS)
     limiter.tmax_ns = min(2 * limiter.tmax_ns, LONGEST_TMAX_NS)
     limiter.status = ACTIVE
     limiter.expires_ns = NEVER_NS

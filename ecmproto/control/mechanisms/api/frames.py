@@ -101,10 +101,10 @@ def framed(
 
 def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
     """Return the EtherType that announces a format; ParameterError for a format without one."""
-    found = announcement(kind, ethertypes)
-    if found is None:
+    ethertype = announcement(kind, ethertypes)
+    if ethertype is None:
         raise ParameterError(name=kind.prefix, needed="a format that an EtherType announces", got="another")
-    return found
+    return ethertype
 
 
 _HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_octets", "rate_kbps"})
@@ -112,7 +112,7 @@ _HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "f
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
-class _Place(NamedTuple):
+class _MappedField(NamedTuple):
     """A format's field for one of a message's: its name, its unit, and its range."""
 
     key: str
@@ -147,7 +147,7 @@ class MessageFormat:
     fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """The message's fields, by the fields of the format that have other names."""
     units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """The number of message units in a unit of each field of the format; below 0: of opposite sign."""
+    """The size of each of the format's units in message units; below 0: of opposite sign."""
     constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """Constant fields of the format, which identify the kind."""
     destination: str = ""
@@ -160,7 +160,7 @@ class MessageFormat:
     """The number of octets of the sampled frame in the message, if its format has them."""
 
     @cached_property
-    def places(self) -> Mapping[str, _Place]:
+    def places(self) -> Mapping[str, _MappedField]:
         """The format fields of the message's fields, by their names."""
         kind: Any = self.payload
         carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
@@ -173,7 +173,7 @@ class MessageFormat:
                 got=str(dict(self.fields)),
             )
         return {
-            name: _Place(at.key, self.units.get(at.key, 1), at.minimum, at.maximum)
+            name: _MappedField(at.key, self.units.get(at.key, 1), at.minimum, at.maximum)
             for name, at in named.items()
             if name in carried
         }

@@ -57,7 +57,6 @@ class PortContext:
     """The port that machines run at: rates in bit/s, CP address, number of stations and flows."""
 
     rate_bps: int
-    """The port's rate."""
     link_rate_bps: int
     """The rate of the stations' own links."""
     cp_mac: bytes
@@ -222,12 +221,12 @@ class Machine:
         super().__init_subclass__()
         if "messages" not in cls.__dict__:
             return
-        said = cls.messages.items()
-        payloads = {kind: each.payload for kind, each in said if each.payload is not None}
+        formats = cls.messages.items()
+        payloads = {kind: each.payload for kind, each in formats if each.payload is not None}
         sampled = [each for kind, each in payloads.items() if not cls.messages[kind].is_answer]
         following: dict[str, Any] = {
-            "kinds": {kind: each.name or each.format.counted_as for kind, each in said},
-            "answers": frozenset(kind for kind, each in said if each.is_answer),
+            "kinds": {kind: each.name or each.format.counted_as for kind, each in formats},
+            "answers": frozenset(kind for kind, each in formats if each.is_answer),
             # A silent sample has the payload of messages about samples.
             "payloads": ({SILENT: sampled[0]} if sampled else {}) | payloads,
             "refusal_record": MessageDiscards if cls.refusal_record is NoRefusals else cls.refusal_record,
@@ -320,12 +319,12 @@ class Machine:
         if not self.messages:
             return None
         frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
-        said = {each.format for each in self.messages.values()}
-        layer = next((layer for layer in frame.layers if type(layer) in said), None)
+        formats = {each.format for each in self.messages.values()}
+        layer = next((layer for layer in frame.layers if type(layer) in formats), None)
         known = (kind for kind, each in self.messages.items() if each.format is type(layer))
         kind = next((kind for kind in known if layer is not None and self.messages[kind].is_of(layer)), None)
         if layer is None or kind is None:
-            wrong = frame.error is not None and frame.error.layer in {each.prefix for each in said}
+            wrong = frame.error is not None and frame.error.layer in {each.prefix for each in formats}
             refusals.malformed += wrong
             return None
         header, made = frame[Ethernet], self.messages[kind]
@@ -373,7 +372,7 @@ class Machine:
         return None
 
     def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the functions of ``port``, of address ``place.cp_mac``, as an edge of the domain, if any."""
+        """Return the domain's edge functions of ``port``, with address ``place.cp_mac``, if any."""
         return None
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:

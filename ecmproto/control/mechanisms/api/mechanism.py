@@ -74,15 +74,15 @@ class Mechanism:
             raise ParameterError(name="parameter", needed=needed, got=assignment)
         name, equals, _ = assignment.partition("=")
         described = {role: part.describe() for role, part in self.roles.items()}
-        found = [
+        matches = [
             role
             for role, known in described.items()
             if any(name.strip() in (p.name, p.attribute) for p in known)
         ]
-        if equals and not found:
+        if equals and not matches:
             names = sorted({p.name for known in described.values() for p in known})
             raise unknown_name(name, names, kind=f"parameter of {self.name}")
-        return [(role, assignment) for role in found or list(self.roles)[:1]]
+        return [(role, assignment) for role in matches or list(self.roles)[:1]]
 
     def role(self, role: Role) -> type[Parameters]:
         """Return the part for ``role``; raises ParameterError if the mechanism has none."""

@@ -99,7 +99,7 @@ SHARED_PAYLOADS: dict[int, type[Any]] = {
 
 
 def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
-    """Return the payloads of ``messages`` as an array of records of ``kind``."""
+    """Return the payloads in ``messages`` as an array of ``kind`` records."""
     dtype = record_dtype(cast(Any, kind))
     words: NDArray[Any] = messages["payload"][:, : dtype.itemsize // messages["payload"].itemsize]
     return np.ascontiguousarray(words).view(dtype)[:, 0]
@@ -117,20 +117,22 @@ def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]
     return fields
 
 
-def messages_of(found: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[Any]]) -> Sequence[Message]:
-    """Return messages with the fields in ``found``; payload fields follow the record of the kind."""
-    messages: Any = new_records(Message, len(found))
+def messages_of(
+    fields_each: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[Any]]
+) -> Sequence[Message]:
+    """Return messages with the fields in ``fields_each``; payload fields follow the record of the kind."""
+    messages: Any = new_records(Message, len(fields_each))
     columns = np.asarray(messages)
-    kinds = [fields.get("kind", SILENT) for fields in found]
-    for name in {name for fields in found for name in fields} & set(columns.dtype.names or ()):
-        columns[name] = [fields.get(name, 0) for fields in found]
+    kinds = [fields.get("kind", SILENT) for fields in fields_each]
+    for name in {name for fields in fields_each for name in fields} & set(columns.dtype.names or ()):
+        columns[name] = [fields.get(name, 0) for fields in fields_each]
     for kind, payload in (SHARED_PAYLOADS | dict(payloads)).items():
         of_kind = [index for index, each in enumerate(kinds) if each == kind]
         if not of_kind:
             continue
         values = np.zeros(len(of_kind), record_dtype(cast(Any, payload)))
         for name in values.dtype.names or ():
-            values[name] = [found[index].get(name, 0) for index in of_kind]
+            values[name] = [fields_each[index].get(name, 0) for index in of_kind]
         words = values.view(np.int64).reshape(len(of_kind), -1)
         columns["payload"][of_kind, : words.shape[1]] = words
     typed: Sequence[Message] = messages

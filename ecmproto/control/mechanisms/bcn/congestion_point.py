@@ -187,7 +187,7 @@ def new_threshold(parameters: BCNCongestionPointParameters, link_rate_bps: int) 
 
 
 @compiled
-def _tell(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
+def _post_pause(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> None:
     message = post(outbox, PAUSE_KIND, now_ns, EVERY_STATION, -1, 0)
     message.qlen_octets = port_octets
     fields = flow_control_payload(message)
@@ -201,7 +201,7 @@ def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outb
     change = judge(threshold.meter, threshold.settings, port_octets)
     if change != 0:
         signal = demand(threshold.told, threshold.settings, now_ns, _WHOLE_LINK, change)
-        _tell(now_ns, port_octets, signal.quanta, outbox)
+        _post_pause(now_ns, port_octets, signal.quanta, outbox)
 
 
 @compiled
@@ -210,7 +210,7 @@ def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Ou
     if has_room(outbox, 1):
         signal = on_timer(threshold.told, threshold.settings, now_ns)
         if signal.enable_vector != 0:
-            _tell(now_ns, port_octets, signal.quanta, outbox)
+            _post_pause(now_ns, port_octets, signal.quanta, outbox)
 
 
 KIND_OF_TYPE = 1
@@ -255,16 +255,16 @@ class BCNPoints(Struct):
         if not is_sample(state, self.settings, self.generator, arrival.octets, qlen_octets, arrival.enqueued):
             return
         tag_cpid = arrival.tag if arrival.tagged else NO_CPID
-        found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
-        kind = found.kind + KIND_OF_TYPE
+        feedback = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
+        kind = feedback.kind + KIND_OF_TYPE
         message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
         message.qlen_octets = qlen_octets
-        message.qoff_octets = found.qoff_octets
-        message.qdelta_octets = found.qdelta_octets
-        message.fb_octets = feedback_octets(self.settings, found)
+        message.qoff_octets = feedback.qoff_octets
+        message.qdelta_octets = feedback.qdelta_octets
+        message.fb_octets = feedback_octets(self.settings, feedback)
         fields = bcn_payload(message)
         fields.cpid = state.cpid
-        fields.e = found.e
+        fields.e = feedback.e
         fields.capacity = self.capacity_kbps
         withhold(message, arrival, state)
 
@@ -289,10 +289,10 @@ class BCNPoints(Struct):
 
 
 @inlined
-def feedback_octets(settings: BCNPointSettings, found: BCNFeedback) -> float:
+def feedback_octets(settings: BCNPointSettings, feedback: BCNFeedback) -> float:
     """Return e of the clamped values; for a STOP the minimum."""
-    e_8 = found.e_8
-    if found.kind == STOP:
+    e_8 = feedback.e_8
+    if feedback.kind == STOP:
         e_8 = -settings.qeq_octets * (WEIGHT_DENOMINATOR + 2 * settings.weight_8)
     return e_8 / WEIGHT_DENOMINATOR
 

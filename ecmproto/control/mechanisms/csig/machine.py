@@ -113,8 +113,8 @@ class CSIGPort(NullCongestionPoint):
         state.tagged_frames += 1
         if own < 0:
             return tag
-        says_more = own < value if signal in (AVAILABLE, SHARE) else own > value
-        if not says_more:
+        is_worse = own < value if signal in (AVAILABLE, SHARE) else own > value
+        if not is_worse:
             return tag
         state.replaced_frames += 1
         return (signal << _BUCKET_BITS | own) << _LOCATOR_BITS | settings.locator

@@ -9,8 +9,8 @@ from ecmproto.control.mechanisms.api.parameters import MOST_OCTETS, Parameters, 
 
 _DRAFT = "draft-ravi-ippm-csig"
 _CHOICE = "choice (the draft leaves buckets open)"
-_MOST_BPS = 4_294_967_295 * 10**6
-_MOST_NS = 10**12
+_MAX_BPS = 4_294_967_295 * 10**6
+_MAX_NS = 10**12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,15 +18,15 @@ class CSIGParameters(Parameters):
     """The parameters of a port that writes signals; a bucket is a whole number from 0 to 31."""
 
     interval_ns: int = duration(
-        "interval", 100_000, (1_000, _MOST_NS), source=_CHOICE,
+        "interval", 100_000, (1_000, _MAX_NS), source=_CHOICE,
         doc="interval in which sent octets are counted, for available bandwidth and its share",
     )  # fmt: skip
     rate_step_bps: int = rate(
-        "rate_step", 0, (0, _MOST_BPS), source=_CHOICE,
+        "rate_step", 0, (0, _MAX_BPS), source=_CHOICE,
         doc="available bandwidth of one bucket; 0: a thirty-first of the port's rate",
     )  # fmt: skip
     delay_step_ns: int = duration(
-        "delay_step", 1_000, (1, _MOST_NS), source=_CHOICE,
+        "delay_step", 1_000, (1, _MAX_NS), source=_CHOICE,
         doc="delay of one bucket: the time to send all waiting frames, with the arriving one",
     )  # fmt: skip
     depth_step_octets: int = octets(

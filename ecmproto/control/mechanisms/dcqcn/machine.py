@@ -93,8 +93,8 @@ class DCQCNMachine(Machine):
     ) -> ParsedFeedback | None:
         """Return the feedback in a CNP, about its queue pair."""
         frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
-        found, packet = frame.get(CNP), frame.get(IPv4) or frame.get(IPv6)
-        if found is None or packet is None:
+        cnp, packet = frame.get(CNP), frame.get(IPv4) or frame.get(IPv6)
+        if cnp is None or packet is None:
             refusals.malformed += frame.error is not None and frame.error.layer == CNP.prefix
             return None
         header = frame[Ethernet]
@@ -106,7 +106,7 @@ class DCQCNMachine(Machine):
             refusals.malformed += 1
         else:
             vlan = outer_vlan(frame)
-            named = QueuePair(packet.dst, packet.src, found.qp)
+            named = QueuePair(packet.dst, packet.src, cnp.qp)
             about = AboutFlow(header.src, None if vlan is None else vlan.id, None, queue_pair=named)
             return ParsedFeedback({"kind": CNP_KIND}, about)
         return None

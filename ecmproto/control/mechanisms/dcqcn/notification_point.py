@@ -33,11 +33,11 @@ class DCQCNReceiverCounts:
 
 
 @inlined
-def is_due(sent_ns: NDArray[np.int64], place: int, now_ns: int, interval_ns: int) -> bool:
+def is_due(sent_ns: NDArray[np.int64], index: int, now_ns: int, interval_ns: int) -> bool:
     """Return whether a marked frame at ``now_ns`` causes a CNP, and record it as sent."""
-    if now_ns - sent_ns[place] < interval_ns:
+    if now_ns - sent_ns[index] < interval_ns:
         return False
-    sent_ns[place] = now_ns
+    sent_ns[index] = now_ns
     return True
 
 
@@ -60,12 +60,12 @@ class DCQCNReceivers(Struct):
             return
         counts.ce_frames += 1
         if self.scope == _PER_QP:
-            place = delivery.station * self.flows_each + delivery.flow
+            index = delivery.station * self.flows_each + delivery.flow
         elif self.scope == _PER_ADDRESS:
-            place = max(0, delivery.destination) * self.stations + delivery.station
+            index = max(0, delivery.destination) * self.stations + delivery.station
         else:
-            place = max(0, delivery.destination)
-        if not is_due(self.sent_ns, place, delivery.now_ns, self.interval_ns):
+            index = max(0, delivery.destination)
+        if not is_due(self.sent_ns, index, delivery.now_ns, self.interval_ns):
             counts.suppressed += 1
             return
         counts.cnps += 1
@@ -81,12 +81,12 @@ class DCQCNReceivers(Struct):
 
 def new_receivers(parameters: DCQCNEdgeParameters, place: PortContext) -> DCQCNReceivers:
     """Return notification points before their first CNP."""
-    places = place.stations * place.flows
+    entries = place.stations * place.flows
     if parameters.per == ADDRESS:
-        places = place.stations * place.stations
+        entries = place.stations * place.stations
     elif parameters.per == PORT:
-        places = place.stations
-    sent_ns = np.full(max(1, places), _LONG_AGO_NS, np.int64)
+        entries = place.stations
+    sent_ns = np.full(max(1, entries), _LONG_AGO_NS, np.int64)
     return DCQCNReceivers(
         new_record(DCQCNReceiverCounts), sent_ns, parameters.interval_ns, SCOPES.index(parameters.per),
         place.stations, place.flows,

@@ -23,8 +23,8 @@ _PAPER = "Zhu et al., SIGCOMM 2015"
 _NIC = "network cards, as in a well-known simulator of RDMA networks"
 _CHOICE = "choice"
 _MBPS = 10**6
-_MOST_BPS = 4_294_967_295 * _MBPS
-_MOST_NS = 10**12
+_MAX_BPS = 4_294_967_295 * _MBPS
+_MAX_NS = 10**12
 
 _REFERENCE_BPS = 25 * 10**9
 _REFERENCE_KMIN, _REFERENCE_KMAX = 100_000, 400_000
@@ -104,7 +104,7 @@ class DCQCNReactionPointParameters(Parameters):
         doc="stage that ends fast recovery; 0: the variant's, 5 or 1",
     )  # fmt: skip
     timer_ns: int = duration(
-        "timer", 0, (0, _MOST_NS), source=f"{_PAPER} T = 55 µs; {_NIC}: 300 µs",
+        "timer", 0, (0, _MAX_NS), source=f"{_PAPER} T = 55 µs; {_NIC}: 300 µs",
         doc="time of a stage of the increase; 0: the variant's, 55 µs or 300 µs",
     )  # fmt: skip
     byte_counter_octets: int = octets(
@@ -112,26 +112,26 @@ class DCQCNReactionPointParameters(Parameters):
         doc="octets sent in a stage of the byte counter (paper)",
     )  # fmt: skip
     alpha_interval_ns: int = duration(
-        "alpha_interval", 0, (0, _MOST_NS), source=f"{_PAPER} K = 55 µs; {_NIC}: 1 µs",
+        "alpha_interval", 0, (0, _MAX_NS), source=f"{_PAPER} K = 55 µs; {_NIC}: 1 µs",
         doc="time after which α is updated without a CNP (paper), or always (nic); 0: the variant's, 55 µs "
         "or 1 µs",
     )  # fmt: skip
     decrease_interval_ns: int = duration(
-        "decrease_interval", 4_000, (1, _MOST_NS), source=_NIC,
+        "decrease_interval", 4_000, (1, _MAX_NS), source=_NIC,
         doc="interval of checks for CNPs, with a cut of the rate if there were any (nic)",
     )  # fmt: skip
     ai_rate_bps: int = rate(
-        "ai_rate", 0, (0, _MOST_BPS), source=f"{_PAPER} R_AI = 40 Mb/s; {_NIC}: 50 Mb/s",
+        "ai_rate", 0, (0, _MAX_BPS), source=f"{_PAPER} R_AI = 40 Mb/s; {_NIC}: 50 Mb/s",
         doc="rate that additive increase adds to the target rate; 0: the variant's, 40 Mb/s or 50 Mb/s",
     )  # fmt: skip
     hai_rate_bps: int = rate(
-        "hai_rate", 0, (0, _MOST_BPS), source=f"{_CHOICE} (400 Mb/s: the paper gives it no figure); {_NIC}: "
+        "hai_rate", 0, (0, _MAX_BPS), source=f"{_CHOICE} (400 Mb/s: the paper gives it no figure); {_NIC}: "
         "100 Mb/s",
         doc="rate that hyper increase adds to the target rate, times its step (paper); 0: the variant's, "
         "400 Mb/s or 100 Mb/s",
     )  # fmt: skip
     min_rate_bps: int = rate(
-        "min_rate", 0, (0, _MOST_BPS), source=f"{_CHOICE} (10 Mb/s); {_NIC}: 100 Mb/s",
+        "min_rate", 0, (0, _MAX_BPS), source=f"{_CHOICE} (10 Mb/s); {_NIC}: 100 Mb/s",
         doc="floor of a queue pair's rate; 0: the variant's, 10 Mb/s or 100 Mb/s",
     )  # fmt: skip
     clamp_target: bool = flag(
@@ -169,17 +169,17 @@ class DCQCNReactionPointParameters(Parameters):
 
     def least_rate_bps(self, link_rate_bps: int) -> int:
         """Return the minimum rate on a link; raises ParameterError if the link is slower."""
-        least = self.of_variant("min_rate_bps")
-        if least > link_rate_bps:
+        minimum = self.of_variant("min_rate_bps")
+        if minimum > link_rate_bps:
             # A default gives way to a slow link.
             if not self.min_rate_bps:
                 return link_rate_bps
             raise ParameterError(
                 name="min_rate",
                 needed=f"at most the link's rate, {format_rate(link_rate_bps)}",
-                got=format_rate(least),
+                got=format_rate(minimum),
             )
-        return least
+        return minimum
 
 
 QP, ADDRESS, PORT = "qp", "address", "port"
@@ -191,7 +191,7 @@ class DCQCNEdgeParameters(Parameters):
     """The parameters of a notification point."""
 
     interval_ns: int = duration(
-        "interval", 50_000, (0, _MOST_NS), source=f"{_PAPER} N",
+        "interval", 50_000, (0, _MAX_NS), source=f"{_PAPER} N",
         doc="time after a CNP in which no other is sent for the same queue pair, address or port",
     )  # fmt: skip
     per: str = choice(

@@ -124,14 +124,14 @@ def sample(
     sample of either kind, since it is the queue's.
     """
     draw(point.samplers[tagged], settings.samplers[tagged], generator)
-    found = measure(point.meter, settings.meter, qlen_octets, tag_cpid)
-    if settings.meter.increase_signals == 1 or found.kind != REGULAR:
-        return found
-    if found.qoff_octets * WEIGHT_DENOMINATOR + settings.meter.weight_8 * found.qdelta_octets >= 0:
-        return found
+    feedback = measure(point.meter, settings.meter, qlen_octets, tag_cpid)
+    if settings.meter.increase_signals == 1 or feedback.kind != REGULAR:
+        return feedback
+    if feedback.qoff_octets * WEIGHT_DENOMINATOR + settings.meter.weight_8 * feedback.qdelta_octets >= 0:
+        return feedback
     point.meter.regular -= 1
     point.meter.withheld += 1
-    return ECMFeedback(SILENT, found.qoff_octets, found.qdelta_octets, 0, 0, 0)
+    return ECMFeedback(SILENT, feedback.qoff_octets, feedback.qdelta_octets, 0, 0, 0)
 
 
 BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
@@ -157,10 +157,10 @@ class E2CMPoints(NullCongestionPoint):
         if not count_arrival(point, self.settings, tagged, octets, qlen_octets, arrival.enqueued):
             return
         tag_cpid = arrival.tag if arrival.tagged else NO_CPID
-        found = sample(point, self.settings, self.generator, tagged, qlen_octets, tag_cpid)
+        feedback = sample(point, self.settings, self.generator, tagged, qlen_octets, tag_cpid)
         meter = self.settings.meter
-        fb_octets = feedback_octets(meter, meter.weight_8, found)
-        post_feedback(outbox, arrival, found, fb_octets, point.meter, True)
+        fb_octets = feedback_octets(meter, meter.weight_8, feedback)
+        post_feedback(outbox, arrival, feedback, fb_octets, point.meter, True)
 
 
 @expanded

@@ -35,7 +35,6 @@ class MeasuredFlow:
     probed: int
     """1 once a probe has come."""
     probed_ns: int
-    """The time of the last probe."""
     counted_octets: int
     """Octets of the flow since the last probe."""
 
@@ -136,8 +135,8 @@ class E2CMReceivers(Struct):
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Count a data frame; answer a probe."""
-        place = delivery.station * self.flows_each + delivery.flow
-        index = self.numbers[place] - 1
+        position = delivery.station * self.flows_each + delivery.flow
+        index = self.numbers[position] - 1
         if not delivery.probe:
             if index >= 0:
                 on_data(self.flows[index], delivery.octets)
@@ -145,7 +144,7 @@ class E2CMReceivers(Struct):
         if index < 0 and self.edge.taken < len(self.flows):
             index = self.edge.taken
             self.edge.taken += 1
-            self.numbers[place] = index + 1
+            self.numbers[position] = index + 1
         if index >= 0:
             reply = on_probe(self.flows[index], self.edge, delivery.now_ns, delivery.mark)
         else:

@@ -173,7 +173,7 @@ class E2CMMachine(AIMDMachine):
             refusals.forward_probes += 1
             return None
         if type == PROBE_REV:
-            return self._heard_reply(octets, station_mac, place, refusals, length_octets)
+            return self._parsed_reply(octets, station_mac, place, refusals, length_octets)
         return super().parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
 
     def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
@@ -199,7 +199,7 @@ class E2CMMachine(AIMDMachine):
             return {"timestamp": 0, "unit": 0, "tagged": 0}
         return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}
 
-    def _heard_reply(
+    def _parsed_reply(
         self,
         octets: bytes,
         station_mac: bytes,

@@ -24,8 +24,8 @@ NO_TYPE = -1
 
 def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
     """Return the type of an E²CM frame, NO_TYPE for any other; ``length_octets`` as in `addressed`."""
-    found = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
-    return NO_TYPE if found is None else found.type
+    message = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
+    return NO_TYPE if message is None else message.type
 
 
 _TIMESTAMPS = 2**32

@@ -111,7 +111,6 @@ class ProbeCounters:
     """Counters of probes and replies by outcome, over all flows; a record."""
 
     probes: int
-    """Probes sent."""
     reactions: int
     """Replies that measured the flow's queue."""
     unknown_replies: int
@@ -121,7 +120,7 @@ class ProbeCounters:
     first_replies: int
     """First replies since probing started, which measure no throughput of this time."""
     unmeasured_replies: int
-    """Other replies without a throughput."""
+    """Later replies without a throughput."""
     allocated: int
     """Limiters that a reply gave its flow; only if autonomous."""
     held_replies: int

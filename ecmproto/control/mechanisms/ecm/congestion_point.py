@@ -48,7 +48,7 @@ SILENT, REGULAR, SATURATED, SEVERE = range(4)
 """The results of a sample: nothing to send, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
 
 
-LEAST_SHOWN_OCTETS = 32
+MIN_SHOWN_OCTETS = 32
 """The minimum payload with a complete CM-Tag after one VLAN tag (wire-formats 4)."""
 
 
@@ -56,7 +56,6 @@ class ECMMeter(Meter):
     """The state of queue measuring, and counters of samples by outcome; a record (``kernels.record``)."""
 
     regular: int
-    """Regular messages."""
     saturated: int
     """ECM-Max."""
     severe: int
@@ -121,7 +120,7 @@ def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_c
     if qlen_octets > settings.qmc_octets:
         meter.saturated += 1
         return _feedback(settings, SATURATED, settings.qeq_octets, 2 * settings.qeq_octets)
-    found = _feedback(settings, REGULAR, qoff, qdelta)
+    feedback = _feedback(settings, REGULAR, qoff, qdelta)
     silent = ECMFeedback(SILENT, qoff, qdelta, 0, 0, 0)
     if qoff == 0 and qdelta == 0:
         meter.balanced += 1
@@ -130,12 +129,12 @@ def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_c
     if qoff <= 0 and tag_cpid != meter.cpid:
         meter.unassociated += 1
         return silent
-    if found.q_off == 0 and found.q_delta == 0:
+    if feedback.q_off == 0 and feedback.q_delta == 0:
         # Both fields truncate to 0, which would mean ECM(0,0).
         meter.truncated += 1
         return silent
     meter.regular += 1
-    return found
+    return feedback
 
 
 @compiled
@@ -168,26 +167,31 @@ class ECMPoints(NullCongestionPoint):
         if not count(state, self.settings, arrival.octets, qlen_octets, arrival.enqueued):
             return
         tag_cpid = arrival.tag if arrival.tagged else NO_CPID
-        found = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
-        fb_octets = feedback_octets(self.settings, self.weight_8, found)
-        post_feedback(outbox, arrival, found, fb_octets, state, self.shows_tags)
+        feedback = sample(state, self.settings, self.generator, qlen_octets, tag_cpid)
+        fb_octets = feedback_octets(self.settings, self.weight_8, feedback)
+        post_feedback(outbox, arrival, feedback, fb_octets, state, self.shows_tags)
 
 
 @compiled
 def post_feedback(
-    outbox: Outbox, arrival: Arrival, found: ECMFeedback, fb_octets: float, meter: ECMMeter, shows_tags: bool
+    outbox: Outbox,
+    arrival: Arrival,
+    feedback: ECMFeedback,
+    fb_octets: float,
+    meter: ECMMeter,
+    shows_tags: bool,
 ) -> None:
     """Post the message about a sampled frame, or a silent sample, with a CM-Tag's timestamp."""
-    message = post(outbox, found.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
+    message = post(outbox, feedback.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
     message.qlen_octets = arrival.qlen_octets
-    message.qoff_octets = found.qoff_octets
-    message.qdelta_octets = found.qdelta_octets
+    message.qoff_octets = feedback.qoff_octets
+    message.qdelta_octets = feedback.qdelta_octets
     message.fb_octets = fb_octets
     fields = ecm_payload(message)
     fields.cpid = meter.cpid
-    fields.q_off = found.q_off
-    fields.q_delta = found.q_delta
-    fields.q = found.q
+    fields.q_off = feedback.q_off
+    fields.q_delta = feedback.q_delta
+    fields.q = feedback.q
     if arrival.tagged:
         fields.timestamp = arrival.mark & TIMESTAMP_MASK
         fields.unit = arrival.mark >> TIMESTAMP_BITS
@@ -196,10 +200,10 @@ def post_feedback(
 
 
 @inlined
-def feedback_octets(settings: ECMMeterSettings, weight_8: int, found: ECMFeedback) -> float:
+def feedback_octets(settings: ECMMeterSettings, weight_8: int, feedback: ECMFeedback) -> float:
     """Return Fb = −(Qoff + w·Qdelta) of the clamped values; for ECM(0,0) the minimum."""
-    qoff, qdelta = found.qoff_octets, found.qdelta_octets
-    if found.kind == SEVERE:
+    qoff, qdelta = feedback.qoff_octets, feedback.qdelta_octets
+    if feedback.kind == SEVERE:
         qoff, qdelta = settings.qeq_octets, 2 * settings.qeq_octets
     return -(qoff * WEIGHT_DENOMINATOR + weight_8 * qdelta) / WEIGHT_DENOMINATOR
 
@@ -214,7 +218,7 @@ def new_points(
     points = ECMPoints(
         new_states(ECMPointState, place.cp_mac),
         has_point(parameters.enabled),
-        parameters.payload_octets >= LEAST_SHOWN_OCTETS,
+        parameters.payload_octets >= MIN_SHOWN_OCTETS,
         int(weight * WEIGHT_DENOMINATOR),
         settings_record(parameters),
         Draws(generator),

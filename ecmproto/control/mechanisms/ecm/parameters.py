@@ -68,14 +68,14 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
 
 _RU_SHARE = 0.0004
 """Ru as a share of the port's rate: 4 Mb/s at 10 Gb/s (S004)."""
-_LEAST_RU_BPS = _MB
+_MIN_RU_BPS = _MB
 _GI = 4 * 64 / 1500
 """S004's Gi per unit of 64 octets."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:
     # Ru is 0.0004·C; if that is below its range, its gain is reduced instead.
-    gi = _GI * _RU_SHARE * rate_bps / _LEAST_RU_BPS
+    gi = _GI * _RU_SHARE * rate_bps / _MIN_RU_BPS
     return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *sampled_often(rate_bps), "cp.qsc=0"]
 
 

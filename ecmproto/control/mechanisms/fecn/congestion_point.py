@@ -166,9 +166,9 @@ def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, i
         return
     arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / (intervals * settings.interval_ns)
     load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
-    found_bps = state.rate_bps / max(settings.least_load, load)
+    new_bps = state.rate_bps / max(settings.least_load, load)
     # Two steps back, as printed in S003.
-    rate_bps = settings.averaging * found_bps + (1.0 - settings.averaging) * state.previous_rate_bps
+    rate_bps = settings.averaging * new_bps + (1.0 - settings.averaging) * state.previous_rate_bps
     if intervals == 1:
         rate_bps = limited(state, settings, qlen_octets, rate_bps)
     else:
@@ -238,12 +238,12 @@ def lowered(state: FECNPointState, rate: int) -> int:
 
     ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
     """
-    least = advertised(state)
+    minimum = advertised(state)
     state.tags += 1
-    if least >= rate:
+    if minimum >= rate:
         return rate
     state.lowered_tags += 1
-    return least
+    return minimum
 
 
 class FECNPort(Struct):

@@ -76,10 +76,10 @@ class AnsweredMachine(Machine):
     ) -> ParsedFeedback | None:
         """Return the feedback in an answer; its headers identify the flow, except the priority."""
         ((kind, made),) = self.messages.items()
-        found = received(octets, made.format, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
-        if found is None:
+        parsed = received(octets, made.format, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        if parsed is None:
             return None
-        fields = {"kind": kind, **made.fields_of(found)}
+        fields = {"kind": kind, **made.fields_of(parsed)}
         return ParsedFeedback(fields, answering(octets, place.ethertypes))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
@@ -125,14 +125,14 @@ class FECNMachine(AnsweredMachine):
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in a returning frame, about a flow of the queue that it names."""
-        found = super().parse_feedback(octets, station_mac, place, refusals)
-        if found is None or found.about is None:
-            return found
+        parsed = super().parse_feedback(octets, station_mac, place, refusals)
+        if parsed is None or parsed.about is None:
+            return parsed
         queues = queues_each(self._rp, place)
-        index = found.fields["rlq_id"] - 1
+        index = parsed.fields["rlq_id"] - 1
         # Flows beyond the table share its last queue.
         flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
-        return found._replace(about=found.about._replace(among=flows))
+        return parsed._replace(about=parsed.about._replace(among=flows))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point, the sources or the receivers."""

@@ -62,15 +62,15 @@ def received(
     cannot be decoded; None for any other frame.
     """
     frame = decode_lax(octets, ethertypes=ethertypes)
-    found = frame.get(kind)
-    if found is None:
+    message = frame.get(kind)
+    if message is None:
         source.malformed_returns += is_malformed(frame, kind)
         return None
     header = frame[Ethernet]
     if header.dst != station_mac or header.src[0] & _GROUP_BIT:
         source.foreign_returns += 1
         return None
-    return found
+    return message
 
 
 def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:

@@ -157,11 +157,11 @@ class FECNEdgeParameters(Parameters):
 
 _INTERVAL_BITS = 600_000
 """The measurement interval at a slow port: fifty full frames, so that bursts average out."""
-_LEAST_INTERVAL_NS = 1_000_000
+_MIN_INTERVAL_NS = 1_000_000
 
 
 def _low_rate(rate_bps: int) -> list[str]:
-    interval_ns = max(_LEAST_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
+    interval_ns = max(_MIN_INTERVAL_NS, _INTERVAL_BITS * NS_PER_S // rate_bps)
     return [f"cp.T={interval_ns}ns", f"rp.tau={interval_ns}ns", f"rp.idle={2 * interval_ns}ns"]
 
 

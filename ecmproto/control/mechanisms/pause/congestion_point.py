@@ -177,7 +177,6 @@ class FlowControlPoint(Struct):
     links: Sequence[FlowControlState]
     clock: RefreshClock
     settings: Sequence[FlowControlSettings]
-    """The settings of each link."""
     kind: int
     by_priority: bool
     """Whether classes are priorities; otherwise there is only class 0."""
@@ -229,7 +228,7 @@ def _change(
         # Later stops are due later: this one is first until its refresh.
         point.clock.refresh_ns = point.links[link].refresh_ns[number]
     point.clock.stops += change
-    _tell(point, now_ns, link, number, signal, outbox)
+    _post_signal(point, now_ns, link, number, signal, outbox)
 
 
 @compiled
@@ -241,14 +240,14 @@ def _refresh(point: FlowControlPoint, now_ns: int, outbox: Outbox) -> None:
             if not has_room(outbox, 1):
                 return
             signal = on_timer(point.links[link], point.settings[link], now_ns)
-            _tell(point, now_ns, link, _lowest(signal.enable_vector), signal, outbox)
+            _post_signal(point, now_ns, link, _lowest(signal.enable_vector), signal, outbox)
             due_ns = next_timer_ns(point.links[link])
         first_ns = min(first_ns, due_ns)
     point.clock.refresh_ns = first_ns
 
 
 @compiled
-def _tell(
+def _post_signal(
     point: FlowControlPoint, now_ns: int, link: int, number: int, signal: Signal, outbox: Outbox
 ) -> None:
     station = link if point.by_station else EVERY_STATION

@@ -64,7 +64,7 @@ class Standstill:
     """
 
     settled_ns: int
-    """The time up to which the following fields are added up."""
+    """The time up to which ``stopped_ns`` and ``over_time_ns`` are added up."""
     stale: int
     """Whether a pause has started or ended since ``until_ns`` was computed."""
     span_shift: int

@@ -174,13 +174,13 @@ class QCNPoints(NullCongestionPoint):
 def _answer(points: QCNPoints, arrival: Arrival, outbox: Outbox) -> None:
     """Post the CNM, or the silent sample, of a sampled frame."""
     priority = arrival.priority
-    found = sample(points.states[priority], points.settings, points.generator, arrival.qlen_octets)
-    kind = CNM_KIND if found.qntz_fb > 0 else SILENT
+    feedback = sample(points.states[priority], points.settings, points.generator, arrival.qlen_octets)
+    kind = CNM_KIND if feedback.qntz_fb > 0 else SILENT
     message = post(outbox, kind, arrival.now_ns, arrival.station, arrival.flow, priority)
     message.qlen_octets = arrival.qlen_octets
-    message.qoff_octets = found.qoff_octets
-    message.qdelta_octets = found.qdelta_octets
-    message.fb_octets = found.fb_1024 / WEIGHT_DENOMINATOR
-    cnm_payload(message).qntz_fb = found.qntz_fb
+    message.qoff_octets = feedback.qoff_octets
+    message.qdelta_octets = feedback.qdelta_octets
+    message.fb_octets = feedback.fb_1024 / WEIGHT_DENOMINATOR
+    cnm_payload(message).qntz_fb = feedback.qntz_fb
     if not (arrival.answerable and (arrival.tagged or points.without_cn_tag)):
         message.sent = 0

@@ -305,18 +305,18 @@ class Defence:
             self.malformed += 1
             return
         self.heard += 1
-        ttl_s, found = 0, None
+        ttl_s, tlv = 0, None
         names = {_CHASSIS: b"", _PORT: b""}
         for layer in layers:
             if isinstance(layer, CongestionNotificationTLV):
-                found = found or layer
+                tlv = tlv or layer
             elif isinstance(layer, TLV) and layer.type in names:
                 names[layer.type] = layer.value
             elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
                 ttl_s = int.from_bytes(layer.value[:2])
         self._note_speaker((octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
         # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
-        alive = found if ttl_s else None
+        alive = tlv if ttl_s else None
         self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
 
     def _note_speaker(self, speaker: _Speaker) -> None:
@@ -329,8 +329,8 @@ class Defence:
         if speaker == self._former:
             # the previous speaker is active again: neither has replaced the other
             one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
-            told = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
-            self.warnings = (f"{told} the defence mode",)
+            text = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
+            self.warnings = (f"{text} the defence mode",)
         self._former, self._speaker = self._speaker, speaker
 
     def _set_neighbour(self, neighbour: CongestionNotificationTLV | None, expires_ns: int) -> None:

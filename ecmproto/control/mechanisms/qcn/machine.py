@@ -134,12 +134,12 @@ class QCNMachine(Machine):
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in a CNM, with queue lengths in octets, as exactly as its fields give them."""
-        found = read_cnm(
+        received = read_cnm(
             refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
         )
-        if isinstance(found, Discard):
+        if isinstance(received, Discard):
             return None
-        feedback, cnm, vlan = found.feedback, found.frame[CNM], outer_vlan(found.frame)
+        feedback, cnm, vlan = received.feedback, received.frame[CNM], outer_vlan(received.frame)
         about = AboutFlow(
             destination=cnm.encap_dst,
             vlan=None if vlan is None else vlan.id,

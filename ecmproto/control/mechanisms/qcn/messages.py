@@ -179,13 +179,13 @@ def _cnm_tags(
     """Return the CNM's tags, each with the EtherType that announces it: the VLAN stack, then the CN-TAG."""
     stack: list[tuple[int, VLAN | STag | CNTag]] = []
     cn_tag = CNTag(flow_id=0)
-    found = False
+    has_cn_tag = False
     for before, layer in pairwise(layers):
         if isinstance(layer, VLAN | STag):
             outermost = layer.replace(priority=cnm_priority, dei=0) if not stack else layer
             stack.append((int(getattr(before, before.next_key)), outermost))
-        elif isinstance(layer, CNTag) and not found:
-            cn_tag, found = layer, True
+        elif isinstance(layer, CNTag) and not has_cn_tag:
+            cn_tag, has_cn_tag = layer, True
     return [*stack, (ethertypes.cn_tag, cn_tag)]
 
 
@@ -200,5 +200,5 @@ def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
 
 
 def _field_units(octets: int) -> int:
-    least, most = _INT16
-    return max(least, min(most, queue_units(octets)))
+    minimum, maximum = _INT16
+    return max(minimum, min(maximum, queue_units(octets)))

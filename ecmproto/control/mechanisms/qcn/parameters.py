@@ -75,7 +75,7 @@ class QCNCongestionPointParameters(Parameters):
 
 
 _MBPS = 10**6
-_MOST = 4_294_967_295
+_MAX = 4_294_967_295
 """The largest value of the MIB's 32-bit objects."""
 
 
@@ -91,24 +91,24 @@ class QCNReactionPointParameters(Parameters):
     """
 
     byte_reset_octets: int = octets(
-        "byte_reset", 150_000, (1, _MOST), source=f"S001 BC_LIMIT; {_MIB} ieee8021CnRpgByteReset",
+        "byte_reset", 150_000, (1, _MAX), source=f"S001 BC_LIMIT; {_MIB} ieee8021CnRpgByteReset",
         doc="octets of one stage of a limiter's byte counter",
     )  # fmt: skip
     time_reset_ns: int = duration(
-        "time_reset", 15_000_000, (1_000, _MOST * 10**6),
+        "time_reset", 15_000_000, (1_000, _MAX * 10**6),
         source=f"S001 TIMER_PERIOD; {_MIB} ieee8021CnRpgTimeReset (whole ms; shorter ones are a choice)",
         doc="time of one stage of a limiter's timer",
     )  # fmt: skip
     threshold: int = count(
-        "threshold", 5, (1, _MOST), source=f"S001 FAST_RECOVERY_TH; {_MIB} ieee8021CnRpgThreshold",
+        "threshold", 5, (1, _MAX), source=f"S001 FAST_RECOVERY_TH; {_MIB} ieee8021CnRpgThreshold",
         doc="stage of a counter that ends its share in fast recovery",
     )  # fmt: skip
     ai_rate_bps: int = rate(
-        "ai_rate", 5 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
+        "ai_rate", 5 * _MBPS, (_MBPS, _MAX * _MBPS), source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
         doc="rate that active increase adds to the target rate",
     )  # fmt: skip
     hai_rate_bps: int = rate(
-        "hai_rate", 50 * _MBPS, (_MBPS, _MOST * _MBPS), source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
+        "hai_rate", 50 * _MBPS, (_MBPS, _MAX * _MBPS), source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
         doc="rate that hyper-active increase adds to the target rate, times its step",
     )  # fmt: skip
     gd: float = ratio(
@@ -121,12 +121,12 @@ class QCNReactionPointParameters(Parameters):
         doc="maximum share of the rate that one CNM removes",
     )  # fmt: skip
     min_rate_bps: int = rate(
-        "min_rate", 10 * _MBPS, (_MBPS, _MOST * _MBPS),
+        "min_rate", 10 * _MBPS, (_MBPS, _MAX * _MBPS),
         source=f"S001 MIN_RATE; {_MIB} ieee8021CnRpgMinRate, whose default is 5 Mb/s",
         doc="floor of a limiter's rate",
     )  # fmt: skip
     max_rate_bps: int = rate(
-        "max_rate", 0, (0, _MOST * _MBPS), source=f"{_MIB} ieee8021CnRpgMaxRate",
+        "max_rate", 0, (0, _MAX * _MBPS), source=f"{_MIB} ieee8021CnRpgMaxRate",
         doc="rate at which a limiter starts and is released; 0, and anything above it, is the link's",
     )  # fmt: skip
     max_rps: int = count(
@@ -229,13 +229,13 @@ class QCNEdgeParameters(Parameters):
 
 
 _SAMPLE_NS = 4_000_000
-_LEAST_SAMPLE_OCTETS, _MOST_SAMPLE_OCTETS = 40_000, 150_000
+_MIN_SAMPLE_OCTETS, _MAX_SAMPLE_OCTETS = 40_000, 150_000
 """Limits of the sampling at a slow port, where 150 kB last too long; too short ones reduce fairness."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:
     octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
-    sample_base = min(_MOST_SAMPLE_OCTETS, max(_LEAST_SAMPLE_OCTETS, octets))
+    sample_base = min(_MAX_SAMPLE_OCTETS, max(_MIN_SAMPLE_OCTETS, octets))
     return ["rp.min_rate=1M", "rp.ai_rate=1M", "rp.hai_rate=5M", f"cp.sample_base={sample_base}B"]
 
 

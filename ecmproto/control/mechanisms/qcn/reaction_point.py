@@ -89,9 +89,8 @@ class QCNStation:
     due_index: int
     """The index of the limiter with the first timer."""
     active: int
-    """Limiters in use."""
     messages: int
-    """CNMs, each counted in exactly one of the next three."""
+    """CNMs, each counted as decreased, without feedback or of an unknown flow."""
     decreased: int
     without_feedback: int
     """CNMs ignored because their Quantized Feedback is 0."""
@@ -165,8 +164,8 @@ def route(limiters: QCNLimiters, flow: int) -> int:
     """Return the index of the limiter of ``flow``, or NO_LIMITER."""
     if flow < 0 or flow >= len(limiters.flows):
         return NO_LIMITER
-    place = limiters.flows[flow]
-    return place.index if place.lease == limiters.slots[place.index].lease else NO_LIMITER
+    entry = limiters.flows[flow]
+    return entry.index if entry.lease == limiters.slots[entry.index].lease else NO_LIMITER
 
 
 @inlined
@@ -200,7 +199,7 @@ def receive(
     point.decreased += 1
     index = route(limiters, flow)
     if index == NO_LIMITER:
-        index = _place(limiters, flow)
+        index = _assign(limiters, flow)
     limiter = limiters.slots[index]
     created = not limiter.active
     if created:
@@ -285,16 +284,16 @@ def release(limiters: QCNLimiters, settings: QCNStationSettings, index: int) -> 
 
 
 @compiled
-def _place(limiters: QCNLimiters, flow: int) -> int:
+def _assign(limiters: QCNLimiters, flow: int) -> int:
     """Give ``flow`` the first free limiter, or the shared one, and return its index."""
     shared = len(limiters.slots) - 1
     index = 0
     while index < shared and limiters.slots[index].active:
         index += 1
     limiters.point.sharing += index == shared
-    place = limiters.flows[flow]
-    place.index = index
-    place.lease = limiters.slots[index].lease
+    entry = limiters.flows[flow]
+    entry.index = index
+    entry.lease = limiters.slots[index].lease
     return index
 
 
