@@ -72,12 +72,14 @@ def every_format() -> tuple[Batch, tuple[Frame, ...]]:
         else:
             octets.append(encode(build(cls.prefix)))
             link.append(0)
+    cee = "lldpcee lldpcee.control lldpcee.pg lldpcee.pfc lldpcee.app lldpcee.app.entry lldpcee.tlv"
+    octets += [encode(build("lldpapp lldpapp.entry")), encode(build(cee))]
     headers = (HopByHop(), Routing(), FragmentHeader(), AH(), DestinationOptions())
     octets += [encode(Ethernet(), IPv6(), *headers, UDP(), Data(data=bytes(8)))]
     octets += [encode(fixed(Frame(layers=(Ethernet(), CSIG(), IPv4()), ethertypes=ETHERTYPES)))]
     octets += [encode(Ethernet(), STag(id=1), VLAN(id=2), VLAN(id=3), Data(data=bytes(46)))]
     octets += [encode(Ethernet(type=60), Data(data=bytes(60)))]
-    link += [0] * 4
+    link += [0] * 6
     batch = Batch.from_frames(octets, interface=link)
     return batch, tuple(decoded(batch))
 

@@ -100,5 +100,5 @@ def test_several_runs_are_told_by_their_ends() -> None:
 def test_nothing_is_told_as_nothing() -> None:
     assert summary(report_of()) == ["Nothing was replayed from hotspot.pcap."]
     empty = run("qcn", *measures(frames=0, mean=math.nan))
-    assert summary(report_of(empty)) == ["hotspot.pcap contains no frame that reaches the port."]
+    assert summary(report_of(empty)) == ["hotspot.pcap holds no frame that reaches the port."]
     assert summary(report_of(run("qcn"), run("ecm")))[1:] == []

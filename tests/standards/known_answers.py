@@ -42,6 +42,20 @@ from ecmproto.wire.codec import (
     UnknownMessage,
     UnknownTag,
 )
+from ecmproto.wire.formats.dcbx import (
+    CEE,
+    CEEPFC,
+    CEETLV,
+    Application,
+    Applications,
+    CEEApplication,
+    CEEApplications,
+    CEEControl,
+    CEEGroups,
+    ETSConfiguration,
+    ETSRecommendation,
+    PFCConfiguration,
+)
 from ecmproto.wire.formats.ethernet import SNAP
 from ecmproto.wire.formats.infiniband import (
     AETH,
@@ -519,6 +533,72 @@ LLDP_CN = KnownAnswer(
         TLV(),
     ),
     padding=14,
+)  # fmt: skip
+
+LLDP_QAZ = KnownAnswer(
+    name="LLDP with DCBX of 802.1Qaz",
+    octets=octets("""
+        01 80 c2 00 00 0e 02 00 00 00 00 01
+        88 cc
+        06 02 00 78                  # Time To Live: 120 s
+        fe 19 00 80 c2 09            # type 127, length 25, ETS Configuration
+        84                           # willing, no CBS, 4 traffic classes
+        00 03 00 00                  # priority 3 in traffic class 3, the others in 0
+        32 00 00 32 00 00 00 00      # 50 % each for 0 and 3
+        02 00 00 02 00 00 00 00      # ETS for 0 and 3, strict for the others
+        fe 19 00 80 c2 0a            # ETS Recommendation
+        00
+        00 03 00 00
+        32 00 00 32 00 00 00 00
+        02 00 00 02 00 00 00 00
+        fe 06 00 80 c2 0b            # PFC Configuration
+        88 08                        # willing, 8 priorities; 3 is protected
+        fe 08 00 80 c2 0c 00         # Application Priority
+        63 12 b7                     # priority 3, UDP port 4791
+        00 00                        # End
+    """),
+    layers=(
+        Ethernet(dst=bytes.fromhex("0180c200000e"), src=ONE, type=0x88CC),
+        TLV(type=3, length=2, value=b"\x00\x78"),
+        ETSConfiguration(willing=1, maxtcs=4, prio3=3, per0=50, per3=50, tsa0=2, tsa3=2),
+        ETSRecommendation(prio3=3, per0=50, per3=50, tsa0=2, tsa3=2),
+        PFCConfiguration(willing=1, capability=8, enable=8),
+        Applications(length=8),
+        Application(priority=3, selector=3, protocol=4791),
+        TLV(),
+    ),
+)  # fmt: skip
+
+LLDP_CEE = KnownAnswer(
+    name="LLDP with DCBX of CEE",
+    octets=octets("""
+        01 80 c2 00 00 0e 02 00 00 00 00 01
+        88 cc
+        06 02 00 78                  # Time To Live: 120 s
+        fe 3b 00 1b 21 02            # type 127, length 59, CEE
+        02 0a 00 00                  # control, length 10, versions 0
+        00 00 00 07 00 00 00 06      # sequence 7, acknowledged 6
+        04 11 00 00 c0 00            # priority groups, length 17: enabled, willing
+        00 01 f0 00                  # priority 3 in group 1, 4 in 15
+        3c 28 00 00 00 00 00 00 08   # 60 % and 40 %; 8 traffic classes
+        06 06 00 00 c0 00 08 08      # PFC: enabled, willing, priority 3; 8 traffic classes
+        08 0a 00 00 c0 00            # applications, length 10: enabled, willing
+        89 06 00 1b 21 08            # FCoE in priority 3
+        0a 02 61 62                  # another type, 5
+        00 00                        # End
+    """),
+    layers=(
+        Ethernet(dst=bytes.fromhex("0180c200000e"), src=ONE, type=0x88CC),
+        TLV(type=3, length=2, value=b"\x00\x78"),
+        CEE(length=59),
+        CEEControl(seq=7, ack=6),
+        CEEGroups(enabled=1, willing=1, prio3=1, prio4=15, per0=60, per1=40, numtcs=8),
+        CEEPFC(enabled=1, willing=1, enable=8, numtcs=8),
+        CEEApplications(length=10, enabled=1, willing=1),
+        CEEApplication(protocol=0x8906, oui=0x1B21, priorities=8),
+        CEETLV(length=2, value=b"ab"),
+        TLV(),
+    ),
 )  # fmt: skip
 
 QINQ = KnownAnswer(

@@ -621,6 +621,6 @@ def test_9_its_length_is_six(length: int) -> None:
 
 
 def test_9_other_tlvs_are_kept_as_octets() -> None:
-    frame = decode(behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b21 0102 0000"))
+    frame = decode(behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b22 0102 0000"))
     assert [type(value).__name__ for value in frame.layers[1:]] == ["TLV", "TLV", "TLV"]
-    assert encode(frame) == behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b21 0102 0000")
+    assert encode(frame) == behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b22 0102 0000")

@@ -319,7 +319,7 @@ def _serve_next(port: Port) -> None:
 
 
 def fitting_thresholds(buffer_octets: int) -> list[str]:
-    """Return thresholds (XOFF, XON) of PAUSE and PFC for ``buffer_octets``, as assignments.
+    """Return the pause thresholds (XOFF, XON) of PAUSE and PFC for ``buffer_octets``, as assignments.
 
     They apply to the output queue, by S003's rule of thumb (`mechanisms.lossless.output_thresholds`).
     """

@@ -1,7 +1,7 @@
-"""Readers whose frames are made of those of another reader: unwrapped, or with other times.
+"""Readers whose frames come from another reader: unwrapped, or with other times.
 
-They are a pcapng capture of one section (`ecmproto.frames.capture.several.Joining`), whose interfaces are
-those of the other reader and further ones, a bounded number, that frames are told apart by.
+They are a pcapng capture of one section (`ecmproto.frames.capture.several.Joining`) with the interfaces of
+the other reader and a bounded number of further ones.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Deriving(Joining):
         raise NotImplementedError
 
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the frames made of those of batches, whose interfaces are described and numbered as here."""
+        """Yield the frames derived from batches, whose interfaces have numbers of this reader."""
         raise NotImplementedError
 
     def take(self, source: Source) -> Batch | Block | Shortage:
@@ -126,7 +126,7 @@ class Deriving(Joining):
 
 
 class DerivedReader(ParsedReader):
-    """A capture whose frames are made of those of another reader."""
+    """A capture whose frames come from another reader."""
 
     def __init__(self, deriving: Deriving) -> None:
         self._deriving = deriving

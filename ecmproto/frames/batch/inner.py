@@ -375,9 +375,9 @@ def sflow_reports(reader: CaptureReader) -> SflowReports | None:
 class InnerReader(DerivedReader):
     """A capture of which each frame is the innermost one, with an interface for each session of a mirror.
 
-    With ``records``, batches retain the records of the frames as they came, on interfaces of one section, and
-    blocks without a frame are given as well; both as those of several captures that are read as one.
-    Datagrams of sFlow then stay frames.
+    With ``records``, batches retain the original records of the frames, on interfaces of one section, and
+    blocks without a frame are given as well, as in a merge of several captures.  Datagrams of sFlow then stay
+    frames.
     """
 
     def __init__(
@@ -393,7 +393,7 @@ class InnerReader(DerivedReader):
 
     @property
     def sflow(self) -> SflowReports | None:
-        """What agents reported by sFlow so far; None without a datagram."""
+        """The reports of sFlow agents so far; None without a datagram."""
         return self._unwrapping.sampling.reports
 
 

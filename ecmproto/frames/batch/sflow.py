@@ -28,14 +28,14 @@ Int64 = NDArray[np.int64]
 
 SFLOW_PORT = 6343
 NO_LINK, FRAME, PACKET, DATAGRAM = range(4)
-"""The first header of some octets: unknown, an Ethernet header, an IP header, that of an sFlow datagram."""
+"""The first header of some octets: unknown, Ethernet, IP, or an sFlow datagram's."""
 
 _VERSION = 5
 _IPV4_AGENT, _IPV6_AGENT = 1, 2
 _FLOWS, _COUNTERS, _EXPANDED_FLOWS, _EXPANDED_COUNTERS, _DISCARDED = range(1, 6)
 """Formats of samples."""
 _RAW_HEADER = 1
-"""The format of flow records with a sampled header, and of counter records with those of any interface."""
+"""The format of flow records with a sampled header, and of counter records of any interface."""
 _INTERFACE_OCTETS = 88
 _ETHERNET_HEADER, _IPV4_HEADER, _IPV6_HEADER = 1, 11, 12
 _MIN_OCTETS = 28
@@ -282,7 +282,7 @@ class PortCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SflowReports:
-    """What agents reported by sFlow, their sampled headers aside: those are frames."""
+    """The reports of sFlow agents except sampled headers, which are frames."""
 
     agents: int
     datagrams: int
@@ -293,7 +293,7 @@ class SflowReports:
     discards: tuple[Discards, ...]
     """The most frequent first."""
     ports: tuple[PortCounters, ...]
-    """Those with most discards first."""
+    """Ports, most discards first."""
     skipped: Mapping[str, int]
     """Samples, records and headers that are not read, by their name and format."""
     left_out: int
@@ -337,7 +337,7 @@ class SflowReading:
 
     @property
     def reports(self) -> SflowReports | None:
-        """What was read so far; None without a datagram."""
+        """The reports read so far; None without a datagram."""
         if not self._datagrams:
             return None
         names = {number: agent_name(words) for words, number in self._agents.items()}
@@ -368,7 +368,7 @@ class SflowReading:
     def read(self, batch: Batch, datagrams: Int64, limit: int) -> Iterator[Samples]:
         """Yield parts of a batch, with the sampled headers in place of the datagrams at some positions.
 
-        A part ends behind the datagram with which it has ``limit`` entries or more.
+        A part ends after the datagram with which it has ``limit`` entries or more.
         """
         starts = batch.offset[datagrams]
         stops = starts + batch.captured[datagrams]

@@ -1,9 +1,9 @@
-"""Time stamps that taps and switches put into frames: read, checked, taken off, used as the frames' times.
+"""Time stamps that taps and switches put into frames: read, checked, removed, used as the frames' times.
 
-Where a stamp stands and what it has is declared, by device.  A stamp fits a frame if its octets are as
-declared and its time is within a day of the capture's; one at the end of a frame is there only if the
-capture has all of the frame.  Which of a device's layouts it is, and whether an FCS follows, are those that
-fit most of the first thousand frames.
+The offset and fields of a stamp are declared by device.  A stamp fits a frame if its octets match the
+declaration and its time is within a day of the capture's; one at the end of a frame exists only in a
+complete frame.  Of a device's layouts, with and without an FCS, the one that fits most of the first thousand
+frames is chosen.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Stamp:
     fraction_bits: int | None = None
     """The fraction is in units of 2 to the power of minus this; None: in ns."""
     at_end: bool = True
-    """Whether it is at the end of the frame; otherwise it is behind the addresses."""
+    """Whether it is at the end of the frame; otherwise it follows the addresses."""
     start: bytes = b""
     """The octets with which it starts."""
     zeros: tuple[Part, int] | None = None
@@ -60,7 +60,7 @@ class Stamp:
     fcs_at: int | None = None
     """Offset of the FCS that the frame had."""
     fcs_valid: tuple[Part, int] | None = None
-    """A number, and the bit of it that says whether there is such an FCS; None: there is."""
+    """A number, and its bit for the presence of such an FCS; None: always present."""
     source: tuple[Part, ...] = ()
     """The device and port that the frame came in on."""
 
@@ -100,7 +100,7 @@ class Stamped(NamedTuple):
     at: Int64
     """Offset of the stamp in the buffer."""
     behind: int
-    """Octets that follow a stamp at the end: those of a new FCS."""
+    """Octets of a new FCS after a stamp at the end."""
     time_ns: Int64
 
 
@@ -141,7 +141,7 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
 
 
 def wrong_fcs(batch: Batch, stamped: Stamped) -> Mask:
-    """Return which frames with a stamp had an FCS that was wrong."""
+    """Return a mask of the frames with a stamp and a wrong FCS."""
     stamp, wrong = stamped.stamp, np.zeros(len(batch), np.bool_)
     if stamp.fcs_at is None:
         return wrong
@@ -170,7 +170,7 @@ class StampedReader(DerivedReader):
 
 
 class _Choice(NamedTuple):
-    """A device, and the octets of a new FCS behind its stamps."""
+    """A device, and the octets of a new FCS after its stamps."""
 
     device: str
     behind: int
@@ -212,7 +212,7 @@ class _Stamping(Deriving):
             yield batch if self._choice is None else self._with_times(batch, self._choice)
 
     def _choose(self, batches: Sequence[Batch]) -> None:
-        """Choose the device asked for, or the one that fits all frames, and whether an FCS follows."""
+        """Choose the requested device, or the one that fits all frames, and whether an FCS follows."""
         frames = min(sum(map(len, batches)), _TRIED_FRAMES)
         best = 0
         for device in STAMPS if self._asked == AUTO else (self._asked,):

@@ -555,7 +555,7 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
 
 
 def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
-    """Yield notes on what a sample does not say."""
+    """Yield notes on the limits of a sample."""
     yield (
         f"These frames are a sample: counts and rates are its own, and estimates of all frames a section. "
         f"It says nothing of {', '.join(sample.not_estimated)}."

@@ -1,7 +1,7 @@
-"""Lapses of pauses, as a receiver sees them: gaps between frames that are longer than the quanta cover.
+"""Lapses of pauses at a receiver: gaps between frames that are longer than the quanta cover.
 
-A frame that asks for a time holds a class until its quanta have passed; the next frame for the class has to
-come before.  A frame with no quanta ends the pause, and nothing lapses until the next one that asks.
+A frame with a time pauses a class until its quanta have passed; the next frame for the class has to come
+before.  A frame without quanta ends the pause, and nothing lapses until the next one with quanta.
 
 >>> lapses = Lapses({"eth1": 400 * 10**9})
 >>> for batch in reader:
@@ -34,14 +34,14 @@ class Held:
     priority: int | None
     """None for the link."""
     frames: int = 0
-    """Frames that ask for a time."""
+    """Frames with a time."""
     releases: int = 0
     gaps: int = 0
     lapsed_ns: int = 0
     """The total time beyond what the quanta cover."""
     longest_lapse_ns: int = 0
     longest_ns: int = 0
-    """The longest gap between a frame that asks and the next one."""
+    """The longest gap between a frame with a time and the next one."""
     first_lapse_ns: int | None = None
     """The end of the first pause that lapsed, by the receiver's clock."""
     _until_ns: int = dataclasses.field(default=0, repr=False)

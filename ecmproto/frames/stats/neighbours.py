@@ -43,7 +43,7 @@ from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV, LLDPPart
 from ecmproto.wire.formats.text import mac_text
 
 MOST_NEIGHBOURS = 1024
-"""Stations told apart, at each interface by themselves."""
+"""The maximum number of stations, each interface's by themselves."""
 MOST_OCTETS = 1 << 13
 """The longest frame that is looked at: no LLDPDU is longer."""
 NO_TIME = -(1 << 63)

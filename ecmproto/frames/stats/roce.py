@@ -1,15 +1,15 @@
 """RoCE by queue pair and direction: ECN marks, CNPs and their delay, gaps and repeats of PSNs, NAKs.
 
-A row is a destination queue pair with the addresses that frames to it go from and to.  What goes against a
-flow, a CNP or an acknowledge, names the queue pair of the flow's sender; the flow itself has the addresses
-the other way round.  Between two addresses with one flow that is it.  Where there are several, an
-acknowledge ties the two queue pairs together: its PSN is one that the flow has just used.  Without a tie
-the flow stays one of several.
+A row is a destination queue pair with the source and destination addresses of its frames.  A CNP or an
+acknowledge against a flow names the queue pair of the flow's sender; the flow itself has the addresses in
+the other order.  Between two addresses with one flow this is unique.  With several flows an acknowledge ties
+the two queue pairs together: its PSN is one that the flow has just used.  Without a tie the flow stays one of
+several.
 
-PSNs of requests go up by one; a READ request takes as many as its responses, which at the least path MTU is
-`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat.  What is sent again behind a NAK
-tells go-back-N, all packets from the one that the NAK names on, from selective repeat, that one and perhaps
-others, but not most: `_sent_again` and `_goes_on`.
+PSNs of requests rise by one; a READ request takes one for each response, at the minimum path MTU
+`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat.  Retransmissions after a NAK
+separate go-back-N, all packets from the NAK's PSN on, from selective repeat, that packet and perhaps others,
+but not most: `_sent_again` and `_goes_on`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _RESERVED, _LAST_OPERATION = 0x15, 0x17
 _RNR_NAK, _NAK = 1, 3
 """The upper bits of an AETH's syndrome."""
 _SEQUENCE_ERROR = 0
-"""The code of a NAK that asks for a PSN."""
+"""The code of a NAK for a sequence error."""
 _MOST_DELAY_NS = (1 << 32) - 1
 """Longer delays count as this."""
 _MAPPED = 0xFFFF
@@ -87,8 +87,9 @@ _COUNTS = _NAKS + len(_CODES)
     _EXPECTED, _SLACK, _RESPONSE, _FIRST_PSN, _FIRST_CE, _ALL_PENDING, _PAIR, _SLOT, _NAKED, _NAKED_LAST,
     _FROM, _AGAIN_AT, _AGAIN,
 ) = range(13)  # fmt: skip
-"""The PSNs that NAKs ask for, the first and the last; the PSN at which packets sent again began, where a NAK
-asked for it, the next one of these, and how many there were."""
+"""PSNs of NAKs, the first and the last; the PSN at which a retransmission after a NAK began, the next
+one of it, and its number of packets.
+"""
 _FIXED = 13
 
 ROCE_FIELD = "infiniband.bth.opcode"
@@ -175,7 +176,7 @@ def _new_state() -> RoceState:
 
 @inlined
 def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
-    """Follow a request that was sent before: one that a NAK asked for, one behind such, or another."""
+    """Follow a retransmitted request: one after a NAK for it, one after such a request, or another."""
     first, last, at = live[row, _NAKED], live[row, _NAKED_LAST], live[row, _AGAIN_AT]
     mask = _PSNS - 1
     asked = first != _UNKNOWN and (psn - first) & mask <= (last - first) & mask
@@ -196,7 +197,7 @@ def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
 
 @inlined
 def _goes_on(live: Int64, counts: Int64, row: int, expected: int) -> None:
-    """Decide, at a request with a new PSN, what those before it were that were sent again behind a NAK."""
+    """Classify the retransmissions after a NAK before a request with a new PSN."""
     begun, at = live[row, _FROM], live[row, _AGAIN_AT]
     if begun != _UNKNOWN:
         outstanding = (expected - begun) & (_PSNS - 1)

@@ -1,17 +1,17 @@
-"""What may be concluded from a sample: rates and shares of all frames, with intervals of 95 %.
+"""Estimates from a sample: rates and shares of all frames, with intervals of 95 %.
 
-Each frame of a sample stands for N.  What is estimated is what there was between the first frame and the
-last, in the frames that were not sampled too.  Two designs are told apart:
+Each frame of a sample stands for N.  Estimated are the frames between the first and the last one, sampled or
+not.  There are two designs:
 
-- Random: each frame is sampled with probability 1/N, whichever others are.  Then a sum S over the sample
-  stands for N·S, with the variance N²·(1 − 1/N)·Q, where Q is the sum of squares.  How frames follow one
-  another, as in trains, does not matter to that.
-- Every N-th: frames that are near one another have a like fate in a train, so that Q is replaced by half of
-  the sum of squared differences between each frame of the sample and the next one (Wolter, Introduction to
-  Variance Estimation, 2007, 8.2).  Of few frames these differences say little: the variance is drawn
-  towards that of frames in random order, as if `_PRIOR` frames had been seen in such.
+- Random: each frame is sampled with probability 1/N, independently.  Then a sum S over the sample
+  stands for N·S, with the variance N²·(1 − 1/N)·Q, where Q is the sum of squares.  The order of frames, as in
+  trains, has no influence.
+- Every N-th: frames near one another are alike in a train, so that Q is replaced by half of the sum of
+  squared differences between each frame of the sample and the next one (Wolter, Introduction to Variance
+  Estimation, 2007, 8.2).  With few frames the variance is drawn towards the one of frames in random order,
+  as if `_PRIOR` frames had been seen in such.
 
-A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are those
+A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the ones
 of a Poisson variable with the same relative variance, intervals of shares Wilson's with the same variance.
 """
 
@@ -37,7 +37,7 @@ Int64 = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_RATES = 16
-"""Sampling rates that are told apart; frames of others are in no estimate."""
+"""The maximum number of sampling rates; frames of others are in no estimate."""
 _Z = 1.959964
 _Z2 = _Z * _Z
 _NONE_SEEN = 3.0
@@ -126,15 +126,15 @@ class _Items:
 
     @property
     def swaps(self) -> Floats:
-        """How often a frame of item 0 follows one of item 1, or the other way round, by rate."""
+        """The number of changes between items 0 and 1 in successive frames, by rate."""
         return self._swaps
 
 
 class SampleCounts:
     """Counts the frames of samples, by sampling rate.
 
-    ``one_in`` is how many frames each of the capture stands for, beside what its interface says, ``every``
-    as in `Sample`.
+    ``one_in`` is the number of frames for each sampled one, beside the rates of interfaces, ``every`` as in
+    `Sample`.
     """
 
     def __init__(self, one_in: int = 1, every: bool = False, *, queue_pairs: int) -> None:
@@ -189,10 +189,10 @@ class SampleCounts:
         self._queue_pairs.add(rate, queue_pairs[known], octets)
 
     def sample(self, span: Span, read_frames: int, queue_pair: Callable[[int], str]) -> Sample | None:
-        """Return what the sample says; None without sampled frames.
+        """Return the estimates of the sample; None without sampled frames.
 
-        ``span`` is that of all ``read_frames``, also of those that a filter left out; ``queue_pair`` gives
-        the name of one.
+        ``span`` covers all ``read_frames``, also those beyond a filter; ``queue_pair`` returns the name of
+        one.
         """
         if not self.any:
             return None
@@ -303,7 +303,7 @@ class _Kinds:
 
 
 def _drawn(steps: Floats, mixed: Floats, seen: Floats) -> Floats:
-    """Return the spread by steps, drawn towards that of frames in random order where few are seen."""
+    """Return the spread by steps, drawn towards the spread of frames in random order where few are seen."""
     drawn: Floats = (steps * seen + mixed * _PRIOR) / (seen + _PRIOR)
     return drawn
 
@@ -326,9 +326,9 @@ def share_interval(share: float, frames: float) -> tuple[float, float]:
 
 
 def parse_sampled(text: str) -> tuple[int, bool]:
-    """Return how many frames one stands for, and whether it is every N-th, as of ``1:4096``, ``every:4096``.
+    """Return the number of frames for each sampled one, and whether it is every N-th (``every:4096``).
 
-    ParameterError for another text.
+    Raises ParameterError for another text.
     """
     design, _, number = text.partition(":")
     if design not in ("1", "every") or not number.isdecimal() or not 1 <= int(number) < 1 << 32:

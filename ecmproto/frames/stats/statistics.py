@@ -477,10 +477,10 @@ QAZ, CEE_DIALECT, CIN_DIALECT = "802.1Qaz", "CEE", "CIN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AppPriority:
-    """The priorities that a station wants the frames of an application to have."""
+    """The priorities that a station advertises for an application."""
 
     selector: str
-    """What it is known by: "ethertype", "tcp port", "udp port", "port" of either, "dscp"."""
+    """The kind of its identifier: "ethertype", "tcp port", "udp port", "port" of either, "dscp"."""
     protocol: int
     priorities: tuple[int, ...]
 
@@ -492,7 +492,7 @@ class AppPriority:
 
 
 def priorities_text(priorities: Sequence[int] | None) -> str | None:
-    """Return priorities as text, ``none`` without any; None where nobody says which."""
+    """Return priorities as text, ``none`` without any; None where they are not advertised."""
     return None if priorities is None else ",".join(map(str, priorities)) or "none"
 
 
@@ -500,7 +500,7 @@ def priorities_text(priorities: Sequence[int] | None) -> str | None:
 class Neighbour:
     """A station at an interface by its LLDP, and by DCBX the priorities that it protects.
 
-    What it says nothing of is None.
+    Missing advertisements are None.
     """
 
     interface: int
@@ -510,11 +510,11 @@ class Neighbour:
     system: str = field(metadata=in_json(plain=_or_null))
     frames: int
     dialects: tuple[str, ...]
-    """Those of DCBX that it speaks: 802.1Qaz, CEE, CIN."""
+    """The dialects of DCBX in its LLDP: 802.1Qaz, CEE, CIN."""
     pfc_enabled: tuple[int, ...] | None
     """The priorities that PFC protects."""
     pfc_willing: bool | None
-    """Whether it takes over those of its neighbour."""
+    """Whether it accepts its neighbour's."""
     traffic_classes: tuple[int, ...] | None
     """The traffic class of each priority, or its priority group in CEE."""
     bandwidths: tuple[int, ...] | None
@@ -523,7 +523,7 @@ class Neighbour:
     """The priorities in classes that are served first, whatever the bandwidths."""
     ets_willing: bool | None
     recommended_bandwidths: tuple[int, ...] | None
-    """Those that its neighbour is to have."""
+    """Bandwidths that it recommends to its neighbour."""
     applications: tuple[AppPriority, ...]
     cnpvs: tuple[int, ...] | None
     """The priorities that its congestion notification TLV names."""
@@ -565,7 +565,7 @@ class Neighbour:
 
 
 def _ranges(priorities: Sequence[int]) -> str:
-    """Return priorities as text, those one behind the other by their ends: ``0-2,4``."""
+    """Return priorities as text, consecutive ones by their ends: ``0-2,4``."""
     parts: list[list[int]] = []
     for each in priorities:
         if parts and parts[-1][-1] == each - 1:
@@ -577,7 +577,7 @@ def _ranges(priorities: Sequence[int]) -> str:
 
 GO_BACK_N, SELECTIVE_REPEAT = "go-back-N", "selective repeat"
 SEQUENCE_ERROR, NOT_READY = NAK_CODES[0], "receiver not ready"
-"""NAKs that ask for a PSN, and answers that ask to wait."""
+"""NAKs for a sequence error, and answers of a receiver that is not ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -602,17 +602,17 @@ class QueuePair:
     naks: Mapping[str, int]
     """Negative acknowledgments by their codes."""
     psn_gaps: int | None
-    """Frames whose PSN was behind the next one; None of a sample, as the next two."""
+    """Frames with a PSN beyond the next one; None in a sample, as the next two."""
     psns_missing: int | None
     """PSNs in these gaps."""
     psn_repeats: int | None
     """Frames whose PSN was before the next one."""
     go_backs: int | None
-    """How often all was sent again from the PSN on that a NAK named."""
+    """Retransmissions of all packets from a NAK's PSN on."""
     selective_repeats: int | None
-    """How often only some of it was."""
+    """Retransmissions of some of these packets only."""
     unasked_repeats: int | None = field(metadata=in_json(also="retransmission card_counters"))
-    """How often packets were sent again that no NAK in the capture asked for, as after a time-out."""
+    """Retransmissions without a NAK in the capture, as after a time-out."""
     other_direction: bool = field(metadata=in_json("other_direction_seen"))
     """Whether the capture has frames of the other direction between the addresses."""
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
@@ -650,16 +650,16 @@ class QueuePair:
 
     @property
     def retransmission(self) -> str | None:
-        """What is sent again behind a NAK: `GO_BACK_N` or `SELECTIVE_REPEAT`, None if that is open."""
+        """The retransmission after a NAK: `GO_BACK_N` or `SELECTIVE_REPEAT`, None if undetermined."""
         if self.go_backs is None or self.selective_repeats is None or self.go_backs == self.selective_repeats:
             return None
         return GO_BACK_N if self.go_backs > self.selective_repeats else SELECTIVE_REPEAT
 
     @property
     def card_counters(self) -> Mapping[str, int | None]:
-        """What network cards count of this, under the names that mlx5 has for it.
+        """The corresponding counters of network cards, with mlx5's names.
 
-        ``out_of_sequence`` is the receiver's, which counts packets behind a gap too, the others the sender's.
+        ``out_of_sequence`` is the receiver's, which also counts packets after a gap, the others the sender's.
         """
         return {
             "out_of_sequence": self.psn_gaps,
@@ -785,7 +785,7 @@ class Statistics(Tabular):
     pauses: PauseTimes | None
     pfc: PfcFrames | None
     sflow: SflowReports | None
-    """What agents reported by sFlow beside the headers that they sampled."""
+    """Reports of sFlow agents beside sampled headers."""
     roce: RoceTraffic | None
     neighbours: tuple[Neighbour, ...]
     """Stations that send LLDP, by interface."""

@@ -120,7 +120,7 @@ class Wrapped:
     name: str
     frames: int = 0
     without: int = 0
-    """Those that did not: of another link than Ethernet, or too long for an IP packet."""
+    """Frames that did not: of another link than Ethernet, or too long for an IP packet."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)

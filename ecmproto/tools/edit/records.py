@@ -84,7 +84,7 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
 def unwrapped_records(batch: Batch) -> tuple[Batch, NDArray[np.bool_]]:
     """Return the records of a batch with its frames and interfaces, and whether each frame was unwrapped.
 
-    The records are those of an `InnerReader`: enhanced packet blocks.
+    The records come from an `InnerReader`: enhanced packet blocks.
     """
     records = batch.records
     assert records is not None

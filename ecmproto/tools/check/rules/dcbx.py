@@ -43,7 +43,7 @@ from ecmproto.wire.formats.registry import FORMATS
 _BTH, _PFC = "infiniband.bth.opcode", "macc.cbfc.enbv"
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(8))
 _MOST_TRAFFIC = 1 << 14
-"""Kinds of RoCE and PFC frames that are told apart: by interface, priority and DSCP."""
+"""The maximum number of kinds of RoCE and PFC frames, by interface, priority and DSCP."""
 _UNTAGGED, _NO_DSCP = 8, 64
 
 
@@ -234,7 +234,7 @@ def _frames(seen: _Seen) -> str:
 
 
 def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
-    """Return what an end knows RoCE frames of a DSCP by, and the priorities that it assigns to them."""
+    """Return the identifier of an end for RoCE frames of a DSCP, and the priorities of these frames."""
     ways = {("dscp", dscp), *((name, ROCE_PORT) for name in ("udp port", "port"))}
     if dscp == _NO_DSCP:
         ways = {("ethertype", ROCE_ETHERTYPE)}

@@ -1,8 +1,8 @@
-"""Pacing of CNPs: how far apart a network card sends them, and what it keeps them apart by (lossless 2).
+"""Pacing of CNPs: the interval between a network card's CNPs, and the scope of the interval (lossless 2).
 
-Cards pace by queue pair, by pair of addresses, by destination or by port.  CNPs that are apart by port are
-apart by destination too, and so on to queue pairs: scopes are nested, from the narrowest, which lets fewest
-CNPs through, to the widest.  Some cards send a CNP with a NAK as well: one behind a NAK is not judged.
+Cards pace by queue pair, by pair of addresses, by destination or by port.  CNPs with an interval by port have
+it by destination too, and so on to queue pairs: scopes are nested, from the narrowest, which lets fewest CNPs
+through, to the widest.  Some cards send a CNP with a NAK as well: one after a NAK is not judged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Pacing:
         self._interval_ns, self._scope, self._report = interval_ns, scope, report
         self._chains = {name: Chain(MOST_QUEUE_PAIRS, 4) for name in SCOPES}
         self._senders: dict[tuple[int, int], Int64] = {}
-        """By the halves of an address: CNPs behind another by each scope, and those of them too soon."""
+        """By the halves of an address: CNPs after another in each scope, and the number of early ones."""
 
     def add(self, rows: Rows, ends: Sequence[Int64], cnps: Mask, naks: Mask) -> None:
         """Take the CNPs and NAKs of a batch; ``ends`` has the halves of each row's addresses."""
@@ -82,7 +82,7 @@ class Pacing:
             self._judge(scope, chain.join(later._chains[scope], shift))
 
     def _judge(self, scope: str, pairs: Pairs) -> None:
-        """Count CNPs and those too soon behind the one before, and report these of the scope held to."""
+        """Count CNPs and early ones, and report the early ones of the configured scope."""
         pairs = pairs.select((pairs.before[:, _KIND] & pairs.now[:, _KIND]) == 1)
         now, least_ns = pairs.now, self._interval_ns * 4 // 5
         apart_ns = now[:, TIME] - pairs.before[:, TIME]
@@ -111,10 +111,10 @@ class Pacing:
             self._senders[sender] = self._senders.get(sender, 0) + counts
 
     def _scopes_of(self, sender: tuple[int, int]) -> list[str]:
-        """Return the narrowest scope that holds, and those that cannot be told from it; none that shows: [].
+        """Return the narrowest scope that holds, and the ones it is not separable from; [] without evidence.
 
-        A scope shows in CNPs that follow one another by it and by no wider one: to other queue pairs, or to
-        other destinations.
+        Evidence for a scope are successive CNPs in it and in no wider one: to other queue pairs, or to other
+        destinations.
         """
         pairs, close = self._senders[sender].tolist()
         holding = [at for at, wrong in enumerate(close) if not wrong]

@@ -278,7 +278,7 @@ class _Answers:
 
 
 _MANY = 3
-"""One in so many frames is not sent again."""
+"""The inverse of the maximum share of retransmitted frames."""
 
 
 def _of_no_frame(flows: Sequence[QueuePair]) -> Where:
