@@ -595,7 +595,7 @@ LLDP_CEE = KnownAnswer(
         CEEGroups(enabled=1, willing=1, prio3=1, prio4=15, per0=60, per1=40, numtcs=8),
         CEEPFC(enabled=1, willing=1, enable=8, numtcs=8),
         CEEApplications(length=10, enabled=1, willing=1),
-        CEEApplication(protocol=0x8906, oui=0x1B21, priorities=8),
+        CEEApplication(protocol=0x8906, selector=0, oui=0x1B21, priorities=8),
         CEETLV(length=2, value=b"ab"),
         TLV(),
     ),
