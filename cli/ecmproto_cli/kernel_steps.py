@@ -1,7 +1,7 @@
-"""What commands run, on small captures made for it: the library of kernels has what that compiles.
+"""Commands on small captures made for them: the library of kernels contains the kernels that they compile.
 
 A step is some command lines, or calls where a command would need an interface.  Steps run in several
-processes; those of a later stage find what an earlier one compiled.
+processes; a later stage finds the kernels of earlier ones.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MANY = 32_768
 
 
 def captures(many: int) -> tuple[str, ...]:
-    """Return the lines that make the captures which steps read, the largest of so many frames."""
+    """Return the lines that make the captures of the steps, the largest of ``many`` frames."""
     return (
         f"craft cnm --sweep cntag.flow_id=0..{many - 1} --vlan 5 --rate 1Mpps -w @many.pcap",
         "craft cnm --sweep cntag.flow_id=0..199 --vlan 5 --rate 1Mpps -w @cnms.pcap",
@@ -55,7 +55,7 @@ class Step:
 
 
 def steps() -> list[Step]:
-    """Return all steps, those of a mechanism for each one."""
+    """Return all steps, with one for each mechanism."""
     names = [mechanism.name for mechanism in MECHANISMS]
     return [*_GENERAL, *(step for name in names for step in _of_mechanism(name))]
 
@@ -67,10 +67,10 @@ def run(
     many: int = MANY,
     begin: Callable[[], dict[str, str]] = dict,
 ) -> Iterator[tuple[str, dict[str, str]]]:
-    """Run steps in so many processes (default: one for each processor); yield the name of each that ended.
+    """Run steps in several processes (default: one for each processor); yield the name of each finished one.
 
     The largest of the captures that they read has ``many`` frames.  ``begin`` is called in the process of a
-    step before it, and what it returned is yielded as the step left it.  RuntimeError where a step fails.
+    step before it, and its result is yielded after the step.  RuntimeError where a step fails.
     """
     with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
         folder, every = Path(name), [Step(name="captures", lines=captures(many), stage=-1), *chosen]
@@ -123,7 +123,7 @@ def _called(line: str, folder: Path) -> int:
 
 
 def _align() -> None:
-    """Align what stands in another order, as `diff` does with many frames."""
+    """Align frames in another order, as `diff` does with many frames."""
     import numpy as np
 
     from ecmproto.tools.diff.alignment import Pairs, in_order

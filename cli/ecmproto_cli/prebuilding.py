@@ -29,7 +29,7 @@ _BY_WAY_OF = "--by-way-of"
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Build it, in a process whose environment asks for the same code wherever it runs."""
+    """Build it, in a process whose environment gives the same code on every machine."""
     if arguments[:1] != [_BY_WAY_OF]:
         with tempfile.TemporaryDirectory(prefix="ecmproto-") as folder:
             others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str]) -> None:
 
 
 class _Loader(SourceFileLoader):
-    """Loads modules whose code says that they stand in the current folder."""
+    """Loads modules whose code has paths in the current folder."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         """Return a module's code."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 SCHEMA = "ecmproto/send/1"
 _NAMES = 9
 _SHORT = 0.995
-"""A rate that is reached to less than this is said to have been missed."""
+"""The part of a requested rate below which it counts as missed."""
 
 
 def check_link(facts: InterfaceFacts) -> None:
@@ -67,7 +67,7 @@ def opened_sender(
 ) -> Iterator[tuple[FrameSender, Callable[[], None]]]:
     """Open an interface to send out of; return the sender and the function that raises a held interrupt.
 
-    InterfaceError for one that is not there or down, and where the process may not do what is asked.
+    Raises InterfaceError for one that is missing or down, and where permissions are missing.
     """
     from ecmproto.frames.capture.linux.sender import FrameSender
 

@@ -152,7 +152,7 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
 
 
 def _sample(statistics: Statistics) -> Iterator[str]:
-    """Yield the section on what a sample says of all frames."""
+    """Yield the section on estimates from a sample."""
     found = statistics.sample
     if found is None or not found.estimates:
         return

@@ -41,7 +41,7 @@ SCHEMA = "ecmproto/plan-report/1"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """How results are printed and written: as text or JSON, failures alone, as JUnit too."""
+    """The output of results: text or JSON, failures alone, and JUnit."""
 
     form: str
     quiet: bool = False
@@ -51,7 +51,7 @@ class Telling:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Sent:
-    """What left, what ended it early, and what receivers saw."""
+    """The streams that were sent, an early end, and the observations of receivers."""
 
     report: StreamsReport
     mtu_octets: int
@@ -230,7 +230,7 @@ def _storm_report(sent: _Sent, storm: Storm) -> SendReport:
 
 
 def _stream_text(stream: StreamReport) -> str:
-    """Return what left of a stream, in words."""
+    """Return the sent frames of a stream, in words."""
     text = f"{counted(stream.frames, 'frame')}, {format_octets(stream.octets)}"
     if stream.gaps.limit_ns:
         longer = counted(stream.gaps.longer, "gap") if stream.gaps.longer else "no gap"

@@ -1,1 +1,1 @@
-"""How an algorithm's text becomes machine code: compiled by numba, kept, shipped in wheels, and run."""
+"""Machine code of algorithms: compiled by numba, cached, shipped in a library, and run."""

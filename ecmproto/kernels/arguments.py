@@ -13,7 +13,7 @@ _LEAST, _BEYOND = -(1 << 63), 1 << 63
 
 
 def typing_key(value: Any) -> Any:
-    """Return what the type of an argument depends on, None where only numba can tell.
+    """Return the key of an argument's type, None where only numba determines it.
 
     Structs and interfaces have it as ``_typing_key``: their class.
     """

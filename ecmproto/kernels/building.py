@@ -100,7 +100,7 @@ class Emitter:
 
 
 def _is_whole(made: Any) -> bool:
-    """Whether a compiled form is of this process: those of a cache have no module."""
+    """Return whether a compiled form is of this process: cached ones have no module."""
     return any(each.name == made.fndesc.llvm_func_name for each in made.library._final_module.functions)
 
 

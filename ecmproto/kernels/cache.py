@@ -1,10 +1,9 @@
 """The cache of compiled code: its folder on disk, and the files that are loaded again.
 
-Loading unpickles, and a pickle does whatever its author wants: `ecmproto.kernels.folder` says from
-where alone.
+Loading unpickles, and a pickle can run any code: `ecmproto.kernels.folder` determines the safe folders.
 
-A file holds one compiled form.  It is named by what it was compiled for and begins with digests of what it
-was compiled from and of itself: code of other sources, of another numba or cut short is never unpickled.
+A file contains one compiled form.  Its name identifies the target; it begins with digests of the sources and
+of itself: code of other sources, of another numba or truncated is never unpickled.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ _SUFFIX = ".nbc"
 compiled: list[str] = []
 """The kernels that this process has compiled, or compiles, in order."""
 under_way: dict[str, float] = {}
-"""Those that are being compiled, and about how many seconds of processor time each takes."""
+"""Functions under compilation, and the approximate processor time of each, in s."""
 _S_PER_OCTET = 2.6e-4
-"""How long compiling takes by the octets of code; measured where it takes longer than a second."""
+"""Compile time by octet of code, in s; measured where it exceeds a second."""
 
 
 class KernelCache(NullCache):
-    """The cache that numba asks for the compiled forms of one function: files that are safe to load."""
+    """The cache of compiled forms of one function for numba: files that are safe to load."""
 
     def __init__(self, function: Callable[..., Any], sources: Sources, octets: Callable[[Any], int]) -> None:
         self._code = function.__code__
@@ -95,7 +94,7 @@ class KernelCache(NullCache):
             save(self._code.co_filename, asked.name, asked.stamp, _packed(asked, data))
 
     def _asked(self, signature: Any, codegen: Any) -> _Asked:
-        """Return what this process asks for."""
+        """Return the request of this process."""
         classes, sources = self._sources(signature)
         made_from = _numba.__version__, sources, self._enclosed, self._text
         # With bounds checks the machine code is another.
@@ -132,8 +131,8 @@ def _made_of(pickled: bytes, asked: _Asked, target_context: Any) -> Any:
 def _packed(asked: _Asked, data: Any) -> bytes:
     """Return the compiled form ``data``, pickled.
 
-    The code in the form that another kernel would link takes half of the room; none does (`kernels.parts`).
-    Neither is the source's text kept, which has where it stands.
+    The code for linking into another kernel takes half of the space, and none uses it (`kernels.parts`).  The
+    source's text, which contains its path, is left out too.
     """
     (name, kind, (machine_code, _)), *described = data._reduce()
     described[_TYPED_TEXT - 1] = ""
@@ -145,14 +144,14 @@ def _packed(asked: _Asked, data: Any) -> bytes:
 
 
 _TYPED_TEXT = 6
-"""Where `CompileResult._reduce` has the source with its types."""
+"""The index of the source with its types in `CompileResult._reduce`."""
 
 
 class _Pickler(NumbaPickler):
     """numba's pickler, leaving out the number that a type has in this process."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """Return how to make ``obj`` again."""
+        """Return the construction of ``obj``."""
         if isinstance(obj, types.Type):
             made, given, *rest = cast(Any, obj.__reduce__())
             if given and isinstance(given[-1], dict):
@@ -162,7 +161,7 @@ class _Pickler(NumbaPickler):
 
 
 def _symbols(library: Any) -> bytes:
-    """Return a module, as bitcode, that has the names a library defines and nothing behind them."""
+    """Return a module, as bitcode, with the names of a library and empty bodies."""
     module = library._final_module
     functions = (each.name for each in module.functions if not each.is_declaration)
     variables = (each.name for each in module.global_variables if not each.is_declaration)

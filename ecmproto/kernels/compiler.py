@@ -39,10 +39,10 @@ except (ImportError, AttributeError):
 # the time of a loop over small functions.
 _OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 PART_OPTIONS: dict[str, Any] = _OPTIONS | AS_PART
-"""How what kernels take in is compiled: methods of structs, for one."""
+"""Options for code inside kernels, such as methods of structs."""
 _ENTRY_OPTIONS: dict[str, Any] = {"error_model": "numpy", "_nrt": False}
 emitters: list[Any] = []
-"""Where kernels are emitted for the library (`kernels.building`), while it is built."""
+"""Emitters of kernels into the library (`kernels.building`), while it is built."""
 _natives: dict[int, CFunc] = {}
 """Methods that are called by their addresses: their code lives as long as they do."""
 _types: dict[Any, types.Type] = {}
@@ -51,7 +51,7 @@ _types: dict[Any, types.Type] = {}
 
 class _Listener(event.Listener):
     def on_start(self, event: Any) -> None:
-        """Tell who wants to know that something is compiled."""
+        """Report the start of a compilation to observers."""
         for tell in list(when_compiling):
             tell()
 
@@ -78,9 +78,9 @@ class _Compiled(CPUDispatcher):
         return numba.njit(self.py_func, **self.part_options)
 
     def typeof_pyval(self, value: Any) -> Any:
-        """Return the type of an argument; numba asks for named tuples and structs at every call.
+        """Return the type of an argument; numba requests types of named tuples and structs at every call.
 
-        It would put their types together anew from their parts, which takes longer than many a kernel.
+        It would build their types anew from their parts, which takes longer than many a kernel.
         """
         key = typing_key(value)
         if key is None:
@@ -209,7 +209,7 @@ _REASONS = re.compile(
 
 
 def _in_source(error: Exception, function: Callable[..., Any]) -> CompileError:
-    """Return what numba raised for a method as one sentence, with the line of the author's file."""
+    """Return numba's error for a method as one sentence, with the line of the author's file."""
     code = function.__code__
     reasons = _REASONS.findall(str(error))
     reason = reasons[-1] if reasons else next(iter(str(error).splitlines()), "")
@@ -251,7 +251,7 @@ def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], s
 
 
 def _code_octets(function: Callable[..., Any], signature: Any) -> int:
-    """Return how much code ``function`` is compiled from: by that one can tell how long it takes."""
+    """Return the amount of code of ``function``, an estimate of its compile time."""
     every = set(reached(function)[0])
     for struct in set(_structs(getattr(signature, "args", signature))):
         every.update(*(reached(getattr(struct, name))[0] for name in _methods(struct)))
@@ -269,7 +269,7 @@ def _structs(arguments: Any) -> Iterator[type[Any]]:
 
 
 def _methods(struct: type[Any]) -> set[str]:
-    """Return the names of the methods that a class of structs adds to those of all structs."""
+    """Return the names of the methods that a class of structs adds to the common ones."""
     return {
         name
         for kind in struct.__mro__[:-2]

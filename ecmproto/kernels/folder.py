@@ -1,9 +1,9 @@
-"""The folder that keeps compiled code, and its files, which are loaded only where nobody else can write.
+"""The folder of compiled code, and its files, which are loaded only where no other user can write.
 
-Compiled code runs, and does whatever its author wants.  It is therefore loaded only from files, in folders,
-that belong to root or to the user who runs this and that nobody else can write to or exchange; numba takes
-the first folder that it can write to, which for root is also another user's (NUMBA_CACHE_DIR, or HOME under
-``sudo -E``).  Where no folder will do, kernels are compiled in each process, and that is said once.
+Compiled code can do anything.  It is therefore loaded only from files, in folders, that belong to root or to
+the current user and that no other user can write to or exchange; numba uses the first folder that it can
+write to, which for root may be another user's (NUMBA_CACHE_DIR, or HOME under ``sudo -E``).  Without a safe
+folder kernels are compiled in each process, and one warning reports that.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from pathlib import Path
 from ecmproto.errors import CacheWarning
 
 FORMS_KEPT = 4
-"""How many files of one name are kept, the newest: so that who switches branches finds those of each."""
+"""The number of files kept of one name, the newest, for switching between branches."""
 NOTES_SUFFIX = ".nbm"
 """The end of the names of files that have no code."""
 _told: list[str] = []
 _DIGEST_OCTETS = 32
 
 Name = tuple[str, str]
-"""The beginning and the end of a file's name; what it was made from stands between."""
+"""The beginning and the end of a file's name, around the digest of the sources."""
 
 
 def load(source: str, name: Name, stamp: bytes) -> bytes | None:
-    """Return what `save` kept for code of the file ``source`` under ``name`` and ``stamp``; None otherwise.
+    """Return the contents saved for code of the file ``source`` under ``name`` and ``stamp``; None otherwise.
 
-    A stamp is a digest of what the code was made from.
+    A stamp is a digest of the sources of the code.
     """
     folder = folder_for(source)
     if folder is None:
@@ -51,7 +51,7 @@ def load(source: str, name: Name, stamp: bytes) -> bytes | None:
 
 
 def body_of(octets: bytes | None, stamp: bytes) -> bytes | None:
-    """Return what a file of `file_of` holds; None if it has another stamp, or is not whole."""
+    """Return the contents of a file of `file_of`; None if it has another stamp, or is incomplete."""
     if octets is None or octets[:_DIGEST_OCTETS] != stamp:
         return None
     body = octets[2 * _DIGEST_OCTETS :]
@@ -90,7 +90,7 @@ def _remove_older(folder: str, name: Name) -> None:
 
 
 def digest(octets: bytes) -> bytes:
-    """Return the digest by which octets are told from others."""
+    """Return the digest of octets."""
     return hashlib.sha256(octets).digest()
 
 
@@ -102,9 +102,9 @@ def _log(what: str, folder: str, name: str) -> None:
 def folder_for(source: str) -> str | None:
     """Return the cache folder for code compiled from the file ``source``; None if there is no safe one.
 
-    It is numba's choice among those that are safe: NUMBA_CACHE_DIR, ``__pycache__`` beside the source, the
-    cache folder of the environment's user, then that of the user whom the process runs as.  Says once when
-    NUMBA_CACHE_DIR is passed over, or all of them.
+    It is numba's choice among the safe ones: NUMBA_CACHE_DIR, ``__pycache__`` beside the source, the cache
+    folder of the environment's user, then of the process's user.  One warning reports a skipped
+    NUMBA_CACHE_DIR, or the lack of any safe folder.
     """
     return _chosen(os.path.dirname(os.path.abspath(source)), os.environ.get("NUMBA_CACHE_DIR", ""))
 

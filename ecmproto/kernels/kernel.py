@@ -4,11 +4,11 @@ A decorator marks each.  Called from Python, a kernel finds its machine code by 
 
 1. in the library that was built beforehand (`kernels.library`), which needs no numba
 2. compiled by numba where that is installed, and cached (`kernels.compiler`)
-3. nowhere: then its text runs as plain Python, slower, and a warning says so once
+3. nowhere: then its text runs as plain Python, slower, and a warning reports that once
 
-Kernels call each other by bare names, not as module attributes: that is how caches learn of them.  They also
-call methods of structs (`kernels.structs`).  With ``NUMBA_DISABLE_JIT=1`` the decorators return what they
-were given: the same text as plain Python.
+Kernels call each other by bare names, not as module attributes, so that caches find them.  They also call
+methods of structs (`kernels.structs`).  With ``NUMBA_DISABLE_JIT=1`` the decorators return the functions
+themselves: the same text as plain Python.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def instruction(typing: Callable[[], Any]) -> Callable[[_Function], _Function]:
 
 @functools.cache
 def is_disabled() -> bool:
-    """Whether nothing is compiled: the environment asks for that, or there is neither library nor numba."""
+    """Return whether nothing is compiled: by the environment, or without library and numba."""
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
         return True
     if library.is_loaded() or _has_numba():
@@ -89,7 +89,7 @@ def is_disabled() -> bool:
 
 
 def compiler() -> Any:
-    """Return `kernels.compiler`; None, said once, where numba is not installed."""
+    """Return `kernels.compiler`; None, with one warning, where numba is not installed."""
     if not _has_numba():
         return None
     from ecmproto.kernels import compiler
@@ -138,7 +138,7 @@ class _Kernel:
 
     @property
     def _numba_type_(self) -> Any:
-        """What numba takes it for where a kernel names it."""
+        """The numba type of the function in a kernel."""
         return self.dispatcher._numba_type_
 
     def __call__(self, *arguments: Any) -> Any:
@@ -206,7 +206,7 @@ class _Instruction:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """What numba takes it for where a kernel names it."""
+        """The numba type of the function in a kernel."""
         from ecmproto.kernels.compiler import instruction_type
 
         return instruction_type(self._typing())

@@ -4,13 +4,13 @@ A kernel is a function of it for each combination of types that commands call it
 
     int32_t name(int64_t *returned, void **error, …)
 
-Behind these two stand its arguments, one word for a number or the address of a struct or record, and for an
-array its address, lengths and strides; a tuple's elements follow each other.  What it returns is entered in
-``returned``, in words.  The status is 0; otherwise an exception is at ``error``.  Methods of structs that
-the engine calls by their addresses are in it too, as compiled code calls each other.
+Its arguments follow: one word for a number or the address of a struct or record, and for an array its
+address, lengths and strides; the elements of a tuple follow each other.  The result is in ``returned``, in
+words.  The status is 0; otherwise an exception is at ``error``.  The library also contains the methods of
+structs that the engine calls by address, with the calling convention of compiled code.
 
-The library holds digests of the sources that it was built from: in a checkout whose sources differ it is not
-used.  Neither is it where the environment asks numba for other code (``NUMBA_BOUNDSCHECK``, another CPU).
+The library contains digests of its sources: in a checkout with other sources it is not used, nor where the
+environment requests other code of numba (``NUMBA_BOUNDSCHECK``, another CPU).
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def why_not() -> str:
 
 
 def information() -> Mapping[str, Any]:
-    """Return what the library was built from, by whom and for which processor; empty without one."""
+    """Return the library's sources, compiler versions and processor; empty without a library."""
     found = _loaded()
     return {**found.information, "path": str(found.path)} if isinstance(found, _Library) else {}
 
@@ -134,7 +134,7 @@ def _is_of_module(made: Any) -> bool:
 def entry(
     function: Callable[..., Any], arguments: tuple[Any, ...], *, released: bool
 ) -> Callable[[tuple[Any, ...]], Any] | None:
-    """Return what calls a kernel for arguments of these types; None where the library has none."""
+    """Return a callable for a kernel with arguments of these types; None where the library has none."""
     found = _loaded()
     described = describe(arguments) if isinstance(found, _Library) else None
     name = None if described is None else symbol(function, described)
@@ -192,7 +192,7 @@ def _caller(function: Any, returns: str) -> Callable[[tuple[Any, ...]], Any]:
 
 
 def _value(shape: str, values: Iterator[Any]) -> Any:
-    """Return what a kernel returned, of the words it entered."""
+    """Return the result of a kernel from its words."""
     if shape[0] != "(":
         value = next(values)
         return bool(value) if shape == "?" else value
@@ -200,7 +200,7 @@ def _value(shape: str, values: Iterator[Any]) -> Any:
 
 
 class _Raised(ctypes.Structure):
-    """How compiled code describes an exception: a pickle that is part of the library."""
+    """The description of an exception in compiled code: a pickle that is part of the library."""
 
     _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_int32))
 

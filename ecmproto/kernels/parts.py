@@ -30,7 +30,7 @@ class _Waiting(JITCodeLibrary):
 
 
 def _nothing_to_call(library: JITCodeLibrary, described: Any, environment: Any) -> Any:
-    """Return the stand-in by which numba knows a compiled function that Python cannot call."""
+    """Return numba's description of a compiled function that Python cannot call."""
     name = described.qualname.split(".")[-1]
     return _dynfunc.make_function(described.lookup_module(), name, "", 0, environment, (library,))
 

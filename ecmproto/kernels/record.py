@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MAPPED_OCTETS = 1 << 20
-"""Records of so many octets get pages of their own …"""
+"""The minimum size of records with pages of their own …"""
 _HUGE_OCTETS = 1 << 22
-"""… and of so many large ones, as numpy's arrays do."""
+"""… and with large pages, as numpy's arrays have."""
 
 _Record = TypeVar("_Record")
 _GAP_OCTETS = 8
@@ -32,7 +32,7 @@ _SCALARS: dict[Any, type[np.generic]] = {int: np.int64, float: np.float64}
 
 
 class Fields(np.void):  # type: ignore[misc]  # final for type checkers alone
-    """One record: its fields are attributes, found faster than those of numpy's own ``record``."""
+    """One record: its fields are attributes, with faster access than in numpy's own ``record``."""
 
     __slots__ = ()
 

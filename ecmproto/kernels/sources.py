@@ -1,12 +1,12 @@
 """Digests of all sources that a function is compiled from, by their meaning.
 
-numba's own cache of compiled code looks at the time and size of the function's own file only.  That serves
-stale code in two cases which happen here: a function it calls lives in another file and changed there,
-and an upgraded wheel, whose files all carry the same time.  `source_digest` therefore goes over the
-function's source file, those of all compiled functions it reaches and the constants they take from elsewhere.
+numba's own cache of compiled code compares the time and size of the function's own file only.  That serves
+stale code in two cases which happen here: a change in another file with a function that it calls, and an
+upgraded wheel, whose files all have the same time.  `source_digest` therefore covers the function's source
+file, the files of all compiled functions it reaches, and the constants they take from elsewhere.
 
-Code that is kept goes by the syntax of these files, without comments, docstrings and line numbers.  Parsing
-takes longer than loading compiled code does: the digests of files parsed before are kept beside that code.
+The digest of cached code covers the syntax of these files, without comments, docstrings and line numbers.
+Parsing takes longer than loading compiled code: the digests of parsed files are stored beside that code.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
 
 def own_text(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the parts of a function's code that tell it from others of its name, but for nested code."""
+    """Return the parts of a function's code that identify it, except nested code."""
     code = function.__code__
     constants = [each for each in code.co_consts if each != function.__doc__ and not hasattr(each, "co_code")]
     return code.co_code, code.co_names, code.co_varnames, constants
@@ -131,7 +131,7 @@ def _syntax(octets: bytes) -> bytes:
 
 @functools.cache
 def _meanings() -> dict[bytes, bytes]:
-    """Return the digests of syntax that are known, by those of octets, the newest last."""
+    """Return the known digests of syntax by digests of octets, the newest last."""
     kept = folder.load(__file__, _MEANINGS, _meanings_stamp()) or b""
     return {kept[at : at + 32]: kept[at + 32 : at + 64] for at in range(0, len(kept), 64)}
 

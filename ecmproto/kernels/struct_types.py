@@ -47,7 +47,7 @@ _admitted: set[str] = set()
 def admit_methods(options: dict[str, Any]) -> None:
     """Have kernels compile the methods of interfaces into themselves when they call them on structs.
 
-    ``options`` are those of numba's compiler; interfaces may have been declared since the last call.
+    ``options`` are numba's compiler options; interfaces may have been declared since the last call.
     """
     for name in interface_methods.keys() - _admitted:
         _admitted.add(name)
@@ -65,7 +65,7 @@ def _admit(name: str, parameters: inspect.Signature, options: dict[str, Any]) ->
 
 @once
 def method_types(protocol: type[Any], name: str) -> tuple[types.Type, tuple[types.Type, ...]]:
-    """Return the type that a method returns, and those of its arguments behind ``self``."""
+    """Return the type that a method returns, and the types of its arguments after ``self``."""
     method = getattr(protocol, name)
     hints = get_type_hints(method, include_extras=True)
     names = list(inspect.signature(method).parameters)[1:]
@@ -137,7 +137,7 @@ class RowType(types.Type):
 
     @property
     def key(self) -> Any:
-        """Return the key that makes two types one: that of what the row has."""
+        """Return the identity of the type: the types of the row's parts."""
         return "row", self.element.key
 
 

@@ -1,4 +1,4 @@
-"""Structs: named parts — records, arrays, numbers, other structs — that kernels are handed as one pointer.
+"""Structs: named parts — records, arrays, numbers, other structs — passed to kernels as one pointer.
 
 A struct is a class of annotations, made like a NamedTuple::
 
@@ -8,14 +8,14 @@ A struct is a class of annotations, made like a NamedTuple::
         point: CongestionPoint          # an interface: any struct with its methods
         ports: Sequence[Port]           # a row of structs, or of interfaces: a list
 
-Plain Python sees attributes.  A kernel sees the address of a row of 64-bit words that say where the parts
-are: a function takes one argument, where a NamedTuple of the same parts would be two hundred for numba.
+Plain Python sees attributes.  A kernel sees the address of a row of 64-bit words with the addresses of the
+parts: a function takes one argument, where a NamedTuple of the same parts would be two hundred for numba.
 Setting an attribute changes the row, so that a larger array takes the place of a smaller one.
 
 An interface is a Protocol marked with `interface`.  Kernels call its methods in two ways:
 
-- on a struct whose class they know: the method is compiled into the caller
-- on what `as_interface` returns: through the method's address, so that one compiled loop serves every class;
+- on a struct of a known class: the method is compiled into the caller
+- on the result of `as_interface`: through the method's address, so that one compiled loop serves every class;
   an exception there ends the loop, and `method_errors` names the method
 
 With ``NUMBA_DISABLE_JIT=1`` structs are plain objects and `as_interface` returns the struct itself.
@@ -55,7 +55,7 @@ _failed = np.zeros(1, np.int64)
 
 
 def once(function: _Function) -> _Function:
-    """Return ``function``, which is called once for each class that it is asked about."""
+    """Return ``function`` with a cache of its result for each class."""
     cached: Any = functools.cache(function)
     return cached  # type: ignore[no-any-return]
 
@@ -106,7 +106,7 @@ class Struct:
 def interface(protocol: _Interface) -> _Interface:
     """Make the public methods of the Protocol ``protocol`` callable on structs in kernels.
 
-    Their annotations say what they take and return: int, float, bool, records, arrays, NamedTuples of such,
+    Their annotations declare arguments and results: int, float, bool, records, arrays, NamedTuples of such,
     structs and interfaces.  Raises ValueError for a method that another interface has with other parameters.
     """
     protocol._is_interface = True
@@ -124,9 +124,9 @@ def methods_of(protocol: type[Any]) -> tuple[str, ...]:
 
 
 def as_interface(struct: Any, protocol: type[Any]) -> Any:
-    """Return ``struct`` as an argument of kernels that know no more of it than ``protocol``.
+    """Return ``struct`` as an argument of kernels that use only ``protocol``.
 
-    It holds as long as ``struct`` does.  Methods that the library lacks are compiled now, and cached.
+    It is valid as long as ``struct`` is.  Methods missing in the library are compiled now, and cached.
     """
     if _PLAIN:
         return struct
@@ -137,9 +137,9 @@ def as_interface(struct: Any, protocol: type[Any]) -> Any:
 
 
 class InterfacePointer:
-    """The address of a row of words: a struct's, those of its methods in the protocol's order, `_failed`.
+    """The address of a row of words: of a struct, of its methods in the protocol's order, `_failed`.
 
-    Where a method is not compiled, kernels that are handed the struct run as plain Python.
+    Where a method is not compiled, kernels with the struct as an argument run as plain Python.
     """
 
     def __init__(self, struct: Struct, protocol: type[Any]) -> None:
@@ -232,12 +232,12 @@ def _is_interface(kind: Any) -> bool:
 class Layout:
     """The layout of a struct in its row of words: the offset and kind of each part.
 
-    Numbers stand in it, of all else their addresses::
+    Numbers are in the row, other parts by their addresses::
 
         a: int | b: an array      | c: a record | d: a struct | e: Sequence[…]
         value  | address, length  | address     | address     | address, length of a row of addresses
 
-    An interface's address is that of a row of its own: the struct's, its methods' and that of `_failed`.
+    An interface's address is of a row of its own: the addresses of the struct, its methods and `_failed`.
     """
 
     def __init__(self, struct: type[Struct]) -> None:
@@ -305,12 +305,12 @@ def _typing(name: str) -> Callable[[], Any]:
 
 @instruction(_typing("copying"))
 def local_copy(struct: _StructKind) -> _StructKind:
-    """Return a copy of ``struct`` for the kernel that asks; give it back by `write_back`.
+    """Return a copy of ``struct`` for the calling kernel, to be given back by `write_back`.
 
-    Copied are the records of it, and of structs in it, that have numbers alone; arrays, rows and other
-    records are shared.  Nothing else can reach the copies as long as they are given to nothing but inlined
-    functions: then the compiler keeps their fields in registers, where it had to load and store them anew
-    around each access to an array.  In plain Python it is ``struct`` itself.
+    Copied are its records, and those in its structs, with numbers alone; arrays, rows and other records are
+    shared.  Nothing else can reach the copies as long as only inlined functions get them: then the compiler
+    keeps their fields in registers, where it had to load and store them anew around each access to an array.
+    In plain Python it is ``struct`` itself.
     """
     return struct
 
@@ -346,7 +346,7 @@ def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
 
 
 class Random(Protocol):
-    """Where random numbers come from: a numpy generator, or `Draws`."""
+    """A source of random numbers: a numpy generator, or `Draws`."""
 
     def random(self) -> float:
         """Return the next number in [0, 1)."""

@@ -1,6 +1,6 @@
 """Turns at compiling: of processes that need the same kernel, one compiles it and the others load it.
 
-Neither numba nor a compiled function is needed to say so, only where something has to be compiled.
+Contexts need neither numba nor a compiled function, unless something has to be compiled.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 
 _LOOK_S = 0.05
 PATIENCE_S = 120.0
-"""How long another process may take to compile one kernel before this one does it too."""
+"""The maximum wait for another process to compile a kernel, before this one compiles it too."""
 
 
 class Turns:
@@ -66,7 +66,7 @@ class Turns:
 
 
 TURNS: list[Turns] = []
-"""Those of contexts that this process is in, the innermost last."""
+"""The contexts of this process, the innermost last."""
 
 
 @contextmanager

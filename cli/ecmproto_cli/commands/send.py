@@ -153,7 +153,7 @@ def command(
     ethertypes: EtherTypes,
     **line: Any,
 ) -> int:
-    """Send frames, and say how many left, at which rate, and how late.
+    """Send frames, and report their number, rate and lateness.
 
     Rates in bits count what a wire carries: frames with FCS, preamble and gap.  Frames leave as they are; the
     FCS is the network card's.
@@ -168,7 +168,7 @@ def command(
     ecmproto send --plan storm.toml --junit storm.xml
     ecmproto send -i eth0 cnd-boundary cnpv=3
     ecmproto send -i eth0 pfc-storm prio=3,4 --expect eth1 --junit storm.xml
-    ecmproto send pfc-storm prio=3,4 --expect-from behind.pcapng --expect-near before.pcapng
+    ecmproto send pfc-storm prio=3,4 --expect-from far.pcapng --expect-near near.pcapng
     """
     from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto.frames.capture.linux.sender import Sendable
@@ -232,7 +232,7 @@ def command(
 
 
 def _check_expecting(words: tuple[str, ...], spec: str | None, others: dict[str, Any]) -> None:
-    """Refuse whatever says nothing of expectations, or anything else of which frames leave when."""
+    """Refuse an output without expectations, and options for the departure of frames."""
     if not is_sequence(words) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
         raise click.UsageError(f"--expect belongs to {known}")
@@ -256,7 +256,7 @@ def _judged(
     telling: Telling,
     ethertypes: EtherTypes,
 ) -> int:
-    """Send a sequence, or read what came of one, and say whether that is what is expected."""
+    """Send a sequence, or read its captured results, and report whether they are the expected ones."""
     from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto.tools.testing.verdicts import judge_captures, judge_interfaces
     from ecmproto_cli.verdicts import check_sides, described_test, no_frame_judged, tell
@@ -351,7 +351,7 @@ def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """How frames keep to their times, and whether they will be many."""
+    """The timing of frames, and whether they will be many."""
 
     even: bool = False
     spin_ns: int

@@ -39,7 +39,7 @@ _BUILDER = RecordBuilder(format="pcap", byte_order="little", resolution="ns")
 
 
 def pcap_parser(header: PcapHeader, walker: Walker, batch_frames: int) -> PcapParser:
-    """Return the parser of the records behind a pcap header."""
+    """Return the parser of the records after a pcap header."""
     kind = ErfParser if header.interface.linktype == ERF else PcapParser
     return kind(header, walker, batch_frames)
 

@@ -152,7 +152,7 @@ class Job(Protocol):
         """Return the paths of results known before a capture is read, below the fleet's folder."""
 
     def frames_of(self, reader: CaptureReader) -> CaptureReader:
-        """Return the reader of the frames that are looked at, which may be inside those of ``reader``."""
+        """Return the reader of the frames to process: ``reader`` or its innermost frames."""
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
         """Process a part."""
@@ -209,7 +209,7 @@ class _Filtered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OfInnermost(_Filtered):
-    """What jobs have that look at innermost frames."""
+    """Base class for jobs on innermost frames."""
 
     outer: bool = False
     """Whether frames stay wrapped that a mirror or tunnel carries."""

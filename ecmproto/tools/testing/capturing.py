@@ -11,9 +11,9 @@ from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
 from ecmproto.frames.capture.linux.reader import InterfaceReader, open_interface
 
 _RETIRE_MS = 300
-"""A ring lasts for so much longer where a busy machine lets nobody read; the frames are looked at later."""
+"""The time after which an incomplete block of a ring is delivered: long, as frames are judged later."""
 _STAMPS_S = 0.1
-"""The kernel stamps frames as they come a moment after it was asked to."""
+"""The delay after which the kernel stamps frames on arrival."""
 
 
 class Capturing:

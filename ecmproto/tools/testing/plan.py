@@ -161,7 +161,7 @@ class _Reader:
     def _turns(
         self, order: str, lanes: int, start_ns: int, end_ns: int, on_ns: int | None, off_ns: int, where: str
     ) -> Iterator[tuple[int | None, int, int]]:
-        """Yield which lane (None: all) holds from when until when."""
+        """Yield the lane that holds (None: all), with the begin and end of the hold."""
         if on_ns is None:
             if order != "together":
                 raise SpecError(where=f"{where}: on", needed=f"a time, for {order} order", got="none")
@@ -235,9 +235,9 @@ class _Reader:
 
 
 def _numbered(octets: bytes, number: int) -> bytes:
-    """Return a frame or payload with a number behind its mark, and the number's complement.
+    """Return a frame or payload with a number after its mark, and the number's complement.
 
-    Both together leave every checksum as it is.
+    Both together leave every checksum unchanged.
     """
     at = max(octets.find(MARK), 0)
     mark = MARK + number.to_bytes(4, "big") + (~number & 0xFFFFFFFF).to_bytes(4, "big")
@@ -299,7 +299,7 @@ def _time(item: Mapping[str, Any], key: str, where: str) -> int | None:
 
 
 def _span(item: Mapping[str, Any], where: str) -> tuple[int, int]:
-    """Return when a stream begins and ends."""
+    """Return the begin and end of a stream."""
     start_ns = _time(item, "start", where) or 0
     duration_ns = parse_time(_text(item, "duration", where, "1s"))
     if duration_ns < 1:

@@ -1,12 +1,12 @@
 """A plugin for pytest: tests of switches and network cards between two interfaces of this machine.
 
-``--near IF`` names the interface to send out of, ``--far IF`` the one behind the device under test; the
-marker ``interfaces(near=..., far=...)`` names others for a test.  Fixtures:
+``--near IF`` names the output interface, ``--far IF`` the interface at the other side of the device under
+test; the marker ``interfaces(near=..., far=...)`` names others for a test.  Fixtures:
 
 ``capture``  with capture() as captured: …       frames that arrive at the far side, or at a given interface
 ``send``     send("cnm qntz_fb=40", rate="1kpps", count=100)
 ``storm``    with storm("pfc prio3=65535", speed="400G"): …    holds, is released, fails where it lapsed
-``expect``   expect("pfc-storm", prio="3")       a sequence with what is expected of the device
+``expect``   expect("pfc-storm", prio="3")       a sequence with the expected frames of the device
 ``check``    check(captured, "PFC")              findings fail the test, with the rule and the frame's line
 
 JUnit's properties of a test have its interfaces, the version, and the seed of ``--ecmproto-seed``.
@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Interfaces:
-    """The two interfaces of a test; each fails the test where nobody named it."""
+    """The two interfaces of a test; a missing one fails the test."""
 
     def __init__(self, names: dict[str, str | None]) -> None:
         self._names = names
@@ -73,7 +73,7 @@ class Interfaces:
 
     @property
     def far(self) -> str:
-        """The interface behind the device under test."""
+        """The interface at the other side of the device under test."""
         return self._named("far")
 
 

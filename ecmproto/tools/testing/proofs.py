@@ -1,7 +1,7 @@
-"""Proofs: what receivers saw of storms and of numbered data, judged by the kernel's stamps there.
+"""Proofs: storms and numbered data at receivers, judged by the kernel's stamps there.
 
-A capture runs in a thread for each receiving interface (`Watch`).  A frame that the kernel dropped because
-nobody read in time may look like a gap or a loss: then a failure is not known to be one.
+A capture runs in a thread for each receiving interface (`Watch`).  A frame that the kernel dropped for lack
+of a reader may look like a gap or a loss: then a failure is inconclusive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ecmproto.units import format_time
 
 Outcome = Literal["passed", "failed", "unknown"]
 _SNAP_OCTETS = 64
-"""Enough of frames that pause; numbers stand at the ends of others."""
+"""Octets that suffice for pause frames; other frames have their numbers at the end."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Watch:
         self.end()
 
     def proofs(self) -> list[Proof]:
-        """Return what the captures prove, once they have ended."""
+        """Return the results of the captures, once they have ended."""
         held = {(each.port, each.priority): each for each in self._lapses.held()}
         return [
             self._held(each.port, priority, held.get((each.port, priority)))

@@ -27,7 +27,7 @@ Warn: TypeAlias = Callable[[str], None]
 SIDES: tuple[tuple[Side, bool], ...] = (("near", False), ("far", True))
 """The sides, and whether a sequence's steps of that side are its returning ones."""
 _SETTLE_NS = 300_000_000
-"""What is on its way when the last frame has left arrives in this time."""
+"""The time for frames under way to arrive after the last one has left."""
 
 
 class Test:

@@ -318,10 +318,10 @@ class Layer:
         return self.sequences.get(getattr(self, self.sequence_key), ())
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
-        """Return the first format inside this layer, None without any, and the octet at which the last ends.
+        """Return the first format inside this layer, None without any, and the end of the last one.
 
-        The layer starts at octet ``start`` and its own fields end at ``end``.  What `following` returns comes
-        behind all that stands inside.
+        The layer starts at octet ``start`` and its own fields end at ``end``.  The result of `following`
+        comes after all layers inside.
         """
         return None, end
 

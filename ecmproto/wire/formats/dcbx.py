@@ -1,7 +1,7 @@
-"""DCBX in LLDP: how the ends of a link share its bandwidth, which priorities are lossless, and for what.
+"""DCBX in LLDP: bandwidth shares, lossless priorities and applications of a link's ends.
 
-There are two dialects.  802.1Qaz has a TLV for each subject; that of applications has an entry for each.
-CEE has one TLV, with a TLV for each subject inside.  CIN, which came before it, is known by its name alone.
+There are two dialects.  802.1Qaz has a TLV for each subject, with entries for applications.  CEE has one TLV,
+with a TLV for each subject inside.  CIN, its predecessor, is recognised by name only.
 
 Sources: 802.1Q Annex D.2; DCBX 1.01 (CEE).
 """
@@ -36,13 +36,13 @@ ALGORITHMS = {
     STRICT: "strict priority", CREDIT_BASED: "credit-based shaper", ETS: "enhanced transmission selection",
     VENDOR: "vendor-specific",
 }  # fmt: skip
-"""How traffic classes are served."""
+"""Transmission selection algorithms of traffic classes."""
 ETHERTYPE, TCP_PORT, UDP_PORT, EITHER_PORT, DSCP = range(1, 6)
 SELECTORS = {
     ETHERTYPE: "EtherType", TCP_PORT: "TCP port", UDP_PORT: "UDP port", EITHER_PORT: "port of either",
     DSCP: "DSCP",
 }  # fmt: skip
-"""What applications are known by in 802.1Qaz; EtherType 0 is any other."""
+"""Identifiers of applications in 802.1Qaz; EtherType 0 is the default."""
 CEE_ETHERTYPE, CEE_PORT = range(2)
 CEE_SELECTORS = {CEE_ETHERTYPE: "EtherType", CEE_PORT: "TCP or UDP port"}
 """The same in CEE."""
@@ -163,7 +163,7 @@ class _Allocation(AnyTLV):
 
 @layer("lldpets", title="DCBX ETS Configuration TLV", source=_QAZ)
 class ETSConfiguration(_Allocation):
-    """How an end shares out its bandwidth: the traffic class of each priority, and what each of them gets."""
+    """Bandwidth shares of an end: the traffic class of each priority, and the share of each class."""
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(_ETS_OCTETS)
@@ -212,7 +212,7 @@ class ETSConfiguration(_Allocation):
 
 @layer("lldpetsrec", title="DCBX ETS Recommendation TLV", source=_QAZ)
 class ETSRecommendation(_Allocation):
-    """How an end wants its neighbour to share out its bandwidth, if that is willing."""
+    """Bandwidth shares that an end recommends to a willing neighbour."""
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(_ETS_OCTETS)
@@ -324,7 +324,7 @@ class Applications(AnyTLV):
 
 
 class _InsideCEE(LLDPPart):
-    """Base of the TLVs inside that of CEE."""
+    """Base of the TLVs inside CEE's."""
 
     __slots__ = ()
 
@@ -333,7 +333,7 @@ class _InsideCEE(LLDPPart):
         return _inside_cee(data, end, stop), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length counts what is behind it."""
+        """Return the length of the octets after it."""
         return {"length": information_octets(self, rest if self.holds else b"")}
 
 
@@ -400,7 +400,7 @@ def _cee_subtype() -> int:
 
 @layer("lldpcee.tlv", title="CEE TLV", source=_CEE)
 class CEETLV(_InsideCEE):
-    """A TLV inside that of CEE that has another subject."""
+    """A TLV inside CEE's with another subject."""
 
     type: int = _cee_type(5)
     length: int = _cee_length(0)
@@ -409,7 +409,7 @@ class CEETLV(_InsideCEE):
 
 @layer("lldpcee.control", title="CEE control", source=_CEE)
 class CEEControl(_InsideCEE):
-    """How far an end has followed what its neighbour sends."""
+    """Sequence and acknowledgement numbers of an end."""
 
     type: int = _cee_type(CONTROL)
     length: int = _cee_length(10)
@@ -587,7 +587,7 @@ class CEE(AnyTLV):
 
     @property
     def told(self) -> str:
-        """Which of the two it is."""
+        """The name of the dialect, CEE or CIN."""
         return "DCBX of CIN" if self.proto == CIN else "DCBX of CEE"
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:

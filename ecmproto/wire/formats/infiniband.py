@@ -556,7 +556,7 @@ class LRH(Layer):
     summary = Summary(label="LRH", gives_way=True, detail="LID {slid} → {dlid} VL {vl}")
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the next header, as far as the packet's length; 0 of it is not told."""
+        """Return the format of the next header, up to the packet's length; 0 where that is unknown."""
         last = end + _WORD_OCTETS * self.pktlen - LRH.fixed_octets if self.pktlen else stop
         if self.lnh == _TO_GRH:
             return GRH, last

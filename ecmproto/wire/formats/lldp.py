@@ -1,4 +1,4 @@
-"""LLDP as a sequence of TLVs, with the Congestion Notification TLV; DCBX has those of `formats.dcbx`.
+"""LLDP as a sequence of TLVs, with the Congestion Notification TLV; `formats.dcbx` has DCBX's.
 
 Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 """
@@ -67,7 +67,7 @@ def information(oui: int, subtype: int) -> int:
 
 
 class LLDPPart(Layer):
-    """Base of all that stands in an LLDPDU."""
+    """Base of all layers in an LLDPDU."""
 
     __slots__ = ()
 
@@ -82,7 +82,7 @@ class LLDPPart(Layer):
 
 
 def information_octets(value: Layer, held: bytes) -> int:
-    """Return the octets behind the type and length of a TLV, inside which ``held`` stands."""
+    """Return the octets after the type and length of a TLV with ``held`` inside."""
     variable = (getattr(value, field.key) for field in value.layout if field.bits is None)
     return value.fixed_octets - HEADER_OCTETS + sum(map(len, variable)) + len(held)
 
@@ -129,7 +129,7 @@ class TLV(AnyTLV):
 
 @layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
 class CongestionNotificationTLV(AnyTLV):
-    """Which priorities are CNPVs at this port, and which of them are ready for CN-TAGs."""
+    """The CNPVs of this port, and the priorities ready for CN-TAGs."""
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(6)

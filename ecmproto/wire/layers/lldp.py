@@ -1,4 +1,4 @@
-"""LLDP as Scapy layers: TLVs one behind the other, those of congestion notification and DCBX among them.
+"""LLDP as Scapy layers: a sequence of TLVs, including Congestion Notification and DCBX ones.
 
 ``scapy.contrib.lldp`` has no Congestion Notification TLV, requires whole LLDPDUs with their mandatory TLVs
 and binds itself when imported; these accept any octets and are bound with the others.
@@ -33,7 +33,7 @@ _PRIORITIES = [f"p{priority}" for priority in range(8)]
 
 
 class LLDPLayer(Packet):
-    """Base of TLVs and of what stands inside some: what follows is another."""
+    """Base of TLVs and of the layers inside some: another one follows."""
 
     of: type[Layer]
     """The format."""
@@ -56,7 +56,7 @@ class LLDPLayer(Packet):
         return PARTS[formats.announced(formats.ethertypes.lldp, payload, 0, len(payload))[0]]
 
     def post_build(self, pkt: bytes, pay: bytes) -> bytes:
-        """Count what stands inside, unless a length is given."""
+        """Compute the length from the layers inside, unless it is given."""
         if self.of.holds and "length" not in self.fields:
             octets, part = len(pkt) - HEADER_OCTETS, self.payload
             while isinstance(part, LLDPLayer) and part.of in self.of.holds:
@@ -134,4 +134,4 @@ DCBX: dict[type[Layer], type[Packet]] = {
 PARTS: dict[type[Layer], type[Packet]] = {
     codec.TLV: LLDPTLV, codec.CongestionNotificationTLV: LLDPCongestionNotification, **DCBX,
 }  # fmt: skip
-"""The layers of all that stands in an LLDPDU."""
+"""The layers of all parts of an LLDPDU."""

@@ -60,7 +60,7 @@ _PRIORITY = "ecmproto.vlan_priority"
 
 _NAMES = 13
 _INTEGRAL = "_seconds"
-"""What a gauge is called that only means something to whoever takes differences."""
+"""The suffix of gauges that are useful only as differences."""
 _NOT_THE_MECHANISM = "these figures are this machine's and not the mechanism's"
 _LINK_FIELDS = (
     ("received", "received_frames"),
@@ -190,7 +190,7 @@ def chosen_seed(running: Running) -> int:
 
 
 def live(spec: DeviceSpec, running: Running, seed: int) -> int:
-    """Run a device until it is told to stop; return the exit code."""
+    """Run a device until it is stopped; return the exit code."""
     from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.control.live.prometheus import Scraped, served
@@ -249,7 +249,7 @@ def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Dev
 
 
 def tell_of_waiting() -> None:
-    """Say that another process compiles."""
+    """Report that another process compiles."""
     echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
 
 

@@ -32,10 +32,10 @@ def command(
     assignments: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Be the edge of a domain: frames to the host lose the mechanism's tags, probes and RD tags are answered.
+    """Run the edge of a domain: remove the mechanism's tags before the host, answer probes and RD tags.
 
     With --mechanism qcn and --param edge.cnpv=PRIORITIES the port to the host defends these priorities, by
-    --param edge.mode or by what the host's LLDP says, and says its own. Without, all CN-TAGs end here.
+    --param edge.mode or by the host's LLDP, and announces its own. Without, all CN-TAGs end here.
 
     \b
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn

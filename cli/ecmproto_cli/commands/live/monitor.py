@@ -50,7 +50,7 @@ _NAMES = 13
 _POINTS_SHOWN = 12
 _PAUSES_SHOWN = 12
 _TOLD = ("message", "flow control")
-"""The groups of kinds that a line tells."""
+"""The groups of kinds in a line."""
 _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 
 
@@ -110,7 +110,7 @@ def command(
 ) -> int:
     """Watch an interface: kinds of frames, rates, messages by congestion point, and pauses as time.
 
-    At the end it tells everything as `ecmproto stats` does.
+    At the end it prints the statistics of `ecmproto stats`.
 
     \b
     ecmproto live monitor -i eth0
@@ -207,7 +207,7 @@ def _rotation(
 
 
 class Watch:
-    """Counts what a reader gives, and tells it every ``every_ns`` in ``form``: table, line or ndjson."""
+    """Counts the frames of a reader, and prints them every ``every_ns`` in ``form``: table, line or ndjson."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Watch:
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
 
     def last(self) -> Statistics | None:
-        """Return the statistics that were told last."""
+        """Return the statistics printed last."""
         return self._before
 
     def run(self, reader: InterfaceReader, rotation: Rotation | None) -> None:
@@ -437,7 +437,7 @@ def document_line(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
 
 
 def summary_line(statistics: Statistics, name: str, dropped: int) -> str:
-    """Return everything as a JSON document on one line: that of `ecmproto stats`, and what was dropped."""
+    """Return everything as a JSON document on one line: the statistics, and the number of dropped frames."""
     from ecmproto.frames.stats import as_document
 
     document = {"schema": SCHEMA, "event": "summary", "interface": name, "dropped_frames": dropped}

@@ -44,10 +44,10 @@ _SWITCH_S = 0.0005
 @click.option("--example", is_flag=True, help="Write a file that has everything that one may have, and end.")
 @running_options
 def command(path: str | None, example: bool, assignments: tuple[str, ...], **options: Any) -> int:
-    """Be several devices at once, those that a TOML file names: a thread each of one process.
+    """Run the devices of a TOML file at once, each in a thread of one process.
 
-    There is one summary, one stream of reports and one endpoint for metrics, in which each device is told by
-    its name. SIGINT and SIGTERM stop all of them. A device that fails is named; the others go on.
+    There is one summary, one stream of reports and one endpoint for metrics, in which each device has its
+    name. SIGINT and SIGTERM stop all of them. A device that fails is named; the others go on.
 
     \b
     ecmproto live net --example > net.toml
@@ -79,7 +79,7 @@ class _Net:
         self._closings: dict[str, tuple[str, str]] = {}
 
     def run(self) -> int:
-        """Run them until they are told to stop; return the exit code."""
+        """Run them until they are stopped; return the exit code."""
         from ecmproto.control.live.device import Stop
         from ecmproto.control.live.net import run_together
         from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime

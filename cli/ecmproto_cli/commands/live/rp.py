@@ -35,10 +35,10 @@ def command(
     assignments: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Be a reaction point: limit the host's flows as the network's feedback says.
+    """Run a reaction point: limit the host's flows by the network's feedback.
 
-    Frames from the host are told apart by source, destination, VLAN and priority, wait behind their flow's
-    rate limiter, and leave with the mechanism's tag; probes follow them. Feedback is taken off the wire. A
+    Flows of the host have a source, destination, VLAN and priority; their frames wait in the flow's rate
+    limiter, and leave with the mechanism's tag; probes follow them. Feedback is taken off the wire. A
     frame that its tag would make too long for the network's MTU leaves without it, and is counted.
 
     \b

@@ -78,7 +78,7 @@ def command(
 ) -> None:
     """Run real traffic through the live devices in namespaces of this machine, and compare mechanisms.
 
-    A dumbbell: each sender behind a reaction point, all into one port, the receiver behind an edge. iperf3
+    A dumbbell: each sender with a reaction point, all into one port, the receiver with an edge. iperf3
     sends, ping measures. Everything is taken down at the end, however that comes.
 
     \b

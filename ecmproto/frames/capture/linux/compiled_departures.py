@@ -42,7 +42,7 @@ class LineFacts:
 
 
 class Line(Struct):
-    """What frames leave by: a socket, and the messages that are at hand for it (struct mmsghdr)."""
+    """The output of frames: a socket, and the prepared messages for it (struct mmsghdr)."""
 
     facts: LineFacts
     moment: NDArray[np.int64]
@@ -72,14 +72,14 @@ def clock_ns(line: Line) -> int:
 
 @compiled
 def nap(line: Line, until_ns: int) -> bool:
-    """Sleep until the clock says ``until_ns``; return False where something ended it before."""
+    """Sleep until the clock reaches ``until_ns``; return False after an early end."""
     line.moment[0], line.moment[1] = until_ns // NS_PER_S, until_ns % NS_PER_S
     return bool(_clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, line.facts.moment_at, 0) == 0)
 
 
 @compiled
 def transmit(line: Line, state: DepartureState, count: int) -> int:
-    """Send so many of the frames at hand; return how many were taken, with ``state.error`` if not all."""
+    """Send ``count`` of the prepared frames; return the number taken, with ``state.error`` if not all."""
     facts, state.error, taken = line.facts, 0, 0
     while taken < count:
         messages_at = facts.messages_at + (state.position + taken) * _MESSAGE_OCTETS

@@ -1,17 +1,17 @@
-"""The loop that lets frames leave, each not before its time, and counts how late they were.
+"""The loop that sends frames, each not before its time, and counts their lateness.
 
-`depart` is one text: few frames run it interpreted, since loading a compiler would take longer than they do;
-many run the same function compiled (`capture.linux.compiled_departures`), without the interpreter's
-lock.  What it calls to look at the clock, to sleep and to send is found by name: `clock_ns`, `nap` and
-`transmit` here are Python's, those of the compiled form make the same system calls.
+`depart` is one text: few frames run it interpreted, since loading a compiler would take longer; many run the
+same function compiled (`capture.linux.compiled_departures`), without the interpreter's lock.  It finds the
+functions for the clock, sleeping and sending by name: `clock_ns`, `nap` and `transmit` here are Python's,
+the compiled ones make the same system calls.
 
-1. Frames whose time has come leave by one call, at most `BURST`; those without times by as few as go.
-2. With ``even`` each leaves by itself, no nearer to the one before than it was to be, but for an eighth:
-   those behind a late one are as late.
-3. Before a frame's time the loop sleeps, until ``spin_ns`` before it, and looks at the clock from then on:
-   the kernel wakes whoever sleeps some µs late.
-4. With ``uninterrupted_ns`` the loop sleeps a sixteenth of that after so long: the kernel takes 50 ms of each
-   second from real-time processes that never sleep, in one piece.
+1. Frames that are due leave by one call, at most `BURST`; frames without times by as few calls as possible.
+2. With ``even`` each leaves by itself, at its distance from the previous one less an eighth at most: frames
+   after a late one are as late.
+3. Before a frame's time the loop sleeps, until ``spin_ns`` before it, and then reads the clock repeatedly,
+   as the kernel wakes sleepers some µs late.
+4. With ``uninterrupted_ns`` the loop sleeps a sixteenth of that after each such span: the kernel takes 50 ms
+   of each second from real-time processes that never sleep, in one piece.
 """
 
 from __future__ import annotations
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 ALL_LEFT, LOOK, NOT_TAKEN = range(3)
 """Why `depart` returns: all frames left; the caller is to look around; the kernel did not take a frame."""
 BURST = 64
-"""Most frames that leave by one call when they have times, so that what is said of each is near the truth."""
+"""The maximum number of timed frames in one call; more would make their recorded times inexact."""
 AT_ONCE = 1024
 """Most frames by one call; the kernel takes no more than UIO_MAXIOV."""
 UNINTERRUPTED_NS = 400_000
 """The longest time that a real-time process runs without sleep."""
 UNEVEN = 8
-"""What part of its distance a frame of an even schedule may be nearer to the one before: late ones do not add
-up, and the rate is kept."""
+"""The inverse of the share by which a frame of an even schedule may be early; so late frames do not add up,
+and the rate is kept.
+"""
 _BITS = 7
 _STEPS = 1 << _BITS
 """Buckets of counts for each doubling: percentiles are right to 1 in 128."""
@@ -47,17 +48,17 @@ _STEPS = 1 << _BITS
 
 @dataclass(slots=True)
 class DepartureState:
-    """How far sending is; a record (``kernels.record``) for compiled code.
+    """The progress of sending; a record (``kernels.record``) for compiled code.
 
-    Times are the monotonic clock's; ``start_ns`` is when those in ``due`` count from.  ``first_ns``
-    and ``neighbour_ns`` are 0 as long as nothing has left since they count.
+    Times are the monotonic clock's; ``start_ns`` is the origin of ``due``.  ``first_ns`` and ``neighbour_ns``
+    are 0 until a frame has left.
     """
 
     paced: int = 1
     even: int = 0
     spin_ns: int = 0
     look_ns: int = 0
-    """When the caller is to look around next."""
+    """The time of the caller's next turn."""
     count: int = 0
     """Frames at hand …"""
     position: int = 0
@@ -65,7 +66,7 @@ class DepartureState:
     left: int = 0
     """Frames that have left, of all."""
     error: int = 0
-    """What the kernel said of the next one; 0 for nothing."""
+    """The kernel's error for the next frame; 0 for none."""
     start_ns: int = 0
     first_ns: int = 0
     last_ns: int = 0
@@ -82,13 +83,13 @@ def clock_ns(line: FrameSender) -> int:
 
 
 def nap(line: FrameSender, until_ns: int) -> bool:
-    """Sleep until the clock says ``until_ns``; return False where something ended it before."""
+    """Sleep until the clock reaches ``until_ns``; return False after an early end."""
     time.sleep(max(0, until_ns - time.perf_counter_ns()) / NS_PER_S)
     return True
 
 
 def transmit(line: FrameSender, state: DepartureState, count: int) -> int:
-    """Send so many of the frames at hand; return how many were taken, with ``state.error`` if not all."""
+    """Send ``count`` of the prepared frames; return the number taken, with ``state.error`` if not all."""
     taken, state.error = line.take(state.position, count)
     return taken
 

@@ -325,7 +325,7 @@ def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
 
 
 def _barrier() -> Any:
-    """Return what numba calls the typing function of `fence`."""
+    """Return the typing function of `fence` for numba."""
     from numba.core import types
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:

@@ -4,13 +4,13 @@ A stream is a row of segments, each of which sends its frames at an interval fro
 segment without an interval sends one frame.
 
 1. A stream that is not ``kept`` renews: its frame may leave twice, and one whose successor is due already is
-   left out.  One that is kept sends each of its frames once, late ones together.
+   left out.  A kept stream sends each of its frames once, late ones together.
 2. Renewals are shared: the first thread has the even streams, the second one, on another processor, the odd
-   ones.  Each renews the other's too where they are late by a quarter of their interval (`STAGGER`), so that
-   a processor that is taken away lets nothing lapse.  Of more than two streams half renew half an
-   interval later than the others, from the second frame of a segment on.  All else is the first thread's.
-3. A segment without an interval is sent by the first thread, when the second one is between two rounds.  So a
-   frame that releases is behind the last one that holds.
+   ones.  Each also renews the other's streams that are late by a quarter of their interval (`STAGGER`), so
+   that the loss of one processor causes no lapse.  Of more than two streams half renew half an interval later
+   than the others, from the second frame of a segment on.  The first thread does everything else.
+3. A segment without an interval is sent by the first thread, while the second one is between two rounds.  A
+   frame that releases therefore follows the last one that holds.
 4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixteenth of that: the kernel takes a twentieth of each
    second from real-time threads that never sleep, in one piece.
 """
@@ -73,7 +73,7 @@ class Timetable(Struct):
     """The frames of all segments as messages to the kernel (struct mmsghdr), in words."""
     segment: Int64
     end: Int64
-    """The current segment of each stream, and the one behind its last."""
+    """The current segment of each stream, and the one after its last."""
     next_ns: Int64
     before_ns: Int64
     """The start of the call that sent a stream's last frame, since its pause began; 0 before there is one."""
@@ -156,7 +156,7 @@ def clock_ns(worker: Worker) -> int:
 
 @compiled
 def nap(worker: Worker, until_ns: int) -> None:
-    """Sleep until the clock says ``until_ns``, or a signal comes."""
+    """Sleep until the clock reaches ``until_ns``, or a signal arrives."""
     worker.moment[0], worker.moment[1] = until_ns // NS_PER_S, until_ns % NS_PER_S
     _clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, worker.facts.moment_at, 0)
 

@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 FOREVER_NS = 1 << 61
 MOST_MESSAGES = 1 << 20
 _SPIN_NS, _ORDINARY_SPIN_NS = 12_000, 120_000
-"""How long before a frame's time a thread looks at the clock: real-time threads wake earlier than others."""
+"""The time before a frame at which a thread begins to read the clock: shorter for real-time threads."""
 _LEAD_NS = 2_000_000
 """Time for the threads to start."""
 _PATIENCE_S = 5.0
 _JOIN_S = 0.05
 _PR_SET_TIMERSLACK = 29
 _PRIORITY = 2
-"""That of ``live`` with ``--realtime``: above the lowest."""
+"""The real-time priority of ``live --realtime``: above the lowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,7 @@ class StreamReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsReport:
-    """What left of several streams, and the threads that kept them."""
+    """The frames sent of several streams, and the threads that sent them."""
 
     streams: tuple[StreamReport, ...]
     jitter: Jitter
@@ -95,9 +95,9 @@ class StreamsReport:
 
 
 class StreamSender:
-    """Sends streams by their timetables; `report` may be asked at any time after `run` began.
+    """Sends streams by their timetables; `report` may be read at any time after the start of `run`.
 
-    ``check`` is called often; what it raises ends the sending, and leaves `release` to be called.  Raises
+    ``check`` is called often; its exceptions end the sending, before a call of `release`.  Raises
     InterfaceError for an interface that is missing, and for a frame that is too long for it.
     """
 

@@ -1,4 +1,4 @@
-"""Sending batches by a schedule, and what is to be said of it: how many frames left, how late, how far apart.
+"""Sending batches by a schedule, and its report: numbers of frames, lateness, spacing.
 
 Few frames leave by an interpreted loop, many by the same one compiled, while a thread prepares the next ones
 (`ecmproto.frames.capture.linux.departures`).
@@ -34,14 +34,14 @@ from ecmproto.frames.capture.linux.sender import FrameSender, Messages
 from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS
 
 MANY_FRAMES = 2000
-"""So many take the interpreted loop about as long as loading the compiled one."""
+"""The number of frames whose interpreted loop takes about as long as loading the compiled one."""
 SPIN_NS = 120_000
-"""How long before a frame's time sleeping ends: nine of ten sleeps of a virtual machine end within that."""
+"""The end of sleep before a frame's time: nine of ten sleeps of a virtual machine end within that."""
 _PREPARED_FRAMES = 16_384
 _LOOK_NS = 100_000_000
-"""How often interrupts are looked for."""
+"""The interval of checks for interrupts."""
 _PATIENCE_NS = 5 * NS_PER_S
-"""How long an interface that is down, or never has room, is waited for."""
+"""The maximum wait for an interface that is down, or has no capacity."""
 _JOIN_S = 1.0
 _PR_SET_TIMERSLACK = 29
 _REALTIME = (os.SCHED_FIFO, os.SCHED_RR)
@@ -58,7 +58,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jitter:
-    """How late frames left behind their times, in ns; percentiles are nearest-rank, right to 1 in 128."""
+    """Lateness of frames, in ns; percentiles are nearest-rank, right to 1 in 128."""
 
     p50_ns: int
     p99_ns: int
@@ -67,7 +67,7 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spacing:
-    """How far apart frames left, in ns: from one's departure to the next one's; percentiles as of jitter."""
+    """Intervals between departures, in ns; percentiles as in `Jitter`."""
 
     p50_ns: int
     p99_ns: int
@@ -91,12 +91,12 @@ class GapCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendReport:
-    """The frames that were sent, and how late.
+    """The frames that were sent, and their lateness.
 
-    ``asked`` says the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
-    ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts the times that
-    there was no room, ``down`` those that the link was.  ``jitter`` and ``spacing`` are None without times to
-    keep, ``gaps`` but for a storm.
+    ``asked`` is the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
+    ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts waits for
+    capacity, ``down`` waits for the link.  ``jitter`` and ``spacing`` are None without times, ``gaps`` except
+    for a storm.
     """
 
     interface: str
@@ -116,7 +116,7 @@ class SendReport:
 
     @property
     def reached(self) -> float | None:
-        """The part of the asked rate that was reached; None where none was asked for."""
+        """The achieved part of the requested rate; None without one."""
         if self.asked_fps is not None and self.rate_fps is not None:
             return self.rate_fps / self.asked_fps
         if self.asked_bps is not None and self.rate_bps is not None:
@@ -146,14 +146,13 @@ class _Chunk:
 
 
 class Transmission:
-    """Sends batches through ``sender`` by ``schedule``; `report` may be asked at any time.
+    """Sends batches through ``sender`` by ``schedule``; `report` may be read at any time.
 
-    Frames that are late leave together, so that the rate is reached.  With ``even`` each leaves by itself, no
-    nearer to the one before than it was to be, but for an eighth: those behind a late one are as late.
-    Before a frame's time it sleeps until ``spin_ns`` are left, and looks at the clock then.  ``many`` says
-    that frames will be many, which the first batch of `run` else tells; ``prepared`` is called once all is
-    loaded, before the first frame leaves.  ``check`` is called often, where no frame is half sent; what it
-    raises ends the sending.
+    Late frames leave together, so that the rate is reached.  With ``even`` each leaves by itself, at its
+    distance from the previous one less an eighth at most: frames after a late one are as late.  Before a
+    frame's time it sleeps until ``spin_ns`` are left, and then reads the clock.  ``many`` announces many
+    frames, which otherwise the first batch of `run` determines; ``prepared`` is called once all is loaded,
+    before the first frame leaves.  ``check`` is called often, between frames; its exceptions end the sending.
     """
 
     def __init__(
@@ -181,12 +180,12 @@ class Transmission:
         )
         self._depart: Any = departures.depart
         self._line: Any = None
-        """What the compiled loop sends by."""
+        """The output of the compiled loop."""
         self._messages = [sender.messages]
         self._late, self._apart = new_counts(), new_counts()
         self._started = self._resting = False
         self.rested_ns = 0
-        """How long sending stood still at `rest`, which is no part of the report's duration."""
+        """The time spent in `rest`, which is no part of the report's duration."""
         self._refused: Refusal | None = None
         # sleeps end when they should, not up to 50 µs later
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
@@ -205,7 +204,7 @@ class Transmission:
             self._check()
 
     def rest(self) -> None:
-        """Leave out the time until the next frame: it and those behind it leave as much later."""
+        """Leave out the time until the next frame: all further frames leave later by it."""
         self._resting = self._state.first_ns > 0
 
     def _prepare(self, many: bool) -> None:

@@ -190,7 +190,7 @@ class External:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """What numba takes it for where a kernel names it."""
+        """The numba type of the function in a kernel."""
         from numba.core import types
 
         returns, *arguments = (getattr(types, kind) for kind in self._kinds)
@@ -220,7 +220,7 @@ class _LastError:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """What numba takes it for where a kernel names it."""
+        """The numba type of the function in a kernel."""
         from numba.core import types
 
         pointer: Any = types.CPointer

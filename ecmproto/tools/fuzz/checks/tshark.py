@@ -39,7 +39,7 @@ PLAIN_FIELDS = (
     "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
 )  # fmt: skip
 _OWN = ("lldp.dcbx.oui", "lldp.dcbx.cin", "lldp.dcbx.feature.pfc.enable", "lldp.dcbx.feature.app.prio")
-"""What the names of fields of DCBX begin with that tshark has not, or has for something else."""
+"""Prefixes of DCBX fields that tshark lacks, or uses for something else."""
 _DCBX = tuple(
     dict.fromkeys(
         each.name

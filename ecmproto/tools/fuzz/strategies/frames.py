@@ -331,7 +331,7 @@ def _any_flow_control(draw: DrawFn, cls: type[Layer], fcs_octets: int) -> Frame:
 
 @st.composite
 def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
-    """Return LLDP frames: any TLVs, those of congestion notification and DCBX among them, and the End TLV."""
+    """Return LLDP frames: any TLVs, including Congestion Notification and DCBX ones, and the End TLV."""
     header = Ethernet(dst=lldp.DESTINATION, src=draw(addresses()))
     return frame_of([header, *draw(_tlvs()), TLV()], fcs_octets=fcs_octets)
 
@@ -356,7 +356,7 @@ def _joined(groups: list[list[Layer]]) -> list[Layer]:
 
 
 def _holding(cls: type[Layer]) -> SearchStrategy[list[Layer]]:
-    """Return TLVs of a format with what stands inside; their lengths are counted with the frame."""
+    """Return TLVs of a format with the layers inside; their lengths are computed with the frame."""
     short = {"value": st.binary(max_size=MAX_DRAWN_OCTETS)}
     inside = [
         _holding(each) if each.holds else layers_of(each, **(short if each is CEETLV else {})).map(_alone)
