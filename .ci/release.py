@@ -46,7 +46,7 @@ def main() -> int:
 
 def _release(work: Path) -> None:
     if _git("status", "--porcelain"):
-        raise ReleaseError("needed a work tree without changes: what is released is the last commit")
+        raise ReleaseError("expected a work tree without changes: what is released is the last commit")
     environment = os.environ | {"SOURCE_DATE_EPOCH": _git("log", "-1", "--format=%ct")}
     environment.pop("PYTHONPATH", None)
     first, second = work / "first", work / "second"
@@ -155,7 +155,7 @@ def _try(artifact: Path, folder: Path) -> None:
     ).stdout
     subprocess.run(["chmod", "-R", "u+w", folder], check=True)
     if said != f"ecmproto {__version__}\n":
-        raise ReleaseError(f"{artifact.name}: needed version {__version__}, got {said!r}")
+        raise ReleaseError(f"{artifact.name}: expected version {__version__}, got {said!r}")
     kernels = sorted(path.name for path in compiled.rglob("*.n?c"))
     if bool(kernels) == has_library:
         raise ReleaseError(

@@ -46,7 +46,7 @@ class DecodeError(EcmprotoError):
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.layer} at octet {self.offset}: needed {self.needed}, got {self.got}"
+        return f"{self.layer} at octet {self.offset}: expected {self.needed}, got {self.got}"
 
 
 class EncodeError(EcmprotoError):
@@ -63,7 +63,7 @@ class EncodeError(EcmprotoError):
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.layer}.{self.field}: needed {self.needed}, got {self.got}"
+        return f"{self.layer}.{self.field}: expected {self.needed}, got {self.got}"
 
 
 class RecordError(EncodeError):
@@ -143,7 +143,7 @@ class OutputError(EcmprotoError):
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.path}: needed {self.needed}, got {self.got}"
+        return f"{self.path}: expected {self.needed}, got {self.got}"
 
 
 class OutputExistsError(OutputError):
@@ -167,7 +167,7 @@ class InterfaceError(EcmprotoError):
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
-        return f"{self.interface}: needed {self.needed}, got {self.got}{tail}"
+        return f"{self.interface}: expected {self.needed}, got {self.got}{tail}"
 
 
 class ExecutorError(EcmprotoError):
@@ -185,7 +185,7 @@ class ExecutorError(EcmprotoError):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.where}: needed {self.needed}, got {self.got}"
+        return f"{self.where}: expected {self.needed}, got {self.got}"
 
 
 _LONGEST_SHOWN = 120
@@ -212,7 +212,7 @@ class ParameterError(EcmprotoError):
         self.got = got
 
     def __str__(self) -> str:
-        return f"{self.name}: needed {self.needed}, got {_short(self.got)}"
+        return f"{self.name}: expected {self.needed}, got {_short(self.got)}"
 
 
 class CompileError(EcmprotoError):
@@ -251,7 +251,7 @@ class FilterError(EcmprotoError):
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
-        told = f"filter at character {self.start + 1}: needed {self.needed}, got {self.got}{tail}"
+        told = f"filter at character {self.start + 1}: expected {self.needed}, got {self.got}{tail}"
         return f"{told}\n{pointed(self.filter, self.start, self.stop)}"
 
 
@@ -271,7 +271,7 @@ class SpecError(EcmprotoError):
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
-        return f"{self.where}: needed {self.needed}, got {self.got}{tail}"
+        return f"{self.where}: expected {self.needed}, got {self.got}{tail}"
 
 
 class MissingDependencyError(EcmprotoError):
@@ -293,7 +293,7 @@ class MissingDependencyError(EcmprotoError):
         return f"pip install 'ecmproto[{self.extra}]'" if self.extra else f"pip install {self.package}"
 
     def __str__(self) -> str:
-        return f"{self.purpose}: needed {self.package}, which is not installed"
+        return f"{self.purpose}: expected {self.package}, which is not installed"
 
 
 def counted(count: int, noun: str) -> str:

@@ -32,7 +32,7 @@ def test_addresses_are_taken_as_text() -> None:
 
 @pytest.mark.parametrize("text", ["", "02:00:00:00:00", "02:00:00:00:00:0g", "example.org"])
 def test_text_that_is_no_address_is_said_to_be_none(text: str) -> None:
-    with pytest.raises(EncodeError, match=r"eth\.dst: needed a MAC address such as"):
+    with pytest.raises(EncodeError, match=r"eth\.dst: expected a MAC address such as"):
         Ethernet(dst=text)
 
 
@@ -145,7 +145,7 @@ def test_every_frame_is_tagged_with_one_import(repository: Path) -> None:
 
 def test_only_tags_are_put_into_frames() -> None:
     batch = Batch.from_frames([encode(ADDRESSES, Data(data=bytes(50)))])
-    with pytest.raises(ecmproto.ParameterError, match="needed a tag of congestion management, got CNM"):
+    with pytest.raises(ecmproto.ParameterError, match="expected a tag of congestion management, got CNM"):
         ecmproto.tagged_batch(batch, CNM)
     with pytest.raises(EncodeError, match=r"cntag\.colour"):
         ecmproto.tagged_batch(batch, CNTag, colour=1)

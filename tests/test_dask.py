@@ -84,7 +84,7 @@ def test_captures_without_frames_are_an_empty_dataframe(tmp_path: Path) -> None:
 
 def test_what_cannot_be_given_is_refused(tmp_path: Path) -> None:
     (tmp_path / "no.pcap").write_bytes(b"no capture")
-    with pytest.raises(CaptureError, match="needed a pcap or pcapng capture"):
+    with pytest.raises(CaptureError, match="expected a pcap or pcapng capture"):
         read_captures(tmp_path)
     with pytest.raises(ParameterError, match="time_delta_displayed"):
         read_captures(REPOSITORY / "pcaps" / "mixed.pcap", ["frame.time_delta_displayed"])

@@ -25,38 +25,38 @@ from ecmproto.errors import (
 ERRORS: list[tuple[EcmprotoError, str]] = [
     (
         DecodeError(layer="cnm", offset=22, needed="24 octets", got="10 octets"),
-        "cnm at octet 22: needed 24 octets, got 10 octets",
+        "cnm at octet 22: expected 24 octets, got 10 octets",
     ),
     (
         EncodeError(layer="vlan", field="id", needed="an integer in 0..4095", got="4096"),
-        "vlan.id: needed an integer in 0..4095, got 4096",
+        "vlan.id: expected an integer in 0..4095, got 4096",
     ),
     (
         ColumnError(layer="vlan", field="id", needed="an integer in 0..4095", got="4096", row=7),
-        "vlan.id: needed an integer in 0..4095, got 4096 in row 7",
+        "vlan.id: expected an integer in 0..4095, got 4096 in row 7",
     ),
-    (ColumnError(layer="vlan", field="id", needed="3 values", got="2"), "vlan.id: needed 3 values, got 2"),
+    (ColumnError(layer="vlan", field="id", needed="3 values", got="2"), "vlan.id: expected 3 values, got 2"),
     (
         CaptureError(path="a.pcap", offset=24, frame=0, needed="a record", got="3 octets"),
-        "a.pcap: at octet 24, after 0 frames: needed a record, got 3 octets",
+        "a.pcap: at octet 24, after 0 frames: expected a record, got 3 octets",
     ),
-    (OutputError(path="a.pcap", needed="room", got="none"), "a.pcap: needed room, got none"),
+    (OutputError(path="a.pcap", needed="room", got="none"), "a.pcap: expected room, got none"),
     (
         InterfaceError(interface="eht0", needed="a network interface", got="none of that name"),
-        "eht0: needed a network interface, got none of that name",
+        "eht0: expected a network interface, got none of that name",
     ),
     (
         ExecutorError(where="tcp://a:1", needed="a scheduler that answers", got="none"),
-        "tcp://a:1: needed a scheduler that answers, got none",
+        "tcp://a:1: expected a scheduler that answers, got none",
     ),
-    (ParameterError(name="qeq", needed="100 B to 4 GB", got="5 B"), "qeq: needed 100 B to 4 GB, got 5 B"),
+    (ParameterError(name="qeq", needed="100 B to 4 GB", got="5 B"), "qeq: expected 100 B to 4 GB, got 5 B"),
     (
         SpecError(where="frame", needed="a format", got="'cmn'", hint="did you mean 'cnm'?"),
-        "frame: needed a format, got 'cmn' (did you mean 'cnm'?)",
+        "frame: expected a format, got 'cmn' (did you mean 'cnm'?)",
     ),
     (
         MissingDependencyError(package="matplotlib", extra="report", purpose="figures of a report"),
-        "figures of a report: needed matplotlib, which is not installed",
+        "figures of a report: expected matplotlib, which is not installed",
     ),
 ]
 

@@ -55,13 +55,13 @@ def test_quanta_are_numbers_times_or_octets(text: str, quanta: Fraction | int | 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "10 quanta", "٣", "1e9", "9" * 40, "nan", "0x10"])
 def test_what_is_no_amount_is_told(text: str) -> None:
-    with pytest.raises(ParameterError, match="amount: needed quanta such as 65535, a time"):
+    with pytest.raises(ParameterError, match="amount: expected quanta such as 65535, a time"):
         parse_quanta(text, G)
 
 
 @pytest.mark.parametrize("text", ["", "100", "-1m", "1e3m", "2000km", "1mm", "9" * 30 + "m"])
 def test_what_is_no_length_is_told(text: str) -> None:
-    with pytest.raises(ParameterError, match="cable: needed a length such as 100m or 2km"):
+    with pytest.raises(ParameterError, match="cable: expected a length such as 100m or 2km"):
         parse_length(text)
 
 
@@ -72,11 +72,11 @@ def test_lengths_have_units() -> None:
 @pytest.mark.parametrize(
     ("rate_bps", "largest", "sentence"),
     [
-        (33 * G, 9216, "rate: needed a rate that 802.3 31B.3.7 bounds"),
-        (0, 9216, "rate: needed a rate of more than 0"),
-        (10**16, 9216, "rate: needed a rate of more than 0"),
-        (10 * G, 63, "largest: needed a frame of 64 to 65,535 octets with its FCS, got 63"),
-        (10 * G, 10**6, "largest: needed a frame of 64 to 65,535 octets"),
+        (33 * G, 9216, "rate: expected a rate that 802.3 31B.3.7 bounds"),
+        (0, 9216, "rate: expected a rate of more than 0"),
+        (10**16, 9216, "rate: expected a rate of more than 0"),
+        (10 * G, 63, "largest: expected a frame of 64 to 65,535 octets with its FCS, got 63"),
+        (10 * G, 10**6, "largest: expected a frame of 64 to 65,535 octets"),
     ],
 )
 def test_impossible_links_are_told(rate_bps: int, largest: int, sentence: str) -> None:

@@ -71,7 +71,7 @@ def report(error: Exception, command: str = "") -> None:
     elif isinstance(error, CommandError):
         sentence, help = str(error), error.help or help
     elif _needs_linux(error):
-        sentence = f"{command or 'this'}: needed Linux, got a system without Python's {error.name}"  # type: ignore[attr-defined]
+        sentence = f"{command or 'this'}: expected Linux, got a system without Python's {error.name}"  # type: ignore[attr-defined]
         help = "reading, counting, checking, crafting and replaying files works on every system"
     elif isinstance(error, CaptureError):
         sentence = str(error)
@@ -84,10 +84,10 @@ def report(error: Exception, command: str = "") -> None:
         sentence, help = str(error), error.remedy or help
     elif isinstance(error, OSError) and error.errno in _DISK_FULL:
         # files have their own error with their name
-        sentence = f"{error.filename or 'stdout'}: needed space for the output, got {error.strerror}"
+        sentence = f"{error.filename or 'stdout'}: expected space for the output, got {error.strerror}"
         help = "the output before it is there; free some space, or write elsewhere"
     elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
-        sentence = "stdin or stdout: needed an open one, got a closed one"
+        sentence = "stdin or stdout: expected an open one, got a closed one"
         help = "-r FILE and -w FILE do without"
     elif isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {error.strerror}"

@@ -219,7 +219,7 @@ def run(args: list[str]) -> int:
         register()
     try:
         if any("\0" in each for each in args):
-            raise click.UsageError("needed arguments without NUL, got one with an embedded null")
+            raise click.UsageError("expected arguments without NUL, got one with an embedded null")
         if command in _WITH_PROGRESS:
             work.begin()
         result = cli.main(args, prog_name="ecmproto", standalone_mode=False)

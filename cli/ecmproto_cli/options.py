@@ -92,12 +92,12 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
     """Return a command's captures; for several, print on stderr the order of reading."""
     if not paths:
         if required:
-            raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
+            raise click.UsageError("expected a capture to read: -r FILE, or - for stdin")
         return ()
     from ecmproto.frames.capture.several import CaptureNames
 
     if paths.count("-") > 1:
-        raise click.UsageError("stdin can be read once: needed - once, got it twice")
+        raise click.UsageError("stdin can be read once: expected - once, got it twice")
     if len(paths) > 1:
         how = "in the order of time" if order == "time" else "one after the other"
         echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
@@ -238,7 +238,7 @@ def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -
         return None
     texts = [text.strip() for text in given.split(",")]
     if not all(text in set("01234567") for text in texts):
-        raise click.BadParameter(f"needed priorities from 0 to 7, as in 3,4, got {given!r}")
+        raise click.BadParameter(f"expected priorities from 0 to 7, as in 3,4, got {given!r}")
     return tuple(sorted({int(text) for text in texts}))
 
 
@@ -254,7 +254,7 @@ def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
         try:
             changes[role] = int(value, 0)
         except ValueError:
-            raise click.BadParameter(f"{role}: needed a number such as 0x88b7, got {value!r}") from None
+            raise click.BadParameter(f"{role}: expected a number such as 0x88b7, got {value!r}") from None
     return dataclasses.replace(DEFAULT, **changes)
 
 
@@ -283,7 +283,7 @@ def split_assignments(ctx: click.Context, param: click.Parameter, given: tuple[s
     for each in given:
         name, equals, text = each.partition("=")
         if not equals:
-            raise click.BadParameter(f"needed NAME=VALUE, such as qcn.w=2, got {each!r}")
+            raise click.BadParameter(f"expected NAME=VALUE, such as qcn.w=2, got {each!r}")
         assigned[name.strip()] = text.strip()
     return assigned
 
@@ -306,7 +306,7 @@ class Execution:
 
     def __post_init__(self) -> None:
         if self.scheduler is not None and self.jobs is not None:
-            raise click.UsageError("needed --jobs or --scheduler, which has its own workers; got both")
+            raise click.UsageError("expected --jobs or --scheduler, which has its own workers; got both")
         if self.scheduler is None and (self.ca_file or self.certificate or self.key):
             raise click.UsageError("--tls-… is for --scheduler tls://HOST:PORT")
 

@@ -43,10 +43,10 @@ def output_form(output: str | None, asked: str | None, forms: Collection[str], *
     if suffix == _ANY_TEXT:
         named = text if asked is None or asked in BINARY else asked
     if named is not None and asked is not None and named != asked:
-        raise click.UsageError(f"{output}: needed a suffix and a -T that agree, got {named} and {asked}")
+        raise click.UsageError(f"{output}: expected a suffix and a -T that agree, got {named} and {asked}")
     if named is not None and named not in forms:
         names = ", ".join(name for name, form in _SUFFIXES.items() if form in forms)
-        raise click.UsageError(f"{output}: needed a name that ends in {names}, got one of {named}")
+        raise click.UsageError(f"{output}: expected a name that ends in {names}, got one of {named}")
     return asked or named
 
 
@@ -64,7 +64,7 @@ def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
 
     paths = [path for path in outputs if path is not None]
     for path in _twice(paths):
-        raise click.UsageError(f"{path}: needed a file for each output, got one for two of them")
+        raise click.UsageError(f"{path}: expected a file for each output, got one for two of them")
     for path in paths:
         check_sink(path, force=force)
 

@@ -70,7 +70,7 @@ def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: d
     if len(told) + (bool(words) and told != ["--from-columns"]) != 1:
         *others, last = ["a LAYER", *sources]
         got = "several" if told else "none"
-        raise click.UsageError(f"needed one of {', '.join(others)} or {last}, got {got}")
+        raise click.UsageError(f"expected one of {', '.join(others)} or {last}, got {got}")
     given = [name for name, value in line.items() if value not in (None, (), False)]
     if given and not words:
         name = "sweep" if given[0] == "sweeps" else given[0]
@@ -183,7 +183,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
         needed = f"columns that take at most {format_octets(octets)} of memory"
         help = "--memory with more, if you trust the file"
         raise CommandError(
-            f"{path}: needed {needed}, got some that take more", exit_code=USAGE, help=help
+            f"{path}: expected {needed}, got some that take more", exit_code=USAGE, help=help
         ) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)
@@ -344,7 +344,7 @@ def check_storm(
     elif not words:
         raise click.UsageError("--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ...")
     elif given:
-        raise click.UsageError(f"--storm sets the frames' times itself: needed no --{given[0]}")
+        raise click.UsageError(f"--storm sets the frames' times itself: expected no --{given[0]}")
 
 
 def storm_from(

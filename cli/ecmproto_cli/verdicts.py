@@ -117,14 +117,14 @@ def check_sides(near: str | None, far: str | None, captured: str | None, near_ca
     """Refuse sides that do not go together."""
     if far is not None and captured is not None:
         raise click.UsageError(
-            "needed --expect, which captures, or --expect-from, which reads a capture, got both"
+            "expected --expect, which captures, or --expect-from, which reads a capture, got both"
         )
     if captured is not None and near is not None:
-        raise click.UsageError("--expect-from sends nothing: needed no -i")
+        raise click.UsageError("--expect-from sends nothing: expected no -i")
     if near_captured is not None and captured is None:
         raise click.UsageError("--expect-near belongs to --expect-from")
     if captured == near_captured == "-":
-        raise click.UsageError("stdin can be read once: needed - once, got it twice")
+        raise click.UsageError("stdin can be read once: expected - once, got it twice")
     if far is not None and far == near:
         raise InterfaceError(
             interface=far, needed="another interface than the one to send out of", got="the same"
@@ -137,7 +137,7 @@ def no_frame_judged(test: Test) -> CommandError | None:
         return None
     sides = counted(len(test.judge.seen), "side")
     return CommandError(
-        f"{test.name}: needed frames to judge, got none on {sides}",
+        f"{test.name}: expected frames to judge, got none on {sides}",
         exit_code=FINDINGS,
         help="is the device under test between the two interfaces?",
     )

@@ -68,5 +68,5 @@ def test_no_address_for_a_number_that_none_has() -> None:
 
 @pytest.mark.parametrize("limit", [0, 2**31])
 def test_the_limit_is_checked(limit: int) -> None:
-    with pytest.raises(ParameterError, match="max_destinations: needed 1 to"):
+    with pytest.raises(ParameterError, match="max_destinations: expected 1 to"):
         DestinationTable(max_destinations=limit)

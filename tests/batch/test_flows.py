@@ -285,7 +285,7 @@ def test_frames_that_are_not_chosen_have_no_numbers_and_make_none() -> None:
     assert batch.station.tolist() == batch.flow.tolist() == [-1, 0]
     assert table.numbers(*batch).tolist() == [-1, 0]
     assert table.source(0) == frames[1][6:12]
-    with pytest.raises(ParameterError, match="chosen: needed 2 values, got 1"):
+    with pytest.raises(ParameterError, match="chosen: expected 2 values, got 1"):
         table.number(*batch_of(frames), chosen=np.array([True]))
     none = table.number(*batch_of([]), chosen=np.zeros(0, np.bool_))
     assert len(none.station) == 0
@@ -301,9 +301,9 @@ def test_a_map_of_ethertypes_replaces_the_default_one() -> None:
 @pytest.mark.parametrize(
     ("stations", "flows", "told"),
     [
-        (0, 1, "max_stations: needed 1 to"),
-        (1, 0, "max_flows: needed 1 to"),
-        (2**20, 2**11, "max_flows: needed 1 to 2047"),
+        (0, 1, "max_stations: expected 1 to"),
+        (1, 0, "max_flows: expected 1 to"),
+        (2**20, 2**11, "max_flows: expected 1 to 2047"),
     ],
 )
 def test_limits_are_checked(stations: int, flows: int, told: str) -> None:

@@ -137,16 +137,16 @@ HUGE = 2**63 - 1
 @pytest.mark.parametrize(
     ("wrong", "told"),
     [
-        ({"at": [0, 21]}, "at of frame 1: needed -1 to 20, got 21"),
-        ({"at": [-2, 0]}, "at of frame 0: needed -1 to 20, got -2"),
-        ({"at": [0]}, "at: needed 2 values"),
+        ({"at": [0, 21]}, "at of frame 1: expected -1 to 20, got 21"),
+        ({"at": [-2, 0]}, "at of frame 0: expected -1 to 20, got -2"),
+        ({"at": [0]}, "at: expected 2 values"),
         ({"removed_at": [0, 21]}, "removed_at of frame 1"),
-        ({"removed_at": [0, 3], "removed": [0, 18]}, "removed of frame 1: needed 0 to 17, got 18"),
+        ({"removed_at": [0, 3], "removed": [0, 18]}, "removed of frame 1: expected 0 to 17, got 18"),
         ({"removed_at": [0, 3], "removed": [0, HUGE]}, "removed of frame 1"),
         ({"removed_at": [0, 3], "removed": [-1, 1]}, "removed of frame 0"),
         ({"written_at": [21, 0]}, "written_at of frame 0"),
-        ({"inserted": [[0]]}, "inserted: needed 2 rows"),
-        ({"written": [0, 0]}, "written: needed 2 rows"),
+        ({"inserted": [[0]]}, "inserted: expected 2 rows"),
+        ({"written": [0, 0]}, "written: expected 2 rows"),
     ],
 )
 def test_places_outside_a_frame_are_refused(wrong: dict[str, list[int]], told: str) -> None:
@@ -182,7 +182,7 @@ def test_a_list_of_removals_is_in_order_and_within_its_frames(
         removed=np.array([0, 2]),
         more=more,
     )
-    with pytest.raises(ParameterError, match="more: needed stretches within their frames"):
+    with pytest.raises(ParameterError, match="more: expected stretches within their frames"):
         spliced(*batch_of([bytes(20)] * 2), splice)
 
 

@@ -153,7 +153,7 @@ def test_marks(browser: Browser) -> None:
 
 def test_written_frames_are_the_records_as_they_stand(browser: Browser, tmp_path: Path) -> None:
     target = str(tmp_path / "out.pcapng")
-    with pytest.raises(OutputError, match="needed marked frames"):
+    with pytest.raises(OutputError, match="expected marked frames"):
         browser.write(target, "marked")
     browser.apply("cnm")
     shown(browser)

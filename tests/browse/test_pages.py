@@ -118,7 +118,7 @@ def test_what_is_wrong_is_told_and_the_rest_shown(tmp_path: Path) -> None:
     cut.write_bytes(octets[:-9])
     pages = indexed(cut)
     assert pages.frames == 1999
-    assert "needed a record of" in str(pages.problem)
+    assert "expected a record of" in str(pages.problem)
     # cut once more, under our feet
     os.truncate(cut, len(octets) // 2)
     assert pages.frame(10) is not None

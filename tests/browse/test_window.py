@@ -131,7 +131,7 @@ def test_keys_move_and_find(tmp_path: Path) -> None:
         await driver.ask(":1234", "enter")
         assert app.frames.frame == 1233
         seen = await driver.ask(":9000", "enter")
-        assert "needed a number from 1 to 5000, got '9000'" in seen
+        assert "expected a number from 1 to 5000, got '9000'" in seen
         await driver.press("escape")
         await driver.ask("/frame[17] == 7", "enter")
         assert app.frames.frame == 1287
@@ -215,7 +215,7 @@ def test_write_and_copy(tmp_path: Path) -> None:
         assert f"1 frame written to {target}"[:40] in seen
         seen = await driver.ask(f"w{target}", "enter")
         assert (
-            "a ! after the name replaces it" in seen.replace("\n", "") or "needed a name that is free" in seen
+            "a ! after the name replaces it" in seen.replace("\n", "") or "expected a name that is free" in seen
         )
         await driver.type("!", "enter")
         assert "needed" not in await driver.press("y")
@@ -340,9 +340,9 @@ def test_without_a_terminal_or_a_library(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert run(["browse", str(PCAPS / "mixed.pcapng")]) == 2
-    assert "needed a terminal, got none" in capsys.readouterr().err
+    assert "expected a terminal, got none" in capsys.readouterr().err
     assert run(["browse"]) == 2
-    assert "needed a FILE or -i IF, got none" in capsys.readouterr().err
+    assert "expected a FILE or -i IF, got none" in capsys.readouterr().err
     monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

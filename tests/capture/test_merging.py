@@ -126,5 +126,5 @@ def test_one_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
 
 def test_what_is_no_capture_is_refused_before_anything_is_read(tmp_path: Path) -> None:
     one, none = write_pcap(tmp_path / "one.pcap", [10], 1), tmp_path / "none.pcap"
-    with pytest.raises(CaptureError, match="needed a readable capture file"):
+    with pytest.raises(CaptureError, match="expected a readable capture file"):
         open_captures([one, none])

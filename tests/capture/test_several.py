@@ -104,21 +104,21 @@ def test_of_a_folder_what_cannot_be_read_is_named_and_the_rest_read(ring: Path) 
     (ring / "x.pcap3").write_bytes((ring / "x.pcap3").read_bytes()[:-5])
     with open_captures([ring]) as reader:
         assert sum(map(len, reader)) == 21
-        assert "x.pcap0a.pcap: needed a pcap or pcapng capture" in str(reader.problem)
+        assert "x.pcap0a.pcap: expected a pcap or pcapng capture" in str(reader.problem)
         assert "x.pcap3: at octet" in " ".join(reader.warnings)
         assert reader.octets_read == reader.size_octets - 17 - 71  # type: ignore[operator]
     for name in ring.iterdir():
         name.write_bytes(b"nothing")
-    with pytest.raises(CaptureError, match="needed a pcap or pcapng capture"):
+    with pytest.raises(CaptureError, match="expected a pcap or pcapng capture"):
         open_captures([ring])
 
 
 def test_what_stands_for_no_file(tmp_path: Path) -> None:
-    with pytest.raises(CaptureError, match="needed a file that matches, got none"):
+    with pytest.raises(CaptureError, match="expected a file that matches, got none"):
         open_captures([tmp_path / "*.pcap"])
-    with pytest.raises(CaptureError, match="needed a folder with captures"):
+    with pytest.raises(CaptureError, match="expected a folder with captures"):
         open_captures([tmp_path])
-    with pytest.raises(CaptureError, match=r"none\.pcap: needed a readable capture file, got No such file"):
+    with pytest.raises(CaptureError, match=r"none\.pcap: expected a readable capture file, got No such file"):
         open_captures([tmp_path / "none.pcap"])
     # a name that looks like a pattern is that of a file where there is one
     odd = write_pcap(tmp_path / "a[1].pcap", [1], 7)
@@ -136,11 +136,11 @@ def test_urls(tmp_path: Path) -> None:
     assert (
         len(read("memory://captures/*.pcap*")) == len(read("memory://captures/")) == 2 * len(frames) + 15662
     )
-    with pytest.raises(CaptureError, match=r"none\.pcap: needed a readable capture file, got no such file"):
+    with pytest.raises(CaptureError, match=r"none\.pcap: expected a readable capture file, got no such file"):
         open_capture("memory://captures/none.pcap")
-    with pytest.raises(CaptureError, match="needed a file that matches"):
+    with pytest.raises(CaptureError, match="expected a file that matches"):
         open_captures(["memory://captures/*.ntar"])
-    with pytest.raises(CaptureError, match=r"needed a readable capture file, got .*nosuch"):
+    with pytest.raises(CaptureError, match=r"expected a readable capture file, got .*nosuch"):
         open_capture("nosuch://captures/x.pcap")
     assert name_shown("https://me:secret@host/x.pcap?signature=abc") == "https://host/x.pcap"
 
@@ -157,14 +157,14 @@ def test_who_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise ImportError("Install s3fs to access S3")
 
     monkeypatch.setattr(fsspec, "url_to_fs", lacking)
-    with pytest.raises(MissingDependencyError, match="needed s3fs, which is not installed") as raised:
+    with pytest.raises(MissingDependencyError, match="expected s3fs, which is not installed") as raised:
         open_capture("s3://bucket/x.pcap")
     assert raised.value.remedy == "pip install s3fs"
 
 
 def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fsspec.core", None)
-    with pytest.raises(MissingDependencyError, match="needed fsspec") as raised:
+    with pytest.raises(MissingDependencyError, match="expected fsspec") as raised:
         open_capture("s3://bucket/x.pcap")
     assert raised.value.remedy == "pip install 'ecmproto[remote]'"
 
@@ -194,7 +194,7 @@ def test_the_web(web: str, tmp_path: Path) -> None:
     for name in ("mixed.pcapng", "hotspot.pcap.gz"):
         there, here = read(f"{web}/{name}"), read(FOLDER / name)
         assert there == here
-    with pytest.raises(CaptureError, match=r"none\.pcap: needed a readable capture file, got no such file"):
+    with pytest.raises(CaptureError, match=r"none\.pcap: expected a readable capture file, got no such file"):
         open_capture(f"{web}/none.pcap")
 
 

@@ -34,7 +34,7 @@ def test_an_existing_file_is_refused_unless_forced(tmp_path: Path) -> None:
     path = tmp_path / "out"
     path.write_text("precious")
     path.chmod(0o640)
-    with pytest.raises(OutputError, match="needed a name that is free"):
+    with pytest.raises(OutputError, match="expected a name that is free"):
         open_sink(path)
     assert path.read_text() == "precious"
     with open_sink(path, force=True) as sink:
@@ -50,7 +50,7 @@ def test_a_file_that_appeared_meanwhile_is_not_overwritten(tmp_path: Path) -> No
     sink = open_sink(path)
     sink.write(b"late")
     path.write_text("precious")
-    with pytest.raises(OutputError, match="needed a name that is free"):
+    with pytest.raises(OutputError, match="expected a name that is free"):
         sink.commit()
     assert path.read_text() == "precious"
     assert Path(sink.partial).read_text() == "late"
@@ -174,7 +174,7 @@ def test_no_component_is_another_users_link(name: str, force: bool, tmp_path: Pa
     foreign_link(tmp_path / "folder", "inner")
     foreign_link(tmp_path / "through", "inner")
     (tmp_path / "ours").symlink_to("link")
-    with pytest.raises(OutputError, match=r"needed a path without .*, got .*, a link of user 65534"):
+    with pytest.raises(OutputError, match=r"expected a path without .*, got .*, a link of user 65534"):
         open_sink(tmp_path / name, force=force)
     assert (tmp_path / "target").read_text() == "precious"
     assert not any((tmp_path / "inner").iterdir())

@@ -260,5 +260,5 @@ def test_frames_that_wait_or_were_dropped_are_sampled(rule: str, fields: dict[st
 
 
 def test_the_random_part_is_at_most_the_fixed_one() -> None:
-    with pytest.raises(ParameterError, match=r"ecm\.sr: needed at most sf"):
+    with pytest.raises(ParameterError, match=r"ecm\.sr: expected at most sf"):
         checked(messages_apart("ecm", 1500), ["ECM010"], {"ecm.sf": "10kB", "ecm.sr": "11kB"})

@@ -82,13 +82,13 @@ def test_what_makes_it_fail_is_chosen(capture: str, options: tuple[str, ...], co
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--select", "QCN9"], "rule: needed one of"),
+        (["--select", "QCN9"], "rule: expected one of"),
         (["--param", "qcn.ww=1"], "did you mean 'qcn.w'"),
-        (["--param", "qcn.w"], "needed NAME=VALUE"),
+        (["--param", "qcn.w"], "expected NAME=VALUE"),
         (["--mechanism", "qnc"], "did you mean 'qcn'"),
         (["--explain", "QCN0001"], "did you mean 'QCN001'"),
-        (["--fail-on", "errors"], "rule: needed one of"),
-        (["--rules", "some.yaml"], "needed a file that ends in .py or .toml, got .yaml"),
+        (["--fail-on", "errors"], "rule: expected one of"),
+        (["--rules", "some.yaml"], "expected a file that ends in .py or .toml, got .yaml"),
     ],
 )
 def test_mistakes_are_told_and_answered_with_the_nearest(
@@ -189,7 +189,7 @@ schema = "ecmproto/rules/1"
 id = "RACK001"
 sentence = "CNMs come from the rack's own switch."
 filter = "cnm"
-needed = "cnm.cpid[0:6] == 02:00:00:00:00:c1"
+expected = "cnm.cpid[0:6] == 02:00:00:00:00:c1"
 subject = "cnm.cpid"
 severity = "warning"
 [[rule]]
@@ -234,7 +234,7 @@ def test_rules_of_ones_own_are_python(
         "    severity='error', subject=STATION, on=('cnm.cpid',), fields=('cnm.qntz_fb',), expression=low)]\n"
     )
     assert run(["check", capture, "--rules", str(own), "--select", "MINE"]) == 1
-    assert "strong: 12, needed 10" in capsys.readouterr().out
+    assert "strong: 12, expected 10" in capsys.readouterr().out
     forgotten = own.read_text().replace("fields=('cnm.qntz_fb',), ", "")
     for spoilt in ("1/0", "import nothing_like_it", "x = 1", "RULES = []", forgotten):
         own.write_text(spoilt)

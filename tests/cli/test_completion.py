@@ -306,7 +306,7 @@ class _Terminal:
         os.write(self._fd, text.encode())
         shown, end = "", time.monotonic() + 30
         while until not in shown:
-            assert time.monotonic() < end, f"typed {text!r}, needed {until!r}, got {shown!r}"
+            assert time.monotonic() < end, f"typed {text!r}, expected {until!r}, got {shown!r}"
             if select.select([self._fd], [], [], 0.2)[0]:
                 shown += re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]|[\x07\x08]", "", os.read(self._fd, 65536).decode())
 

@@ -124,20 +124,20 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("", "needed one of a LAYER, --spec, --from-json or --from-columns, got none\nhelp: ecmproto craft --help"),
-        ("cnm --spec x.toml", "needed one of a LAYER, --spec, --from-json or --from-columns, got several\nhelp: ecmproto craft --help"),
+        ("", "expected one of a LAYER, --spec, --from-json or --from-columns, got none\nhelp: ecmproto craft --help"),
+        ("cnm --spec x.toml", "expected one of a LAYER, --spec, --from-json or --from-columns, got several\nhelp: ecmproto craft --help"),
         ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
         ("cnm --fix", "--fix belongs to --from-json: other frames are always put right, but for --raw\nhelp: ecmproto craft --help"),
-        ("cnm qntz_fb=64", "cnm.qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto schema cnm"),
-        ("cnmm", "frame: needed the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
-        ("cnm --sweep qntz_fb", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
-        ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: needed FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
-        ("cnm --rate 1 --interval 1", "needed --interval or --rate, got both\nhelp: ecmproto craft --help"),
-        ("cnm --rate x", "rate: needed frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
-        ("cnm --time -1", "--time: needed a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
-        ("pause --prio 3", "prio: needed a frame that may have a tag, got a MAC Control frame, which never has one"
+        ("cnm qntz_fb=64", "cnm.qntz_fb: expected an integer in 0..63, got 64\nhelp: ecmproto schema cnm"),
+        ("cnmm", "frame: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
+        ("cnm --sweep qntz_fb", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
+        ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
+        ("cnm --rate 1 --interval 1", "expected --interval or --rate, got both\nhelp: ecmproto craft --help"),
+        ("cnm --rate x", "rate: expected frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
+        ("cnm --time -1", "--time: expected a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
+        ("pause --prio 3", "prio: expected a frame that may have a tag, got a MAC Control frame, which never has one"
          " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
-        ("cnm -w x.bin", "x.bin: needed -T with one of hex, pcap, pcapng, python, json, ndjson, toml,"
+        ("cnm -w x.bin", "x.bin: expected -T with one of hex, pcap, pcapng, python, json, ndjson, toml,"
          " or a name that ends in .pcap, .json, .hex or .py\nhelp: ecmproto craft --help"),
     ],
 )  # fmt: skip
@@ -166,7 +166,7 @@ def test_a_document_that_breaks_off_leaves_no_file_under_the_final_name(tmp_path
     (partial,) = tmp_path.iterdir()
     said = ran.stderr.decode()
     assert said.startswith(f"ecmproto: warning: the output before it is in {partial}\n")
-    assert "needed JSON, got Expecting value" in said
+    assert "expected JSON, got Expecting value" in said
     assert "Traceback" not in said
 
 
@@ -199,14 +199,14 @@ def test_columns_of_a_whole_capture_become_that_capture(tmp_path: Path) -> None:
     [
         (["cnm", "--from-columns", "empty.csv"], 1, "ecmproto: no frame was crafted\n"),
         (["cnm", "--from-columns", "bad.csv"], 2,
-         "ecmproto: bad.csv: row 2, column qntz_fb: needed an integer in 0..63, got 64\nhelp: ecmproto craft --help\n"),
+         "ecmproto: bad.csv: row 2, column qntz_fb: expected an integer in 0..63, got 64\nhelp: ecmproto craft --help\n"),
         (["cnm", "--from-columns", "bad.csv", "--rate", "5pps", "--time", "1s"], 2, "ecmproto: bad.csv: row 2, column"),
         (["cnm", "--from-columns", "none.csv"], 3, "ecmproto: none.csv: No such file or directory\n"),
-        (["--from-columns", "bad.csv"], 2, "ecmproto: bad.csv: needed a LAYER, or Parquet or Arrow with all columns"),
+        (["--from-columns", "bad.csv"], 2, "ecmproto: bad.csv: expected a LAYER, or Parquet or Arrow with all columns"),
         (["--from-columns", "bad.csv", "--vlan", "5"], 2, "ecmproto: --vlan belongs to a frame given as LAYER"),
         (["cnm", "--from-columns", "bad.csv", "--sweep", "prio=1,2"], 2,
-         "ecmproto: --sweep and --from-columns: needed one of them, got both\n"),
-        (["cnm", "--from-columns", "bad.csv", "--count", "0"], 2, "ecmproto: --count and --from-columns: needed one"),
+         "ecmproto: --sweep and --from-columns: expected one of them, got both\n"),
+        (["cnm", "--from-columns", "bad.csv", "--count", "0"], 2, "ecmproto: --count and --from-columns: expected one"),
         (["cnm", "--from-columns", "bad.csv", "--fix"], 2, "ecmproto: --fix belongs to --from-json"),
         (["--from-columns", "bad.csv", "--spec", "x.toml"], 2, "got several\n"),
     ],
@@ -240,7 +240,7 @@ def test_columns_that_would_take_all_memory_are_given_up_with_the_way_to_allow_t
     before = resource.getrlimit(resource.RLIMIT_DATA)
     assert run(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-2:] == [
-        f"ecmproto: {path}: needed columns that take at most 300 MB of memory, got some that take more",
+        f"ecmproto: {path}: expected columns that take at most 300 MB of memory, got some that take more",
         "help: --memory with more, if you trust the file",
     ]
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
@@ -255,6 +255,6 @@ def test_without_pyarrow_parquet_is_refused_with_the_remedy(
     path.write_bytes(b"")
     assert run(["craft", "cnm", "--from-columns", str(path)]) == 5
     assert capsys.readouterr().err == (
-        f"ecmproto: columns from {path}: needed pyarrow, which is not installed\n"
+        f"ecmproto: columns from {path}: expected pyarrow, which is not installed\n"
         "help: pip install 'ecmproto[arrow]'\n"
     )

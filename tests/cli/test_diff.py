@@ -104,10 +104,10 @@ def test_rules_make_them_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[
     a, b = write(tmp_path / "a", frames), write(tmp_path / "b", frames, resolution="us")
     assert told([a, b, "--tolerance", "time=1us"], capsys, code=0)[0] == "the same: 20 frames\n"
     for arguments, needed in (
-        (["--tolerance", "time"], "needed FIELD=VALUE"),
+        (["--tolerance", "time"], "expected FIELD=VALUE"),
         (["--tolerance", "time=1"], "a number with its unit"),
         (["--ignore", "ip.tll"], "did you mean 'ip.ttl'?"),
-        (["--stat", "-q"], "needed one of them"),
+        (["--stat", "-q"], "expected one of them"),
         (["--window", "1"], "1000<=x<="),
     ):
         _, err = told([a, b, *arguments], capsys, code=2)

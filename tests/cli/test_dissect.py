@@ -57,8 +57,8 @@ def test_empty_capture(form: str, shown: object, sample: Path, capsys: pytest.Ca
     [
         ("missing.pcap", None, "No such file"),
         ("empty.pcap", b"", "got 0 octets"),
-        ("text.pcap", b"Dear diary, today", "needed a pcap or pcapng capture"),
-        ("half.pcap", bytes.fromhex("d4c3b2a1020004"), "needed a pcap header of 24 octets"),
+        ("text.pcap", b"Dear diary, today", "expected a pcap or pcapng capture"),
+        ("half.pcap", bytes.fromhex("d4c3b2a1020004"), "expected a pcap header of 24 octets"),
     ],
 )
 def test_no_capture(
@@ -88,7 +88,7 @@ def test_no_capture(
         (["-c", "0"], "0 is not in the range x>=1"),
         (["-T", "yaml"], "'yaml' is not one of"),
         (["--ethertype", "nothing=1"], "there is no role 'nothing'"),
-        (["--ethertype", "cnm=5"], "needed 0x0600..0xffff"),
+        (["--ethertype", "cnm=5"], "expected 0x0600..0xffff"),
     ],
 )
 def test_usage(arguments: list[str], told: str, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +154,7 @@ def test_pcapng_of_another_major_version_was_read_with_a_warning(
     assert run(["dissect", "-r", str(tmp_path / "other.pcapng")]) == 3
     out, err = capsys.readouterr()
     assert out == ""
-    assert f"needed pcapng version 1, got version {major}.0" in err
+    assert f"expected pcapng version 1, got version {major}.0" in err
 
 
 def test_times_beyond_64_bits_of_ns_keep_their_octets_in_a_copy(

@@ -84,7 +84,7 @@ def test_a_wrong_filter_ends_before_anything_is_read(
     shown = capsys.readouterr()
     assert shown.out == ""
     assert shown.err == (
-        "ecmproto: filter at character 1: needed the name of a field, got 'cnm.qntz_fbb' "
+        "ecmproto: filter at character 1: expected the name of a field, got 'cnm.qntz_fbb' "
         "(did you mean 'cnm.qntz_fb'?)\n"
         "  cnm.qntz_fbb > 4\n"
         "  ^^^^^^^^^^^^\n"

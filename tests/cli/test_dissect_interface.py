@@ -114,7 +114,7 @@ def test_an_interface_that_is_removed_ends_it_with_what_came_before(
     assert run(["dissect", "-i", FAR, "-w", str(path)]) == 4
     thread.join()
     said = capsys.readouterr()
-    assert "needed the interface, got its removal while it was in use" in said.err
+    assert "expected the interface, got its removal while it was in use" in said.err
     with open_capture(path) as reader:
         assert sum(len(batch) for batch in reader) > 0
 

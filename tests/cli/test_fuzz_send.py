@@ -138,7 +138,7 @@ def test_a_smaller_mtu_leaves_out_more(veth: Network, capsys: pytest.CaptureFixt
     assert 0 < len(frames) < 200
     assert table(capsys.readouterr().out)["left out"] == f"{200 - len(frames)} cases longer than 114 octets"
     assert send("--runs", "1", "--mtu", "9000") == 2
-    assert "mtu: needed at most the 1500 octets of near, got 9000" in capsys.readouterr().err
+    assert "mtu: expected at most the 1500 octets of near, got 9000" in capsys.readouterr().err
 
 
 def test_a_campaign_goes_on_where_it_ended(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
@@ -310,7 +310,7 @@ def test_an_interface_that_is_removed_ends_with_the_report(
     assert send("--seed", "7", "--time", "60s") == 4
     assert remover.wait() == 0
     told = capsys.readouterr()
-    assert "near: needed the interface, got its removal while it was in use" in told.err
+    assert "near: expected the interface, got its removal while it was in use" in told.err
     assert "campaign" in table(told.out)
 
 
@@ -324,31 +324,31 @@ def test_who_may_not_is_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[
         os._exit(code)
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 4
-    assert "near: needed the capability CAP_NET_RAW" in capfd.readouterr().err
+    assert "near: expected the capability CAP_NET_RAW" in capfd.readouterr().err
 
 
 def test_missing_interfaces_are_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fuzz", "send", "-i", "nera", "--runs", "1"]) == 4
-    assert "nera: needed a network interface, got none of that name" in capsys.readouterr().err
+    assert "nera: expected a network interface, got none of that name" in capsys.readouterr().err
     assert send("--heartbeat", "frame:fra", "--runs", "1") == 4
-    assert "fra: needed a network interface" in capsys.readouterr().err
+    assert "fra: expected a network interface" in capsys.readouterr().err
     veth.ip(f"link set {NEAR} down")
     assert send("--runs", "1") == 4
-    assert "near: needed an interface that is up, got one that is down" in capsys.readouterr().err
+    assert "near: expected an interface that is up, got one that is down" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--heartbeat", "pong:here"], "heartbeat: needed ping:ADDRESS, frame:INTERFACE or command:CMD"),
-        (["--heartbeat-every", "0", "--heartbeat", "command:true"], "needed more than 0"),
-        (["--heartbeat-every", "often", "--heartbeat", "command:true"], "needed a time such as"),
-        (["--heartbeat-timeout", "0"], "needed more than 0"),
-        (["--rate", "fast"], "rate: needed frames a second such as 1000pps"),
-        (["--rate", "0pps"], "rate: needed frames a second"),
+        (["--heartbeat", "pong:here"], "heartbeat: expected ping:ADDRESS, frame:INTERFACE or command:CMD"),
+        (["--heartbeat-every", "0", "--heartbeat", "command:true"], "expected more than 0"),
+        (["--heartbeat-every", "often", "--heartbeat", "command:true"], "expected a time such as"),
+        (["--heartbeat-timeout", "0"], "expected more than 0"),
+        (["--rate", "fast"], "rate: expected frames a second such as 1000pps"),
+        (["--rate", "0pps"], "rate: expected frames a second"),
         (["--pad", "13"], "--pad"),
         (["--as-is"], "--as-is sends the frames of -r"),
-        (["--index", "5"], "needed --seed N"),
+        (["--index", "5"], "expected --seed N"),
         (["--index", "5", "--seed", "1", "--runs", "3"], "not to frames that are sent once"),
         (["-Y", "cnm"], "-Y filters what -r has"),
     ],

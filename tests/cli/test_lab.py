@@ -168,7 +168,7 @@ def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, ca
     ("arguments", "said"),
     [
         (["run", "no-such-scenario"], "no-such-scenario"),
-        (["run", "SCENARIO", "--set", "control.qxeq=3kB"], "control.qxeq: needed a value"),
+        (["run", "SCENARIO", "--set", "control.qxeq=3kB"], "control.qxeq: expected a value"),
         (["run", "SCENARIO", "--expect", "queue.p99 < 3Gb/s"], "a size"),
         (["run", "SCENARIO", "--show", "queue.mid"], "queue.min"),
         (["run", "SCENARIO", "--variant", "quick"], "slow"),

@@ -70,7 +70,7 @@ def test_a_missing_interface_is_told_before_anything_is_compiled(
 ) -> None:
     assert run(CP) == 4
     said = capsys.readouterr().err
-    assert "no-such-interface: needed a network interface, got none of that name" in said
+    assert "no-such-interface: expected a network interface, got none of that name" in said
     assert "compiled" not in said
 
 

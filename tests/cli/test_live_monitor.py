@@ -136,7 +136,7 @@ def test_an_interface_that_is_removed_ends_it(
     thread.start()
     assert run(["live", "monitor", "-i", FAR, "-w", str(tmp_path / "x.pcap")]) == 4
     thread.join()
-    assert "needed the interface, got its removal while it was in use" in capsys.readouterr().err
+    assert "expected the interface, got its removal while it was in use" in capsys.readouterr().err
 
 
 def test_an_idle_interface_takes_next_to_no_time(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +177,7 @@ def test_a_terminal_is_drawn_over(veth: Network) -> None:
         (["--keep", "3"], "belong to -w"),
         (["-w", "x.pcap", "--keep", "3"], "--keep belongs to --rotate-size or --rotate-time"),
         (["-w", "-"], "stdout tells what is seen"),
-        (["--every", "often"], "needed a time"),
+        (["--every", "often"], "expected a time"),
     ],
 )
 def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

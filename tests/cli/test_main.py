@@ -85,7 +85,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["schema", "cnmm"],
             2,
-            "ecmproto: schema: needed the name of a format, got 'cnmm' (did you mean 'cnm'?)\n"
+            "ecmproto: schema: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\n"
             "help: ecmproto schema --help\n",
         ),
         (
@@ -101,7 +101,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["fields", "("],
             2,
-            "ecmproto: Invalid value: PATTERN: needed a regular expression, got 'missing ): ('\n"
+            "ecmproto: Invalid value: PATTERN: expected a regular expression, got 'missing ): ('\n"
             "help: ecmproto fields --help\n",
         ),
     ],
@@ -142,7 +142,7 @@ def test_a_full_disk_under_text_is_a_sentence_and_no_malformed_capture(words: st
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 2
     sentence, help = done.stderr.splitlines()
-    assert sentence == "ecmproto: stdout: needed space for the output, got No space left on device"
+    assert sentence == "ecmproto: stdout: expected space for the output, got No space left on device"
     assert help.startswith("help: ")
 
 
@@ -173,11 +173,11 @@ def test_fields_finds_names_and_meanings(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("redirected", "code", "told"),
     [
-        ("dissect -r pcaps/mixed.pcap >&-", 2, "stdin or stdout: needed an open one, got a closed one"),
-        ("craft cnm >&-", 2, "needed room for"),
-        ("completion bash >&-", 2, "stdin or stdout: needed an open one, got a closed one"),
-        ("craft --from-json - <&-", 2, "stdin or stdout: needed an open one, got a closed one"),
-        ("dissect -r - <&-", 3, "-: needed a readable capture file, got Bad file descriptor"),
+        ("dissect -r pcaps/mixed.pcap >&-", 2, "stdin or stdout: expected an open one, got a closed one"),
+        ("craft cnm >&-", 2, "expected room for"),
+        ("completion bash >&-", 2, "stdin or stdout: expected an open one, got a closed one"),
+        ("craft --from-json - <&-", 2, "stdin or stdout: expected an open one, got a closed one"),
+        ("dissect -r - <&-", 3, "-: expected a readable capture file, got Bad file descriptor"),
     ],
 )
 def test_closed_standard_streams_are_told_without_a_traceback(redirected: str, code: int, told: str) -> None:

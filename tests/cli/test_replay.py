@@ -147,7 +147,7 @@ def test_frames_of_another_link_type_are_refused_by_name(
     congested_capture(source, linktype=113)
     assert run(["replay", "-r", str(source), *CONGESTED, "-w", str(out)]) == 3
     assert (
-        "needed Ethernet frames for a replay, got link type LINUX_SLL on interface 1"
+        "expected Ethernet frames for a replay, got link type LINUX_SLL on interface 1"
         in capsys.readouterr().err
     )
     assert not out.exists()
@@ -158,7 +158,7 @@ def test_frames_of_another_link_type_are_refused_by_name(
     [
         (
             "--cp qcm",
-            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
+            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
             "got 'qcm' (did you mean 'qcn'?)",
         ),
         (
@@ -167,24 +167,24 @@ def test_frames_of_another_link_type_are_refused_by_name(
         ),
         ("--rate 1G", "Missing option '--cp' or '--compare': which mechanism?"),
         ("--compare qcn --cp qcn", "--compare names the mechanisms itself: leave --cp and --rp out"),
-        ("--cp none --param a=1", "parameter: needed none: none has no parameters, got a=1"),
+        ("--cp none --param a=1", "parameter: expected none: none has no parameters, got a=1"),
         ("--cp qcn --rp qcn --ports dst", "--ports is for open loops: a closed loop has one port"),
-        ("--cp qcn --samples x.txt", "x.txt: needed a name that ends in .csv or .parquet, got another"),
-        ("--cp qcn --rate fast", "rate: needed a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
-        ("--cp qcn --rate 0", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
+        ("--cp qcn --samples x.txt", "x.txt: expected a name that ends in .csv or .parquet, got another"),
+        ("--cp qcn --rate fast", "rate: expected a rate such as 10G, 2.5Gb/s or 100Mbps, got 'fast'"),
+        ("--cp qcn --rate 0", "rate: expected 1000 to 10000000000000 bit/s, got 0"),
         (
             "--cp qcn --rate 10G,1G",
-            "rate: needed a rate, then rates with times, as in 10G,1G@10ms, got '1G'",
+            "rate: expected a rate, then rates with times, as in 10G,1G@10ms, got '1G'",
         ),
         (
             "--cp qcn --rate 10G,1G@5ms,2G@5ms",
-            "rate: needed each change later than the previous one, got 5 ms after 5 ms",
+            "rate: expected each change later than the previous one, got 5 ms after 5 ms",
         ),
-        ("--cp qcn --rate 10G,0@1ms", "rate: needed 1000 to 10000000000000 bit/s, got 0"),
-        ("--cp qcn --buffer 0", "buffer: needed 1 to 1000000000 octets, got 0"),
-        ("--cp qcn --buffer 0frames", "buffer: needed 1 to 658761 frames, got 0frames"),
-        ("--cp qcn --param qeq=5B", "qeq: needed 100 B to 4294967295 B, got 5 B"),
-        ("--cp qcn --cp-mac x", "MAC address: needed six octets such as 02:00:00:00:00:01, got 'x'"),
+        ("--cp qcn --rate 10G,0@1ms", "rate: expected 1000 to 10000000000000 bit/s, got 0"),
+        ("--cp qcn --buffer 0", "buffer: expected 1 to 1000000000 octets, got 0"),
+        ("--cp qcn --buffer 0frames", "buffer: expected 1 to 658761 frames, got 0frames"),
+        ("--cp qcn --param qeq=5B", "qeq: expected 100 B to 4294967295 B, got 5 B"),
+        ("--cp qcn --cp-mac x", "MAC address: expected six octets such as 02:00:00:00:00:01, got 'x'"),
         ("--cp qcn -T json -w -", "-w - sends the capture to stdout, where no report can be"),
     ],
 )

@@ -341,7 +341,7 @@ SAME = "are the same replay: leave one out"
         ("--compare ,", "--compare needs mechanisms, as in qcn,ecm,none"),
         (
             "--compare qcn,fcen",
-            "mechanism: needed one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
+            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
             "got 'fcen' (did you mean 'fecn'?)",
         ),
         ("--compare qcn,none -w x.pcap", ONE_MECHANISM),
@@ -354,33 +354,33 @@ SAME = "are the same replay: leave one out"
             f"--compare: qcn:w=2 and qcn {SAME}, or give one other parameters, as in qcn:NAME=VALUE",
         ),
         ("--compare none,none", f"--compare: none and none {SAME}"),
-        ("--compare none:w=1", "parameter: needed none: none has no parameters, got w=1"),
-        ("--compare qcn:w", "parameter: needed name=value, such as qeq=33kB, got 'w'"),
+        ("--compare none:w=1", "parameter: expected none: none has no parameters, got w=1"),
+        ("--compare qcn:w", "parameter: expected name=value, such as qeq=33kB, got 'w'"),
         (
             "--compare qcn,none --param qeq=30kB",
-            "parameter: needed none: none has no parameters, got qeq=30kB",
+            "parameter: expected none: none has no parameters, got qeq=30kB",
         ),
         (
             "--compare qcn,none --param ecm:qeq=30kB",
-            "param: needed a mechanism that is replayed (qcn, none), got 'ecm'",
+            "param: expected a mechanism that is replayed (qcn, none), got 'ecm'",
         ),
-        ("--cp qcn --flows x.json", "x.json: needed a name that ends in .csv or .parquet, got another"),
-        ("--cp qcn --samples -", "-: needed a name that ends in .csv or .parquet, got another"),
-        ("--cp qcn --report x.pdf", "x.pdf: needed a name that ends in .html, .htm, .png, .svg, got .pdf"),
-        ("--cp qcn --report x", "x: needed a name that ends in .html, .htm, .png, .svg, got no suffix"),
+        ("--cp qcn --flows x.json", "x.json: expected a name that ends in .csv or .parquet, got another"),
+        ("--cp qcn --samples -", "-: expected a name that ends in .csv or .parquet, got another"),
+        ("--cp qcn --report x.pdf", "x.pdf: expected a name that ends in .html, .htm, .png, .svg, got .pdf"),
+        ("--cp qcn --report x", "x: expected a name that ends in .html, .htm, .png, .svg, got no suffix"),
         (
             "--cp qcn --rp qcn --feedback-delay soon",
-            "Invalid value for '--feedback-delay': needed a time such as 15ms, 500us or 1s, got 'soon'",
+            "Invalid value for '--feedback-delay': expected a time such as 15ms, 500us or 1s, got 'soon'",
         ),
         (
             "--cp qcn --rp qcn --feedback-delay 1001s",
-            "feedback_delay: needed 0 to 1000000000000 ns, got 1001000000000",
+            "feedback_delay: expected 0 to 1000000000000 ns, got 1001000000000",
         ),
-        ("--cp qcn --rp qcn --rp-queue 0", "rp_queue: needed 1 to 1000000000 octets, got 0"),
-        ("--cp qcn --rp qcn --link-rate 1b/s", "link_rate: needed 1000 to 10000000000000 bit/s, got 1"),
+        ("--cp qcn --rp qcn --rp-queue 0", "rp_queue: expected 1 to 1000000000 octets, got 0"),
+        ("--cp qcn --rp qcn --link-rate 1b/s", "link_rate: expected 1000 to 10000000000000 bit/s, got 1"),
         (
             "--cp qcn -w nowhere/x.pcap",
-            "nowhere/x.pcap: needed a writable output, got No such file or directory",
+            "nowhere/x.pcap: expected a writable output, got No such file or directory",
         ),
     ],
 )
@@ -416,7 +416,7 @@ def test_a_comparison_cannot_read_stdin_twice(capsys: pytest.CaptureFixture[str]
 
 def test_a_capture_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", str(tmp_path / "x.pcap"), "--compare", "qcn,none"]) == 3
-    assert "needed a readable capture file, got No such file or directory" in capsys.readouterr().err
+    assert "expected a readable capture file, got No such file or directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -430,7 +430,7 @@ def test_files_that_exist_are_kept_without_force(
     path = tmp_path / name
     path.write_bytes(b"mine")
     assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(path)]) == 2
-    assert f"{path}: needed a name that is free, got a file of that name" in capsys.readouterr().err
+    assert f"{path}: expected a name that is free, got a file of that name" in capsys.readouterr().err
     assert path.read_bytes() == b"mine"
     assert list(tmp_path.iterdir()) == [path]
     assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(path), "--force"]) == 0
@@ -454,7 +454,7 @@ def test_a_missing_extra_is_named_with_the_command_to_type(
     monkeypatch.setitem(sys.modules, module, None)
     assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(tmp_path / name)]) == 5
     told = capsys.readouterr().err.splitlines()
-    assert told[-2].endswith(f": needed {module.partition('.')[0]}, which is not installed")
+    assert told[-2].endswith(f": expected {module.partition('.')[0]}, which is not installed")
     assert told[-1] == f"help: pip install 'ecmproto[{extra}]'"
     assert list(tmp_path.iterdir()) == []
 

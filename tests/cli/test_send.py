@@ -166,13 +166,13 @@ def test_frames_from_stdin(veth: Network, tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["-r", "x.pcap", "cnm"], "needed one of a LAYER, -r or --spec, got several"),
-        ([], "needed one of a LAYER, -r or --spec, got none"),
-        (["cnm", "--loop", "--count", "3"], "needed --count or --loop, got both"),
+        (["-r", "x.pcap", "cnm"], "expected one of a LAYER, -r or --spec, got several"),
+        ([], "expected one of a LAYER, -r or --spec, got none"),
+        (["cnm", "--loop", "--count", "3"], "expected --count or --loop, got both"),
         (["-r", "-", "--loop"], "stdin can be read once"),
-        (["cnm", "--rate", "1G", "--speed", "1x"], "needed a rate or a speed, got both"),
+        (["cnm", "--rate", "1G", "--speed", "1x"], "expected a rate or a speed, got both"),
         (["cnm", "--rate", "fast"], "1000pps or 1.5Mpps, bits a second such as 1G, or max, got 'fast'"),
-        (["cnm", "--speed", "-1x"], "speed: needed a factor"),
+        (["cnm", "--speed", "-1x"], "speed: expected a factor"),
         (["cnm", "qntz_fb=4000"], "qntz_fb"),
     ],
 )
@@ -188,7 +188,7 @@ def test_mistakes_are_told(
 def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "-i", "nera", "cnm"]) == 4
     told = capsys.readouterr().err
-    assert "nera: needed a network interface, got none of that name (did you mean 'near'?)" in told
+    assert "nera: expected a network interface, got none of that name (did you mean 'near'?)" in told
     assert "help: ip -brief link" in told
 
 
@@ -196,7 +196,7 @@ def test_an_interface_that_is_down_is_exit_code_4(veth: Network, capsys: pytest.
     veth.ip(f"link set {NEAR} down")
     assert run(["send", "-i", NEAR, "cnm"]) == 4
     told = capsys.readouterr().err
-    assert "near: needed an interface that is up, got one that is down" in told
+    assert "near: expected an interface that is up, got one that is down" in told
     assert "help: ip link set near up" in told
 
 
@@ -211,7 +211,7 @@ def test_who_may_not_is_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[
     _, status = os.waitpid(child, 0)
     assert os.waitstatus_to_exitcode(status) == 4
     told = capfd.readouterr().err
-    assert "near: needed the capability CAP_NET_RAW" in told
+    assert "near: expected the capability CAP_NET_RAW" in told
     assert "setpriv" in told
 
 
@@ -253,4 +253,4 @@ def test_even_pacing_is_asked_for_and_told_of(veth: Network, capsys: pytest.Capt
     assert document["frames"] == 50
     assert document["spacing"]["p50_ns"] >= 875_000
     assert run([*words, "--rate", "max"]) == 2
-    assert "--pacing even keeps frames apart: needed a rate or times, got max" in capsys.readouterr().err
+    assert "--pacing even keeps frames apart: expected a rate or times, got max" in capsys.readouterr().err

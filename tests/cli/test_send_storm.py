@@ -207,23 +207,23 @@ def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["pfc", "prio3=0", "--storm"], "--storm: needed an enabled time of at least 1 quantum"),
-        (["pfc", "--storm", "0"], "storm: needed a link of more than 0 bit/s"),
-        (["pfc", "--storm", "10G", "--duration", "0s"], "duration: needed a time of more than 0"),
+        (["pfc", "prio3=0", "--storm"], "--storm: expected an enabled time of at least 1 quantum"),
+        (["pfc", "--storm", "0"], "storm: expected a link of more than 0 bit/s"),
+        (["pfc", "--storm", "10G", "--duration", "0s"], "duration: expected a time of more than 0"),
         (
             ["pfc", "--storm", "10G", "--duration", "99999999999999s"],
-            "duration: needed a time of more than 0",
+            "duration: expected a time of more than 0",
         ),
         (
             ["pfc", "--storm", "10G", "--rate", "5pps"],
-            "--storm sets the frames' times itself: needed no --rate",
+            "--storm sets the frames' times itself: expected no --rate",
         ),
-        (["pfc", "--storm", "10G", "--speed", "2x"], "needed no --speed"),
+        (["pfc", "--storm", "10G", "--speed", "2x"], "expected no --speed"),
         (["-r", "x.pcap", "--storm"], "--storm belongs to a pause or pfc frame"),
-        (["pfc", "--loop", "--duration", "1s", "--storm"], "needed --duration or --loop, got both"),
+        (["pfc", "--loop", "--duration", "1s", "--storm"], "expected --duration or --loop, got both"),
         (["pfc", "--renew", "0.5"], "--renew belongs to --storm"),
         (["cnd-bondary"], "did you mean 'cnd-boundary'?"),
-        (["cnd-boundary", "cnpv=9"], "cnpv: needed an integer in 0..7, got '9'"),
+        (["cnd-boundary", "cnpv=9"], "cnpv: expected an integer in 0..7, got '9'"),
     ],
 )
 def test_mistakes_are_told(
@@ -241,7 +241,7 @@ def test_an_interface_without_a_speed_asks_for_one(
     monkeypatch.setattr("ecmproto.frames.capture.linux.interface.speed_bps", lambda _: None)
     assert run(["send", "-i", NEAR, "pause", "--storm"]) == 2
     assert (
-        "storm: needed the link's speed, as in --storm 10G, got near, which tells none"
+        "storm: expected the link's speed, as in --storm 10G, got near, which tells none"
         in capsys.readouterr().err
     )
 

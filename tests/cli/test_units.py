@@ -50,7 +50,7 @@ def test_a_pause_too_short_to_be_renewed_is_worked_out_all_the_same(
 ) -> None:
     rows = told("pause 1 --rate 10G", capsys)
     assert rows["lasts"] == "51.2 ns"
-    assert rows["renewed"] == "no: needed at least 3 quanta: a frame takes 68 ns of the link"
+    assert rows["renewed"] == "no: expected at least 3 quanta: a frame takes 68 ns of the link"
     assert told("pause 0 --rate 10G", capsys)["lasts"] == "0 ns: it ends a pause"
 
 
@@ -79,22 +79,22 @@ def test_products_frames_and_feedback(capsys: pytest.CaptureFixture[str]) -> Non
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("pause x --rate 10G", "amount: needed quanta such as 65535, a time such as 83us, or octets"),
-        ("pause 5 --rate 0", "rate: needed a rate of more than 0 and at most"),
-        ("pause 5 --rate 9999999T", "rate: needed a rate of more than 0 and at most"),
-        ("pause 5 --rate 10", "needed a number with its unit: 10M or 10G?"),
+        ("pause x --rate 10G", "amount: expected quanta such as 65535, a time such as 83us, or octets"),
+        ("pause 5 --rate 0", "rate: expected a rate of more than 0 and at most"),
+        ("pause 5 --rate 9999999T", "rate: expected a rate of more than 0 and at most"),
+        ("pause 5 --rate 10", "expected a number with its unit: 10M or 10G?"),
         ("pause 5", "Missing option '--rate'"),
-        ("pause 5 --rate 10G --renew 1", "renew: needed a share of the pause"),
-        ("pause 5 --rate 10G --cable 100", "cable: needed a length such as 100m"),
-        ("pause 9999999999h --rate 10G", "amount: needed less than 2^63 ns"),
+        ("pause 5 --rate 10G --renew 1", "renew: expected a share of the pause"),
+        ("pause 5 --rate 10G --cable 100", "cable: expected a length such as 100m"),
+        ("pause 9999999999h --rate 10G", "amount: expected less than 2^63 ns"),
         ("headroom --rate 33G", "or --response, got 33 Gb/s"),
-        ("headroom --rate 10G --largest 1B", "largest: needed a frame of 64 to"),
-        ("headroom --rate 10G --response much", "response: needed quanta such as"),
-        ("bdp --rate 10G --delay 1", "needed a number with its unit: 1ms or 1s?"),
-        ("frame 10B --rate 10G", "frame: needed a frame of 60 to"),
+        ("headroom --rate 10G --largest 1B", "largest: expected a frame of 64 to"),
+        ("headroom --rate 10G --response much", "response: expected quanta such as"),
+        ("bdp --rate 10G --delay 1", "expected a number with its unit: 1ms or 1s?"),
+        ("frame 10B --rate 10G", "frame: expected a frame of 60 to"),
         ("feedback 64", "64 is not in the range 0<=x<=63"),
-        ("feedback 3 --gd 1/0", "gd: needed a number above 0 and up to 1"),
-        ("feedback 3 --w 1/2/3", "w: needed a number above 0"),
+        ("feedback 3 --gd 1/0", "gd: expected a number above 0 and up to 1"),
+        ("feedback 3 --w 1/2/3", "w: expected a number above 0"),
         ("paws 3", "No such command 'paws'"),
     ],
 )

@@ -47,7 +47,7 @@ def test_files_of_others_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     other = tmp_path / "ecmproto.lua"
     other.write_text("-- somebody else's", encoding="utf-8")
     assert run(["wireshark", "install", "--dir", str(tmp_path)]) == 2
-    assert "needed a name that is free, got a file of others" in capsys.readouterr().err
+    assert "expected a name that is free, got a file of others" in capsys.readouterr().err
     assert run(["wireshark", "uninstall", "--dir", str(tmp_path)]) == 1
     assert files_in(tmp_path) == {"ecmproto.lua": "-- somebody else's"}
     assert run(["wireshark", "install", "--dir", str(tmp_path), "--force"]) == 0

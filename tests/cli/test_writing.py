@@ -100,17 +100,17 @@ def test_a_capture_is_copied_beside_what_is_shown(
     [
         (
             ["dissect", "-r", "in", "-T", "json", "-w", "x.pcap"],
-            "x.pcap: needed a suffix and a -T that agree, got pcap and json",
+            "x.pcap: expected a suffix and a -T that agree, got pcap and json",
         ),
-        (["dissect", "-r", "in", "-w", "x.hex"], "x.hex: needed a name that ends in .pcap"),
+        (["dissect", "-r", "in", "-w", "x.hex"], "x.hex: expected a name that ends in .pcap"),
         (
             ["craft", "cnm", "-T", "json", "-w", "x.pcap"],
-            "x.pcap: needed a suffix and a -T that agree, got pcap and json",
+            "x.pcap: expected a suffix and a -T that agree, got pcap and json",
         ),
         (["craft", "cnm", "-w", "x.parquet"], "got one of parquet"),
         (
             [*REPLAY, "-r", "in", "-w", "x.json"],
-            "x.json: needed a name that ends in .pcap, .cap, .pcapng, .ntar",
+            "x.json: expected a name that ends in .pcap, .cap, .pcapng, .ntar",
         ),
     ],
 )
@@ -138,7 +138,7 @@ def test_outputs_are_refused_before_the_work_and_not_after_it(
     there.write_text("mine", encoding="utf-8")
     assert run([*words, str(there), "-r", str(tmp_path / "none.pcap")]) == 2
     told = capsys.readouterr().err
-    assert "needed a name that is free, got a file of that name\nhelp: another name, or --force" in told
+    assert "expected a name that is free, got a file of that name\nhelp: another name, or --force" in told
     assert there.read_text(encoding="utf-8") == "mine"
     assert run([*words, str(tmp_path / "no" / name), "-r", str(tmp_path / "none.pcap")]) == 2
     assert "No such file or directory" in capsys.readouterr().err
@@ -149,7 +149,7 @@ def test_outputs_are_refused_before_the_work_and_not_after_it(
 def test_two_outputs_to_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "x.csv")
     assert run([*REPLAY, "-r", HOTSPOT, "--flows", out, "--samples", out]) == 2
-    assert f"{out}: needed a file for each output, got one for two of them" in capsys.readouterr().err
+    assert f"{out}: expected a file for each output, got one for two of them" in capsys.readouterr().err
 
 
 def test_a_second_capture_does_not_replace_the_first(
@@ -195,14 +195,14 @@ def test_a_folder_a_pattern_and_captures_as_they_are_named(
     assert run(["stats", str(folder), "-T", "json"]) == 3
     told = capsys.readouterr()
     assert json.loads(told.out)["frames"] == 2 * len(FRAMES)
-    assert "x3.pcap: needed a pcap or pcapng capture" in told.err
+    assert "x3.pcap: expected a pcap or pcapng capture" in told.err
     assert run(["check", str(tmp_path / "none*.pcap")]) == 3
-    assert "none*.pcap: needed a file that matches, got none" in capsys.readouterr().err
+    assert "none*.pcap: expected a file that matches, got none" in capsys.readouterr().err
 
 
 def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", "-", "-r", "-"]) == 2
-    assert "stdin can be read once: needed - once, got it twice" in capsys.readouterr().err
+    assert "stdin can be read once: expected - once, got it twice" in capsys.readouterr().err
 
 
 def test_columns_of_several_captures(sample: Path, tmp_path: Path) -> None:

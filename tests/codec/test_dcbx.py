@@ -98,13 +98,13 @@ def test_cin_is_named_and_its_octets_kept() -> None:
 @pytest.mark.parametrize(
     ("tlvs", "error"),
     [
-        ("fe18 0080c2 09" + "00" * 20, "lldpets at octet 31: needed length 25, got 24"),
-        ("fe07 0080c2 0b 0808 00", "lldppfc at octet 31: needed length 6, got 7"),
-        ("fe04 0080c2 0c", "lldpapp at octet 31: needed length 5..511, got 4"),
-        ("fe07 0080c2 0c 00 63 12", "lldpapp.entry at octet 38: needed 3 octets, got 2 octets"),
-        ("fe0c 001b21 02 0607 00 00 00 00 08 08", "lldpcee.pfc at octet 37: needed length 6, got 7"),
-        ("fe0c 001b21 02 0a20 00 00 00 00 08 08", "lldpcee.tlv at octet 37: needed 34 octets, got 8 octets"),
-        ("fe0d 001b21 02 0810 00 00 00 00 08 08 01", "lldpcee.app at octet 37: needed 18 octets, got 9"),
+        ("fe18 0080c2 09" + "00" * 20, "lldpets at octet 31: expected length 25, got 24"),
+        ("fe07 0080c2 0b 0808 00", "lldppfc at octet 31: expected length 6, got 7"),
+        ("fe04 0080c2 0c", "lldpapp at octet 31: expected length 5..511, got 4"),
+        ("fe07 0080c2 0c 00 63 12", "lldpapp.entry at octet 38: expected 3 octets, got 2 octets"),
+        ("fe0c 001b21 02 0607 00 00 00 00 08 08", "lldpcee.pfc at octet 37: expected length 6, got 7"),
+        ("fe0c 001b21 02 0a20 00 00 00 00 08 08", "lldpcee.tlv at octet 37: expected 34 octets, got 8 octets"),
+        ("fe0d 001b21 02 0810 00 00 00 00 08 08 01", "lldpcee.app at octet 37: expected 18 octets, got 9"),
     ],
 )  # fmt: skip
 def test_a_wrong_length_is_an_error(tlvs: str, error: str) -> None:

@@ -114,39 +114,39 @@ def test_the_name_of_a_length_is_read() -> None:
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        (7, "frame: needed an object with layers, got int"),
-        ({}, "frame.layers: needed a list of layers, got None"),
-        ({"layers": "cnm"}, "frame.layers: needed a list of layers, got 'cnm'"),
-        ({"layers": [7]}, 'frame.layers[0]: needed an object with "layer": NAME, got 7'),
-        ({"layers": [{}]}, 'frame.layers[0]: needed an object with "layer": NAME, got {}'),
+        (7, "frame: expected an object with layers, got int"),
+        ({}, "frame.layers: expected a list of layers, got None"),
+        ({"layers": "cnm"}, "frame.layers: expected a list of layers, got 'cnm'"),
+        ({"layers": [7]}, 'frame.layers[0]: expected an object with "layer": NAME, got 7'),
+        ({"layers": [{}]}, 'frame.layers[0]: expected an object with "layer": NAME, got {}'),
         (
             {"layers": [{"layer": "cntg"}]},
-            "frame.layers[0]: needed the name of a format, got 'cntg' (did you mean 'cntag'?)",
+            "frame.layers[0]: expected the name of a format, got 'cntg' (did you mean 'cntag'?)",
         ),
         (
             {"layers": [{"layer": "cnm", "qntz_bf": 1}]},
-            "frame.layers[0]: needed a field of cnm, got 'qntz_bf' (did you mean 'qntz_fb'?)",
+            "frame.layers[0]: expected a field of cnm, got 'qntz_bf' (did you mean 'qntz_fb'?)",
         ),
         (
             {"layers": [{"layer": "cnm", "qntz_fb": "many"}]},
-            "cnm.qntz_fb: needed an integer in 0..63, got 'many'",
+            "cnm.qntz_fb: expected an integer in 0..63, got 'many'",
         ),
-        ({"layers": [{"layer": "cnm", "qntz_fb": 1.5}]}, "cnm.qntz_fb: needed an integer in 0..63, got 1.5"),
+        ({"layers": [{"layer": "cnm", "qntz_fb": 1.5}]}, "cnm.qntz_fb: expected an integer in 0..63, got 1.5"),
         (
             {"layers": [{"layer": "cnm", "qntz_fb": True}]},
-            "cnm.qntz_fb: needed an integer in 0..63, got True",
+            "cnm.qntz_fb: expected an integer in 0..63, got True",
         ),
         (
             {"layers": [{"layer": "cnm", "qntz_fb": None}]},
-            "cnm.qntz_fb: needed an integer in 0..63, got None",
+            "cnm.qntz_fb: expected an integer in 0..63, got None",
         ),
-        ({"layers": [{"layer": "cnm", "msdu": "0g"}]}, "cnm.msdu: needed octets in hex, got '0g'"),
+        ({"layers": [{"layer": "cnm", "msdu": "0g"}]}, "cnm.msdu: expected octets in hex, got '0g'"),
         (
             {"layers": [{"layer": "eth", "dst": "02:00"}]},
-            "eth.dst: needed a MAC address such as 02:00:00:00:00:01, got '02:00'",
+            "eth.dst: expected a MAC address such as 02:00:00:00:00:01, got '02:00'",
         ),
-        ({"layers": [], "padding": "0"}, "frame.padding: needed octets in hex, got '0'"),
-        ({"layers": [], "fcs": 5}, "frame.fcs: needed octets in hex, got 5"),
+        ({"layers": [], "padding": "0"}, "frame.padding: expected octets in hex, got '0'"),
+        ({"layers": [], "fcs": 5}, "frame.fcs: expected octets in hex, got 5"),
     ],
 )
 def test_a_wrong_document_is_one_sentence(document: object, sentence: str) -> None:

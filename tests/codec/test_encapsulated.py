@@ -88,7 +88,7 @@ def test_what_is_wrong_inside_is_said_of_the_inside_only() -> None:
     inner = encapsulated(outer)
     assert outer.error is None
     assert inner is not None
-    assert str(inner.error) == "ip at octet 2: needed version 4, got 6"
+    assert str(inner.error) == "ip at octet 2: expected version 4, got 6"
 
 
 def test_messages_that_show_nothing() -> None:

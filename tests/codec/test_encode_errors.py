@@ -39,7 +39,7 @@ def error_of(cls: type[Layer], field: Field, value: object) -> EncodeError:
         encode(Frame(layers=(Ethernet(), cls(**{field.key: value}))))
     assert (raised.value.layer, raised.value.field) == (cls.prefix, field.key)
     assert (
-        str(raised.value) == f"{cls.prefix}.{field.key}: needed {raised.value.needed}, got {raised.value.got}"
+        str(raised.value) == f"{cls.prefix}.{field.key}: expected {raised.value.needed}, got {raised.value.got}"
     )
     return raised.value
 
@@ -101,7 +101,7 @@ def test_variable_fields_that_are_no_octets(cls: type[Layer], field: Field) -> N
 
 def test_the_first_wrong_field_in_wire_order_is_named() -> None:
     assert error_of(VLAN, VLAN.layout[0], 8).field == "priority"
-    with pytest.raises(EncodeError, match=r"vlan\.priority: needed an integer in 0\.\.7, got 8"):
+    with pytest.raises(EncodeError, match=r"vlan\.priority: expected an integer in 0\.\.7, got 8"):
         VLAN(priority=8, id=4096).build()
     with pytest.raises(EncodeError, match=r"cnm\.cpid: "):
         CNM(cpid=-1, q_offset=1 << 20, encap_dst=b"").build()

@@ -74,14 +74,14 @@ def test_a_value_may_move_between_roles() -> None:
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("value", [0x0800, 0x0806, 0x86DD])
 def test_ip_and_arp_keep_their_values(role: str, value: int) -> None:
-    with pytest.raises(ParameterError, match=f"ethertype {role}: needed a value no other role has, got 0x"):
+    with pytest.raises(ParameterError, match=f"ethertype {role}: expected a value no other role has, got 0x"):
         EtherTypes(**{role: value})
 
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("value", [-1, 0, 1500, 0x05FF, 0x10000, "0x8100", None, 1.5])
 def test_values_out_of_range(role: str, value: object) -> None:
-    with pytest.raises(ParameterError, match=rf"ethertype {role}: needed 0x0600\.\.0xffff, got "):
+    with pytest.raises(ParameterError, match=rf"ethertype {role}: expected 0x0600\.\.0xffff, got "):
         EtherTypes(**{role: value})  # type: ignore[arg-type]  # what is refused
 
 

@@ -94,7 +94,7 @@ def test_a_length_that_its_field_cannot_hold_is_refused() -> None:
         ((TLV(type=1, value=bytes(512)), TLV()), "length"),
         ((CNM(msdu=bytes(65536)),), "msdu_length"),
     ):
-        with pytest.raises(EncodeError, match=rf"\.{field}: needed an integer"):
+        with pytest.raises(EncodeError, match=rf"\.{field}: expected an integer"):
             encode(Frame(layers=(Ethernet(), *layers)), fix=True)
 
 

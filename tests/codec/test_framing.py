@@ -116,7 +116,7 @@ def test_an_802_3_length_ends_the_payload(outer: tuple[Ethernet, ...], length: i
 def test_an_802_3_length_beyond_the_frame_is_malformed(length: int) -> None:
     octets = bytes(12) + length.to_bytes(2, "big") + bytes(length - 1)
     with pytest.raises(
-        DecodeError, match=f"eth at octet 0: needed {14 + length} octets, got {13 + length} octets"
+        DecodeError, match=f"eth at octet 0: expected {14 + length} octets, got {13 + length} octets"
     ):
         decode(octets)
     assert decode(octets, original_octets=14 + length).cut == 1
@@ -145,7 +145,7 @@ def test_a_total_length_of_0_takes_what_is_there() -> None:
 
 def test_a_total_length_beyond_the_frame_is_malformed() -> None:
     octets = bytes(12) + b"\x08\x00" + IP_UDP[:2] + b"\x00\x2f" + IP_UDP[4:]
-    with pytest.raises(DecodeError, match="ip at octet 14: needed 47 octets, got 46 octets"):
+    with pytest.raises(DecodeError, match="ip at octet 14: expected 47 octets, got 46 octets"):
         decode(octets)
 
 
@@ -203,7 +203,7 @@ def test_an_authentication_header_of_no_length_is_malformed() -> None:
     frame = extended(AH(length=0), last=UDP())
     layers = (*frame.layers[:2], AH(length=0, nxt=17), *frame.layers[3:])
     octets = encode(dataclasses.replace(frame, layers=layers))
-    assert str(decode_lax(octets).error) == "ah at octet 55: needed length 1..255, got 0"
+    assert str(decode_lax(octets).error) == "ah at octet 55: expected length 1..255, got 0"
 
 
 @pytest.mark.parametrize("header", EXTENDED[:5], ids=lambda value: value.prefix)

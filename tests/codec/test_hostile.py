@@ -152,7 +152,7 @@ def test_a_known_ethertype_is_never_plain_octets(ethertype: int, body: bytes) ->
 
 @pytest.mark.parametrize("octets", [0, 1])
 def test_a_word_that_is_not_whole_raises(octets: int) -> None:
-    with pytest.raises(DecodeError, match=f"expmsg at octet 14: needed 2 octets, got {octets} octets"):
+    with pytest.raises(DecodeError, match=f"expmsg at octet 14: expected 2 octets, got {octets} octets"):
         decode(bytes(12) + b"\x88\xb5" + bytes(octets))
 
 
@@ -170,7 +170,7 @@ def test_a_frame_of_tags_alone_is_linear_work() -> None:
 
 @pytest.mark.parametrize("octets", [b"", b"\0", bytes(13)])
 def test_less_than_a_header(octets: bytes) -> None:
-    with pytest.raises(DecodeError, match=f"eth at octet 0: needed 14 octets, got {len(octets)} octets"):
+    with pytest.raises(DecodeError, match=f"eth at octet 0: expected 14 octets, got {len(octets)} octets"):
         decode(octets)
     lax = decode_lax(octets)
     assert lax.layers == ((Data(data=octets),) if octets else ())

@@ -106,7 +106,7 @@ def test_code_points_go_by_their_names(written: str, value: int) -> None:
     ],
 )
 def test_what_is_refused(key: str, written: object) -> None:
-    with pytest.raises(SpecError, match=rf"cnm\.{key}: needed .*, got "):
+    with pytest.raises(SpecError, match=rf"cnm\.{key}: expected .*, got "):
         value_of(field_of(CNM, key), written)
 
 
@@ -120,7 +120,7 @@ def test_anything_is_a_value_or_a_spec_error(written: object) -> None:
 
 
 def test_mac_of_says_what_is_wrong() -> None:
-    with pytest.raises(SpecError, match="MAC address: needed six octets such as 02:00:00:00:00:01, got 'x'"):
+    with pytest.raises(SpecError, match="MAC address: expected six octets such as 02:00:00:00:00:01, got 'x'"):
         mac_of("x")
 
 

@@ -166,21 +166,21 @@ def test_another_ethertype_map_announces_messages() -> None:
     assert build("ecm", ethertypes=EtherTypes(message=0x88B7))[Ethernet].type == 0x88B7
 
 
-_OF_CNM = "needed a field of cnm or of a layer it implies"
+_OF_CNM = "expected a field of cnm or of a layer it implies"
 
 
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("cnmm", "frame: needed the name of a format, got 'cnmm' (did you mean 'cnm'?)"),
+        ("cnmm", "frame: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)"),
         ("cnm qntz=4", f"cnm: {_OF_CNM}, got 'qntz' (did you mean 'qntz_fb'?)"),
         ("cnm flowid=4", f"cnm: {_OF_CNM}, got 'flowid' (did you mean 'flow_id'?)"),
         ("cnm cntag.flow=1", f"cnm: {_OF_CNM}, got 'cntag.flow' (did you mean 'cntag.flow_id'?)"),
-        ("cnm qntz_fb=x", "cnm.qntz_fb: needed an integer in 0..63, got 'x'"),
-        ("cnm qntz_fb=1 qntz_fb=1", "cnm.qntz_fb: needed each field once, got the same field twice"),
-        ("cnm vlan=1 vlan=2", "vlan: needed VLAN ids once, got them twice"),
-        ("cnm encap_dst=02", "cnm.encap_dst: needed a MAC address such as 02:00:00:00:00:01, got '02'"),
-        ("cnm 'x", "frame: needed a line with its quotes closed, got \"cnm 'x\""),
+        ("cnm qntz_fb=x", "cnm.qntz_fb: expected an integer in 0..63, got 'x'"),
+        ("cnm qntz_fb=1 qntz_fb=1", "cnm.qntz_fb: expected each field once, got the same field twice"),
+        ("cnm vlan=1 vlan=2", "vlan: expected VLAN ids once, got them twice"),
+        ("cnm encap_dst=02", "cnm.encap_dst: expected a MAC address such as 02:00:00:00:00:01, got '02'"),
+        ("cnm 'x", "frame: expected a line with its quotes closed, got \"cnm 'x\""),
     ],
 )  # fmt: skip
 def test_mistakes_are_named_with_the_nearest_right_thing(line: str, sentence: str) -> None:
@@ -207,4 +207,4 @@ def test_only_a_cnm_among_the_messages_implies_a_cn_tag() -> None:
 def test_values_out_of_range_are_refused_in_the_encoders_words() -> None:
     with pytest.raises(EncodeError) as caught:
         build("cnm", qntz_fb=64)
-    assert str(caught.value) == "cnm.qntz_fb: needed an integer in 0..63, got 64"
+    assert str(caught.value) == "cnm.qntz_fb: expected an integer in 0..63, got 64"

@@ -135,7 +135,7 @@ def test_files_are_read_in_pieces(
 def test_times_are_in_the_file_or_follow_from_each_other(tmp_path: Path) -> None:
     path = csv(tmp_path, "frame.time_epoch,qntz_fb\n1.000000001,1\n0,2\n9223372036.854775807,3\n")
     assert [time for time, _ in crafted(path)] == [1_000_000_001, 0, 2**63 - 1]
-    with pytest.raises(SpecError, match=r"column frame\.time_epoch: needed times from one place"):
+    with pytest.raises(SpecError, match=r"column frame\.time_epoch: expected times from one place"):
         crafted(path, timed=True)
     assert [time for time, _ in crafted(csv(tmp_path, "qntz_fb\n1\n2\n"))] == [100, 100]
 
@@ -189,24 +189,24 @@ def test_transport_checksums_follow_their_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("qntz_fb\n1\n64\n", "row 2, column qntz_fb: needed an integer in 0..63, got 64"),
-        ("qntz_fb\n1\n-1\n", "row 2, column qntz_fb: needed an integer in 0..63, got -1"),
-        ("cnm.qntz_fb\n1\nnan\n", "row 2, column cnm.qntz_fb: needed an integer in 0..63, got 'nan'"),
-        ("cnm.qntz_fb,prio\n1,1\n,2\n", "row 2, column cnm.qntz_fb: needed an integer in 0..63, got ''"),
-        ("qntz_fb\n007\n", "row 1, column qntz_fb: needed an integer in 0..63, got '007'"),
-        ("qntz_fb,prio\n1,1\n2\n", "row 2: needed 2 cells, got 1"),
-        ("qntz_fb,prio\n1,1\n\n2,3,4\n", "row 2: needed 2 cells, got 3"),
-        ("eth.src\n02:00:00:00:00:01\n02:00\n", "row 2, column eth.src: needed a MAC address such as 02:00:00:00:00:01, got '02:00'"),
-        ("qntz_bf\n1\n", "column qntz_bf: needed a field of cnm or of a layer it implies, got 'qntz_bf' (did you mean 'qntz_fb'?)"),
-        ("vlan.id[1]\n1\n", "column vlan.id[1]: needed 2 layers with vlan.id, got 0 of them"),
-        ("qntz_fb,cnm.qntz_fb\n1,1\n", "column cnm.qntz_fb: needed each field once, got the same field twice"),
-        ("cnm.msdu,encapsulated.data.data\n00,11\n", "column encapsulated.data.data: needed each field once, got cnm.msdu too, which contains it"),
-        ("qntz_fb,qntz_fb\n1,1\n", "names: needed each column once, got 'qntz_fb' twice"),
-        ("qntz_fb,\n1,1\n", "names: needed a name for each column, got an empty one"),
-        ("frame.time_epoch\n1e3\n", "row 1, column frame.time_epoch: needed seconds since 1970 such as 1.000000001, got '1e3'"),
-        ("frame.time_epoch\n9223372036.854775808\n", "row 1, column frame.time_epoch: needed seconds"),
-        ("frame.len\n1\n", "column frame.len: needed a field of cnm or of a layer it implies, got 'frame.len'"),
-        ("cnm.msdu\n" + "00" * 65536 + "\n", "cnm.msdu_length: needed an integer in 0..65535, got 65536"),
+        ("qntz_fb\n1\n64\n", "row 2, column qntz_fb: expected an integer in 0..63, got 64"),
+        ("qntz_fb\n1\n-1\n", "row 2, column qntz_fb: expected an integer in 0..63, got -1"),
+        ("cnm.qntz_fb\n1\nnan\n", "row 2, column cnm.qntz_fb: expected an integer in 0..63, got 'nan'"),
+        ("cnm.qntz_fb,prio\n1,1\n,2\n", "row 2, column cnm.qntz_fb: expected an integer in 0..63, got ''"),
+        ("qntz_fb\n007\n", "row 1, column qntz_fb: expected an integer in 0..63, got '007'"),
+        ("qntz_fb,prio\n1,1\n2\n", "row 2: expected 2 cells, got 1"),
+        ("qntz_fb,prio\n1,1\n\n2,3,4\n", "row 2: expected 2 cells, got 3"),
+        ("eth.src\n02:00:00:00:00:01\n02:00\n", "row 2, column eth.src: expected a MAC address such as 02:00:00:00:00:01, got '02:00'"),
+        ("qntz_bf\n1\n", "column qntz_bf: expected a field of cnm or of a layer it implies, got 'qntz_bf' (did you mean 'qntz_fb'?)"),
+        ("vlan.id[1]\n1\n", "column vlan.id[1]: expected 2 layers with vlan.id, got 0 of them"),
+        ("qntz_fb,cnm.qntz_fb\n1,1\n", "column cnm.qntz_fb: expected each field once, got the same field twice"),
+        ("cnm.msdu,encapsulated.data.data\n00,11\n", "column encapsulated.data.data: expected each field once, got cnm.msdu too, which contains it"),
+        ("qntz_fb,qntz_fb\n1,1\n", "names: expected each column once, got 'qntz_fb' twice"),
+        ("qntz_fb,\n1,1\n", "names: expected a name for each column, got an empty one"),
+        ("frame.time_epoch\n1e3\n", "row 1, column frame.time_epoch: expected seconds since 1970 such as 1.000000001, got '1e3'"),
+        ("frame.time_epoch\n9223372036.854775808\n", "row 1, column frame.time_epoch: expected seconds"),
+        ("frame.len\n1\n", "column frame.len: expected a field of cnm or of a layer it implies, got 'frame.len'"),
+        ("cnm.msdu\n" + "00" * 65536 + "\n", "cnm.msdu_length: expected an integer in 0..65535, got 65536"),
     ],
 )  # fmt: skip
 def test_a_bad_cell_is_told_with_its_place(text: str, told: str, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_bad_cell_is_told_with_its_place(text: str, told: str, tmp_path: Path)
 def test_rows_are_counted_over_the_whole_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "BATCH_ROWS", 3)
     path = csv(tmp_path, "qntz_fb\n" + "1\n" * 7 + "99\n")
-    with pytest.raises(SpecError, match=r"row 8, column qntz_fb: needed an integer in 0\.\.63, got 99"):
+    with pytest.raises(SpecError, match=r"row 8, column qntz_fb: expected an integer in 0\.\.63, got 99"):
         crafted(path)
 
 
@@ -236,14 +236,14 @@ def test_no_rows_are_no_frames_but_names_are_looked_at(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "octets", "told"),
     [
-        ("x.csv", b"", "needed a line with the names of the columns, got an empty file"),
-        ("x.csv", b"qntz_fb\n\xff\n", "needed text in UTF-8, got octet 0xff"),
-        ("x.csv", b'qntz_fb\n"1\n', "needed CSV, got unexpected end of data"),
-        ("x.parquet", b"no", "needed a Parquet file, got"),
-        ("x.parquet", b"PAR1" + bytes(40) + b"PAR1", "needed a Parquet file, got"),
-        ("x.arrow", b"no", "needed an Arrow IPC file or stream, got"),
-        ("x.arrow", b"ARROW1" + bytes(40), "needed an Arrow IPC file or stream, got"),
-        ("x.xlsx", b"", "needed a name that ends in .parquet, .arrow, .feather, .ipc, .csv, got another"),
+        ("x.csv", b"", "expected a line with the names of the columns, got an empty file"),
+        ("x.csv", b"qntz_fb\n\xff\n", "expected text in UTF-8, got octet 0xff"),
+        ("x.csv", b'qntz_fb\n"1\n', "expected CSV, got unexpected end of data"),
+        ("x.parquet", b"no", "expected a Parquet file, got"),
+        ("x.parquet", b"PAR1" + bytes(40) + b"PAR1", "expected a Parquet file, got"),
+        ("x.arrow", b"no", "expected an Arrow IPC file or stream, got"),
+        ("x.arrow", b"ARROW1" + bytes(40), "expected an Arrow IPC file or stream, got"),
+        ("x.xlsx", b"", "expected a name that ends in .parquet, .arrow, .feather, .ipc, .csv, got another"),
     ],
 )
 def test_files_that_are_not_what_they_are_called(name: str, octets: bytes, told: str, tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_octets_outside_their_file_are_not_followed(tmp_path: Path) -> None:
     path = tmp_path / "wild.arrow"
     with pa.ipc.new_file(path, pa.schema([("cnm.msdu", pa.binary())])) as writer:
         writer.write_batch(pa.RecordBatch.from_arrays([wild], ["cnm.msdu"]))
-    with pytest.raises(SpecError, match="needed an Arrow IPC file or stream, got"):
+    with pytest.raises(SpecError, match="expected an Arrow IPC file or stream, got"):
         crafted(path)
 
 
@@ -283,14 +283,14 @@ def test_a_few_octets_that_stand_for_gigabytes_are_read_in_bounded_batches(tmp_p
 def test_values_longer_than_frames_are_refused_before_many_are_read(tmp_path: Path) -> None:
     path = tmp_path / "long.parquet"
     repeated(path, bytes(2 << 20), 1)
-    with pytest.raises(SpecError, match=r"column data\.data: needed values of at most 1048576 octets"):
+    with pytest.raises(SpecError, match=r"column data\.data: expected values of at most 1048576 octets"):
         crafted(path, "data")
     repeated(path, bytes(2 << 20), 65)  # fewer than one each, by what the file says of itself
-    with pytest.raises(SpecError, match=r"needed values of at most 1048576 octets, .*, got one of 2097152"):
+    with pytest.raises(SpecError, match=r"expected values of at most 1048576 octets, .*, got one of 2097152"):
         crafted(path, "data")
     listed = pa.table({"vlan.id": pa.array([[1] * 1_000_000])})
     pyarrow.parquet.write_table(listed, path, compression="brotli")
-    with pytest.raises(SpecError, match="needed lists of at most 131072 values, got 1000000 in 1 rows"):
+    with pytest.raises(SpecError, match="expected lists of at most 131072 values, got 1000000 in 1 rows"):
         crafted(path)
 
 
@@ -300,7 +300,7 @@ def test_names_are_shown_without_what_a_terminal_obeys(tmp_path: Path) -> None:
     assert str(caught.value).isprintable()
     path = as_arrow(tmp_path)
     path.write_bytes(path.read_bytes().replace(b"cntag.flow_id", b"cntag.flow_i\xff"))
-    with pytest.raises(SpecError, match="needed an Arrow IPC file or stream, got"):
+    with pytest.raises(SpecError, match="expected an Arrow IPC file or stream, got"):
         crafted(path)
 
 
@@ -310,7 +310,7 @@ def test_without_pyarrow_csv_is_read_and_the_rest_is_refused(
     text, parquet = as_csv(tmp_path), as_parquet(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert [octets for _, octets in crafted(text)] == EXPECTED
-    with pytest.raises(MissingDependencyError, match="needed pyarrow, which is not installed"):
+    with pytest.raises(MissingDependencyError, match="expected pyarrow, which is not installed"):
         crafted(parquet)
 
 
@@ -333,7 +333,7 @@ def test_a_capture_in_columns_is_put_together_again(name: str, tmp_path: Path) -
 
 
 def test_captures_of_no_one_link_type_and_csv_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="needed a LAYER, or Parquet or Arrow with all columns of frames"):
+    with pytest.raises(SpecError, match="expected a LAYER, or Parquet or Arrow with all columns of frames"):
         list(rebuilt_frames(str(as_csv(tmp_path)), capture=CaptureInfo()))
     path = tmp_path / "two.parquet"
     table = pa.table({"frame.protocols": ["", "data"], "frame.cap_len": [0, 2], "data.data": [None, b"12"]})
@@ -342,5 +342,5 @@ def test_captures_of_no_one_link_type_and_csv_are_refused(tmp_path: Path) -> Non
     assert [octets for chunk in made for octets in chunk.octets()] == [b"", b"12"]
     assert made[0].time_ns is None
     pyarrow.parquet.write_table(table.set_column(1, "frame.cap_len", pa.array([0, 3])), path)
-    with pytest.raises(SpecError, match=r"row 2, column frame\.cap_len: needed 2, the octets of the columns"):
+    with pytest.raises(SpecError, match=r"row 2, column frame\.cap_len: expected 2, the octets of the columns"):
         list(rebuilt_frames(str(path), capture=CaptureInfo()))

@@ -132,7 +132,7 @@ def test_frames_of_another_link_type_need_pcapng(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         crafted(text, "pcap")
     assert str(caught.value) == (
-        "pcap: needed frames of one link type, here ETHERNET, got one of LINUX_SLL (pcapng takes them: -T pcapng)"
+        "pcap: expected frames of one link type, here ETHERNET, got one of LINUX_SLL (pcapng takes them: -T pcapng)"
     )
 
 
@@ -159,23 +159,23 @@ FRAME = {"layers": [{"layer": "data", "data": "00"}]}
 @pytest.mark.parametrize(
     ("document", "sentence"),
     [
-        ({"frames": [3]}, "x: frames[0]: needed an object that describes a frame, got 3"),
-        ({"frames": [FRAME | {"tim_ns": 1}]}, "x: frames[0]: needed a key of a frame, got 'tim_ns' (did you mean 'time_ns'?)"),
-        ({"frames": [FRAME | {"time_ns": "1"}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got '1'"),
-        ({"frames": [FRAME | {"time_ns": True}]}, "x: frames[0].time_ns: needed an integer in 0..9223372036854775807, got True"),
-        ({"frames": [FRAME | {"interface": 10**9}]}, "x: frames[0].interface: needed an integer in 0..65535, got 1000000000"),
-        ({"frames": [FRAME | {"original_octets": -1}]}, "x: frames[0].original_octets: needed an integer in 0..4294967295, got -1"),
-        ({"frames": [FRAME | {"comments": "a"}]}, "x: frames[0].comments: needed a list of texts, got 'a'"),
-        ({"frames": [{"layers": [{"layer": "cnm", "cnm.qntz_fb": 64}]}]}, "x: frames[0]: cnm.qntz_fb: needed an integer in 0..63, got 64"),
-        ({"frames": [FRAME | {"comments": ["\ud800"]}]}, "x: frames[0].comments: needed a list of texts, got ['\\ud800']"),
-        ({"frames": [FRAME | {"comments": ["x" * 70_000]}]}, "x: frames[0].comments: needed a list of texts, got ['xxx"),
-        ({"capture": {"interfaces": [{"name": "\ud800"}]}, "frames": []}, "x: capture.interfaces[0]: needed a name and a description in text, got "),
-        ({"capture": 3, "frames": []}, "x: capture: needed an object, got 3"),
-        ({"capture": {"format": "erf"}, "frames": []}, "x: capture.format: needed pcap or pcapng, got 'erf'"),
-        ({"capture": {"header": "00"}, "frames": []}, "x: capture.header: needed the 24 octets of a pcap header in hex, got '00'"),
-        ({"capture": {"interfaces": [1]}, "frames": []}, "x: capture.interfaces[0]: needed an object, got 1"),
-        ({"capture": {"interfaces": [{"linktype": 70000}]}, "frames": []}, "x: capture.interfaces[0].linktype: needed an integer in 0..65535, got 70000"),
-        ({"frames": [], "capture": {}}, "x, line 1: needed capture in front of frames, got it behind them"),
+        ({"frames": [3]}, "x: frames[0]: expected an object that describes a frame, got 3"),
+        ({"frames": [FRAME | {"tim_ns": 1}]}, "x: frames[0]: expected a key of a frame, got 'tim_ns' (did you mean 'time_ns'?)"),
+        ({"frames": [FRAME | {"time_ns": "1"}]}, "x: frames[0].time_ns: expected an integer in 0..9223372036854775807, got '1'"),
+        ({"frames": [FRAME | {"time_ns": True}]}, "x: frames[0].time_ns: expected an integer in 0..9223372036854775807, got True"),
+        ({"frames": [FRAME | {"interface": 10**9}]}, "x: frames[0].interface: expected an integer in 0..65535, got 1000000000"),
+        ({"frames": [FRAME | {"original_octets": -1}]}, "x: frames[0].original_octets: expected an integer in 0..4294967295, got -1"),
+        ({"frames": [FRAME | {"comments": "a"}]}, "x: frames[0].comments: expected a list of texts, got 'a'"),
+        ({"frames": [{"layers": [{"layer": "cnm", "cnm.qntz_fb": 64}]}]}, "x: frames[0]: cnm.qntz_fb: expected an integer in 0..63, got 64"),
+        ({"frames": [FRAME | {"comments": ["\ud800"]}]}, "x: frames[0].comments: expected a list of texts, got ['\\ud800']"),
+        ({"frames": [FRAME | {"comments": ["x" * 70_000]}]}, "x: frames[0].comments: expected a list of texts, got ['xxx"),
+        ({"capture": {"interfaces": [{"name": "\ud800"}]}, "frames": []}, "x: capture.interfaces[0]: expected a name and a description in text, got "),
+        ({"capture": 3, "frames": []}, "x: capture: expected an object, got 3"),
+        ({"capture": {"format": "erf"}, "frames": []}, "x: capture.format: expected pcap or pcapng, got 'erf'"),
+        ({"capture": {"header": "00"}, "frames": []}, "x: capture.header: expected the 24 octets of a pcap header in hex, got '00'"),
+        ({"capture": {"interfaces": [1]}, "frames": []}, "x: capture.interfaces[0]: expected an object, got 1"),
+        ({"capture": {"interfaces": [{"linktype": 70000}]}, "frames": []}, "x: capture.interfaces[0].linktype: expected an integer in 0..65535, got 70000"),
+        ({"frames": [], "capture": {}}, "x, line 1: expected capture in front of frames, got it behind them"),
     ],
 )  # fmt: skip
 def test_documents_that_no_capture_could_be_are_refused(document: dict[str, Any], sentence: str) -> None:

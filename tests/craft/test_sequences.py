@@ -101,7 +101,7 @@ def test_a_flood_of_any_length_takes_bounded_memory() -> None:
 
 def test_more_than_anybody_asked_for_is_refused() -> None:
     with pytest.raises(
-        SpecError, match=r"needed at most 100,000,000 frames, or a count, got 63 × 65,536 × 65,536"
+        SpecError, match=r"expected at most 100,000,000 frames, or a count, got 63 × 65,536 × 65,536"
     ):
         list(made(steps("cnm-flood", flows="0..65535", cpids="0000000000000000..000000000000ffff")))
 
@@ -246,26 +246,26 @@ def test_other_ethertypes_reach_the_expectations() -> None:
     ("name", "given", "sentence"),
     [
         ("cnm-flood", {"flow": "3"}, r"got 'flow' \(did you mean 'flows'\?\)"),
-        ("cnm-flood", {"flows": "0..70000"}, r"cntag.flow_id: needed an integer in 0..65535, got 70000"),
-        ("cnm-flood", {"fb": "64"}, r"cnm.qntz_fb: needed an integer in 0..63, got 64"),
-        ("cnm-flood", {"rate": "5"}, r"rate: needed a number with its unit: 5pps\?, got '5'"),
-        ("cnm-flood", {"rate": "0"}, r"rate: needed an integer in 1..1000000000, got '0'"),
-        ("cnm-flood", {"count": "-1"}, r"count: needed an integer"),
+        ("cnm-flood", {"flows": "0..70000"}, r"cntag.flow_id: expected an integer in 0..65535, got 70000"),
+        ("cnm-flood", {"fb": "64"}, r"cnm.qntz_fb: expected an integer in 0..63, got 64"),
+        ("cnm-flood", {"rate": "5"}, r"rate: expected a number with its unit: 5pps\?, got '5'"),
+        ("cnm-flood", {"rate": "0"}, r"rate: expected an integer in 1..1000000000, got '0'"),
+        ("cnm-flood", {"count": "-1"}, r"count: expected an integer"),
         ("cntag-sweep", {"flows": ""}, r"flow_id"),
         (
             "cnd-boundary",
             {"cnpv": "0,1,2,3,4,5,6,7"},
-            r"cnpv: needed at most seven priorities, got all eight",
+            r"cnpv: expected at most seven priorities, got all eight",
         ),
-        ("cnd-boundary", {"cnpv": "8"}, r"cnpv: needed an integer in 0..7, got '8'"),
-        ("cnd-boundary", {"cnpv": ""}, r"cnpv: needed an integer in 0..7, got ''"),
-        ("cnd-boundary", {"mode": "both"}, r"mode: needed one of automatic, disabled"),
-        ("cnd-boundary", {"alternate": "3"}, r"alternate_priority: needed a priority that is no CNPV"),
-        ("cnd-boundary", {"vlan": "5000"}, r"vlan: needed an integer in 0..4095"),
-        ("cnd-boundary", {"settle": "1000000s"}, r"settle: needed at most a day"),
-        ("cnd-boundary", {"neighbour": "x"}, r"eth.src: needed a MAC address"),
-        ("cnd-boundary", {"src": "x y"}, r"eth.src: needed a MAC address"),
-        ("cnd-boundary", {"rate": "many"}, r"rate: needed an integer"),
+        ("cnd-boundary", {"cnpv": "8"}, r"cnpv: expected an integer in 0..7, got '8'"),
+        ("cnd-boundary", {"cnpv": ""}, r"cnpv: expected an integer in 0..7, got ''"),
+        ("cnd-boundary", {"mode": "both"}, r"mode: expected one of automatic, disabled"),
+        ("cnd-boundary", {"alternate": "3"}, r"alternate_priority: expected a priority that is no CNPV"),
+        ("cnd-boundary", {"vlan": "5000"}, r"vlan: expected an integer in 0..4095"),
+        ("cnd-boundary", {"settle": "1000000s"}, r"settle: expected at most a day"),
+        ("cnd-boundary", {"neighbour": "x"}, r"eth.src: expected a MAC address"),
+        ("cnd-boundary", {"src": "x y"}, r"eth.src: expected a MAC address"),
+        ("cnd-boundary", {"rate": "many"}, r"rate: expected an integer"),
     ],
 )
 def test_what_cannot_be_is_told(name: str, given: dict[str, str], sentence: str) -> None:

@@ -72,7 +72,7 @@ def test_frames_always_come_before_the_pause_is_over_and_have_room(
 ) -> None:
     pause_ns = Fraction(quanta * 512 * G, rate_bps)
     if math.floor(share * pause_ns) < math.ceil(Fraction(672 * G, rate_bps)):
-        with pytest.raises(ParameterError, match=r"needed at least .* quanta: a frame takes"):
+        with pytest.raises(ParameterError, match=r"expected at least .* quanta: a frame takes"):
             Renewal(quanta=quanta, rate_bps=rate_bps, octets=60, share=share)
         return
     renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=60, share=share)
@@ -83,7 +83,7 @@ def test_frames_always_come_before_the_pause_is_over_and_have_room(
 
 @pytest.mark.parametrize("quanta", [1, 2])
 def test_too_short_a_pause_tells_which_would_do(quanta: int) -> None:
-    with pytest.raises(ParameterError, match="needed at least 3 quanta"):
+    with pytest.raises(ParameterError, match="expected at least 3 quanta"):
         Renewal(quanta=quanta, rate_bps=10 * G, octets=60)
     assert Renewal(quanta=3, rate_bps=10 * G, octets=60).link_share <= 1
 
@@ -163,7 +163,7 @@ def test_frames_that_pause_nothing(line: str) -> None:
 
 @pytest.mark.parametrize("rate", [0, -1])
 def test_a_link_needs_a_speed(rate: int) -> None:
-    with pytest.raises(ParameterError, match="needed a link of more than 0 bit/s"):
+    with pytest.raises(ParameterError, match="expected a link of more than 0 bit/s"):
         storm("pause", rate)
 
 
@@ -192,7 +192,7 @@ def test_shares(text: str, share: Fraction) -> None:
     "text", ["0", "1", "100%", "-0.5", "1e-3", "%", ".", "", "½", "0.5x", "1/2", "0" * 30]
 )
 def test_shares_that_are_none(text: str) -> None:
-    with pytest.raises(ParameterError, match="renew: needed a share"):
+    with pytest.raises(ParameterError, match="renew: expected a share"):
         share_of(text)
 
 

@@ -200,24 +200,24 @@ def test_more_frames_than_anyone_means_need_a_count() -> None:
     with pytest.raises(SpecError) as caught:
         count_of(huge)
     assert str(caught.value) == (
-        "sweep: needed at most 100,000,000 frames, or a count,"
+        "sweep: expected at most 100,000,000 frames, or a count,"
         " got 4,294,967,296 × 64 = 274,877,906,944 frames (a count of N builds the first N of them)"
     )
 
 
-_RANDOM = "needed random:N with N in 1..1,000,000, for a field of fixed width"
+_RANDOM = "expected random:N with N in 1..1,000,000, for a field of fixed width"
 
 
 @pytest.mark.parametrize(
     ("values", "sentence"),
     [
-        ("", "cnm.qntz_fb: needed an integer in 0..63, got ''"),
-        ("1,,2", "cnm.qntz_fb: needed an integer in 0..63, got ''"),
-        ("0..3:0", "sweep cnm.qntz_fb: needed a step of at least 1, got 0"),
-        ("0..x", "cnm.qntz_fb: needed an integer in 0..63, got 'x'"),
+        ("", "cnm.qntz_fb: expected an integer in 0..63, got ''"),
+        ("1,,2", "cnm.qntz_fb: expected an integer in 0..63, got ''"),
+        ("0..3:0", "sweep cnm.qntz_fb: expected a step of at least 1, got 0"),
+        ("0..x", "cnm.qntz_fb: expected an integer in 0..63, got 'x'"),
         ("random:0", f"sweep cnm.qntz_fb: {_RANDOM}, got 'random:0'"),
-        ([], "sweep cnm.qntz_fb: needed values such as 0..63, 0..63:2, 1,5,9 or random:1000, got []"),
-        (7, "sweep cnm.qntz_fb: needed values such as 0..63, 0..63:2, 1,5,9 or random:1000, got 7"),
+        ([], "sweep cnm.qntz_fb: expected values such as 0..63, 0..63:2, 1,5,9 or random:1000, got []"),
+        (7, "sweep cnm.qntz_fb: expected values such as 0..63, 0..63:2, 1,5,9 or random:1000, got 7"),
     ],
 )  # fmt: skip
 def test_bad_values_are_refused(values: object, sentence: str) -> None:
@@ -231,11 +231,11 @@ def test_fields_that_are_unknown_or_given_already_are_refused() -> None:
         plan("cnm", {"qntzfb": "0..3"})
     with pytest.raises(SpecError, match="the same field twice"):
         plan("cnm qntz_fb=3", {"qntz_fb": "0..3"})
-    with pytest.raises(SpecError, match=r"needed 2 layers with vlan\.id, got 1 of them"):
+    with pytest.raises(SpecError, match=r"expected 2 layers with vlan\.id, got 1 of them"):
         plan("vlan ip", {"vlan.id#2": "0..3"})
-    with pytest.raises(EncodeError, match=r"needed an integer in 0\.\.63, got 64"):
+    with pytest.raises(EncodeError, match=r"expected an integer in 0\.\.63, got 64"):
         plan("cnm", {"qntz_fb": "0..64"})
-    with pytest.raises(SpecError, match="needed ends with as many octets, got 1 and 2 octets"):
+    with pytest.raises(SpecError, match="expected ends with as many octets, got 1 and 2 octets"):
         plan("cnm", {"msdu": "00..ffff"})
 
 
@@ -267,9 +267,9 @@ def test_times_on_a_wire_follow_from_the_frames_before() -> None:
 
 def test_times_beyond_any_capture_are_refused() -> None:
     late = Recipe(plan=plan("cnm", {}), count=3, time_ns=2**63 - 2, spacing=WireRate(1))
-    with pytest.raises(SpecError, match="rate: needed times of less than 2"):
+    with pytest.raises(SpecError, match="rate: expected times of less than 2"):
         list(chunks([late]))
-    with pytest.raises(SpecError, match="needed times of less than 2"):
+    with pytest.raises(SpecError, match="expected times of less than 2"):
         list(chunks([Recipe(plan=plan("cnm", {}), count=2**53, spacing=Fraction(10**9))]))
 
 

@@ -414,18 +414,18 @@ def test_what_cannot_be_is_told(name: str, given: dict[str, str]) -> None:
     [
         ("pfc prio3=5 --expect-from x.pcap", "--expect belongs to a sequence, such as pfc-storm"),
         ("cnm-flood --expect-from x.pcap", "cnm-flood says nothing of what is to be expected"),
-        ("pfc-storm --expect-from x.pcap -i lo", "--expect-from sends nothing: needed no -i"),
-        ("pfc-storm --expect-from x.pcap --expect lo", "needed --expect, which captures, or --expect-from"),
+        ("pfc-storm --expect-from x.pcap -i lo", "--expect-from sends nothing: expected no -i"),
+        ("pfc-storm --expect-from x.pcap --expect lo", "expected --expect, which captures, or --expect-from"),
         ("pfc-storm --expect-near x.pcap", "--expect-near belongs to --expect-from"),
-        ("pfc-storm --expect lo", "needed -i IF, the interface to send out of"),
-        ("pfc-storm", "needed -i IF, the interface to send out of"),
+        ("pfc-storm --expect lo", "expected -i IF, the interface to send out of"),
+        ("pfc-storm", "expected -i IF, the interface to send out of"),
         ("pfc-storm -i lo --junit x.xml", "--junit belongs to --expect, --expect-from and --plan"),
-        ("pfc-storm --expect-from x.pcap --count 3", "has times of its own: needed no --count"),
-        ("pfc-storm --expect-from x.pcap --rate max", "has times of its own: needed no --rate"),
-        ("pfc-storm --expect-from x.pcap --loop", "has times of its own: needed no --loop"),
+        ("pfc-storm --expect-from x.pcap --count 3", "has times of its own: expected no --count"),
+        ("pfc-storm --expect-from x.pcap --rate max", "has times of its own: expected no --rate"),
+        ("pfc-storm --expect-from x.pcap --loop", "has times of its own: expected no --loop"),
         ("pfc-storm --expect-from - --expect-near -", "stdin can be read once"),
         ("pfc-strom --expect-from x.pcap", "(did you mean 'pfc-storm'?)"),
-        ("pfc-storm prio=8 --expect-from x.pcap", "prio: needed an integer in 0..7, got '8'"),
+        ("pfc-storm prio=8 --expect-from x.pcap", "prio: expected an integer in 0..7, got '8'"),
     ],
 )
 def test_mistakes_on_the_command_line_are_told(
@@ -452,7 +452,7 @@ def test_captures_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureF
         pass
     capsys.readouterr()
     assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "empty.pcapng")]) == 1
-    assert "needed frames to judge, got none on 1 side" in capsys.readouterr().err
+    assert "expected frames to judge, got none on 1 side" in capsys.readouterr().err
 
 
 def test_frames_of_any_octets_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -472,7 +472,7 @@ def test_frames_of_any_octets_are_judged(tmp_path: Path, capsys: pytest.CaptureF
 
 def test_spans_too_short_to_say_anything_are_refused() -> None:
     with pytest.raises(
-        EcmprotoError, match="rate: needed two data frames of each priority within 110 ms, got one"
+        EcmprotoError, match="rate: expected two data frames of each priority within 110 ms, got one"
     ):
         sequence_named("pfc-storm").expected({"rate": "10pps"})
     with pytest.raises(EcmprotoError, match="within 0 ns, got one in 20 ms"):
@@ -511,43 +511,43 @@ def test_a_recipe_written_down_is_judged_as_itself(
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("expect = 3", "needed [[expect]], one for each"),
-        ("expect = [3]", "expect[0]: needed a table that says what is expected"),
-        ('[[expect]]\nfilter = "cnm"', "expect[0]: needed a name, got none"),
-        ('[[expect]]\nname = "x"', "expect[0]: needed a filter, or octets of a frame, got none"),
+        ("expect = 3", "expected [[expect]], one for each"),
+        ("expect = [3]", "expect[0]: expected a table that says what is expected"),
+        ('[[expect]]\nfilter = "cnm"', "expect[0]: expected a name, got none"),
+        ('[[expect]]\nname = "x"', "expect[0]: expected a filter, or octets of a frame, got none"),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\noctets = "00"',
-            "needed a filter, or octets of a frame, got both",
+            "expected a filter, or octets of a frame, got both",
         ),
         ('[[expect]]\nname = "x"\nfilter = "cnn"', "filter at character 1: needed"),
-        ('[[expect]]\nname = "x"\noctets = "0"', "expect[0].octets: needed octets in hex"),
+        ('[[expect]]\nname = "x"\noctets = "0"', "expect[0].octets: expected octets in hex"),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\nframes = 3',
-            "expect[0].frames: needed how many: 3, 1.. or",
+            "expect[0].frames: expected how many: 3, 1.. or",
         ),
-        ('[[expect]]\nname = "x"\nfilter = "cnm"\nframes = "5..2"', "expect[0].frames: needed how many"),
-        ('[[expect]]\nname = "x"\nfilter = "cnm"\nframes = "-1"', "expect[0].frames: needed how many"),
+        ('[[expect]]\nname = "x"\nfilter = "cnm"\nframes = "5..2"', "expect[0].frames: expected how many"),
+        ('[[expect]]\nname = "x"\nfilter = "cnm"\nframes = "-1"', "expect[0].frames: expected how many"),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\nrate = "5"',
-            "expect[0].rate: needed a rate such as 100pps",
+            "expect[0].rate: expected a rate such as 100pps",
         ),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\nduring = "5..7"',
-            "expect[0].during: needed a span such as",
+            "expect[0].during: expected a span such as",
         ),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\nlatency = 5',
-            "expect[0].latency: needed a time such as 1ms",
+            "expect[0].latency: expected a time such as 1ms",
         ),
-        ('[[expect]]\nname = "x"\nfilter = "cnm"\nside = "top"', "expect[0].side: needed near or far"),
+        ('[[expect]]\nname = "x"\nfilter = "cnm"\nside = "top"', "expect[0].side: expected near or far"),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\nunchanged = 1',
-            "expect[0].unchanged: needed true or false",
+            "expect[0].unchanged: expected true or false",
         ),
         ('[[expect]]\nname = "x"\nfiltre = "cnm"', "(did you mean 'filter'?)"),
         (
             '[[frames]]\nframe = "cnm"\nside = "top"\n[[expect]]\nname = "x"\nfilter = "cnm"',
-            "frames[0].side: needed near or far",
+            "frames[0].side: expected near or far",
         ),
     ],
 )
@@ -565,5 +565,5 @@ def test_mistakes_in_a_specification_are_told(
 
 def test_more_frames_than_are_remembered_are_refused() -> None:
     frames: list[Timed] = [(0, b"")] * 1_000_001
-    with pytest.raises(EcmprotoError, match="needed a recipe of at most 1,000,000 frames"):
+    with pytest.raises(EcmprotoError, match="expected a recipe of at most 1,000,000 frames"):
         Judge([], {"near": frames})

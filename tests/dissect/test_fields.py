@@ -28,7 +28,7 @@ def value(name: str, frame: str) -> str:
         ("frame.time_epoch", "arp", "1700000000.000000007"),
         ("frame.len", "data", "146"),
         ("frame.protocols", "lldp", "eth:lldp:lldpcn:lldp"),
-        ("frame.error", "cnm too long", "cnm at octet 36: needed msdu_length 0..64, got 200"),
+        ("frame.error", "cnm too long", "cnm at octet 36: expected msdu_length 0..64, got 200"),
         ("eth.type", "arp", "0x0806"),
         ("eth.len", "arp", ""),
         ("eth.len", "llc", "38"),

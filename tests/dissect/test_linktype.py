@@ -44,7 +44,7 @@ def infiniband(following: int, packet: bytes) -> bytes:
         (101, b"\xf0abc", "link type RAW_IP (101)", "data  4 octets"),
         (189, b"usb!", "link type USB_LINUX (189)", "data  4 octets"),
         (113, SLL_OCTETS[:15], "link type LINUX_SLL (113)",
-         "data  15 octets [malformed: sll at octet 0: needed 16 octets, got 15 octets]"),
+         "data  15 octets [malformed: sll at octet 0: expected 16 octets, got 15 octets]"),
     ],
 )  # fmt: skip
 def test_line(linktype: int, octets: bytes, addresses: str, info: str) -> None:

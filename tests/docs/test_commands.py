@@ -40,7 +40,7 @@ def test_commands_of_a_page_in_order_print_what_it_shows(name: str, tmp_path: Pa
 def test_a_page_whose_commands_do_not_follow_each_other_is_an_error() -> None:
     block = "```sh\necmproto craft cnm -w same.pcap\n```\n"
     assert brought_up_to_date(block) == block
-    with pytest.raises(CommandError, match="needed a name that is free"):
+    with pytest.raises(CommandError, match="expected a name that is free"):
         brought_up_to_date(f"{block}\n{block}")
 
 

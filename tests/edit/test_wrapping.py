@@ -166,15 +166,15 @@ def test_edits_are_of_the_innermost_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("erspan4", "--encap: needed a wrapper, got 'erspan4'"),
-        ("", "--encap: needed a wrapper, got ''"),
-        ("vxlan,session=1", "--encap vxlan: needed a key, got 'session'"),
-        ("vxlan,vni=16777216", "--encap vxlan,vni: needed an integer in 0..16777215, got '16777216'"),
-        ("vxlan,vni=x", "--encap vxlan,vni: needed an integer in 0..16777215, got 'x'"),
-        ("vxlan,vni=1,vni=2", "--encap: needed each value once, as session=12, got 'vni=2'"),
-        ("gre,udp.srcport=1", "--encap: needed a field of eth, ip, got 'udp.srcport'"),
-        ("gre,src=10.0.0.300", "ip.src: needed an IPv4 address, got '10.0.0.300'"),
-        ("gre,src=2001:db8::1,dst=10.0.0.1", "needed 16 octets, got 4"),
+        ("erspan4", "--encap: expected a wrapper, got 'erspan4'"),
+        ("", "--encap: expected a wrapper, got ''"),
+        ("vxlan,session=1", "--encap vxlan: expected a key, got 'session'"),
+        ("vxlan,vni=16777216", "--encap vxlan,vni: expected an integer in 0..16777215, got '16777216'"),
+        ("vxlan,vni=x", "--encap vxlan,vni: expected an integer in 0..16777215, got 'x'"),
+        ("vxlan,vni=1,vni=2", "--encap: expected each value once, as session=12, got 'vni=2'"),
+        ("gre,udp.srcport=1", "--encap: expected a field of eth, ip, got 'udp.srcport'"),
+        ("gre,src=10.0.0.300", "ip.src: expected an IPv4 address, got '10.0.0.300'"),
+        ("gre,src=2001:db8::1,dst=10.0.0.1", "expected 16 octets, got 4"),
     ],
 )
 def test_wrong_wrappers_are_named(text: str, message: str) -> None:

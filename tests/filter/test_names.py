@@ -14,7 +14,7 @@ from ecmproto.wire.codec import encode
 
 @pytest.mark.parametrize("name", ["llc.dsap", "llc.ssap", "llc.control", "llc.oui", "lldp.orgtlv.oui"])
 def test_names_that_hold_in_part_are_refused(name: str) -> None:
-    with pytest.raises(FilterError, match="needed the name of a field"):
+    with pytest.raises(FilterError, match="expected the name of a field"):
         compile_filter(name)
     with pytest.raises(EcmprotoError):
         extract(Batch.from_frames([bytes(60)]), [name])

@@ -299,7 +299,7 @@ def test_spoilt_states_end_in_a_sentence(
         arrays: dict[str, Any] = {"0": np.frombuffer(state, np.uint8)}
         np.savez(path, **arrays)
     assert stats(done[0], out) == 2
-    assert "needed states to merge" in capsys.readouterr().err
+    assert "expected states to merge" in capsys.readouterr().err
 
 
 class Held:
@@ -331,7 +331,7 @@ def test_captures_that_unpack_too_far_are_set_aside(
     with open_sink(captures / f"bomb.pcap{suffix}") as sink:
         sink.write(plain[:24] + bytes(1 << 26))
     assert fleet("stats", captures, tmp_path / "out") == 3
-    assert "needed up to" in capsys.readouterr().err
+    assert "expected up to" in capsys.readouterr().err
     assert {line.name: line.outcome for line in read_manifest(tmp_path / "out")[1]} == {
         f"bomb.pcap{suffix}": "set aside", "mixed.pcap": "done", "pfc.pcap": "done",
     }  # fmt: skip

@@ -88,7 +88,7 @@ def test_statistics_of_each_capture_are_those_of_it_alone(
     lines = fleet("stats", captures, tmp_path, "--jobs", "1")
     told = capsys.readouterr().err
     assert "cut short" in told
-    assert "none.pcap: needed a pcap or pcapng capture" in told
+    assert "none.pcap: expected a pcap or pcapng capture" in told
     assert {name: line.outcome for name, line in lines.items()} == {
         "cut.pcap": "cut short", "hotspot.pcap.gz": "done", "none.pcap": "unreadable", "qcn.pcapng": "done",
         "rack1/sw1-2026-03-01.pcap": "done", "rack2/sw2-20260302.pcapng": "done",
@@ -322,7 +322,7 @@ def test_a_folder_with_results_of_something_else_is_not_used(
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["filter"], "needed a filter"),
+        (["filter"], "expected a filter"),
         (["stats", "--name-pattern", "x"], "words in braces"),
         (["check", "--select", "XYZ"], "XYZ"),
         (["parquet", "-e", "no.such"], "no.such"),
@@ -343,7 +343,7 @@ def test_captures_that_are_not_there_are_named_and_the_rest_is_done(
     out = tmp_path / "out"
     arguments = ["fleet", "stats", str(few / "mixed.pcap"), gone, "--out", str(out), "--jobs", "1"]
     assert run(arguments) == 3
-    assert "gone.pcap: needed a readable capture file, got No such file" in capsys.readouterr().err
+    assert "gone.pcap: expected a readable capture file, got No such file" in capsys.readouterr().err
     assert lines_of(out)["mixed.pcap"].outcome == "done"
     assert json.loads((out / "all.json").read_text())["frames"] == 26
 

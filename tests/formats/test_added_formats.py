@@ -84,12 +84,12 @@ def test_a_format_that_cannot_be_told_from_another_is_refused(
     prefix: str, announcement: str, same: str, tmp_path: Path
 ) -> None:
     ended = run(tmp_path, "-c", declared(prefix, announcement) + "import ecmproto.wire.codec")
-    assert f"needed a {same} that no other format has" in ended.stderr
+    assert f"expected a {same} that no other format has" in ended.stderr
 
 
 def test_a_format_is_not_registered_too_late(tmp_path: Path) -> None:
     ended = run(tmp_path, "-c", "import ecmproto.wire.codec\n" + declared("toy", "announced_by = 0x1234"))
-    assert "ParameterError: toy: needed a format registered before" in ended.stderr
+    assert "ParameterError: toy: expected a format registered before" in ended.stderr
 
 
 def test_a_field_cannot_be_called_as_what_formats_say_of_themselves(tmp_path: Path) -> None:
@@ -101,18 +101,18 @@ def test_a_map_that_gives_an_added_ethertype_another_role_is_refused(tmp_path: P
     code = "from ecmproto.wire.codec import EtherTypes, decode\n"
     code += "decode(bytes(60), ethertypes=EtherTypes(message=0x1234))"
     ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234") + code)
-    assert "ParameterError: ethertype: needed a value no format has, got 0x1234" in ended.stderr
+    assert "ParameterError: ethertype: expected a value no format has, got 0x1234" in ended.stderr
 
 
 BROKEN = {
     "import": ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'"),
     "exit": ("import sys; sys.exit('gone')", "SystemExit: gone"),
-    "no format": ("Toy = 1", "needed a format, got 1"),
-    "taken": (declared("cnm", "announced_by = 0x1234").replace("@register", ""), "cnm: needed a name"),
+    "no format": ("Toy = 1", "expected a format, got 1"),
+    "taken": (declared("cnm", "announced_by = 0x1234").replace("@register", ""), "cnm: expected a name"),
     "style": (
         declared("toy", 'summary = Summary(label="TOY", detail="{number:hexx}"); announced_by = 0x1234')
         .replace("@register", "from ecmproto.wire.formats.summary import Summary"),
-        "TypeError: Toy: summary: needed a known style or clause, got 'hexx' in '{number:hexx}' "
+        "TypeError: Toy: summary: expected a known style or clause, got 'hexx' in '{number:hexx}' "
         "(did you mean 'hex'?)",
     ),
 }  # fmt: skip
@@ -142,7 +142,7 @@ def test_a_wrong_style_is_refused_where_declared(tmp_path: Path) -> None:
 @pytest.mark.parametrize("detail", ["{number:hexx}", "{number", "{@:stranger} {number:signd}"])
 def test_templates_are_checked_in_all_clauses(detail: str) -> None:
     clauses = {"own": Case("@", 0, 0, "", First(("", detail)))}
-    with pytest.raises(TypeError, match=r"^Toy: summary: needed a "):
+    with pytest.raises(TypeError, match=r"^Toy: summary: expected a "):
         check_summary("Toy", Summary(detail="{number:own}", clauses=clauses))
 
 

@@ -112,7 +112,7 @@ def test_what_is_not_whole_is_an_error_and_keeps_its_octets(octets: bytes) -> No
     assert encode(frame) == octets
     assert frame.error is not None
     assert frame.error.offset == 14
-    with pytest.raises(DecodeError, match=r"octet 14: needed [0-9]+ octets, got"):
+    with pytest.raises(DecodeError, match=r"octet 14: expected [0-9]+ octets, got"):
         decode(octets)
 
 
@@ -129,9 +129,9 @@ def test_what_a_snap_length_cut_off_is_no_error(octets: bytes) -> None:
 
 
 def test_an_address_of_another_length_than_its_kind_is_not_encoded() -> None:
-    with pytest.raises(EncodeError, match="dst_proto: needed 4 octets, got 3 octets"):
+    with pytest.raises(EncodeError, match="dst_proto: expected 4 octets, got 3 octets"):
         encode(Ethernet(), IPv4ARP(dst_proto=b"\1\2\3"))
-    with pytest.raises(EncodeError, match="src_hw: needed octets"):
+    with pytest.raises(EncodeError, match="src_hw: expected octets"):
         encode(Ethernet(), OtherARP(src_hw=7), fix=False)  # type: ignore[arg-type]
 
 

@@ -204,7 +204,7 @@ def test_ip_addresses_are_given_in_one_word() -> None:
     assert build("aeth", ip="2001:db8::5,2001:db8::6")[IPv6].dst[-1] == 6
     assert build("vlan id=5 ip ecn=1 udp", ip="10.0.0.1,10.0.0.2")[IPv4].dst[-1] == 2
     for line, ends, needed in (
-        ("cnm", "10.0.0.1,10.0.0.2", "needed a frame with IPv4"),
+        ("cnm", "10.0.0.1,10.0.0.2", "expected a frame with IPv4"),
         ("cnp", "10.0.0.1,2001:db8::1", "two addresses of one version"),
         ("cnp", "10.0.0.1", "two addresses such as"),
     ):

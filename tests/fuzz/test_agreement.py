@@ -287,7 +287,7 @@ def test_a_campaign_goes_on_and_counts_again(tmp_path: Path) -> None:
 def test_folders_of_other_campaigns_are_refused(tmp_path: Path) -> None:
     assert seed_of(tmp_path) is None
     list(campaign(tmp_path, Marked(b"no such")).run(lambda _: True, most_cases=1))
-    with pytest.raises(ParameterError, match="seed: needed 1, of the campaign in"):
+    with pytest.raises(ParameterError, match="seed: expected 1, of the campaign in"):
         campaign(tmp_path, seed=2)
     with pytest.raises(ParameterError, match="corpus: needed"):
         AgreementCampaign([], Cases([b"other"], seed=1), tmp_path, line=LINE)
@@ -461,7 +461,7 @@ def test_the_default_ethertypes_stay_the_default_elsewhere() -> None:
 
 def test_shares_are_of_checks_that_there_are(tmp_path: Path) -> None:
     cases = Cases(template_frames(), seed=1)
-    with pytest.raises(ParameterError, match="every: needed one of cnm, got scapy"):
+    with pytest.raises(ParameterError, match="every: expected one of cnm, got scapy"):
         AgreementCampaign([Cnm()], cases, tmp_path, line="-", every={"scapy": 2})
     found = AgreementCampaign([Cnm()], cases, tmp_path, line="-", every={"cnm": 0}, batch_cases=BATCH)
     assert list(found.run(always, most_cases=200)) == []

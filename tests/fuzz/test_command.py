@@ -118,9 +118,9 @@ def test_a_run_is_ended_from_outside(path: Path) -> None:
 
 
 def test_commands_that_cannot_run(path: Path) -> None:
-    with pytest.raises(ParameterError, match="needed a program that can be run, got no-such-program"):
+    with pytest.raises(ParameterError, match="expected a program that can be run, got no-such-program"):
         Command(words=("no-such-program",)).run(path)
-    with pytest.raises(ParameterError, match="needed a program and its arguments"):
+    with pytest.raises(ParameterError, match="expected a program and its arguments"):
         Command(words=())
 
 

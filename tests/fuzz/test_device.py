@@ -102,11 +102,11 @@ def test_waiting_can_be_interrupted(veth: Network) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("pong:192.0.2.1", "needed ping:ADDRESS, frame:INTERFACE or command:CMD, got 'pong:192.0.2.1'"),
+        ("pong:192.0.2.1", "expected ping:ADDRESS, frame:INTERFACE or command:CMD, got 'pong:192.0.2.1'"),
         ("ping:", "got 'ping:'"),
         ("192.0.2.1", "got '192.0.2.1'"),
-        ("ping:nowhere.invalid", "needed an address that answers echoes, got nowhere.invalid"),
-        (f"frame:{NEAR}", "needed another interface than frames leave by, got near"),
+        ("ping:nowhere.invalid", "expected an address that answers echoes, got nowhere.invalid"),
+        (f"frame:{NEAR}", "expected another interface than frames leave by, got near"),
     ],
 )
 def test_mistakes(veth: Network, text: str, told: str) -> None:
@@ -116,7 +116,7 @@ def test_mistakes(veth: Network, text: str, told: str) -> None:
 
 
 def test_a_missing_interface(veth: Network) -> None:
-    with pytest.raises(InterfaceError, match=r"fra: needed a network interface"):
+    with pytest.raises(InterfaceError, match=r"fra: expected a network interface"):
         heartbeat_of("frame:fra", NEAR, unchecked)
 
 

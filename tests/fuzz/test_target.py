@@ -294,7 +294,7 @@ def test_several_programs_at_once_find_the_same(tmp_path: Path) -> None:
 
 
 def test_jobs_that_cannot_be(tmp_path: Path) -> None:
-    with pytest.raises(ParameterError, match="jobs: needed 1 to 256, got 0"):
+    with pytest.raises(ParameterError, match="jobs: expected 1 to 256, got 0"):
         TargetCampaign(planted("none"), Feed(frames=Cases([], seed=1)), tmp_path, jobs=0)
 
 
@@ -326,7 +326,7 @@ def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
     (kept,) = again.findings.values()
     document = json.loads((tmp_path / "findings" / kept.name / "finding.json").read_text())
     assert document["count"] == kept.count > 1
-    with pytest.raises(ParameterError, match="needed 3, of the campaign in"):
+    with pytest.raises(ParameterError, match="expected 3, of the campaign in"):
         TargetCampaign(planted("none"), Feed(frames=Cases([], seed=4)), tmp_path)
 
 
@@ -429,9 +429,9 @@ def test_leaving_ends_what_runs() -> None:
 
 
 def test_a_feed_of_nothing_or_of_two_seeds() -> None:
-    with pytest.raises(ParameterError, match="needed frames, captures or both, got neither"):
+    with pytest.raises(ParameterError, match="expected frames, captures or both, got neither"):
         Feed()
-    with pytest.raises(ParameterError, match="needed seed 1, as frames have, got 2"):
+    with pytest.raises(ParameterError, match="expected seed 1, as frames have, got 2"):
         Feed(frames=Cases([], seed=1), captures=Cases([], seed=2))
 
 

@@ -149,33 +149,33 @@ def test_calls_of_wiresharks_start_take_a_tenth_of_a_second_and_load_nothing(lin
     [
         (
             "",
-            "extcap: needed one of --extcap-interfaces, --extcap-dlts, --extcap-config, --capture, got",
+            "extcap: expected one of --extcap-interfaces, --extcap-dlts, --extcap-config, --capture, got",
         ),
-        ("word", "extcap: needed an option such as --capture, got 'word'"),
-        ("--extcap-config --extcap-interface eth0", "--extcap-interface: needed one of ecmproto-lab"),
-        (f"--capture --extcap-interface {LAB}", "--fifo: needed the name of a FIFO to write to, got none"),
+        ("word", "extcap: expected an option such as --capture, got 'word'"),
+        ("--extcap-config --extcap-interface eth0", "--extcap-interface: expected one of ecmproto-lab"),
+        (f"--capture --extcap-interface {LAB}", "--fifo: expected the name of a FIFO to write to, got none"),
         (
             f"--capture --extcap-interface {LAB} --fifo f --extcap-capture-filter udp",
-            "capture filter: needed none",
+            "capture filter: expected none",
         ),
-        (f"--capture --extcap-interface {REPLAY} --fifo f", "--file: needed a capture of Ethernet"),
+        (f"--capture --extcap-interface {REPLAY} --fifo f", "--file: expected a capture of Ethernet"),
         (
             f"--capture --extcap-interface {LAB} --fifo f --speed 0",
-            "--speed: needed max, or a factor such",
+            "--speed: expected max, or a factor such",
         ),
-        (f"--capture --extcap-interface {LAB} --fifo f --speed 1/0", "--speed: needed max, or a factor such"),
+        (f"--capture --extcap-interface {LAB} --fifo f --speed 1/0", "--speed: expected max, or a factor such"),
         (
             f"--capture --extcap-interface {LAB} --fifo f --seed -1",
-            "--seed: needed a number from 0 to 4294",
+            "--seed: expected a number from 0 to 4294",
         ),
         (
             f"--capture --extcap-interface {LAB} --fifo f --set qeq",
-            "--set: needed NAME=VALUE, spaces",
+            "--set: expected NAME=VALUE, spaces",
         ),
-        (f"--capture --extcap-interface {PORT} --fifo f --in a --out b --rate fast", "--rate: needed a rate"),
+        (f"--capture --extcap-interface {PORT} --fifo f --in a --out b --rate fast", "--rate: expected a rate"),
         (
             f"--capture --extcap-interface {PORT} --fifo f --out b",
-            "--in: needed interfaces whose frames go",
+            "--in: expected interfaces whose frames go",
         ),
     ],
 )
@@ -192,14 +192,14 @@ def test_what_cannot_be_is_told_in_one_sentence(
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        (f"--extcap-interface {LAB} --scenario nowhere", "scenario: needed a scenario's name"),
+        (f"--extcap-interface {LAB} --scenario nowhere", "scenario: expected a scenario's name"),
         (f"--extcap-interface {LAB} --set qeq=1", "qeq: "),
         (f"--extcap-interface {LAB} --mechanism nonsense", "nonsense"),
-        (f"--extcap-interface {REPLAY} --file nowhere.pcap", "nowhere.pcap: needed a readable capture"),
+        (f"--extcap-interface {REPLAY} --file nowhere.pcap", "nowhere.pcap: expected a readable capture"),
         (f"--extcap-interface {REPLAY} --file pcaps/mixed.pcap --filter (", "1"),
-        (f"--extcap-interface {REPLAY} --file pcaps/mixed.pcap --loop x", "--loop: needed open or closed"),
-        (f"--extcap-interface {PORT} --in lo,lo --out eth0", "in: needed each interface once"),
-        (f"--extcap-interface {PORT} --in lo --out eth0 --param x=1", "parameter of qcn: needed one of"),
+        (f"--extcap-interface {REPLAY} --file pcaps/mixed.pcap --loop x", "--loop: expected open or closed"),
+        (f"--extcap-interface {PORT} --in lo,lo --out eth0", "in: expected each interface once"),
+        (f"--extcap-interface {PORT} --in lo --out eth0 --param x=1", "parameter of qcn: expected one of"),
         (f"--extcap-interface {PORT} --in lo --out nowhere0", "nowhere0: needed"),
     ],
 )
@@ -218,7 +218,7 @@ def test_what_cannot_run_is_told_before_the_fifo_is_opened(
 
 def test_a_capture_filter_cannot_be_and_an_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     told = answer(capsys, f"--extcap-interface {LAB} --extcap-capture-filter udp")
-    assert told == ["capture filter: needed none: the interface's own options choose frames"]
+    assert told == ["capture filter: expected none: the interface's own options choose frames"]
 
 
 def test_options_of_a_wireshark_to_come_are_left_aside() -> None:
@@ -328,7 +328,7 @@ def test_the_toolbar_sets_speed_and_pause_and_has_the_rest_begin_anew(pipes: dic
         held.append(steering.pace.paused)
     assert held == [True, False]
     told = press(Message(SPEED, SET, "nonsense"))
-    assert any("needed max, or a factor" in each.text for each in told)
+    assert any("expected max, or a factor" in each.text for each in told)
     assert steering.pace.speed == 10
     told = press(Message(RATE, SET, "fast"))
     assert any("needed" in each.text for each in told)

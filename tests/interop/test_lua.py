@@ -189,9 +189,9 @@ def test_units_names_and_derived_values_are_in_the_tree(shown: Shown) -> None:
 
 def test_what_is_malformed_or_suspicious_is_told_as_such(shown: Shown) -> None:
     told = {
-        "cnm at octet 22: needed 24 octets, got 18 octets": MESSAGE[:40],
-        "cnm at octet 44: needed msdu_length 0..64, got 96": MESSAGE[:44] + b"\0\x60" + MESSAGE[46:],
-        "needed 24 octets of the sampled frame, got 8": encode(TO_STATION, ECM(payload=bytes(30)))[:40],
+        "cnm at octet 22: expected 24 octets, got 18 octets": MESSAGE[:40],
+        "cnm at octet 44: expected msdu_length 0..64, got 96": MESSAGE[:44] + b"\0\x60" + MESSAGE[46:],
+        "expected 24 octets of the sampled frame, got 8": encode(TO_STATION, ECM(payload=bytes(30)))[:40],
         "fecn.reserved should be 0, is 5": encode(TO_STATION, FECNReturn(reserved=5)),
         "sampled frame's source is not the message's": encode(TO_STATION, ECM(payload=bytes(30))),
     }

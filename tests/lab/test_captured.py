@@ -164,7 +164,7 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
         pass
     with pytest.raises(CaptureError):
         load_scenario(str(empty))
-    with pytest.raises(SpecError, match="needed frames that occupy a queue"):
+    with pytest.raises(SpecError, match="expected frames that occupy a queue"):
         load_scenario(str(hollow))
     with pytest.raises(CaptureError):
         load_scenario(str(tmp_path / "none.pcap"))
@@ -173,7 +173,7 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
     foreign = bytearray(path.read_bytes())
     foreign[20] = 9  # PPP
     (tmp_path / "ppp.pcap").write_bytes(foreign)
-    with pytest.raises(CaptureError, match="needed Ethernet frames"):
+    with pytest.raises(CaptureError, match="expected Ethernet frames"):
         load_scenario(str(tmp_path / "ppp.pcap"))
     (tmp_path / "cut.pcap").write_bytes(path.read_bytes()[:-10])
     cut = load_scenario(str(tmp_path / "cut.pcap")).experiment()

@@ -102,38 +102,38 @@ def test_expectations_hold_for_every_value_and_never_for_none() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("queue.p99 < 40", "needed a size, as 40kB, got '40'"),
-        ("throughput > 40kB", "needed a rate, as 5G, got '40kB'"),
-        ("queue.mean + 3ms < 1kB", "needed a size, as 40kB, on both sides of +, got '3ms'"),
-        ("qeue.mean < 1kB", "character 1: needed a figure, got 'qeue.mean' (did you mean 'queue.mean'?)"),
-        ("queue.mean", "needed a comparison"),
-        ("queue.mean < ", "needed a figure, such as queue.mean, or a number, got the end"),
-        ("queue.mean < 1kB 2", "character 18: needed the end"),
-        ("queue.mean < 1parsec", "needed a number with a unit"),
-        ("queue.within < 1", "needed queue.within(18kB..30kB), got no limits"),
-        ("queue.within(25%) < 1", "needed queue.within(18kB..30kB), got others"),
-        ("queue.mean(1kB) < 1kB", "needed queue.mean without limits, got others"),
-        ("queue.settling(25%, DT) < 1ms", "needed limits after the names, got 'DT'"),
+        ("queue.p99 < 40", "expected a size, as 40kB, got '40'"),
+        ("throughput > 40kB", "expected a rate, as 5G, got '40kB'"),
+        ("queue.mean + 3ms < 1kB", "expected a size, as 40kB, on both sides of +, got '3ms'"),
+        ("qeue.mean < 1kB", "character 1: expected a figure, got 'qeue.mean' (did you mean 'queue.mean'?)"),
+        ("queue.mean", "expected a comparison"),
+        ("queue.mean < ", "expected a figure, such as queue.mean, or a number, got the end"),
+        ("queue.mean < 1kB 2", "character 18: expected the end"),
+        ("queue.mean < 1parsec", "expected a number with a unit"),
+        ("queue.within < 1", "expected queue.within(18kB..30kB), got no limits"),
+        ("queue.within(25%) < 1", "expected queue.within(18kB..30kB), got others"),
+        ("queue.mean(1kB) < 1kB", "expected queue.mean without limits, got others"),
+        ("queue.settling(25%, DT) < 1ms", "expected limits after the names, got 'DT'"),
         ("control.frames(DT) < 1", "covers the whole network"),
-        ("queue.mean[50ms] < 1kB", "needed a time range such as"),
-        ("queue.mean[5..9ms] < 1kB", "needed a number with its unit"),
+        ("queue.mean[50ms] < 1kB", "expected a time range such as"),
+        ("queue.mean[5..9ms] < 1kB", "expected a number with its unit"),
         ("queue.mean[9ms..5ms] < 1kB", "ends after it begins"),
-        ("mean(queue.mean, throughput) < 1", "needed figures of one unit in mean(…)"),
-        ("ratio(a) < 1", "needed two figures"),
+        ("mean(queue.mean, throughput) < 1", "expected figures of one unit in mean(…)"),
+        ("ratio(a) < 1", "expected two figures"),
         ("drops@ < 1", "after @"),
         ("(" * 100 + "1", "at most 50 nested brackets"),
         ("1 +" * 2000, "at most 2000 characters"),
         ("+".join("1" * 999), "at most 200 operators"),
         ("-" * 1000 + "1", "at most 200 operators"),
-        ("9" * 400, "needed the end, or one of + - * /"),
-        ("2 ** 9", "character 1: needed a figure, such as"),
-        ("1 + (2, 3)", "needed a figure, such as queue.mean, or a number, got '(2, 3)'"),
-        ("mean(*rate)", "needed a figure, such as queue.mean, or a number, got '*rate)'"),
-        ("drops(1)(2)", "needed drops without limits"),
-        ("drops if drops", "needed the end"),
-        ("1) + (2", "character 2: needed the end"),
-        ("(drops", "needed ')', got the end"),
-        ("__import__('os')", "needed a figure, got '__import__'"),
+        ("9" * 400, "expected the end, or one of + - * /"),
+        ("2 ** 9", "character 1: expected a figure, such as"),
+        ("1 + (2, 3)", "expected a figure, such as queue.mean, or a number, got '(2, 3)'"),
+        ("mean(*rate)", "expected a figure, such as queue.mean, or a number, got '*rate)'"),
+        ("drops(1)(2)", "expected drops without limits"),
+        ("drops if drops", "expected the end"),
+        ("1) + (2", "character 2: expected the end"),
+        ("(drops", "expected ')', got the end"),
+        ("__import__('os')", "expected a figure, got '__import__'"),
     ],
 )
 def test_errors_say_where_what_and_the_nearest(text: str, told: str) -> None:
@@ -145,7 +145,7 @@ def test_errors_say_where_what_and_the_nearest(text: str, told: str) -> None:
 def test_unknown_flows_and_ports_are_told_with_the_nearest() -> None:
     with pytest.raises(SpecError, match=r"got SR2 \(did you mean 'SR1'\?\)"):
         parse_figure("tps(SR2)").evaluate(RATES)
-    with pytest.raises(SpecError, match=r"needed a port, got SW3>DT \(did you mean 'SW2>DT'\?\)"):
+    with pytest.raises(SpecError, match=r"expected a port, got SW3>DT \(did you mean 'SW2>DT'\?\)"):
         parse_figure("queue.mean(SW3>DT)").evaluate(RATES)
 
 

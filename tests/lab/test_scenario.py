@@ -229,83 +229,83 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[[flow]]\nrate = 5", "flow[1].rate: needed a rate with its unit, as 5G, got 5"),
-        ("[[flow]]\nrat = 5", "flow[1].rat: needed a key of [[flow]], got 'rat' (did you mean 'rate'?)"),
-        ("[[flwo]]\nrate = 5", "flwo: needed a table of a scenario, got 'flwo' (did you mean 'flow'?)"),
-        ("[host]\ndelay = 5", "host: needed tables, [[host]]"),
-        ("[[control]]", "control: needed a table, [control]"),
-        ("[[flow]]", "flow[1].from: needed names"),
-        ('[[flow]]\nfrom = "s9"', "flow[1].to: needed names"),
-        ("[control]\nmechanism = 'qnc'", "control.mechanism: needed one of qcn"),
+        ("[[flow]]\nrate = 5", "flow[1].rate: expected a rate with its unit, as 5G, got 5"),
+        ("[[flow]]\nrat = 5", "flow[1].rat: expected a key of [[flow]], got 'rat' (did you mean 'rate'?)"),
+        ("[[flwo]]\nrate = 5", "flwo: expected a table of a scenario, got 'flwo' (did you mean 'flow'?)"),
+        ("[host]\ndelay = 5", "host: expected tables, [[host]]"),
+        ("[[control]]", "control: expected a table, [control]"),
+        ("[[flow]]", "flow[1].from: expected names"),
+        ('[[flow]]\nfrom = "s9"', "flow[1].to: expected names"),
+        ("[control]\nmechanism = 'qnc'", "control.mechanism: expected one of qcn"),
         ("[control]\nmechanism = 'qnc'", "got 'qnc' (did you mean 'qcn'?)"),
         (
             "[control]\nmechanism = 'qcn'\nrp.ru = '4Mb/s'",
-            "control.rp.ru: needed a parameter of qcn, got 'rp.ru'",
+            "control.rp.ru: expected a parameter of qcn, got 'rp.ru'",
         ),
         (
             "[control]\nmechanism = 'qcn'\ncp.qeq = 5",
-            "control.cp.qeq: needed a number with its unit: 5B or 5kB?",
+            "control.cp.qeq: expected a number with its unit: 5B or 5kB?",
         ),
-        ("[control]\nmechanism = 'qcn'\ncp.qeq = '5B'", "control.cp.qeq: needed 100 B to"),
-        ("[control]\nmechanism = 'qcn'\ncp.qeq = []", "control.cp.qeq: needed a size such as 33kB"),
+        ("[control]\nmechanism = 'qcn'\ncp.qeq = '5B'", "control.cp.qeq: expected 100 B to"),
+        ("[control]\nmechanism = 'qcn'\ncp.qeq = []", "control.cp.qeq: expected a size such as 33kB"),
         (
             "[control]\nmechanism = 'bcn'\n[control.cp]\nqeq = '90kB'\nqsc = '80kB'",
-            "control.cp.qsc: needed more",
+            "control.cp.qsc: expected more",
         ),
-        ("[control]\nin_band = 'perhaps'", "control.in_band: needed true or false, got 'perhaps'"),
-        ("[control]\nin_band = 1", "control.in_band: needed true or false, got 1"),
-        ("[control]\nhops = true", "control.hops: needed a whole number, got true"),
-        ("[control]\nhops = 300", "control.hops: needed 1 to 255, got 300"),
-        ("[control]\nmechanism = 'pause'\nflow_control = 'pfc'", "control.flow_control: needed none"),
+        ("[control]\nin_band = 'perhaps'", "control.in_band: expected true or false, got 'perhaps'"),
+        ("[control]\nin_band = 1", "control.in_band: expected true or false, got 1"),
+        ("[control]\nhops = true", "control.hops: expected a whole number, got true"),
+        ("[control]\nhops = 300", "control.hops: expected 1 to 255, got 300"),
+        ("[control]\nmechanism = 'pause'\nflow_control = 'pfc'", "control.flow_control: expected none"),
         (
             "[control]\npoints = ['lefty']",
-            "control.points: needed a switch, or a port as switch>peer, got 'lefty'",
+            "control.points: expected a switch, or a port as switch>peer, got 'lefty'",
         ),
         ("[measure]\nport = 'left>rihgt'", "got 'left>rihgt' (did you mean 'left>right'?)"),
-        ("[measure]\nfrom = '1s'", "measure.from: needed before the end, 200 ms, got 1 s"),
-        ("[measure]\nuntil = '50ms'", "measure.until: needed 100 ms to 200 ms, got 50 ms"),
-        ("[[link]]\na = 'left'\nb = 'nowhere'", "link[0].b: needed a host or a switch, got 'nowhere'"),
-        ("[[link]]\na = 'left'\nb = 'left'", "link[0].b: needed another node than a"),
-        ("[[link]]\na = 's1'\nb = 'left'", "link: needed one link of host s1, got 2"),
-        ("[[link]]\na='left'\nb='right'\nrate='10G,1G'", "link[0].rate: needed rates with times"),
-        ("[[link]]\na='left'\nb='right'\nrate='0'", "link[0].rate: needed 1 kb/s to 10 Tb/s, got 0 b/s"),
-        ("[[host]]\nname = 'x1'", "link: needed one link of host x1, got 0"),
-        ("[[host]]\nname = 'x*'", "host[0].name: needed a pattern that matches nodes, got 'x*'"),
-        ("[[host]]\nname = '1x'", "host[0].name: needed a name: a letter"),
-        ("[[host]]\nname = 'd1'\nadapter.rate = '1G'", "host[0].adapter.buffer: needed a size with its unit"),
-        ("[[switch]]\nname = 's1'", "switch: needed names that no host has, got 's1'"),
-        ("[[switch]]\nname = '*'\npause.high = '1kB'", "switch[0].pause.low: needed a size"),
+        ("[measure]\nfrom = '1s'", "measure.from: expected before the end, 200 ms, got 1 s"),
+        ("[measure]\nuntil = '50ms'", "measure.until: expected 100 ms to 200 ms, got 50 ms"),
+        ("[[link]]\na = 'left'\nb = 'nowhere'", "link[0].b: expected a host or a switch, got 'nowhere'"),
+        ("[[link]]\na = 'left'\nb = 'left'", "link[0].b: expected another node than a"),
+        ("[[link]]\na = 's1'\nb = 'left'", "link: expected one link of host s1, got 2"),
+        ("[[link]]\na='left'\nb='right'\nrate='10G,1G'", "link[0].rate: expected rates with times"),
+        ("[[link]]\na='left'\nb='right'\nrate='0'", "link[0].rate: expected 1 kb/s to 10 Tb/s, got 0 b/s"),
+        ("[[host]]\nname = 'x1'", "link: expected one link of host x1, got 0"),
+        ("[[host]]\nname = 'x*'", "host[0].name: expected a pattern that matches nodes, got 'x*'"),
+        ("[[host]]\nname = '1x'", "host[0].name: expected a name: a letter"),
+        ("[[host]]\nname = 'd1'\nadapter.rate = '1G'", "host[0].adapter.buffer: expected a size with its unit"),
+        ("[[switch]]\nname = 's1'", "switch: expected names that no host has, got 's1'"),
+        ("[[switch]]\nname = '*'\npause.high = '1kB'", "switch[0].pause.low: expected a size"),
         (
             "[[switch]]\nname = '*'\npause = {high = '1kB', low = '2kB'}",
-            "switch[0].pause.low: needed at most high",
+            "switch[0].pause.low: expected at most high",
         ),
-        ("[[switch]]\nname = '*'\nbuffer = 0", "switch[0].buffer: needed a buffer that is not 0, got 0"),
-        ("[[band]]\nfigure = 'queue.mean'", "band[0]: needed low, high, or both, got neither"),
-        ("[[band]]\nfigure = 'queue.mean'\nhigh = 5", "band[0].high: needed a size, as 40kB, got 5"),
+        ("[[switch]]\nname = '*'\nbuffer = 0", "switch[0].buffer: expected a buffer that is not 0, got 0"),
+        ("[[band]]\nfigure = 'queue.mean'", "band[0]: expected low, high, or both, got neither"),
+        ("[[band]]\nfigure = 'queue.mean'\nhigh = 5", "band[0].high: expected a size, as 40kB, got 5"),
         ("[[band]]\nfigure = 'queue.men'\nhigh = 5", "band[0].figure (figure 'queue.men' at character 1)"),
         (
             "[[band]]\nfigure = 'rate(bluk)'\nhigh = '1G'",
-            "band[0].figure: needed a flow or a group, got bluk",
+            "band[0].figure: expected a flow or a group, got bluk",
         ),
         (
             "[[band]]\nfigure = 'drops@fast'\nhigh = 0",
-            "band[0].figure: needed a variant or a mechanism after @",
+            "band[0].figure: expected a variant or a mechanism after @",
         ),
-        ("[[band]]\nfigure = 'drops'\nlow = 3\nhigh = 2", "band[0].high: needed at least low, got 2"),
-        ("[[published]]\nfigure = 'drops'", "published[0].value: needed a text in quotes"),
-        ("[mechanisms.qcm.cp]\nqeq = '5kB'", "mechanisms.qcm: needed one of qcn"),
-        ("[mechanisms.qcn]\nqeq = '5kB'", "mechanisms.qcn.qeq: needed cp, rp or edge, with parameters"),
+        ("[[band]]\nfigure = 'drops'\nlow = 3\nhigh = 2", "band[0].high: expected at least low, got 2"),
+        ("[[published]]\nfigure = 'drops'", "published[0].value: expected a text in quotes"),
+        ("[mechanisms.qcm.cp]\nqeq = '5kB'", "mechanisms.qcm: expected one of qcn"),
+        ("[mechanisms.qcn]\nqeq = '5kB'", "mechanisms.qcn.qeq: expected cp, rp or edge, with parameters"),
         (
             "[variants.x]\nsets = {}",
-            "variants.x.sets: needed a key of a variant, got 'sets' (did you mean 'set'?)",
+            "variants.x.sets: expected a key of a variant, got 'sets' (did you mean 'set'?)",
         ),
         ("[variants.x.set]\nflow.rate = '1G'", "variants.x.set: "),
         (
             '[variants.x.set]\n"topology.k" = 4',
-            "variants.x.set: topology.k: needed an option of dumbbell, got 'k'",
+            "variants.x.set: topology.k: expected an option of dumbbell, got 'k'",
         ),
-        ('[sources]\n"flow.bursts" = "S001"', "sources.flow.bursts: needed the path of a value"),
-        ("x =", "scenario: needed a TOML document"),
+        ('[sources]\n"flow.bursts" = "S001"', "sources.flow.bursts: expected the path of a value"),
+        ("x =", "scenario: expected a TOML document"),
         ("[a." + "b." * 100 + "c]", "scenario"),
     ],
 )
@@ -320,50 +320,50 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
     [
         (
             'to = "d1"\npattern = "bernoulli"',
-            "flow[0].rate: needed a rate with its unit, as 5G: offered rate",
+            "flow[0].rate: expected a rate with its unit, as 5G: offered rate",
         ),
         (
             'to = "d1"\npattern = "saturating"\nrate = "5G"',
-            "flow[0].rate: needed no such key with pattern saturating",
+            "flow[0].rate: expected no such key with pattern saturating",
         ),
-        ('to = "d1"\npattern = "cbr"\nrate = "5G"\nhost_rate = "5G"', "flow[0].host_rate: needed either"),
-        ('to = "d1"\npattern = "saturated"', "flow[0].pattern: needed one of saturating, cbr"),
-        ('to = "d2"\npattern = "saturating"', "flow[0].to: needed a host, got 'd2' (did you mean '"),
-        ('to = "s1"\npattern = "saturating"', "flow[0].to: needed another host than the source"),
-        ('to = "left"\npattern = "saturating"', "flow[0].to: needed a host, got 'left'"),
+        ('to = "d1"\npattern = "cbr"\nrate = "5G"\nhost_rate = "5G"', "flow[0].host_rate: expected either"),
+        ('to = "d1"\npattern = "saturated"', "flow[0].pattern: expected one of saturating, cbr"),
+        ('to = "d2"\npattern = "saturating"', "flow[0].to: expected a host, got 'd2' (did you mean '"),
+        ('to = "s1"\npattern = "saturating"', "flow[0].to: expected another host than the source"),
+        ('to = "left"\npattern = "saturating"', "flow[0].to: expected a host, got 'left'"),
         ('to = "s1..s9999999"\npattern = "saturating"', "flow[0].to: needed"),
         (
             'to = "d1"\npattern = "saturating"\nstart = "5ms"\nstop = "5ms"',
-            "flow[0].stop: needed later than start",
+            "flow[0].stop: expected later than start",
         ),
-        ('to = "d1"\npattern = "saturating"\nname = "a b"', "flow[0].name: needed a name: a letter"),
-        ('to = "d1"\npattern = "saturating"\nname = "rate"', "flow[0].name: needed a name"),
-        ('to = "d1"\npattern = "saturating"\nname = "r1..r3"', "flow[0].name: needed one name, or 1"),
+        ('to = "d1"\npattern = "saturating"\nname = "a b"', "flow[0].name: expected a name: a letter"),
+        ('to = "d1"\npattern = "saturating"\nname = "rate"', "flow[0].name: expected a name"),
+        ('to = "d1"\npattern = "saturating"\nname = "r1..r3"', "flow[0].name: expected one name, or 1"),
         (
             'to = "d1"\npattern = "on-off"\nrate="1G"\non="1ms"\noff="1ms"\nshape=2',
-            'flow[0].shape: needed times = "par',
+            'flow[0].shape: expected times = "par',
         ),
         ('to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="websearh"', "(did you mean 'websearch'?)"),
         (
             'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="1kB:0.5"',
-            "flow[0].sizes: needed shares rising to 1",
+            "flow[0].sizes: expected shares rising to 1",
         ),
         (
             'to = "d1"\npattern = "sizes"\nrate="1G"\nsizes="none.csv"',
-            "flow[0].sizes: needed a readable file",
+            "flow[0].sizes: expected a readable file",
         ),
         (
             'to = "d1"\npattern = "schedule"\nbursts=["5ms 1kB", "1ms 1kB"]',
-            "flow[0].bursts: needed bursts in the",
+            "flow[0].bursts: expected bursts in the",
         ),
-        ('to = "d1"\npattern = "schedule"\nbursts=[1]', "flow[0].bursts: needed texts in quotes, got 1"),
-        ('to = "d1"\npattern = "tcp"\ntcp.rto_min = "2s"', "flow[0].tcp.rto_min: needed at most rto_max"),
-        ('to = "d1"\npattern = "tcp"\ntpc.window = 4', "flow[0].tpc.window: needed a key of [[flow]]"),
+        ('to = "d1"\npattern = "schedule"\nbursts=[1]', "flow[0].bursts: expected texts in quotes, got 1"),
+        ('to = "d1"\npattern = "tcp"\ntcp.rto_min = "2s"', "flow[0].tcp.rto_min: expected at most rto_max"),
+        ('to = "d1"\npattern = "tcp"\ntpc.window = 4', "flow[0].tpc.window: expected a key of [[flow]]"),
         (
             'to = "d1"\npattern = "saturating"\nframe = "1B"',
-            "flow[0].frame: needed 60 B to 9.216 kB, got '1B'",
+            "flow[0].frame: expected 60 B to 9.216 kB, got '1B'",
         ),
-        ('to = "d1"\npattern = "saturating"\npriority = 8', "flow[0].priority: needed 0 to 7, got 8"),
+        ('to = "d1"\npattern = "saturating"\npriority = 8', "flow[0].priority: expected 0 to 7, got 8"),
     ],
 )
 def test_errors_of_flows_name_their_path(keys: str, told: str) -> None:
@@ -421,25 +421,25 @@ def test_sources_are_told_by_path_or_for_all_tables_alike() -> None:
 @pytest.mark.parametrize(
     ("assignment", "told"),
     [
-        ("flow.rate", "needed path=value, as flow.rate=5G"),
-        ("flow[0].rate=5G", "flow[0].rate: needed no such key with pattern saturating"),
-        ("flow[9].start=5ms", "flow[9].start: needed a number below 2, got 9"),
-        ("flow[blk].start=5ms", "needed a flow's name or number, got 'blk' (did you mean 'bulk'?)"),
-        ("flow.rate=5", "flow[1].rate: needed a rate with its unit, as 5G, got '5'"),
-        ("flow.on=5ms", "flow.on: needed a scenario with a table [[flow]] that has it"),
+        ("flow.rate", "expected path=value, as flow.rate=5G"),
+        ("flow[0].rate=5G", "flow[0].rate: expected no such key with pattern saturating"),
+        ("flow[9].start=5ms", "flow[9].start: expected a number below 2, got 9"),
+        ("flow[blk].start=5ms", "expected a flow's name or number, got 'blk' (did you mean 'bulk'?)"),
+        ("flow.rate=5", "flow[1].rate: expected a rate with its unit, as 5G, got '5'"),
+        ("flow.on=5ms", "flow.on: expected a scenario with a table [[flow]] that has it"),
         ("flwo.rate=5G", "did you mean 'flow'?"),
         ("durtion=5ms", "did you mean 'duration'?"),
         (
             "topology.sorces=5",
-            "topology.sorces: needed an option of dumbbell, got 'sorces' (did you mean 'sources'?)",
+            "topology.sorces: expected an option of dumbbell, got 'sorces' (did you mean 'sources'?)",
         ),
-        ("control.qeqq=5kB", "control.qeqq: needed a value of the scenario, or a parameter of qcn"),
-        ("link[left].rate=1G", "needed a link's number, or its ends, as left>right"),
-        ("link[s1>s2].rate=1G", "needed one link of host s1, got 2"),
-        ("measure.prt=x", "measure.prt: needed a key of [measure], got 'prt' (did you mean 'port'?)"),
-        ("band[0].low=3", "needed a value of the experiment, got one of band"),
-        ("measure[0].from=3ms", "needed measure without [ ]"),
-        ("=3", "needed a path such as"),
+        ("control.qeqq=5kB", "control.qeqq: expected a value of the scenario, or a parameter of qcn"),
+        ("link[left].rate=1G", "expected a link's number, or its ends, as left>right"),
+        ("link[s1>s2].rate=1G", "expected one link of host s1, got 2"),
+        ("measure.prt=x", "measure.prt: expected a key of [measure], got 'prt' (did you mean 'port'?)"),
+        ("band[0].low=3", "expected a value of the experiment, got one of band"),
+        ("measure[0].from=3ms", "expected measure without [ ]"),
+        ("=3", "expected a path such as"),
     ],
 )
 def test_errors_of_assignments_name_their_path(assignment: str, told: str) -> None:
@@ -566,9 +566,9 @@ def test_what_is_not_found_is_told_with_what_there_is(
     with pytest.raises(SpecError, match=r"\(there is a file ring\.toml\)"):
         load_scenario("ring")
     scenario = load_scenario("ring.toml")
-    with pytest.raises(SpecError, match=r"host\[h99\]\.delay: needed a host of the network.*'h9'"):
+    with pytest.raises(SpecError, match=r"host\[h99\]\.delay: expected a host of the network.*'h9'"):
         scenario.with_value("host[h99].delay", "1us")
-    with pytest.raises(SpecError, match=r"needed a port.*there are .*a1>c1.* more\)"):
+    with pytest.raises(SpecError, match=r"expected a port.*there are .*a1>c1.* more\)"):
         scenario.with_value("measure.port", "nowhere").experiment()
     with pytest.raises(SpecError, match="a range of at most 100,000 names"):
         scenario.with_value("flow[bulk].from", "h1..h1000000000").experiment()
@@ -609,7 +609,7 @@ def test_priorities_of_messages_are_refused_with_their_key(mechanism: str, path:
 
 def test_a_w_that_changes_nothing_is_refused() -> None:
     scenario = load_scenario("e2cm-hotspot")
-    with pytest.raises(SpecError, match=r"control\.cp\.w: needed rp\.w, or cp\.increase_signals=no"):
+    with pytest.raises(SpecError, match=r"control\.cp\.w: expected rp\.w, or cp\.increase_signals=no"):
         scenario.with_value("cp.w", 4).experiment()
     assert "cp.w=4" in scenario.with_value("w", 4).experiment().control.parameters
     both = scenario.with_value("cp.w", 4).with_value("increase_signals", value="no")

@@ -61,7 +61,7 @@ def capture(name: str) -> str:
 def test_names_that_lead_elsewhere_are_refused(
     flow: Callable[[str], str], name: str, scenario: Callable[[str], str]
 ) -> None:
-    with pytest.raises(SpecError, match=r"flow\[0\]\.(sizes|capture): needed (the name of a regular|a file)"):
+    with pytest.raises(SpecError, match=r"flow\[0\]\.(sizes|capture): expected (the name of a regular|a file)"):
         run_captures(load_scenario(scenario(flow(name))))
 
 
@@ -85,7 +85,7 @@ def test_values_from_the_command_line_follow_the_same_rule(
 ) -> None:
     path, other = scenario(sizes("sizes.csv")), str(tmp_path / "other.csv")
     assert run(["lab", "show", path, "--set", f"flow.sizes={other}"]) == 2
-    assert "flow[0].sizes: needed the name of a regular file below" in capsys.readouterr().err
+    assert "flow[0].sizes: expected the name of a regular file below" in capsys.readouterr().err
     assert run(["lab", "show", path, "--set", f"flow.sizes={other}", "--outside"]) == 0
 
 

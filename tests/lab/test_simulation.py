@@ -433,11 +433,11 @@ def test_watching_sees_each_window_and_can_end_a_run() -> None:
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"links": ()}, "host 'a': needed one link, got 0"),
-        ({"links": (Link(a="a", b="b"),)}, "needed a switch at one end"),
+        ({"links": ()}, "host 'a': expected one link, got 0"),
+        ({"links": (Link(a="a", b="b"),)}, "expected a switch at one end"),
         (
             {"links": (Link(a="a", b="s1"), Link(a="s1", b="x"))},
-            "needed names of hosts and switches",
+            "expected names of hosts and switches",
         ),
     ],
 )
@@ -485,7 +485,7 @@ def test_a_partition_holds_frames_up_to_its_limit(partition: Buffer, dropped: in
 def test_a_network_of_too_many_ports_is_told() -> None:
     experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
     network = parse_topology("star hosts=8193").network()
-    with pytest.raises(SpecError, match=r"network: needed at most 8,192 output ports of switches, got 8,193"):
+    with pytest.raises(SpecError, match=r"network: expected at most 8,192 output ports of switches, got 8,193"):
         simulate(dataclasses.replace(experiment, network=network), seed=1)
 
 

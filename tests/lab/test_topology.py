@@ -93,16 +93,16 @@ def test_a_line_is_written_as_it_is_read_and_options_can_be_changed() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("", "topology: needed a shape (star, dumbbell, trunk, parking-lot, clos, fat-tree) and its options"),
+        ("", "topology: expected a shape (star, dumbbell, trunk, parking-lot, clos, fat-tree) and its options"),
         ("fattree k=4", "got 'fattree' (did you mean 'fat-tree'?)"),
-        ("star host=3", "topology.host: needed an option of star, got 'host' (did you mean 'hosts'?)"),
-        ("star hosts", "topology: needed name=value, as rate=10G, got 'hosts'"),
-        ("star hosts=ten", "topology.hosts: needed a whole number, got 'ten'"),
-        ("star hosts=0", "topology.hosts: needed 1 to 10000, got '0'"),
-        ("star hosts=2 hosts=3", "needed hosts once, got twice"),
-        ("star rate=10", "topology.rate: needed a rate with its unit, as 5G, got '10'"),
-        ("trunk hosts=1,x", "topology.hosts: needed whole numbers, as 2,3, got '1,x'"),
-        ("trunk hosts=-1", "topology.hosts: needed numbers of 0 to 10000"),
+        ("star host=3", "topology.host: expected an option of star, got 'host' (did you mean 'hosts'?)"),
+        ("star hosts", "topology: expected name=value, as rate=10G, got 'hosts'"),
+        ("star hosts=ten", "topology.hosts: expected a whole number, got 'ten'"),
+        ("star hosts=0", "topology.hosts: expected 1 to 10000, got '0'"),
+        ("star hosts=2 hosts=3", "expected hosts once, got twice"),
+        ("star rate=10", "topology.rate: expected a rate with its unit, as 5G, got '10'"),
+        ("trunk hosts=1,x", "topology.hosts: expected whole numbers, as 2,3, got '1,x'"),
+        ("trunk hosts=-1", "topology.hosts: expected numbers of 0 to 10000"),
     ],
 )
 def test_errors_say_what_is_needed(line: str, told: str) -> None:

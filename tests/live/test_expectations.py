@@ -125,6 +125,6 @@ def test_the_same_interface_twice_and_one_that_is_missing(
     ports: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["send", "-i", NEAR, "pfc-storm", "--expect", NEAR]) == 4
-    assert "needed another interface than the one to send out of" in capsys.readouterr().err
+    assert "expected another interface than the one to send out of" in capsys.readouterr().err
     assert run(["send", "-i", NEAR, "pfc-storm", "--expect", "nowhere"]) == 4
     assert "nowhere" in capsys.readouterr().err

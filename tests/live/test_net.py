@@ -174,7 +174,7 @@ class TestCalls:
 
 def test_the_command_says_what_it_needs_and_writes_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["live", "net"]) == 2
-    assert "needed a FILE" in capsys.readouterr().err
+    assert "expected a FILE" in capsys.readouterr().err
     assert run(["live", "net", "--example"]) == 0
     assert capsys.readouterr().out == EXAMPLE
 
@@ -253,4 +253,4 @@ def test_an_interface_that_is_missing_is_named_with_its_device(
     path = tmp_path / "net.toml"
     path.write_text(EDGE.replace('"m"', '"lo"').replace('"g"', '"no-such"'), encoding="utf-8")
     assert run(["live", "net", str(path)]) == 4
-    assert "edge.right: no-such: needed a network interface" in capsys.readouterr().err
+    assert "edge.right: no-such: expected a network interface" in capsys.readouterr().err

@@ -124,4 +124,4 @@ def test_a_user_whom_nobody_knows_is_told_before_anything_is_compiled(
 ) -> None:
     words = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--rate", "1M", "--user", "nobdy"]
     assert run(words) == 2
-    assert "user: needed a user of this system, got 'nobdy'" in capsys.readouterr().err
+    assert "user: expected a user of this system, got 'nobdy'" in capsys.readouterr().err

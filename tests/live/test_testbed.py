@@ -134,4 +134,4 @@ def test_a_testbed_without_its_programs_says_so(tmp_path: Path) -> None:
         stderr=subprocess.PIPE, text=True, check=False, env=os.environ | {"PATH": str(only)},
     )  # fmt: skip
     assert shown.returncode == 5
-    assert "needed iperf3" in shown.stderr
+    assert "expected iperf3" in shown.stderr

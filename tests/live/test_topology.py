@@ -47,10 +47,10 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     ("text", "said"),
     [
         ("rate = ", "a TOML document"),
-        ('[[sender]]\nrate = "1M"', "rate: needed a text in quotes"),
+        ('[[sender]]\nrate = "1M"', "rate: expected a text in quotes"),
         ("rate = 5", "a text in quotes, got 5"),
         ('rate = "fast"', "a rate such as"),
-        ('rate = "1M"', "senders: needed 1 to 32"),
+        ('rate = "1M"', "senders: expected 1 to 32"),
         ('rate = "1M"\nsender = 3', "tables"),
         ('rate = "1M"\nspeed = "1M"', "got speed"),
         ('rate = "1M"\n[[sender]]\nprotocol = "sctp"', "udp or tcp"),
@@ -66,7 +66,7 @@ def test_mistakes_are_pointed_out(tmp_path: Path, text: str, said: str) -> None:
 
 @pytest.mark.parametrize("rate_bps", [0, 999, 10**14])
 def test_a_rate_that_no_port_has_is_told_before_anything_runs(rate_bps: int) -> None:
-    with pytest.raises(ParameterError, match="rate: needed 1000 to 10000000000000 bit/s"):
+    with pytest.raises(ParameterError, match="rate: expected 1000 to 10000000000000 bit/s"):
         dumbbell(senders=3, rate_bps=rate_bps, load=2.0)
 
 

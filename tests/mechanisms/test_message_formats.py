@@ -124,7 +124,7 @@ def test_a_source_that_takes_no_messages_and_an_unknown_kind_are_errors() -> Non
         about = SampledFrame(DESTINATION + source + DATA[12:], 100, 16)
         with pytest.raises(ValueError, match="takes no messages"):
             Toy({}).frame(message, about, PLACE)
-    with pytest.raises(ParameterError, match="needed a kind of 1, 2, 3, 4, got kind 9"):
+    with pytest.raises(ParameterError, match="expected a kind of 1, 2, 3, 4, got kind 9"):
         sent(kind=9)
 
 
@@ -133,7 +133,7 @@ def test_a_mapping_names_fields_that_there_are() -> None:
         MessageFormat(format=DBPRateReport, fields={"rate": "speed"}),
         MessageFormat(format=DBPRateReport, fields={"speed": "rate_kbps"}),
     ):
-        with pytest.raises(ParameterError, match="dbp: needed fields of the format, and of the message"):
+        with pytest.raises(ParameterError, match="dbp: expected fields of the format, and of the message"):
             _ = wrong.places
 
 

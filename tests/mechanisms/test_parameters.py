@@ -59,14 +59,14 @@ def test_every_kind_reads_its_unit() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("length=2001B", "length: needed 0 B to 2 kB, got 2.001 kB"),
-        ("rate=1500k", "rate: needed 1 Mb/s to 1 Gb/s in steps of 1 Mb/s, got 1.5 Mb/s"),
-        ("time=1500ns", "time: needed 1 µs to 9 µs in steps of 1 µs, got 1.5 µs"),
-        ("n=8", "n: needed -1 to 7, got 8"),
-        ("g=0.3", "g: needed 0 to 1 in steps of 0.125, got 0.3"),
-        ("switch=maybe", "switch: needed yes or no, got 'maybe'"),
-        ("word=three", "word: needed one of one, two, got 'three'"),
-        ("chosen=8", "chosen: needed priorities 0 to 7 such as 3,5-7, all or none, got 8"),
+        ("length=2001B", "length: expected 0 B to 2 kB, got 2.001 kB"),
+        ("rate=1500k", "rate: expected 1 Mb/s to 1 Gb/s in steps of 1 Mb/s, got 1.5 Mb/s"),
+        ("time=1500ns", "time: expected 1 µs to 9 µs in steps of 1 µs, got 1.5 µs"),
+        ("n=8", "n: expected -1 to 7, got 8"),
+        ("g=0.3", "g: expected 0 to 1 in steps of 0.125, got 0.3"),
+        ("switch=maybe", "switch: expected yes or no, got 'maybe'"),
+        ("word=three", "word: expected one of one, two, got 'three'"),
+        ("chosen=8", "chosen: expected priorities 0 to 7 such as 3,5-7, all or none, got 8"),
     ],
 )
 def test_every_kind_refuses_what_is_out_of_its_range(assignment: str, message: str) -> None:
@@ -98,7 +98,7 @@ def test_a_choice_is_read_checked_and_written_back() -> None:
 
 @pytest.mark.parametrize("value", ["", "slide", 1, None, True])
 def test_what_is_none_of_the_choices_is_refused_with_all_of_them(value: object) -> None:
-    with pytest.raises(ParameterError, match=r"variant: needed one of pseudocode, standard, got "):
+    with pytest.raises(ParameterError, match=r"variant: expected one of pseudocode, standard, got "):
         QCNReactionPointParameters(variant=value)  # type: ignore[arg-type]
 
 

@@ -112,10 +112,10 @@ def test_nothing_replayed_is_a_summary_of_zeros() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"rate_bps": 999}, "rate: needed 1000 to 10000000000000 bit/s, got 999"),
-        ({"buffer_octets": 0}, "buffer: needed 1 to 1000000000 octets, got 0"),
-        ({"overhead_octets": -1}, "overhead: needed 0 to 1000 octets, got -1"),
-        ({"seed": -1}, "seed: needed a whole number from 0 on, got -1"),
+        ({"rate_bps": 999}, "rate: expected 1000 to 10000000000000 bit/s, got 999"),
+        ({"buffer_octets": 0}, "buffer: expected 1 to 1000000000 octets, got 0"),
+        ({"overhead_octets": -1}, "overhead: expected 0 to 1000 octets, got -1"),
+        ({"seed": -1}, "seed: expected a whole number from 0 on, got -1"),
     ],
 )
 def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str) -> None:

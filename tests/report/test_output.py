@@ -206,7 +206,7 @@ def test_forms_are_chosen_by_suffix() -> None:
         assert report_form(f"out{suffix}") is form
         assert report_form(f"a.b/out{suffix.upper()}.gz") is form
     for path, got in (("out.pdf", ".pdf"), ("out", "no suffix"), ("-", "no suffix"), ("out.gz", "no suffix")):
-        with pytest.raises(OutputError, match=r"needed a name that ends in \.html") as caught:
+        with pytest.raises(OutputError, match=r"expected a name that ends in \.html") as caught:
             report_form(path)
         assert caught.value.got == got
 

@@ -119,7 +119,7 @@ def test_a_rate_axis_reaches_to_what_is_drawn_not_to_what_was_averaged_away() ->
 
 def test_curves_have_one_value_per_slot() -> None:
     QueueCurve(edges_ns=integers(0, 1, 2), mean_octets=floats(1, 2), peak_octets=floats(1, 2))
-    with pytest.raises(ValueError, match="needed one value per slot, 2"):
+    with pytest.raises(ValueError, match="expected one value per slot, 2"):
         QueueCurve(edges_ns=integers(0, 1, 2), mean_octets=floats(1, 2), peak_octets=floats(1))
     with pytest.raises(ValueError, match="one value per slot, 1"):
         FlowCurves(
@@ -132,14 +132,14 @@ def test_curves_have_one_value_per_slot() -> None:
 
 
 def test_columns_have_one_length() -> None:
-    with pytest.raises(ValueError, match="needed one length"):
+    with pytest.raises(ValueError, match="expected one length"):
         Feedback(time_ns=integers(1), value=floats(), priority=integers(1))
-    with pytest.raises(ValueError, match="needed one length"):
+    with pytest.raises(ValueError, match="expected one length"):
         Drops(time_ns=integers(1), count=integers())
 
 
 def test_messages_go_to_rows_that_have_a_label() -> None:
-    with pytest.raises(ValueError, match="needed 0 to 0"):
+    with pytest.raises(ValueError, match="expected 0 to 0"):
         Messages(labels=("a",), time_ns=integers(1), row=integers(1))
-    with pytest.raises(ValueError, match="needed 0 to 0"):
+    with pytest.raises(ValueError, match="expected 0 to 0"):
         Messages(labels=("a",), time_ns=integers(1), row=integers(-1))

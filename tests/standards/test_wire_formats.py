@@ -194,7 +194,7 @@ def test_1_1_a_sampled_frame_below_24_octets_is_malformed_when_it_was_cut_too(
             assert short is None
             continue
         assert short is not None
-        assert str(short).endswith("needed 24 octets of the sampled frame, got 23 octets")
+        assert str(short).endswith("expected 24 octets of the sampled frame, got 23 octets")
         assert decode_lax(octets[:captured], original_octets=shown_at + 24).error is None
 
 
@@ -339,19 +339,19 @@ def test_2_a_frame_without_a_cn_tag_is_legal() -> None:
 
 @pytest.mark.parametrize("octets_", [0, 1, 23])
 def test_3_fewer_than_24_pdu_octets_are_malformed(octets_: int) -> None:
-    with pytest.raises(DecodeError, match=f"cnm at octet 14: needed 24 octets, got {octets_} octets"):
+    with pytest.raises(DecodeError, match=f"cnm at octet 14: expected 24 octets, got {octets_} octets"):
         decode(behind(0x22E7, bytes(octets_)))
 
 
 def test_3_an_msdu_length_above_64_is_malformed() -> None:
     body = bytes(22) + (65).to_bytes(2, "big") + bytes(65)
-    with pytest.raises(DecodeError, match=r"cnm at octet 36: needed msdu_length 0\.\.64, got 65"):
+    with pytest.raises(DecodeError, match=r"cnm at octet 36: expected msdu_length 0\.\.64, got 65"):
         decode(behind(0x22E7, body))
 
 
 def test_3_an_msdu_length_above_the_octets_present_is_malformed() -> None:
     body = bytes(22) + (64).to_bytes(2, "big") + bytes(63)
-    with pytest.raises(DecodeError, match="cnm at octet 14: needed 88 octets, got 87 octets"):
+    with pytest.raises(DecodeError, match="cnm at octet 14: expected 88 octets, got 87 octets"):
         decode(behind(0x22E7, body))
 
 
@@ -452,7 +452,7 @@ def test_4_the_payload_is_every_octet_that_is_left() -> None:
 
 @pytest.mark.parametrize("answer", [known.ECM_TAGGED, known.BCN_STOP, known.E2CM_BCN], ids=str)
 def test_4_fewer_than_24_octets_of_the_sampled_frame_are_malformed(answer: known.KnownAnswer) -> None:
-    with pytest.raises(DecodeError, match="needed 24 octets of the sampled frame, got 23 octets"):
+    with pytest.raises(DecodeError, match="expected 24 octets of the sampled frame, got 23 octets"):
         decode(answer.octets[:-1])
 
 
@@ -616,7 +616,7 @@ def test_9_the_congestion_notification_tlv() -> None:
 @pytest.mark.parametrize("length", [4, 5, 7, 8])
 def test_9_its_length_is_six(length: int) -> None:
     body = bytes([0xFE, length]) + bytes.fromhex("0080c208 4840 0000 0000")
-    with pytest.raises(DecodeError, match=f"lldpcn at octet 14: needed length 6, got {length}"):
+    with pytest.raises(DecodeError, match=f"lldpcn at octet 14: expected length 6, got {length}"):
         decode(behind(0x88CC, body))
 
 

@@ -200,7 +200,7 @@ class Slow:
             error = record.frame.error
             if error is not None:
                 needed = "more octets" if re.fullmatch(r"\d+ octets", error.needed) else error.needed
-                counts[f"{error.layer}: needed {needed}"] += 1
+                counts[f"{error.layer}: expected {needed}"] += 1
         return dict(counts)
 
     def _kinds(self) -> Iterable[KindCount]:

@@ -162,7 +162,7 @@ def test_more_flows_than_there_is_room_for() -> None:
 def test_more_kinds_of_malformed_frames_than_there_is_room_for() -> None:
     counts = FrameCounts()
     counts.malformed.update(f"way {number}" for number in range(MOST_MALFORMED))
-    counts.add_errors({"cnm at octet 14: needed 24 octets, got 3 octets": 5, "way 3": 1})
+    counts.add_errors({"cnm at octet 14: expected 24 octets, got 3 octets": 5, "way 3": 1})
     assert counts.malformations[OTHER_MALFORMED] == counts.left_out == 5
     assert counts.malformations["way 3"] == 2
     assert len(counts.malformations) == MOST_MALFORMED + 1
@@ -171,10 +171,10 @@ def test_more_kinds_of_malformed_frames_than_there_is_room_for() -> None:
 @pytest.mark.parametrize(
     ("error", "what"),
     [
-        ("cnm at octet 22: needed 72 octets, got 44 octets", "cnm: needed more octets"),
-        ("cnm at octet 44: needed msdu_length 0..64, got 65", "cnm: needed msdu_length 0..64"),
-        ("ecm at octet 3: needed 24 octets of the sampled frame, got 2 octets",
-         "ecm: needed 24 octets of the sampled frame"),
+        ("cnm at octet 22: expected 72 octets, got 44 octets", "cnm: expected more octets"),
+        ("cnm at octet 44: expected msdu_length 0..64, got 65", "cnm: expected msdu_length 0..64"),
+        ("ecm at octet 3: expected 24 octets of the sampled frame, got 2 octets",
+         "ecm: expected 24 octets of the sampled frame"),
         ("something else", "something else"),
     ],
 )  # fmt: skip

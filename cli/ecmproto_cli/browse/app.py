@@ -305,7 +305,7 @@ class BrowseApp(App[None]):
             return
         frames = self.browser.pages.frames
         if not text.strip().isdecimal() or not 1 <= int(text) <= frames:
-            raise ValueError(f"needed a number from 1 to {frames}, got {text!r}")
+            raise ValueError(f"expected a number from 1 to {frames}, got {text!r}")
         self._go_to(int(text) - 1)
 
     def _write(self, text: str, which: Which) -> None:
@@ -314,13 +314,13 @@ class BrowseApp(App[None]):
         force = text.endswith("!")
         path = text.removesuffix("!").strip()
         if not path:
-            raise ValueError("needed the name of a file, got none")
+            raise ValueError("expected the name of a file, got none")
         if path == "-":
-            raise ValueError("needed the name of a file, got - where the window is")
+            raise ValueError("expected the name of a file, got - where the window is")
         if which == "marked" and not self.browser.marks:
             raise ValueError("no frame is marked: m marks one")
         if self._writing is not None:
-            raise ValueError("needed one file at a time, got two")
+            raise ValueError("expected one file at a time, got two")
         check_sink(path, force=force)
         self._writing = _Writing(partial(self.browser.write, path, which, force=force), path)
 

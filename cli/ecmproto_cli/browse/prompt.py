@@ -209,7 +209,7 @@ class Prompt(Vertical):
             return
         place = len(LABELS[self.kind]) + error.start
         width = max(1, min(error.stop, len(error.filter)) - error.start)
-        told = f"needed {error.needed}, got {error.got}" + (f" ({error.hint})" if error.hint else "")
+        told = f"expected {error.needed}, got {error.got}" + (f" ({error.hint})" if error.hint else "")
         if place < self.size.width:
             self._mistake.show([" " * place + "^" * width, told])
         else:

@@ -57,13 +57,13 @@ def command(
     tcpdump -U -w - | ecmproto browse -
     """
     if bool(paths) == (interface is not None):
-        raise click.UsageError(f"needed a FILE or -i IF, got {'both' if paths else 'none'}")
+        raise click.UsageError(f"expected a FILE or -i IF, got {'both' if paths else 'none'}")
     if inner and interface is not None:
         raise click.UsageError("--inner goes with a FILE: capture with -w first")
     if output is not None and interface is None:
         raise click.UsageError("-w goes with -i; a file is written with the key w")
     if not sys.stdout.isatty() or (not sys.stdin.isatty() and "-" not in paths):
-        raise click.UsageError("needed a terminal, got none: `ecmproto dissect` writes to files and pipes")
+        raise click.UsageError("expected a terminal, got none: `ecmproto dissect` writes to files and pipes")
     if importlib.util.find_spec("textual") is None:
         raise MissingDependencyError(package="textual", extra="tui", purpose="a window in the terminal")
     check_outputs([output], force=force)

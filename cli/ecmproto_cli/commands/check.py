@@ -140,7 +140,7 @@ def command(
         echo(_listed(wanted, families_of(families)))
         return 0
     if not paths:
-        raise click.UsageError("needed a capture to read: -r FILE, or - for stdin")
+        raise click.UsageError("expected a capture to read: -r FILE, or - for stdin")
     fails = _failing(fail_on, families)
     check_outputs([name for name in (junit, sarif, write_baseline) if name], force=force)
     known = _baseline(baseline)

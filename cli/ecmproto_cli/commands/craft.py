@@ -211,7 +211,7 @@ def _steps(
         return None
     for name in ("interval", "time"):
         if times[name] is not None:
-            raise click.UsageError(f"a sequence has times of its own: needed no --{name}")
+            raise click.UsageError(f"a sequence has times of its own: expected no --{name}")
     return sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
 
 
@@ -225,7 +225,7 @@ def _check_options(
         )
     for name, option in (("sweep", "sweeps"), ("count", "count")):
         if columns is not None and line[option] not in (None, ()):
-            raise click.UsageError(f"--{name} and --from-columns: needed one of them, got both")
+            raise click.UsageError(f"--{name} and --from-columns: expected one of them, got both")
 
 
 def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
@@ -233,11 +233,11 @@ def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
     form = output_form(output, form, FORMS, text="hex") or ("hex" if to_terminal else None)
     if form is None:
         needed = f"-T with one of {', '.join(FORMS)}, or a name that ends in .pcap, .json, .hex or .py"
-        raise click.UsageError(f"{output}: needed {needed}")
+        raise click.UsageError(f"{output}: expected {needed}")
     if form in BINARY and to_terminal and sys.stdout.isatty():
-        raise click.UsageError(f"-T {form} is no text for a terminal: needed -w FILE or a pipe")
+        raise click.UsageError(f"-T {form} is no text for a terminal: expected -w FILE or a pipe")
     if form == "toml" and not words:
-        raise click.UsageError("-T toml writes a LAYER or a sequence: needed one of them, got a file")
+        raise click.UsageError("-T toml writes a LAYER or a sequence: expected one of them, got a file")
     return form
 
 
@@ -247,7 +247,7 @@ def _timed(
     from ecmproto.tools.craft.recipe import Spacing, chunks, rate_of, time_of
 
     if interval is not None and rate is not None:
-        raise click.UsageError("needed --interval or --rate, got both")
+        raise click.UsageError("expected --interval or --rate, got both")
     between: Spacing = Fraction(time_of(interval, "--interval")) if interval is not None else Fraction(0)
     between = rate_of(rate) if rate is not None else between
     start_ns = 0 if time is None else time_of(time, "--time")

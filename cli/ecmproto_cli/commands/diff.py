@@ -32,7 +32,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     for each in given:
         name, equals, text = each.partition("=")
         if not (name and equals and text):
-            raise click.BadParameter(f"needed FIELD=VALUE, as in frame.time_epoch=1us, got {each!r}")
+            raise click.BadParameter(f"expected FIELD=VALUE, as in frame.time_epoch=1us, got {each!r}")
         tolerances[name] = text
     return tolerances
 
@@ -114,9 +114,9 @@ def command(
     ecmproto diff mirror.pcap port.pcap --inner --align-time offset
     """
     if a == b == "-":
-        raise click.UsageError("stdin can be read once: needed - once, got it twice")
+        raise click.UsageError("stdin can be read once: expected - once, got it twice")
     if stat and quiet:
-        raise click.UsageError("--stat shows the summary, --quiet nothing: needed one of them")
+        raise click.UsageError("--stat shows the summary, --quiet nothing: expected one of them")
     from ecmproto.tools.diff import Comparison, rules_of
     from ecmproto.tools.diff.comparison import WINDOW_FRAMES
 

@@ -146,7 +146,7 @@ def command(
         got = "with -e" if fields else f"with -T {form or asked.kind}"
         raise click.UsageError(f"--all-fields goes with -T parquet or arrow and without -e, not {got}")
     if bool(paths) == (interface is not None):
-        raise click.UsageError(f"needed -r FILE or -i IF, got {'both' if paths else 'none'}")
+        raise click.UsageError(f"expected -r FILE or -i IF, got {'both' if paths else 'none'}")
     if (inner or trailer) and not paths:
         option = "--inner" if inner else "--trailer"
         raise click.UsageError(f"{option} goes with -r: capture with -w first")

@@ -129,9 +129,9 @@ def command(
     ecmproto edit -r bare.pcapng -w mirror.pcapng --encap erspan2,session=12,dst=2001:db8::2
     """
     if output is None and not dry_run:
-        raise click.UsageError("needed an output: -w FILE, -w - for stdout, or --dry-run")
+        raise click.UsageError("expected an output: -w FILE, -w - for stdout, or --dry-run")
     if delete and keep:
-        raise click.UsageError("needed --delete or --keep, got both")
+        raise click.UsageError("expected --delete or --keep, got both")
     if (delete or keep) and filter is None:
         raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y: which frames")
     edits = assignments or strip or tags or shift or scale or snap_octets or fix or wrappers
@@ -142,7 +142,7 @@ def command(
     if raw and not assignments:
         raise click.UsageError("--keep-checksums goes with --set")
     if raw and fix:
-        raise click.UsageError("needed --fix or --keep-checksums, got both")
+        raise click.UsageError("expected --fix or --keep-checksums, got both")
     from ecmproto.frames.capture.copier import format_of
     from ecmproto.tools.edit import Edit, assignments_from, edit_capture, frames_from, span_from, tag_from
     from ecmproto.tools.edit.selection import tag_named

@@ -25,7 +25,7 @@ def command(pattern: str, form: str) -> None:
     try:
         holds = expression(os.fsencode(pattern))
     except SpecError as error:
-        raise click.BadParameter(f"PATTERN: needed {error.needed}, got {error.got}") from None
+        raise click.BadParameter(f"PATTERN: expected {error.needed}, got {error.got}") from None
     entries = [e for e in catalogue() if holds(e.name.encode()) or holds(e.doc.encode())]
     short = {alias: name for alias, name in ALIASES.items() if holds(alias.encode())}
     if not entries and not short:

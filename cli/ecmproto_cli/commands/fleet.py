@@ -254,7 +254,7 @@ def filter(
     from ecmproto.tools.fleet.jobs import FilterJob
 
     if filter is None:
-        raise click.UsageError("needed a filter: -Y FILTER")
+        raise click.UsageError("expected a filter: -Y FILTER")
     job = FilterJob(filter=_text(filter), ethertypes=_changed(ethertypes))
     return _run(job, fleet, execution, merge=merge)
 

@@ -186,7 +186,7 @@ def command(
         others |= {"-i": interface, "loop": loop, "storm": storm, "expect": far, "expect-from": captured}
         given = [name for name, value in others.items() if value not in (None, (), False)]
         if given or words:
-            raise click.UsageError(f"--plan says what is sent: needed no {given[0] if given else 'words'}")
+            raise click.UsageError(f"--plan says what is sent: expected no {given[0] if given else 'words'}")
         check_outputs([junit], force=force)
         return send_plan(plan, seed=seed, bypass=bypass, realtime=realtime, telling=telling)
     if storm is None and (far is not None or captured is not None or near_captured is not None):
@@ -201,16 +201,16 @@ def command(
         if is_given and far is None:
             raise click.UsageError(f"--{name} belongs to --expect, --expect-from and --plan")
     if interface is None:
-        raise click.UsageError("needed -i IF, the interface to send out of")
+        raise click.UsageError("expected -i IF, the interface to send out of")
     if count is not None and loop:
-        raise click.UsageError("--count starts over by itself: needed --count or --loop, got both")
+        raise click.UsageError("--count starts over by itself: expected --count or --loop, got both")
     if pacing == "even" and "max" in (rate, speed):
-        raise click.UsageError("--pacing even keeps frames apart: needed a rate or times, got max")
+        raise click.UsageError("--pacing even keeps frames apart: expected a rate or times, got max")
     if "-" in (*paths, spec) and (count is not None or loop):
-        raise click.UsageError("stdin can be read once: needed a file to start over, got -")
+        raise click.UsageError("stdin can be read once: expected a file to start over, got -")
     if storm is not None:
         if loop and options.duration is not None:
-            raise click.UsageError("--loop holds until interrupted: needed --duration or --loop, got both")
+            raise click.UsageError("--loop holds until interrupted: expected --duration or --loop, got both")
         speed_bps = _speed_of(interface) if storm == _OWN_SPEED else storm
         told = storm_from(words, line, speed_bps, options, ethertypes)
         duration_ns = None if loop else options.duration_ns
@@ -238,7 +238,7 @@ def _check_expecting(words: tuple[str, ...], spec: str | None, others: dict[str,
         raise click.UsageError(f"--expect belongs to {known}")
     given = [name for name, value in others.items() if value not in (None, (), False)]
     if given:
-        raise click.UsageError(f"a sequence that is judged has times of its own: needed no --{given[0]}")
+        raise click.UsageError(f"a sequence that is judged has times of its own: expected no --{given[0]}")
 
 
 def _judged(
@@ -271,7 +271,7 @@ def _judged(
     if captured is not None:
         judge_captures(test, captured, near_captured, warn)
     elif near is None:
-        raise click.UsageError("needed -i IF, the interface to send out of")
+        raise click.UsageError("expected -i IF, the interface to send out of")
     else:
         assert far is not None
         with opened_sender(near, bypass=bypass, realtime=realtime) as (sender, check):

@@ -132,7 +132,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
         try:
             renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=PAUSE_OCTETS, share=share)
         except ParameterError as error:
-            rows.append(("renewed", f"no: needed {error.needed}"))
+            rows.append(("renewed", f"no: expected {error.needed}"))
         else:
             rows.append(
                 (

@@ -84,7 +84,7 @@ def uninstall(folder: Path | None) -> None:
     if not removed:
         where = ", ".join(sorted({str(path.parent) for path, _ in _places(folder)}))
         raise CommandError(
-            f"{where}: needed an installed file, got none",
+            f"{where}: expected an installed file, got none",
             exit_code=FINDINGS, help="ecmproto wireshark install writes it",
         )  # fmt: skip
 

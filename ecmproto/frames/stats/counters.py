@@ -194,7 +194,7 @@ class FrameCounts:
 
 
 _SHORT = re.compile(
-    r"(?P<layer>[\w.]+) at octet \d+: needed (?:(?P<octets>\d+ octets)|(?P<needed>.*)), got .*"
+    r"(?P<layer>[\w.]+) at octet \d+: expected (?:(?P<octets>\d+ octets)|(?P<needed>.*)), got .*"
 )
 
 
@@ -204,7 +204,7 @@ def malformation(error: str) -> str:
     if match is None:
         return error
     needed = "more octets" if match["octets"] else match["needed"]
-    return f"{match['layer']}: needed {needed}"
+    return f"{match['layer']}: expected {needed}"
 
 
 _TAGS = ("vlan", "ieee8021ad")

@@ -126,7 +126,7 @@ class _Reader:
             return {_KIND: kind, _OF: [self.plain(each, where) for each in value]}
         if hasattr(value, "__dict__") and not callable(value):
             return self.read(value)
-        raise TypeError(f"{where}: needed plain data, or a class that is known, got {type(value).__name__}")
+        raise TypeError(f"{where}: expected plain data, or a class that is known, got {type(value).__name__}")
 
 
 class _Writer:
@@ -211,7 +211,7 @@ def _made(cls: Any, fields: list[Any]) -> Any:
 def _packed(array: NDArray[Any]) -> State:
     """Return an array as plain data; the unused capacity of tables, all alike, is shortened."""
     if array.dtype.kind not in "biuf":
-        raise TypeError(f"needed an array of numbers, got {array.dtype}")
+        raise TypeError(f"expected an array of numbers, got {array.dtype}")
     flat = np.ascontiguousarray(array).reshape(-1)
     others = np.flatnonzero(flat != flat[-1]) if len(flat) else np.zeros(0, np.int64)
     used = int(others[-1]) + 1 if len(others) else 0

@@ -30,7 +30,7 @@ def sentence_of(finding: Finding) -> str:
     if finding.measured is not None:
         told += f": {finding.measured}"
     if finding.allowed is not None:
-        told += f", needed {finding.allowed}"
+        told += f", expected {finding.allowed}"
     return told
 
 

@@ -370,7 +370,7 @@ class FleetRun:
                 self.known += 1
             elif member.earlier is not None:
                 got = "no row of this version; name the capture to process it again"
-                member.trouble = "set aside", f"{name_shown(member.path)}: needed a finished row, got {got}"
+                member.trouble = "set aside", f"{name_shown(member.path)}: expected a finished row, got {got}"
             elif member.trouble is None:
                 left.append(member)
         if self._numbers:
@@ -408,7 +408,7 @@ class FleetRun:
             member.trouble = "unreadable", str(CaptureError(**result.row["unreadable"]))
         elif not self._exist(result.row.get("outputs", ())):
             got = f"{result.worker}, which has another folder"
-            problem = f"{name_shown(member.path)}: needed a worker that has {self._folder}, got {got}"
+            problem = f"{name_shown(member.path)}: expected a worker that has {self._folder}, got {got}"
             member.trouble = "set aside", problem
 
     def _counting(self, member: Member) -> list[Task]:

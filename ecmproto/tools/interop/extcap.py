@@ -227,7 +227,7 @@ def sentences(query: str, interface: str = "", option: str = "", *, mechanisms: 
     elif query == "dlts":
         lines = [_line("dlt", number="1", name="EN10MB", display="Ethernet")]
     elif query == "filter":
-        lines = [f"capture filter: needed {_NO_FILTER}"]  # any answer means that the filter is invalid
+        lines = [f"capture filter: expected {_NO_FILTER}"]  # any answer means that the filter is invalid
     else:
         lines = list(_config(interface, option, mechanisms))
     return "".join(f"{line}\n" for line in lines)

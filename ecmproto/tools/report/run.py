@@ -114,10 +114,10 @@ class Messages:
 
     def __post_init__(self) -> None:
         if self.totals is not None and len(self.totals) != len(self.labels):
-            raise ValueError(f"totals of messages: needed {len(self.labels)}, got {len(self.totals)}")
+            raise ValueError(f"totals of messages: expected {len(self.labels)}, got {len(self.totals)}")
         _check_lengths(self.time_ns, self.row, *((self.strength,) if self.strength is not None else ()))
         if self.row.size and not (self.row.min() >= 0 and self.row.max() < len(self.labels)):
-            raise ValueError(f"rows of messages: needed 0 to {len(self.labels) - 1}")
+            raise ValueError(f"rows of messages: expected 0 to {len(self.labels) - 1}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -233,12 +233,12 @@ class Report:
 def _check_slots(edges_ns: NDArray[np.int64], *curves: NDArray[Any]) -> None:
     needed = max(0, len(edges_ns) - 1)
     if any(len(curve) != needed for curve in curves):
-        raise ValueError(f"curves: needed one value per slot, {needed}, got {[len(c) for c in curves]}")
+        raise ValueError(f"curves: expected one value per slot, {needed}, got {[len(c) for c in curves]}")
 
 
 def _check_lengths(*columns: NDArray[Any]) -> None:
     if len({len(column) for column in columns}) > 1:
-        raise ValueError(f"columns: needed one length, got {[len(column) for column in columns]}")
+        raise ValueError(f"columns: expected one length, got {[len(column) for column in columns]}")
 
 
 ABSENT = "–"

@@ -111,7 +111,7 @@ def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
             if isinstance(cls, type) and issubclass(cls, Layer) and hasattr(cls, "layout"):
                 yield cls, entry
             else:
-                warn_of_plugin(entry, f"needed a format, got {shown(cls)}")
+                warn_of_plugin(entry, f"expected a format, got {shown(cls)}")
     yield from ((cls, None) for cls in ADDED)
 
 

@@ -99,7 +99,7 @@ def check_summary(name: str, summary: Summary) -> None:
         try:
             styles = {style for _, _, style, _ in Formatter().parse(template) if style}
         except ValueError as error:
-            raise TypeError(f"{name}: summary: needed a template, got {template!r} ({error})") from None
+            raise TypeError(f"{name}: summary: expected a template, got {template!r} ({error})") from None
         if unknown := sorted(styles - known):
             # imported in case of errors only: it takes long
             import difflib
@@ -107,7 +107,7 @@ def check_summary(name: str, summary: Summary) -> None:
             near = difflib.get_close_matches(unknown[0], known, n=1)
             hint = f" (did you mean {near[0]!r}?)" if near else ""
             needed = "a known style or clause"
-            raise TypeError(f"{name}: summary: needed {needed}, got {unknown[0]!r} in {template!r}{hint}")
+            raise TypeError(f"{name}: summary: expected {needed}, got {unknown[0]!r} in {template!r}{hint}")
 
 
 def _templates(clauses: Sequence[Clause]) -> Iterator[str]:

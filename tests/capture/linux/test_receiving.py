@@ -293,7 +293,7 @@ def test_an_interface_that_is_removed_ends_the_capture(veth: Network) -> None:
         assert frames_of(list(reader)) == FRAMES
         assert str(reader.problem) == (
             f"{FAR}: at octet {sum(map(len, FRAMES))}, after {len(FRAMES)} frames: "
-            "needed the interface, got its removal while it was in use"
+            "expected the interface, got its removal while it was in use"
         )
         assert received(receiver, len(FRAMES)) == FRAMES
 
@@ -344,7 +344,7 @@ def test_the_copy_tells_tshark_what_was_counted(
 def test_the_nearest_interface_is_named(veth: Network) -> None:
     with pytest.raises(InterfaceError) as caught:
         open_interface("fra")
-    assert str(caught.value) == "fra: needed a network interface, got none of that name (did you mean 'far'?)"
+    assert str(caught.value) == "fra: expected a network interface, got none of that name (did you mean 'far'?)"
     with pytest.raises(InterfaceError, match=r"there are lo, "):
         FrameReceiver("x" * 40)
 
@@ -367,7 +367,7 @@ def test_who_may_not_is_told_what_it_takes(veth: Network) -> None:
     assert ours.poll()
     sentence, remedy = ours.recv()
     assert sentence == (
-        "far: needed the capability CAP_NET_RAW, to send and receive frames, got a process without it"
+        "far: expected the capability CAP_NET_RAW, to send and receive frames, got a process without it"
     )
     assert "net_raw" in remedy
 

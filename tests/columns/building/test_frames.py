@@ -248,7 +248,7 @@ def test_times_are_one_or_one_each() -> None:
     assert frames_from(CNM_FRAME, 2, {}, time_ns=5).time_ns.tolist() == [5, 5]
     assert frames_from(CNM_FRAME, 2, {}, time_ns=[5, 2**63 - 1]).time_ns.tolist() == [5, 2**63 - 1]
     for wrong in ([1], [1.5, 2.0], [-1, 3], np.array([1, 2**63], np.uint64)):
-        with pytest.raises(ColumnError, match=r"frame\.time_epoch: needed ns since 1970"):
+        with pytest.raises(ColumnError, match=r"frame\.time_epoch: expected ns since 1970"):
             frames_from(CNM_FRAME, 2, {}, time_ns=wrong)
 
 
@@ -256,7 +256,7 @@ def test_a_batch_of_no_frames_is_one() -> None:
     batch = frames_from(CNM_FRAME, 0, {"cnm.qntz_fb": np.zeros(0, np.uint8), "cnm.msdu": []})
     assert (len(batch), len(batch.buffer)) == (0, 0)
     for wrong in (-1, 1.5, "3", True):
-        with pytest.raises(ParameterError, match="count: needed a number of frames from 0"):
+        with pytest.raises(ParameterError, match="count: expected a number of frames from 0"):
             frames_from(CNM_FRAME, wrong, {})  # type: ignore[arg-type]
 
 
@@ -286,7 +286,7 @@ def test_columns_of_an_extraction_are_taken() -> None:
         encode(build("cnm", qntz_fb=i, vlan=i, flow_id=1)) for i in (3, 4)
     ]
     tagless = extract(Batch.from_frames([encode(build("pause")), encode(CNM_FRAME)]), ["vlan.id"])
-    with pytest.raises(ColumnError, match=r"vlan\.id: needed a value for each of 2 frames, got 1 values"):
+    with pytest.raises(ColumnError, match=r"vlan\.id: expected a value for each of 2 frames, got 1 values"):
         octets(CNM_FRAME, 2, {"vlan.id": tagless["vlan.id"]})
 
 
@@ -325,54 +325,54 @@ LISTS = pa.array([[1], [2, 3], [4]])
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"cnm.qntz_fb": [1, 64, 2]}, "cnm.qntz_fb: needed an integer in 0..63, got 64 in row 1"),
-        ({"cnm.qntz_fb": np.array([1, -1, 2])}, "cnm.qntz_fb: needed an integer in 0..63, got -1 in row 1"),
-        ({"cnm.qntz_fb": [1, float("nan"), 2]}, "cnm.qntz_fb: needed an integer in 0..63, got nan in row 1"),
-        ({"cnm.qntz_fb": np.array([1, 2, np.nan])}, "cnm.qntz_fb: needed an integer in 0..63, got nan in row 2"),
+        ({"cnm.qntz_fb": [1, 64, 2]}, "cnm.qntz_fb: expected an integer in 0..63, got 64 in row 1"),
+        ({"cnm.qntz_fb": np.array([1, -1, 2])}, "cnm.qntz_fb: expected an integer in 0..63, got -1 in row 1"),
+        ({"cnm.qntz_fb": [1, float("nan"), 2]}, "cnm.qntz_fb: expected an integer in 0..63, got nan in row 1"),
+        ({"cnm.qntz_fb": np.array([1, 2, np.nan])}, "cnm.qntz_fb: expected an integer in 0..63, got nan in row 2"),
         ({"cnm.qntz_fb": np.array([1, 2.5, 3])}, "got 2.5 in row 1"),
-        ({"cnm.qntz_fb": np.array([1.0, 2, 3])}, "needed an integer in 0..63, got float64 values"),
+        ({"cnm.qntz_fb": np.array([1.0, 2, 3])}, "expected an integer in 0..63, got float64 values"),
         ({"cnm.qntz_fb": np.array([True, False, True])}, "got bool values"),
         ({"cnm.qntz_fb": [1, True, 2]}, "got True in row 1"),
         ({"cnm.qntz_fb": [1, None, 2]}, "got None in row 1"),
         ({"cnm.qntz_fb": [1, [2], 3]}, "got [2] in row 1"),
         ({"cnm.qntz_fb": [1, 2**70, 3]}, "got 1180591620717411303424 in row 1"),
-        ({"cnm.qntz_fb": [1, 2]}, "cnm.qntz_fb: needed 3 values or one, got 2"),
+        ({"cnm.qntz_fb": [1, 2]}, "cnm.qntz_fb: expected 3 values or one, got 2"),
         ({"cnm.qntz_fb": np.zeros((3, 2), int)}, "got int64 values of shape (3, 2)"),
-        ({"cnm.qntz_fb": None}, "cnm.qntz_fb: needed an integer in 0..63, got None"),
-        ({"cnm.qntz_fb": 64}, "cnm.qntz_fb: needed an integer in 0..63, got 64"),
-        ({"cnm.qntz_fb": 1.5}, "cnm.qntz_fb: needed an integer in 0..63, got 1.5"),
-        ({"cnm.qntz_fb": object()}, "cnm.qntz_fb: needed an integer in 0..63, got <object"),
+        ({"cnm.qntz_fb": None}, "cnm.qntz_fb: expected an integer in 0..63, got None"),
+        ({"cnm.qntz_fb": 64}, "cnm.qntz_fb: expected an integer in 0..63, got 64"),
+        ({"cnm.qntz_fb": 1.5}, "cnm.qntz_fb: expected an integer in 0..63, got 1.5"),
+        ({"cnm.qntz_fb": object()}, "cnm.qntz_fb: expected an integer in 0..63, got <object"),
         ({"cnm.qntz_fb": np.zeros((3, 6), np.uint8)}, "got uint8 values of shape (3, 6)"),
         ({"cnm.cpid": np.array([0, -1, 0])}, "0..18446744073709551615, got -1 in row 1"),
-        ({"cnm.q_offset": [0, 2**63, 0]}, "needed an integer in -32768..32767, got 9223372036854775808"),
-        ({"cnm.q_offset": [-1, 2**63, 0]}, "needed an integer in -32768..32767, got 9223372036854775808"),
-        ({"eth.src": ["02:00:00:00:00:01", "02:00", "x"]}, "eth.src: needed a MAC address such as"),
-        ({"eth.src": np.zeros((3, 5), np.uint8)}, "eth.src: needed 6 octets, got 5 octets in row 0"),
-        ({"eth.src": [bytes(6), bytes(7), bytes(6)]}, "eth.src: needed 6 octets, got 7 octets in row 1"),
-        ({"eth.src": np.arange(3)}, "eth.src: needed rows of 6 octets, or text, got int64 values"),
-        ({"eth.src": bytes(5)}, "eth.src: needed 6 octets, got 5 octets"),
-        ({"encapsulated.ip.src": ["::1"] * 3}, "encapsulated.ip.src: needed 4 octets, got 16 octets in row 0"),
+        ({"cnm.q_offset": [0, 2**63, 0]}, "expected an integer in -32768..32767, got 9223372036854775808"),
+        ({"cnm.q_offset": [-1, 2**63, 0]}, "expected an integer in -32768..32767, got 9223372036854775808"),
+        ({"eth.src": ["02:00:00:00:00:01", "02:00", "x"]}, "eth.src: expected a MAC address such as"),
+        ({"eth.src": np.zeros((3, 5), np.uint8)}, "eth.src: expected 6 octets, got 5 octets in row 0"),
+        ({"eth.src": [bytes(6), bytes(7), bytes(6)]}, "eth.src: expected 6 octets, got 7 octets in row 1"),
+        ({"eth.src": np.arange(3)}, "eth.src: expected rows of 6 octets, or text, got int64 values"),
+        ({"eth.src": bytes(5)}, "eth.src: expected 6 octets, got 5 octets"),
+        ({"encapsulated.ip.src": ["::1"] * 3}, "encapsulated.ip.src: expected 4 octets, got 16 octets in row 0"),
         ({"encapsulated.data.data": [b"1"] * 3}, "octets, as the template has, got 1 octets in row 0"),
-        ({"cnm.msdu": ["0", "00", ""]}, "cnm.msdu: needed octets in hex, got '0' in row 0"),
-        ({"cnm.msdu": [b"", bytes(65536), b""]}, "cnm.msdu_length: needed an integer in 0..65535, got 65536 in row 1"),
-        ({"cnm.msdu": np.array([b"a", b"b", b"c"])}, "cnm.msdu: needed rows of octets, got |S1 values"),
+        ({"cnm.msdu": ["0", "00", ""]}, "cnm.msdu: expected octets in hex, got '0' in row 0"),
+        ({"cnm.msdu": [b"", bytes(65536), b""]}, "cnm.msdu_length: expected an integer in 0..65535, got 65536 in row 1"),
+        ({"cnm.msdu": np.array([b"a", b"b", b"c"])}, "cnm.msdu: expected rows of octets, got |S1 values"),
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=np.zeros(3, int), octets=np.array([4, 5, 0]))},
-         "cnm.msdu: needed octets within their buffer of 4, got 5 from 0 on in row 1"),
+         "cnm.msdu: expected octets within their buffer of 4, got 5 from 0 on in row 1"),
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=np.array([0, 0, -1]), octets=np.zeros(3, int))},
          "got 0 from -1 on in row 2"),
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=FLOATS, octets=np.zeros(3, int))},
-         "needed offsets or lengths in octets, one a frame, got float64 values"),
+         "expected offsets or lengths in octets, one a frame, got float64 values"),
         ({"cnm.qntz_fb": Stretches(buffer=BUFFER, start=np.zeros(3, int), octets=np.zeros(3, int))},
-         "cnm.qntz_fb: needed an integer in 0..63, got octets"),
+         "cnm.qntz_fb: expected an integer in 0..63, got octets"),
         ({"cnm.qntz_fb": Texts(codes=np.array([0, 1, 1], np.int32), words=("1", "64"))}, "got 64 in row 1"),
         ({"cnm.qntz_fb": Texts(codes=np.array([0, 3, 1], np.int32), words=("1", "2"))},
-         "cnm.qntz_fb: needed codes below 2, got 0..3"),
-        ({"cnm.qntz_fb": pa.array([1, None, 2])}, "cnm.qntz_fb: needed a value, got none in row 1"),
+         "cnm.qntz_fb: expected codes below 2, got 0..3"),
+        ({"cnm.qntz_fb": pa.array([1, None, 2])}, "cnm.qntz_fb: expected a value, got none in row 1"),
         ({"cnm.qntz_fb": pa.array([1.0, 2.0, float("nan")])}, "got nan in row 2"),
         ({"cnm.qntz_fb": pa.array(["1", "2", "x"])}, "got 'x' in row 2"),
-        ({"cnm.qntz_fb": LISTS}, "cnm.qntz_fb: needed one value, got a list of 2 in row 1"),
-        ({"cnm.qntz_fb": pa.array([{"a": 1}] * 3)}, "needed numbers, octets or text, got Arrow values of type struct"),
-        ({"macc.cbfc.enbv.c0": [0, 2, 1]}, "macc.cbfc.enbv.c0: needed an integer in 0..1, got 2 in row 1"),
+        ({"cnm.qntz_fb": LISTS}, "cnm.qntz_fb: expected one value, got a list of 2 in row 1"),
+        ({"cnm.qntz_fb": pa.array([{"a": 1}] * 3)}, "expected numbers, octets or text, got Arrow values of type struct"),
+        ({"macc.cbfc.enbv.c0": [0, 2, 1]}, "macc.cbfc.enbv.c0: expected an integer in 0..1, got 2 in row 1"),
     ],
 )  # fmt: skip
 def test_what_a_column_cannot_hold_is_told(columns: dict[str, Any], told: str) -> None:
@@ -384,15 +384,15 @@ def test_what_a_column_cannot_hold_is_told(columns: dict[str, Any], told: str) -
 @pytest.mark.parametrize(
     ("columns", "told"),
     [
-        ({"cnm.qntz": 1}, "needed a field of eth:vlan:cntag:cnm, got 'cnm.qntz' (did you mean 'cnm.qntz_fb'?)"),
-        ({"vlan.id[1]": 1}, "column vlan.id[1]: needed 2 layers with vlan.id, got 1 of them"),
-        ({"ip.src": "1.2.3.4"}, "needed a field of eth:vlan:cntag:cnm, got 'ip.src'"),
+        ({"cnm.qntz": 1}, "expected a field of eth:vlan:cntag:cnm, got 'cnm.qntz' (did you mean 'cnm.qntz_fb'?)"),
+        ({"vlan.id[1]": 1}, "column vlan.id[1]: expected 2 layers with vlan.id, got 1 of them"),
+        ({"ip.src": "1.2.3.4"}, "expected a field of eth:vlan:cntag:cnm, got 'ip.src'"),
         ({"encapsulated.ip.scr": 1}, "got 'encapsulated.ip.scr' (did you mean 'encapsulated.ip.src'?)"),
-        ({"vlan.id": 1, "vlan.id[0]": 2}, "column vlan.id[0]: needed each field once, got vlan.id too"),
-        ({"eth.type": 1, "eth.len": 2}, "column eth.len: needed each field once, got eth.type too"),
-        ({"cnm.msdu": b"", "encapsulated.ip.src": "1.2.3.4"}, "encapsulated.ip.src: needed each field once"),
-        ({"frame.number": 1}, "needed a field of eth:vlan:cntag:cnm, got 'frame.number'"),
-        ({7: 1}, "columns: needed the name of a field, got 7"),
+        ({"vlan.id": 1, "vlan.id[0]": 2}, "column vlan.id[0]: expected each field once, got vlan.id too"),
+        ({"eth.type": 1, "eth.len": 2}, "column eth.len: expected each field once, got eth.type too"),
+        ({"cnm.msdu": b"", "encapsulated.ip.src": "1.2.3.4"}, "encapsulated.ip.src: expected each field once"),
+        ({"frame.number": 1}, "expected a field of eth:vlan:cntag:cnm, got 'frame.number'"),
+        ({7: 1}, "columns: expected the name of a field, got 7"),
     ],
 )  # fmt: skip
 def test_names_that_mean_no_field_are_told(columns: dict[str, Any], told: str) -> None:
@@ -402,9 +402,9 @@ def test_names_that_mean_no_field_are_told(columns: dict[str, Any], told: str) -
 
 def test_flags_and_their_field_are_the_same() -> None:
     for names in (["macc.cbfc.enbv", "macc.cbfc.enbv.c0"], ["macc.cbfc.enbv.c0", "macc.cbfc.enbv"]):
-        with pytest.raises(SpecError, match="needed each field once"):
+        with pytest.raises(SpecError, match="expected each field once"):
             octets(build("pfc"), 1, dict.fromkeys(names, 1))
-    with pytest.raises(SpecError, match="needed a frame with a message that quotes another"):
+    with pytest.raises(SpecError, match="expected a frame with a message that quotes another"):
         octets(build("pfc"), 1, {"encapsulated.ip.src": "1.2.3.4"})
 
 

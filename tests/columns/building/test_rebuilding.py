@@ -153,21 +153,21 @@ def without(*names: str, octets: Sequence[bytes] = MIXED) -> pa.Table:
     ("names", "told"),
     [
         (["frame.protocols"],
-         "columns: needed 'frame.protocols', the layers of each frame, got none of that name"),
+         "columns: expected 'frame.protocols', the layers of each frame, got none of that name"),
         (["vlan.dei"],
-         "columns: needed 'vlan.dei' for frames of eth:vlan:cntag:cnm, got none of that name"),
-        (["eth.type", "eth.len"], "columns: needed 'eth.type' or 'eth.len' for frames of eth:"),
+         "columns: expected 'vlan.dei' for frames of eth:vlan:cntag:cnm, got none of that name"),
+        (["eth.type", "eth.len"], "columns: expected 'eth.type' or 'eth.len' for frames of eth:"),
         (["cnm.msdu"],
-         "frame.cap_len: needed 46, the octets of the columns without cnm.msdu, got 110 in row 0"),
+         "frame.cap_len: expected 46, the octets of the columns without cnm.msdu, got 110 in row 0"),
         (["cnm.msdu", "frame.cap_len"],
-         "columns: needed 'cnm.msdu' for frames of eth:vlan:cntag:cnm, got none"),
+         "columns: expected 'cnm.msdu' for frames of eth:vlan:cntag:cnm, got none"),
         (["data.data", "frame.cap_len"],
-         "columns: needed 'data.data' for frames of eth:ip:udp:data, got none"),
+         "columns: expected 'data.data' for frames of eth:ip:udp:data, got none"),
         (["eth.fcs", "frame.cap_len"],
-         "columns: needed 'eth.fcs', or 'frame.cap_len' to show that no frame has it, got none of that name"),
+         "columns: expected 'eth.fcs', or 'frame.cap_len' to show that no frame has it, got none of that name"),
         (["lldp.tlv.value", "frame.cap_len"],
-         "columns: needed 'lldp.tlv.value' for frames of eth:lldp:lldpcn:lldp, got none"),
-        (["macc.opcode"], "columns: needed 'macc.opcode' for frames of eth:pause, got none of that name"),
+         "columns: expected 'lldp.tlv.value' for frames of eth:lldp:lldpcn:lldp, got none"),
+        (["macc.opcode"], "columns: expected 'macc.opcode' for frames of eth:pause, got none of that name"),
     ],
 )  # fmt: skip
 def test_a_column_that_is_missing_is_named(names: list[str], told: str) -> None:
@@ -193,15 +193,15 @@ def test_columns_that_say_nothing_may_be_missing() -> None:
 
 
 def test_what_fix_cannot_know_is_needed() -> None:
-    with pytest.raises(SpecError, match=re.escape("needed 'ip.proto' for frames of eth:ip:data")):
+    with pytest.raises(SpecError, match=re.escape("expected 'ip.proto' for frames of eth:ip:data")):
         batch_from(without("ip.proto", octets=[encode(build("ip proto=200 data data=00"))]), fix=True)
-    with pytest.raises(SpecError, match=re.escape("needed 'data.data' for frames of eth:ip:udp:data")):
+    with pytest.raises(SpecError, match=re.escape("expected 'data.data' for frames of eth:ip:udp:data")):
         batch_from(without("data.data"), fix=True)
 
 
 def test_check_values_of_several_ah_need_their_lengths() -> None:
     octets = [encode(TWO_OF_A_KIND[3])]
-    with pytest.raises(SpecError, match=re.escape("needed 'ah.length' for frames of eth:ip:ah:ah:ah:data")):
+    with pytest.raises(SpecError, match=re.escape("expected 'ah.length' for frames of eth:ip:ah:ah:ah:data")):
         batch_from(without("ah.length", octets=octets), fix=True)
     options = [encode(TWO_OF_A_KIND[0])]
     assert frames_of(batch_from(without("ipv6.hopopts.len", octets=options), fix=True)) == options
@@ -220,32 +220,32 @@ SIX = list(range(6))
     ("name", "values", "told"),
     [
         ("vlan.id", [[1], [2], None, None, None, None],
-         "vlan.id: needed 1, one for each layer of eth:vlan:cntag:cnm that has it, got 0 of vlan.id"),
+         "vlan.id: expected 1, one for each layer of eth:vlan:cntag:cnm that has it, got 0 of vlan.id"),
         ("vlan.id", [[1], [2, 3], [4], None, None, None], "that has it, got 2 of vlan.id in row 1"),
         ("vlan.id", [[1], [2], [4096], None, None, None],
-         "vlan.id: needed an integer in 0..4095, got 4096 in row 2"),
+         "vlan.id: expected an integer in 0..4095, got 4096 in row 2"),
         ("vlan.id", [[1], [2], [-3], None, None, None],
-         "vlan.id: needed an integer in 0..4095, got -3 in row 2"),
+         "vlan.id: expected an integer in 0..4095, got -3 in row 2"),
         ("vlan.id", [[1], [2], [3], None, [9], None],
-         "vlan.id: needed none in a frame of eth:ip:udp:data, got a value in row 4"),
+         "vlan.id: expected none in a frame of eth:ip:udp:data, got a value in row 4"),
         ("cnm.qntz_fb", [1.0, 2.5, 3.0, None, None, None],
-         "cnm.qntz_fb: needed an integer in 0..63, got 2.5 in row 1"),
-        ("cnm.cpid", ["x", "y", "z", None, None, None], "cnm.cpid: needed 16 hex digits, or MAC/number"),
+         "cnm.qntz_fb: expected an integer in 0..63, got 2.5 in row 1"),
+        ("cnm.cpid", ["x", "y", "z", None, None, None], "cnm.cpid: expected 16 hex digits, or MAC/number"),
         ("frame.protocols", ["eth:vlan:cntag:cnm"] * 3 + ["eth:nothing", "eth:ip:udp:data", "eth:lldp"],
-         "frame.protocols: needed names of formats, got 'nothing' in row 3"),
+         "frame.protocols: expected names of formats, got 'nothing' in row 3"),
         ("frame.protocols", [*(["eth:vlan:cntag:cnm"] * 3), None, "eth:ip:udp:data", "eth:lldp"],
-         "frame.protocols: needed one value, got 0 values in row 3"),
-        ("frame.protocols", SIX, "frame.protocols: needed text, got numbers or octets"),
-        ("eth.src", [b"123456"] * 5 + [b"12345"], "eth.src: needed 6 octets, got 5 octets in row 5"),
+         "frame.protocols: expected one value, got 0 values in row 3"),
+        ("frame.protocols", SIX, "frame.protocols: expected text, got numbers or octets"),
+        ("eth.src", [b"123456"] * 5 + [b"12345"], "eth.src: expected 6 octets, got 5 octets in row 5"),
         ("frame.cap_len", [110, 110, 110, 60, 60, 61],
-         "frame.cap_len: needed 60, the octets of the columns, got 61 in row 5"),
-        ("frame.len", [-1] * 6, "frame.len: needed a number from 0 to 2^63 − 1, got -1 in row 0"),
-        ("frame.time_epoch", [-1] * 6, "frame.time_epoch: needed ns since 1970, got -1 in row 0"),
-        ("frame.interface_id", ["a"] * 6, "frame.interface_id: needed integers, got text or octets"),
+         "frame.cap_len: expected 60, the octets of the columns, got 61 in row 5"),
+        ("frame.len", [-1] * 6, "frame.len: expected a number from 0 to 2^63 − 1, got -1 in row 0"),
+        ("frame.time_epoch", [-1] * 6, "frame.time_epoch: expected ns since 1970, got -1 in row 0"),
+        ("frame.interface_id", ["a"] * 6, "frame.interface_id: expected integers, got text or octets"),
         ("lldp.tlv.len", [None] * 5 + [[1, 2, 3, 4, 5]],
          "match eth:lldp:lldpcn:lldp, got [1, 2, 3, 127, 0] in row 5"),
         ("eth.padding", [[b"1"]] * 6,
-         "frame.cap_len: needed 111, the octets of the columns, got 110 in row 0"),
+         "frame.cap_len: expected 111, the octets of the columns, got 110 in row 0"),
     ],
 )  # fmt: skip
 def test_values_that_do_not_go_together_are_refused(name: str, values: list[object], told: str) -> None:
@@ -256,7 +256,7 @@ def test_values_that_do_not_go_together_are_refused(name: str, values: list[obje
 def test_names_that_no_extraction_gives_are_refused() -> None:
     with pytest.raises(SpecError, match=re.escape("got 'cnm.qntz' (did you mean 'cnm.qntz_fb'?)")):
         batch_from(without().append_column("cnm.qntz", pa.array(SIX)))
-    with pytest.raises(SpecError, match=re.escape("columns: needed each column once, got 'vlan.id' twice")):
+    with pytest.raises(SpecError, match=re.escape("columns: expected each column once, got 'vlan.id' twice")):
         batch_from(without().append_column("vlan.id", pa.array(SIX)))
 
 
@@ -266,7 +266,7 @@ def test_outermost_values_alone_do_not_suffice_for_two_tags() -> None:
     first = record_batch_of(extract(Batch.from_frames(octets)), schema_of(repeated="first"))
     assert frames_of(batch_from(first)) == octets
     lacking = record_batch_of(extract(Batch.from_frames(two)), schema_of(repeated="first"))
-    with pytest.raises(ColumnError, match="needed 2, one for each layer of eth:vlan:vlan:ip"):
+    with pytest.raises(ColumnError, match="expected 2, one for each layer of eth:vlan:vlan:ip"):
         batch_from(lacking)
 
 

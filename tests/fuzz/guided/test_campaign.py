@@ -83,7 +83,7 @@ def test_an_input_that_ends_the_process_is_kept(tmp_path: Path, monkeypatch: pyt
 
 def test_a_process_that_cannot_fuzz_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_BROKEN", "1")
-    with pytest.raises(OutputError, match=r"atheris.log: needed a process that fuzzes, got exit status"):
+    with pytest.raises(OutputError, match=r"atheris.log: expected a process that fuzzes, got exit status"):
         list(GuidedCampaign(PLANTED, tmp_path / "out", seed=1).run(lambda _: True))
 
 

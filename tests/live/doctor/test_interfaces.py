@@ -107,9 +107,9 @@ def test_who_may_not_is_told_why_nothing_changed(veth: Network, monkeypatch: pyt
     monkeypatch.setattr("fcntl.ioctl", refuse)
     after = {name: mended(check) for name, check in checks.items()}
     assert after["mtu"].state == "finding"
-    assert after["mtu"].refusal == "near: needed an MTU of 1600, got a process without CAP_NET_ADMIN"
+    assert after["mtu"].refusal == "near: expected an MTU of 1600, got a process without CAP_NET_ADMIN"
     assert after["tso"].refusal == (
-        "near: needed TCP segmentation offload off, got a process without CAP_NET_ADMIN"
+        "near: expected TCP segmentation offload off, got a process without CAP_NET_ADMIN"
     )
 
 

@@ -231,9 +231,9 @@ def test_pause_is_off_unless_asked_for() -> None:
 
 def test_thresholds_must_be_in_order() -> None:
     assert BCNCongestionPointParameters(qst_octets=135_000).qst_low_octets == 120_000
-    with pytest.raises(ParameterError, match=r"qsc: needed less than qst \(120 kB\), got 120 kB"):
+    with pytest.raises(ParameterError, match=r"qsc: expected less than qst \(120 kB\), got 120 kB"):
         BCNCongestionPointParameters(qst_octets=120_000)
-    with pytest.raises(ParameterError, match=r"qst_low: needed less than qst \(135 kB\), got 135 kB"):
+    with pytest.raises(ParameterError, match=r"qst_low: expected less than qst \(135 kB\), got 135 kB"):
         BCNCongestionPointParameters(qst_octets=135_000, qst_low_octets=135_000)
     texts = BCNCongestionPointParameters(qst_octets=135_000).as_text()
     assert BCNCongestionPointParameters.parse(texts) == BCNCongestionPointParameters(qst_octets=135_000)

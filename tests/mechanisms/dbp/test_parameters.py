@@ -32,9 +32,9 @@ def test_the_other_defaults() -> None:
 
 
 def test_cross_checks() -> None:
-    with pytest.raises(ParameterError, match="qsc: needed more than qeq"):
+    with pytest.raises(ParameterError, match="qsc: expected more than qeq"):
         DBPCongestionPointParameters(qeq_octets=120_000)
-    with pytest.raises(ParameterError, match="active: needed at least report_interval"):
+    with pytest.raises(ParameterError, match="active: expected at least report_interval"):
         DBPEdgeParameters(active_ns=9_999_999)
 
 

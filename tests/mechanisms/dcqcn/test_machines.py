@@ -252,9 +252,9 @@ def test_marks_at_the_edges(seed: int, run: list[tuple[int, int]]) -> None:
 def test_thresholds_grow_with_the_rate() -> None:
     for gbps, kmin, kmax in ((25, 100_000, 400_000), (100, 400_000, 1_600_000), (10, 40_000, 160_000)):
         assert DCQCNCongestionPointParameters().thresholds_octets(gbps * GBPS) == (kmin, kmax)
-    with pytest.raises(ParameterError, match="kmin: needed at most kmax"):
+    with pytest.raises(ParameterError, match="kmin: expected at most kmax"):
         DCQCNCongestionPointParameters.parse(["kmin=2kB", "kmax=1kB"])
-    with pytest.raises(ParameterError, match="kmin: needed at most kmax, 400 kB"):
+    with pytest.raises(ParameterError, match="kmin: expected at most kmax, 400 kB"):
         DCQCNCongestionPointParameters.parse(["kmin=500kB"]).thresholds_octets(25 * GBPS)
 
 

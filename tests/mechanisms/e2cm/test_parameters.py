@@ -89,7 +89,7 @@ def test_6_a_frame_may_be_longer_than_the_whole_queue() -> None:
 
 
 def test_6_fewer_hops_than_one_are_refused() -> None:
-    with pytest.raises(ParameterError, match="congested_hops: needed 1 or more, got 0"):
+    with pytest.raises(ParameterError, match="congested_hops: expected 1 or more, got 0"):
         E2CMReactionPointParameters().path_qeq_octets(0)
 
 
@@ -97,23 +97,23 @@ def test_6_fewer_hops_than_one_are_refused() -> None:
     ("kind", "assignments", "message"),
     [
         (E2CMCongestionPointParameters,
-         ["qeq=280kB"], "qmc: needed more than qeq (280 kB), or 0, got 280 kB"),
+         ["qeq=280kB"], "qmc: expected more than qeq (280 kB), or 0, got 280 kB"),
         (E2CMCongestionPointParameters,
-         ["qsc=280kB"], "qsc: needed more than qmc (280 kB), or 0, got 280 kB"),
+         ["qsc=280kB"], "qsc: expected more than qmc (280 kB), or 0, got 280 kB"),
         (E2CMCongestionPointParameters,
-         ["tagged_sf=300kB"], "tagged_sf: needed 0 B to 256 kB, got 300 kB"),
+         ["tagged_sf=300kB"], "tagged_sf: expected 0 B to 256 kB, got 300 kB"),
         (E2CMCongestionPointParameters,
          ["tagged_sr=15001B"],
-         "tagged_sr: needed at most tagged_sf (15 kB), got 15001 octets"),
+         "tagged_sr: expected at most tagged_sf (15 kB), got 15001 octets"),
         (E2CMReactionPointParameters, ["flow_qmax=15kB"],
-         "flow_qmax: needed more than flow_qeq (15 kB), got 15 kB"),
+         "flow_qmax: expected more than flow_qeq (15 kB), got 15 kB"),
         (E2CMReactionPointParameters, ["probe_octets=0"],
-         "probe_octets: needed one of probe_octets, probe_frames and probe_interval above 0, "
+         "probe_octets: expected one of probe_octets, probe_frames and probe_interval above 0, "
          "got 0 for all three"),
-        (E2CMReactionPointParameters, ["hops_exponent=2"], "hops_exponent: needed -1 to 1, got 2"),
-        (E2CMReactionPointParameters, ["probe_priority=8"], "probe_priority: needed -1 to 7, got 8"),
-        (E2CMReactionPointParameters, ["w=0.3"], "w: needed 0.125 to 8 in steps of 0.125, got 0.3"),
-        (E2CMEdgeParameters, ["reply_priority=8"], "reply_priority: needed 0 to 7, got 8"),
+        (E2CMReactionPointParameters, ["hops_exponent=2"], "hops_exponent: expected -1 to 1, got 2"),
+        (E2CMReactionPointParameters, ["probe_priority=8"], "probe_priority: expected -1 to 7, got 8"),
+        (E2CMReactionPointParameters, ["w=0.3"], "w: expected 0.125 to 8 in steps of 0.125, got 0.3"),
+        (E2CMEdgeParameters, ["reply_priority=8"], "reply_priority: expected 0 to 7, got 8"),
     ],
 )  # fmt: skip
 def test_bad_texts_are_refused_in_one_sentence(

@@ -281,7 +281,7 @@ def test_flows_beyond_the_table_are_limited_but_not_probed() -> None:
     assert station.message(0, LARGEST, flow=7) == 0
     join(station.source.limiters, 0)
     assert not rp.depart(station.source, station.settings, 0, 0, 100_000)
-    with pytest.raises(ParameterError, match="flow: needed 0 to 0, got 7"):
+    with pytest.raises(ParameterError, match="flow: expected 0 to 0, got 7"):
         station.path(7)
 
 

@@ -588,7 +588,7 @@ def test_a_flood_of_messages_about_many_flows_stays_within_the_table() -> None:
 
 def test_a_floor_above_the_initial_rate_of_a_slow_link_is_refused() -> None:
     parameters = ECMReactionPointParameters(rate_unit_bps=4_000_000)
-    with pytest.raises(ParameterError, match=r"floor: needed at most the initial rate ri·C \(500 kb/s\)"):
+    with pytest.raises(ParameterError, match=r"floor: expected at most the initial rate ri·C \(500 kb/s\)"):
         settings_record(parameters, 1_000_000)
 
 

@@ -42,13 +42,13 @@ def test_texts_set_parameters() -> None:
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["qeq=120kB"], "qsc: needed more than qeq (120000 octets), got 120000 octets"),
-        (["qsc=1kB"], "qsc: needed more than qeq (24000 octets), got 1000 octets"),
-        (["N0=0"], "N0: needed 1 to 1000000, got 0"),
-        (["alpha=1.5"], "alpha: needed 0.01 to 1, got 1.5"),
-        (["b=0.9"], "b: needed 1 to 100, got 0.9"),
-        (["c=0"], "c: needed 0.001 to 1, got 0"),
-        (["rho_min=0"], "rho_min: needed 1e-09 to 1, got 0"),
+        (["qeq=120kB"], "qsc: expected more than qeq (120000 octets), got 120000 octets"),
+        (["qsc=1kB"], "qsc: expected more than qeq (24000 octets), got 1000 octets"),
+        (["N0=0"], "N0: expected 1 to 1000000, got 0"),
+        (["alpha=1.5"], "alpha: expected 0.01 to 1, got 1.5"),
+        (["b=0.9"], "b: expected 1 to 100, got 0.9"),
+        (["c=0"], "c: expected 0.001 to 1, got 0"),
+        (["rho_min=0"], "rho_min: expected 1e-09 to 1, got 0"),
     ],
 )
 def test_bad_values_are_refused_in_one_sentence(assignments: list[str], message: str) -> None:

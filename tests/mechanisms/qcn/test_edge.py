@@ -182,14 +182,14 @@ def test_what_comes_in_as_a_cnpv_came_in_its_own_priority(
 
 @pytest.mark.parametrize("table", [(), tuple(range(7)), (0, 1, 2, 3, 4, 5, 6, 8), (-1, 1, 2, 3, 4, 5, 6, 7)])
 def test_a_regeneration_table_has_eight_priorities(table: tuple[int, ...]) -> None:
-    with pytest.raises(ParameterError, match="regeneration: needed eight priorities 0 to 7"):
+    with pytest.raises(ParameterError, match="regeneration: expected eight priorities 0 to 7"):
         rules_of(DefenceMode.EDGE, 3, regeneration=table)
 
 
 def test_parameters_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ParameterError, match="cnpv: needed at most seven priorities, got all eight"):
+    with pytest.raises(ParameterError, match="cnpv: expected at most seven priorities, got all eight"):
         parameters(*range(8))
-    with pytest.raises(ParameterError, match="alternate_priority: needed a priority that is no CNPV, got 3"):
+    with pytest.raises(ParameterError, match="alternate_priority: expected a priority that is no CNPV, got 3"):
         parameters(3, alternate_priority=3)
 
 

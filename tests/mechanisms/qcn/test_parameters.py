@@ -46,19 +46,19 @@ def test_text_form_reads_back() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("qeq=99B", "qeq: needed 100 B to 4294967295 B, got 99 B"),
-        ("qeq=many", "qeq: needed a size such as 33kB (100 B to 4294967295 B), got 'many'"),
-        ("w=0.3", "w: needed 0.000976562 to 1024 in steps of 0.000976562, got 0.3"),
-        ("w=nan", "w: needed 0.000976562 to 1024 in steps of 0.000976562, got nan"),
-        ("jitter=0.6", "jitter: needed 0 to 0.5, got 0.6"),
-        ("msdu_limit=65B", "msdu_limit: needed 0 B to 64 B, got 65 B"),
-        ("cnm_priority=8", "cnm_priority: needed 0 to 7, got 8"),
-        ("cnm_without_cn_tag=maybe", "cnm_without_cn_tag: needed yes or no, got 'maybe'"),
-        ("cnpv=3-9", "cnpv: needed priorities 0 to 7 such as 3,5-7, all or none, got 3,4,5,6,7,8,9"),
-        ("cnpv=,", "cnpv: needed priorities 0 to 7 such as 3,5-7, all or none, got ','"),
-        ("qeqq=1", "parameter: needed one of cnm_priority, cnm_without_cn_tag, cnpv, jitter, msdu_limit, "
+        ("qeq=99B", "qeq: expected 100 B to 4294967295 B, got 99 B"),
+        ("qeq=many", "qeq: expected a size such as 33kB (100 B to 4294967295 B), got 'many'"),
+        ("w=0.3", "w: expected 0.000976562 to 1024 in steps of 0.000976562, got 0.3"),
+        ("w=nan", "w: expected 0.000976562 to 1024 in steps of 0.000976562, got nan"),
+        ("jitter=0.6", "jitter: expected 0 to 0.5, got 0.6"),
+        ("msdu_limit=65B", "msdu_limit: expected 0 B to 64 B, got 65 B"),
+        ("cnm_priority=8", "cnm_priority: expected 0 to 7, got 8"),
+        ("cnm_without_cn_tag=maybe", "cnm_without_cn_tag: expected yes or no, got 'maybe'"),
+        ("cnpv=3-9", "cnpv: expected priorities 0 to 7 such as 3,5-7, all or none, got 3,4,5,6,7,8,9"),
+        ("cnpv=,", "cnpv: expected priorities 0 to 7 such as 3,5-7, all or none, got ','"),
+        ("qeqq=1", "parameter: expected one of cnm_priority, cnm_without_cn_tag, cnpv, jitter, msdu_limit, "
                    "qeq, sample_base, w, got 'qeqq' (did you mean 'qeq'?)"),
-        ("qeq", "parameter: needed name=value, such as qeq=33kB, got 'qeq'"),
+        ("qeq", "parameter: expected name=value, such as qeq=33kB, got 'qeq'"),
     ],
 )  # fmt: skip
 def test_bad_texts_are_refused_in_one_sentence(assignment: str, message: str) -> None:
@@ -107,13 +107,13 @@ def test_both_variants_of_the_reaction_point() -> None:
 @pytest.mark.parametrize(
     ("assignments", "message"),
     [
-        (["byte_reset=0"], "byte_reset: needed 1 B to 4294967295 B, got 0 B"),
-        (["time_reset=999ns"], "time_reset: needed 1 µs to 4294967295 ms, got 999 ns"),
-        (["threshold=0"], "threshold: needed 1 to 4294967295, got 0"),
-        (["gd=0"], "gd: needed 4.65661e-10 to 1, got 0"),
-        (["largest_decrease=1"], "largest_decrease: needed 0 to 0.99, got 1"),
-        (["max_rps=101"], "max_rps: needed 1 to 100, got 101"),
-        (["min_rate=20M", "max_rate=15M"], "min_rate: needed at most the maximum rate, 15 Mb/s, got 20 Mb/s"),
+        (["byte_reset=0"], "byte_reset: expected 1 B to 4294967295 B, got 0 B"),
+        (["time_reset=999ns"], "time_reset: expected 1 µs to 4294967295 ms, got 999 ns"),
+        (["threshold=0"], "threshold: expected 1 to 4294967295, got 0"),
+        (["gd=0"], "gd: expected 4.65661e-10 to 1, got 0"),
+        (["largest_decrease=1"], "largest_decrease: expected 0 to 0.99, got 1"),
+        (["max_rps=101"], "max_rps: expected 1 to 100, got 101"),
+        (["min_rate=20M", "max_rate=15M"], "min_rate: expected at most the maximum rate, 15 Mb/s, got 20 Mb/s"),
     ],
 )
 def test_bad_reaction_point_parameters_are_refused(assignments: list[str], message: str) -> None:

@@ -425,6 +425,6 @@ def test_the_maximum_is_the_links_rate_or_a_lower_one() -> None:
 
 def test_a_link_below_the_minimum_rate_is_refused() -> None:
     with pytest.raises(
-        ParameterError, match="min_rate: needed at most the maximum rate, 5 Mb/s, got 10 Mb/s"
+        ParameterError, match="min_rate: expected at most the maximum rate, 5 Mb/s, got 10 Mb/s"
     ):
         settings_record(QCNReactionPointParameters(), link_rate_bps=5_000_000)

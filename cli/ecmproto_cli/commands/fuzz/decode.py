@@ -111,7 +111,7 @@ def _shares(given: tuple[str, ...]) -> dict[str, int]:
     for text in given:
         name, _, count = text.partition("=")
         if not count.isdecimal():
-            raise click.UsageError(f"--every: needed CHECK=N, such as scapy=16, got {text!r}")
+            raise click.UsageError(f"--every: expected CHECK=N, such as scapy=16, got {text!r}")
         shares[name] = int(count)
     return shares
 
@@ -125,11 +125,11 @@ def _check_options(
     duration: str | None,
 ) -> None:
     if as_is and not paths:
-        raise click.UsageError("--as-is runs the inputs of -r: needed -r FILE")
+        raise click.UsageError("--as-is runs the inputs of -r: expected -r FILE")
     if index is not None and seed is None:
-        raise click.UsageError("--index counts the cases of a seed: needed --seed N")
+        raise click.UsageError("--index counts the cases of a seed: expected --seed N")
     if as_is and (index is not None or seed is not None):
-        raise click.UsageError("--as-is makes no cases: needed it without --seed and --index")
+        raise click.UsageError("--as-is makes no cases: expected it without --seed and --index")
     if (as_is or index is not None) and (runs is not None or duration is not None):
         raise click.UsageError("--runs and --time belong to campaigns, not to a case")
 

@@ -54,7 +54,7 @@ def command(
 
     for name in documents:
         if name not in papers.DOCUMENTS:
-            raise click.UsageError(f"{name}: needed one of {', '.join(papers.DOCUMENTS)}")
+            raise click.UsageError(f"{name}: expected one of {', '.join(papers.DOCUMENTS)}")
     if not no_pictures:
         from ecmproto.tools.report.sheet import require_matplotlib
 

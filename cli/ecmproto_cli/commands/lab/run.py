@@ -59,7 +59,7 @@ def _panels(ctx: click.Context, param: click.Parameter, given: str) -> tuple[str
     panels = tuple(each.strip() for each in given.split(","))
     for each in panels:
         if each not in PANELS:
-            raise click.BadParameter(f"needed some of {', '.join(PANELS)}, got {each!r}")
+            raise click.BadParameter(f"expected some of {', '.join(PANELS)}, got {each!r}")
     return panels
 
 
@@ -220,7 +220,7 @@ def _check_trace(path: str | None) -> None:
     from ecmproto.frames.capture import format_of
 
     if path is not None and (path == "-" or format_of(path, "pcapng") != "pcapng"):
-        raise click.UsageError(f"-w {path}: needed a file for pcapng, which has interfaces")
+        raise click.UsageError(f"-w {path}: expected a file for pcapng, which has interfaces")
 
 
 def _tracing(path: str | None, *, force: bool) -> AbstractContextManager[PcapngWriter | None]:

@@ -95,7 +95,7 @@ def _checked_cpu(ctx: click.Context, param: click.Parameter, cpu: int | None) ->
     allowed = os.sched_getaffinity(0) if cpu is not None else ()
     if cpu is not None and cpu not in allowed:
         needed = f"a processor that it may use ({', '.join(map(str, sorted(allowed)))})"
-        raise click.BadParameter(f"needed {needed}, got {cpu}")
+        raise click.BadParameter(f"expected {needed}, got {cpu}")
     return cpu
 
 

@@ -59,7 +59,7 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
         echo(EXAMPLE, nl=False)
         return 0
     if path is None:
-        raise click.UsageError("needed a FILE that names devices; --example writes one")
+        raise click.UsageError("expected a FILE that names devices; --example writes one")
     how = running(options)
     seed = chosen_seed(how)
     devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)

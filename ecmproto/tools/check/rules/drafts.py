@@ -107,9 +107,9 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
     def what(row: int) -> str:
         if beyond[row]:
-            return f"Qoff beyond ±Qeq: {q_off[row]}, needed {most_off} at most"
+            return f"Qoff beyond ±Qeq: {q_off[row]}, expected {most_off} at most"
         if far[row]:
-            return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, needed {most_delta} at most"
+            return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, expected {most_delta} at most"
         limit = f"2·Qeq, {most_delta}" if parameters.qeq_octets else f"twice Qoff {q_off[row]}"
         return f"the Q bit with Qdelta {q_delta[row]}, which is less than {limit}"
 

@@ -65,7 +65,7 @@ def _probe_fields(rows: Rows, parameters: E2CMRules) -> Judged:
         wrong |= each
 
     def what(row: int) -> str:
-        return "; ".join(f"needed that {name}" for name, each in checks if each[row])
+        return "; ".join(f"expected that {name}" for name, each in checks if each[row])
 
     return Judged(wrong, what, about=forward | back)
 

@@ -450,7 +450,7 @@ class Flows:
 
         def what(row: int) -> str:
             sent = (flow[row] and f"a frame with CN-TAG {flow[row]}") or "a frame without CN-TAG"
-            return f"this station sends no such flow: needed {sent}"
+            return f"this station sends no such flow: expected {sent}"
 
         wrong = ~self._sent.has(self._told.keys)
         report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
