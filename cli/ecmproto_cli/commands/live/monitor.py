@@ -207,7 +207,7 @@ def _rotation(
 
 
 class Watch:
-    """Counts the frames of a reader, and prints them every ``every_ns`` in ``form``: table, line or ndjson."""
+    """Counts the frames of a reader, and prints every ``every_ns`` in ``form``: table, line or ndjson."""
 
     def __init__(
         self,
