@@ -103,7 +103,7 @@ def test_cin_is_named_and_its_octets_kept() -> None:
         ("fe04 0080c2 0c", "lldpapp at octet 31: expected length 5..511, got 4"),
         ("fe07 0080c2 0c 00 63 12", "lldpapp.entry at octet 38: expected 3 octets, got 2 octets"),
         ("fe0c 001b21 02 0607 00 00 00 00 08 08", "lldpcee.pfc at octet 37: expected length 6, got 7"),
-        ("fe0c 001b21 02 0a20 00 00 00 00 08 08", "lldpcee.tlv at octet 37: expected 34 octets, got 8 octets"),
+        ("fe0c 001b21 02 0a20 00000000 08 08", "lldpcee.tlv at octet 37: expected 34 octets, got 8 octets"),
         ("fe0d 001b21 02 0810 00 00 00 00 08 08 01", "lldpcee.app at octet 37: expected 18 octets, got 9"),
     ],
 )  # fmt: skip

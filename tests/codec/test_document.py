@@ -131,7 +131,10 @@ def test_the_name_of_a_length_is_read() -> None:
             {"layers": [{"layer": "cnm", "qntz_fb": "many"}]},
             "cnm.qntz_fb: expected an integer in 0..63, got 'many'",
         ),
-        ({"layers": [{"layer": "cnm", "qntz_fb": 1.5}]}, "cnm.qntz_fb: expected an integer in 0..63, got 1.5"),
+        (
+            {"layers": [{"layer": "cnm", "qntz_fb": 1.5}]},
+            "cnm.qntz_fb: expected an integer in 0..63, got 1.5",
+        ),
         (
             {"layers": [{"layer": "cnm", "qntz_fb": True}]},
             "cnm.qntz_fb: expected an integer in 0..63, got True",

@@ -39,7 +39,8 @@ def error_of(cls: type[Layer], field: Field, value: object) -> EncodeError:
         encode(Frame(layers=(Ethernet(), cls(**{field.key: value}))))
     assert (raised.value.layer, raised.value.field) == (cls.prefix, field.key)
     assert (
-        str(raised.value) == f"{cls.prefix}.{field.key}: expected {raised.value.needed}, got {raised.value.got}"
+        str(raised.value)
+        == f"{cls.prefix}.{field.key}: expected {raised.value.needed}, got {raised.value.got}"
     )
     return raised.value
 

@@ -120,7 +120,9 @@ def test_anything_is_a_value_or_a_spec_error(written: object) -> None:
 
 
 def test_mac_of_says_what_is_wrong() -> None:
-    with pytest.raises(SpecError, match="MAC address: expected six octets such as 02:00:00:00:00:01, got 'x'"):
+    with pytest.raises(
+        SpecError, match="MAC address: expected six octets such as 02:00:00:00:00:01, got 'x'"
+    ):
         mac_of("x")
 
 

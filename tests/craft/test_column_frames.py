@@ -342,5 +342,7 @@ def test_captures_of_no_one_link_type_and_csv_are_refused(tmp_path: Path) -> Non
     assert [octets for chunk in made for octets in chunk.octets()] == [b"", b"12"]
     assert made[0].time_ns is None
     pyarrow.parquet.write_table(table.set_column(1, "frame.cap_len", pa.array([0, 3])), path)
-    with pytest.raises(SpecError, match=r"row 2, column frame\.cap_len: expected 2, the octets of the columns"):
+    with pytest.raises(
+        SpecError, match=r"row 2, column frame\.cap_len: expected 2, the octets of the columns"
+    ):
         list(rebuilt_frames(str(path), capture=CaptureInfo()))

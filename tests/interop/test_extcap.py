@@ -163,7 +163,10 @@ def test_calls_of_wiresharks_start_take_a_tenth_of_a_second_and_load_nothing(lin
             f"--capture --extcap-interface {LAB} --fifo f --speed 0",
             "--speed: expected max, or a factor such",
         ),
-        (f"--capture --extcap-interface {LAB} --fifo f --speed 1/0", "--speed: expected max, or a factor such"),
+        (
+            f"--capture --extcap-interface {LAB} --fifo f --speed 1/0",
+            "--speed: expected max, or a factor such",
+        ),
         (
             f"--capture --extcap-interface {LAB} --fifo f --seed -1",
             "--seed: expected a number from 0 to 4294",
@@ -172,7 +175,10 @@ def test_calls_of_wiresharks_start_take_a_tenth_of_a_second_and_load_nothing(lin
             f"--capture --extcap-interface {LAB} --fifo f --set qeq",
             "--set: expected NAME=VALUE, spaces",
         ),
-        (f"--capture --extcap-interface {PORT} --fifo f --in a --out b --rate fast", "--rate: expected a rate"),
+        (
+            f"--capture --extcap-interface {PORT} --fifo f --in a --out b --rate fast",
+            "--rate: expected a rate",
+        ),
         (
             f"--capture --extcap-interface {PORT} --fifo f --out b",
             "--in: expected interfaces whose frames go",

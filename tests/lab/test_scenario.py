@@ -272,7 +272,10 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ("[[host]]\nname = 'x1'", "link: expected one link of host x1, got 0"),
         ("[[host]]\nname = 'x*'", "host[0].name: expected a pattern that matches nodes, got 'x*'"),
         ("[[host]]\nname = '1x'", "host[0].name: expected a name: a letter"),
-        ("[[host]]\nname = 'd1'\nadapter.rate = '1G'", "host[0].adapter.buffer: expected a size with its unit"),
+        (
+            "[[host]]\nname = 'd1'\nadapter.rate = '1G'",
+            "host[0].adapter.buffer: expected a size with its unit",
+        ),
         ("[[switch]]\nname = 's1'", "switch: expected names that no host has, got 's1'"),
         ("[[switch]]\nname = '*'\npause.high = '1kB'", "switch[0].pause.low: expected a size"),
         (

@@ -61,7 +61,9 @@ def capture(name: str) -> str:
 def test_names_that_lead_elsewhere_are_refused(
     flow: Callable[[str], str], name: str, scenario: Callable[[str], str]
 ) -> None:
-    with pytest.raises(SpecError, match=r"flow\[0\]\.(sizes|capture): expected (the name of a regular|a file)"):
+    with pytest.raises(
+        SpecError, match=r"flow\[0\]\.(sizes|capture): expected (the name of a regular|a file)"
+    ):
         run_captures(load_scenario(scenario(flow(name))))
 
 

@@ -485,7 +485,9 @@ def test_a_partition_holds_frames_up_to_its_limit(partition: Buffer, dropped: in
 def test_a_network_of_too_many_ports_is_told() -> None:
     experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
     network = parse_topology("star hosts=8193").network()
-    with pytest.raises(SpecError, match=r"network: expected at most 8,192 output ports of switches, got 8,193"):
+    with pytest.raises(
+        SpecError, match=r"network: expected at most 8,192 output ports of switches, got 8,193"
+    ):
         simulate(dataclasses.replace(experiment, network=network), seed=1)
 
 

@@ -93,7 +93,10 @@ def test_a_line_is_written_as_it_is_read_and_options_can_be_changed() -> None:
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ("", "topology: expected a shape (star, dumbbell, trunk, parking-lot, clos, fat-tree) and its options"),
+        (
+            "",
+            "topology: expected a shape (star, dumbbell, trunk, parking-lot, clos, fat-tree) and its options",
+        ),
         ("fattree k=4", "got 'fattree' (did you mean 'fat-tree'?)"),
         ("star host=3", "topology.host: expected an option of star, got 'host' (did you mean 'hosts'?)"),
         ("star hosts", "topology: expected name=value, as rate=10G, got 'hosts'"),

@@ -239,7 +239,7 @@ end
 local function place(tvb, pos) return offset(tvb) + pos - (scope.base or 0) end
 
 local function fault(f, tvb, pos, needed, got)
-    return format("%s at octet %d: needed %s, got %s", f.name, place(tvb, pos), needed, got)
+    return format("%s at octet %d: expected %s, got %s", f.name, place(tvb, pos), needed, got)
 end
 
 local function octets_text(number) return number == 1 and "1 octet" or format("%d octets", number) end

@@ -344,7 +344,9 @@ def test_the_copy_tells_tshark_what_was_counted(
 def test_the_nearest_interface_is_named(veth: Network) -> None:
     with pytest.raises(InterfaceError) as caught:
         open_interface("fra")
-    assert str(caught.value) == "fra: expected a network interface, got none of that name (did you mean 'far'?)"
+    assert (
+        str(caught.value) == "fra: expected a network interface, got none of that name (did you mean 'far'?)"
+    )
     with pytest.raises(InterfaceError, match=r"there are lo, "):
         FrameReceiver("x" * 40)
 

@@ -164,7 +164,8 @@ def without(*names: str, octets: Sequence[bytes] = MIXED) -> pa.Table:
         (["data.data", "frame.cap_len"],
          "columns: expected 'data.data' for frames of eth:ip:udp:data, got none"),
         (["eth.fcs", "frame.cap_len"],
-         "columns: expected 'eth.fcs', or 'frame.cap_len' to show that no frame has it, got none of that name"),
+         "columns: expected 'eth.fcs', or 'frame.cap_len' to show that no frame has it, got none of that "
+         "name"),
         (["lldp.tlv.value", "frame.cap_len"],
          "columns: expected 'lldp.tlv.value' for frames of eth:lldp:lldpcn:lldp, got none"),
         (["macc.opcode"], "columns: expected 'macc.opcode' for frames of eth:pause, got none of that name"),

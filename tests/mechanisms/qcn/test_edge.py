@@ -189,7 +189,9 @@ def test_a_regeneration_table_has_eight_priorities(table: tuple[int, ...]) -> No
 def test_parameters_that_contradict_each_other_are_refused() -> None:
     with pytest.raises(ParameterError, match="cnpv: expected at most seven priorities, got all eight"):
         parameters(*range(8))
-    with pytest.raises(ParameterError, match="alternate_priority: expected a priority that is no CNPV, got 3"):
+    with pytest.raises(
+        ParameterError, match="alternate_priority: expected a priority that is no CNPV, got 3"
+    ):
         parameters(3, alternate_priority=3)
 
 

@@ -113,7 +113,10 @@ def test_both_variants_of_the_reaction_point() -> None:
         (["gd=0"], "gd: expected 4.65661e-10 to 1, got 0"),
         (["largest_decrease=1"], "largest_decrease: expected 0 to 0.99, got 1"),
         (["max_rps=101"], "max_rps: expected 1 to 100, got 101"),
-        (["min_rate=20M", "max_rate=15M"], "min_rate: expected at most the maximum rate, 15 Mb/s, got 20 Mb/s"),
+        (
+            ["min_rate=20M", "max_rate=15M"],
+            "min_rate: expected at most the maximum rate, 15 Mb/s, got 20 Mb/s",
+        ),
     ],
 )
 def test_bad_reaction_point_parameters_are_refused(assignments: list[str], message: str) -> None:
