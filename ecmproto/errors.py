@@ -104,7 +104,7 @@ class CaptureError(EcmprotoError):
 
     def __str__(self) -> str:
         place = f" at octet {self.offset}, after {counted(self.frame, 'frame')}:" if self.offset else ""
-        return f"{self.path}:{place} needed {self.needed}, got {self.got}"
+        return f"{self.path}:{place} expected {self.needed}, got {self.got}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the arguments that it is made with, which are plain data."""

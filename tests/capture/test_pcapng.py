@@ -156,7 +156,7 @@ def test_other_minor_versions_are_a_warning(version: tuple[int, int], warned: in
 @pytest.mark.parametrize("major", [0, 2, 0x0100])
 def test_a_section_of_another_major_version_is_refused(major: int) -> None:
     with pytest.raises(
-        CaptureError, match=rf"at octet 12, .*needed pcapng version 1, got version {major}\.0"
+        CaptureError, match=rf"at octet 12, .*expected pcapng version 1, got version {major}\.0"
     ):
         read(section(version=(major, 0)) + description() + enhanced(b"x"))
     seen, reader = read(GOOD + section(version=(major, 0)) + description() + enhanced(b"x"))

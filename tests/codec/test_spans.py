@@ -15,7 +15,7 @@ from ecmproto.wire.formats.ethernet import SNAP
 from tests.standards.known_answers import CNM_SHORT, KNOWN_ANSWERS, QINQ, KnownAnswer
 
 SELECTORS = {
-    "protocol", "type", "cpid", "opcode", "length", "oui", "subtype",
+    "protocol", "type", "cpid", "opcode", "length", "oui", "subtype", "proto",
     "hw_type", "proto_type", "hw_size", "proto_size",
 }  # fmt: skip
 """Fields that say which format it is; another value may be another format."""

@@ -157,7 +157,7 @@ def test_traffic_classes_are_shown_and_given_in_parts() -> None:
     assert frame[IPv4].dsfield == 46 << 2 | 3
     assert build("ip ecn=1 cnp")[IPv4].dsfield == 48 << 2 | 1, "the DSCP of CNPs stays"
     assert build("ipv6 ipv6.tclass.dscp=8 cnp")[IPv6].tclass == 8 << 2
-    with pytest.raises(EncodeError, match=r"ecn.*needed an integer in 0\.\.3, got 4"):
+    with pytest.raises(EncodeError, match=r"ecn.*expected an integer in 0\.\.3, got 4"):
         build("ip ecn=4 udp")
     with pytest.raises(SpecError, match="the same field twice"):
         build("ip dsfield=3 ecn=1 udp")
