@@ -1,4 +1,4 @@
-"""Errors carry what, where, needed and got, one sentence, and survive a trip to another process."""
+"""Errors carry the fault, its location, expected and got in one sentence, also to another process."""
 
 from __future__ import annotations
 

@@ -189,7 +189,7 @@ schema = "ecmproto/rules/1"
 id = "RACK001"
 sentence = "CNMs come from the rack's own switch."
 filter = "cnm"
-expected = "cnm.cpid[0:6] == 02:00:00:00:00:c1"
+needed = "cnm.cpid[0:6] == 02:00:00:00:00:c1"
 subject = "cnm.cpid"
 severity = "warning"
 [[rule]]

@@ -84,7 +84,7 @@ def test_a_time_that_a_file_cannot_hold_leaves_nothing(
     (tmp_path / name).write_bytes(FAR if name == "far.pcapng" else octets)
     out = tmp_path / f"moved.{name}"
     assert run(["edit", "-r", str(tmp_path / name), f"--shift={shift}", "-w", str(out)]) == 1
-    assert "capture record.time: needed" in capsys.readouterr().err
+    assert "capture record.time: expected" in capsys.readouterr().err
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 

@@ -128,7 +128,7 @@ def test_what_can_be_read_of_a_cut_capture_is_replayed(
     assert run(["replay", "-r", str(cut), *CONGESTED, "-T", "json", "-w", str(out)]) == 3
     captured = capsys.readouterr()
     assert json.loads(captured.out)["frames"] == 15_661
-    assert "after 15,661 frames: needed" in captured.err
+    assert "after 15,661 frames: expected" in captured.err
     assert len(frames_in(out)) > 15_661
 
 

@@ -152,7 +152,7 @@ def test_a_capture_that_breaks_off_is_sent_up_to_there(
         assert received(receiver, 2) == FRAMES[:2]
     told = capsys.readouterr()
     assert "sent       2 frames" in told.out
-    assert "after 2 frames: needed" in told.err
+    assert "after 2 frames: expected" in told.err
 
 
 def test_frames_from_stdin(veth: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

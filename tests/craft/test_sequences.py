@@ -279,5 +279,5 @@ def test_a_name_that_is_none() -> None:
 
 
 def test_digits_of_other_scripts_are_none() -> None:
-    with pytest.raises(ParameterError, match="cnpv: needed"):
+    with pytest.raises(ParameterError, match="cnpv: expected"):
         steps("cnd-boundary", cnpv="٣")

@@ -157,7 +157,7 @@ def test_as_a_specification_it_is_the_same() -> None:
     "line", ["cnm", "pfc prio3=0", "pause quanta=0", "pfc enable=0", "pfc enable=0 prio3=5", "lldpcn"]
 )
 def test_frames_that_pause_nothing(line: str) -> None:
-    with pytest.raises(SpecError, match="--storm: needed"):
+    with pytest.raises(SpecError, match="--storm: expected"):
         storm(line)
 
 
@@ -169,9 +169,9 @@ def test_a_link_needs_a_speed(rate: int) -> None:
 
 @pytest.mark.parametrize("duration_ns", [0, -1, MAX_TIME_NS + 1])
 def test_durations_that_cannot_be(duration_ns: int) -> None:
-    with pytest.raises(ParameterError, match="duration: needed"):
+    with pytest.raises(ParameterError, match="duration: expected"):
         storm("pause").items(duration_ns)
-    with pytest.raises(ParameterError, match="duration: needed"):
+    with pytest.raises(ParameterError, match="duration: expected"):
         storm("pause").items(MAX_TIME_NS, start_ns=1)
 
 

@@ -519,7 +519,7 @@ def test_a_recipe_written_down_is_judged_as_itself(
             '[[expect]]\nname = "x"\nfilter = "cnm"\noctets = "00"',
             "expected a filter, or octets of a frame, got both",
         ),
-        ('[[expect]]\nname = "x"\nfilter = "cnn"', "filter at character 1: needed"),
+        ('[[expect]]\nname = "x"\nfilter = "cnn"', "filter at character 1: expected"),
         ('[[expect]]\nname = "x"\noctets = "0"', "expect[0].octets: expected octets in hex"),
         (
             '[[expect]]\nname = "x"\nfilter = "cnm"\nframes = 3',

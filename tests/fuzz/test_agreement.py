@@ -289,7 +289,7 @@ def test_folders_of_other_campaigns_are_refused(tmp_path: Path) -> None:
     list(campaign(tmp_path, Marked(b"no such")).run(lambda _: True, most_cases=1))
     with pytest.raises(ParameterError, match="seed: expected 1, of the campaign in"):
         campaign(tmp_path, seed=2)
-    with pytest.raises(ParameterError, match="corpus: needed"):
+    with pytest.raises(ParameterError, match="corpus: expected"):
         AgreementCampaign([], Cases([b"other"], seed=1), tmp_path, line=LINE)
     state = tmp_path / "campaign.json"
     odd = json.loads(state.read_text()) | {"progress": {"odd": 1}}

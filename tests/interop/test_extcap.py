@@ -206,7 +206,7 @@ def test_what_cannot_be_is_told_in_one_sentence(
         (f"--extcap-interface {REPLAY} --file pcaps/mixed.pcap --loop x", "--loop: expected open or closed"),
         (f"--extcap-interface {PORT} --in lo,lo --out eth0", "in: expected each interface once"),
         (f"--extcap-interface {PORT} --in lo --out eth0 --param x=1", "parameter of qcn: expected one of"),
-        (f"--extcap-interface {PORT} --in lo --out nowhere0", "nowhere0: needed"),
+        (f"--extcap-interface {PORT} --in lo --out nowhere0", "nowhere0: expected"),
     ],
 )
 def test_what_cannot_run_is_told_before_the_fifo_is_opened(
@@ -337,7 +337,7 @@ def test_the_toolbar_sets_speed_and_pause_and_has_the_rest_begin_anew(pipes: dic
     assert any("expected max, or a factor" in each.text for each in told)
     assert steering.pace.speed == 10
     told = press(Message(RATE, SET, "fast"))
-    assert any("needed" in each.text for each in told)
+    assert any("expected" in each.text for each in told)
     with pytest.raises(sources.Restart):
         press(Message(MECHANISM, SET, "ecm"))
     assert steering.options["mechanism"] == "ecm"

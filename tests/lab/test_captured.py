@@ -178,9 +178,9 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
     (tmp_path / "cut.pcap").write_bytes(path.read_bytes()[:-10])
     cut = load_scenario(str(tmp_path / "cut.pcap")).experiment()
     assert "2,700 of them before it is truncated" in cut.title
-    with pytest.raises(SpecError, match="rate: needed"):
+    with pytest.raises(SpecError, match="rate: expected"):
         capture_scenario(str(path), rate="fast")
-    with pytest.raises(SpecError, match="buffer: needed"):
+    with pytest.raises(SpecError, match="buffer: expected"):
         capture_scenario(str(path), buffer="-1B")
 
 

@@ -334,7 +334,7 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
         ('to = "d2"\npattern = "saturating"', "flow[0].to: expected a host, got 'd2' (did you mean '"),
         ('to = "s1"\npattern = "saturating"', "flow[0].to: expected another host than the source"),
         ('to = "left"\npattern = "saturating"', "flow[0].to: expected a host, got 'left'"),
-        ('to = "s1..s9999999"\npattern = "saturating"', "flow[0].to: needed"),
+        ('to = "s1..s9999999"\npattern = "saturating"', "flow[0].to: expected"),
         (
             'to = "d1"\npattern = "saturating"\nstart = "5ms"\nstop = "5ms"',
             "flow[0].stop: expected later than start",

@@ -280,7 +280,7 @@ def test_one_seed_gives_one_run_and_another_another() -> None:
     ],
 )
 def test_a_flow_that_cannot_be_is_refused(pattern: Pattern, wrong: dict[str, Any], name: str) -> None:
-    with pytest.raises(ParameterError, match=f"flow f: {name}: needed"):
+    with pytest.raises(ParameterError, match=f"flow f: {name}: expected"):
         sources_of(flow(pattern, **wrong))
 
 

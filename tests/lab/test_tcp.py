@@ -577,12 +577,12 @@ def test_cubic_gives_way_faster_when_its_window_shrinks() -> None:
     ],
 )
 def test_parameters_that_cannot_be_are_refused(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ParameterError, match="flow f: tcp: needed"):
+    with pytest.raises(ParameterError, match="flow f: tcp: expected"):
         sources_of(bulk(**wrong))
 
 
 def test_a_request_is_one_frame() -> None:
-    with pytest.raises(ParameterError, match="request_octets: needed"):
+    with pytest.raises(ParameterError, match="request_octets: expected"):
         sources_of(flow(Pattern.TRANSACTIONS, request_octets=1501))
-    with pytest.raises(ParameterError, match="response_octets: needed"):
+    with pytest.raises(ParameterError, match="response_octets: expected"):
         sources_of(flow(Pattern.TRANSACTIONS, response_octets=0))
