@@ -135,7 +135,7 @@ def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.pcap"
     nothing.write_bytes(b"")
     for path in (nothing, tmp_path / "none.pcap", tmp_path, Path(__file__)):
-        with pytest.raises(CaptureError, match="needed") as refused:
+        with pytest.raises(CaptureError, match="expected") as refused:
             open_pages([str(path)])
         assert refused.value.path == str(nothing if path == tmp_path else path), "a folder is what is in it"
 

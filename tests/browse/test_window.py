@@ -219,7 +219,7 @@ def test_write_and_copy(tmp_path: Path) -> None:
             or "expected a name that is free" in seen
         )
         await driver.type("!", "enter")
-        assert "needed" not in await driver.press("y")
+        assert "expected" not in await driver.press("y")
         assert app.clipboard.split()[0] == "2"
         assert "no frame is marked" in await driver.ask(f"W{tmp_path}/marked.pcap", "enter")
 
