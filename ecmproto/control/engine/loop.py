@@ -539,6 +539,8 @@ def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_n
         switch = network.links[message.station].switch
         while switch != NOWHERE:
             port = port_to(network, switch, destination, 0)
+            if port == NOWHERE:
+                break
             message.rate_kbps = network.points[port].rewrite_tag(message.priority, message.rate_kbps)
             switch = network.ways[port].next_switch
         _send_one(network, senders, number, destination, now_ns)

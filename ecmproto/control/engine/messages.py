@@ -117,9 +117,11 @@ def send_out_of_band(network: NetworkState, message: Message, sender: int) -> No
     if loop.is_tracing == 1:
         _trace_message(network, message, MESSAGE_OUT_OF_BAND, sender, message.time_ns)
     if len(network.delays_ns) > 0:
+        ports = len(network.ports)
+        row = network.ways[sender].switch if sender < ports else len(network.switches) + sender - ports
         among = range(stations) if station == EVERY_STATION else range(station, station + 1)
         for each in among:
-            delay_ns = network.delays_ns[sender * stations + each]
+            delay_ns = network.delays_ns[row * stations + each]
             put_in_flight(network, message, each, message.time_ns + delay_ns)
     elif station == EVERY_STATION and loop.same_delays == 0:
         for each in range(stations):

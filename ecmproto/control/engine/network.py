@@ -57,6 +57,11 @@ OWN_QUEUES = 2
 """Indices of a station's entries in the event heap: timer, first frame on the link, own queues, limiters."""
 ENTRIES = OWN_QUEUES + PRIORITIES
 
+ECMP, SPRAY, FLOWLET = range(3)
+"""Selections among paths of equal length: by a flow's hash, frame by frame in turn, by hash of a flowlet."""
+FLOWLET_SLOTS = 1024
+"""The slots of flowlets in each switch; flows share one if their hashes do."""
+
 DATA_FRAME = 0
 MESSAGE_FRAME = 1
 MESSAGE_OUT_OF_BAND = 2
@@ -156,6 +161,12 @@ class Loop:
     in_band: int
     """1 if messages are frames that queue on their path."""
     message_priority: int
+    paths: int
+    """The selection among paths of equal length: ECMP, SPRAY or FLOWLET."""
+    flowlet_gap_ns: int
+    """The gap after which a flow may take another path."""
+    exits: int
+    """The number of columns of ``NetworkState.routes``."""
     tight_port: int
     """The port whose ring is almost full; NOWHERE for none."""
     tight_priority: int
@@ -192,6 +203,12 @@ class Link:
     switch: int
     """The switch at the end of the link; ``input`` is the switch's input."""
     input: int
+    exit: int
+    """The number of the switch or adapter with the port to the station, in ``NetworkState.routes``."""
+    exit_switch: int
+    """That switch, or adapter."""
+    exit_port: int
+    """The port to the station."""
     timed_octets: int
     timed_bps: int
     timed_ns: int
@@ -250,6 +267,8 @@ class Switch:
 
     first_feed: int
     feeds: int
+    first_port: int
+    """The port that counts frames without a path."""
     memory_octets: int
     memory_frames: int
     """The maximum number of frames in all ports, as ``memory_octets`` for octets; or NO_LIMIT."""
@@ -352,10 +371,16 @@ class NetworkState(Struct):
     switches: Sequence[Switch]
     feeds: Sequence[Feed]
     routes: NDArray[np.int64]
-    """The offsets in ``choices`` by switch and destination, and at the end their number."""
+    """The offsets in ``choices`` by switch and exit (`Link.exit`), and at the end their number."""
     choices: NDArray[np.int64]
+    forced: NDArray[np.int64]
+    """The port by explicit path and switch; NOWHERE for a switch that is not on the path."""
+    turns: NDArray[np.int64]
+    """spray: the number of frames by row of ``routes``; flowlet: of flowlets by switch and slot."""
+    flowlet_ns: NDArray[np.int64]
+    """flowlet: the time of the last frame by switch and slot."""
     delays_ns: NDArray[np.int64]
-    """Delays of messages, by sender (ports, then stations) and receiving station; or OWN_DELAYS."""
+    """Delays of messages, by sender (switches, then stations) and receiving station; or OWN_DELAYS."""
     flow_ends: NDArray[np.int64]
     """The destination by station and flow; empty if there is only one path."""
     pool: Pool
@@ -437,6 +462,9 @@ def new_network(
         feeds=new_records(Feed, 0),
         routes=np.zeros(0, np.int64),
         choices=np.zeros(0, np.int64),
+        forced=np.zeros(0, np.int64),
+        turns=np.zeros(0, np.int64),
+        flowlet_ns=np.zeros(0, np.int64),
         delays_ns=OWN_DELAYS,
         flow_ends=np.zeros(0, np.int64),
         pool=pool,
@@ -529,7 +557,7 @@ def _compare_delays(network: NetworkState) -> None:
 
 
 def set_delays(network: NetworkState, delays_ns: NDArray[np.int64]) -> None:
-    """Set the delays of messages, by sender (ports, then stations) and receiving station."""
+    """Set the delays of messages, by sender (switches, then stations) and receiving station."""
     network.delays_ns = np.ascontiguousarray(delays_ns).reshape(-1)
     _compare_delays(network)
 

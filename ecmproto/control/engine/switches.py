@@ -6,7 +6,7 @@ from ecmproto.control.engine.event_heap import set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.messages import send_of_port, stop_feeds
-from ecmproto.control.engine.network import NetworkState
+from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, SPRAY, NetworkState
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
 from ecmproto.control.engine.port_steps import enter
 from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message, flow_control_payload
@@ -15,20 +15,49 @@ from ecmproto.control.mechanisms.pause.gate import is_sending, opens_ns, starts_
 from ecmproto.kernels.kernel import compiled, inlined
 
 _LOW_32 = (1 << 32) - 1
+_FLOWLET_STEP = 0x9E3779B1
+"""An odd factor, which spreads consecutive numbers of flowlets."""
 _FREE_SLOTS = 8
 """A bound on the frames that one event brings to a port."""
 
 
-@inlined
+@compiled
 def port_to(network: NetworkState, switch: int, destination: int, path: int) -> int:
-    """Return the port of ``switch`` on a shortest path to ``destination``."""
+    """Return the port of ``switch`` on a path to ``destination``; NOWHERE without a path."""
     if len(network.routes) == 0:
         return 0
-    row = switch * len(network.links) + destination
-    start, end = network.routes[row], network.routes[row + 1]
-    if end - start > 1:
-        start += hashed(path, network.switches[switch].hash_salt) % (end - start)
+    link, loop = network.links[destination], network.loop
+    if switch == link.exit_switch:
+        return int(link.exit_port)
+    if path < 0:
+        port = int(network.forced[(-1 - path) * len(network.switches) + switch])
+        if port != NOWHERE:
+            return port
+    row = switch * loop.exits + link.exit
+    start, count = network.routes[row], network.routes[row + 1] - network.routes[row]
+    if count == 0:
+        return NOWHERE
+    if count > 1:
+        salt, turn = network.switches[switch].hash_salt, 0
+        if loop.paths == SPRAY:
+            turn = network.turns[row]
+            network.turns[row] += 1
+        elif loop.paths == FLOWLET:
+            turn = hashed(_flowlet(network, switch, hashed(path, salt)) ^ path, salt)
+        else:
+            turn = hashed(path, salt)
+        start += turn % count
     return int(network.choices[start])
+
+
+@inlined
+def _flowlet(network: NetworkState, switch: int, flow: int) -> int:
+    """Return the number of flowlets that the flow of this hash has begun at ``switch``, in its upper bits."""
+    slot = switch * FLOWLET_SLOTS + flow % FLOWLET_SLOTS
+    now_ns = network.loop.now_ns
+    network.turns[slot] += int(now_ns - network.flowlet_ns[slot] > network.loop.flowlet_gap_ns)
+    network.flowlet_ns[slot] = now_ns
+    return int(network.turns[slot] * _FLOWLET_STEP) & _LOW_32
 
 
 @inlined
@@ -50,6 +79,9 @@ def pass_to_port(
     """Enqueue a frame at a port of ``switch``, or drop it, with the port's congestion point."""
     frame, outbox = network.pool.frames[index], network.outbox
     number = port_to(network, switch, frame.destination, frame.path)
+    if number == NOWHERE:
+        _drop(network, index, network.switches[switch].first_port)
+        return
     port, point, way = network.ports[number], network.points[number], network.ways[number]
     memory = network.switches[switch]
     frame.input = inlet

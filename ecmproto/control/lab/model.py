@@ -15,6 +15,8 @@ from ecmproto.control.engine.config import Buffer, RateChange
 LINK_RATE_BPS = 10**10
 PROPAGATION_NS = 500
 FRAME_OCTETS = 1500
+PATHS = ("ecmp", "spray", "flowlet")
+"""Selections among paths of equal length: by a hash of flow and switch, by frame in turn, by flowlet."""
 BASELINES = ("none", "pause", "pfc")
 """The baselines of every mechanism: no control, and flow control alone."""
 
@@ -122,11 +124,15 @@ def directions(link: Link) -> tuple[Line, Line]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Hosts, switches and links; frames take shortest paths, selected by a hash of flow and switch."""
+    """Hosts, switches and links; frames take shortest paths."""
 
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
+    paths: str = "ecmp"
+    """The selection among paths of equal length (PATHS)."""
+    flowlet_gap_ns: int = 50_000
+    """The gap after which a flow may take another path, with flowlets."""
 
 
 class Pattern(Enum):
@@ -216,6 +222,8 @@ class Flow:
     """The group in tables; empty for none."""
     hops: int = 0
     """The number of congestion points on the path, if flows differ; 0 for `Control.hops`."""
+    via: tuple[str, ...] = ()
+    """The switches of an explicit path; empty for a shortest path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -93,6 +93,8 @@ class RunFigures:
             return self._of_queue(self.port(subject), detail, limits, span)
         if kind in ("throughput", "utilisation"):
             return self._of_output(self.port(subject), kind, detail, limits, span)
+        if kind == "share":
+            return self._share(self.port(subject), span)
         if kind == "control":
             return self._of_control(detail, span)
         chosen = [self.port(subject)] if subject else [p for p in self.result.ports if p.kind != "host"]
@@ -193,6 +195,14 @@ class RunFigures:
         means, length = self.averages(octets, span, rest[0] if rest else AVERAGE_NS)
         reached = np.flatnonzero(8 * NS_PER_S * means >= level)
         return float(reached[0] * length) if len(reached) else math.inf
+
+    def _share(self, port: PortSeries, span: tuple[int, int]) -> float:
+        switch = port.name.partition(">")[0]
+        uplinks = [
+            each for each in self.result.ports if each.is_uplink and each.name.startswith(f"{switch}>")
+        ]
+        sent = self._sum(port.sent_octets, span) if port in uplinks else math.nan
+        return _mean(sent, sum(self._sum(each.sent_octets, span) for each in uplinks))
 
     def _stops(self, port: PortSeries, span: tuple[int, int]) -> int:
         """Return the number of times a port was stopped; a frame that extends a pause does not count."""

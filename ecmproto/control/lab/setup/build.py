@@ -136,7 +136,11 @@ def _network(document: Document, head: Mapping[str, Any]) -> Network:
             where="scenario.topology", needed="a topology line, or tables [[host]]", got="neither"
         )
     network = Network(
-        hosts=tuple(hosts.values()), switches=tuple(switches.values()), links=tuple(links.values())
+        hosts=tuple(hosts.values()),
+        switches=tuple(switches.values()),
+        links=tuple(links.values()),
+        paths=head["paths"],
+        flowlet_gap_ns=head["flowlet_gap"],
     )
     ends = Counter(end for link in network.links for end in (link.a, link.b))
     for host in hosts:
@@ -396,6 +400,7 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         capture_inner=values["capture_inner"],
         group=values["group"] or several,
         hops=values["hops"],
+        via=values["via"] or (),
     )
     return [
         replace(

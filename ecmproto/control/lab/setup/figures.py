@@ -143,6 +143,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
         "port", TIME, _REACHES.format("a port's rate, in averages,"), Limits((RATE, TIME), "8G, 1ms", 1)
     ),
     "utilisation": _of("port", NUMBER, "rate at which a port sends, as a share of its line rate"),
+    "share": _of("port", NUMBER, "share of a port in the octets of all ports that its switch selects among"),
     "drops": _of("port", NUMBER, "frames dropped; without a port, in the whole network"),
     "pause.count": _of("port", NUMBER, "times that a port was stopped by PAUSE or PFC; without a port, all"),
     "pause.time": _of("port", TIME, "time for which a port was stopped; without a port, the sum of all"),

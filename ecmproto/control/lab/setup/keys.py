@@ -13,6 +13,7 @@ from typing import Any
 
 from ecmproto.control.engine.config import PortRate
 from ecmproto.control.lab.model import (
+    PATHS,
     TCP,
     Control,
     Experiment,
@@ -20,6 +21,7 @@ from ecmproto.control.lab.model import (
     Host,
     Link,
     Measure,
+    Network,
     Pattern,
 )
 from ecmproto.control.lab.setup.topology import DEFAULT_BUFFER
@@ -92,6 +94,18 @@ SCENARIO: Mapping[str, Key] = {
     "duration": Key(kind=TIME, doc="simulated time", required=True, within=(1_000, LONGEST_NS)),
     "seed": Key(kind=COUNT, doc="seed of all random numbers", default=1, within=(0, 2**63 - 1)),
     "topology": Key(kind=TEXT, doc="the network in one line, as fat-tree k=4", default=""),
+    "paths": Key(
+        kind=choice(*PATHS),
+        doc="selection among paths of equal length: by a hash of flow and switch, frame by frame in turn, or "
+        "by a hash of flowlet and switch",
+        default=_default(Network, "paths"),
+    ),
+    "flowlet_gap": Key(
+        kind=TIME,
+        doc="gap after which a flow may take another path, with flowlets",
+        within=TIMES_NS,
+        default=_default(Network, "flowlet_gap_ns"),
+    ),
     "overhead": Key(
         kind=OCTETS,
         doc="overhead of a frame on a link, besides its own octets",
@@ -254,6 +268,9 @@ FLOW: Mapping[str, Key] = {
         doc="number of congestion points on the path, if flows differ; 0: control.hops",
         within=(0, 255),
         default=0,
+    ),
+    "via": Key(
+        kind=NAMES, doc="switches of an explicit path, from the first to the last; default, a shortest path"
     ),
 }
 

@@ -70,6 +70,8 @@ class PortSeries:
     buffer_octets: int = 0
     """The capacity; 0 if the buffer is in frames."""
     buffer_frames: int = 0
+    is_uplink: bool = False
+    """Whether its switch selects among this port and others."""
     is_watched: bool = False
     """Whether the port has a congestion point."""
     set_point_octets: int | None = None

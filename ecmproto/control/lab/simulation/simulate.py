@@ -27,8 +27,11 @@ from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.control.engine.gauge import TOTAL, settle
 from ecmproto.control.engine.loop import make_room, run, spare_events
 from ecmproto.control.engine.network import (
+    FLOWLET,
+    FLOWLET_SLOTS,
     MESSAGE_KINDS,
     MIN_MESSAGE_OCTETS,
+    SPRAY,
     Feed,
     FlowCount,
     NetworkState,
@@ -44,7 +47,7 @@ from ecmproto.control.engine.network import (
 from ecmproto.control.engine.port import NO_LIMIT, set_rate
 from ecmproto.control.engine.statistics import kind_name
 from ecmproto.control.engine.traffic import Sources
-from ecmproto.control.lab.model import FRAME_OCTETS, Experiment, Flow, Pattern
+from ecmproto.control.lab.model import FRAME_OCTETS, PATHS, Experiment, Flow, Pattern
 from ecmproto.control.lab.setup.captured import captured_frames
 from ecmproto.control.lab.setup.thresholds import thresholds_of_output
 from ecmproto.control.lab.simulation.series import (
@@ -98,6 +101,8 @@ _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
 """The first port's number in the addresses of congestion points, 02:00:00:cc:00:01 and on."""
 _PRIORITIES = 8
+_TURNS = 6
+"""The separate random stream of the first turns of sprayed frames."""
 
 
 class PortSample:
@@ -306,7 +311,9 @@ class Simulation:
                     destination=destination,
                     flow=max(0, int(own[index])),
                     reverse_flow=max(0, int(back[index])),
-                    path=zlib.crc32(f"{flow.name} {connections[flow.name]}".encode()),
+                    path=wiring.add_route(station, destination, flow.via)
+                    if flow.via
+                    else zlib.crc32(f"{flow.name} {connections[flow.name]}".encode()),
                     link_rate_bps=wiring.host_lines[station].rate_bps,
                 )
             )
@@ -407,8 +414,8 @@ class Simulation:
         for port in network.ports:
             # `Windows` has the windows.
             port.gauge.bins.total_only = 1
-        network.routes, network.choices = wiring.routes, wiring.choices
         self._wire(network)
+        self._set_routes(network)
         network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
         network.port_events = new_event_heap(2 * len(wiring.ports) + len(wiring.switches))
         network.lines = new_queues(len(wiring.ports) + len(wiring.switches))
@@ -422,6 +429,22 @@ class Simulation:
         if control.in_band:
             carry_messages(network, control.message_priority)
         return network
+
+    def _set_routes(self, network: NetworkState) -> None:
+        """Set the routes of all switches, and the selection among paths of equal length."""
+        of, routes, loop = self.experiment.network, self.wiring.routes, network.loop
+        network.routes, network.choices, loop.exits = routes.offsets, routes.choices, routes.exits
+        network.forced = np.concatenate([np.zeros(0, np.int64), *self.wiring.forced])
+        loop.paths, loop.flowlet_gap_ns = PATHS.index(of.paths), of.flowlet_gap_ns
+        if loop.paths == SPRAY:
+            draws = np.random.default_rng([self.seed, _TURNS])
+            network.turns = draws.integers(1 << 16, size=len(routes.offsets))
+        elif loop.paths == FLOWLET:
+            slots = len(network.switches) * FLOWLET_SLOTS
+            network.turns, network.flowlet_ns = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
+        links, exit_port = columns(network.links), routes.exit_port
+        links["exit"], links["exit_port"] = routes.exit, exit_port
+        links["exit_switch"] = columns(network.ways)["switch"][exit_port]
 
     def _message_octets(self) -> NDArray[np.int64]:
         """Return the length of each kind of message frame, for a sampled frame longer than its excerpt.
@@ -457,7 +480,7 @@ class Simulation:
         first = 0
         for record, switch in zip(switches, wiring.switches, strict=True):
             record.first_feed, record.feeds = first, len(switch.feeds)
-            record.hash_salt = switch.hash_salt
+            record.hash_salt, record.first_port = switch.hash_salt, switch.ports[0]
             record.memory_octets, record.memory_frames = _limits(switch.memory)
             for feed, wired in zip(feeds[first : first + len(switch.feeds)], switch.feeds, strict=True):
                 feed.station, feed.port = wired.station, wired.port
@@ -699,6 +722,7 @@ class Simulation:
 
     def _port_series(self) -> tuple[PortSeries, ...]:
         windows, series = self._windows, []
+        uplinks = set(self.wiring.routes.uplinks.tolist())
         for number, port in enumerate(self.wiring.ports):
             watched = type(self._points[number]) is not NullCongestionPoint
             control = int(self.network.ways[number].control)
@@ -719,6 +743,7 @@ class Simulation:
                     kind="adapter" if port.is_adapter else "switch",
                     buffer_octets=0 if port.buffer.frames else port.buffer.octets,
                     buffer_frames=port.buffer.frames,
+                    is_uplink=number in uplinks,
                     is_watched=watched,
                     set_point_octets=self.machine.set_point_octets if watched else None,
                     xoff_octets=xoff_octets,

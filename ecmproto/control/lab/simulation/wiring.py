@@ -6,7 +6,7 @@ with one port. Ports are numbered by switch, in the order of links; ports of ada
 
 from __future__ import annotations
 
-from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from ecmproto.control.engine.frame_pool import NOWHERE
 from ecmproto.control.engine.switches import hashed
 from ecmproto.control.lab.model import Experiment, Line, Thresholds, directions
 from ecmproto.control.lab.setup.thresholds import default_thresholds
+from ecmproto.control.lab.simulation.routing import Routes
 from ecmproto.errors import SpecError, shown
 from ecmproto.units import serialisation_ns
 
@@ -24,7 +25,6 @@ MAX_PORTS = 8_192
 """The maximum number of output ports of one network: a fat tree of k = 16 has 5,120."""
 _PROBE_OCTETS = 60
 _DATA_OCTETS = 1500
-_UNREACHED = 1 << 30
 _SALTS = 5
 """The separate random stream of the salts."""
 
@@ -119,14 +119,18 @@ class Wiring:
         self._delay_ns |= {switch.name: switch.delay_ns for switch in network.switches}
         lines = [line for link in network.links for line in directions(link)]
         self._check(lines)
+        self._ends = {(line.origin, line.end) for line in lines}
         self._inlets = _numbered_inlets(lines, self._switch_of)
         self.host_lines = self._host_lines(lines)
         self.ports = self._wired_ports(lines)
         if len(self.ports) > MAX_PORTS:
             needed = f"at most {MAX_PORTS:,} output ports of switches"
             raise SpecError(where="network", needed=needed, got=f"{len(self.ports):,}")
+        self._port_of = {port.name: number for number, port in enumerate(self.ports)}
         self.switches = self._wired_switches(lines)
-        self.routes, self.choices = self._routed()
+        self.routes = Routes(self.ports, len(self.switches), len(self.hosts))
+        self.forced: list[NDArray[np.int64]] = []
+        """The port at each switch of the explicit paths −1, −2, …; NOWHERE for a switch not on the path."""
 
     def _check(self, lines: list[Line]) -> None:
         links_of = dict.fromkeys(self.station_of, 0)
@@ -158,11 +162,13 @@ class Wiring:
         )
 
     def _wired_ports(self, lines: list[Line]) -> tuple[WiredPort, ...]:
+        by_origin: dict[str, list[Line]] = {switch.name: [] for switch in self._switches}
+        for line in lines:
+            by_origin.get(line.origin, []).append(line)
         ports = [
             self._wired_port(number, switch.buffer, line)
             for number, switch in enumerate(self._switches)
-            for line in lines
-            if line.origin == switch.name
+            for line in by_origin[switch.name]
         ]
         ports += [
             WiredPort(
@@ -197,8 +203,14 @@ class Wiring:
 
     def _wired_switches(self, lines: list[Line]) -> tuple[WiredSwitch, ...]:
         back = {(line.origin, line.end): line for line in lines}
-        port_of = {port.name: number for number, port in enumerate(self.ports)}
+        port_of = self._port_of
         by_default = default_thresholds(self._experiment)
+        by_end: dict[str, list[Line]] = {switch.name: [] for switch in self._switches}
+        for line in lines:
+            by_end.get(line.end, []).append(line)
+        ports_of: dict[int, list[int]] = {number: [] for number in self._switch_of.values()}
+        for number, port in enumerate(self.ports):
+            ports_of.get(port.switch, []).append(number)
         switches = [
             WiredSwitch(
                 name=switch.name,
@@ -215,20 +227,16 @@ class Wiring:
                         back_ns=back[line.end, line.origin].propagation_ns,
                         thresholds=by_default[line.origin, line.end].thresholds,
                     )
-                    for line in lines
-                    if line.end == switch.name
+                    for line in by_end[switch.name]
                 ),
-                ports=tuple(
-                    number
-                    for number, port in enumerate(self.ports)
-                    if port.switch == self._switch_of[switch.name]
-                ),
+                ports=tuple(ports_of[self._switch_of[switch.name]]),
             )
             for switch in self._switches
         ]
+        feed_of = {line.end: line for line in lines if line.end in self.station_of}
         for host in self.hosts:
             if host.adapter is not None:
-                (feed,) = (line for line in lines if line.end == host.name)
+                feed = feed_of[host.name]
                 number = port_of[f"{feed.origin}>{host.name}"]
                 switches.append(
                     WiredSwitch(
@@ -250,59 +258,42 @@ class Wiring:
                 )
         return tuple(switches)
 
-    def _routed(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the offsets by switch and destination in the list of ports, and that list."""
-        count, stations = len(self.switches), len(self.hosts)
-        into: list[list[int]] = [[] for _ in range(count)]
-        for number, port in enumerate(self.ports):
-            if port.next_switch != NOWHERE:
-                into[port.next_switch].append(number)
-        ways: list[list[int]] = [[] for _ in range(count * stations)]
-        for station in range(stations):
-            self._find_ports(station, into, ways)
-        routes = np.zeros(len(ways) + 1, np.int64)
-        np.cumsum([len(each) for each in ways], out=routes[1:])
-        return routes, np.array([port for each in ways for port in each], np.int64)
-
-    def _find_ports(self, station: int, into: list[list[int]], ways: list[list[int]]) -> None:
-        """Add to ``ways`` the ports of each switch on a shortest path to ``station``."""
-        stations = len(self.hosts)
-        distance = [_UNREACHED] * len(self.switches)
-        ready: deque[int] = deque()
-        for number, port in enumerate(self.ports):
-            if port.station == station:
-                distance[port.switch] = 0
-                ways[port.switch * stations + station].append(number)
-                ready.append(port.switch)
-        while ready:
-            switch = ready.popleft()
-            for number in into[switch]:
-                origin = self.ports[number].switch
-                if distance[origin] == _UNREACHED:
-                    distance[origin] = distance[switch] + 1
-                    ready.append(origin)
-                if distance[origin] == distance[switch] + 1:
-                    ways[origin * stations + station].append(number)
-
     def path(self, source: int, destination: int, number: int) -> list[int]:
         """Return the ports on the path of number ``number`` from host ``source`` to ``destination``.
 
         Raises SpecError if there is no path.
         """
-        stations, switch = len(self.hosts), self.host_lines[source].switch
+        routes, switch = self.routes, self.host_lines[source].switch
+        exit_port = int(routes.exit_port[destination])
         ports: list[int] = []
-        while switch != NOWHERE:
-            row = switch * stations + destination
-            start, end = int(self.routes[row]), int(self.routes[row + 1])
-            if start == end:
-                names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
-                raise SpecError(where="network", needed=f"a path from {names}", got="none")
-            if end - start > 1:
-                start += hashed(number, self._salts[switch]) % (end - start)
-            port = int(self.choices[start])
+        while switch != self.ports[exit_port].switch:
+            port = int(self.forced[-1 - number][switch]) if number < 0 else NOWHERE
+            if port == NOWHERE:
+                row = switch * routes.exits + int(routes.exit[destination])
+                start, end = int(routes.offsets[row]), int(routes.offsets[row + 1])
+                if start == end:
+                    names = f"{self.hosts[source].name} to {self.hosts[destination].name}"
+                    raise SpecError(where="network", needed=f"a path from {names}", got="none")
+                port = int(routes.choices[start + hashed(number, self._salts[switch]) % (end - start)])
             ports.append(port)
             switch = self.ports[port].next_switch
-        return ports
+        return [*ports, exit_port]
+
+    def add_route(self, source: int, destination: int, via: Sequence[str]) -> int:
+        """Return the number of an explicit path through the switches ``via``; the next lower one leads back.
+
+        SpecError for a path that is not a row of links.
+        """
+        nodes = [self.hosts[source].name, *via, self.hosts[destination].name]
+        for row in (nodes, nodes[::-1]):
+            ports = np.full(len(self.switches), NOWHERE, np.int64)
+            for before, here, there in zip(row, row[1:], row[2:], strict=False):
+                if here not in self._switch_of or not {(before, here), (here, there)} <= self._ends:
+                    got = f"{before} to {here} to {there}"
+                    raise SpecError(where="flow.via", needed="linked switches between the hosts", got=got)
+                ports[self._switch_of[here]] = self._port_of[f"{here}>{there}"]
+            self.forced.append(ports)
+        return 1 - len(self.forced)
 
     def unloaded_ns(self, source: int, ports: list[int], *, whole: bool = False) -> int:
         """Return the time of a probe after a full frame from host ``source`` through idle ``ports``.
@@ -320,35 +311,18 @@ class Wiring:
         return total_ns + serialisation_ns(both, through[-1].rate_bps) + through[-1].delay_ns
 
     def message_delays_ns(self, fixed_ns: int | None) -> NDArray[np.int64]:
-        """Return the delays of messages, by sender (ports, then hosts) and receiving host.
+        """Return the delays of messages, by sender (switches, then hosts) and receiving host.
 
         They are ``fixed_ns`` on any path, if given, plus the host's reaction delay.
         """
-        stations = len(self.hosts)
         reaction_ns = np.array([host.reaction_delay_ns for host in self.hosts], np.int64)
         if fixed_ns is not None:
-            return np.tile(fixed_ns + reaction_ns, (len(self.ports) + stations, 1))
-        from_switch = np.zeros((len(self.switches), stations), np.int64)
-        for station in range(stations):
-            for switch in range(len(self.switches)):
-                from_switch[switch, station] = self._path_ns(switch, station)
-        by_port = from_switch[[port.switch for port in self.ports]]
+            return np.tile(fixed_ns + reaction_ns, (len(self.switches) + len(self.hosts), 1))
+        from_switch = self.routes.delays_ns()
         own_ns = np.array([line.delay_ns for line in self.host_lines], np.int64)
         by_host = from_switch[[line.switch for line in self.host_lines]] + own_ns[:, None]
-        delays_ns: NDArray[np.int64] = np.concatenate([by_port, by_host]) + reaction_ns
+        delays_ns: NDArray[np.int64] = np.concatenate([from_switch, by_host]) + reaction_ns
         return delays_ns
-
-    def _path_ns(self, switch: int, station: int) -> int:
-        """Return the delays of the first shortest path from ``switch`` to ``station``; 0 without one."""
-        total_ns = 0
-        while switch != NOWHERE:
-            row = switch * len(self.hosts) + station
-            if self.routes[row] == self.routes[row + 1]:
-                return total_ns
-            port = self.ports[int(self.choices[self.routes[row]])]
-            total_ns += port.delay_ns
-            switch = port.next_switch
-        return total_ns
 
 
 def _numbered_inlets(lines: list[Line], switches: dict[str, int]) -> dict[tuple[str, str], int]:

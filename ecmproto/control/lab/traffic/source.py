@@ -224,7 +224,8 @@ def offer_control(
     offer.priority = source.priority
     offer.octets = octets
     offer.number = numbered(kind, octets, value)
-    offer.path = source.path
+    # An explicit path back has the next lower number.
+    offer.path = source.path - int(back and source.path < 0)
     source.control_frames += 1
 
 

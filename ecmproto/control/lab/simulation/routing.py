@@ -1,0 +1,102 @@
+"""Routes of a wired network: for each switch and destination the ports on shortest paths.
+
+Destinations on one switch have the same routes up to it: routes lead to exits, the switches (or adapters)
+with the ports to hosts, so that their number grows with switches times exits, not with hosts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.engine.frame_pool import NOWHERE
+
+_UNREACHED = 1 << 30
+
+
+class RoutedPort(Protocol):
+    """The properties of a port that routes depend on."""
+
+    @property
+    def switch(self) -> int:
+        """The switch with the port."""
+
+    @property
+    def next_switch(self) -> int:
+        """The switch at the end of the line, NOWHERE for a host."""
+
+    @property
+    def station(self) -> int:
+        """The host at the end of the line, NOWHERE for a switch."""
+
+    @property
+    def delay_ns(self) -> int:
+        """The delay from a frame's last bit to the node at the end of the line."""
+
+
+class Routes:
+    """The shortest paths from ``switches`` switches to ``stations`` hosts, without the ports in ``dead``."""
+
+    def __init__(
+        self, ports: Sequence[RoutedPort], switches: int, stations: int, dead: Collection[int] = ()
+    ) -> None:
+        self.exit_port = np.full(stations, NOWHERE, np.int64)
+        """The port to each host."""
+        into: list[list[tuple[int, int]]] = [[] for _ in range(switches)]
+        for number, port in enumerate(ports):
+            if port.station != NOWHERE:
+                self.exit_port[port.station] = number
+            elif number not in dead:
+                into[port.next_switch].append((port.switch, number))
+        self._origin = np.array([port.switch for port in ports], np.int64)
+        self._next = np.array([port.next_switch for port in ports], np.int64)
+        self._delay_ns = np.array([port.delay_ns for port in ports], np.int64)
+        exits, self.exit = np.unique(self._origin[self.exit_port], return_inverse=True)
+        """The number of each host's exit."""
+        self.exits = len(exits)
+        self._distance = np.array([_distances(each, into) for each in exits.tolist()], np.int64)
+        usable = np.array(sorted(number for each in into for _, number in each), np.int64)
+        to_next = self._distance[:, self._next[usable]]
+        leads = (to_next < _UNREACHED) & (to_next + 1 == self._distance[:, self._origin[usable]])
+        exit_number, position = np.nonzero(leads)
+        rows = self._origin[usable[position]] * self.exits + exit_number
+        order = np.argsort(rows, kind="stable")
+        self.choices: NDArray[np.int64] = usable[position[order]]
+        """The ports of all rows, one row for each switch and exit."""
+        self.offsets: NDArray[np.int64] = np.searchsorted(rows[order], np.arange(switches * self.exits + 1))
+        """The start of each row in ``choices``, and at the end their number."""
+
+    @property
+    def uplinks(self) -> NDArray[np.int64]:
+        """The ports among which a switch selects for a destination, in rising order."""
+        counts = np.diff(self.offsets)
+        return np.unique(self.choices[np.repeat(counts > 1, counts)])
+
+    def delays_ns(self) -> NDArray[np.int64]:
+        """Return the delay of the first shortest path by switch and host; 0 without one."""
+        switches = self._distance.shape[1]
+        to_exit = np.zeros((switches, self.exits), np.int64)
+        for distance in range(1, int(self._distance[self._distance < _UNREACHED].max(initial=0)) + 1):
+            exit_number, switch = np.nonzero(self._distance == distance)
+            port = self.choices[self.offsets[switch * self.exits + exit_number]]
+            to_exit[switch, exit_number] = self._delay_ns[port] + to_exit[self._next[port], exit_number]
+        delays: NDArray[np.int64] = to_exit[:, self.exit] + self._delay_ns[self.exit_port]
+        return np.where(self._distance.T[:, self.exit] < _UNREACHED, delays, 0)
+
+
+def _distances(end: int, into: Sequence[Sequence[tuple[int, int]]]) -> list[int]:
+    """Return the number of links from each switch to the switch ``end``; ``into`` has each switch's feeds."""
+    distance = [_UNREACHED] * len(into)
+    distance[end] = 0
+    ready = deque([end])
+    while ready:
+        switch = ready.popleft()
+        for origin, _ in into[switch]:
+            if distance[origin] == _UNREACHED:
+                distance[origin] = distance[switch] + 1
+                ready.append(origin)
+    return distance
