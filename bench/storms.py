@@ -1,13 +1,15 @@
 """Pause storms beside peers: for how long what they hold could have run, by the receiver's stamps.
 
-``python -m bench storms [--seconds N] [--ports N,…] [--rounds N] [--only NAME,…]``: one port and sixteen,
-each on a machine at rest and beside four busy processes; the links are 400 Gb/s, a pause of 65535 quanta
-lasts 83.9 µs and is renewed each 42 µs.  The ten-minute run is ``--seconds 600``.
+``python -m bench storms [--seconds N] [--peers N] [--ports N,…] [--only NAME,…]``: one port and sixteen, each
+on a machine at rest and beside four busy processes, in one table.  The links are 400 Gb/s, a pause of 65535
+quanta lasts 83.9 µs and is renewed each 42 µs.  ``--seconds 600`` is the ten-minute run: 45 minutes in all.
 
-Contenders run in turn, round after round: this project's storm, its loop for ordinary sending without and
-with ``--realtime``, renewals queued a quarter of a second ahead behind the kernel's token bucket (tbf), a
-plain loop that sleeps and sends (what public test suites do), Scapy's sendp, and tcpreplay where it is
-installed.  Needs root, and network namespaces.
+Beside this project's storm run, for ``--peers`` seconds each, a plain loop that sleeps and sends (what public
+test suites do), Scapy's sendp, and tcpreplay where it is installed; ``--only`` names others too: this
+project's loop for ordinary sending (``rate``), also with ``--realtime``, and renewals queued a quarter of a
+second ahead behind the kernel's token bucket (``tbf``).  *lapsed/s* is by second and port; gaps *left* are
+those that remain, with what follows, without the time that the sender's processors were taken.  Needs root,
+and network namespaces.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from bench.captures import write_frames
 
@@ -30,6 +33,8 @@ COMMAND = str(Path(sys.executable).with_name("ecmproto"))
 _NAMESPACE = "ecmproto-bench-s"
 _RATE, _INTERVAL_NS = "400G", 41_942
 _BUSY = 4
+_OWN = "ecmproto send --plan"
+_STANDARD = f"{_OWN},loop,sendp,tcpreplay"
 _FRAME = bytes.fromhex("0180c200000102000000000188080101").ljust(16, b"\0")
 HOLD = (_FRAME + bytes.fromhex("0008000000000000ffff")).ljust(60, b"\0")
 _RECEIVER = """
@@ -60,10 +65,13 @@ while time.monotonic() < until:
 """
 _SENDP = """
 import sys
-from scapy.all import Ether, sendp
+import time
+from scapy.all import Ether, conf, sendp
 seconds, ports = float(sys.argv[1]), sys.argv[2].split(",")
-count = int(seconds / 400e-6)
-sendp(Ether(bytes.fromhex(sys.argv[3])), iface=ports[0], count=count, inter=42e-6, verbose=False)
+frame, socket = Ether(bytes.fromhex(sys.argv[3])), conf.L2socket(iface=ports[0])
+until = time.monotonic() + seconds
+while time.monotonic() < until:
+    sendp(frame, socket=socket, count=100, inter=42e-6, verbose=False)
 """
 _BUCKET = """
 import sys, time
@@ -86,57 +94,70 @@ with FrameSender(port) as sender:
 def run(words: Sequence[str]) -> None:
     """Print all of it."""
     parser = argparse.ArgumentParser(prog="python -m bench storms", description=__doc__.split("\n")[0])
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=20, help="of this project's storm")
+    parser.add_argument("--peers", type=float, default=12, help="seconds of each other contender")
     parser.add_argument("--ports", default="1,16", help="numbers of ports")
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--only", default="", help="contenders, by the beginnings of their names")
+    parser.add_argument("--only", default=_STANDARD, help="contenders, by the beginnings of their names")
     given = parser.parse_args(words)
     if os.geteuid() != 0:
         print("storms: needs root, to make a namespace")
         return
-    titles = f"{'frames':>10} {'gaps':>8} {'lapsed':>12} {'longest':>10} {'stolen':>9}"
+    titles = ("frames", "gaps", "lapsed/s", "longest", "gaps left", "lapsed/s", "longest", "stolen/s")
+    print(f"{'':34}" + "".join(f"{title:>14}" for title in titles))
     for count in map(int, given.ports.split(",")):
         near, far = ([f"{side}{number}" for number in range(count)] for side in ("near", "far"))
         with _network(near, far), tempfile.TemporaryDirectory() as folder:
-            contenders = _contenders(Path(folder), near, given.seconds)
+            contenders = _contenders(Path(folder), near, far, given)
             for busy in (0, _BUSY):
-                about = f"{count} port{'s' if count > 1 else ''}, {busy} busy processes"
-                print(f"\n{about:36} {titles}")
-                for _ in range(given.rounds):
-                    for name, command in contenders.items():
-                        if name.startswith(tuple(given.only.split(","))):
-                            with _busy(busy), _bucket(near[0], used="tbf" in name):
-                                print(f"  {name:34} {_measured(command, far)}", flush=True)
+                print(f"{count} port{'s' if count > 1 else ''}, {busy} busy processes")
+                for name, command in contenders.items():
+                    if name.startswith(tuple(given.only.split(","))):
+                        own = name == _OWN
+                        with _busy(busy), _bucket(near[0], used=name == "tbf"):
+                            told, errors = _judged(command) if own else _seen(command, far)
+                        seconds = given.seconds if own else given.peers
+                        print(f"  {name:32}{_row(told, count * seconds, seconds) or errors}", flush=True)
 
 
-def _contenders(folder: Path, near: list[str], seconds: float) -> dict[str, list[str]]:
+def _contenders(
+    folder: Path, near: list[str], far: list[str], given: argparse.Namespace
+) -> dict[str, list[str]]:
     plan, frames = folder / "plan.toml", folder / "hold.pcap"
     plan.write_text(
-        f"[[storm]]\nports = {json.dumps(near)}\npriorities = [3]\n"
-        f'speed = "{_RATE}"\nduration = "{seconds}s"\n'
+        f"[[storm]]\nports = {json.dumps(near)}\nat = {json.dumps(far)}\npriorities = [3]\n"
+        f'speed = "{_RATE}"\nduration = "{given.seconds}s"\n'
     )
     write_frames(frames, 1000, HOLD)
-    python, rest = [sys.executable, "-c"], [str(seconds), ",".join(near), HOLD.hex()]
-    contenders = {"ecmproto send --plan": [COMMAND, "send", "--plan", str(plan)]}
-    contenders["a loop that sleeps and sends"] = [*python, _LOOP, *rest]
+    python, rest = [sys.executable, "-c"], [str(given.peers), ",".join(near), HOLD.hex()]
+    contenders = {_OWN: ["nice", "-n", "-20", COMMAND, "send", "--plan", str(plan), "-T", "json"]}
+    contenders["loop that sleeps and sends"] = [*python, _LOOP, *rest]
     if len(near) == 1:
-        count = int(seconds * 1e9 / _INTERVAL_NS)
-        paced = ["-r", str(frames), "--rate", f"{1e9 / _INTERVAL_NS:.0f}pps", "--count", str(count)]
-        contenders["ecmproto send --rate"] = [COMMAND, "send", "-i", near[0], *paced]
-        contenders["ecmproto send --rate --realtime"] = [COMMAND, "send", "-i", near[0], *paced, "--realtime"]
-        contenders["queued ahead behind tbf"] = [*python, _BUCKET, *rest]
-        contenders["Scapy's sendp"] = [*python, _SENDP, *rest]
+        count = int(given.peers * 1e9 / _INTERVAL_NS)
+        pace = f"{1e9 / _INTERVAL_NS:.0f}"
+        paced = [COMMAND, "send", "-i", near[0], "-r", str(frames), "--rate", f"{pace}pps"]
+        paced += ["--count", str(count)]
+        contenders["sendp of Scapy"] = [*python, _SENDP, *rest]
         if shutil.which("tcpreplay"):
-            loops = str(count // 1000)
-            paced = ["--pps", f"{1e9 / _INTERVAL_NS:.0f}", "--loop", loops, "--preload-pcap", str(frames)]
-            contenders["tcpreplay"] = ["tcpreplay", "-q", "-i", near[0], *paced]
+            command = ["tcpreplay", "-q", "-i", near[0], "--pps", pace, "--loop", str(count // 1000)]
+            contenders["tcpreplay"] = [*command, "--preload-pcap", str(frames)]
         else:
             print("tcpreplay is not installed: not measured")
+        contenders |= {"rate": paced, "rate --realtime": [*paced, "--realtime"]}
+        contenders["tbf"] = [*python, _BUCKET, *rest]
     return contenders
 
 
-def _measured(command: list[str], far: list[str]) -> str:
-    """Return a row of what the receivers saw of a command."""
+def _judged(command: list[str]) -> tuple[list[Any], str]:
+    """Return what this project's storm reports of itself: stolen time, and figures of each port."""
+    done = subprocess.run(_within(command), capture_output=True, text=True, check=False)
+    if not done.stdout:
+        return [0, []], done.stderr.strip()[-200:]
+    document = json.loads(done.stdout)
+    return [document["stolen_ns"], [each["figures"] for each in document["verdicts"]]], ""
+
+
+def _seen(command: list[str], far: list[str]) -> tuple[list[Any], str]:
+    """Return what a process that captures reports of another contender, and that one's errors."""
     receiver = subprocess.Popen(
         _within([sys.executable, "-c", _RECEIVER, ",".join(far)]),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -146,17 +167,24 @@ def _measured(command: list[str], far: list[str]) -> str:
     done = subprocess.run(_within(command), capture_output=True, text=True, check=False)
     time.sleep(0.5)
     told, _ = receiver.communicate()
-    stolen_ns, figures = json.loads(told)
+    return json.loads(told), done.stderr.strip()[-200:]
+
+
+def _row(told: list[Any], port_seconds: float, seconds: float) -> str:
+    """Return the cells of a contender; nothing where no frame came."""
+    stolen_ns, figures = told
     seen = [each for each in figures if "gaps" in each]
     if not seen:
-        return f"no frame came: {done.stderr.strip()[-200:]}"
-    totals = {name: sum(each[name] for each in seen) for name in ("frames", "gaps", "lapsed_ns", "dropped")}
-    longest_ns = max(each["longest_ns"] for each in seen)
-    row = (
-        f"{totals['frames']:>10,} {totals['gaps']:>8,} {totals['lapsed_ns'] / 1e6:>9,.1f} ms "
-        f"{longest_ns / 1e6:>7,.3f} ms {stolen_ns / 1e6:>6,.0f} ms"
-    )
-    return row + (f", the capture dropped {totals['dropped']:,}" if totals["dropped"] else "")
+        return ""
+    cells = [f"{sum(each['frames'] for each in seen):,}"]
+    for parts in (seen, [each["remaining"] for each in seen if "remaining" in each]):
+        gaps, lapsed_ns = (sum(each[name] for each in parts) for name in ("gaps", "lapsed_ns"))
+        longest_ns = max((each["longest_ns"] for each in parts), default=0)
+        row = [f"{gaps:,}", f"{lapsed_ns / 1e3 / port_seconds:,.1f} µs", f"{longest_ns / 1e3:,.1f} µs"]
+        cells += row if parts else ["-"] * 3
+    cells.append(f"{stolen_ns / 1e6 / seconds:,.2f} ms")
+    dropped = sum(each["dropped"] for each in seen)
+    return "".join(f"{cell:>14}" for cell in cells) + (f", {dropped:,} not captured" if dropped else "")
 
 
 @contextmanager

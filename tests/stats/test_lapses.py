@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -39,6 +40,34 @@ def test_a_gap_counts_from_the_end_of_the_quanta() -> None:
     assert three.first_lapse_ns == 2 * PAUSE_NS
     assert (four.priority, four.gaps) == (4, 2)
     assert four.lapsed_ns == 2 * PAUSE_NS + 10 - 2 * 128
+
+
+def test_taken_time_is_left_out_of_gaps() -> None:
+    full = "pfc prio3=65535"
+    frames = [(0, full), (100_000, full), (300_000, full), (310_000, full)]
+    taken = np.array([[10_000, 20_000], [90_000, 120_000], [250_000, 300_000]], np.int64)
+    for cut in range(4):
+        (three,) = held_of(batch_of(*frames[:cut]), batch_of(*frames[cut:]))
+        assert (three.gaps, three.lapsed_ns) == (2, 300_000 - 2 * PAUSE_NS)
+        none = three.remaining(np.zeros((0, 2), np.int64))
+        assert (none.gaps, none.lapsed_ns, none.longest_ns) == (2, three.lapsed_ns, 200_000)
+        left = three.remaining(taken)
+        assert (left.gaps, left.lapsed_ns, left.longest_ns) == (1, 130_000 - PAUSE_NS, 130_000)
+
+
+@given(st.lists(st.integers(1, 60_000), min_size=2), st.lists(st.integers(1, 90_000), max_size=30))
+def test_the_slow_count_of_taken_time_agrees(apart: list[int], changes: list[int]) -> None:
+    times = np.cumsum(apart).tolist()
+    edges = np.cumsum(changes).tolist()
+    taken = list(zip(edges[::2], edges[1::2], strict=False))
+    (held,) = held_of(batch_of(*((time_ns, "pfc prio5=20000") for time_ns in times)))
+    limit_ns, rests = math.ceil(20_000 * 512 / 400), []
+    for before, after in pairwise(times):
+        rest = after - before - sum(max(0, min(after, b) - max(before, a)) for a, b in taken)
+        rests.append(rest if after - before > limit_ns else 0)
+    left = held.remaining(np.array(taken, np.int64).reshape(-1, 2))
+    assert left.gaps == sum(rest > limit_ns for rest in rests)
+    assert left.lapsed_ns == sum(max(0, rest - limit_ns) for rest in rests)
 
 
 def test_a_release_ends_what_it_ends() -> None:

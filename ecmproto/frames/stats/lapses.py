@@ -26,6 +26,19 @@ _PAUSE, _PFC = 1, 0x101
 _PAUSE_OCTETS, _PFC_OCTETS = 18, 34
 
 
+MOST_GAPS = 1 << 20
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Remaining:
+    """Gaps that the quanta do not cover, without the time that a machine took from its sender."""
+
+    gaps: int
+    lapsed_ns: int
+    longest_ns: int
+    """The longest gap, a gap that the quanta cover included."""
+
+
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Held:
     """One class of one port: its frames, and the gaps that its pauses did not cover."""
@@ -44,6 +57,8 @@ class Held:
     """The longest gap between a frame with a time and the next one."""
     first_lapse_ns: int | None = None
     """The end of the first pause that lapsed, by the receiver's clock."""
+    _late: list[Int64] = dataclasses.field(default_factory=list, repr=False)
+    """Rows of each gap: the frame before it, the end of that one's pause, the frame after it."""
     _until_ns: int = dataclasses.field(default=0, repr=False)
     _last_ns: int = dataclasses.field(default=0, repr=False)
     _open: bool = dataclasses.field(default=False, repr=False)
@@ -66,9 +81,31 @@ class Held:
         self.longest_lapse_ns = max(self.longest_lapse_ns, int(lapse_ns.max()))
         if holding.any():
             self.longest_ns = max(self.longest_ns, int((time_ns - before_ns)[holding].max()))
+        if self.gaps - len(late) < MOST_GAPS:
+            self._late.append(np.stack([before_ns, before_until, time_ns], axis=1)[late])
         if len(late) and self.first_lapse_ns is None:
             self.first_lapse_ns = int(before_until[late[0]])
         self._until_ns, self._last_ns, self._open = int(until_ns[-1]), int(time_ns[-1]), bool(asking[-1])
+
+    def remaining(self, taken: Int64) -> Remaining:
+        """Return the gaps that remain without the times ``taken``: rows of begin and end, in order."""
+        rows = np.concatenate([np.zeros((0, 3), np.int64), *self._late])
+        before = np.concatenate([[0], np.cumsum(taken[:, 1] - taken[:, 0])])
+
+        def taken_until(time_ns: Int64) -> Int64:
+            at = np.searchsorted(taken[:, 0], time_ns, side="right")
+            into: Int64 = np.minimum(time_ns - taken[at - 1, 0], taken[at - 1, 1] - taken[at - 1, 0])
+            return np.where(at > 0, before[at - 1] + into, 0)
+
+        gap_ns = rows[:, 2] - rows[:, 0]
+        if len(taken):
+            gap_ns -= taken_until(rows[:, 2]) - taken_until(rows[:, 0])
+        lapse_ns = np.maximum(gap_ns - (rows[:, 1] - rows[:, 0]), 0)
+        longest_ns = self.longest_ns if self.gaps == 0 else int(gap_ns.max())
+        return Remaining(
+            gaps=int((lapse_ns > 0).sum()) + self.gaps - len(rows), lapsed_ns=int(lapse_ns.sum()),
+            longest_ns=longest_ns,
+        )  # fmt: skip
 
     def document(self) -> dict[str, object]:
         """Return it as plain data."""

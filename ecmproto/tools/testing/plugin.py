@@ -245,7 +245,8 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
             with holding.running(sender):
                 yield
             (report,) = sender.report().streams
-        failed = [f"{each.name}: {each.found}" for each in watch.proofs() if each.outcome == "failed"]
+            taken = sender.taken()
+        failed = [f"{each.name}: {each.found}" for each in watch.proofs(taken) if each.outcome == "failed"]
         if at is None and report.gaps.longer:
             failed = [
                 f"{report.gaps.longer} gaps that a pause of {format_time(report.gaps.limit_ns)} does not "

@@ -146,16 +146,19 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def proofs(self) -> list[Proof]:
-        """Return the results of the captures, once they have ended."""
+    def proofs(self, taken: Int64 | None = None) -> list[Proof]:
+        """Return the results of the captures, once they have ended.
+
+        ``taken`` has the times for which the sender had no processor (`StreamSender.taken`).
+        """
         held = {(each.port, each.priority): each for each in self._lapses.held()}
         return [
-            self._held(each.port, priority, held.get((each.port, priority)))
+            self._held(each.port, priority, held.get((each.port, priority)), taken)
             for each in self._storms
             for priority in each.priorities
         ] + [self._data_proof(*each) for each in self._sides]
 
-    def _held(self, port: str, priority: int | None, held: Held | None) -> Proof:
+    def _held(self, port: str, priority: int | None, held: Held | None, taken: Int64 | None) -> Proof:
         subject = "the link" if priority is None else f"priority {priority}"
         name = f"{port}: {subject} is held without a gap"
         if held is None:
@@ -166,7 +169,14 @@ class Watch:
             longest = format_time(held.longest_lapse_ns)
             found += f"; {counted(held.gaps, 'gap')} beyond what the quanta cover"
             found += f", {format_time(held.lapsed_ns)} in all, the longest by {longest}"
-        return self._proof(name, not held.gaps, found, held.document(), port)
+        figures = held.document()
+        if taken is not None:
+            remaining = held.remaining(taken)
+            figures["remaining"] = dataclasses.asdict(remaining)
+            if held.gaps:
+                found += f"; without the time that the sender's processors were taken: {remaining.gaps:,}"
+                found += f", {format_time(remaining.lapsed_ns)} in all"
+        return self._proof(name, not held.gaps, found, figures, port)
 
     def _proof(self, name: str, passed: bool, found: str, figures: Mapping[str, Any], port: str) -> Proof:
         dropped = self._captures[port].dropped

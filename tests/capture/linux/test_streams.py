@@ -6,6 +6,7 @@ import itertools
 import os
 import random
 import time
+from pathlib import Path
 from types import FunctionType
 from typing import Any
 
@@ -223,6 +224,34 @@ def test_the_second_thread_renews_what_the_first_one_missed_and_nothing_else() -
     assert clock.left[-1][1] <= 10 * MS + 300_000
     assert timetable.segment.tolist() == [0, 2], "the first thread goes on"
     assert timetable.facts.second_busy == 0
+
+
+def test_time_taken_from_both_threads_is_taken(veth: Network) -> None:
+    with StreamSender([Stream(name="one", interface=NEAR, segments=storm(MS, 0, 5 * MS))]) as sender:
+        sender.run()
+        if len(sender._workers) < 2:
+            pytest.skip("one processor")
+        began_ns, began_real_ns = sender._clocks[0]
+        for worker, spans in zip(sender._workers, ([10, 30, 50, 60], [20, 55, 70, 80]), strict=True):
+            worker.taken_ns[:4] = np.array(spans) + began_ns
+            worker.facts.taken = 2
+        taken = sender.taken() - began_real_ns
+    assert np.abs(taken - [[20, 30], [50, 55]]).max() <= 1
+
+
+def test_a_jump_of_the_clock_is_recorded_but_for_other_tasks(tmp_path: Path) -> None:
+    worker = new_worker(1, 1, second=False, spin_ns=0)
+    counts = tmp_path / "schedstat"
+    counts.write_text("5000 1000 7\n")
+    with counts.open("rb") as file:
+        stream_loop.record_taken(worker, 100_000, 200_000)
+        assert worker.facts.taken == 0, "without the kernel's count nothing is known"
+        worker.facts.schedstat = file.fileno()
+        stream_loop.record_taken(worker, 100_000, 200_000)
+        stream_loop.record_taken(worker, 300_000, 400_000)
+        counts.write_text("5000 101000 8\n")
+        stream_loop.record_taken(worker, 500_000, 600_000)
+    assert worker.taken_ns[: 2 * worker.facts.taken].tolist() == [100_000, 199_000, 300_000, 400_000]
 
 
 GAPS = st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 1))

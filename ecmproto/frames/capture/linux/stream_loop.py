@@ -11,8 +11,10 @@ segment without an interval sends one frame.
    than the others, from the second frame of a segment on.  The first thread does everything else.
 3. A segment without an interval is sent by the first thread, while the second one is between two rounds.  A
    frame that releases therefore follows the last one that holds.
-4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixteenth of that: the kernel takes a twentieth of each
-   second from real-time threads that never sleep, in one piece.
+4. A thread that runs for `UNINTERRUPTED_NS` sleeps a twelfth of that, while the other one does not: where
+   ordinary processes do not get a twentieth of each second, the kernel gives them the rest in one piece.
+5. Each thread records when its processor was taken: the clock went on between two readings, or a sleep lasted
+   too long, and no other task of this machine's ran (``schedstat``), but a hypervisor or an interrupt.
 """
 
 from __future__ import annotations
@@ -44,6 +46,10 @@ BURST = 64
 """Most frames that leave by one call."""
 RENEWED = 4
 STAGGER = 2
+_RESTS = 12
+TAKEN_NS = 15_000
+"""The shortest time without a processor that is recorded."""
+MOST_TAKEN = 1 << 20
 NEVER_NS = 1 << 62
 _LOOK_NS = 50_000_000
 """Longest sleep, after which a thread looks whether it is to end."""
@@ -51,6 +57,9 @@ _RETRY_NS = 50_000
 _ABSOLUTE = 1
 """TIMER_ABSTIME."""
 _WORDS = MESSAGE.itemsize // 8
+_SCHEDSTAT_OCTETS = 64
+_SPACE, _DIGIT_0 = 32, 48
+_pread = External("pread64", "int64", "int32", "int64", "int64", "int64")
 _clock_nanosleep = External("clock_nanosleep", "int32", "int32", "int32", "int64", "int64")
 
 
@@ -63,6 +72,8 @@ class StreamFacts:
     stop: int
     second_busy: int
     """Whether the second thread is in a round."""
+    resting: int
+    """Whether a thread rests (rule 4)."""
 
 
 class Timetable(Struct):
@@ -99,6 +110,15 @@ class WorkerFacts:
     spin_ns: int
     rested_ns: int
     error: int
+    looked_ns: int
+    """The last reading of the clock; 0 before there is one."""
+    taken: int
+    """Times that the processor was taken."""
+    schedstat: int
+    """The descriptor of the thread's ``/proc/thread-self/schedstat``; below 0 for none."""
+    schedstat_at: int
+    waited_ns: int
+    """The time for which other tasks ran while this thread was to, until the last reading of it."""
 
 
 class Worker(Struct):
@@ -124,6 +144,9 @@ class Worker(Struct):
     begun_ns: Int64
     last_ns: Int64
     late: Int64
+    schedstat: NDArray[np.uint8]
+    taken_ns: Int64
+    """The begin and the end of each time that the processor was taken, of `MOST_TAKEN` at most."""
 
 
 def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False, spin_ns: int) -> Worker:
@@ -136,8 +159,10 @@ def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False
     worker = Worker(
         facts, zeros(2), zeros(BURST * _WORDS), *(zeros(BURST) for _ in range(5)), zeros(streams),
         zeros(messages), *(zeros(streams) for _ in range(7)), new_counts(),
+        np.zeros(_SCHEDSTAT_OCTETS, np.uint8), zeros(2 * MOST_TAKEN),
     )  # fmt: skip
     facts.outgoing_at, facts.moment_at = worker.outgoing.ctypes.data, worker.moment.ctypes.data
+    facts.schedstat, facts.schedstat_at = -1, worker.schedstat.ctypes.data
     facts.second, facts.alone, facts.spin_ns = int(second), int(alone), spin_ns
     return worker
 
@@ -148,10 +173,40 @@ def new_messages(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
 
 
 @inlined
-def clock_ns(worker: Worker) -> int:
+def look(worker: Worker) -> int:
     """Return the time of the monotonic clock."""
     clock_gettime(CLOCK_MONOTONIC, worker.facts.moment_at)
-    return int(worker.moment[0] * NS_PER_S + worker.moment[1])
+    worker.facts.looked_ns = worker.moment[0] * NS_PER_S + worker.moment[1]
+    return int(worker.facts.looked_ns)
+
+
+@compiled
+def record_taken(worker: Worker, since_ns: int, now_ns: int) -> None:
+    """Record that the processor was taken, but for the time that other tasks had."""
+    own, waited_ns = worker.facts, 0
+    octets = int(_pread(own.schedstat, own.schedstat_at, _SCHEDSTAT_OCTETS, 0))
+    at = 0
+    while at < octets and worker.schedstat[at] != _SPACE:
+        at += 1
+    at += 1
+    while at < octets and worker.schedstat[at] != _SPACE:
+        waited_ns = 10 * waited_ns + worker.schedstat[at] - _DIGIT_0
+        at += 1
+    until_ns = now_ns - (waited_ns - own.waited_ns)
+    own.waited_ns = waited_ns
+    if octets > 0 and until_ns > since_ns and own.taken < MOST_TAKEN:
+        worker.taken_ns[2 * own.taken], worker.taken_ns[2 * own.taken + 1] = since_ns, until_ns
+        own.taken += 1
+
+
+@inlined
+def clock_ns(worker: Worker) -> int:
+    """Return the time of the monotonic clock."""
+    since_ns = worker.facts.looked_ns
+    now_ns = look(worker)
+    if now_ns - since_ns > TAKEN_NS and since_ns:
+        record_taken(worker, since_ns, now_ns)
+    return int(now_ns)
 
 
 @compiled
@@ -159,6 +214,9 @@ def nap(worker: Worker, until_ns: int) -> None:
     """Sleep until the clock reaches ``until_ns``, or a signal arrives."""
     worker.moment[0], worker.moment[1] = until_ns // NS_PER_S, until_ns % NS_PER_S
     _clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, worker.facts.moment_at, 0)
+    now_ns = look(worker)
+    if now_ns - until_ns > TAKEN_NS:
+        record_taken(worker, until_ns, now_ns)
 
 
 @compiled
@@ -178,6 +236,7 @@ def transmit(timetable: Timetable, worker: Worker, count: int) -> None:
         if taken <= 0:
             worker.facts.error = int(last_error()[0])
         done += max(taken, 1)
+    look(worker)  # a call takes its time
 
 
 count_ns = inlined(_count_ns)
@@ -255,6 +314,7 @@ def keep(timetable: Timetable, worker: Worker) -> None:
     """Keep streams to their timetables until their end, or until ``facts.stop``."""
     facts, own = timetable.facts, worker.facts
     streams = len(timetable.segment)
+    own.looked_ns = 0
     own.rested_ns = clock_ns(worker)
     while facts.stop == 0:
         now_ns = clock_ns(worker) - facts.start_ns
@@ -316,8 +376,10 @@ def keep(timetable: Timetable, worker: Worker) -> None:
         now_ns = clock_ns(worker)
         if refused:
             nap(worker, now_ns + _RETRY_NS)
-        elif now_ns - own.rested_ns > UNINTERRUPTED_NS:
-            nap(worker, now_ns + UNINTERRUPTED_NS // 16)
+        elif now_ns - own.rested_ns > UNINTERRUPTED_NS and not facts.resting:
+            facts.resting = 1
+            nap(worker, now_ns + UNINTERRUPTED_NS // _RESTS)
+            facts.resting = 0
         elif count:
             continue
         else:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ecmproto.errors import InterfaceError, ParameterError
+from ecmproto.frames.capture.batch import Int64
 from ecmproto.frames.capture.linux.departures import percentile_ns
 from ecmproto.frames.capture.linux.interface import InterfaceFacts, interface_facts
 from ecmproto.frames.capture.linux.packet_socket import PacketSocket
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 
 FOREVER_NS = 1 << 61
 MOST_MESSAGES = 1 << 20
-_SPIN_NS, _ORDINARY_SPIN_NS = 12_000, 120_000
-"""The time before a frame at which a thread begins to read the clock: shorter for real-time threads."""
+_SPIN_NS = 120_000
+"""The time before a frame at which a thread begins to read the clock: who sleeps is woken late."""
 _LEAD_NS = 2_000_000
 """Time for the threads to start."""
 _PATIENCE_S = 5.0
@@ -171,11 +172,10 @@ class StreamSender:
         from ecmproto.frames.capture.linux.stream_loop import keep, new_worker
 
         processors = stream_processors()
-        spin_ns = _SPIN_NS if may_run_ahead() else _ORDINARY_SPIN_NS
         self._workers = [
             new_worker(
                 len(self.streams), len(self._lengths), second=number > 0, alone=len(processors) == 1,
-                spin_ns=spin_ns if number < len(self.streams) else 0,  # none for whoever only helps
+                spin_ns=_SPIN_NS,
             )
             for number in range(len(processors))
         ]  # fmt: skip
@@ -186,6 +186,7 @@ class StreamSender:
         prepared()
         facts.stop = facts.second_busy = 0
         facts.start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
+        began = _both_clocks()
         ahead: list[int] = []
         errors: list[BaseException] = []
 
@@ -193,7 +194,9 @@ class StreamSender:
             try:
                 if _run_ahead(processor):
                     ahead.append(processor)
-                keep(self._timetable, worker)
+                with open("/proc/thread-self/schedstat", "rb") as schedstat:
+                    worker.facts.schedstat = schedstat.fileno()
+                    keep(self._timetable, worker)
             except BaseException as error:  # raised where the thread is joined
                 errors.append(error)
                 facts.stop = 1
@@ -210,6 +213,7 @@ class StreamSender:
             facts.stop = 1
             for thread in threads:
                 thread.join()
+            self._clocks = began, _both_clocks()
             self.processors = tuple(sorted(ahead))
         if errors:
             raise errors[0]
@@ -240,6 +244,24 @@ class StreamSender:
             interface=name, needed="to send frames",
             got=f"{'no room for a frame' if up else 'a link that stayed down'} for 5 s",
         )  # fmt: skip
+
+    def taken(self) -> Int64:
+        """Return when the processors of all threads were taken, as rows of begin and end, in order.
+
+        Times are by ``CLOCK_REALTIME``, as stamps are.
+        """
+        spans = np.concatenate(
+            [each.taken_ns[: 2 * each.facts.taken].reshape(-1, 2) for each in self._workers]
+        )
+        times = spans.T.ravel()
+        steps = np.repeat([1, -1], len(spans))
+        order = np.lexsort((steps, times))
+        begins = np.flatnonzero(np.cumsum(steps[order]) == len(self._workers))
+        both = np.stack([times[order][begins], times[order][begins + 1]], axis=1)
+        (first_ns, first_real_ns), (last_ns, last_real_ns) = self._clocks
+        pace = (last_real_ns - first_real_ns) / (last_ns - first_ns)
+        stamps: Int64 = first_real_ns + ((both - first_ns) * pace).astype(np.int64)
+        return stamps
 
     @property
     def sent(self) -> int:
@@ -324,6 +346,12 @@ class StreamSender:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _both_clocks() -> tuple[int, int]:
+    """Return the time by the monotonic clock and by ``CLOCK_REALTIME``."""
+    before_ns, real_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns()
+    return (before_ns + time.clock_gettime_ns(time.CLOCK_MONOTONIC)) // 2, real_ns
 
 
 def _check_frames(streams: Sequence[Stream], facts: dict[str, InterfaceFacts]) -> None:
