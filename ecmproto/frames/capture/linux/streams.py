@@ -246,7 +246,7 @@ class StreamSender:
         )  # fmt: skip
 
     def taken(self) -> Int64:
-        """Return when the processors of all threads were taken, as rows of begin and end, in order.
+        """Return the times that the processors of all threads were taken, as rows of begin and end, in order.
 
         Times are by ``CLOCK_REALTIME``, as stamps are.
         """
