@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ecmproto.frames.batch.headers import roles_of
+from ecmproto.frames.batch.parse_tables import parse_tables
 from ecmproto.frames.batch.tags import OwnTag, own_tag, tag_layout, with_tag_values
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.wire.codec.tags import NO_IP_HEADER, ECNField
@@ -40,7 +40,7 @@ def ipv6(ds: int) -> bytes:
 
 def found(octets: bytes) -> OwnTag:
     buffer = np.frombuffer(b"\x86" + octets + b"\xdd\x60", np.uint8)
-    return own_tag(buffer, 1, len(octets), roles_of(DEFAULT), LAYOUT)
+    return own_tag(buffer, 1, len(octets), parse_tables(DEFAULT), LAYOUT)
 
 
 def frame(packet: bytes, tags: str = "", ethertype: str = "") -> bytes:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ecmproto.errors import CaptureError
-from ecmproto.frames.batch.headers import roles_of
 from ecmproto.frames.batch.packets import NOWHERE, packet_at
+from ecmproto.frames.batch.parse_tables import parse_tables
 from ecmproto.frames.capture import open_capture
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.tools.fuzz.checks.headers import HeaderCheck
@@ -25,7 +25,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.infiniband import BTH
 from tests.formats.roce import frames as roce_examples
 
-ROLES = roles_of(DEFAULT)
+TABLES = parse_tables(DEFAULT)
 CAPTURES = Path(__file__).parents[3] / "shared" / "captures"
 MACS = "020000000002020000000001"
 TRAILER_LIKE_BTH = (
@@ -47,7 +47,7 @@ def assert_agreement(octets: Sequence[bytes], original: Sequence[int]) -> None:
 
 def test_trailer_after_an_ip_packet_is_no_roce() -> None:
     assert_agreement([TRAILER_LIKE_BTH], [len(TRAILER_LIKE_BTH)])
-    assert packet_at(np.frombuffer(TRAILER_LIKE_BTH, np.uint8), 0, 66, 66, ROLES).bth == NOWHERE
+    assert packet_at(np.frombuffer(TRAILER_LIKE_BTH, np.uint8), 0, 66, 66, TABLES).bth == NOWHERE
 
 
 def test_roce_after_hop_by_hop_options_has_its_queue_pair() -> None:

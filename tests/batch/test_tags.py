@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ecmproto.control.mechanisms.api.protocol import signed_cpid
 from ecmproto.errors import ParameterError
-from ecmproto.frames.batch.headers import roles_of
+from ecmproto.frames.batch.parse_tables import parse_tables
 from ecmproto.frames.batch.tags import (
     NOWHERE,
     FrameTags,
@@ -65,7 +65,7 @@ def row(tags: FrameTags) -> tuple[int, ...]:
 
 def own(frame: str | bytes, kind: str, ethertypes: EtherTypes = DEFAULT) -> OwnTag:
     octets = np.frombuffer(b"\x81" + octets_of(frame) + b"\x22", np.uint8)
-    return own_tag(octets, 1, len(octets) - 2, roles_of(ethertypes), tag_layout(KINDS[kind], ethertypes))
+    return own_tag(octets, 1, len(octets) - 2, parse_tables(ethertypes), tag_layout(KINDS[kind], ethertypes))
 
 
 def values(kind: str, layer: Any) -> tuple[bool, int, int]:

@@ -12,11 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import CaptureError, SpecError
-from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.batch.parse_tables import NUMBER_OF, UNKNOWN, parse_tables
 from ecmproto.frames.capture import Batch, open_capture
 from ecmproto.frames.columns import extract, walk
 from ecmproto.frames.columns.extraction import SHARED_FRAMES as SHARED_WORK
-from ecmproto.frames.columns.parse_tables import NUMBER_OF, UNKNOWN, parse_tables
 from ecmproto.tools.fuzz.strategies import arbitrary_octets, frames, mutated, octets_of, truncated
 from ecmproto.wire.codec import CNM, TLV, VLAN, EtherTypes, IPv4, IPv4ARP, Layer, OtherARP
 from ecmproto.wire.formats.ethertypes import DEFAULT
@@ -102,9 +101,8 @@ def test_other_ethertypes() -> None:
 
 @pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV, IPv4ARP, OtherARP], ids=lambda cls: cls.prefix)
 def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
-    follows = parse_tables(DEFAULT).follows.copy()
-    follows[NUMBER_OF[cls]] = UNKNOWN
-    changed = parse_tables(DEFAULT)._replace(follows=fixed(follows))
+    changed = parse_tables.__wrapped__(DEFAULT)
+    changed.follows[NUMBER_OF[cls]] = UNKNOWN
     monkeypatch.setattr(walk, "parse_tables", lambda ethertypes: changed)
     assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
 

@@ -13,8 +13,9 @@ from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.errors import CaptureError
 from ecmproto.frames.batch.classes import FrameClasses, class_of
 from ecmproto.frames.batch.flows import FlowTable
-from ecmproto.frames.batch.headers import fixed, roles_of, signed
+from ecmproto.frames.batch.headers import fixed, signed
 from ecmproto.frames.batch.packets import find_udp_messages
+from ecmproto.frames.batch.parse_tables import ParseTables, parse_tables
 from ecmproto.frames.batch.tags import TagLayout, own_tag, tag_layout
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.capture.reader import CaptureReader
@@ -133,7 +134,7 @@ def new_found(count: int) -> Found:
 def read(
     frames: Frames,
     fcs_octets: NDArray[np.int64],
-    roles: NDArray[np.uint8],
+    tables: ParseTables,
     own: int,
     layout: TagLayout,
     clock: Clock,
@@ -154,7 +155,7 @@ def read(
     clock.untimed = clock.backwards = 0
     for i in range(len(offset)):
         start, count = offset[i], captured[i]
-        one = class_of(buffer, start, start + count, roles, own)
+        one = class_of(buffer, start, start + count, tables, own)
         priority[i] = one.priority
         occupies[i] = one.occupies
         sampled[i] = one.sampled
@@ -167,7 +168,7 @@ def read(
             # The walk has already computed it.
             tagged[i], tag[i] = one.cn_tagged, one.flow_id
         elif has_tag:
-            tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, roles, layout)
+            tagged[i], tag[i], mark[i], _ = own_tag(buffer, start, count, tables, layout)
         # A frame to a group has no single destination to answer for it, so it bypasses reaction points.
         # Messages do too: forged ones must not use up the station numbers.
         numbered[i] = one.sampled and count > 0 and signed(buffer[start]) & _GROUP_BIT == 0
@@ -229,7 +230,7 @@ class Intake:
         self._clock = new_record(Clock)
         if first_time_ns is not None:
             self._clock.begun, self._clock.first_ns = 1, first_time_ns
-        self._roles = roles_of(ethertypes)
+        self._tables = parse_tables(ethertypes)
         self._own = int.from_bytes(cp_mac)
         self._layout = tag_layout(machine.tag, ethertypes)
         self._interfaces = interfaces
@@ -243,7 +244,7 @@ class Intake:
         """Return ``batch`` with its columns; ``time_ns`` replaces the frames' timestamps if given."""
         found = new_found(len(batch))
         read(
-            _frames(batch, time_ns), self._fcs_octets(), self._roles, self._own, self._layout, self._clock,
+            _frames(batch, time_ns), self._fcs_octets(), self._tables, self._own, self._layout, self._clock,
             found,
         )  # fmt: skip
         messages = self._messages(batch)
@@ -286,7 +287,7 @@ class Intake:
         mask = np.zeros(len(batch), np.bool_)
         find_udp_messages(
             fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
-            self._roles, *self.machine.udp_messages, mask,
+            self._tables, *self.machine.udp_messages, mask,
         )  # fmt: skip
         return mask
 

@@ -27,7 +27,8 @@ from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Me
 from ecmproto.control.mechanisms.pause.messages import PauseDiscards
 from ecmproto.control.mechanisms.pause.messages import parse_flow_control as flow_control_fields
 from ecmproto.frames.batch.flows import NO_NUMBER, FlowTable
-from ecmproto.frames.batch.headers import ADDRESS_OCTETS, CNM, MAC_CONTROL, MESSAGE, roles_of
+from ecmproto.frames.batch.headers import ADDRESS_OCTETS
+from ecmproto.frames.batch.parse_tables import CNM, MAC_CONTROL, MESSAGE, parse_tables
 from ecmproto.kernels.record import new_record, new_records
 from ecmproto.wire.codec import EtherTypes
 
@@ -128,7 +129,7 @@ def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
     suspects = suspects[whole]
     at = batch.offset[suspects] + at[whole]
     types = batch.buffer[at].astype(np.uint16) << 8 | batch.buffer[at + 1]
-    chosen = suspects[np.isin(roles_of(ethertypes)[types], (CNM, MESSAGE, MAC_CONTROL))]
+    chosen = suspects[np.isin(parse_tables(ethertypes).roles[types], (CNM, MESSAGE, MAC_CONTROL))]
     return np.sort(np.concatenate([chosen, over_ip])) if len(over_ip) else chosen
 
 

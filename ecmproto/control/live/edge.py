@@ -203,7 +203,7 @@ def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
 @compiled
 def _begin(edge: EdgeState, wires: Wires) -> None:
     """Start with the last received frames."""
-    state, roles = wires.state, edge.tagging.roles
+    state, tables = wires.state, edge.tagging.tables
     slots = wires.rings[state.interface].octets
     edge.progress.passed = state.position = 0
     edge.progress.probe = _NOWHERE
@@ -215,13 +215,13 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
         # The host's acknowledgements show which queue pairs form a connection.
         learn_frames(
             edge.flows, slots, wires.offset[:count], wires.captured[:count], wires.original[:count],
-            edge.numbered[:count], roles,
+            edge.numbered[:count], tables,
         )  # fmt: skip
         return
     edge.counts.net_frames += count
     for frame in range(count):
         start, octets = wires.offset[frame], wires.captured[frame]
-        frame_class = class_of(slots, start, start + octets, roles, edge.facts.own)
+        frame_class = class_of(slots, start, start + octets, tables, edge.facts.own)
         edge.priority[frame], edge.is_data[frame] = frame_class.priority, frame_class.sampled
         # As in `ecmproto.control.engine.arrivals`: groups have no single destination to answer.
         edge.numbered[frame] = frame_class.sampled and octets > 0 and signed(slots[start]) & _GROUP_BIT == 0
@@ -235,7 +235,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
             wires.captured[:count],
             wires.original[:count],
             edge.numbered[:count],
-            roles,
+            tables,
             numbers,
         )
 
@@ -312,14 +312,14 @@ def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
     if (
         edge.facts.asks_host != 0
         and frame >= edge.progress.passed
-        and not class_of(slots, start, start + octets, tagging.roles, edge.facts.own).occupies
+        and not class_of(slots, start, start + octets, tagging.tables, edge.facts.own).occupies
     ):
         return False
     longer = put_vlan_on(tagging, slots, start, octets)
     start, octets = start - longer, octets + longer
     wires.offset[frame], wires.captured[frame] = start, octets
     if edge.facts.asks_host != 0:
-        priority = class_of(slots, start, start + octets, tagging.roles, edge.facts.own).priority
+        priority = class_of(slots, start, start + octets, tagging.tables, edge.facts.own).priority
         edge.entered[priority] += 1
         if edge.received[priority] != priority:
             set_priority(tagging, slots, start, octets, edge.received[priority])
@@ -339,7 +339,7 @@ def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is
         edge.example_octets[number] = count
         for octet in range(count):
             edge.examples[number * _SHOWN_OCTETS + octet] = slots[start + octet]
-    tag = own_tag(slots, start, octets, edge.tagging.roles, edge.tagging.layout)
+    tag = own_tag(slots, start, octets, edge.tagging.tables, edge.tagging.layout)
     mark = edge.progress.mark if is_probe else tag.mark
     outbox = edge.outbox
     outbox.posted.cause = frame

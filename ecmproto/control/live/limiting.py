@@ -319,7 +319,7 @@ def _begin(point: PointState, wires: Wires) -> None:
             point.numbered[frame] = False
         learn_frames(
             point.flows, wires.rings[NET].octets, wires.offset[:count], wires.captured[:count],
-            wires.original[:count], point.numbered[:count], point.tagging.roles,
+            wires.original[:count], point.numbered[:count], point.tagging.tables,
         )  # fmt: skip
         return
     point.counts.host_frames += state.frames
@@ -333,7 +333,7 @@ def _begin(point: PointState, wires: Wires) -> None:
         point.station[row] = point.flow[row] = _NOWHERE
     number_frames(
         point.flows, wires.rings[HOST].octets, wires.offset[:rows], wires.captured[:rows],
-        wires.captured[:rows], point.numbered[:rows], point.tagging.roles, numbers,
+        wires.captured[:rows], point.numbered[:rows], point.tagging.tables, numbers,
     )  # fmt: skip
     pool = point.network.pool
     spare = max(0, len(pool.frames) - pool.stock.used - _SPARE_FRAMES)
@@ -366,13 +366,13 @@ def _read(point: PointState, wires: Wires) -> int:
             continue
         longer = put_vlan_on(tagging, slots, start, octets)
         start, octets = start - longer, octets + longer
-        frame_class = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
+        frame_class = class_of(slots, start, start + octets, tagging.tables, point.facts.own)
         if not frame_class.occupies or octets == 0:
             counts.past_frames += 1
             _leave(point, wires.state.slots_at + start, octets, _NOWHERE)
             continue
         offset[rows], captured[rows] = start, octets
-        tag = own_tag(slots, start, octets, tagging.roles, tagging.layout)
+        tag = own_tag(slots, start, octets, tagging.tables, tagging.layout)
         point.time_ns[rows], point.octets[rows] = point.facts.now_ns, octets
         is_data = frame_class.sampled and not _is_message(point, slots, start, start + octets)
         point.priority[rows], point.sampled[rows] = frame_class.priority, is_data
@@ -393,7 +393,7 @@ def _is_message(point: PointState, slots: NDArray[np.uint8], start: int, end: in
     if facts.message_port == 0:
         return False
     return is_udp_message(
-        slots, start, end, end, point.tagging.roles, facts.message_port, facts.message_octet
+        slots, start, end, end, point.tagging.tables, facts.message_port, facts.message_octet
     )
 
 
@@ -590,7 +590,7 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
             if wires.original[frame] > octets:
                 break
             if frame >= progress.passed:
-                frame_class = class_of(slots, start, start + octets, tagging.roles, point.facts.own)
+                frame_class = class_of(slots, start, start + octets, tagging.tables, point.facts.own)
                 if not frame_class.sampled or _is_message(point, slots, start, start + octets):
                     break
             shorter = take_vlan_off(tagging, slots, start, octets)

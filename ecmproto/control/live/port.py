@@ -73,7 +73,8 @@ from ecmproto.control.mechanisms.pause.reaction_point import (
 )
 from ecmproto.errors import ParameterError
 from ecmproto.frames.batch.classes import FrameClasses, classify
-from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT, roles_of
+from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT
+from ecmproto.frames.batch.parse_tables import parse_tables
 from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.frames.capture.linux.wires import (
@@ -343,7 +344,7 @@ def _new_switch(
         addresses=new_addresses(_ADDRESSES),
         outgoing=new_outgoing(inputs + 1, frames=_OUTGOING_AT_ONCE, largest_octets=largest_octets),
         outbox=new_outbox(_MESSAGES_AT_ONCE),
-        roles=roles_of(ethertypes),
+        tables=parse_tables(ethertypes),
         layout=tag_layout(machine.tag, ethertypes),
     )
 

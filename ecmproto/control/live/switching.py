@@ -41,6 +41,7 @@ from ecmproto.control.mechanisms.pause.reaction_point import (
 )
 from ecmproto.frames.batch.classes import FrameClass, class_of
 from ecmproto.frames.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, is_group
+from ecmproto.frames.batch.parse_tables import ParseTables
 from ecmproto.frames.batch.tags import TagLayout, own_tag, write_tag
 from ecmproto.frames.capture.linux.departures import new_counts
 from ecmproto.frames.capture.linux.wires import (
@@ -131,7 +132,7 @@ class Switch(NamedTuple):
     """A switch's state. A waiting frame has equal indices in ``store`` and ``pool``.
 
     ``pauses`` has the pauses from the output's far end; the port has the currently stopped priorities.
-    ``roles`` is the result of `ecmproto.frames.batch.headers.roles_of` for the EtherTypes in use.
+    ``tables`` is the result of `ecmproto.frames.batch.headers.parse_tables` for the EtherTypes in use.
     """
 
     facts: SwitchFacts
@@ -144,7 +145,7 @@ class Switch(NamedTuple):
     addresses: Addresses
     outgoing: Outgoing
     outbox: Outbox
-    roles: NDArray[np.uint8]
+    tables: ParseTables
     layout: TagLayout
     """The layout of the mechanism's own tag."""
 
@@ -254,7 +255,7 @@ def _take(
     source = address(buffer, start + ADDRESS_OCTETS)
     if not is_group(source) and learn(switch.addresses, source, interface, now_ns):
         counts.learned += 1
-    frame_class = class_of(buffer, start, start + octets, switch.roles, switch.facts.own)
+    frame_class = class_of(buffer, start, start + octets, switch.tables, switch.facts.own)
     if not frame_class.occupies:
         counts.link_local_frames += 1
         return
@@ -300,7 +301,7 @@ def _arrive(
     """Queue a frame for the output, or drop it, with the congestion point."""
     counts = switch.counts
     octets, priority = frames.captured[position], kind.priority
-    tag = own_tag(frames.buffer, frames.offset[position], octets, switch.roles, switch.layout)
+    tag = own_tag(frames.buffer, frames.offset[position], octets, switch.tables, switch.layout)
     passing = PassingFrame(
         position, interface, -1, priority, octets, kind.sampled, kind.answerable, tag.tagged, tag.tag,
         tag.mark,

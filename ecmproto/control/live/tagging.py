@@ -12,17 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.machine import Machine
-from ecmproto.frames.batch.headers import (
-    HEADER_OCTETS,
-    NO_VLAN,
-    TYPE_AT,
-    VLAN_TAG,
-    role_at,
-    roles_of,
-    signed,
-    tag_octets,
-    two_octets,
-)
+from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT, signed, two_octets
+from ecmproto.frames.batch.packets import NO_VLAN, role_at, tag_octets
+from ecmproto.frames.batch.parse_tables import VLAN_TAG, ParseTables, parse_tables
 from ecmproto.frames.batch.tags import (
     NOWHERE,
     TagLayout,
@@ -62,7 +54,7 @@ class Tagging(Struct):
     """The tags that a device inserts and removes."""
 
     facts: TaggingFacts
-    roles: NDArray[np.uint8]
+    tables: ParseTables
     layout: TagLayout
     """The layout of the mechanism's tag, with 0 octets if it has none."""
     row: NDArray[np.uint8]
@@ -82,7 +74,7 @@ def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, t
     if isinstance(kind, TagFormat) and not kind.is_off(ethertypes):
         row = kind.announcing(ethertypes).to_bytes(_TYPE_OCTETS) + kind.layer(0, 0).build()[:-_TYPE_OCTETS]
     octets = np.frombuffer(row, np.uint8).copy()
-    return Tagging(facts, roles_of(ethertypes), tag_layout(kind, ethertypes), octets)
+    return Tagging(facts, parse_tables(ethertypes), tag_layout(kind, ethertypes), octets)
 
 
 @inlined
@@ -135,11 +127,11 @@ def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octet
     length, removed = tagging.layout.octets, 0
     if length == 0:
         return 0
-    offsets = tag_offsets(buffer, start, octets, tagging.roles, tagging.layout)
+    offsets = tag_offsets(buffer, start, octets, tagging.tables, tagging.layout)
     while offsets.old_tags > 0:
         remove_octets(buffer, start + removed, offsets.old_at, length)
         removed += length
-        offsets = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, tagging.layout)
+        offsets = tag_offsets(buffer, start + removed, octets - removed, tagging.tables, tagging.layout)
     return removed
 
 
@@ -155,17 +147,17 @@ def put_tag_on(
     layout, facts, row = tagging.layout, tagging.facts, tagging.row
     length = layout.octets
     if layout.is_ecn != 0:
-        own = own_tag(buffer, start, octets, tagging.roles, layout)
+        own = own_tag(buffer, start, octets, tagging.tables, layout)
         if own.tagged:
             write_tag(buffer, start + own.at, layout, tag)
         return 0
-    offsets = tag_offsets(buffer, start, octets, tagging.roles, layout)
+    offsets = tag_offsets(buffer, start, octets, tagging.tables, layout)
     if offsets.tag_at == NOWHERE:
         return NO_PLACE
     removed = 0
     if offsets.old_tags > 0:
         removed = take_tags_off(tagging, buffer, start, octets)
-        offsets = tag_offsets(buffer, start + removed, octets - removed, tagging.roles, layout)
+        offsets = tag_offsets(buffer, start + removed, octets - removed, tagging.tables, layout)
     if tag != facts.tag or mark != facts.mark:
         write_number(row, 0, layout.tag_bit, layout.tag_bits, tag)
         write_number(row, 0, layout.mark_bit, layout.mark_bits, mark)
@@ -180,15 +172,15 @@ def put_tag_on(
 @compiled
 def set_priority(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, priority: int) -> None:
     """Set the ``priority`` in the outermost VLAN tag of a frame; an untagged frame stays unchanged."""
-    at, end, roles = start + TYPE_AT, start + octets, tagging.roles
+    at, end, tables = start + TYPE_AT, start + octets, tagging.tables
     while at + VLAN_OCTETS <= end:
-        role = role_at(buffer, at, roles)
+        role = role_at(buffer, at, tables)
         if role == VLAN_TAG:
             buffer[at + 2] = (priority << 5) | (signed(buffer[at + 2]) & 0x1F)
             return
         length = 0
         if role > VLAN_TAG:
-            length = tag_octets(buffer, at, end, role, two_octets(buffer, at + 2), roles)
+            length = tag_octets(buffer, at, end, tables)
         if length == 0:
             return
         at += length

@@ -11,18 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import (
-    ADDRESS_OCTETS,
-    CNM,
-    HEADER_OCTETS,
-    MAC_CONTROL,
-    MESSAGE,
-    address,
-    fixed,
-    headers_of,
-    is_group,
-    roles_of,
-)
+from ecmproto.frames.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address, fixed, is_group
+from ecmproto.frames.batch.packets import headers_of
+from ecmproto.frames.batch.parse_tables import CNM, MAC_CONTROL, MESSAGE, ParseTables, parse_tables
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -85,7 +76,7 @@ def classify(
         flow_id=np.zeros(count, np.uint16),
     )
     own = _NO_ADDRESS if own_mac is None else int.from_bytes(own_mac)
-    _walk(fixed(buffer), fixed(offset), fixed(captured), roles_of(ethertypes), own, classes)
+    _walk(fixed(buffer), fixed(offset), fixed(captured), parse_tables(ethertypes), own, classes)
     return classes
 
 
@@ -94,13 +85,13 @@ def _walk(
     buffer: NDArray[np.uint8],
     offset: NDArray[np.int64],
     captured: NDArray[np.int64],
-    roles: NDArray[np.uint8],
+    tables: ParseTables,
     own: int,
     classes: FrameClasses,
 ) -> None:
     priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = classes
     for i in range(len(offset)):
-        found = class_of(buffer, offset[i], offset[i] + captured[i], roles, own)
+        found = class_of(buffer, offset[i], offset[i] + captured[i], tables, own)
         priority[i] = found.priority
         occupies[i] = found.occupies
         sampled[i] = found.sampled
@@ -111,11 +102,9 @@ def _walk(
 
 
 @inlined
-def class_of(
-    buffer: NDArray[np.uint8], start: int, end: int, roles: NDArray[np.uint8], own: int
-) -> FrameClass:
+def class_of(buffer: NDArray[np.uint8], start: int, end: int, tables: ParseTables, own: int) -> FrameClass:
     """Classify the frame from ``start`` to before ``end``; ``own`` is an address as a number, or below 0."""
-    headers = headers_of(buffer, start, end, roles)
+    headers = headers_of(buffer, start, end, tables)
     occupies = headers.role != MAC_CONTROL and not _is_link_local(buffer, start, end)
     sampled = occupies and headers.role != CNM and headers.role != MESSAGE
     answerable = False

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import four_octets, signed, two_octets
 from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
-from ecmproto.frames.batch.packets import IP4, IP6, NOWHERE, packet_at
+from ecmproto.frames.batch.packets import NOWHERE, packet_at
+from ecmproto.frames.batch.parse_tables import IP4, IP6, ParseTables
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record
 from ecmproto.kernels.structs import Struct, interface
@@ -79,7 +80,7 @@ class Conversations(Protocol):
         captured: NDArray[np.int64],
         original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
-        roles: NDArray[np.uint8],
+        tables: ParseTables,
         numbers: NDArray[np.int64],
     ) -> None:
         """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
@@ -95,7 +96,7 @@ class NoConversations(Struct):
         captured: NDArray[np.int64],
         original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
-        roles: NDArray[np.uint8],
+        tables: ParseTables,
         numbers: NDArray[np.int64],
     ) -> None:
         """Do nothing."""
@@ -135,12 +136,12 @@ class FullConversations(Struct):
         captured: NDArray[np.int64],
         original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
-        roles: NDArray[np.uint8],
+        tables: ParseTables,
         numbers: NDArray[np.int64],
     ) -> None:
         """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
         _number(
-            buffer, offset, captured, original, chosen, roles,
+            buffer, offset, captured, original, chosen, tables,
             Keys(self.address_low, self.address_high, self.address_number, self.address_mix),
             Keys(self.pair_low, self.pair_high, self.pair_number, self.pair_mix),
             Keys(self.low, self.high, self.number, self.mix),
@@ -154,8 +155,8 @@ class FullConversations(Struct):
 class ConversationTable:
     """Numbers the conversations of the frames that it is given, batch by batch, up to ``most``."""
 
-    def __init__(self, roles: NDArray[np.uint8], most: int = _MOST) -> None:
-        self._roles = roles
+    def __init__(self, tables: ParseTables, most: int = _MOST) -> None:
+        self._tables = tables
         self._counts = new_record(ConversationCounts)
         self._counts.most = most
         self._addresses = new_keys(_FIRST_SLOTS)
@@ -179,7 +180,7 @@ class ConversationTable:
         position = 0
         while position < len(offset):
             position = _number(
-                buffer, offset, captured, original, chosen, self._roles, self._addresses, self._pairs,
+                buffer, offset, captured, original, chosen, self._tables, self._addresses, self._pairs,
                 self._keys, self._entries, self._counts, numbers, position,
             )  # fmt: skip
             self._make_room()
@@ -336,7 +337,7 @@ def _number(
     captured: NDArray[np.int64],
     original: NDArray[np.int64],
     chosen: NDArray[np.bool_],
-    roles: NDArray[np.uint8],
+    tables: ParseTables,
     addresses: Keys,
     pairs: Keys,
     keys: Keys,
@@ -349,7 +350,7 @@ def _number(
     for i in range(first, len(offset)):
         start = offset[i]
         end, reach = start + captured[i], start + max(captured[i], original[i])
-        packet = packet_at(buffer, start, end, reach, roles)
+        packet = packet_at(buffer, start, end, reach, tables)
         if packet.kind != IP4 and packet.kind != IP6:
             continue
         is_roce = packet.bth != NOWHERE

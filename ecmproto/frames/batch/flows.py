@@ -21,17 +21,10 @@ from ecmproto.frames.batch.conversations import (
     NoConversations,
     conversation_label,
 )
-from ecmproto.frames.batch.headers import (
-    ADDRESS_OCTETS,
-    NO_VLAN,
-    Headers,
-    address,
-    fixed,
-    headers_of,
-    is_group,
-    roles_of,
-)
+from ecmproto.frames.batch.headers import ADDRESS_OCTETS, address, fixed, is_group
 from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.packets import NO_VLAN, Headers, headers_of
+from ecmproto.frames.batch.parse_tables import ParseTables, parse_tables
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record
@@ -148,12 +141,12 @@ class FlowTable:
         self.hashed = FlowHash(int(hashed.bits), bool(hashed.src))
         self.counts = new_record(FlowCounts)
         self._limits = max_stations, max_flows
-        self._roles = roles_of(ethertypes)
+        self._tables = parse_tables(ethertypes)
         self._stations = new_keys(_FIRST_SLOTS)
         self._flows = new_keys(_FIRST_SLOTS)
         self._entries = _Entries(*(np.zeros(_FIRST_SLOTS // 2, np.int64) for _ in _Entries._fields))
         self._former = self._entries.flows[:0]
-        self._conversations = ConversationTable(self._roles) if self.key.conversation else None
+        self._conversations = ConversationTable(self._tables) if self.key.conversation else None
 
     @property
     def stations(self) -> int:
@@ -192,8 +185,8 @@ class FlowTable:
         position = 0
         while position < len(offset):
             position = _number_flows(
-                octets, place, length, wanted, conversation, self._roles, self.key, self.hashed, self._limits,
-                self._stations, self._flows, self._entries, self.counts, numbers, position,
+                octets, place, length, wanted, conversation, self._tables, self.key, self.hashed,
+                self._limits, self._stations, self._flows, self._entries, self.counts, numbers, position,
             )  # fmt: skip
             self._make_room()
         return numbers
@@ -350,7 +343,7 @@ class FlowTable:
         conversations: Any = NoConversations()
         if self._conversations is not None:
             most = self._limits[0] * self._limits[1]
-            self._conversations = ConversationTable(self._roles, most)
+            self._conversations = ConversationTable(self._tables, most)
             conversations = self._conversations.with_all_room()
         return FullFlowTable(
             self.counts, *self.key, *self.hashed, *self._limits, *self._stations, *self._flows,
@@ -407,12 +400,12 @@ def learn_frames(
     captured: NDArray[np.int64],
     original: NDArray[np.int64],
     chosen: NDArray[np.bool_],
-    roles: NDArray[np.uint8],
+    tables: ParseTables,
 ) -> None:
     """Learn queue pairs from frames; none is ``chosen``, so that none is numbered."""
     if table.by_conversation:
         table.conversations.number_packets(
-            buffer, offset, captured, original, chosen, roles, table.conversation
+            buffer, offset, captured, original, chosen, tables, table.conversation
         )
 
 
@@ -424,7 +417,7 @@ def number_frames(
     captured: NDArray[np.int64],
     original: NDArray[np.int64],
     chosen: NDArray[np.bool_],
-    roles: NDArray[np.uint8],
+    tables: ParseTables,
     numbers: Numbers,
 ) -> None:
     """Number the ``chosen`` frames as `FlowTable.number` does, no more than 4096."""
@@ -433,9 +426,9 @@ def number_frames(
         conversation = table.conversation[: len(offset)]
         for i in range(len(offset)):
             conversation[i] = NO_NUMBER
-        table.conversations.number_packets(buffer, offset, captured, original, chosen, roles, conversation)
+        table.conversations.number_packets(buffer, offset, captured, original, chosen, tables, conversation)
     _number_flows(
-        buffer, offset, captured, chosen, conversation, roles,
+        buffer, offset, captured, chosen, conversation, tables,
         FlowKey(
             table.by_vlan, table.by_destination, table.by_priority, table.by_cn_tag, table.by_conversation
         ),
@@ -512,7 +505,7 @@ def _number_flows(
     captured: NDArray[np.int64],
     chosen: NDArray[np.bool_],
     conversation: NDArray[np.int64],
-    roles: NDArray[np.uint8],
+    tables: ParseTables,
     key: FlowKey,
     hashed: FlowHash,
     limits: tuple[int, int],
@@ -551,7 +544,7 @@ def _number_flows(
             station = counts.stations
             counts.stations += 1
             station_low[slot], station_number[slot], source_of[station] = source, station, source
-        headers = headers_of(buffer, start, start + octets, roles)
+        headers = headers_of(buffer, start, start + octets, tables)
         low = _key_low(buffer, start, headers, key, hashed)
         high = _key_high(station, headers, key, hashed)
         if len(conversation) > 0 and conversation[i] >= 0:

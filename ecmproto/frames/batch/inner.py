@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import counted
 from ecmproto.frames.batch.derived import DerivedReader, Deriving
-from ecmproto.frames.batch.headers import fixed, four_octets, headers_of, roles_of, signed, two_octets
-from ecmproto.frames.batch.packets import IP4, NO_NETWORK, NOWHERE, Packet, ip_packet_at, packet_at
+from ecmproto.frames.batch.headers import fixed, four_octets, signed, two_octets
+from ecmproto.frames.batch.packets import NOWHERE, Packet, headers_of, ip_packet_at, packet_at
+from ecmproto.frames.batch.parse_tables import IP4, NO_NETWORK, ParseTables, parse_tables
 from ecmproto.frames.batch.sequences import SequenceGaps
 from ecmproto.frames.batch.sflow import (
     DATAGRAM,
@@ -212,18 +213,18 @@ def _in_tzsp(buffer: Octets, at: int, stop: int) -> Wrapped:
 
 
 @inlined
-def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, roles: Octets) -> Packet:
+def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, tables: ParseTables) -> Packet:
     """Return the packet of the frame, or the packet, at ``start``."""
     if link == PACKET:
-        return ip_packet_at(buffer, start, end, reach, roles)
-    return packet_at(buffer, start, end, reach, roles)
+        return ip_packet_at(buffer, start, end, reach, tables)
+    return packet_at(buffer, start, end, reach, tables)
 
 
 @inlined
-def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, roles: Octets) -> Wrapped:
+def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, tables: ParseTables) -> Wrapped:
     """Return the content of the frame, or the packet, at ``start`` that is a wrapper."""
     if link == FRAME and packet.kind == NO_NETWORK:
-        at = headers_of(buffer, start, packet.stop, roles).msdu_at
+        at = headers_of(buffer, start, packet.stop, tables).msdu_at
         is_labelled = at + 2 <= packet.stop and two_octets(buffer, at) in (_MPLS, _MPLS_UPSTREAM)
         return _in_mpls(buffer, at + 2, packet.stop) if is_labelled else _none()
     if packet.payload == NOWHERE:
@@ -253,7 +254,7 @@ def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
 
 @over_batches
 def _unwrap(
-    buffer: Octets, offset: Int64, captured: Int64, original: Int64, links: Octets, roles: Octets,
+    buffer: Octets, offset: Int64, captured: Int64, original: Int64, links: Octets, tables: ParseTables,
     inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, kinds: Octets,
     session: Int64, sequence: Int64, source: Int64,
 ) -> int:  # fmt: skip
@@ -271,8 +272,8 @@ def _unwrap(
         start = offset[i]
         end = start + captured[i]
         reach = start + max(captured[i], original[i])
-        packet = _packet(buffer, link, start, end, reach, roles)
-        inner = _wrapped(buffer, link, start, packet, roles)
+        packet = _packet(buffer, link, start, end, reach, tables)
+        inner = _wrapped(buffer, link, start, packet, tables)
         # Each turn moves on by a header at least, so a frame bounds the number of turns.
         while inner.kind != 0 and inner.at < packet.stop:
             if kinds[i] == 0:
@@ -286,8 +287,8 @@ def _unwrap(
             start, end, link = inner.at, packet.stop, inner.link
             if link == DATAGRAM:
                 break
-            packet = _packet(buffer, link, start, end, reach, roles)
-            inner = _wrapped(buffer, link, start, packet, roles)
+            packet = _packet(buffer, link, start, end, reach, tables)
+            inner = _wrapped(buffer, link, start, packet, tables)
         if kinds[i] != 0:
             inner_offset[i] = start
             inner_captured[i] = end - start
@@ -332,7 +333,7 @@ def unwrap(
     session, sequence, source = (np.zeros(size, np.int64) for _ in range(3))
     if not _unwrap(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original), fixed(links),
-        roles_of(ethertypes), offset, captured, original, inner_link, kinds, session, sequence, source,
+        parse_tables(ethertypes), offset, captured, original, inner_link, kinds, session, sequence, source,
     ):  # fmt: skip
         return None
     positions = np.flatnonzero(kinds)

@@ -1,9 +1,14 @@
-"""The IP packet of a frame, found by the kernels of flow tables, messages and ECN marks.
+"""The tags and the packet of a frame, found by the kernels of ports, flow tables, messages and ECN marks.
 
-`packet_at` follows the rules of `ecmproto.wire.codec.frame`: tags, an I-TAG, LLC and SNAP, IPv4 with options,
-IPv6 with extension headers, GRH, UDP and TCP, and the base transport header of RoCE.  Lengths in headers
-bound what follows them, so that a trailer is never taken for a packet.  `tests/batch/test_packets.py`
-compares it with the codec over drawn, mutated and captured frames.
+Both walk over the frame as far as they have to, by the rules of `ecmproto.frames.batch.steps`.  The tags are
+VLAN tags, CN-TAGs, experimental tags and those of other formats (`ecmproto.wire.codec.tags.is_tag`) in any
+order and to any depth (wire-formats 1.2), up to the payload's EtherType or length, the start of the MSDU
+(wire-formats 3).  An I-TAG is payload, and so is an experimental tag of unassigned Protocol or Type, whose
+length is unknown.  The packet is the outermost one.  Lengths in headers bound what follows them, so that a
+trailer is never taken for a packet.
+
+Kernels take ``start`` and ``end``, the offsets of the frame's first octet in the buffer and after its last,
+and ``tables``, the result of `parse_tables` for the EtherTypes.
 """
 
 from __future__ import annotations
@@ -13,49 +18,120 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import (
-    AUTHENTICATION,
-    EXTENSION,
-    FRAGMENT,
-    I_TAG,
-    SNAP_OCTETS,
-    TCP_HEADER,
-    TYPE_AT,
-    UDP_HEADER,
-    headers_of,
-    is_snap,
-    rule_of,
-    signed,
-    two_octets,
+from ecmproto.frames.batch.headers import TYPE_AT, signed, two_octets
+from ecmproto.frames.batch.parse_tables import (
+    BASE_TRANSPORT,
+    CN_TAG,
+    EXTENSION_HEADER,
+    IP4,
+    IP6,
+    LINK_HEADER,
+    NO_DOUBT,
+    NO_NETWORK,
+    NUMBER_OF,
+    OTHER,
+    OTHERWISE,
+    PAYLOAD,
+    PORT,
+    PORTS,
+    TAG_HEADER,
+    VLAN_TAG,
+    ParseTables,
 )
-from ecmproto.kernels.kernel import inlined, over_batches
-from ecmproto.wire.formats.ethernet import ITag
-from ecmproto.wire.formats.ethertypes import MAX_LENGTH
-from ecmproto.wire.formats.infiniband import BTH, IBA_TRANSPORT, ROCE_ETHERTYPE, ROCE_PORT
-from ecmproto.wire.formats.ip import NO_NEXT_HEADER, UDP, IPv4, IPv6
+from ecmproto.frames.batch.steps import (
+    NO_ERROR,
+    NO_LENGTH,
+    announced,
+    doubted,
+    is_later_fragment,
+    next_format,
+    refused,
+    variable_part,
+)
+from ecmproto.kernels.kernel import compiled, inlined, over_batches
+from ecmproto.wire.formats.ethernet import Data, Ethernet
+from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 NOWHERE = -1
 """The offset of a header that a frame does not have."""
-NO_NETWORK, IP4, IP6, GLOBAL = 0, 4, 6, 1
-"""Kinds of the network header after a frame's tags: neither IP nor a GRH, IPv4, IPv6, a GRH."""
+NO_VLAN = -1
 
-_IPV4, _IPV6 = 0x0800, 0x86DD
-_IPV4_OCTETS, _IPV6_OCTETS = IPv4.fixed_octets, IPv6.fixed_octets
-_UDP_OCTETS, _BTH_OCTETS = UDP.fixed_octets, BTH.fixed_octets
-_MIN_BTH_OCTETS = BTH.least_octets
+_ETHERNET, _IPV4, _IPV6, _UDP, _DATA = (NUMBER_OF[cls] for cls in (Ethernet, IPv4, IPv6, UDP, Data))
+_UDP_OCTETS = UDP.fixed_octets
 _PORTS_OCTETS = 4
-_FRAGMENT_OCTETS, _MIN_EXTENSION_OCTETS, _MIN_AH_OCTETS = 8, 8, 12
-_I_TAG_OCTETS = ITag.fixed_octets
+
+
+class Headers(NamedTuple):
+    """Values from the tags of one frame."""
+
+    vlan: int
+    """Identifier in the outermost VLAN tag, NO_VLAN without one."""
+    priority: int
+    """Priority of the outermost VLAN tag; 0 without one."""
+    cn_tagged: bool
+    flow_id: int
+    """Flow ID of the outermost CN-TAG; 0 without one."""
+    role: int
+    """The role of the EtherType after the tags."""
+    msdu_at: int
+    """Offset of the MSDU in the buffer; at most the frame's end."""
+
+
+@inlined
+def role_at(buffer: Octets, at: int, tables: ParseTables) -> int:
+    """Return the role of the EtherType at ``at``."""
+    return signed(tables.roles[two_octets(buffer, at)])
+
+
+@inlined
+def tag_octets(buffer: Octets, at: int, end: int, tables: ParseTables) -> int:
+    """Return the octets of the tag whose EtherType is at ``at``.
+
+    0 for an experimental tag that is unassigned or without a possible CPID.
+    """
+    layer = announced(buffer, two_octets(buffer, at), at + 2, end, tables).layer
+    if layer < 0 or (
+        tables.doubts[layer, OTHERWISE] != NO_DOUBT and doubted(buffer, layer, at + 2, end, end, tables)
+    ):
+        return 0
+    return int(tables.fixed[layer]) if tables.parts[layer] == TAG_HEADER else 0
+
+
+@inlined
+def headers_of(buffer: Octets, start: int, end: int, tables: ParseTables) -> Headers:
+    """Return the values from the tags of a frame."""
+    at = start + TYPE_AT
+    vlan = NO_VLAN
+    priority = flow_id = 0
+    cn_tagged = False
+    role = OTHER
+    while at + 2 <= end:
+        role = role_at(buffer, at, tables)
+        if role < VLAN_TAG or at + 4 > end:
+            break
+        octets = tag_octets(buffer, at, end, tables)
+        if octets == 0:
+            break
+        control = two_octets(buffer, at + 2)
+        if role == CN_TAG and not cn_tagged:
+            cn_tagged = True
+            flow_id = control
+        elif role == VLAN_TAG and vlan == NO_VLAN:
+            vlan = control & 0xFFF
+            priority = control >> 13
+        at += octets
+        role = OTHER
+    return Headers(vlan, priority, cn_tagged, flow_id, role, min(at, end))
 
 
 class Packet(NamedTuple):
     """The packet of one frame; all offsets are from the start of the buffer."""
 
     kind: int
-    """NO_NETWORK, IP4, IP6 or GLOBAL."""
+    """NO_NETWORK, IP4, IP6 or GLOBAL (`parse_tables`)."""
     network: int
     """Offset of the network header; NOWHERE without a complete one."""
     protocol: int
@@ -71,144 +147,79 @@ class Packet(NamedTuple):
 
 
 @inlined
-def packet_at(buffer: Octets, start: int, end: int, reach: int, roles: Octets) -> Packet:
-    """Return the packet of the frame at ``start``, captured up to ``end``, on the wire up to ``reach``.
-
-    ``roles`` are `ecmproto.frames.batch.headers.roles_of`.
-    """
-    headers = headers_of(buffer, start, end, roles)
-    while headers.role == I_TAG and headers.msdu_at + 2 + _I_TAG_OCTETS <= end:
-        headers = headers_of(buffer, headers.msdu_at + _I_TAG_OCTETS - TYPE_AT, end, roles)
-    at = headers.msdu_at
-    if at + 2 > end:
-        return _no_packet(end)
-    ethertype = two_octets(buffer, at)
-    network, stop = at + 2, end
-    if ethertype <= MAX_LENGTH:
-        stop, reach = min(end, network + ethertype), min(reach, network + ethertype)
-        if not is_snap(buffer, network, stop):
-            return _no_packet(end)
-        network += SNAP_OCTETS
-        ethertype = two_octets(buffer, network - 2)
-        if ethertype == ROCE_ETHERTYPE:
-            return _no_packet(end)
-    if ethertype == _IPV4:
-        return _ip4_packet(buffer, network, stop, reach, roles)
-    if ethertype == _IPV6:
-        return _ip6_packet(buffer, network, stop, reach, roles)
-    if ethertype == ROCE_ETHERTYPE:
-        return _global_packet(buffer, network, stop, reach)
-    return _no_packet(end)
+def packet_at(buffer: Octets, start: int, end: int, reach: int, tables: ParseTables) -> Packet:
+    """Return the packet of the frame at ``start``, captured up to ``end``, on the wire up to ``reach``."""
+    return _packet_from(buffer, _ETHERNET, start, end, reach, tables)
 
 
 @inlined
-def ip_packet_at(buffer: Octets, network: int, stop: int, reach: int, roles: Octets) -> Packet:
+def ip_packet_at(buffer: Octets, network: int, stop: int, reach: int, tables: ParseTables) -> Packet:
     """Return the IP packet whose header starts at ``network``; other arguments as in `packet_at`."""
     version = signed(buffer[network]) >> 4 if network < stop else 0
-    if version == IP4:
-        return _ip4_packet(buffer, network, stop, reach, roles)
-    if version == IP6:
-        return _ip6_packet(buffer, network, stop, reach, roles)
-    return _no_packet(stop)
+    layer = _IPV4 if version == IP4 else _IPV6 if version == IP6 else _DATA
+    return _packet_from(buffer, layer, network, stop, reach, tables)
 
 
-@inlined
-def _no_packet(end: int) -> Packet:
-    return Packet(NO_NETWORK, NOWHERE, 0, NOWHERE, NOWHERE, NOWHERE, end)
-
-
-@inlined
-def _ip4_packet(buffer: Octets, network: int, stop: int, reach: int, roles: Octets) -> Packet:
-    if network + _IPV4_OCTETS > stop or signed(buffer[network]) >> 4 != IP4:
-        return _no_packet(stop)
-    header = 4 * (signed(buffer[network]) & 15)
-    length = two_octets(buffer, network + 2)
-    if header < _IPV4_OCTETS or network + header > stop or 0 < length < header:
-        return _no_packet(stop)
-    if length > 0:
-        stop, reach = min(stop, network + length), min(reach, network + length)
-    protocol = signed(buffer[network + 9])
-    if two_octets(buffer, network + 6) & 0x1FFF != 0:
-        return Packet(IP4, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
-    rule = rule_of(roles, IP4, protocol)
-    return _behind_ip(buffer, IP4, network, network + header, protocol, rule, stop, reach, roles)
-
-
-@inlined
-def _ip6_packet(buffer: Octets, network: int, stop: int, reach: int, roles: Octets) -> Packet:
-    if network + _IPV6_OCTETS > stop or signed(buffer[network]) >> 4 != IP6:
-        return _no_packet(stop)
-    length, protocol = two_octets(buffer, network + 4), signed(buffer[network + 6])
-    behind = network + _IPV6_OCTETS
-    if length > 0 or protocol == NO_NEXT_HEADER:
-        stop, reach = min(stop, behind + length), min(reach, behind + length)
-    rule = rule_of(roles, IP6, protocol)
-    return _behind_ip(buffer, IP6, network, behind, protocol, rule, stop, reach, roles)
-
-
-@inlined
-def _behind_ip(
-    buffer: Octets, kind: int, network: int, at: int, protocol: int, rule: int, stop: int, reach: int,
-    roles: Octets,
-) -> Packet:  # fmt: skip
-    """Return the packet whose header with ``protocol`` starts at ``at``; skip extension headers."""
-    while rule >= FRAGMENT:
-        octets = _FRAGMENT_OCTETS
-        if at + octets > stop:
-            return Packet(kind, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
-        if rule == EXTENSION:
-            octets = _MIN_EXTENSION_OCTETS + 8 * signed(buffer[at + 1])
-        elif rule == AUTHENTICATION:
-            octets = max(_MIN_AH_OCTETS, 8 + 4 * signed(buffer[at + 1]))
-        if at + octets > stop:
-            return Packet(kind, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
-        protocol = signed(buffer[at])
-        # The ports of a packet stand in its first fragment alone.
-        if rule == FRAGMENT and two_octets(buffer, at + 2) >> 3 != 0:
-            return Packet(kind, network, protocol, NOWHERE, NOWHERE, NOWHERE, stop)
-        rule = rule_of(roles, IP6, protocol)
-        at += octets
-    if (rule != UDP_HEADER and rule != TCP_HEADER) or at + _PORTS_OCTETS > stop:
-        return Packet(kind, network, protocol, at, NOWHERE, NOWHERE, stop)
-    bth = NOWHERE
-    if rule == UDP_HEADER and at + _UDP_OCTETS <= stop and two_octets(buffer, at + 2) == ROCE_PORT:
-        bth = _bth_at(buffer, at + _UDP_OCTETS, stop, reach)
-    return Packet(kind, network, protocol, at, at, bth, stop)
-
-
-@inlined
-def _global_packet(buffer: Octets, network: int, stop: int, reach: int) -> Packet:
-    """Return the packet after a GRH, which has the layout of an IPv6 header."""
-    if network + _IPV6_OCTETS > stop or signed(buffer[network]) >> 4 != IP6:
-        return _no_packet(stop)
-    length, protocol = two_octets(buffer, network + 4), signed(buffer[network + 6])
-    behind = network + _IPV6_OCTETS
-    if length > 0:
-        stop, reach = min(stop, behind + length), min(reach, behind + length)
-    bth = _bth_at(buffer, behind, stop, reach) if protocol == IBA_TRANSPORT else NOWHERE
-    return Packet(GLOBAL, network, protocol, behind, NOWHERE, bth, stop)
-
-
-@inlined
-def _bth_at(buffer: Octets, at: int, stop: int, reach: int) -> int:
-    """Return ``at`` if a base transport header starts there; see `ecmproto.wire.formats.infiniband.BTH`."""
-    if at + _BTH_OCTETS > stop or at + _MIN_BTH_OCTETS > reach:
-        return NOWHERE
-    is_none = two_octets(buffer, at) == 0 and two_octets(buffer, at + 2) == 0
-    return NOWHERE if is_none else at
+@compiled
+def _packet_from(
+    buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables
+) -> Packet:
+    """Return the packet of the octets from ``start`` on, which begin with the format ``layer``."""
+    #     tags, LLC … ──> network header ──> extension headers ──> payload: ports ──> base transport header
+    #
+    # A header that is cut or forbidden ends the walk, and so does every format that is none of these.
+    pos, end = start, stop
+    kind, network, protocol = NO_NETWORK, NOWHERE, 0
+    payload = transport = bth = NOWHERE
+    while layer >= 0:
+        if tables.doubts[layer, OTHERWISE] != NO_DOUBT and doubted(buffer, layer, pos, stop, reach, tables):
+            layer = tables.doubts[layer, OTHERWISE]
+        part = signed(tables.parts[layer])
+        if network == NOWHERE:
+            if part == PAYLOAD or part > LINK_HEADER:
+                break
+        elif part != EXTENSION_HEADER:
+            payload = pos if payload == NOWHERE else payload
+            if part == PORTS and pos + _PORTS_OCTETS <= stop:
+                transport = pos
+            if part == BASE_TRANSPORT:
+                bth = pos
+            if tables.follows[layer] != PORT:
+                break
+        if stop - pos < tables.fixed[layer]:
+            break
+        variable = variable_part(buffer, layer, pos, stop, tables)
+        if variable.missing > 0:
+            break
+        if tables.refuses[layer]:
+            wrong = refused(buffer, layer, pos, variable.octets, reach, tables)
+            if wrong.what != NO_ERROR:
+                break
+        if network == NOWHERE and part <= IP6:
+            kind, network = part, pos
+        if part <= IP6 or part == EXTENSION_HEADER:
+            protocol = signed(buffer[pos + tables.next_at[layer]])
+        after = pos + tables.fixed[layer] + max(0, variable.octets)
+        following = next_format(buffer, layer, pos, after, stop, tables)
+        if following.length_at != NO_LENGTH:
+            stop, reach = min(stop, following.bound), min(reach, following.bound)
+        if is_later_fragment(buffer, layer, pos, tables):
+            break
+        layer, pos = following.layer, after
+    return Packet(kind, network, protocol, payload, transport, bth, end if network == NOWHERE else stop)
 
 
 @inlined
 def is_udp_message(
-    buffer: Octets, start: int, end: int, reach: int, roles: Octets, port: int, first_octet: int
+    buffer: Octets, start: int, end: int, reach: int, tables: ParseTables, port: int, first_octet: int
 ) -> bool:
     """Return whether the frame is a UDP datagram to ``port`` whose payload starts with ``first_octet``.
 
     Arguments as in `packet_at`.
     """
-    packet = packet_at(buffer, start, end, reach, roles)
+    packet = packet_at(buffer, start, end, reach, tables)
     at = packet.transport + _UDP_OCTETS
-    if packet.transport == NOWHERE or rule_of(roles, IP4, packet.protocol) != UDP_HEADER or at >= packet.stop:
+    if packet.transport == NOWHERE or tables.transport[0, packet.protocol] != _UDP or at >= packet.stop:
         return False
     return two_octets(buffer, packet.transport + 2) == port and signed(buffer[at]) == first_octet
 
@@ -219,7 +230,7 @@ def find_udp_messages(
     offset: Int64,
     captured: Int64,
     original: Int64,
-    roles: Octets,
+    tables: ParseTables,
     port: int,
     first_octet: int,
     found: NDArray[np.bool_],
@@ -228,4 +239,4 @@ def find_udp_messages(
     for i in range(len(offset)):
         start = offset[i]
         reach = start + max(captured[i], original[i])
-        found[i] = is_udp_message(buffer, start, start + captured[i], reach, roles, port, first_octet)
+        found[i] = is_udp_message(buffer, start, start + captured[i], reach, tables, port, first_octet)

@@ -18,20 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import ParameterError
-from ecmproto.frames.batch.headers import (
-    CN_TAG,
-    TYPE_AT,
-    VLAN_TAG,
-    ecn_at,
-    fixed,
-    role_at,
-    roles_of,
-    signed,
-    tag_octets,
-    two_octets,
-    write_ecn,
-)
-from ecmproto.frames.batch.packets import IP4, IP6, packet_at
+from ecmproto.frames.batch.headers import TYPE_AT, ecn_at, fixed, signed, two_octets, write_ecn
+from ecmproto.frames.batch.packets import packet_at, role_at, tag_octets
+from ecmproto.frames.batch.parse_tables import CN_TAG, IP4, IP6, VLAN_TAG, ParseTables, parse_tables
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record
@@ -135,8 +124,8 @@ def tags_of(
     """
     count = len(offset)
     tags = FrameTags(*(np.empty(count, np.int32) for _ in FrameTags._fields))
-    roles, layout = roles_of(ethertypes), tag_layout(kind, ethertypes)
-    _find_tags(fixed(buffer), fixed(offset), fixed(captured), roles, layout, tags)
+    tables, layout = parse_tables(ethertypes), tag_layout(kind, ethertypes)
+    _find_tags(fixed(buffer), fixed(offset), fixed(captured), tables, layout, tags)
     return tags
 
 
@@ -154,9 +143,9 @@ def older_tags(
     count = int((tags.old_tags[frames] - 1).sum())
     removals = Removals(*(np.empty(count, np.int64) for _ in range(3)))
     if count:
-        roles, layout = roles_of(ethertypes), tag_layout(kind, ethertypes)
+        tables, layout = parse_tables(ethertypes), tag_layout(kind, ethertypes)
         _find_older(
-            fixed(buffer), fixed(offset[frames]), fixed(captured[frames]), roles, layout, fixed(frames),
+            fixed(buffer), fixed(offset[frames]), fixed(captured[frames]), tables, layout, fixed(frames),
             removals,
         )  # fmt: skip
     return removals
@@ -164,40 +153,41 @@ def older_tags(
 
 @compiled
 def _find_tags(
-    buffer: Octets, offset: Int64, captured: Int64, roles: Octets, layout: TagLayout, tags: FrameTags
+    buffer: Octets, offset: Int64, captured: Int64, tables: ParseTables, layout: TagLayout, tags: FrameTags
 ) -> None:
     # Each array by its own name: looking one up in the tuple costs as much as the walk.
     tag_at, old_at, old_tags = tags
     for i in range(len(offset)):
-        found = tag_offsets(buffer, offset[i], captured[i], roles, layout)
+        found = tag_offsets(buffer, offset[i], captured[i], tables, layout)
         tag_at[i] = found.tag_at
         old_at[i] = found.old_at
         old_tags[i] = found.old_tags
 
 
 @inlined
-def tag_offsets(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> TagOffsets:
+def tag_offsets(
+    buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout
+) -> TagOffsets:
     """Return the offsets of the tags of the frame at ``start`` with ``octets`` octets."""
     at = tag_at = TYPE_AT
     old_at, old_tags = NOWHERE, 0
     cut = in_stack = True
     last_before = VLAN_TAG if layout.is_cn != 0 else CN_TAG
     while at + _TYPE_OCTETS <= octets:
-        role = role_at(buffer, start + at, roles)
+        role = role_at(buffer, start + at, tables)
         if role < VLAN_TAG:
             cut = False
             break
         if at + 4 > octets:
             break
-        control = two_octets(buffer, start + at + 2)
-        length = tag_octets(buffer, start + at, start + octets, role, control, roles)
+        length = tag_octets(buffer, start + at, start + octets, tables)
         if length == 0:
             cut = False
             break
         behind = at + length
         if behind > octets:
             break
-        if _is_of(buffer, start + at, role, control, layout):
+        if _is_of(buffer, start + at, role, layout):
             old_at = at if old_tags == 0 else old_at
             old_tags += 1
         else:
@@ -208,9 +198,9 @@ def tag_offsets(buffer: Octets, start: int, octets: int, roles: Octets, layout: 
 
 
 @inlined
-def _is_of(buffer: Octets, at: int, role: int, control: int, layout: TagLayout) -> bool:
+def _is_of(buffer: Octets, at: int, role: int, layout: TagLayout) -> bool:
     """Whether the tag at ``at`` is of a kind."""
-    if control & layout.mask != layout.selected:
+    if two_octets(buffer, at + 2) & layout.mask != layout.selected:
         return False
     return two_octets(buffer, at) == layout.ethertype and role >= VLAN_TAG and layout.octets != 0
 
@@ -220,7 +210,7 @@ def _find_older(
     buffer: Octets,
     offset: Int64,
     captured: Int64,
-    roles: Octets,
+    tables: ParseTables,
     layout: TagLayout,
     frames: Int64,
     removals: Removals,
@@ -232,14 +222,13 @@ def _find_older(
         start, octets = offset[i], captured[i]
         at, found = TYPE_AT, 0
         while at + 4 <= octets:
-            role = role_at(buffer, start + at, roles)
+            role = role_at(buffer, start + at, tables)
             if role < VLAN_TAG:
                 break
-            control = two_octets(buffer, start + at + 2)
-            behind = at + tag_octets(buffer, start + at, start + octets, role, control, roles)
+            behind = at + tag_octets(buffer, start + at, start + octets, tables)
             if behind == at or behind > octets:
                 break
-            if _is_of(buffer, start + at, role, control, layout):
+            if _is_of(buffer, start + at, role, layout):
                 if found > 0:
                     frame[count], place[count], length[count] = frames[i], at, behind - at
                     count += 1
@@ -248,19 +237,19 @@ def _find_older(
 
 
 @compiled
-def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> OwnTag:
+def own_tag(buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout) -> OwnTag:
     """Return the newest tag of a kind in the frame at ``start`` with ``octets`` octets.
 
-    ``roles`` are the result of `ecmproto.frames.batch.headers.roles_of`.
+    ``tables`` are the result of `ecmproto.frames.batch.headers.parse_tables`.
     """
     if layout.is_ecn != 0:
-        packet = packet_at(buffer, start, start + octets, start + octets, roles)
+        packet = packet_at(buffer, start, start + octets, start + octets, tables)
         if packet.kind != IP4 and packet.kind != IP6:
             return OwnTag(False, 0, NO_IP_HEADER, NOWHERE)
         return OwnTag(True, ecn_at(buffer, packet.network), 0, packet.network - _TYPE_OCTETS - start)
     if layout.octets == 0:
         return OwnTag(False, 0, 0, NOWHERE)
-    newest = _newest(buffer, start, octets, roles, layout)
+    newest = _newest(buffer, start, octets, tables, layout)
     if newest == NOWHERE:
         return OwnTag(False, 0, 0, NOWHERE)
     at = start + newest
@@ -269,18 +258,17 @@ def own_tag(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagL
 
 
 @inlined
-def _newest(buffer: Octets, start: int, octets: int, roles: Octets, layout: TagLayout) -> int:
+def _newest(buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout) -> int:
     """Return the offset of the outermost tag of a kind, without a look at the octets after it."""
     at = TYPE_AT
     while at + 4 <= octets:
-        role = role_at(buffer, start + at, roles)
+        role = role_at(buffer, start + at, tables)
         if role < VLAN_TAG:
             break
-        control = two_octets(buffer, start + at + 2)
-        length = tag_octets(buffer, start + at, start + octets, role, control, roles)
+        length = tag_octets(buffer, start + at, start + octets, tables)
         if length == 0 or at + length > octets:
             break
-        if _is_of(buffer, start + at, role, control, layout):
+        if _is_of(buffer, start + at, role, layout):
             return at
         at += length
     return NOWHERE
@@ -351,8 +339,8 @@ def with_tag_values(
     buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
     offset = batch.offset - low
     _write_tags(
-        buffer, fixed(offset[position]), fixed(batch.captured[position]), fixed(tag), roles_of(ethertypes),
-        tag_layout(kind, ethertypes),
+        buffer, fixed(offset[position]), fixed(batch.captured[position]), fixed(tag),
+        parse_tables(ethertypes), tag_layout(kind, ethertypes),
     )  # fmt: skip
     buffer.flags.writeable = False
     return dataclasses.replace(batch, buffer=buffer, offset=offset, record_offset=batch.record_offset - low)
@@ -360,10 +348,10 @@ def with_tag_values(
 
 @compiled
 def _write_tags(
-    buffer: Octets, offset: Int64, captured: Int64, tag: Int64, roles: Octets, layout: TagLayout
+    buffer: Octets, offset: Int64, captured: Int64, tag: Int64, tables: ParseTables, layout: TagLayout
 ) -> None:
     for i in range(len(offset)):
-        found = own_tag(buffer, offset[i], captured[i], roles, layout)
+        found = own_tag(buffer, offset[i], captured[i], tables, layout)
         if found.tagged:
             write_tag(buffer, offset[i] + found.at, layout, tag[i])
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.batch.parse_tables import repeated_formats
 from ecmproto.frames.columns.column import Column, Stretches, Texts, every_row, fields_named
 from ecmproto.frames.columns.extraction import Columns, empty_of
 from ecmproto.frames.columns.octets import BLOCK, copy, load_4
-from ecmproto.frames.columns.parse_tables import repeated_formats
 from ecmproto.frames.columns.text.digits import dotted, grouped, hex_octets, separated_octets
 from ecmproto.frames.filter.fields import FilterField
 from ecmproto.kernels.kernel import inlined, over_batches

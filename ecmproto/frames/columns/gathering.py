@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.frames.batch.parse_tables import MOVING_FIELDS, NUMBER_OF
 from ecmproto.frames.columns.column import every_row
 from ecmproto.frames.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
 from ecmproto.frames.columns.octets import eight_octets, prefetch
-from ecmproto.frames.columns.parse_tables import MOVING_FIELDS, NUMBER_OF
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames
 from ecmproto.kernels.kernel import inlined, over_batches

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import fixed, signed
+from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.columns.gathering import Collected, Want
-from ecmproto.frames.columns.parse_tables import NUMBER_OF
 from ecmproto.frames.columns.walk import Frames
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.formats.base import Layer

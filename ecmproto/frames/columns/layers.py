@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.batch.beginnings import FORMAT_OF, FORMAT_OF_VERSION
 from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
 from ecmproto.frames.columns.column import Texts
 from ecmproto.frames.columns.gathering import Census, Collected, Want, collect, look_up
 from ecmproto.frames.columns.invariant_crc import STATES, crc_states
 from ecmproto.frames.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
-from ecmproto.frames.columns.parse_tables import NUMBER_OF
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames, Paths
 from ecmproto.frames.filter.evaluation import protocols

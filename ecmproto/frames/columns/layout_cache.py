@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import signed, two_octets
-from ecmproto.frames.columns.octets import eight_octets
-from ecmproto.frames.columns.parse_tables import (
+from ecmproto.frames.batch.parse_tables import (
     CHOSEN,
     CPID_DECIDES,
     DATA_NUMBER,
@@ -34,6 +33,7 @@ from ecmproto.frames.columns.parse_tables import (
     ROUTED,
     ParseTables,
 )
+from ecmproto.frames.columns.octets import eight_octets
 from ecmproto.kernels.kernel import inlined
 from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.experimental import CPID_AT, CPID_OCTETS

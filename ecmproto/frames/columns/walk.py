@@ -15,7 +15,43 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import four_octets, has_no_cpid, is_snap, signed, two_octets
+from ecmproto.frames.batch.headers import signed
+from ecmproto.frames.batch.parse_tables import (
+    CHAINS_ROW,
+    CLOSED_BY,
+    DATA_NUMBER,
+    MAX_MOVING,
+    MOVING_FIELD,
+    MOVING_FIELDS,
+    MOVING_TAIL,
+    NO_CHAIN,
+    NO_DOUBT,
+    NUMBER_OF,
+    OTHERWISE,
+    PORT,
+    REST_TAIL,
+    SEQUENCE_AT,
+    SHOWN_OCTETS,
+    TAIL_KIND,
+    UNKNOWN,
+    UNSHOWN_OCTETS,
+    WIRE_OCTETS,
+    ParseTables,
+    parse_tables,
+)
+from ecmproto.frames.batch.steps import (
+    NO_ERROR,
+    NO_LAYER,
+    SAMPLE,
+    SHORT,
+    SLOW,
+    doubted,
+    moving_octets,
+    next_format,
+    refused,
+    shows,
+    variable_part,
+)
 from ecmproto.frames.columns.layout_cache import (
     FCS_AT,
     FIRST_LAYER,
@@ -33,7 +69,6 @@ from ecmproto.frames.columns.layout_cache import (
     LayoutCache,
     WalkResult,
     add_layout,
-    all_zero,
     find_layout,
     has_layout,
     hashed,
@@ -43,108 +78,17 @@ from ecmproto.frames.columns.layout_cache import (
     with_doubled_capacity,
 )
 from ecmproto.frames.columns.octets import CACHE_LINE, prefetch
-from ecmproto.frames.columns.parse_tables import (
-    ANNOUNCED,
-    ARP_OF_BOTH,
-    ARP_OF_IPV4,
-    ARP_OF_MAC,
-    ARP_OTHER,
-    ARP_SIZES,
-    ARP_TYPES,
-    AT,
-    CHAINS_ROW,
-    CHOSEN,
-    CLOSED_BY,
-    CONDITIONS,
-    COOKED,
-    COUNT,
-    COUNTED_TAIL,
-    DATA,
-    DATA_NUMBER,
-    EXTENSION,
-    FRAGMENT,
-    FRAGMENT_OFFSET,
-    GRH_LENGTH,
-    GRH_NEXT,
-    GRH_PORT,
-    GRH_TRANSPORT,
-    HARDWARE,
-    HARDWARE_2,
-    HAS_CPID,
-    HIGH,
-    IP_IHL,
-    IP_LEN,
-    IP_OFFSET,
-    IP_PROTO,
-    IPV4,
-    IPV4_OCTETS,
-    IPV6,
-    IPV6_NXT,
-    IPV6_PLEN,
-    LIMITED,
-    LLDP,
-    LOW,
-    MAC_CONTROL,
-    MAC_OCTETS,
-    MASK,
-    MAX_MOVING,
-    MESSAGES,
-    MINUS,
-    MOVING_FIELD,
-    MOVING_FIELDS,
-    MOVING_TAIL,
-    NO_CHAIN,
-    NO_DOUBT,
-    NO_TAIL,
-    NONZERO_WORDS,
-    NOTHING,
-    NUMBER_OF,
-    OCTETS,
-    OPCODE,
-    OTHERWISE,
-    PORT,
-    PROTOCOL,
-    PROTOCOL_2,
-    REST_TAIL,
-    ROUTED,
-    SCALE,
-    SEQUENCE_AT,
-    SHIFT,
-    SHOWN_OCTETS,
-    SNAP_NUMBER,
-    SNAPPED,
-    STRANGE,
-    TAGS,
-    TAIL_KIND,
-    TLVS,
-    UNKNOWN,
-    UNSHOWN_OCTETS,
-    VALUES,
-    WHEN,
-    WIRE_OCTETS,
-    ParseTables,
-    parse_tables,
-)
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.codec.frame import MIN_OCTETS, Frame, decode_lax
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
-from ecmproto.wire.formats.experimental import CPID_AT, UNKNOWN_LENGTH
-from ecmproto.wire.formats.ip import NO_NEXT_HEADER
-from ecmproto.wire.formats.lldp import END, ORGANIZATIONALLY_SPECIFIC, TLV
+from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.registry import FORMATS
 
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
-NO_LAYER, SLOW = -1, -2
 NO_NODE = -1
-NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
-"""Errors of a frame; CONDITION and following numbers are the format's conditions in order."""
-
-_TLV = NUMBER_OF[TLV]
-_MIN_ETHERTYPE = 0x0600
 
 
 class Frames(NamedTuple):
@@ -180,37 +124,6 @@ class Paths(NamedTuple):
 
 
 @inlined
-def _number(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
-    """Return the number in the layer at ``start`` whose `BitField` is at ``column`` of a table's row."""
-    number = 0
-    first = start + table[row, column + AT]
-    for octet in range(first, first + table[row, column + OCTETS]):
-        number = (number << 8) | signed(buffer[octet])
-    return int((number >> table[row, column + SHIFT]) & table[row, column + MASK])
-
-
-@inlined
-def _tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
-    """Return the length in octets of the variable part, of ``left`` available; −1 where it must be absent."""
-    if tail[layer, TAIL_KIND] == NO_TAIL:
-        return 0
-    values = tail[layer, VALUES]
-    if values != 0 and (values >> _number(buffer, start, tail, layer, WHEN)) & 1 == 0:
-        return -1
-    if tail[layer, TAIL_KIND] == COUNTED_TAIL:
-        count = _number(buffer, start, tail, layer, COUNT)
-        return int(max(0, count * tail[layer, SCALE] - tail[layer, MINUS]))
-    return left
-
-
-@inlined
-def _moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
-    """Return the length in octets of the field in row ``index`` in the layer at ``start``."""
-    number = _number(buffer, start, moving, index, COUNT)
-    return int(max(0, number * moving[index, SCALE] - moving[index, MINUS]))
-
-
-@inlined
 def _trace_moving(
     cache: LayoutCache,
     traced: int,
@@ -227,215 +140,12 @@ def _trace_moving(
     for index in range(layer * MAX_MOVING, (layer + 1) * MAX_MOVING):
         if tables.moving[index, MOVING_FIELD] == 0:
             break
-        octets = min(_moving_octets(buffer, start, index, tables.moving), stop - at)
+        octets = min(moving_octets(buffer, start, index, tables.moving), stop - at)
         if octets > 0:
             trace(cache, traced + count, tables.moving[index, MOVING_FIELD], at - begin, octets)
             count += 1
             at += octets
     return count
-
-
-class _Next(NamedTuple):
-    layer: int
-    bound: int
-    settled: bool
-    """Whether words of the layers alone decided, for frames of at least this length."""
-    length_at: int
-    """Offset of the length for ``bound``; NO_LENGTH: inherited, NOWHERE: the length is also an EtherType."""
-
-
-@inlined
-def _tlv(buffer: Octets, pos: int, stop: int, tlvs: Int64) -> int:
-    if stop - pos < 6 or signed(buffer[pos]) >> 1 != ORGANIZATIONALLY_SPECIFIC:
-        return _TLV
-    information = four_octets(buffer, pos + 2)
-    for row in range(len(tlvs)):
-        if tlvs[row, 0] == information:
-            return int(tlvs[row, 1])
-    return _TLV
-
-
-@inlined
-def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
-    """Return the format of the ARP packet at ``pos``; see `formats.ip.VariableARP.cannot_be`."""
-    arp = tables.arp
-    hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
-    hw_size, proto_size = signed(buffer[pos + 4]), signed(buffer[pos + 5])
-    is_mac = hw_size == arp[MAC_OCTETS] and (hardware == arp[HARDWARE] or hardware == arp[HARDWARE_2])
-    is_ipv4 = proto_size == arp[IPV4_OCTETS] and (protocol == arp[PROTOCOL] or protocol == arp[PROTOCOL_2])
-    if is_mac and is_ipv4:
-        return int(arp[ARP_OF_BOTH])
-    if stop - pos < tables.fixed[arp[ARP_OTHER]] + 2 * (hw_size + proto_size):
-        return int(arp[ARP_OTHER])
-    return int(arp[ARP_OF_MAC] if is_mac else arp[ARP_OF_IPV4] if is_ipv4 else arp[ARP_OTHER])
-
-
-@inlined
-def _announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTables) -> _Next:
-    """Return the format at ``pos`` announced by an EtherType or length, and its maximum end."""
-    layer = signed(tables.announced[value])
-    if layer == DATA_NUMBER:
-        if value <= MAX_LENGTH:
-            # The octets after the length decide, which are no words of a layer.
-            bound = pos + value
-            snapped = is_snap(buffer, pos, min(stop, bound))
-            return _Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
-        return _Next(layer, stop, True, NO_LENGTH)
-    if layer >= 0:
-        return _Next(layer, stop, True, NO_LENGTH)
-    if layer == STRANGE:
-        return _Next(SLOW, stop, True, NO_LENGTH)
-    if layer == LLDP:
-        return _Next(_tlv(buffer, pos, stop, tables.tlvs), stop, True, NO_LENGTH)
-    if layer == ARP_TYPES:
-        if stop - pos < 6:
-            return _Next(tables.short[ARP_SIZES], stop, False, NO_LENGTH)
-        return _Next(_arp(buffer, pos, stop, tables), stop, True, NO_LENGTH)
-    is_message = value == tables.tag_ethertypes[MESSAGES]
-    which = MAC_CONTROL if layer == OPCODE else MESSAGES if is_message else TAGS
-    if stop - pos < 2:
-        return _Next(tables.short[which], stop, False, NO_LENGTH)
-    return _Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
-
-
-@inlined
-def _following(buffer: Octets, layer: int, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    """Return the format after ``layer`` at ``start``, and its maximum end."""
-    kind = tables.follows[layer]
-    if kind == ANNOUNCED:
-        return _announced(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
-    if kind == NOTHING:
-        return _Next(NO_LAYER, stop, True, NO_LENGTH)
-    if kind == PORT:
-        return _after_port(buffer, two_octets(buffer, start + tables.next_at[layer]), end, stop, tables)
-    if kind == DATA:
-        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
-    if kind == IPV4:
-        return _after_ipv4(buffer, start, end, stop, tables)
-    if kind == IPV6:
-        return _after_ipv6(buffer, start, end, stop, tables)
-    if kind == ROUTED:
-        return _after_grh(buffer, start, end, stop, tables)
-    if kind in (EXTENSION, FRAGMENT):
-        if kind == FRAGMENT and _number(buffer, start, tables.ip, FRAGMENT_OFFSET, AT) != 0:
-            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
-        nxt = signed(buffer[start + tables.next_at[layer]])
-        return _Next(signed(tables.transport[1, nxt]), stop, True, NO_LENGTH)
-    if kind == SNAPPED:
-        value = two_octets(buffer, start + tables.next_at[layer])
-        if tables.snapped[value]:
-            return _announced(buffer, value, end, stop, tables)
-        return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
-    if kind == COOKED:
-        value = two_octets(buffer, start + tables.next_at[layer])
-        if value < _MIN_ETHERTYPE:
-            return _Next(DATA_NUMBER, stop, True, NO_LENGTH)
-        return _announced(buffer, value, end, stop, tables)
-    if kind == TLVS:
-        if end >= stop or signed(buffer[start]) >> 1 == END:
-            return _Next(NO_LAYER, stop, True, NO_LENGTH)
-        return _Next(_tlv(buffer, end, stop, tables.tlvs), stop, True, NO_LENGTH)
-    return _Next(SLOW, stop, True, NO_LENGTH)
-
-
-@inlined
-def _after_ipv4(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    length = _number(buffer, start, tables.ip, IP_LEN, AT)
-    bound, at = stop, NO_LENGTH
-    if length != 0:
-        bound = end + length - 4 * _number(buffer, start, tables.ip, IP_IHL, AT)
-        at = start + tables.ip[IP_LEN, AT]
-    if _number(buffer, start, tables.ip, IP_OFFSET, AT) != 0:
-        return _Next(DATA_NUMBER, bound, True, at)
-    protocol = _number(buffer, start, tables.ip, IP_PROTO, AT)
-    return _Next(signed(tables.transport[0, protocol]), bound, True, at)
-
-
-@inlined
-def _after_ipv6(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    length = _number(buffer, start, tables.ip, IPV6_PLEN, AT)
-    following = _number(buffer, start, tables.ip, IPV6_NXT, AT)
-    bound, at = stop, NO_LENGTH
-    if length != 0 or following == NO_NEXT_HEADER:
-        bound = end + length
-        at = start + tables.ip[IPV6_PLEN, AT]
-    return _Next(signed(tables.transport[1, following]), bound, True, at)
-
-
-@inlined
-def _after_grh(buffer: Octets, start: int, end: int, stop: int, tables: ParseTables) -> _Next:
-    routed = tables.routed
-    length = two_octets(buffer, start + routed[GRH_LENGTH])
-    bound, at = stop, NO_LENGTH
-    if length != 0:
-        bound, at = end + length, start + routed[GRH_LENGTH]
-    if signed(buffer[start + routed[GRH_NEXT]]) != routed[GRH_TRANSPORT]:
-        return _Next(DATA_NUMBER, bound, True, at)
-    payload = _after_port(buffer, routed[GRH_PORT], end, min(stop, bound), tables)
-    return _Next(payload.layer, bound, payload.settled, at)
-
-
-@inlined
-def _after_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTables) -> _Next:
-    """Return the format at ``pos`` that a UDP destination port announces."""
-    layer = signed(tables.ports[port])
-    if layer > CHOSEN:
-        return _Next(layer, stop, True, NO_LENGTH)
-    row = CHOSEN - layer
-    if stop - pos < 2:
-        return _Next(signed(tables.chosen[row, 1 << 16]), stop, False, NO_LENGTH)
-    return _Next(signed(tables.chosen[row, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
-
-
-class _Wrong(NamedTuple):
-    what: int
-    first: int
-    second: int
-
-
-@inlined
-def _doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
-    """Return whether octets announced as a format are none of it; see `Layer.cannot_be` and `Proposed`."""
-    minimum = tables.doubts[layer, WIRE_OCTETS]
-    if minimum != 0:
-        if stop - start < tables.fixed[layer] or reach - start < minimum:
-            return True
-        words = tables.doubts[layer, NONZERO_WORDS]
-        return words != 0 and all_zero(buffer, start, 2 * words)
-    if tables.doubts[layer, HAS_CPID] != 0 and has_no_cpid(buffer, start + CPID_AT, stop):
-        return True
-    maximum = tables.doubts[layer, UNSHOWN_OCTETS]
-    if maximum == 0 or _shows(buffer, layer, start, stop, tables):
-        return False
-    return bool(stop - start > maximum or maximum < reach - start < UNKNOWN_LENGTH)
-
-
-@inlined
-def _shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> bool:
-    """Return whether the message at ``start`` quotes a frame."""
-    if tables.tail[layer, SHOWN_OCTETS] == 0 or stop - start < 2:
-        return False
-    return _tail_octets(buffer, start, 0, layer, tables.tail) >= 0
-
-
-@inlined
-def _refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: ParseTables) -> _Wrong:
-    """Return the error of the layer at ``start`` if its format forbids it; ``tail`` octets are variable."""
-    within = tables.within
-    for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
-        if within[index, LIMITED + OCTETS] == 0:
-            break
-        number = _number(buffer, start, within, index, LIMITED)
-        if number < within[index, LOW] or number > within[index, HIGH]:
-            return _Wrong(CONDITION + index, number, 0)
-    if tail >= 0 and reach - start - tables.fixed[layer] < tables.tail[layer, SHOWN_OCTETS]:
-        return _Wrong(SAMPLE, reach - start - tables.fixed[layer], 0)
-    if tables.follows[layer] == IPV4:
-        header = 4 * _number(buffer, start, tables.ip, IP_IHL, AT)
-        length = _number(buffer, start, tables.ip, IP_LEN, AT)
-        if 0 < length < header:
-            return _Wrong(TOTAL_LENGTH, header, length)
-    return _Wrong(NO_ERROR, 0, 0)
 
 
 @inlined
@@ -523,37 +233,25 @@ def walk(
             layer = SLOW
             break
         if tables.doubts[layer, OTHERWISE] != NO_DOUBT:
-            if _doubted(buffer, layer, pos, stop, reach, tables):
+            if doubted(buffer, layer, pos, stop, reach, tables):
                 wire_octets = tables.doubts[layer, WIRE_OCTETS]
                 exact = exact or (wire_octets != 0 and reach - pos < wire_octets)
                 layer = tables.doubts[layer, OTHERWISE]
-            elif tables.doubts[layer, UNSHOWN_OCTETS] != 0 and not _shows(buffer, layer, pos, stop, tables):
+            elif tables.doubts[layer, UNSHOWN_OCTETS] != 0 and not shows(buffer, layer, pos, stop, tables):
                 exact = True
         fixed = tables.fixed[layer]
         if stop - pos < fixed:
             if reach - pos < fixed:
                 _record_error(errors, row, layer, pos - begin, SHORT, fixed, stop - pos)
-            elif reach - pos - fixed < tables.tail[layer, SHOWN_OCTETS] and _shows(
+            elif reach - pos - fixed < tables.tail[layer, SHOWN_OCTETS] and shows(
                 buffer, layer, pos, stop, tables
             ):
                 _record_error(errors, row, layer, pos - begin, SAMPLE, reach - pos - fixed, 0)
             broken = True
             after = pos
         else:
-            after = pos + fixed
-            missing, got = 0, 0
-            if tables.tail[layer, TAIL_KIND] == MOVING_TAIL:
-                expected = 0
-                for index in range(layer * MAX_MOVING, (layer + 1) * MAX_MOVING):
-                    expected += _moving_octets(buffer, pos, index, tables.moving)
-                missing = max(0, after + expected - stop)
-                got = expected - missing
-                after += got
-            elif tables.tail[layer, TAIL_KIND] != NO_TAIL:
-                expected = _tail_octets(buffer, pos, stop - after, layer, tables.tail)
-                missing = max(0, after + max(0, expected) - stop)
-                got = -1 if expected < 0 else expected - missing
-                after += max(0, got)
+            got, missing = variable_part(buffer, layer, pos, stop, tables)
+            after = pos + fixed + max(0, got)
             trace(cache, layers, layer, pos - begin, after - pos)
             layers += 1
             if tables.tail[layer, TAIL_KIND] == MOVING_TAIL:
@@ -565,7 +263,7 @@ def walk(
             last = layer
             broken = missing > 0
             if tables.refuses[layer]:
-                wrong = _refused(buffer, layer, pos, got, reach, tables)
+                wrong = refused(buffer, layer, pos, got, reach, tables)
                 if wrong.what != NO_ERROR:
                     broken = True
                     _record_error(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
@@ -614,7 +312,7 @@ def walk(
             continue
         if tables.follows[layer] == PORT:
             port_at = pos + tables.next_at[layer] - begin
-        following = _following(buffer, layer, pos, after, stop, tables)
+        following = next_format(buffer, layer, pos, after, stop, tables)
         if following.length_at != NO_LENGTH:
             if (
                 following.bound == end

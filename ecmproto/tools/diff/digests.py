@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.batch.classes import classify
 from ecmproto.frames.batch.headers import fixed
+from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
@@ -26,7 +27,6 @@ from ecmproto.frames.columns.gathering import Want, kind_of
 from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.frames.columns.octets import eight_octets
-from ecmproto.frames.columns.parse_tables import NUMBER_OF
 from ecmproto.frames.filter.fields import FilterField
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.tools.diff.rules import LENGTH, TIME, Rules

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError, shown
+from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.columns.gathering import Want, kind_of
 from ecmproto.frames.columns.layers import LayersFound
-from ecmproto.frames.columns.parse_tables import NUMBER_OF
 from ecmproto.frames.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, hint
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.registry import field_of

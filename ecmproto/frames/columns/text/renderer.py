@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import DecodeError
 from ecmproto.frames.batch.headers import fixed, signed
+from ecmproto.frames.batch.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.columns.gathering import look_up
 from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
-from ecmproto.frames.columns.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.frames.columns.text.program import (
     SPARE_OCTETS,

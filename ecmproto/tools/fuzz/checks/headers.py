@@ -7,19 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from ecmproto.frames.batch.flows import NO_NUMBER, Flow, FlowTable
-from ecmproto.frames.batch.headers import roles_of
-from ecmproto.frames.batch.packets import (
-    GLOBAL,
-    IP4,
-    IP6,
-    NO_NETWORK,
-    NOWHERE,
-    Int64,
-    Octets,
-    Packet,
-    find_udp_messages,
-    packet_at,
-)
+from ecmproto.frames.batch.packets import NOWHERE, Int64, Octets, Packet, find_udp_messages, packet_at
+from ecmproto.frames.batch.parse_tables import GLOBAL, IP4, IP6, NO_NETWORK, ParseTables, parse_tables
 from ecmproto.frames.batch.tags import TagLayout, own_tag, tag_layout
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.columns import extract
@@ -62,11 +51,11 @@ class HeaderCheck:
         """Yield the differences of captured frames with ``original`` octets on the wire."""
         batch = Batch.from_frames(items, original=np.array(original))
         packets = np.empty((len(batch), len(Packet._fields) + 2), np.int64)
-        roles, ecn = roles_of(self._ethertypes), tag_layout(ECNField(), self._ethertypes)
-        _find_packets(batch.buffer, batch.offset, batch.captured, batch.original, roles, ecn, packets)
+        tables, ecn = parse_tables(self._ethertypes), tag_layout(ECNField(), self._ethertypes)
+        _find_packets(batch.buffer, batch.offset, batch.captured, batch.original, tables, ecn, packets)
         is_cnp = np.zeros(len(batch), bool)
         find_udp_messages(
-            batch.buffer, batch.offset, batch.captured, batch.original, roles, ROCE_PORT, CNP_OPCODE, is_cnp
+            batch.buffer, batch.offset, batch.captured, batch.original, tables, ROCE_PORT, CNP_OPCODE, is_cnp
         )
         table = FlowTable(FlowKey(conversation=True), max_flows=1 << 16, ethertypes=self._ethertypes)
         numbers = table.number_batch(batch)
@@ -91,15 +80,15 @@ def _find_packets(
     offset: Int64,
     captured: Int64,
     original: Int64,
-    roles: Octets,
+    tables: ParseTables,
     ecn: TagLayout,
     packets: Int64,
 ) -> None:
     """Fill a row of ``packets`` for each frame: `Packet` from the frame's start, and its ECN field."""
     for i in range(len(offset)):
         start = offset[i]
-        packet = packet_at(buffer, start, start + captured[i], start + max(original[i], captured[i]), roles)
-        tag = own_tag(buffer, start, captured[i], roles, ecn)
+        packet = packet_at(buffer, start, start + captured[i], start + max(original[i], captured[i]), tables)
+        tag = own_tag(buffer, start, captured[i], tables, ecn)
         row = packets[i]
         row[0], row[2] = packet.kind, packet.protocol
         row[1] = packet.network if packet.network == NOWHERE else packet.network - start

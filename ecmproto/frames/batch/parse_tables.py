@@ -9,24 +9,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import ParameterError
-from ecmproto.frames.batch.headers import fixed
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.base import Follows, Layer
 from ecmproto.wire.formats.ethernet import SNAP, Data
 from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
-from ecmproto.wire.formats.infiniband import GRH, IBA_TRANSPORT, ROCE_PORT
+from ecmproto.wire.formats.infiniband import BTH, GRH
 from ecmproto.wire.formats.ip import (
     ARP,
     ARP_ETHERTYPE,
     ARP_HARDWARE,
     ARP_PROTOCOLS,
+    TCP,
+    UDP,
     EthernetARP,
+    Extension,
     FragmentHeader,
     IPv4,
     IPv4ARP,
@@ -34,6 +38,7 @@ from ecmproto.wire.formats.ip import (
     OtherARP,
     VariableARP,
 )
+from ecmproto.wire.formats.lldp import TLV
 from ecmproto.wire.formats.registry import (
     BEHIND_PORTS,
     FORMATS,
@@ -46,6 +51,7 @@ from ecmproto.wire.formats.registry import (
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
 
 Int64 = NDArray[np.int64]
+Int8 = NDArray[np.int8]
 
 (
     NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, SNAPPED, PORT, ROUTED, SEQUENCE,
@@ -122,91 +128,109 @@ OTHERWISE, HAS_CPID, UNSHOWN_OCTETS, CPID_DECIDES, WIRE_OCTETS, NONZERO_WORDS = 
 """Columns of ``doubts``."""
 SEQUENCE_AT, CHAINS_ROW, CLOSED_BY = range(3)
 """Columns of ``sequenced``."""
-GRH_LENGTH, GRH_NEXT, GRH_TRANSPORT, GRH_PORT = range(4)
-"""Entries of ``routed``."""
-MESSAGES, TAGS, MAC_CONTROL, ARP_SIZES = range(4)
+MESSAGE_WORDS, TAG_WORDS, OPCODE_WORDS, ARP_SIZES = range(4)
 """Entries of ``short``; the first three are rows of ``words`` and columns of ``tag_ethertypes``."""
 ARP_OTHER, ARP_OF_IPV4, ARP_OF_MAC, ARP_OF_BOTH = range(4)
 HARDWARE, HARDWARE_2, MAC_OCTETS, PROTOCOL, PROTOCOL_2, IPV4_OCTETS = range(4, 10)
 """Entries of ``arp``: formats, then the required sizes and types."""
 DECISIVE_AT, DECISIVE_MASK = range(2)
 """Columns of ``decisive``."""
-IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET, IPV6_PLEN, IPV6_NXT, FRAGMENT_OFFSET = range(7)
-"""Rows of ``ip``."""
+IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET = (
+    bit_field(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")
+)
+IPV6_PLEN, IPV6_NXT = (bit_field(field_of(IPv6, key)) for key in ("plen", "nxt"))
+GRH_PLEN, GRH_NXT = (bit_field(field_of(GRH, key)) for key in ("paylen", "nxthdr"))
+FRAGMENT_OFFSET = bit_field(field_of(FragmentHeader, "offset"))
+"""Positions of the fields that lead from a network header to what follows."""
+LAST_TLV = -1
+DECISIVE = 8
+"""Maximum number of decisive words of a format."""
+_WORDS, _OCTETS = 1 << 16, 1 << 8
+_SHARED, _CHAINED = 8, 256
+"""Capacities: shared UDP ports, and formats with sequences; the formats of all sequences."""
+
+OTHER, CNM, MESSAGE, MAC_CONTROL, I_TAG, VLAN_TAG, CN_TAG, TAG = range(8)
+"""Roles of EtherTypes in a port, tags last; TAG is any other tag."""
+
+NO_NETWORK, GLOBAL, IP4, IP6 = 0, 1, 4, 6
+"""Kinds of network headers: neither IP nor a GRH, a GRH, IPv4, IPv6."""
+PAYLOAD, TAG_HEADER, LINK_HEADER, EXTENSION_HEADER, PORTS, BASE_TRANSPORT = 0, 7, 8, 9, 10, 11
+"""The other parts of a packet: tags, what else comes before the network header, IPv6's extension headers,
+headers that begin with two ports, RoCE's base transport header; PAYLOAD is all else.
+"""
 
 
-class ParseTables(NamedTuple):
-    """The parse tables; tables of formats have a row a format."""
+class ParseTables:
+    """The parse tables, a record; those of formats have a row a format, MOST_FORMATS in all."""
 
-    fixed: Int64
+    fixed: Annotated[Int64, MOST_FORMATS]
     """Octets of the fixed part."""
-    tail: Int64
+    tail: Annotated[Int64, (MOST_FORMATS, SHOWN_OCTETS + 1)]
     """Variable part: NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL; its count field (`BitField`), scale and
     minus; position of the field on which it depends, and a bit for each value with which it is present (0:
     always); its minimum length in octets.
     """
-    moving: Int64
+    moving: Annotated[Int64, (MOST_FORMATS * MAX_MOVING, MINUS + 1)]
     """Fields of a MOVING_TAIL in order, MAX_MOVING rows a format: number in `MOVING_FIELDS`, count field
     (`BitField`), scale and minus. A field of fixed width has no count field, and its octets as a negative
     minus. Unused rows have the number 0.
     """
-    within: Int64
+    within: Annotated[Int64, (MOST_FORMATS * CONDITIONS, HIGH + 1)]
     """Limits of fields, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
-    refuses: NDArray[np.bool_]
+    refuses: Annotated[Int8, MOST_FORMATS]
     """Whether the format refuses any octets."""
-    doubts: Int64
+    doubts: Annotated[Int64, (MOST_FORMATS, NONZERO_WORDS + 1)]
     """Criteria by which octets announced as a format are another: that other format, or NO_DOUBT; whether
     there is a CPID; maximum octets of such types that quote no frame, 0 for any number; whether the CPID, or
     the octets in its position, decides; minimum octets on the wire; number of leading pairs of octets that
     cannot all be 0.
     """
-    follows: Int64
+    follows: Annotated[Int64, MOST_FORMATS]
     """Rule for the next format, see NOTHING."""
-    next_at: Int64
+    next_at: Annotated[Int64, MOST_FORMATS]
     """Offset of the EtherType, next header or port of the following layer."""
-    run: NDArray[np.bool_]
+    parts: Annotated[Int8, MOST_FORMATS]
+    """The part of a packet that the format is: TAG_HEADER, a network header's kind, and so on."""
+    run: Annotated[Int8, MOST_FORMATS]
     """Whether several consecutive layers count as one protocol."""
-    announced: NDArray[np.int8]
+    announced: Annotated[Int8, _WORDS]
     """Format number of each EtherType or length, or the rule to choose it."""
-    snapped: NDArray[np.bool_]
+    roles: Annotated[Int8, _WORDS]
+    """Role of each EtherType in a port: OTHER and so on."""
+    snapped: Annotated[Int8, _WORDS]
     """Whether an EtherType announces a format in SNAP headers too."""
-    ports: NDArray[np.int8]
+    ports: Annotated[Int8, _WORDS]
     """Format number of each UDP destination port, or CHOSEN."""
-    routed: Int64
-    """GRH: offsets of its length and next header, the next header of an IBA transport, and RoCE's UDP port.
-    """
-    chosen: NDArray[np.int8]
+    chosen: Annotated[Int8, (_SHARED, _WORDS + 1)]
     """Format by its first two octets for each group of a UDP port; the last column is without those octets.
     """
-    sequenced: Int64
+    sequenced: Annotated[Int64, (MOST_FORMATS, CLOSED_BY + 1)]
     """Sequences by format: offset of the selecting octet, row in ``chains``, and the closing format, or −1.
     """
-    chains: Int64
+    chains: Annotated[Int64, (_SHARED, _OCTETS)]
     """Index in ``chain`` by the selecting octet, a row for each format with sequences."""
-    chain: Int64
+    chain: Annotated[Int64, _CHAINED]
     """Formats of all sequences, each ended by −1."""
-    tags: NDArray[np.bool_]
+    tags: Annotated[Int8, _WORDS]
     """Whether an EtherType announces two octets and another EtherType."""
-    words: NDArray[np.int8]
+    words: Annotated[Int8, (OPCODE_WORDS + 1, _WORDS)]
     """Format by the first two octets: of messages, then tags, then MAC Control."""
-    short: Int64
+    short: Annotated[Int64, ARP_SIZES + 1]
     """Format of fewer than two octets (ARP: without the sizes): messages, tags, MAC Control, ARP."""
-    tlvs: Int64
-    """OUIs and subtypes of organizations' TLVs, each with its format."""
-    arp: Int64
+    tlvs: Annotated[Int64, (MOST_FORMATS, 2)]
+    """OUIs and subtypes of organizations' TLVs, each with its format; LAST_TLV after the last."""
+    arp: Annotated[Int64, IPV4_OCTETS + 1]
     """Formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
     Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
     addresses.
     """
-    decisive: Int64
+    decisive: Annotated[Int64, (MOST_FORMATS * DECISIVE, DECISIVE_MASK + 1)]
     """Words that determine the walk to and from a layer, DECISIVE rows a format: offset, mask (0: unused)."""
-    settled: NDArray[np.bool_]
+    settled: Annotated[Int8, MOST_FORMATS]
     """Whether the decisive words alone determine the walk."""
-    transport: NDArray[np.int8]
+    transport: Annotated[Int8, (2, _OCTETS)]
     """Format by IPv4's protocol, then by IPv6's next header."""
-    ip: Int64
-    """Positions of IPv4's ihl, len, proto and frag_offset, IPv6's plen and nxt, and its fragment offset."""
-    tag_ethertypes: Int64
+    tag_ethertypes: Annotated[Int64, OPCODE_WORDS + 1]
     """EtherTypes of messages, tags and MAC Control."""
 
 
@@ -215,51 +239,81 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
     """Return the tables under an EtherType map."""
     formats = dispatch(ethertypes)
     words, short = _words(ethertypes)
-    return ParseTables(
-        fixed=_numbers([cls.fixed_octets for cls in FORMATS]),
-        tail=_numbers([_tail(cls) for cls in FORMATS]),
-        moving=_numbers([row for cls in FORMATS for row in _moving(cls)]),
-        within=_numbers([row for cls in FORMATS for row in _conditions(cls)]),
-        refuses=fixed(np.array([cls.check is not Layer.check for cls in FORMATS])),
-        doubts=_numbers([_doubts(cls) for cls in FORMATS]),
-        follows=_numbers([follow_rule(cls) for cls in FORMATS]),
-        next_at=_numbers([_next_at(cls) for cls in FORMATS]),
-        run=fixed(np.array([cls.prefix == "lldp" for cls in FORMATS])),
-        announced=fixed(_announced(formats)),
-        snapped=fixed(np.isin(np.arange(1 << 16), list(formats.behind_snap))),
-        ports=fixed(_ports()),
-        routed=_numbers([*_routed_offsets(), IBA_TRANSPORT, ROCE_PORT]),
-        chosen=fixed(_chosen()),
-        sequenced=_numbers([_sequenced(cls) for cls in FORMATS]),
-        chains=_numbers(_CHAINS.rows),
-        chain=_numbers(_CHAINS.chain),
-        tags=fixed(_tags(formats)),
-        words=fixed(words),
-        short=fixed(short),
-        decisive=_numbers([row for cls in FORMATS for row in _decisive(cls)]),
-        settled=fixed(np.array([follow_rule(cls) not in (TLVS, UNKNOWN) for cls in FORMATS])),
-        tlvs=_numbers(
-            [
-                (value, NUMBER_OF[cls])
-                for cls in _announced_by(ethertypes.lldp, ethertypes)
-                for value in cls.selected_by
-            ]
-        ),
-        arp=_numbers(
-            [
-                *(NUMBER_OF[cls] for cls in (OtherARP, IPv4ARP, EthernetARP, ARP)),
-                *(*ARP_HARDWARE, EthernetARP().hw_size),
-                *(*ARP_PROTOCOLS, IPv4ARP().proto_size),
-            ]
-        ),
-        transport=fixed(_transport(formats)),
-        ip=_numbers(_ip_fields()),
-        tag_ethertypes=_numbers([ethertypes.message, ethertypes.tag, ethertypes.mac_control]),
-    )
+    values: dict[str, Any] = {
+        "fixed": [cls.fixed_octets for cls in FORMATS],
+        "tail": [_tail(cls) for cls in FORMATS],
+        "moving": [row for cls in FORMATS for row in _moving(cls)],
+        "within": [row for cls in FORMATS for row in _conditions(cls)],
+        "refuses": [cls.check is not Layer.check for cls in FORMATS],
+        "doubts": [_doubts(cls) for cls in FORMATS],
+        "follows": [follow_rule(cls) for cls in FORMATS],
+        "next_at": [_next_at(cls) for cls in FORMATS],
+        "parts": [_part(cls) for cls in FORMATS],
+        "run": [cls.prefix == "lldp" for cls in FORMATS],
+        "announced": _announced(formats),
+        "roles": _roles(ethertypes),
+        "snapped": np.isin(np.arange(_WORDS), list(formats.behind_snap)),
+        "ports": _ports(),
+        "chosen": _chosen(),
+        "sequenced": [_sequenced(cls) for cls in FORMATS],
+        "chains": _CHAINS.rows,
+        "chain": _CHAINS.chain,
+        "tags": _tags(formats),
+        "words": words,
+        "short": short,
+        "decisive": [row for cls in FORMATS for row in _decisive(cls)],
+        "settled": [follow_rule(cls) not in (TLVS, UNKNOWN) for cls in FORMATS],
+        "tlvs": [
+            (value, NUMBER_OF[cls])
+            for cls in _announced_by(ethertypes.lldp, ethertypes)
+            for value in cls.selected_by
+        ] + [(LAST_TLV, NUMBER_OF[TLV])],
+        "arp": [
+            *(NUMBER_OF[cls] for cls in (OtherARP, IPv4ARP, EthernetARP, ARP)),
+            *(*ARP_HARDWARE, EthernetARP().hw_size),
+            *(*ARP_PROTOCOLS, IPv4ARP().proto_size),
+        ],
+        "transport": _transport(formats),
+        "tag_ethertypes": [ethertypes.message, ethertypes.tag, ethertypes.mac_control],
+    }  # fmt: skip
+    tables = new_record(ParseTables)
+    for name, rows in values.items():
+        table = getattr(tables, name)
+        if len(rows) > len(table):
+            raise ParameterError(name=name, needed=f"at most {len(table)} rows", got=str(len(rows)))
+        table[: len(rows)] = rows
+    return tables
 
 
-def _numbers(rows: object) -> Int64:
-    return fixed(np.array(rows, np.int64))
+_NETWORKS = {IPv4: IP4, IPv6: IP6, GRH: GLOBAL}
+
+
+def _part(cls: type[Layer]) -> int:
+    for base, part in (*_NETWORKS.items(), (Extension, EXTENSION_HEADER), (BTH, BASE_TRANSPORT)):
+        if issubclass(cls, base):
+            return part
+    if cls in (UDP, TCP):
+        return PORTS
+    if is_tag(cls):
+        return TAG_HEADER
+    return LINK_HEADER if follow_rule(cls) in (ANNOUNCED, SNAPPED) else PAYLOAD
+
+
+def _roles(ethertypes: EtherTypes) -> NDArray[np.int8]:
+    roles = np.zeros(_WORDS, np.int8)
+    for cls in FORMATS:
+        announced = announcement(cls, ethertypes)
+        if announced is not None and is_tag(cls):
+            roles[announced] = TAG
+        elif isinstance(cls.announced_by, int) and cls.role == "message":
+            roles[cls.announced_by] = MESSAGE
+    roles[[ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag]] = VLAN_TAG
+    for name, role in (
+        ("i_tag", I_TAG), ("cn_tag", CN_TAG), ("tag", TAG), ("cnm", CNM), ("message", MESSAGE),
+        ("mac_control", MAC_CONTROL),
+    ):  # fmt: skip
+        roles[getattr(ethertypes, name)] = role
+    return roles
 
 
 def _tail(cls: type[Layer]) -> tuple[int, ...]:
@@ -367,20 +421,11 @@ def _sequenced(cls: type[Layer]) -> tuple[int, int, int]:
     return position.at, _CHAINS.row[cls], NUMBER_OF[cls.closed_by]
 
 
-def _routed_offsets() -> list[int]:
-    length, following = bit_field(field_of(GRH, "paylen")), bit_field(field_of(GRH, "nxthdr"))
-    assert (length.octets, following.octets) == (2, 1)
-    return [length.at, following.at]
-
-
 _SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
     "message": ((0, 0x07F0),), "tag": ((0, 0x07F0),), "mac_control": ((0, 0xFFFF),),
     ARP_ETHERTYPE: ((0, 0xFFFF), (2, 0xFFFF), (4, 0xFFFF)),
 }  # fmt: skip
 """Words that choose among the formats of a shared EtherType: offset and mask of each."""
-
-DECISIVE = 8
-"""Maximum number of decisive words of a format."""
 
 
 def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
@@ -389,12 +434,14 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     followed = follow_rule(cls)
     fields = [bit_field(field_of(cls, each.key)) for each in cls.limits]
     fields += [BitField(*row[at : at + 4]) for row in [_tail(cls)] for at in (COUNT, WHEN)]
-    in_ip = {IPV4: slice(IP_IHL, IPV6_PLEN), IPV6: slice(IPV6_PLEN, FRAGMENT_OFFSET)}
-    fields += _ip_fields()[in_ip.get(followed, slice(0))]
+    leading = {
+        IPV4: (IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET),
+        IPV6: (IPV6_PLEN, IPV6_NXT),
+        ROUTED: (GRH_PLEN, GRH_NXT),
+    }
+    fields += leading.get(followed, ())
     if followed in (ANNOUNCED, COOKED):
         fields.append(bit_field(field_of(cls, cls.next_key)))
-    if followed == ROUTED:
-        fields += [bit_field(field_of(cls, key)) for key in ("paylen", "nxthdr")]
     if followed == SEQUENCE:
         fields.append(bit_field(field_of(cls, cls.sequence_key)))
     # The format announced by a UDP port decides alone, or with the octets that select it on a shared port.
@@ -418,16 +465,13 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
 
 
 def _next_at(cls: type[Layer]) -> int:
-    if follow_rule(cls) in (EXTENSION, FRAGMENT):
-        position = bit_field(field_of(cls, "nxt"))
-        assert (position.octets, position.shift, position.mask) == (1, 0, 0xFF), (
-            f"{cls.prefix}: no next header"
-        )
-        return position.at
-    if follow_rule(cls) not in (ANNOUNCED, COOKED, SNAPPED, PORT):
+    rule = follow_rule(cls)
+    if rule not in (ANNOUNCED, COOKED, SNAPPED, PORT, IPV4, IPV6, EXTENSION, FRAGMENT, ROUTED):
         return 0
-    position = bit_field(field_of(cls, cls.next_key or "dstport"))
-    assert (position.octets, position.shift) == (2, 0), f"{cls.prefix}: no EtherType"
+    key = cls.next_key or {PORT: "dstport", IPV4: "proto", ROUTED: "nxthdr"}.get(rule, "nxt")
+    octets = 2 if rule in (ANNOUNCED, COOKED, SNAPPED, PORT) else 1
+    position = bit_field(field_of(cls, key))
+    assert (position.octets, position.shift) == (octets, 0), f"{cls.prefix}: no next header of whole octets"
     return position.at
 
 
@@ -479,12 +523,6 @@ def _transport(formats: Dispatch) -> NDArray[np.int8]:
     rows = [[IPv4(proto=value).following(formats, b"", 0, 0)[0] for value in range(256)],
             [IPv6(nxt=value).following(formats, b"", 0, 0)[0] for value in range(256)]]  # fmt: skip
     return np.array([[NUMBER_OF[cls] for cls in row if cls is not None] for row in rows], np.int8)
-
-
-def _ip_fields() -> list[BitField]:
-    version4 = [bit_field(field_of(IPv4, key)) for key in ("ihl", "len", "proto", "frag_offset")]
-    version6 = [bit_field(field_of(IPv6, key)) for key in ("plen", "nxt")]
-    return version4 + version6 + [bit_field(field_of(FragmentHeader, "offset"))]
 
 
 def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
