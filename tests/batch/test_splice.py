@@ -13,8 +13,9 @@ from ecmproto.frames.batch import tags
 from ecmproto.frames.batch.tags import Removals, Splice, spliced, spliced_batch, tag_splice
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.wire.codec import VLAN, CMTag, CNTag, Layer, RDTag, RRTTag
-from ecmproto.wire.codec.tags import kind_of, with_tag, without_tags
+from ecmproto.wire.codec.tags import kind_of, without_tags
 from tests.batch.frames import ANY, DA, ORDINARY, SA, batch_of, texts
+from tests.tags import with_tag
 
 FRAMES = st.lists(ANY, min_size=1, max_size=6)
 OWN: dict[str, Layer] = {

@@ -25,10 +25,11 @@ from ecmproto.frames.batch.tags import (
 )
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.wire.codec import BCN, VLAN, CMTag, CNTag, EtherTypes, RDTag, RRTTag
-from ecmproto.wire.codec.tags import TagFormat, find_tag, tags_in
+from ecmproto.wire.codec.tags import TagFormat, tags_in
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.batch.frames import ANY, batch_of
 from tests.mechanisms.fecn.frames import with_fields
+from tests.tags import find_tag
 
 MACS = "020000000001 020000000002 "
 CM = "88b6 0800 8202030405060708 abcd 5000 "

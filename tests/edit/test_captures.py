@@ -19,9 +19,10 @@ from ecmproto.tools.edit import Edit, Tagged, edit_capture, frames_from, span_fr
 from ecmproto.tools.edit.records import Clock
 from ecmproto.tools.fuzz.strategies import DrawnCapture, captures
 from ecmproto.wire.codec import VLAN, CNTag, Data, Ethernet, STag, decode, encode
-from ecmproto.wire.codec.tags import TagFormat, with_tag, without_tags
+from ecmproto.wire.codec.tags import TagFormat, without_tags
 from ecmproto_cli.main import run
 from tests.conftest import CI, REPOSITORY, SHARED_CAPTURES
+from tests.tags import with_tag
 
 PCAPS = REPOSITORY / "pcaps"
 MIXED = PCAPS / "mixed.pcapng"

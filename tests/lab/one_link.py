@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.traffic import Offers, Sources, has_completion_room, new_offers
+from ecmproto.control.engine.traffic import Offers, Sources, new_offers
 from ecmproto.control.lab.model import TCP, Flow, Pattern
 from ecmproto.control.lab.traffic.sources import TrafficSources
 from ecmproto.kernels.kernel import compiled
@@ -62,7 +62,7 @@ def drive(network: OneLink, sources: Sources, until_ns: int, most: int) -> int:
     """Run until ``until_ns`` or until ``most`` frames were offered; return how many events that took."""
     link, offers, mask = network.link, network.offers, RING - 1
     events = 0
-    while link.taken < most and has_completion_room(offers):
+    while link.taken < most and offers.count.completed < len(offers.completions):
         now_ns, what = sources.next_source_ns(), 0
         if link.delivered < link.sent and network.sent_ns[link.delivered & mask] + link.delay_ns <= now_ns:
             now_ns, what = network.sent_ns[link.delivered & mask] + link.delay_ns, 2

@@ -18,9 +18,10 @@ from ecmproto.frames.capture import PcapWriter, open_capture
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.frames.dissect import describe
 from ecmproto.wire.codec import VLAN, Ethernet, decode, encode
-from ecmproto.wire.codec.tags import TagFormat, find_tag, with_tag, without_tags
+from ecmproto.wire.codec.tags import TagFormat, without_tags
 from ecmproto.wire.formats.registry import BY_PREFIX
 from tests.mechanisms.fecn.frames import with_fields
+from tests.tags import find_tag, with_tag
 
 NAMES = ("known", "tags", "open_loop", "closed_loop", "compared", "laboratory", "live", "shown")
 DATA = encode(Ethernet(dst="02:00:00:00:00:fa", src="02:00:00:00:00:01"), VLAN(id=5, priority=3), fix=True)

@@ -5,8 +5,8 @@ at that time. ``number`` is the source's own, for instance a segment's: the fram
 gets it back when the frame has left the host, and when it reaches its destination.
 
 Transactions and flows that end are posted as :class:`Completion` next to the offers. The caller takes
-``offers.records[:count.posted]`` after each call and sets the count to 0 before the next; completions may
-stay until `has_completion_room` is False: one call posts at most one.
+``offers.records[:count.posted]`` after each call and sets the count to 0 before the next; completions must
+have room for one more before each call, which posts at most one.
 """
 
 from __future__ import annotations
@@ -86,12 +86,6 @@ def next_offer(offers: Offers) -> Offer:
     offer = offers.records[offers.count.posted]
     offers.count.posted += 1
     return offer
-
-
-@inlined
-def has_completion_room(offers: Offers) -> bool:
-    """Return whether the sources may be called: each call completes one transaction at most."""
-    return bool(offers.count.completed < len(offers.completions))
 
 
 @inlined

@@ -141,6 +141,8 @@ class Column:
     @property
     def present(self) -> NDArray[np.bool_]:
         """Mask of the frames that have the field."""
+        if self.is_whole:
+            return np.ones(self.frames, np.bool_)
         mask = np.zeros(self.frames, np.bool_)
         mask[self.rows] = True
         return mask
@@ -161,7 +163,7 @@ class Column:
 
     def outermost(self) -> Column:
         """Return the column with only the first value of each frame."""
-        if len(self.rows) < 2 or _strictly(self.rows):
+        if len(self.rows) < 2 or self.is_whole or _strictly(self.rows):
             return self
         first = np.ones(len(self.rows), np.bool_)
         np.not_equal(self.rows[1:], self.rows[:-1], out=first[1:])

@@ -84,26 +84,44 @@ def extract(
     without FCS. ``pool`` is a thread that shares the work. ``where_any`` is a field of layers, and the
     columns returned instead if any frame has such a layer. SpecError for an unknown name.
     """
-    wanted = _sorted_fields(fields_named(fields))
-    instead = wanted if where_any is None else _sorted_fields(fields_named(where_any[1]))
-    columns = [*_recorded(wanted.record, batch, interfaces)]
-    if not any((*wanted.outer, *wanted.inner, *instead.outer, *instead.inner)):
-        return Columns(len(batch), wanted.fields, columns)  # no field of a layer is needed
-    shared = pool if len(batch) >= SHARED_FRAMES else None
-    shown = SHOWN_AS if any((*wanted.inner, *instead.inner)) else ()
-    layers = find_layers(frames_of(batch, interfaces), shown, ethertypes, shared)
-    if where_any is not None and _has_any(layers, where_any[0]):
-        wanted = instead
-        columns = [*_recorded(wanted.record, batch, interfaces)]
-    columns += _columns(wanted.outer, layers)
-    if shown:
-        columns += _inner(wanted.inner, layers, ethertypes, shared)
-    return Columns(len(batch), wanted.fields, columns)
+    made = Extraction(batch, interfaces=interfaces, ethertypes=ethertypes, pool=pool)
+    if where_any is not None and made.has_any(where_any[0]):
+        fields = where_any[1]
+    return made.columns(fields)
 
 
-def _has_any(found: LayersFound, name: str) -> bool:
-    """Return whether a frame has a layer with a field."""
-    return any(found.count[kind] for field in fields_named((name,)) for kind in kinds_of(field))
+class Extraction:
+    """The walk over the frames of a batch, once for all columns; arguments as in `extract`."""
+
+    def __init__(
+        self,
+        batch: Batch,
+        *,
+        interfaces: Sequence[Interface] = (),
+        ethertypes: EtherTypes = DEFAULT,
+        pool: ThreadPoolExecutor | None = None,
+    ) -> None:
+        self._batch, self._interfaces, self._ethertypes = batch, interfaces, ethertypes
+        self._pool = pool if len(batch) >= SHARED_FRAMES else None
+
+    @functools.cached_property
+    def _layers(self) -> LayersFound:
+        frames = frames_of(self._batch, self._interfaces)
+        return find_layers(frames, SHOWN_AS, self._ethertypes, self._pool)
+
+    def has_any(self, name: str) -> bool:
+        """Return whether a frame has a layer with a field."""
+        return any(self._layers.count[kind] for field in fields_named((name,)) for kind in kinds_of(field))
+
+    def columns(self, fields: Iterable[str] | None = None) -> Columns:
+        """Return the columns ``fields`` (None: all)."""
+        requested = _sorted_fields(fields_named(fields))
+        columns = [*_recorded(requested.record, self._batch, self._interfaces)]
+        if any(requested.outer):
+            columns += _columns(requested.outer, self._layers)
+        if any(requested.inner):
+            columns += _inner(requested.inner, self._layers, self._ethertypes, self._pool)
+        return Columns(len(self._batch), requested.fields, columns)
 
 
 class _FrameFields(NamedTuple):

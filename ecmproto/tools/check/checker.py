@@ -18,7 +18,8 @@ from ecmproto.errors import CaptureError, EcmprotoError, ParameterError, SpecErr
 from ecmproto.frames.batch.inner import open_innermost
 from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import Interface
-from ecmproto.frames.columns import Texts, extract
+from ecmproto.frames.columns import Texts
+from ecmproto.frames.columns.extraction import Extraction
 from ecmproto.frames.filter import Filter
 from ecmproto.frames.filter.fields import find
 from ecmproto.frames.stats.accumulator import add_all
@@ -188,7 +189,7 @@ class Checker:
                 group.memories.append((rule, made[rule.memory]))
         self._memories = list(made.values())
         for on, group in groups.items():
-            group.fields = tuple(dict.fromkeys(fields[on]))
+            group.fields = tuple(dict.fromkeys(fields[on])) or ("frame.len",)
         return list(groups.values())
 
     def add(
@@ -210,38 +211,52 @@ class Checker:
             batch = batch.select(selected)
         if not len(batch):
             return
-        columns = extract(
-            batch, (_PROTOCOLS, ERROR), interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool
-        )
+        walk = self._extraction(batch)
+        columns = walk.columns((_PROTOCOLS, ERROR))
         protocols, malformed = columns[_PROTOCOLS].values, columns[ERROR].rows
         assert isinstance(protocols, Texts)
         layers = [frozenset(word.split(":")) for word in protocols.words]
+        looked_at: dict[_Group, Mask] = {}
         for group in self._groups:
-            there = np.array([not group.layers.isdisjoint(each) for each in layers], np.bool_)
-            errors = malformed if ERROR in group.on else malformed[:0]
-            if not group.on or there.all():
-                self._look(group, batch, interfaces)
-            elif there.any() or len(errors):
-                rows = there[protocols.codes]
-                rows[errors] = True
-                if rows.any():
-                    self._look(group, batch.select(rows), interfaces)
+            there = np.array([not group.on or not group.layers.isdisjoint(each) for each in layers], np.bool_)
+            rows = there[protocols.codes]
+            if ERROR in group.on:
+                rows[malformed] = True
+            if rows.any():
+                looked_at[group] = rows
+        # Groups that look at every frame share one object of rows, and what it has computed.
+        all_rows = None
+        whole = [group for group, rows in looked_at.items() if rows.all()]
+        if whole:
+            all_rows = self._rows(batch, walk, [name for group in whole for name in group.fields])
+        for group, rows in looked_at.items():
+            if all_rows is not None and group in whole:
+                self._look(group, all_rows)
+            else:
+                self._look_among(group, batch.select(rows))
 
-    def _look(self, group: _Group, batch: Batch, interfaces: Sequence[Interface]) -> None:
+    def _extraction(self, batch: Batch) -> Extraction:
+        return Extraction(batch, interfaces=self._interfaces, ethertypes=self._ethertypes, pool=self._pool)
+
+    def _rows(self, batch: Batch, walk: Extraction, names: Sequence[str]) -> Rows:
+        return Rows(
+            batch, walk.columns(dict.fromkeys(names)), interfaces=self._interfaces,
+            usable=usable_times(batch), ethertypes=self._ethertypes,
+        )  # fmt: skip
+
+    def _look_among(self, group: _Group, batch: Batch) -> None:
+        self._look(group, self._rows(batch, self._extraction(batch), group.fields))
+
+    def _look(self, group: _Group, rows: Rows) -> None:
         """Let the rules of a group look at the frames of a batch that have what they are on."""
-        names = group.fields or ("frame.len",)
-        columns = extract(batch, names, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool)
         if group.on:
-            there = np.zeros(len(batch), np.bool_)
+            there = np.zeros(len(rows), np.bool_)
             for name in group.on:
-                there |= columns[name].present
+                there |= rows.has(name)
             if not there.all():
                 if there.any():
-                    self._look(group, batch.select(there), interfaces)
+                    self._look_among(group, rows.batch.select(there))
                 return
-        rows = Rows(
-            batch, columns, interfaces=interfaces, usable=usable_times(batch), ethertypes=self._ethertypes
-        )
         for rule, parameters in group.expressions:
             assert rule.expression is not None
             with _blamed_on(rule):

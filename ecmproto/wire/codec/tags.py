@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import field
-from itertools import takewhile
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -22,8 +21,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import decode_lax
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.cn import CNTag
-from ecmproto.wire.formats.ethernet import VLAN, Ethernet, ITag, STag
+from ecmproto.wire.formats.ethernet import Ethernet, ITag
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.experimental import UnknownTag
 from ecmproto.wire.formats.registry import FORMATS, announcement
@@ -228,31 +226,9 @@ def tag_ethertypes(ethertypes: EtherTypes) -> frozenset[int]:
     return frozenset(each for each in found if each is not None) | {ethertypes.old_s_tag}
 
 
-def find_tag(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> FoundTag | None:
-    """Return the newest tag of ``kind`` in a frame, None without one."""
-    return next((tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)), None)
-
-
 def without_tags(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
     """Return a frame without its tags of ``kind``, and their number."""
     found = [tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)]
     for tag in reversed(found):
         octets = octets[: tag.at] + octets[tag.end :]
     return octets, len(found)
-
-
-def with_tag(octets: bytes, tag: Layer, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
-    """Return a frame with ``tag`` in place of all others of its format, and their number.
-
-    A frame with truncated tags is returned unchanged.  The tag's own last field does not matter.
-    """
-    kind = kind_of(tag)
-    if tags_in(octets, ethertypes)[1]:
-        return octets, 0
-    octets, replaced = without_tags(octets, kind, ethertypes)
-    before = (VLAN, STag) if kind.format is CNTag else (VLAN, STag, CNTag)
-    at = TYPE_AT
-    for each in takewhile(lambda found: isinstance(found.layer, before), tags_in(octets, ethertypes)[0]):
-        at = each.end
-    row = kind.announcing(ethertypes).to_bytes(TYPE_OCTETS) + tag.build()[:-TYPE_OCTETS]
-    return octets[:at] + row + octets[at:], replaced

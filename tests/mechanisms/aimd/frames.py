@@ -12,9 +12,10 @@ from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import NO_CPID, messages_of, signed_cpid
 from ecmproto.wire.codec import EtherTypes, decode
-from ecmproto.wire.codec.tags import TagFormat, find_tag, with_tag, without_tags
+from ecmproto.wire.codec.tags import TagFormat, without_tags
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from tests.mechanisms.aimd.flow import Flow, flow_of
+from tests.tags import find_tag, with_tag
 
 
 class Frames:

@@ -13,7 +13,6 @@ from ecmproto.control.mechanisms.e2cm.reaction_point import (
     ProbeSettings,
     Probing,
     Reaction,
-    next_probe_ns,
     on_departure,
     on_probe_timer,
     on_reply,
@@ -21,7 +20,6 @@ from ecmproto.control.mechanisms.e2cm.reaction_point import (
     start_probing,
     stop_probing,
 )
-from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.record import new_record, record_from
 
 SKIPPED = Reaction(False, 0.0, 0.0)
@@ -85,13 +83,13 @@ def test_2_per_n_frames_as_an_option() -> None:
 
 def test_2_per_time_as_an_option_in_step_even_when_late() -> None:
     flow = Flow(E2CMReactionPointParameters(probe_octets=0, probe_interval_ns=1_000))
-    assert next_probe_ns(flow.probing) == 1_000
+    assert flow.probing.due_ns == 1_000
     assert not flow.timer(999)
     assert flow.timer(1_000)
-    assert next_probe_ns(flow.probing) == 2_000
+    assert flow.probing.due_ns == 2_000
     assert flow.timer(4_500)
     assert not flow.timer(4_500)
-    assert next_probe_ns(flow.probing) == 5_000
+    assert flow.probing.due_ns == 5_000
     assert not flow.sends(10**6)
     assert flow.counters.probes == 2
 
@@ -105,7 +103,7 @@ def test_2_octets_and_frames_may_both_count_and_make_one_probe_when_they_meet() 
 def test_2_what_is_not_probed_has_no_timer_and_sends_no_probe() -> None:
     flow = Flow(E2CMReactionPointParameters(probe_interval_ns=1_000))
     stop_probing(flow.probing)
-    assert next_probe_ns(flow.probing) == NEVER_NS
+    assert not flow.probing.active
     assert not flow.timer(10**9)
     assert not flow.sends(10**9)
     assert flow.reply(5) == SKIPPED

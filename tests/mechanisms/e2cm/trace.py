@@ -25,7 +25,10 @@ def next_probe(source: rp.E2CMStation, settings: rp.E2CMStationSettings) -> tupl
     """Return which flow's probe is next by time, and when: -1 and NEVER_NS without any."""
     if settings.probe_interval_ns <= 0:
         return -1, NEVER_NS
-    due = [(int(rp.next_probe_ns(probing)), flow) for flow, probing in enumerate(source.probings)]
+    due = [
+        (int(probing.due_ns) if probing.active else NEVER_NS, flow)
+        for flow, probing in enumerate(source.probings)
+    ]
     due_ns, flow = min(due, default=(NEVER_NS, -1))
     return (flow, due_ns) if due_ns < NEVER_NS else (-1, NEVER_NS)
 

@@ -12,8 +12,9 @@ from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards, FECNFi
 from ecmproto.units import RATE_INFINITY
 from ecmproto.wire.codec import DBPRateReport, Ethernet, EtherTypes, FECNReturn, Frame, Layer, RDTag, decode
 from ecmproto.wire.codec.frame import MIN_OCTETS
-from ecmproto.wire.codec.tags import TYPE_OCTETS, TagFormat, find_tag, with_tag, without_tags
+from ecmproto.wire.codec.tags import TYPE_OCTETS, TagFormat, without_tags
 from ecmproto.wire.formats.ethertypes import DEFAULT
+from tests.tags import find_tag, with_tag
 
 _ADDRESS_OCTETS = 6
 _HEADER_OCTETS = 14

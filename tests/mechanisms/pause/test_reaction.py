@@ -19,7 +19,6 @@ from ecmproto.control.mechanisms.pause.reaction_point import (
     on_frame,
     pause_reaction_settings,
     paused_ns,
-    starts_ns,
 )
 from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.units import quanta_to_ns
@@ -27,6 +26,11 @@ from tests.mechanisms.pause.literal import LiteralReceiver
 
 Times = tuple[int, int, int, int, int, int, int, int]
 REFUSED = PauseFrame(KIND_REFUSED, 0, (0,) * 8)
+
+
+def starts_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
+    """Return the earliest start of a frame of ``priority`` ready at ``now_ns``."""
+    return int(max(now_ns, state.until_ns[priority]))
 
 
 def pause(quanta: int) -> PauseFrame:

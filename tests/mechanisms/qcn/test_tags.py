@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from ecmproto.control.mechanisms.qcn.edge import received_priority, strip_cn_tag, with_priority
 from ecmproto.errors import EncodeError
 from ecmproto.wire.codec import CNTag, EtherTypes
-from ecmproto.wire.codec.tags import with_tag
 from ecmproto.wire.formats.ethertypes import DEFAULT
+from tests.tags import with_tag
 
 MACS = "020000000001 020000000002 "
 IP = " 0800 " + "45" * 60

@@ -203,12 +203,6 @@ def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSet
 
 
 @inlined
-def next_probe_ns(probing: Probing) -> int:
-    """Return the next time for `on_probe_timer`, NEVER_NS if nothing is probed by time."""
-    return int(probing.due_ns) if probing.active == 1 else NEVER_NS
-
-
-@inlined
 def signed_difference(latency_ns: int, other_ns: int) -> int:
     """Return ``latency_ns`` − ``other_ns`` as a signed 32-bit number."""
     return (latency_ns - other_ns + _LATENCIES // 2) % _LATENCIES - _LATENCIES // 2

@@ -1,7 +1,7 @@
 """The receivers of PAUSE and PFC: a timer per priority (algorithms §6), on a plain state record.
 
 A link has one record of :class:`PauseTimers`. A received frame overwrites the timers of its enabled
-priorities, from the end of its reception on; 0 resumes. The sender starts a frame at ``starts_ns``; a frame
+priorities, from the end of its reception on; 0 resumes. The sender starts a frame at the resume; a frame
 on the wire is never stopped, and a stop affects only the start of frames: rate limiters drain, and every
 other timer continues. A resume requires only a new check, at ``next_timer_ns``.
 """
@@ -102,12 +102,6 @@ def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: i
         )
         overwritten |= 1 << priority
     return overwritten
-
-
-@inlined
-def starts_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
-    """Return the earliest start of a frame of ``priority`` ready at ``now_ns``: now, or at the resume."""
-    return int(max(now_ns, state.until_ns[priority]))
 
 
 @compiled
