@@ -78,7 +78,14 @@ class Work:
         if self._begun:
             self._describe = step if callable(step) else lambda: step
             if self._timer is None or (self.told and sys.stderr.isatty()):
-                self._arm()
+                if self._timer is not None:
+                    self._timer.cancel()
+                if is_enabled():
+                    import threading
+
+                    self._timer = threading.Timer(PATIENCE_S, self._tell)
+                    self._timer.daemon = True
+                    self._timer.start()
 
     def end(self) -> None:
         """Stop reporting: the command writes output from here on, or is done."""
@@ -87,16 +94,6 @@ class Work:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    def _arm(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        if is_enabled():
-            import threading
-
-            self._timer = threading.Timer(PATIENCE_S, self._tell)
-            self._timer.daemon = True
-            self._timer.start()
 
     def _tell(self) -> None:
         describe = self._describe

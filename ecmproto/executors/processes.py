@@ -120,7 +120,12 @@ class _Crew:
         self._busy: dict[Future[list[Answer]], _Process] = {}
         self._done: SimpleQueue[Future[list[Answer]]] = SimpleQueue()
         self._not_started = 0
-        _allow_files()
+        # raise this process's limit of open files to the system's: a pool has eight
+        with suppress(ImportError, ValueError, OSError):
+            import resource
+
+            _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
 
     def results(self, call: Call, batches: Batches) -> Iterator[TaskResult]:
         """Yield results until there are no more tasks."""
@@ -176,12 +181,3 @@ class _Crew:
             if not wait([each.process.sentinel], _ENDING_S):
                 each.process.kill()
             each.pool.shutdown(cancel_futures=True)
-
-
-def _allow_files() -> None:
-    """Raise this process's limit of open files to the system's: a pool has eight."""
-    with suppress(ImportError, ValueError, OSError):
-        import resource
-
-        _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))

@@ -72,7 +72,9 @@ def answer(call: Call, task: Task) -> Answer:
         try:
             packed = pack(_with_digest(task.key, function(task.data, call.options)))
         except Exception as error:
-            failure = _failure(error)
+            name = type(error).__name__
+            trace = "".join(traceback.format_exception(error))
+            failure = Failure(kind=FAILED, error=name, sentence=str(error) or name, trace=trace)
     elapsed_s = time.monotonic() - begun_s
     return Answer(
         packed=packed, failure=failure, elapsed_s=elapsed_s, worker=this_worker(), was_warm=was_warm
@@ -83,12 +85,6 @@ def _with_digest(key: str, row: Mapping[str, Any]) -> dict[str, Any]:
     if DIGEST in row:
         raise TypeError(f"{DIGEST} is reserved: expected a row without it")
     return {DIGEST: key, **row}
-
-
-def _failure(error: Exception) -> Failure:
-    name = type(error).__name__
-    trace = "".join(traceback.format_exception(error))
-    return Failure(kind=FAILED, error=name, sentence=str(error) or name, trace=trace)
 
 
 def result_of(task: Task, answered: Answer) -> TaskResult:

@@ -410,7 +410,14 @@ class Output:
     def _shown(self, batch: Batch) -> Shown:
         """Begin with a batch; its frames count as read."""
         self.frames += len(batch)
-        self._count_unknown(batch)
+        from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
+
+        interfaces = self._reader.interfaces
+        odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}
+        for index, linktype in odd.items():
+            count = int((batch.interface == index).sum())
+            if count:
+                self.unknown[linktype] += count
         if self._form is None and self._filter is None:
             return Shown(self, batch, passes=True)
         if self._form is not None:
@@ -539,16 +546,6 @@ class Output:
         if not self._begun:
             self._begun = True
             self._stdout.write(form.begin(self._reader))
-
-    def _count_unknown(self, batch: Batch) -> None:
-        from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
-
-        interfaces = self._reader.interfaces
-        odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}
-        for index, linktype in odd.items():
-            count = int((batch.interface == index).sum())
-            if count:
-                self.unknown[linktype] += count
 
 
 def _write_columns(

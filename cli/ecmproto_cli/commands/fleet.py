@@ -302,7 +302,9 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
         return CAPTURE if any(member.trouble for member in run.members) else 0
     summary = run.write()
     _show(job, summary, folder, form)
-    return _exit_code(summary)
+    if summary.troubles:
+        return CAPTURE
+    return FINDINGS if any(wrong for _, wrong, _ in summary.findings.values()) else 0
 
 
 _MANY = 1 << 20
@@ -362,9 +364,3 @@ def _utc(time_ns: int) -> str:
 
     seconds = time_ns // NS_PER_S
     return f"{day_of(time_ns)} {seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02} UTC"
-
-
-def _exit_code(summary: Summary) -> int:
-    if summary.troubles:
-        return CAPTURE
-    return FINDINGS if any(wrong for _, wrong, _ in summary.findings.values()) else 0

@@ -97,7 +97,14 @@ class CaptureCopier:
         if isinstance(item, Block):
             self._write_block(item)
         elif self.format == self._reader.format:
-            self._write_records(item)
+            if self._pcapng is not None and not self._sections:
+                raise self._refusal("the section header before the frames (copy reader.items())", "frames")
+            writer = self._pcap or self._pcapng
+            assert writer is not None  # within a format the first one exists from the start
+            if item.records is None:
+                writer.write_batch(item)
+            else:
+                writer.write_records(item)
         elif self._pcapng is not None:
             self._pcapng.write_batch(item)
         elif len(item):
@@ -145,16 +152,6 @@ class CaptureCopier:
         snaplen = self._grown(before).snaplen.to_bytes(4, block.byte_order)
         octets = block.octets[: at.start] + snaplen + block.octets[at.stop :]
         return dataclasses.replace(block, octets=octets)
-
-    def _write_records(self, batch: Batch) -> None:
-        if self._pcapng is not None and not self._sections:
-            raise self._refusal("the section header before the frames (copy reader.items())", "frames")
-        writer = self._pcap or self._pcapng
-        assert writer is not None  # within a format the first one exists from the start
-        if batch.records is None:
-            writer.write_batch(batch)
-        else:
-            writer.write_records(batch)
 
     def _convert_to_pcap(self, batch: Batch) -> None:
         used = [self._reader.interfaces[i] for i in np.unique(batch.interface).tolist()]

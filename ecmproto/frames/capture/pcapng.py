@@ -123,25 +123,20 @@ def ticks_to_ns(ticks: UInt64, clock: TickClock) -> tuple[Int64, int]:
 def _scaled(ticks: UInt64, clock: TickClock) -> UInt64:
     exponent = clock.resolution & 0x7F
     if clock.resolution & 0x80:
-        return _from_binary(ticks, exponent)
+        whole = ticks >> np.uint64(exponent) if exponent < 64 else np.zeros_like(ticks)
+        fraction = ticks & np.uint64((1 << exponent) - 1 & _MASK)
+        second = np.uint64(NS_PER_S)
+        if exponent <= 34:  # 2^34 · 10^9 < 2^64
+            return whole * second + (fraction * second >> np.uint64(exponent))
+        high, low = fraction >> np.uint64(32), fraction & np.uint64(0xFFFFFFFF)
+        upper = high * second + (low * second >> np.uint64(32))
+        rest = exponent - 32
+        return whole * second + (upper >> np.uint64(rest) if rest < 64 else np.zeros_like(upper))
     if exponent <= 9:
         return ticks * np.uint64(10 ** (9 - exponent))
     if exponent <= 28:
         return ticks // np.uint64(10 ** (exponent - 9))
     return np.zeros_like(ticks)  # less than 2^64 ticks of 10^-29 s are below one ns
-
-
-def _from_binary(ticks: UInt64, exponent: int) -> UInt64:
-    """Return ⌊10⁹·ticks/2^exponent⌋, with the fraction in two halves whose products fit into 64 bits."""
-    whole = ticks >> np.uint64(exponent) if exponent < 64 else np.zeros_like(ticks)
-    fraction = ticks & np.uint64((1 << exponent) - 1 & _MASK)
-    second = np.uint64(NS_PER_S)
-    if exponent <= 34:  # 2^34 · 10^9 < 2^64
-        return whole * second + (fraction * second >> np.uint64(exponent))
-    high, low = fraction >> np.uint64(32), fraction & np.uint64(0xFFFFFFFF)
-    upper = high * second + (low * second >> np.uint64(32))
-    rest = exponent - 32
-    return whole * second + (upper >> np.uint64(rest) if rest < 64 else np.zeros_like(upper))
 
 
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D
@@ -441,7 +436,15 @@ class PcapngParser:
         if kind == SECTION_HEADER:
             self._start_section(block)
         elif kind == INTERFACE_DESCRIPTION:
-            self._add_interface(block)
+            self._describe(block)
+            interface, clock, whole = parse_interface(
+                block, index=len(self.interfaces), local_index=len(self.interfaces) - self._base
+            )
+            self.interfaces.append(interface)
+            self._clock_of.append(self._clocks.setdefault(clock, len(self._clocks)))
+            self._snaplens.append(interface.snaplen or _NO_LIMIT)
+            if not whole:
+                self._warn(f"the options of interface {interface.index} end in the middle")
         return block
 
     def _length_refusal(
@@ -496,17 +499,6 @@ class PcapngParser:
         minor = int.from_bytes(block.octets[14:16], block.byte_order)
         if minor not in (0, 2):
             self._warn(f"pcapng version {_MAJOR}.{minor} in section {self._section} is not 1.0")
-
-    def _add_interface(self, block: Block) -> None:
-        self._describe(block)
-        interface, clock, whole = parse_interface(
-            block, index=len(self.interfaces), local_index=len(self.interfaces) - self._base
-        )
-        self.interfaces.append(interface)
-        self._clock_of.append(self._clocks.setdefault(clock, len(self._clocks)))
-        self._snaplens.append(interface.snaplen or _NO_LIMIT)
-        if not whole:
-            self._warn(f"the options of interface {interface.index} end in the middle")
 
 
 def parse_interface(block: Block, *, index: int, local_index: int) -> tuple[Interface, TickClock, bool]:

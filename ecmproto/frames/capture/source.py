@@ -134,7 +134,11 @@ class StreamSource:
         chunk_octets: int = CHUNK_OCTETS,
         most_octets: int = _NO_STOP,
     ) -> None:
-        _widen(stream)
+        # enlarge a pipe beyond its usual 64 KiB, so that it is read in fewer pieces
+        with suppress(ImportError, AttributeError, OSError, ValueError, io.UnsupportedOperation):
+            import fcntl  # missing on some systems
+
+            fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _READ_OCTETS)
         self._stream = stream
         self._owned = owned
         self._chunk = chunk_octets
@@ -308,14 +312,6 @@ class BoundedSource:
     def close(self) -> None:
         """Close the source."""
         self._source.close()
-
-
-def _widen(stream: Any) -> None:
-    """Enlarge a pipe beyond its usual 64 KiB, so that it is read in fewer pieces."""
-    with suppress(ImportError, AttributeError, OSError, ValueError, io.UnsupportedOperation):
-        import fcntl  # missing on some systems
-
-        fcntl.fcntl(stream.fileno(), fcntl.F_SETPIPE_SZ, _READ_OCTETS)
 
 
 def _read_into(stream: Any, target: memoryview) -> int:

@@ -548,15 +548,12 @@ class PcapngWriter(_CaptureWriter):
         self.interfaces: list[Interface] = []
         self._order = "<" if byte_order == "little" else ">"
         if not bare:
-            self._write_section(comment)
+            options = [(COMMENT, comment.encode())] if comment is not None else []
+            options.append((_SHB_APPLICATION, b"ecmproto"))
+            body = struct.pack(self._order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
+            self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
             for interface in interfaces:
                 self.add_interface(interface)
-
-    def _write_section(self, comment: str | None) -> None:
-        options = [(COMMENT, comment.encode())] if comment is not None else []
-        options.append((_SHB_APPLICATION, b"ecmproto"))
-        body = struct.pack(self._order + "IHHq", 0x1A2B3C4D, 1, 0, -1)
-        self.write_block(self._block(0x0A0D0D0A, body + build_options(options, self.builder.byte_order)))
 
     def add_interface(self, interface: Interface) -> int:
         """Describe one more interface (link type, snaplen, name, speed, FCS …); return its position."""

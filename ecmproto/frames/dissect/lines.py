@@ -360,7 +360,10 @@ class _FrameParts:
     def bound(self, clause: Clause, index: int, argument: str = "") -> Elements:
         """Return a clause of layer ``index`` with its values; LookupError for a missing layer."""
         if isinstance(clause, First):
-            return self._first_of(clause, index, argument)
+            for template in clause.templates:
+                with suppress(LookupError):
+                    return self.bound(template, index, argument)
+            raise LookupError(clause)
         if isinstance(clause, Case):
             return self._choice(clause, index, argument)
         bound: list[Element] = []
@@ -379,12 +382,6 @@ class _FrameParts:
         at = index - self._first
         # Clauses of whole frames belong to no layer.
         return self._formats[at].summary.clauses if 0 <= at < len(self._formats) else {}
-
-    def _first_of(self, clause: First, index: int, argument: str) -> Elements:
-        for template in clause.templates:
-            with suppress(LookupError):
-                return self.bound(template, index, argument)
-        raise LookupError(clause)
 
     def _choice(self, case: Case, index: int, argument: str) -> Elements:
         try:

@@ -82,17 +82,19 @@ class FrameCounts:
         self.octets += int(batch.original.sum())
         self.captured_octets += int(batch.captured.sum())
         self.cut_frames += int((batch.captured < batch.original).sum())
-        self._add_sizes(batch)
-        self._add_interfaces(batch)
-        self._add_priorities(counted)
-        self._add_malformed(counted.columns["frame.error"])
-
-    def _add_sizes(self, batch: Batch) -> None:
         places = np.searchsorted(_STARTS, batch.original, side="right") - 1
         self._sizes += np.bincount(places, minlength=len(self._sizes))
         least, greatest = int(batch.original.min()), int(batch.original.max())
         self._least = least if self._least is None else min(least, self._least)
         self._greatest = greatest if self._greatest is None else max(greatest, self._greatest)
+        self._add_interfaces(batch)
+        customer = counted.columns["vlan.priority"].outermost()
+        if len(counted.columns["ieee8021ad.priority"].outermost()):
+            outer = outer_priorities(counted)
+            self._priorities += np.bincount(outer[outer >= 0], minlength=8)
+        else:
+            self._priorities += np.bincount(np.asarray(customer.values), minlength=8)
+        self._add_malformed(counted.columns["frame.error"])
 
     def _add_interfaces(self, batch: Batch) -> None:
         have, most = self._by_interface.shape[1], int(batch.interface.max()) + 1
@@ -104,15 +106,6 @@ class FrameCounts:
         # sums of a batch are exact in floats: they are far below 2^53
         octets = np.bincount(batch.interface, weights=batch.original, minlength=have)
         self._by_interface[1] += octets.astype(np.int64)
-
-    def _add_priorities(self, counted: CountedBatch) -> None:
-        """Count the outermost tag's priority, be it a C-TAG's or an S-TAG's."""
-        customer = counted.columns["vlan.priority"].outermost()
-        if len(counted.columns["ieee8021ad.priority"].outermost()):
-            outer = outer_priorities(counted)
-            self._priorities += np.bincount(outer[outer >= 0], minlength=8)
-        else:
-            self._priorities += np.bincount(np.asarray(customer.values), minlength=8)
 
     def _add_malformed(self, errors: Column) -> None:
         texts = errors.values

@@ -373,18 +373,15 @@ class RoceCounts:
         psn, read = (counted.values(name, rows) for name in ("infiniband.bth.psn", "infiniband.reth.dmalen"))
         octets = counted.batch.original[rows]
         events = RoceEvents(number, time_ns, octets, ecn, opcode, psn, syndrome, read)
-        self._count_over_time(events, slots)
-        self._apply(events)
-        if seen is not None:
-            seen(events)
-        return src_low, src_high, dst_low, dst_high
-
-    def _count_over_time(self, events: RoceEvents, slots: Int64) -> None:
         is_cnp = events.opcode == CNP_OPCODE
         marks = (True, events.ecn != NOT_ECT, (events.ecn == CE) & ~is_cnp, is_cnp)
         for row, mask in enumerate(marks):
             there = slots[(slots != NO_SLOT) & mask]
             self._over_time.values[row] += np.bincount(there, minlength=self._timeline.most)
+        self._apply(events)
+        if seen is not None:
+            seen(events)
+        return src_low, src_high, dst_low, dst_high
 
     def _meet(self) -> None:
         """Give the rows that came since the last time their places between addresses."""

@@ -113,7 +113,11 @@ class Reduction:
         self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None
     ) -> Reduced:
         """Return the frames of a batch without the ignored parts."""
-        msdu = _msdu_offset(batch, interfaces, self._ethertypes)
+        # the octets before each frame's MSDU: addresses, tags and EtherType
+        links, used = batch.links(interfaces)
+        ethernet = np.array([each.linktype == ETHERNET for each in links] or [True])[used if links else 0]
+        classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=self._ethertypes)
+        msdu = np.where(ethernet, classes.msdu_offset, 0).astype(np.int64)
         if not self or not len(batch):
             return Reduced(batch.buffer, batch.offset, batch.captured, batch.original, msdu)
         low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
@@ -167,14 +171,6 @@ def _is_tag(cls: type[Layer]) -> bool:
     """Return whether a layer is announced by the preceding EtherType and ends with the next one."""
     last = cls.layout[-1]
     return bool(cls.announced_by) and cls.next_key == last.key and last.bits == 8 * _TYPE_OCTETS
-
-
-def _msdu_offset(batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> Int64:
-    """Return the number of octets before each frame's MSDU: addresses, tags and EtherType."""
-    links, used = batch.links(interfaces)
-    ethernet = np.array([each.linktype == ETHERNET for each in links] or [True])[used if links else 0]
-    classes = classify(batch.buffer, batch.offset, batch.captured, ethertypes=ethertypes)
-    return np.where(ethernet, classes.msdu_offset, 0).astype(np.int64)
 
 
 def _without(buffer: Octets, offset: Int64, batch: Batch, msdu: Int64, cuts: Sequence[_Cut]) -> Reduced:

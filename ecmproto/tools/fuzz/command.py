@@ -242,15 +242,12 @@ class WatchedProcess:
             self._idle = 0
         if not piece:
             output.close()
-            self._ended_soon(seconds)
+            # wait briefly for a process that closed its output: most do so when they end
+            pause = seconds / 64
+            while pause < seconds and not self._ended():
+                time.sleep(pause)
+                pause *= 2
         return bool(piece)
-
-    def _ended_soon(self, seconds: float) -> None:
-        """Wait briefly for a process that closed its output: most do so when they end."""
-        pause = seconds / 64
-        while pause < seconds and not self._ended():
-            time.sleep(pause)
-            pause *= 2
 
     def _ended(self) -> bool:
         """Return whether the process has ended, and note its memory and processor time."""
@@ -267,7 +264,9 @@ class WatchedProcess:
         passed = time.monotonic() - self._start
         if passed > self._seconds and (passed > _PATIENCE * self._seconds or self._had_its_time()):
             return "hang"
-        resident_octets = _resident_octets(self._process.pid, without_first=self._starts)
+        resident_octets = sum(
+            _own_octets(each) for each in islice(_family(str(self._process.pid)), int(self._starts), None)
+        )
         return "memory" if resident_octets > self._memory_octets else "fine"
 
     def _had_its_time(self) -> bool:
@@ -296,11 +295,6 @@ def _limit(pid: int, seconds: float) -> None:
     with contextlib.suppress(OSError):
         for which, most in limits:
             resource.prlimit(pid, which, (most, most))
-
-
-def _resident_octets(pid: int, *, without_first: bool) -> int:
-    """Return the resident memory of a process and its children; 0 without /proc."""
-    return sum(_own_octets(each) for each in islice(_family(str(pid)), int(without_first), None))
 
 
 def _family(pid: str) -> Iterator[str]:

@@ -244,7 +244,9 @@ class Reduction:
         if empty.signature == self._signature:
             # it fails with any input
             return trial.part(()), empty
-        self._hasten(empty)
+        if self._signature == "hang" and not empty.failed:
+            seconds = min(self._patient.seconds, max(_MIN_S, _HANG_STARTS * empty.processor_s))
+            self._command = dataclasses.replace(self._patient, seconds=seconds)
         least = self._fewest(trial)
         self._budget = self._another()
         least = self._simplest(least)
@@ -259,12 +261,6 @@ class Reduction:
 
     def _another(self) -> Budget:
         return Budget(self._tries, seconds=min(REDUCED_SECONDS, self._left_s()))
-
-    def _hasten(self, empty: CaseOutcome) -> None:
-        """Shorten the wait for a hang to a safe multiple of the program's start time."""
-        if self._signature == "hang" and not empty.failed:
-            seconds = min(self._patient.seconds, max(_MIN_S, _HANG_STARTS * empty.processor_s))
-            self._command = dataclasses.replace(self._patient, seconds=seconds)
 
     def _fails(self, trial: Trial) -> bool:
         return self.outcome(trial).signature == self._signature

@@ -470,7 +470,14 @@ class _Text:
                 then, otherwise = self.joined(element.then), self.joined(element.otherwise)
                 return f"({self._condition(element)} and {then} or {otherwise})"
             case Styled():
-                return self._styled(element)
+                if element.style in ("mac", "ipv4", "ipv6"):
+                    return self._address(element)
+                numbers = [self._number(value) for value in element.values]
+                if element.style == "decimal":
+                    return numbers[0]
+                if element.style in _IN_LUA:
+                    return f"{element.style}({', '.join(numbers)})"
+                return self._listed(element, numbers)
         raise NotImplementedError
 
     def _condition(self, choice: Choice) -> str:
@@ -524,16 +531,6 @@ class _Text:
         if value.more:
             terms.append(str(value.more))
         return terms[0] if len(terms) == 1 and value.terms[0][0] == 1 else f"({' + '.join(terms)})"
-
-    def _styled(self, text: Styled) -> str:
-        if text.style in ("mac", "ipv4", "ipv6"):
-            return self._address(text)
-        numbers = [self._number(value) for value in text.values]
-        if text.style == "decimal":
-            return numbers[0]
-        if text.style in _IN_LUA:
-            return f"{text.style}({', '.join(numbers)})"
-        return self._listed(text, numbers)
 
     def _listed(self, text: Styled, numbers: list[str]) -> str:
         """Return the texts of a Python style, listed for each value of a short number."""

@@ -370,6 +370,15 @@ L = TypeVar("L", bound=type[Layer])
 @dataclass_transform(
     kw_only_default=True, frozen_default=True, field_specifiers=(uint, sint, mac, address, octets)
 )
+def shared(cls: L) -> L:
+    """Make a class without slots from which formats inherit fields; those of their last base come first."""
+    made: Any = dataclass(frozen=True, kw_only=True, repr=False)(cls)
+    return made  # type: ignore[no-any-return]
+
+
+@dataclass_transform(
+    kw_only_default=True, frozen_default=True, field_specifiers=(uint, sint, mac, address, octets)
+)
 def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[[L], L]:
     """Make a class of declared fields a format.
 
@@ -378,12 +387,14 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
     """
 
     def decorate(cls: L) -> L:
-        taken = [key for key in cls.__annotations__ if key in Layer.__annotations__ or hasattr(Layer, key)]
+        annotations = vars(cls).get("__annotations__", {})
+        taken = [key for key in annotations if key in Layer.__annotations__ or hasattr(Layer, key)]
         if taken:
             raise TypeError(f"{cls.__name__}: a field of a format cannot be called {taken[0]}")
         for key, default in defaults.items():
             setattr(cls, key, _with_default(cls, key, default))
-            cls.__annotations__.setdefault(key, "int")
+            annotations.setdefault(key, "int")
+        cls.__annotations__ = annotations
         if "__post_init__" not in cls.__dict__:
             cls.__post_init__ = _read_text  # type: ignore[attr-defined]
         made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)

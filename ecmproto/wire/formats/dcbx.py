@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ecmproto.wire.formats.base import Following, Formats, Layer, Limit, layer
+from ecmproto.wire.formats.base import Following, Formats, Layer, Limit, layer, shared
 from ecmproto.wire.formats.lldp import (
     HEADER_OCTETS,
     ORGANIZATIONALLY_SPECIFIC,
@@ -56,31 +56,15 @@ _ETS_OCTETS, _PFC_OCTETS, _APPLICATIONS_OCTETS, _CEE_OCTETS, _CEE_APPLICATIONS_O
 _QAZ, _CEE = "802.1Q D.2", "DCBX 1.01"
 
 
-def _oui(default: int) -> int:
-    value: int = uint(
-        24, default=default, base="hex", doc="the organization", source="802.1AB 8.6.1",
-        name="lldp.dcbx.oui",
-    )  # fmt: skip
+def _reserved(bits: int, source: str = _QAZ) -> int:
+    value: int = uint(bits, default=0, base="hex", doc="0", source=source)
     return value
 
 
-def _subtype(default: int) -> int:
+def _willing(source: str, name: str) -> int:
     value: int = uint(
-        8, default=default, base="hex", doc="what the TLV has", source=_QAZ, name="lldp.ieee.802_1.subtype"
+        1, default=0, doc="whether it accepts the neighbour's configuration", source=source, name=name
     )
-    return value
-
-
-def _willing() -> int:
-    value: int = uint(
-        1, default=0, doc="whether it takes over what its neighbour has", source=_QAZ,
-        name="lldp.dcbx.ieee.willing",
-    )  # fmt: skip
-    return value
-
-
-def _reserved(bits: int) -> int:
-    value: int = uint(bits, default=0, base="hex", doc="0", source=_QAZ)
     return value
 
 
@@ -110,7 +94,7 @@ def _algorithm(group: int) -> int:
 
 def _enabled(source: str) -> int:
     value: int = uint(
-        8, default=0, base="hex", doc="whether PFC protects a priority, bit n = priority n", source=source,
+        8, default=0, base="hex", doc="priorities with PFC, bit n = priority n", source=source,
         name="lldp.dcbx.feature.pfc.enable", flags="lldp.dcbx.feature.pfc.prio{}",
     )  # fmt: skip
     return value
@@ -124,31 +108,81 @@ def _protocol(source: str) -> int:
     return value
 
 
-def told_of_classes(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: str = "TC") -> str:
+def shares_text(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: str = "TC") -> str:
     """Return the text of the bandwidths of traffic classes, and of those that are strict."""
     shares = [f"{noun} {number} {share} %" for number, share in bandwidth.items() if share]
     first = [str(number) for number, is_strict in strict.items() if is_strict]
     return ", ".join([*shares, *([f"{noun} {','.join(first)} strict"] if first else [])])
 
 
-class _Allocation(AnyTLV):
-    """Base of the TLVs of enhanced transmission selection."""
+@shared
+class _Qaz(AnyTLV):
+    """Base of the TLVs of 802.1Qaz."""
 
     __slots__ = ()
 
-    follows = "tlv"
-    constants = ("type", "length", "oui", "subtype")
-    limits = (Limit(key="length", low=_ETS_OCTETS, high=_ETS_OCTETS),)
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(_ETS_OCTETS)
+    oui: int = uint(
+        24, default=OUI_8021, base="hex", doc="OUI of the organization that defines the TLV",
+        source="802.1AB 8.6.1", name="lldp.dcbx.oui",
+    )  # fmt: skip
+    subtype: int = uint(
+        8, default=0, base="hex", doc="subject of the TLV", source=_QAZ, name="lldp.ieee.802_1.subtype"
+    )
+
+
+@shared
+class _Groups(LLDPPart):
+    """Base of formats with the group of each priority, and the bandwidth of each group."""
+
+    __slots__ = ()
+
+    prio0: int = _group(0)
+    prio1: int = _group(1)
+    prio2: int = _group(2)
+    prio3: int = _group(3)
+    prio4: int = _group(4)
+    prio5: int = _group(5)
+    prio6: int = _group(6)
+    prio7: int = _group(7)
+    per0: int = _bandwidth(0)
+    per1: int = _bandwidth(1)
+    per2: int = _bandwidth(2)
+    per3: int = _bandwidth(3)
+    per4: int = _bandwidth(4)
+    per5: int = _bandwidth(5)
+    per6: int = _bandwidth(6)
+    per7: int = _bandwidth(7)
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The traffic class of each priority."""
+        """The traffic class (CEE: priority group) of each priority."""
         return tuple(getattr(self, f"prio{priority}") for priority in range(8))
 
     @property
     def bandwidths(self) -> tuple[int, ...]:
-        """The bandwidth of each traffic class in percent."""
+        """The bandwidth of each traffic class (CEE: priority group) in percent."""
         return tuple(getattr(self, f"per{number}") for number in range(8))
+
+
+@shared
+class _Allocation(_Groups):
+    """Base of the TLVs of enhanced transmission selection."""
+
+    __slots__ = ()
+
+    tsa0: int = _algorithm(0)
+    tsa1: int = _algorithm(1)
+    tsa2: int = _algorithm(2)
+    tsa3: int = _algorithm(3)
+    tsa4: int = _algorithm(4)
+    tsa5: int = _algorithm(5)
+    tsa6: int = _algorithm(6)
+    tsa7: int = _algorithm(7)
+    follows = "tlv"
+    constants = ("type", "length", "oui", "subtype")
+    limits = (Limit(key="length", low=_ETS_OCTETS, high=_ETS_OCTETS),)
 
     @property
     def algorithms(self) -> tuple[int, ...]:
@@ -158,50 +192,31 @@ class _Allocation(AnyTLV):
     def _shares(self) -> str:
         used = sorted(set(self.classes))
         strict = {number: self.algorithms[number] == STRICT for number in used if number < 8}
-        return told_of_classes(dict(enumerate(self.bandwidths)), strict)
+        return shares_text(dict(enumerate(self.bandwidths)), strict)
 
 
-@layer("lldpets", title="DCBX ETS Configuration TLV", source=_QAZ)
-class ETSConfiguration(_Allocation):
-    """Bandwidth shares of an end: the traffic class of each priority, and the share of each class."""
+@shared
+class _Configured(_Qaz):
+    """Base of the configuration: the fields before its shares."""
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(_ETS_OCTETS)
-    oui: int = _oui(OUI_8021)
-    subtype: int = _subtype(ETS_CONFIGURATION)
-    willing: int = _willing()
+    __slots__ = ()
+
+    willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
     cbs: int = uint(
-        1, default=0, doc="whether it has credit-based shapers", source=_QAZ, name="lldp.dcbx.ieee.ets.cbs"
-    )
+        1, default=0, doc="whether it supports credit-based shapers", source=_QAZ,
+        name="lldp.dcbx.ieee.ets.cbs",
+    )  # fmt: skip
     reserved: int = _reserved(3)
     maxtcs: int = uint(
-        3, default=0, doc="number of traffic classes that it has, 0 for 8", source=_QAZ,
+        3, default=0, doc="number of traffic classes supported, 0 for 8", source=_QAZ,
         name="lldp.dcbx.ieee.ets.maxtcs",
     )  # fmt: skip
-    prio0: int = _group(0)
-    prio1: int = _group(1)
-    prio2: int = _group(2)
-    prio3: int = _group(3)
-    prio4: int = _group(4)
-    prio5: int = _group(5)
-    prio6: int = _group(6)
-    prio7: int = _group(7)
-    per0: int = _bandwidth(0)
-    per1: int = _bandwidth(1)
-    per2: int = _bandwidth(2)
-    per3: int = _bandwidth(3)
-    per4: int = _bandwidth(4)
-    per5: int = _bandwidth(5)
-    per6: int = _bandwidth(6)
-    per7: int = _bandwidth(7)
-    tsa0: int = _algorithm(0)
-    tsa1: int = _algorithm(1)
-    tsa2: int = _algorithm(2)
-    tsa3: int = _algorithm(3)
-    tsa4: int = _algorithm(4)
-    tsa5: int = _algorithm(5)
-    tsa6: int = _algorithm(6)
-    tsa7: int = _algorithm(7)
+
+
+@layer("lldpets", title="DCBX ETS Configuration TLV", source=_QAZ, subtype=ETS_CONFIGURATION)
+class ETSConfiguration(_Allocation, _Configured):
+    """Bandwidth shares of an end: the traffic class of each priority, and the share of each class."""
+
     selected_by = (information(OUI_8021, ETS_CONFIGURATION),)
 
     @property
@@ -210,39 +225,19 @@ class ETSConfiguration(_Allocation):
         return f"ETS {self._shares()}{_if_willing(self.willing)}"
 
 
-@layer("lldpetsrec", title="DCBX ETS Recommendation TLV", source=_QAZ)
-class ETSRecommendation(_Allocation):
+@shared
+class _Recommended(_Qaz):
+    """Base of the recommendation: the fields before its shares."""
+
+    __slots__ = ()
+
+    reserved: int = _reserved(8)
+
+
+@layer("lldpetsrec", title="DCBX ETS Recommendation TLV", source=_QAZ, subtype=ETS_RECOMMENDATION)
+class ETSRecommendation(_Allocation, _Recommended):
     """Bandwidth shares that an end recommends to a willing neighbour."""
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(_ETS_OCTETS)
-    oui: int = _oui(OUI_8021)
-    subtype: int = _subtype(ETS_RECOMMENDATION)
-    reserved: int = _reserved(8)
-    prio0: int = _group(0)
-    prio1: int = _group(1)
-    prio2: int = _group(2)
-    prio3: int = _group(3)
-    prio4: int = _group(4)
-    prio5: int = _group(5)
-    prio6: int = _group(6)
-    prio7: int = _group(7)
-    per0: int = _bandwidth(0)
-    per1: int = _bandwidth(1)
-    per2: int = _bandwidth(2)
-    per3: int = _bandwidth(3)
-    per4: int = _bandwidth(4)
-    per5: int = _bandwidth(5)
-    per6: int = _bandwidth(6)
-    per7: int = _bandwidth(7)
-    tsa0: int = _algorithm(0)
-    tsa1: int = _algorithm(1)
-    tsa2: int = _algorithm(2)
-    tsa3: int = _algorithm(3)
-    tsa4: int = _algorithm(4)
-    tsa5: int = _algorithm(5)
-    tsa6: int = _algorithm(6)
-    tsa7: int = _algorithm(7)
     selected_by = (information(OUI_8021, ETS_RECOMMENDATION),)
 
     @property
@@ -251,22 +246,20 @@ class ETSRecommendation(_Allocation):
         return f"ETS recommended {self._shares()}"
 
 
-@layer("lldppfc", title="DCBX PFC Configuration TLV", source=_QAZ)
-class PFCConfiguration(AnyTLV):
+@layer(
+    "lldppfc", title="DCBX PFC Configuration TLV", source=_QAZ, length=_PFC_OCTETS, subtype=PFC_CONFIGURATION
+)
+class PFCConfiguration(_Qaz):
     """The priorities that PFC protects at an end."""
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(_PFC_OCTETS)
-    oui: int = _oui(OUI_8021)
-    subtype: int = _subtype(PFC_CONFIGURATION)
-    willing: int = _willing()
+    willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
     mbc: int = uint(
-        1, default=0, doc="whether it is not delayed by MACsec (MACsec bypass capability)", source=_QAZ,
+        1, default=0, doc="whether MACsec delays no response (MACsec bypass capability)", source=_QAZ,
         name="lldp.dcbx.ieee.pfc.mbc",
     )  # fmt: skip
     reserved: int = _reserved(2)
     capability: int = uint(
-        4, default=8, doc="number of priorities that it can protect at a time", source=_QAZ,
+        4, default=8, doc="maximum number of priorities with PFC", source=_QAZ,
         name="lldp.dcbx.ieee.pfc.numtcs",
     )  # fmt: skip
     enable: int = _enabled(_QAZ)
@@ -285,10 +278,12 @@ class PFCConfiguration(AnyTLV):
 class Application(LLDPPart):
     """The priority that frames of an application are to have."""
 
-    priority: int = uint(3, default=0, doc="its priority", source=_QAZ, name="lldp.dcbx.ieee.app.prio")
+    priority: int = uint(
+        3, default=0, doc="priority of its frames", source=_QAZ, name="lldp.dcbx.ieee.app.prio"
+    )
     reserved: int = _reserved(2)
     selector: int = uint(
-        3, default=UDP_PORT, doc="what it is known by", source=_QAZ, names=SELECTORS,
+        3, default=UDP_PORT, doc="type of its identifier", source=_QAZ, names=SELECTORS,
         name="lldp.dcbx.iee.app.sf",
     )  # fmt: skip
     protocol: int = _protocol(_QAZ)
@@ -303,14 +298,13 @@ class Application(LLDPPart):
         return (Application if end < stop else None), stop
 
 
-@layer("lldpapp", title="DCBX Application Priority TLV", source=_QAZ)
-class Applications(AnyTLV):
+@layer(
+    "lldpapp", title="DCBX Application Priority TLV", source=_QAZ, length=_APPLICATIONS_OCTETS,
+    subtype=APPLICATIONS,
+)  # fmt: skip
+class Applications(_Qaz):
     """The priorities of applications: an entry for each."""
 
-    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
-    length: int = tlv_length(_APPLICATIONS_OCTETS)
-    oui: int = _oui(OUI_8021)
-    subtype: int = _subtype(APPLICATIONS)
     reserved: int = uint(8, default=0, base="hex", doc="0", source=_QAZ, name="lldp.dcbx.ieee.app.reserved")
     constants = ("type", "oui", "subtype")
     limits = (Limit(key="length", low=_APPLICATIONS_OCTETS, high=511),)
@@ -323,10 +317,18 @@ class Applications(AnyTLV):
         return (Application if end < min(until, stop) else None), until
 
 
+@shared
 class _InsideCEE(LLDPPart):
     """Base of the TLVs inside CEE's."""
 
     __slots__ = ()
+
+    type: int = uint(
+        7, default=5, doc="subject of the TLV", source=_CEE, names=CEE_TYPES, name="lldp.dcbx.type"
+    )
+    length: int = uint(
+        9, default=0, unit="octets", doc="octets after the length", source=_CEE, name="lldp.dcbx.len"
+    )
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Another of these follows, as long as the TLV around goes on."""
@@ -342,59 +344,13 @@ def _inside_cee(data: bytes, pos: int, stop: int) -> type[Layer] | None:
     return _BY_TYPE.get(data[pos] >> 1, CEETLV) if pos < stop else None
 
 
-def _cee_type(default: int) -> int:
-    value: int = uint(
-        7, default=default, doc="what the TLV has", source=_CEE, names=CEE_TYPES, name="lldp.dcbx.type"
-    )
-    return value
-
-
-def _cee_length(default: int) -> int:
-    value: int = uint(
-        9, default=default, unit="octets", doc="octets behind the length", source=_CEE, name="lldp.dcbx.len"
-    )
-    return value
-
-
 def _version(name: str, doc: str) -> int:
     value: int = uint(8, default=0, doc=doc, source=_CEE, name=f"lldp.dcbx.{name}")
     return value
 
 
-def _operating_version() -> int:
-    return _version("version", "version of the feature in use")
-
-
-def _max_version() -> int:
-    return _version("max_version", "latest version of the feature that it has")
-
-
-def _feature(name: str, doc: str) -> int:
+def _flag(name: str, doc: str) -> int:
     value: int = uint(1, default=0, doc=doc, source=_CEE, name=f"lldp.dcbx.feature.{name}")
-    return value
-
-
-def _on() -> int:
-    return _feature("enabled", "whether the feature is on")
-
-
-def _takes_over() -> int:
-    return _feature("willing", "whether it takes over what its neighbour has")
-
-
-def _in_error() -> int:
-    return _feature("error", "whether the two ends do not fit together")
-
-
-def _cee_reserved() -> int:
-    value: int = uint(5, default=0, base="hex", doc="0", source=_CEE)
-    return value
-
-
-def _cee_subtype() -> int:
-    value: int = uint(
-        8, default=0, doc="which of such features", source=_CEE, name="lldp.dcbx.feature.subtype"
-    )
     return value
 
 
@@ -402,100 +358,69 @@ def _cee_subtype() -> int:
 class CEETLV(_InsideCEE):
     """A TLV inside CEE's with another subject."""
 
-    type: int = _cee_type(5)
-    length: int = _cee_length(0)
-    value: bytes = octets(Count(key="length"), default=b"", doc="what it has", source=_CEE)
+    value: bytes = octets(Count(key="length"), default=b"", doc="the information", source=_CEE)
 
 
-@layer("lldpcee.control", title="CEE control", source=_CEE)
+@layer("lldpcee.control", title="CEE control", source=_CEE, type=CONTROL, length=10)
 class CEEControl(_InsideCEE):
     """Sequence and acknowledgement numbers of an end."""
 
-    type: int = _cee_type(CONTROL)
-    length: int = _cee_length(10)
-    version: int = _version("version", "version of the protocol in use")
-    max_version: int = _version("max_version", "latest version of the protocol that it has")
+    version: int = _version("version", "operating version of the protocol")
+    max_version: int = _version("max_version", "highest version of the protocol supported")
     seq: int = uint(
-        32, default=0, doc="number of the changes of its features", source=_CEE,
+        32, default=0, doc="sequence number of its last change", source=_CEE,
         name="lldp.dcbx.control.seq",
     )  # fmt: skip
     ack: int = uint(
-        32, default=0, doc="the neighbour's number as it came last", source=_CEE,
+        32, default=0, doc="sequence number of the neighbour's last change received", source=_CEE,
         name="lldp.dcbx.control.ack",
     )  # fmt: skip
     constants = ("type", "length")
     limits = (Limit(key="length", low=10, high=10),)
 
 
-@layer("lldpcee.pg", title="CEE priority groups", source=_CEE)
-class CEEGroups(_InsideCEE):
+@shared
+class _Feature(_InsideCEE):
+    """Base of the TLVs of features."""
+
+    __slots__ = ()
+
+    version: int = _version("version", "operating version of the feature")
+    max_version: int = _version("max_version", "highest version of the feature supported")
+    enabled: int = _flag("enabled", "whether the feature is enabled")
+    willing: int = _willing(_CEE, "lldp.dcbx.feature.willing")
+    error: int = _flag("error", "whether the configurations of the two ends are incompatible")
+    reserved: int = _reserved(5, _CEE)
+    subtype: int = uint(
+        8, default=0, doc="subtype of the feature", source=_CEE, name="lldp.dcbx.feature.subtype"
+    )
+
+
+@layer("lldpcee.pg", title="CEE priority groups", source=_CEE, type=GROUPS, length=17)
+class CEEGroups(_Groups, _Feature):
     """The priority group of each priority, 15 of those that go first, and the bandwidth of each group."""
 
-    type: int = _cee_type(GROUPS)
-    length: int = _cee_length(17)
-    version: int = _operating_version()
-    max_version: int = _max_version()
-    enabled: int = _on()
-    willing: int = _takes_over()
-    error: int = _in_error()
-    reserved: int = _cee_reserved()
-    subtype: int = _cee_subtype()
-    prio0: int = _group(0)
-    prio1: int = _group(1)
-    prio2: int = _group(2)
-    prio3: int = _group(3)
-    prio4: int = _group(4)
-    prio5: int = _group(5)
-    prio6: int = _group(6)
-    prio7: int = _group(7)
-    per0: int = _bandwidth(0)
-    per1: int = _bandwidth(1)
-    per2: int = _bandwidth(2)
-    per3: int = _bandwidth(3)
-    per4: int = _bandwidth(4)
-    per5: int = _bandwidth(5)
-    per6: int = _bandwidth(6)
-    per7: int = _bandwidth(7)
     numtcs: int = uint(
-        8, default=8, doc="number of traffic classes that it has", source=_CEE,
+        8, default=8, doc="number of traffic classes supported", source=_CEE,
         name="lldp.dcbx.feature.pg.numtcs",
     )  # fmt: skip
     constants = ("type", "length")
     limits = (Limit(key="length", low=17, high=17),)
 
     @property
-    def classes(self) -> tuple[int, ...]:
-        """The priority group of each priority."""
-        return tuple(getattr(self, f"prio{priority}") for priority in range(8))
-
-    @property
-    def bandwidths(self) -> tuple[int, ...]:
-        """The bandwidth of each priority group in percent."""
-        return tuple(getattr(self, f"per{number}") for number in range(8))
-
-    @property
     def told(self) -> str:
         """The shares."""
         strict = {STRICT_GROUP: STRICT_GROUP in self.classes}
-        return told_of_classes(dict(enumerate(self.bandwidths)), strict, "PG") + _if_willing(self.willing)
+        return shares_text(dict(enumerate(self.bandwidths)), strict, "PG") + _if_willing(self.willing)
 
 
-@layer("lldpcee.pfc", title="CEE PFC", source=_CEE)
-class CEEPFC(_InsideCEE):
+@layer("lldpcee.pfc", title="CEE PFC", source=_CEE, type=CEE_PFC, length=6)
+class CEEPFC(_Feature):
     """The priorities that PFC protects at an end."""
 
-    type: int = _cee_type(CEE_PFC)
-    length: int = _cee_length(6)
-    version: int = _operating_version()
-    max_version: int = _max_version()
-    enabled: int = _on()
-    willing: int = _takes_over()
-    error: int = _in_error()
-    reserved: int = _cee_reserved()
-    subtype: int = _cee_subtype()
     enable: int = _enabled(_CEE)
     numtcs: int = uint(
-        8, default=8, doc="number of priorities that it can protect at a time", source=_CEE,
+        8, default=8, doc="maximum number of priorities with PFC", source=_CEE,
         name="lldp.dcbx.feature.pfc.numtcs",
     )  # fmt: skip
     constants = ("type", "length")
@@ -514,7 +439,7 @@ class CEEApplication(LLDPPart):
     protocol: int = _protocol(_CEE)
     oui_upper: int = uint(6, default=0, base="hex", doc="upper bits of the OUI", source=_CEE)
     selector: int = uint(
-        2, default=CEE_PORT, doc="what it is known by", source=_CEE, names=CEE_SELECTORS,
+        2, default=CEE_PORT, doc="type of its identifier", source=_CEE, names=CEE_SELECTORS,
         name="lldp.dcbx.feature.app.sf",
     )  # fmt: skip
     oui: int = uint(
@@ -522,7 +447,7 @@ class CEEApplication(LLDPPart):
         name="lldp.dcbx.feature.app.oui",
     )  # fmt: skip
     priorities: int = uint(
-        8, default=0, base="hex", doc="its priorities, bit n = priority n", source=_CEE,
+        8, default=0, base="hex", doc="priorities of its frames, bit n = priority n", source=_CEE,
         name="lldp.dcbx.feature.app.priorities", flags="lldp.dcbx.feature.app.prio{}",
     )  # fmt: skip
 
@@ -537,19 +462,13 @@ class CEEApplication(LLDPPart):
         return (CEEApplication if end < stop else None), stop
 
 
-@layer("lldpcee.app", title="CEE applications", source=_CEE)
-class CEEApplications(_InsideCEE):
+@layer(
+    "lldpcee.app", title="CEE applications", source=_CEE, type=CEE_APPLICATIONS,
+    length=_CEE_APPLICATIONS_OCTETS,
+)  # fmt: skip
+class CEEApplications(_Feature):
     """The priorities of applications: an entry for each."""
 
-    type: int = _cee_type(CEE_APPLICATIONS)
-    length: int = _cee_length(_CEE_APPLICATIONS_OCTETS)
-    version: int = _operating_version()
-    max_version: int = _max_version()
-    enabled: int = _on()
-    willing: int = _takes_over()
-    error: int = _in_error()
-    reserved: int = _cee_reserved()
-    subtype: int = _cee_subtype()
     constants = ("type",)
     limits = (Limit(key="length", low=_CEE_APPLICATIONS_OCTETS, high=511),)
     holds = (CEEApplication,)
@@ -571,13 +490,16 @@ class CEE(AnyTLV):
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(_CEE_OCTETS)
-    oui: int = _oui(OUI_INTEL)
+    oui: int = uint(
+        24, default=OUI_INTEL, base="hex", doc="OUI of the organization that defines the TLV",
+        source="802.1AB 8.6.1", name="lldp.dcbx.oui",
+    )  # fmt: skip
     proto: int = uint(
-        8, default=CEE_VERSION, base="hex", doc="which of the two", source=_CEE,
+        8, default=CEE_VERSION, base="hex", doc="dialect", source=_CEE,
         names={CIN: "CIN", CEE_VERSION: "CEE"}, name="lldp.dcbx.proto",
     )  # fmt: skip
     value: bytes = octets(
-        Count(key="length", minus=_CEE_OCTETS, when=("proto", (CIN,))), default=b"", doc="what CIN has",
+        Count(key="length", minus=_CEE_OCTETS, when=("proto", (CIN,))), default=b"", doc="information of CIN",
         source=_CEE, name="lldp.dcbx.cin",
     )  # fmt: skip
     constants = ("type", "oui")
@@ -601,6 +523,6 @@ def _if_willing(willing: int) -> str:
 
 
 def application_text(selectors: Mapping[int, str], selector: int, protocol: int) -> str:
-    """Return the text of what an application is known by, as ``UDP port 4791``."""
+    """Return the text of an application's identifier, as ``UDP port 4791``."""
     name = selectors.get(selector, f"selector {selector}")
     return f"{name} {protocol:#06x}" if name == SELECTORS[ETHERTYPE] else f"{name} {protocol}"

@@ -158,7 +158,12 @@ class RunFigures:
         if span != (self.from_ns, self.until_ns) or not len(levels.octets):
             levels = self._averaged_levels(port, span)
         if detail == "std":
-            return _deviation(levels)
+            held = levels.held_ns.sum()
+            if not held:
+                return math.nan
+            octets = levels.octets.astype(np.float64)
+            mean = float((octets * levels.held_ns).sum() / held)
+            return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.held_ns).sum() / held)))
         if detail == "min":
             return float(levels.octets[0]) if len(levels.octets) else math.nan
         if detail == "within":
@@ -346,15 +351,6 @@ def _average_ns(limits: tuple[float, ...]) -> float:
 
 def _mean(total: float, count: float) -> float:
     return total / count if count else math.nan
-
-
-def _deviation(levels: Levels) -> float:
-    held = levels.held_ns.sum()
-    if not held:
-        return math.nan
-    octets = levels.octets.astype(np.float64)
-    mean = float((octets * levels.held_ns).sum() / held)
-    return math.sqrt(max(0.0, float(((octets - mean) ** 2 * levels.held_ns).sum() / held)))
 
 
 def _share_within(levels: Levels, low: float, high: float) -> float:

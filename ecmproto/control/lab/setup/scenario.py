@@ -298,7 +298,12 @@ class _Edit:
         if section in LISTS:
             return self._in_list(section, which, key, value, path)
         if section == "topology" and key:
-            return self._topology(key, value, path)
+            line = self.document.scenario.get("topology")
+            if not isinstance(line, str) or not line:
+                raise SpecError(where=path, needed="a scenario with a topology line", got="tables alone")
+            changed = parse_topology(line, "topology").with_option(key, value, "topology")
+            self.document.scenario["topology"] = changed.line()
+            return [path]
         if section in ("control", *ROLES) or (section not in SECTIONS and section not in SCENARIO):
             return self._control(path.removeprefix("control."), value, path)
         if section == "measure":
@@ -309,14 +314,6 @@ class _Edit:
         check_key("scenario", key, "scenario")
         self.document.scenario[key] = value
         return [f"scenario.{key}"]
-
-    def _topology(self, option: str, value: object, path: str) -> list[str]:
-        line = self.document.scenario.get("topology")
-        if not isinstance(line, str) or not line:
-            raise SpecError(where=path, needed="a scenario with a topology line", got="tables alone")
-        changed = parse_topology(line, "topology").with_option(option, value, "topology")
-        self.document.scenario["topology"] = changed.line()
-        return [path]
 
     def _control(self, key: str, value: object, path: str) -> list[str]:
         if key == "mechanism":

@@ -74,7 +74,14 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
         }
         return st.integers(0, 0xFFFF).filter(lambda opcode: opcode not in known).map(lambda o: {"opcode": o})
     if cls in ARPS:
-        return _arp_selection(cls)
+        sizes = st.sampled_from([0, 4, 6, 8, 16, 20, 255]) | st.integers(0, 32)
+        types = st.integers(0, 0xFFFF)
+        return st.fixed_dictionaries({
+            "hw_type": types if cls in (IPv4ARP, OtherARP) else st.sampled_from(ARP_HARDWARE),
+            "proto_type": types if cls in (EthernetARP, OtherARP) else st.sampled_from(ARP_PROTOCOLS),
+            "hw_size": sizes if cls in (IPv4ARP, OtherARP) else st.just(6),
+            "proto_size": sizes if cls in (EthernetARP, OtherARP) else st.just(4),
+        }).filter(lambda types: arp_format(**types) is cls)  # fmt: skip
     if cls is CEE:
         octets = st.fixed_dictionaries({"proto": st.just(CIN)})
         return octets | st.just({"proto": CEE_VERSION, "length": 4, "value": b""})
@@ -82,18 +89,6 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
 
 
 ARPS: tuple[type[Layer], ...] = (ARP, EthernetARP, IPv4ARP, OtherARP)
-
-
-def _arp_selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
-    """Return types and sizes of addresses that select one of the formats of ARP."""
-    sizes = st.sampled_from([0, 4, 6, 8, 16, 20, 255]) | st.integers(0, 32)
-    types = st.integers(0, 0xFFFF)
-    return st.fixed_dictionaries({
-        "hw_type": types if cls in (IPv4ARP, OtherARP) else st.sampled_from(ARP_HARDWARE),
-        "proto_type": types if cls in (EthernetARP, OtherARP) else st.sampled_from(ARP_PROTOCOLS),
-        "hw_size": sizes if cls in (IPv4ARP, OtherARP) else st.just(6),
-        "proto_size": sizes if cls in (EthernetARP, OtherARP) else st.just(4),
-    }).filter(lambda types: arp_format(**types) is cls)  # fmt: skip
 
 
 def selectors(cls: type[Word]) -> list[tuple[int, int]]:
