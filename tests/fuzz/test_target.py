@@ -19,9 +19,17 @@ from ecmproto.frames.capture import open_capture
 from ecmproto.tools.fuzz.cases import Cases
 from ecmproto.tools.fuzz.command import DEFAULT_MEMORY_OCTETS, CaseOutcome, Command, Kind
 from ecmproto.tools.fuzz.findings import Finding, Progress, capture_of
-from ecmproto.tools.fuzz.leaks import leaking
 from ecmproto.tools.fuzz.subjects import SUBJECTS
-from ecmproto.tools.fuzz.target import FIRST_FRAMES, MAX_FRAMES, Feed, RunFrames, Runs, TargetCampaign, Trial
+from ecmproto.tools.fuzz.target import (
+    FIRST_FRAMES,
+    MAX_FRAMES,
+    Feed,
+    RunFrames,
+    Runs,
+    TargetCampaign,
+    Trial,
+    leaking,
+)
 from ecmproto.wire.codec import CNM, TLV, decode_lax
 from tests.conftest import requires
 

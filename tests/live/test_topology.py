@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from ecmproto.control.live.testbed.capacity import TrafficCost, carried_bps, check_rate
-from ecmproto.control.live.testbed.run import RunReport, outcome_of
+from ecmproto.control.live.testbed.run import RunReport, TrafficCost, carried_bps, check_rate, outcome_of
 from ecmproto.control.live.testbed.topology import Sender, Topology, dumbbell, read_topology
 from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
 from ecmproto.errors import ParameterError, SpecError

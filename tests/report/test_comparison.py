@@ -6,8 +6,8 @@ import math
 from dataclasses import replace
 
 from ecmproto.tools.report.figures import listed, short_names
+from ecmproto.tools.report.html import summary
 from ecmproto.tools.report.run import ABSENT, Measure, Run, comparison
-from ecmproto.tools.report.words import summary
 from tests.report.sample import full_run, measure, measures, report_of
 
 

@@ -8,10 +8,9 @@ from dataclasses import replace
 import pytest
 
 from ecmproto.control.mechanisms import registry
-from ecmproto.tools.report.html import html_page
+from ecmproto.tools.report.html import MECHANISMS, html_page
 from ecmproto.tools.report.run import Report
 from ecmproto.tools.report.sheet import COLOURS
-from ecmproto.tools.report.words import MECHANISMS
 from tests.report.sample import full_run, measure, measures, report_of
 from tests.report.wellformed import Page, check_page
 

@@ -14,9 +14,8 @@ from textual.events import Resize
 
 from ecmproto.errors import EcmprotoError, OutputExistsError, counted
 from ecmproto.frames.dissect import Record
-from ecmproto.tools.browse.browser import Browser, Which
+from ecmproto.tools.browse.browser import TIME_FORMATS, Browser, Which
 from ecmproto.tools.browse.curves import Curves
-from ecmproto.tools.browse.rows import TIME_FORMATS
 from ecmproto_cli.browse.keys import FINDING, MOVING, SHOWING, WINDOW, bindings
 from ecmproto_cli.browse.pages import CurvesPage, HelpPage, StatisticsPage
 from ecmproto_cli.browse.panes import FrameList, FrameTree, Octets, Pane

@@ -23,8 +23,7 @@ from ecmproto.wire.formats.registry import FORMATS
 from ecmproto_cli.browse.keys import MOVING, bindings
 
 if TYPE_CHECKING:
-    from ecmproto.tools.browse.browser import Browser
-    from ecmproto.tools.browse.rows import TimeFormat
+    from ecmproto.tools.browse.browser import Browser, TimeFormat
 
 _PLAIN = Style()
 _CURSOR = Style(reverse=True)

@@ -17,9 +17,8 @@ from ecmproto.control.engine.port import machine_on_port
 from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.control.replay.closed_loop import replay_closed_loop
-from ecmproto.control.replay.closed_output import ClosedLoopOutput
+from ecmproto.control.replay.closed_output import ClosedLoopOutput, OpenLoopOutput, batches_of
 from ecmproto.control.replay.open_loop import ports_from, replay_open_loop
-from ecmproto.control.replay.output import OpenLoopOutput, batches_of
 from ecmproto.control.replay.series import Samples, sample_rows
 from ecmproto.control.replay.summary import ReplaySummary, flow_labels
 from ecmproto.control.replay.tables import comparison_table, replay_table

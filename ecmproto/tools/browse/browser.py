@@ -2,25 +2,185 @@
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 from collections.abc import Callable, Iterator, Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from ecmproto.errors import OutputError, counted
 from ecmproto.frames.capture import Batch, CaptureCopier, exact_times, open_capture
-from ecmproto.frames.dissect import Record, records
+from ecmproto.frames.dissect import records
+from ecmproto.frames.dissect.form import Record, seconds_text
+from ecmproto.frames.dissect.lines import KIND_STYLES, Lines
 from ecmproto.frames.dissect.tree import TreeLine, tree_lines
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.frames.filter.evaluation import values_of
 from ecmproto.frames.filter.fields import Constant, find
 from ecmproto.frames.filter.literals import constant_text
-from ecmproto.tools.browse.flows import FlowFilters, flow_of
 from ecmproto.tools.browse.matches import FilterRun, Search
 from ecmproto.tools.browse.pages import Pages
-from ecmproto.tools.browse.rows import FrameRow, Rows, TimeFormat, time_text
+from ecmproto.units import NS_PER_S
 from ecmproto.wire.codec import EtherTypes
+from ecmproto.wire.codec.frame import Frame, encapsulated
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.infiniband import BTH
+from ecmproto.wire.formats.ip import IPv4, IPv6
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.text import address_text
+
+TimeFormat = Literal["relative", "delta", "delta shown", "utc", "epoch"]
+"""Formats of times: since the first or a chosen frame; since the previous frame, or the previous one shown;
+time of day; seconds since 1970.
+"""
+TIME_FORMATS: tuple[TimeFormat, ...] = get_args(TimeFormat)
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FrameRow:
+    """A frame in the list; ``style`` is its kind's (`dissect.form.Paint`), "" for most."""
+
+    number: int
+    time_ns: int | None
+    addresses: str
+    octets: int
+    kind: str
+    summary: str
+    style: str
+
+
+class Rows:
+    """Maker of rows from records."""
+
+    def __init__(self) -> None:
+        self._lines = Lines()
+
+    def row(self, record: Record) -> FrameRow:
+        """Return the row of a frame."""
+        addresses, kind, summary = self._lines.parts(record)
+        style = "error" if record.frame.error is not None else KIND_STYLES.get(kind, "")
+        return FrameRow(
+            number=record.number, time_ns=record.time_ns, addresses=addresses, octets=record.original_octets,
+            kind=kind, summary=summary, style=style,
+        )  # fmt: skip
+
+
+def time_text(time_ns: int | None, before_ns: int | None, form: TimeFormat) -> str:
+    """Return a time in a format; ``before_ns`` is the origin of relative times and deltas."""
+    if time_ns is None:
+        return "-"
+    if form == "epoch":
+        return seconds_text(time_ns)
+    if form == "utc":
+        return time_of_day(time_ns)
+    return seconds_text(time_ns - (time_ns if before_ns is None else before_ns))
+
+
+def time_of_day(time_ns: int) -> str:
+    """Return hours, minutes and seconds in UTC; seconds since 1970 for years outside the calendar."""
+    seconds, ns = divmod(time_ns, NS_PER_S)
+    try:
+        moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
+    except (OverflowError, ValueError, OSError):
+        return seconds_text(time_ns)
+    return f"{moment:%H:%M:%S}.{ns:09d}"
+
+
+_MESSAGES = tuple(cls for cls in FORMATS if cls.role == "message")
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class FlowFilters:
+    """The flow of a frame, or of a message about it: filters of its frames, and of its messages."""
+
+    title: str
+    is_message: bool
+    """Whether the frame is one of the messages."""
+    frames: str
+    messages: str
+
+    @property
+    def other(self) -> str:
+        """Filter of the other side: of the flow's frames for a message, of messages for a frame."""
+        return self.frames if self.is_message else self.messages
+
+    @property
+    def both(self) -> str:
+        """Filter of the flow's frames and the messages about it."""
+        return f"({self.frames}) or ({self.messages})"
+
+
+def flow_of(frame: Frame) -> FlowFilters | None:
+    """Return the flow of a frame; None for one without addresses, and for flow control, which has none."""
+    message = next((layer for layer in frame.layers if isinstance(layer, _MESSAGES)), None)
+    header = frame.get(Ethernet)
+    packet = next((layer for layer in frame.layers if isinstance(layer, IPv4 | IPv6)), None)
+    if isinstance(message, BTH) or (message is None and frame.get(BTH) is not None):
+        if packet is None:
+            return None
+        return _between_addresses(packet, message is not None)
+    if header is None or any(layer.role == "flow control" for layer in frame.layers):
+        return None
+    if message is None:
+        return _between_stations(header.src, header.dst, frame.get("cntag.flow_id"), is_message=False)
+    to = _shown_to(frame, message)
+    flow_id = frame.get("cntag.flow_id") if to is not None else None
+    return _between_stations(header.dst, to or header.src, flow_id, is_message=True)
+
+
+def _shown_to(frame: Frame, message: Layer) -> bytes | None:
+    """Return the destination of the frame quoted by a message; None without one."""
+    key = message.summary.shown_to
+    if key:
+        return bytes(getattr(message, key))
+    shown = encapsulated(frame)
+    header = shown.get(Ethernet) if shown is not None else None
+    return header.dst if header is not None else None
+
+
+def _between_stations(source: bytes, to: bytes, flow_id: int | None, *, is_message: bool) -> FlowFilters:
+    src, dst = source.hex(":"), to.hex(":")
+    tag = f" and cntag.flow_id == {flow_id}" if flow_id is not None else ""
+    title = f"{src} → {dst}" + (f", flow {flow_id}" if flow_id is not None else "")
+    return FlowFilters(
+        title=title, is_message=is_message,
+        frames=f"eth.src == {src} and eth.dst == {dst}{tag} and not ({' or '.join(_names(_MESSAGES))})",
+        messages=f"eth.dst == {src} and ({' or '.join(_about(src, dst, tag))})",
+    )  # fmt: skip
+
+
+def _about(src: str, dst: str, tag: str) -> Iterator[str]:
+    """Yield the tests of messages to ``src`` about its flow to ``dst``, by their formats' fields."""
+    showing = [cls for cls in _MESSAGES if cls.shows is Ethernet]
+    plain = [cls for cls in _MESSAGES if cls.shows is None and not issubclass(cls, BTH)]
+    for cls in _MESSAGES:
+        if cls.summary.shown_to:
+            yield f"({cls.prefix}.{cls.summary.shown_to} == {dst}{tag})"
+    if showing:
+        yield f"(encapsulated.eth.dst == {dst} and ({' or '.join(_names(showing))}))"
+    if plain:
+        yield f"(eth.src == {dst} and ({' or '.join(_names(plain))}))"
+
+
+def _names(formats: Sequence[type[Layer]]) -> list[str]:
+    return list(dict.fromkeys(cls.prefix for cls in formats))
+
+
+def _between_addresses(packet: IPv4 | IPv6, is_message: bool) -> FlowFilters:
+    """Return the flow of a RoCE packet between two addresses, of all their queue pairs."""
+    name = type(packet).prefix
+    src, dst = map(address_text, (packet.src, packet.dst))
+    if is_message:
+        src, dst = dst, src
+    return FlowFilters(
+        title=f"{src} → {dst}", is_message=is_message,
+        frames=f"{name}.src == {src} and {name}.dst == {dst} and {BTH.prefix} and not cnp",
+        messages=f"{name}.src == {dst} and {name}.dst == {src} and cnp",
+    )  # fmt: skip
+
 
 _CACHED_ROWS = 4096
 Which = Literal["shown", "marked"]

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
+from itertools import cycle, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
@@ -35,7 +35,6 @@ from ecmproto.tools.fuzz.findings import (
     judged_again,
     reproduction,
 )
-from ecmproto.tools.fuzz.leaks import leaking
 from ecmproto.tools.fuzz.minimisation import Budget, fewest, shortest_beginning, simplest, unlimited
 
 
@@ -479,3 +478,51 @@ def _limited(command: Command, finding: Finding, line: str) -> str:
     """Return a line under the limit of ``command`` that a finding exceeded."""
     limit = {"hang": in_time, "memory": in_memory}.get(finding.outcome.kind)
     return line if limit is None else limit(line, command)
+
+
+_TIMES = 8
+_MIN_GROWTH_OCTETS = 4_000_000
+_RATIO = 2
+"""The minimum ratio of the memory used by mutated and by other frames in a leak."""
+
+
+def leaking(command: Command, trial: Trial, unspoilt: tuple[bytes, ...]) -> tuple[Command, Trial] | None:
+    """Return ``trial`` with enough repetitions, and a memory limit between it and unchanged frames.
+
+    None without a leak.
+    """
+    patient = dataclasses.replace(command, measured=True)
+    few, many = _peaks(patient, trial)
+    if many - few < _MIN_GROWTH_OCTETS or not any(unspoilt):
+        return None
+    few_sound, many_sound = _peaks(patient, _as_much(trial, unspoilt))
+    allowed = _RATIO * (many_sound - few_sound) + _MIN_GROWTH_OCTETS
+    if not many_sound or many - few < allowed or many <= many_sound:
+        return None
+    return dataclasses.replace(patient, memory_octets=(many + many_sound) // 2), trial.repeated(_TIMES)
+
+
+def _peaks(command: Command, trial: Trial) -> tuple[int, int]:
+    """Return the peak memory of a run on a trial, and on `_TIMES` repetitions; 0 for both if one fails."""
+    peaks = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / trial.file
+        for times in (1, _TIMES):
+            trial.repeated(times).write(path)
+            outcome = command.run(path)
+            if outcome.failed:
+                return 0, 0
+            peaks.append(outcome.peak_octets)
+    return peaks[0], peaks[1]
+
+
+def _as_much(trial: Trial, unspoilt: tuple[bytes, ...]) -> Trial:
+    """Return a trial of other frames, with no fewer frames and octets."""
+    octets = sum(map(len, trial.items))
+    items: list[bytes] = []
+    for item in cycle(unspoilt):
+        if len(items) >= len(trial.items) and octets <= 0:
+            break
+        items.append(item)
+        octets -= len(item)
+    return dataclasses.replace(trial, items=tuple(items))

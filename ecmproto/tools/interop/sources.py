@@ -568,8 +568,8 @@ def _run_replay(writer: PacedWriter, options: Mapping[str, str], steering: Steer
 def _write_open(reader: Any, plan: Any, watch: Any, writer: PacedWriter) -> None:
     """Write the captured frames, with the port's messages between them, on the capture's interfaces."""
     from ecmproto.control.engine.frames import GeneratedFrame
+    from ecmproto.control.replay.closed_output import batches_of
     from ecmproto.control.replay.open_loop import merged, replay_open_loop
-    from ecmproto.control.replay.output import batches_of
 
     own: list[int] = []
     replay = replay_open_loop(

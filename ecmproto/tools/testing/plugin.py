@@ -133,7 +133,7 @@ def capture(interfaces: Interfaces, tmp_path: Path) -> Callable[..., Any]:
 
     @contextmanager
     def captured(interface: str | None = None) -> Iterator[Captured]:
-        from ecmproto.tools.testing.capturing import Capturing, settle
+        from ecmproto.tools.testing.proofs import Capturing, settle
 
         name = interface or interfaces.far
         result = Captured(tmp_path / f"{name}.pcapng")

@@ -17,7 +17,7 @@ from ecmproto.tools.craft.expectations import Expectation, Judge, Side, Verdict
 from ecmproto.tools.craft.recipe import chunks
 from ecmproto.tools.craft.sequences import Step
 from ecmproto.tools.craft.spec import Reading, read_items
-from ecmproto.tools.testing.capturing import Capturing, settle
+from ecmproto.tools.testing.proofs import Capturing, settle
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 Sent: TypeAlias = tuple[SendReport, BaseException | None]

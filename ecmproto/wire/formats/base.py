@@ -371,7 +371,7 @@ L = TypeVar("L", bound=type[Layer])
     kw_only_default=True, frozen_default=True, field_specifiers=(uint, sint, mac, address, octets)
 )
 def shared(cls: L) -> L:
-    """Make a class without slots from which formats inherit fields; those of their last base come first."""
+    """Make a class without slots from which formats inherit fields, beginning with their last base."""
     made: Any = dataclass(frozen=True, kw_only=True, repr=False)(cls)
     return made  # type: ignore[no-any-return]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ecmproto.control.mechanisms.fecn import messages
-from ecmproto.control.mechanisms.fecn.edge import FECNEdge
+from ecmproto.control.mechanisms.fecn.machine import FECNEdge
 from ecmproto.control.mechanisms.fecn.messages import TAG, reply
 from ecmproto.control.mechanisms.fecn.parameters import FECNEdgeParameters
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNDiscards, FECNFields

@@ -26,7 +26,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     new_outbox,
 )
 from ecmproto.control.mechanisms.fecn.congestion_point import lowered
-from ecmproto.control.mechanisms.fecn.edge import RETURN_KIND
+from ecmproto.control.mechanisms.fecn.machine import RETURN_KIND
 from ecmproto.control.mechanisms.fecn.parameters import FECNEdgeParameters
 from ecmproto.control.mechanisms.fecn.reaction_point import FECNFields, FECNSource, fecn_payload
 from ecmproto.control.mechanisms.limiter import NEVER_NS

@@ -11,22 +11,71 @@ import numpy as np
 from ecmproto.control.mechanisms.api.frames import MessageFormat
 from ecmproto.control.mechanisms.api.machine import Machine, ParsedFeedback, PortContext, SampledFrame, total
 from ecmproto.control.mechanisms.api.mechanism import Role
-from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, fields_of
+from ecmproto.control.mechanisms.api.protocol import (
+    CongestionPoint,
+    Delivery,
+    Message,
+    Outbox,
+    Receivers,
+    Senders,
+    fields_of,
+    post,
+)
 from ecmproto.control.mechanisms.fecn.congestion_point import FECNPort, new_port, port_counters, set_capacity
-from ecmproto.control.mechanisms.fecn.edge import RETURN_KIND, FECNEdge, FECNReceivers
 from ecmproto.control.mechanisms.fecn.messages import TAG, answer, answering, received
 from ecmproto.control.mechanisms.fecn.reaction_point import (
     FECNDiscards,
     FECNPayload,
     FECNStations,
+    fecn_payload,
     new_stations,
     queues_each,
     settings_record,
     station_counters,
 )
+from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.record import new_record
+from ecmproto.kernels.structs import Struct
 from ecmproto.wire.codec import FECNReturn
 from ecmproto.wire.flow import FlowKey
+
+
+class FECNEdge:
+    """The counters of an edge receiver; a record (``kernels.record``)."""
+
+    stripped: int
+    """Data frames whose RD tag was removed."""
+    returns: int
+    """Returning frames made."""
+
+
+RETURN_KIND = 1
+
+
+class FECNReceivers(Struct):
+    """The edge receivers after the port: each removes RD tags and sends them back."""
+
+    edge: FECNEdge
+
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Post the returning frame of a tagged one."""
+        if not delivery.tagged:
+            return
+        self.edge.stripped += 1
+        self.edge.returns += 1
+        post(outbox, RETURN_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
+        # In plain Python a compiled function returns a copy of a record.
+        message = outbox.messages[outbox.posted.count - 1]
+        fecn_payload(message).rlq_id = delivery.mark
+        message.rate_kbps = delivery.tag
+
+    def next_report_ns(self) -> int:
+        """Return NEVER_NS."""
+        return NEVER_NS
+
+    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
+        """Do nothing: receivers only react to tags."""
+
 
 _ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)
 
