@@ -22,7 +22,7 @@ from ecmproto.frames.capture import open_capture, open_sink
 from ecmproto.frames.capture.names import size_and_time
 from ecmproto.frames.stats.plain_data import restore
 from ecmproto.paths import path_below
-from ecmproto.tools.fleet.members import read_manifest
+from ecmproto.tools.fleet.manifest import read_manifest
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution
 from tests.conftest import REPOSITORY

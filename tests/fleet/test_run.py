@@ -16,7 +16,7 @@ from bench.fleet import results, rows_kept
 from ecmproto.executors.processes import Processes
 from ecmproto.frames.capture import Batch, PcapngWriter, PcapWriter, open_capture
 from ecmproto.frames.columns import read_table
-from ecmproto.tools.fleet.members import ManifestLine, read_manifest
+from ecmproto.tools.fleet.manifest import ManifestLine, read_manifest
 from ecmproto.wire.formats.registry import USUAL_FIELDS
 from ecmproto_cli.main import run
 from ecmproto_cli.options import Execution

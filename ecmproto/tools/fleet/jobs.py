@@ -24,7 +24,7 @@ from ecmproto.errors import CaptureError, SpecError
 from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, open_sink
 from ecmproto.frames.capture.pcap import HEADER_OCTETS
 from ecmproto.paths import make_folder, path_below
-from ecmproto.tools.fleet.members import FILE as MANIFEST
+from ecmproto.tools.fleet.manifest import FILE as MANIFEST
 from ecmproto.tools.fleet.names import partition_folder
 from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.registry import USUAL_FIELDS

@@ -43,15 +43,8 @@ from ecmproto.tools.fleet.jobs import (
     StatsJob,
     settings_of,
 )
-from ecmproto.tools.fleet.members import (
-    FILE,
-    ManifestLine,
-    Member,
-    Roster,
-    read_manifest,
-    results_of,
-    write_manifest,
-)
+from ecmproto.tools.fleet.manifest import FILE, ManifestLine, read_manifest, write_manifest
+from ecmproto.tools.fleet.members import Member, Roster, results_of
 from ecmproto.tools.fleet.names import DATE
 from ecmproto.tools.fleet.tasks import (
     COPY,

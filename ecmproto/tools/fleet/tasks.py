@@ -240,16 +240,20 @@ def _target(data: Mapping[str, Any], options: Mapping[str, Any], part: Part | No
     partition = dict(data["partition"])
     if partition[DATE] is None:
         with _open_whole(data["path"], batch_frames=_FIRST_FRAMES) as reader:
-            # the day of the first frame with a time; None if none of the first ones has one
-            seen = Count()
-            for batch in reader:
-                seen.add(batch)
-                break
-            partition[DATE] = None if seen.begun_ns is None else day_of(seen.begun_ns)
+            partition[DATE] = _first_day(reader)
     return Target(
         folder=Path(options["folder"]), name=data["name"], path=name_shown(data["path"]), partition=partition,
         part=None if part is None else part.start,
     )  # fmt: skip
+
+
+def _first_day(reader: CaptureReader) -> str | None:
+    """Return the day of the first frame with a time; None if none of the first ones has one."""
+    seen = Count()
+    for batch in reader:
+        seen.add(batch)
+        break
+    return None if seen.begun_ns is None else day_of(seen.begun_ns)
 
 
 def content_digest(path: str, part: Part | None) -> str:

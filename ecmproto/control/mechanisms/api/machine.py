@@ -476,8 +476,8 @@ class StackedMachine(Machine):
         for name in (
             "flow_key", "flow_hash", "tag", "udp_messages", "messages", "kinds", "payloads",
             "answers", "shown_fields", "shown_counters", "histogram_field", "feedback_label",
-            "set_point_octets",
-            "refusal_record", "probe_refusal_record",
+            "set_point_octets", "refusal_record", "probe_refusal_record", "senders", "set_path", "receivers",
+            "frame", "parse_feedback", "parse_probe", "domain_edge", "gauges",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
@@ -494,55 +494,15 @@ class StackedMachine(Machine):
             self._upper.set_capacity(point.first, capacity_bps)
             self._lower.set_capacity(point.second, capacity_bps)
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return the senders of the upper mechanism."""
-        return self._upper.senders(place, generator)
-
-    def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
-        """Set a flow's path in the senders of the upper mechanism."""
-        self._upper.set_path(senders, station, flow, hops=hops, flight_ns=flight_ns)
-
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return the receivers of the upper mechanism."""
-        return self._upper.receivers(place, generator)
-
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        """Return the frame as the upper mechanism makes it."""
-        return self._upper.frame(message, about, place)
-
-    def parse_feedback(
-        self,
-        octets: bytes,
-        station_mac: bytes,
-        place: PortContext,
-        refusals: Any,
-        *,
-        length_octets: int | None = None,
-    ) -> ParsedFeedback | None:
-        """Return the feedback as the upper mechanism parses it."""
-        return self._upper.parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
-
-    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
-        """Return the probe as the upper mechanism parses it."""
-        return self._upper.parse_probe(octets, place, refusals)
-
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
         """Return the remarks on the upper mechanism's congestion point."""
         return self._upper.remarks(point.first) if isinstance(point, StackedCongestionPoint) else ()
-
-    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the edge functions of the upper mechanism's domain."""
-        return self._upper.domain_edge(place, port)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the upper mechanism's machine."""
         if isinstance(machine, StackedCongestionPoint):
             machine = machine.first
         return self._upper.counters(machine)
-
-    def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the measurements of the upper mechanism's machine."""
-        return self._upper.gauges(machine)
 
 
 class NoControl(Machine):

@@ -1,0 +1,105 @@
+"""The manifest of a fleet: a line of JSON for each capture, with its outcome and its results.
+
+The first line contains the request; the others are in the order of the captures' names.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypedDict
+
+from ecmproto.errors import SpecError, shown
+from ecmproto.executors.checked import checked, lines_of, table_of
+from ecmproto.frames.capture import open_sink
+from ecmproto.paths import path_below
+from ecmproto.wire.codec.document import json_text
+
+SCHEMA = "ecmproto/fleet/1"
+FILE = "manifest.ndjson"
+
+Outcome: TypeAlias = Literal["done", "cut short", "unreadable", "set aside"]
+"""Outcomes of a capture: read to its end; read in part; not readable; set aside after ending two workers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ManifestLine:
+    """The outcome of one capture."""
+
+    path: str
+    name: str
+    """Name of the capture's results."""
+    size_octets: int
+    modified_ns: int
+    digest: str | None
+    """SHA-256 digest of the file; for a capture in parts ``parts:`` and the digest of their digests."""
+    parts: int
+    outcome: Outcome
+    problem: str | None
+    """Error that ended reading early."""
+    frames: int
+    selected: int
+    """Number of frames selected by the filter; all frames without one."""
+    first_ns: int | None
+    """Earliest time of a frame; ``last_ns`` is the latest."""
+    last_ns: int | None
+    partition: Mapping[str, str | None]
+    """Values from the capture's name by a pattern, and its day."""
+    outputs: tuple[str, ...]
+    """Files with the capture's results, below the folder of the fleet."""
+    findings: Mapping[str, tuple[int, int]] | None
+    """For `check`, the numbers of judgements and of findings by rule."""
+    warnings: tuple[str, ...]
+    seconds: float
+    """Total time of the capture's parts."""
+
+    def as_text(self) -> str:
+        """Return the line."""
+        return json_text(dataclasses.asdict(self)) + "\n"
+
+
+class _Head(TypedDict):
+    schema: str
+    base: str
+    asked: Mapping[str, Any]
+
+
+def line_of(document: Mapping[str, Any], where: str = FILE) -> ManifestLine:
+    """Return the line in a JSON document; SpecError for any other document."""
+    given = dict(checked(document, ManifestLine, where))
+    for name in ("outputs", "warnings"):
+        given[name] = tuple(given[name])
+    if given["findings"] is not None:
+        given["findings"] = {rule: (judged, wrong) for rule, (judged, wrong) in given["findings"].items()}
+    return ManifestLine(**given)
+
+
+def write_manifest(folder: Path, base: str, asked: Mapping[str, Any], lines: Iterable[ManifestLine]) -> None:
+    """Write the manifest, replacing an existing one."""
+    with open_sink(folder / FILE, force=True, whole=True) as sink:
+        head = {"schema": SCHEMA, "base": base, "asked": asked}
+        sink.write(json_text(head) + "\n")
+        for line in lines:
+            sink.write(line.as_text())
+
+
+def read_manifest(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Iterator[ManifestLine]]:
+    """Return a fleet's request (``base``, ``asked``) and its captures; SpecError for an invalid manifest."""
+    path = path_below(Path(folder), FILE)
+    documents = _documents(path)
+    _, head = next(documents, (None, {}))
+    if head.get("schema") != SCHEMA:
+        raise SpecError(where=str(path), needed=f"schema {SCHEMA!r}", got=shown(head.get("schema")))
+    lines = (line_of(document, where) for where, document in documents)
+    return checked(head, _Head, f"{path}, line 1"), lines
+
+
+def _documents(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the lines of a manifest, each with its position."""
+    with path.open("rb") as file:
+        for number, text in enumerate(lines_of(file, str(path)), 1):
+            where = f"{path}, line {number}"
+            yield where, table_of(text, where)
