@@ -114,7 +114,7 @@ def test_rule_1_a_limiter_waits_for_its_priority_too() -> None:
 
 def test_rule_1_what_occupies_no_queue_passes_by() -> None:
     control = bytes.fromhex("0180c2000001" + "020000000001" + "8808").ljust(60, b"\0")
-    replay = closed_loop.replay_closed_loop(
+    replay = closed_loop.ClosedLoopReplay(
         [Batch.from_frames([control, b""], time_ns=[5, 6])],
         machine=machine("none"),
         port=PortConfig(rate_bps=10**10, buffer_octets=1),

@@ -20,7 +20,7 @@ from ecmproto.control.lab.setup.scenario import Scenario, capture_scenario, load
 from ecmproto.control.lab.simulation.simulate import Simulation, simulate
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
-from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.errors import CaptureError, SpecError
 from ecmproto.frames.capture import PcapngWriter, PcapWriter, open_capture
 from ecmproto.kernels.record import columns
@@ -92,7 +92,7 @@ class Logged:
 def replayed(path: Path, mechanism: str, changes: tuple[RateChange, ...] = ()) -> Any:
     found = find_mechanism(mechanism)
     with open_capture(path) as reader:
-        replay = replay_closed_loop(
+        replay = ClosedLoopReplay(
             reader,
             machine=machine_of(found, found.parse(_OWN[mechanism])),
             port=PortConfig(

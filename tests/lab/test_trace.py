@@ -52,7 +52,7 @@ from ecmproto.control.lab.simulation.wiring import host_mac
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, machine_of
 from ecmproto.control.mechanisms.api.protocol import PROBE_KIND, CongestionPoint
 from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
-from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay
 from ecmproto.kernels.record import columns
 from ecmproto.wire.codec.tags import ECNField
 from ecmproto_cli.main import run
@@ -382,7 +382,7 @@ def test_a_traced_queue_replayed_has_the_same_samples_and_messages(mechanism: st
     own = posted[~np.isin(posted["kind"], [*simulation.machine.answers, PROBE_KIND])]
     found = find_mechanism(mechanism)
     machine = with_draws_of_the_laboratory(machine_of(found, found.parse(_BUSY[mechanism])), 1)
-    replay = replay_open_loop(
+    replay = OpenLoopReplay(
         _only(path, ["h1>s", "h2>s"]),
         machine=machine,
         port=PortConfig(

@@ -16,7 +16,7 @@ from ecmproto.control.live.port import SwitchPort, buffer_of
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.congestion_point import Signal
 from ecmproto.control.mechanisms.pause.messages import pause_frame, pfc_frame
-from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.units import serialisation_ns
 from ecmproto.wire.codec import CNM, decode
@@ -51,7 +51,7 @@ def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
     batch = Batch.from_frames(
         [came.octets for came in frames], time_ns=[came.time_ns for came in frames], interface=0
     )
-    replay = replay_open_loop(
+    replay = OpenLoopReplay(
         [batch],
         machine=machine_for(mechanism, BUSY[mechanism]),
         port=PortConfig(rate_bps=10**9, buffer_octets=150_000, cp_mac=CP_MAC),

@@ -12,7 +12,7 @@ from ecmproto.control.engine.config import LoopConfig, PortConfig
 from ecmproto.control.engine.port import ENQUEUED
 from ecmproto.control.live.reaction_point import HOST, NET, ReactionPoint
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.wire.codec import CNM, CNTag, decode
 from tests.live.virtual import HOST as MAC
@@ -94,7 +94,7 @@ def test_a_sender_does_what_it_does_in_the_replay_of_a_loop(name: str) -> None:
     """One sender through a port with feedback of no delay: closed by replay, and by two live devices."""
     frames = stream(1500, octets=1000, gap_ns=8_500)
     parameters = BUSY[name]
-    replay = replay_closed_loop(
+    replay = ClosedLoopReplay(
         [Batch.from_frames([came.octets for came in frames], time_ns=[came.time_ns for came in frames])],
         machine=machine_for(name, parameters),
         port=PortConfig(rate_bps=5 * 10**8, buffer_octets=10**6, overhead_octets=24, cp_mac=MAC + b"\xcc"),

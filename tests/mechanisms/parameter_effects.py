@@ -41,7 +41,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     signed_cpid,
 )
 from ecmproto.control.mechanisms.registry import find_mechanism
-from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay
 from ecmproto.errors import ParameterError
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.kernels.record import new_records
@@ -307,7 +307,7 @@ def _loop(own: Machine, hops: int) -> Iterator[Any]:
 def _open(own: Machine, hops: int) -> Iterator[Any]:
     """Yield what a port says in an open loop, where frames have no tags."""
     port = PortConfig(rate_bps=_RATE_BPS, buffer_octets=150_000, cp_mac=CP_MAC)
-    for replayed in replay_open_loop(batches_of(TRAFFIC), machine=own, port=port, seed=1):
+    for replayed in OpenLoopReplay(batches_of(TRAFFIC), machine=own, port=port, seed=1):
         yield replayed.messages.tolist()
 
 

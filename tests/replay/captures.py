@@ -12,7 +12,7 @@ from ecmproto.control.engine.frames import GeneratedFrame
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.qcn.parameters import QCN, QCNCongestionPointParameters
-from ecmproto.control.replay.open_loop import OpenLoopReplay, merged, replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay, merged
 from ecmproto.frames.capture.batch import Batch
 from tests.replay.slow_port import Arriving
 
@@ -51,7 +51,7 @@ def replay(
     **options: Any,
 ) -> OpenLoopReplay:
     """Return a replay through QCN's congestion point."""
-    return replay_open_loop(
+    return OpenLoopReplay(
         batches,
         machine=machine_of(QCN, {} if parameters is None else {Role.CONGESTION_POINT: parameters}),
         port=PortConfig(

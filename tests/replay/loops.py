@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ecmproto.control.engine.config import LoopConfig, PortConfig, RateChange
 from ecmproto.control.mechanisms.api.machine import Machine, machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
-from ecmproto.control.replay.closed_loop import ClosedLoopReplay, replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.control.replay.summary import ReplaySummary, StationsSummary
 from ecmproto.frames.capture.batch import Batch
 
@@ -112,7 +112,7 @@ def loop_of(
     **facts: Any,
 ) -> ClosedLoopReplay:
     """Return the closed loop of ``frames`` around a port of 10 Gb/s, not run yet."""
-    return replay_closed_loop(
+    return ClosedLoopReplay(
         batches_of(frames, sizes=sizes),
         machine=machine(name, *assignments) if isinstance(name, str) else name,
         port=PortConfig(

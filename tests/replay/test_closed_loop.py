@@ -19,7 +19,7 @@ from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY
 from ecmproto.control.mechanisms.api.machine import Machine, StackedMachine
 from ecmproto.control.mechanisms.fecn.machine import FECNMachine
 from ecmproto.control.replay import closed_loop
-from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay
 from tests.replay.loops import BUSY, CP_MAC, DESTINATION, Loop, Sent, batches_of, incast, machine, mixed, run
 
 COMPILED_AND_PLAIN = ("qcn", "fecn", "ecm", "e2cm", "pfc")
@@ -181,7 +181,7 @@ def test_without_control_the_closed_loop_is_the_open_one() -> None:
     frames = mixed(4_000, gap_ns=500)
     loop = busy("none", frames)
     port = PortConfig(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
-    opened = replay_open_loop(batches_of(frames), machine=machine("none"), port=port, seed=1, with_flows=True)
+    opened = OpenLoopReplay(batches_of(frames), machine=machine("none"), port=port, seed=1, with_flows=True)
     (replayed,) = opened
     closed_port, open_port = loop.summary.ports[0], opened.summary().ports[0]
     assert loop.passages["serial"].tolist() == list(range(4_000))

@@ -18,7 +18,7 @@ import pytest
 from ecmproto import CNM, PFC, CMTag, CNTag, DecodeError, Ethernet, Pause, RDTag, RRTTag, decode
 from ecmproto.control.engine.config import LoopConfig, PortConfig
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT
-from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.control.replay.closed_output import ClosedLoopOutput
 from ecmproto.control.replay.session import Plan, replay_capture
 from ecmproto.frames.capture import Batch, CaptureReader, PcapngWriter, PcapWriter, comments, open_capture
@@ -85,7 +85,7 @@ def output(name: str, *, suffix: str = ".pcapng", plain: bool = False) -> Output
             batches = list(reader)
             read = [row for batch in batches for row in without_fcs(batch, reader)]
             loop = ran(
-                replay_closed_loop(
+                ClosedLoopReplay(
                     batches, machine=made, port=PORT, loop=LOOP, seed=1, interfaces=reader.interfaces
                 )
             )

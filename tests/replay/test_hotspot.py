@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from ecmproto.control.engine.config import LoopConfig, PortConfig
-from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.control.replay.summary import ReplaySummary
 from ecmproto.frames.capture.batch import Batch
 from tests.replay.loops import START_NS, TEN_G, Sent, machine, octets_of
@@ -32,7 +32,7 @@ def capture(milliseconds: int) -> Batch:
 
 
 def hot_spot(name: str, *assignments: str, seed: int = 1, milliseconds: int = 80) -> ReplaySummary:
-    run = replay_closed_loop(
+    run = ClosedLoopReplay(
         [capture(milliseconds)],
         machine=machine(name, *assignments),
         port=PortConfig(rate_bps=TEN_G, buffer_octets=BUFFER_OCTETS),

@@ -15,7 +15,7 @@ from ecmproto.control.engine.frames import GeneratedFrame
 from ecmproto.control.engine.port import DROPPED, ENQUEUED
 from ecmproto.control.mechanisms.aimd.congestion_point import ECMPayload
 from ecmproto.control.mechanisms.api.protocol import PAUSE_KIND, PFC_KIND, FlowControlPayload, payload_columns
-from ecmproto.control.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged, replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay, ReplayedBatch, merged
 from ecmproto.frames.capture.batch import Batch
 from tests.replay.loops import BUSY, CP_MAC, HOST, machine
 from tests.replay.many_kinds import TAGS
@@ -46,7 +46,7 @@ def wave(count: int = 2_000) -> list[int]:
 
 
 def replayed(name: str, *batches: Batch, **options: Any) -> tuple[OpenLoopReplay, list[ReplayedBatch]]:
-    run = replay_open_loop(batches, machine=machine(name, *BUSY[name]), port=FACTS, seed=1, **options)
+    run = OpenLoopReplay(batches, machine=machine(name, *BUSY[name]), port=FACTS, seed=1, **options)
     return run, list(run)
 
 
@@ -176,7 +176,7 @@ def test_pause_and_pfc_by_input_stop_the_station_that_fills_the_queue() -> None:
     frames = [frame(2 if n % 10 == 9 else 1) for n in range(600)]
     for name, kind in (("pause", PAUSE_KIND), ("pfc", PFC_KIND)):
         made = machine(name, "cp.pause_on=input", "cp.high=30kB", "cp.low=10kB")
-        run = replay_open_loop([batch_of(frames, wave(600))], machine=made, port=FACTS, seed=1)
+        run = OpenLoopReplay([batch_of(frames, wave(600))], machine=made, port=FACTS, seed=1)
         (part,) = run
         assert set(part.messages["kind"].tolist()) == {kind}
         assert set(part.messages["station"].tolist()) == {0}

@@ -19,7 +19,6 @@ from ecmproto.control.replay.open_loop import (
     ReplayedBatch,
     merged,
     ports_from,
-    replay_open_loop,
 )
 from ecmproto.errors import FilterError
 from ecmproto.frames.capture.batch import Batch, Interface
@@ -53,7 +52,7 @@ def through(
     frames: list[Sent], ports: str | Ports, *, name: str = "qcn", sizes: tuple[int, ...] = ()
 ) -> tuple[OpenLoopReplay, list[ReplayedBatch]]:
     chosen = ports_from(ports, INTERFACES) if isinstance(ports, str) else ports
-    run = replay_open_loop(
+    run = OpenLoopReplay(
         batches(frames, *sizes),
         machine=machine(name, *(SAMPLING if name == "qcn" else ())),
         port=FACTS,

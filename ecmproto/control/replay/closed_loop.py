@@ -1,6 +1,6 @@
 """Closed-loop replay: the capture is the stations' offered traffic; reaction points time its departure.
 
->>> replay = replay_closed_loop(batches, machine=…, port=PortConfig(…), loop=LoopConfig(…), seed=1)
+>>> replay = ClosedLoopReplay(batches, machine=…, port=PortConfig(…), loop=LoopConfig(…), seed=1)
 >>> for piece in replay:          # frames at the port, and messages, in order of time
 ...     ...
 >>> replay.summary()
@@ -80,7 +80,12 @@ class Piece:
 
 
 class ClosedLoopReplay:
-    """A running replay; made by ``replay_closed_loop``, iterated once."""
+    """A replay of batches of frames through stations, one port and destinations, iterated once.
+
+    Every source address is a station. ``seed`` seeds all random numbers: equal arguments give equal results,
+    with any batch boundaries. ``interfaces`` (a reader's own list, which may grow) give the FCS lengths,
+    which queues do not count. ParameterError for a value out of range.
+    """
 
     def __init__(
         self,
@@ -90,8 +95,8 @@ class ClosedLoopReplay:
         port: PortConfig,
         loop: LoopConfig,
         seed: int,
-        ethertypes: EtherTypes,
-        interfaces: Sequence[Interface],
+        ethertypes: EtherTypes = DEFAULT,
+        interfaces: Sequence[Interface] = (),
     ) -> None:
         check_seed(seed)
         self.machine = machine
@@ -388,30 +393,3 @@ class ClosedLoopReplay:
             },
         )
         return trace, int(still.stopped_ns[ANY_PRIORITY]), int(sum_ns)
-
-
-def replay_closed_loop(
-    batches: Iterable[Batch],
-    *,
-    machine: Machine,
-    port: PortConfig,
-    loop: LoopConfig,
-    seed: int,
-    ethertypes: EtherTypes = DEFAULT,
-    interfaces: Sequence[Interface] = (),
-) -> ClosedLoopReplay:
-    """Return the replay of ``batches`` of Ethernet frames through stations, one port and destinations.
-
-    Every source address is a station. ``seed`` seeds all random numbers: equal arguments give equal results,
-    with any batch boundaries. ``interfaces`` (a reader's own list, which may grow) give the FCS lengths,
-    which queues do not count. ParameterError for a value out of range.
-    """
-    return ClosedLoopReplay(
-        batches,
-        machine=machine,
-        port=port,
-        loop=loop,
-        seed=seed,
-        ethertypes=ethertypes,
-        interfaces=interfaces,
-    )

@@ -1,6 +1,6 @@
 """Open-loop replay: the capture is the arrival process of one or more ports; messages do not change it.
 
->>> replay = replay_open_loop(batches, machine=machine_of(QCN, {}), port=PortConfig(…), seed=1)
+>>> replay = OpenLoopReplay(batches, machine=machine_of(QCN, {}), port=PortConfig(…), seed=1)
 >>> for piece in merged(replay):       # replayed.merged; or: for replayed in replay
 ...     ...
 >>> replay.summary()
@@ -371,7 +371,14 @@ class _RunningPort:
 
 
 class OpenLoopReplay:
-    """A running replay; made by ``replay_open_loop``, iterated once."""
+    """A replay of batches of Ethernet frames through ports with a congestion point, iterated once.
+
+    ``ports`` assigns frames to ports. All ports have the configuration ``port``, each with its own buffer
+    and, from ``port.cp_mac`` on, its own address. ``seed`` seeds all random numbers: equal arguments give
+    equal results, with any batch boundaries. ``with_flows`` adds the rates of flows. ``interfaces`` (a
+    reader's own list, which may grow) give the FCS lengths, which queues do not count. ParameterError for a
+    value out of range.
+    """
 
     def __init__(
         self,
@@ -380,10 +387,10 @@ class OpenLoopReplay:
         machine: Machine,
         port: PortConfig,
         seed: int,
-        ports: Ports,
-        with_flows: bool,
-        ethertypes: EtherTypes,
-        interfaces: Sequence[Interface],
+        ports: Ports = ONE_PORT,
+        with_flows: bool = False,
+        ethertypes: EtherTypes = DEFAULT,
+        interfaces: Sequence[Interface] = (),
     ) -> None:
         check_seed(seed)
         self.machine = machine
@@ -530,34 +537,3 @@ class OpenLoopReplay:
             number = self._flows.numbers(arrivals.station, arrivals.flow)
             self._series.offered(number, arrivals.time_ns, arrivals.octets)
             self._series.passed(number, arrivals.time_ns, arrivals.octets, outcomes.disposition)
-
-
-def replay_open_loop(
-    batches: Iterable[Batch],
-    *,
-    machine: Machine,
-    port: PortConfig,
-    seed: int,
-    ports: Ports = ONE_PORT,
-    with_flows: bool = False,
-    ethertypes: EtherTypes = DEFAULT,
-    interfaces: Sequence[Interface] = (),
-) -> OpenLoopReplay:
-    """Return the replay of ``batches`` of Ethernet frames through ports with ``machine``'s congestion point.
-
-    ``ports`` assigns frames to ports. All ports have the configuration ``port``, each with its own buffer
-    and, from ``port.cp_mac`` on, its own address. ``seed`` seeds all random numbers: equal arguments give
-    equal results, with any batch boundaries. ``with_flows`` adds the rates of flows. ``interfaces`` (a
-    reader's own list, which may grow) give the FCS lengths, which queues do not count. ParameterError for a
-    value out of range.
-    """
-    return OpenLoopReplay(
-        batches,
-        machine=machine,
-        port=port,
-        seed=seed,
-        ports=ports,
-        with_flows=with_flows,
-        ethertypes=ethertypes,
-        interfaces=interfaces,
-    )

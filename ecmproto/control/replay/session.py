@@ -16,9 +16,9 @@ from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer,
 from ecmproto.control.engine.port import machine_on_port
 from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.registry import find_mechanism
-from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.control.replay.closed_output import ClosedLoopOutput, OpenLoopOutput, batches_of
-from ecmproto.control.replay.open_loop import ports_from, replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay, ports_from
 from ecmproto.control.replay.series import Samples, sample_rows
 from ecmproto.control.replay.summary import ReplaySummary, flow_labels
 from ecmproto.control.replay.tables import comparison_table, replay_table
@@ -286,7 +286,7 @@ def replay_capture(
 def _open(
     reader: CaptureReader, plan: Plan, batches: Iterable[Batch], output: OpenLoopOutput | None, keep: Sink
 ) -> tuple[ReplaySummary, dict[int, str]]:
-    replay = replay_open_loop(
+    replay = OpenLoopReplay(
         batches,
         machine=plan.machine,
         port=plan.port,
@@ -311,7 +311,7 @@ def _closed(
     output: ClosedLoopOutput | None,
     keep: Sink,
 ) -> tuple[ReplaySummary, dict[int, str]]:
-    replay = replay_closed_loop(
+    replay = ClosedLoopReplay(
         batches,
         machine=plan.machine,
         port=plan.port,

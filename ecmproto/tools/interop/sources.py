@@ -569,10 +569,10 @@ def _write_open(reader: Any, plan: Any, watch: Any, writer: PacedWriter) -> None
     """Write the captured frames, with the port's messages between them, on the capture's interfaces."""
     from ecmproto.control.engine.frames import GeneratedFrame
     from ecmproto.control.replay.closed_output import batches_of
-    from ecmproto.control.replay.open_loop import merged, replay_open_loop
+    from ecmproto.control.replay.open_loop import OpenLoopReplay, merged
 
     own: list[int] = []
-    replay = replay_open_loop(
+    replay = OpenLoopReplay(
         watch(batches_of(reader, None, filter=plan.filter)),
         machine=plan.machine,
         port=plan.port,

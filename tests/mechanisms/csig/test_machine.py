@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from ecmproto.control.engine.config import PortConfig
 from ecmproto.control.mechanisms.api.machine import PortContext
 from ecmproto.control.mechanisms.api.protocol import Arrival, CongestionPoint, new_outbox
-from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.wire.codec import EtherTypes, decode
 from ecmproto.wire.formats.csig import AVAILABLE, CSIG, DELAY, DEPTH, SHARE
@@ -106,7 +106,7 @@ def test_an_open_loop_writes_into_tags_that_frames_bring_and_nothing_else() -> N
     frames = [tagged(DEPTH, 0), bytes(tagged(DEPTH, 0)[:12]) + b"\x99\x98" + bytes(1000)] * 40
     batch = Batch.from_frames(frames, time_ns=[100 * n for n in range(len(frames))])
     port = PortConfig(rate_bps=GBPS, buffer_octets=10**6, cp_mac=CP_MAC)
-    replay = replay_open_loop([batch], machine=machine("csig"), port=port, seed=1, ethertypes=TPID)
+    replay = OpenLoopReplay([batch], machine=machine("csig"), port=port, seed=1, ethertypes=TPID)
     (replayed,) = replay
     went = list(replayed.forwarded().frames())
     depths = [signals(octets) for octets in went[::2]]
@@ -123,7 +123,7 @@ def test_an_open_loop_writes_into_tags_that_frames_bring_and_nothing_else() -> N
 def test_without_an_ethertype_nothing_is_written_and_that_is_said() -> None:
     batch = Batch.from_frames([tagged(DEPTH, 0)] * 9, time_ns=list(range(9)))
     port = PortConfig(rate_bps=GBPS, buffer_octets=10**6, cp_mac=CP_MAC)
-    replay = replay_open_loop([batch], machine=machine("csig"), port=port, seed=1)
+    replay = OpenLoopReplay([batch], machine=machine("csig"), port=port, seed=1)
     (replayed,) = replay
     assert list(replayed.forwarded().frames()) == list(batch.frames())
     (remark,) = replay.summary().ports[0].remarks

@@ -17,9 +17,9 @@ from ecmproto.control.live.reaction_point import ReactionPoint
 from ecmproto.control.mechanisms.api.machine import PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.protocol import Message
 from ecmproto.control.mechanisms.dcqcn.notification_point import CNP_KIND
-from ecmproto.control.replay.closed_loop import replay_closed_loop
+from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from ecmproto.control.replay.closed_output import ClosedLoopOutput
-from ecmproto.control.replay.open_loop import replay_open_loop
+from ecmproto.control.replay.open_loop import OpenLoopReplay
 from ecmproto.frames.capture import open_capture
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.kernels.record import new_record
@@ -166,7 +166,7 @@ PORT = PortConfig(rate_bps=10**9, buffer_octets=200_000, cp_mac=CP_MAC)
 def test_an_open_loop_marks_ect_frames_in_the_output(ecn: int) -> None:
     own = machine("dcqcn", "cp.kmin=10kB", "cp.kmax=60kB", "cp.pmax=0.5")
     batches = burst(150, ecn=ecn)
-    replay = replay_open_loop(batches, machine=own, port=PORT, seed=1)
+    replay = OpenLoopReplay(batches, machine=own, port=PORT, seed=1)
     (replayed,) = replay
     came, went = list(batches[0].frames()), list(replayed.forwarded().frames())
     marked = [ecn_of(octets) == CE for octets in went]
@@ -190,7 +190,7 @@ def _without_ecn(octets: bytes) -> bytes:
 
 
 def closed(batches: list[Batch], *assignments: str, **facts: Any) -> Any:
-    return replay_closed_loop(
+    return ClosedLoopReplay(
         batches,
         machine=machine("dcqcn", "cp.kmin=10kB", "cp.kmax=40kB", *assignments),
         port=PORT,
