@@ -69,7 +69,7 @@ class HeldInterrupt:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
-        """Let an interrupt through at once, during long work that writes nothing."""
+        """Raise interrupts immediately, during long work that writes nothing."""
         self.check()
         self._at_once = True
         try:

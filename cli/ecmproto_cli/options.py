@@ -310,8 +310,8 @@ class Execution:
         if self.scheduler is None and (self.ca_file or self.certificate or self.key):
             raise click.UsageError("--tls-… is for --scheduler tls://HOST:PORT")
 
-    def executor(self, tasks: int, tell: Callable[[str], None], *, apart: bool = False) -> Executor:
-        """Return the executor for a number of tasks; ``tell`` is called with messages about workers.
+    def executor(self, tasks: int, notify: Callable[[str], None], *, apart: bool = False) -> Executor:
+        """Return the executor for a number of tasks; ``notify`` is called with messages about workers.
 
         A single process is this one, unless it is to be ``apart``, so that its crash spares this one.
         """
@@ -321,15 +321,15 @@ class Execution:
             from ecmproto.executors.cluster import Cluster
 
             return Cluster(
-                address=self.scheduler, tell=tell,
+                address=self.scheduler, notify=notify,
                 ca_file=self.ca_file, certificate=self.certificate, key=self.key,
             )  # fmt: skip
         from ecmproto.executors.processes import Processes
 
         if local:
-            return Processes(int(local[1]), apart=True, tell=tell)
+            return Processes(int(local[1]), apart=True, notify=notify)
         jobs = min(self.jobs or processors(), max(1, tasks))
-        return Processes(jobs, apart=apart, tell=tell)
+        return Processes(jobs, apart=apart, notify=notify)
 
 
 def processors() -> int:

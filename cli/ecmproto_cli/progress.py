@@ -62,7 +62,7 @@ class Work:
     """The current step of a command, reported on stderr when it takes long and nothing else was written."""
 
     def __init__(self) -> None:
-        self.told = 0
+        self.reports = 0
         """The number of reports."""
         self._begun = False
         self._describe: Callable[[], str] | None = None
@@ -70,20 +70,20 @@ class Work:
 
     def begin(self) -> None:
         """Begin reporting steps that take long."""
-        self.told = 0
+        self.reports = 0
         self._begun = True
 
     def at(self, step: str | Callable[[], str]) -> None:
         """Set the current step, if reporting has begun; a function is called only for a report."""
         if self._begun:
             self._describe = step if callable(step) else lambda: step
-            if self._timer is None or (self.told and sys.stderr.isatty()):
+            if self._timer is None or (self.reports and sys.stderr.isatty()):
                 if self._timer is not None:
                     self._timer.cancel()
                 if is_enabled():
                     import threading
 
-                    self._timer = threading.Timer(PATIENCE_S, self._tell)
+                    self._timer = threading.Timer(PATIENCE_S, self._report)
                     self._timer.daemon = True
                     self._timer.start()
 
@@ -95,12 +95,12 @@ class Work:
             self._timer.cancel()
             self._timer = None
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         describe = self._describe
         if describe is not None:
             compiling = f": {_compiling()}" if is_compiling() else ""
             echo(f"ecmproto: {describe()}{compiling}", err=True)
-            self.told += 1
+            self.reports += 1
 
 
 work = Work()
@@ -252,7 +252,7 @@ class TaskProgress:
         )
         echo(f"ecmproto: interrupted: {done}, {where}", err=True)
 
-    def tell(self, sentence: str) -> None:
+    def notify(self, sentence: str) -> None:
         """Print a message about a worker."""
         self._clear()
         if self._shown:

@@ -48,7 +48,7 @@ class Cluster:
 
     ``tcp://host:port`` is for closed networks: anyone who can reach a Dask scheduler can run any code on its
     workers. ``tls://host:port`` is for others; files not given come from Dask's own configuration
-    (``distributed.comm.tls``). ``tell`` is called with a message about workers that come late or die.
+    (``distributed.comm.tls``). ``notify`` is called with a message about workers that come late or die.
     ParameterError for an address of another form.
     """
 
@@ -56,7 +56,7 @@ class Cluster:
     ca_file: str | None = None
     certificate: str | None = None
     key: str | None = None
-    tell: Callable[[str], None] = field(default=ignore_message, repr=False)
+    notify: Callable[[str], None] = field(default=ignore_message, repr=False)
     workers: int = field(default=0, init=False)
     _kept: ExitStack | None = field(default=None, init=False, repr=False)
     _connected: Any = field(default=None, init=False, repr=False)
@@ -219,7 +219,7 @@ class _Run:
         if workers is None:
             raise self._scheduler_lost("none any more")
         for name in sorted(self._workers - workers):
-            self._cluster.tell(f"worker {name} died, or was stopped; its tasks are run again")
+            self._cluster.notify(f"worker {name} died, or was stopped; its tasks are run again")
         self._workers = workers
         self._cluster.workers = len(workers)
         if workers:
@@ -229,7 +229,7 @@ class _Run:
             raise self._cluster._error("a worker", f"none for {_PATIENCE_S / 60:.0f} minutes")
         elif not self._is_reported and now_s > self._seen_s + _REFRESH_S:
             self._is_reported = True
-            self._cluster.tell(f"{self._cluster.address} has no worker: waiting for one")
+            self._cluster.notify(f"{self._cluster.address} has no worker: waiting for one")
 
     def _scheduler_lost(self, got: str) -> ExecutorError:
         remedy = "the same command does what is missing, once there is a scheduler"

@@ -39,7 +39,7 @@ class Processes:
     jobs: int = 1
     apart: bool = False
     """Whether a single job has a process of its own, so that this one survives its death."""
-    tell: Callable[[str], None] = field(default=ignore_message, repr=False)
+    notify: Callable[[str], None] = field(default=ignore_message, repr=False)
     """Function called with a message about a process that died."""
     _are_kept: bool = field(default=False, init=False, repr=False)
     _crew: _Crew | None = field(default=None, init=False, repr=False)
@@ -115,7 +115,7 @@ class _Crew:
 
     def __init__(self, processes: Processes) -> None:
         self._jobs = processes.jobs
-        self._tell = processes.tell
+        self._notify = processes.notify
         self._idle: list[_Process] = []
         self._busy: dict[Future[list[Answer]], _Process] = {}
         self._done: SimpleQueue[Future[list[Answer]]] = SimpleQueue()
@@ -163,7 +163,7 @@ class _Crew:
         self._idle.remove(process)
         why, pid, index = process.ended(), process.process.pid, process.index.value
         if process.name.exception() is None:
-            self._tell(f"process {pid} died ({why}); its task is run again")
+            self._notify(f"process {pid} died ({why}); its task is run again")
             batches.put_back([*process.tasks[:index], *process.tasks[index + 1 :]])
             yield from batches.killed([process.tasks[index]], why, f"process {pid}")
             return

@@ -45,7 +45,7 @@ def test_a_comparison_is_not_silent_until_it_ends(
     def slow(*arguments: Any) -> None:
         steps.append(arguments[-1])
         work.at(arguments[-1])
-        until(lambda: work.told)
+        until(lambda: work.reports)
         raise CommandError("enough", exit_code=1)
 
     monkeypatch.setattr(replay, "_replay", slow)
@@ -61,7 +61,7 @@ def test_one_line_is_all_where_stderr_is_no_terminal(
     told = Work()
     told.begin()
     told.at("replay qcn, 1 of 2")
-    until(lambda: told.told)
+    until(lambda: told.reports)
     told.at("replay fecn, 2 of 2")
     time.sleep(0.1)
     told.end()
@@ -76,7 +76,7 @@ def test_a_terminal_is_told_each_step_that_takes_long(
     told.begin()
     for number in (1, 2):
         told.at(f"replay, {number} of 2")
-        until(lambda number=number: told.told == number)  # type: ignore[misc]
+        until(lambda number=number: told.reports == number)  # type: ignore[misc]
     told.end()
     assert capsys.readouterr().err == "ecmproto: replay, 1 of 2\necmproto: replay, 2 of 2\n"
 
@@ -103,7 +103,7 @@ def test_it_can_be_silenced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     told.at("replay qcn, 1 of 2")
     told.end()
     assert capsys.readouterr().err == ""
-    assert not told.told
+    assert not told.reports
 
 
 def test_waiting_for_the_compiler_is_told(impatient: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,7 +119,7 @@ def test_waiting_for_the_compiler_is_told(impatient: None, capsys: pytest.Captur
     told = Work()
     told.begin()
     told.at("replay qcn, 1 of 9")
-    until(lambda: told.told)
+    until(lambda: told.reports)
     told.end()
     seen.set()
     thread.join()

@@ -84,9 +84,9 @@ class Dask:
         for number in range(1, len(self.processes)):
             self._said(number, r"(Registered to)")
 
-    def cluster(self, tell: Callable[[str], None] = lambda sentence: None) -> Cluster:
+    def cluster(self, notify: Callable[[str], None] = lambda sentence: None) -> Cluster:
         """Return the executor that uses it."""
-        return Cluster(address=self.address, tell=tell, **self.tls)
+        return Cluster(address=self.address, notify=notify, **self.tls)
 
     @property
     def printed(self) -> str:

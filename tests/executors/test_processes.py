@@ -109,7 +109,7 @@ def test_mishaps_cost_what_they_are_the_fault_of(tmp_path: Path) -> None:
     tally = Tally(total=40)
     path = tmp_path / "rows"
     with RowStore(path) as store:
-        executor = Processes(2, tell=said.append)
+        executor = Processes(2, notify=said.append)
         tasks = tasks_for(call, data)
         found = by_x(run_tasks(tasks, call, executor=executor, store=store, tally=tally))
     failed = {x: result.failure for x, result in found.items() if result.failure is not None}

@@ -120,7 +120,7 @@ class BrowseApp(App[None]):
             frames.following = False
         self._look_at_search()
         if self._writing is not None and self._writing.done.is_set():
-            self._message, self._writing = self._writing.told, None
+            self._message, self._writing = self._writing.result, None
         self._show_frame()
         self._show_titles()
 
@@ -184,17 +184,17 @@ class BrowseApp(App[None]):
         at = _octets_of(line.start, line.stop) if line is not None else ""
         self._titles["tree"].show([f"{mark['tree']}── Layers and fields {'─' * 200}"])
         self._titles["octets"].show([f"{mark['octets']}── Octets{what}{at} {'─' * 200}"])
-        told = [self._message] if self._message else []
+        parts = [self._message] if self._message else []
         if self._searching:
-            told.append(f"{self._searching} …")
+            parts.append(f"{self._searching} …")
         if self._writing is not None:
-            told.append("writing …")
-        told += browser.messages()
+            parts.append("writing …")
+        parts += browser.messages()
         following = "following  " if frames.following else ""
         state = "live  " if browser.pages.live is not None and not browser.pages.complete else ""
         marks = f"{len(browser.marks)} marked  " if browser.marks else ""
         right = f"{state}{following}{marks}{place}/{rows:,}  ?: keys"
-        left = " | ".join(told) or _HINT
+        left = " | ".join(parts) or _HINT
         width = self.size.width
         left = left if len(left) + len(right) + 3 <= width else left[: max(0, width - len(right) - 4)] + "…"
         self._status.show([f" {left}{right:>{max(0, width - len(left) - 2)}}"])
@@ -501,11 +501,11 @@ _HINT = "& filter  / find  o other side  m mark  s stats  q quit"
 
 
 class _Writing:
-    """Frames being written to a file in a thread; ``told`` is the result, once it is ``done``."""
+    """Frames being written to a file in a thread; ``result`` is the message once ``done`` is set."""
 
     def __init__(self, write: Callable[..., int], path: str) -> None:
         self.done = threading.Event()
-        self.told = ""
+        self.result = ""
         self._write = write
         self._path = path
         self._stopping = False
@@ -520,9 +520,9 @@ class _Writing:
     def _run(self) -> None:
         try:
             frames = self._write(stopped=lambda: self._stopping)
-            self.told = f"{counted(frames, 'frame')} written to {self._path}"
+            self.result = f"{counted(frames, 'frame')} written to {self._path}"
         except (EcmprotoError, OSError) as error:
-            self.told = str(error)
+            self.result = str(error)
         finally:
             self.done.set()
 

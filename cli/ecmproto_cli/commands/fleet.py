@@ -281,8 +281,8 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
     listed = roster(captures_named(fleet.paths, folder), folder, job, pattern, force=fleet.force)
     progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
     run = FleetRun(
-        job, listed, folder, executor=execution.executor(_MANY, progress.tell, apart=True), shard=fleet.shard,
-        part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally, tell=progress.show,
+        job, listed, folder, executor=execution.executor(_MANY, progress.notify, apart=True),
+        shard=fleet.shard, part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally, notify=progress.show,
     )  # fmt: skip
     if fleet.plan:
         echo(_plan(run.plan()))

@@ -2,7 +2,7 @@
 
 Layouts: sFlow version 5 (sflow.org, July 2004), its structures of flow and counter records, and its dropped
 packet notifications (November 2020).  All numbers are XDR: 32 bits, octet strings filled up to four octets.
-Nothing here believes a length: a datagram's captured octets bound its samples, and a sample its records.
+Lengths are checked: the captured octets of a datagram bound its samples, and a sample its records.
 """
 
 from __future__ import annotations

@@ -167,7 +167,7 @@ class FleetRun:
 
     ``part_octets`` is the size of the parts of a capture, 0 for one part each; ``shard`` selects the captures
     of this run. With ``merge``, a filter's copies are also merged, as they are if an earlier run has done so.
-    ``tally`` counts the progress, with which ``tell`` is called. ParameterError if a capture's copy has the
+    ``tally`` counts the progress, with which ``notify`` is called. ParameterError if a capture's copy has the
     name of the merged one.
     """
 
@@ -182,7 +182,7 @@ class FleetRun:
         shard: Shard | None = None,
         merge: bool = False,
         tally: Tally | None = None,
-        tell: Callable[[Tally], None] = lambda tally: None,
+        notify: Callable[[Tally], None] = lambda tally: None,
     ) -> None:
         which = Shard() if shard is None else shard
         self.job = job
@@ -195,7 +195,7 @@ class FleetRun:
         self._executor = executor
         self._part_octets = part_octets
         self._tally = Tally() if tally is None else tally
-        self._tell = tell
+        self._notify = notify
         self._roster = roster
         self._kept = FinishedRows(folder, which)
         options = {"kind": job.kind, "settings": settings_of(job), "folder": str(folder.absolute())}
@@ -340,7 +340,7 @@ class FleetRun:
             for result in results:
                 self._tally.take(result)
                 self._tally.workers = executor.workers
-                self._tell(self._tally)
+                self._notify(self._tally)
                 if result.failure is not None and result.failure.error in _OF_OUTPUT:
                     raise OutputError(
                         path=str(self._folder), needed="space for results", got=result.failure.sentence

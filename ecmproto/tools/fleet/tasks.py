@@ -134,7 +134,7 @@ def work(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
             if unwrapped := getattr(frames, "summary", ""):
                 warnings.append(unwrapped)
                 # sessions are numbered as they appear, and lost frames counted from part to part: the capture
-                # is done in one, as one of which a part cannot tell the next how to read on
+                # is done in one, as one whose parts cannot pass on how to read on
                 reached = reached and dataclasses.replace(
                     reached, described=None, warnings=(*reached.warnings, unwrapped)
                 )

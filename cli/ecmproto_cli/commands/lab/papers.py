@@ -77,7 +77,7 @@ def command(
             for result in run_tasks(
                 every_task,
                 papers.CALL,
-                executor=execution.executor(len(every_task), progress.tell),
+                executor=execution.executor(len(every_task), progress.notify),
                 store=store,
                 tally=progress.tally,
                 progress=progress.show,

@@ -127,7 +127,7 @@ def command(
     progress = TaskProgress(
         Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
     )
-    executor = execution.executor(len(part), progress.tell)
+    executor = execution.executor(len(part), progress.notify)
     rows: list[Row] = []
     stopped = False
     try:
