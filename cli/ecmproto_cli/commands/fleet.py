@@ -282,7 +282,8 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, m
     progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
     run = FleetRun(
         job, listed, folder, executor=execution.executor(_MANY, progress.notify, apart=True),
-        shard=fleet.shard, part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally, notify=progress.show,
+        shard=fleet.shard, part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally,
+        notify=progress.show,
     )  # fmt: skip
     if fleet.plan:
         echo(_plan(run.plan()))

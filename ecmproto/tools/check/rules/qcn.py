@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -512,34 +513,31 @@ class Reactions(reactions.Reactions):
 
 _FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
 
+_cnm_rule = partial(Rule, subject=_CPID, on=_CNM)
 RULES = (
     malformed("QCN", "a CNM", ("cnm",), right=_CNM, other="cnm.cpid", clause="802.1Q 33; wire-formats 3"),
-    Rule(
+    _cnm_rule(
         id="QCN001",
         name="version and reserved bits",
         sentence="A CNM's Version and reserved bits are 0.",
         why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
-        subject=_CPID,
-        on=_CNM,
         fields=("cnm.version", "cnm.reserved", "cnm.encap_reserved"),
         expression=_version,
     ),
-    Rule(
+    _cnm_rule(
         id="QCN002",
         name="priority of CNMs",
         sentence="A tagged CNM has the priority of CNMs, 6 unless configured.",
         why="A CNM in a congested priority waits behind the frames that it is to slow down.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="warning",
-        subject=_CPID,
-        on=_CNM,
         optional=PRIORITY_FIELDS,
         parameters=("cnm_priority",),
         expression=_priority,
     ),
-    Rule(
+    _cnm_rule(
         id="QCN003",
         name="feedback against queue",
         sentence="A CNM's quantized feedback follows from its offset and delta.",
@@ -555,13 +553,11 @@ RULES = (
         "computes wrongly, or one whose parameters changed.",
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="error",
-        subject=_CPID,
-        on=_CNM,
         fields=("cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta"),
         parameters=("qeq", "w", "sample_base", "jitter"),
         memory=FeedbackAgainstQueue,
     ),
-    Rule(
+    _cnm_rule(
         id="QCN004",
         name="some feedback",
         sentence="A CNM's quantized feedback is 1 to 63.",
@@ -569,45 +565,37 @@ RULES = (
         "reaction point and costs a frame.",
         clause="802.1Q 32; algorithms 3",
         severity="warning",
-        subject=_CPID,
-        on=_CNM,
         fields=("cnm.qntz_fb",),
         expression=_some_feedback,
     ),
-    Rule(
+    _cnm_rule(
         id="QCN005",
         name="MSDU length",
         sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
         why="A receiver discards any other CNM, so that the reaction point never hears of it.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
-        subject=_CPID,
-        on=_CNM,
         fields=("cnm.msdu_length",),
         optional=("cnm.msdu",),
         expression=_msdu_length,
     ),
-    Rule(
+    _cnm_rule(
         id="QCN006",
         name="to one station",
         sentence="A CNM goes to a single station.",
         why="It is addressed to the source of the sampled frame, which is never a group.",
         clause="802.1Q 32; wire-formats 1.2, 3",
         severity="error",
-        subject=_CPID,
-        on=_CNM,
         fields=("eth.dst",),
         expression=_individual,
     ),
-    Rule(
+    _cnm_rule(
         id="QCN007",
         name="what is sampled",
         sentence="A CNM is never caused by a CNM, a message, MAC Control or a link-local frame.",
         why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="error",
-        subject=_CPID,
-        on=_CNM,
         fields=("cnm.encap_dst",),
         optional=("cnm.msdu",),
         expression=_sampled,

@@ -375,6 +375,10 @@ def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
 _CHECKSUM_WORD = 5
 _CLAUSE = "lossless 1 (IBTA vol. 1, annex A17)"
 
+_answer_rule = partial(
+    Rule, severity="warning", subject=_QUEUE_PAIR, on=_BTH, optional=_FIELDS, memory=_Answers
+)
+_packet_rule = partial(Rule, subject=_QUEUE_PAIR, on=_BTH)
 RULES = (
     malformed(
         "ROCE", "a RoCE packet", tuple(each.prefix for each in FORMATS if each.__module__ == BTH.__module__),
@@ -406,7 +410,7 @@ RULES = (
         optional=("ip.dsfield", "ipv6.tclass"),
         expression=_unmarked,
     ),
-    Rule(
+    _answer_rule(
         id="CNP003",
         name="CNPs too often",
         sentence="At most one CNP goes in an interval, 50 µs unless configured, to one queue pair.",
@@ -417,14 +421,9 @@ RULES = (
         "has another. A note names the narrowest scope that holds for each sender whose CNPs show it. A CNP "
         "behind a NAK of the same scope is not judged: some cards send one with it.",
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
-        severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
-        optional=_FIELDS,
         parameters=("interval", "scope"),
-        memory=_Answers,
     ),
-    Rule(
+    _answer_rule(
         id="CNP004",
         name="marks without a CNP",
         sentence="A queue pair whose frames are CE-marked is answered by CNPs.",
@@ -435,14 +434,9 @@ RULES = (
         "receiver whose CNPs to several destinations are paced together (CNP003): another flow may have "
         "taken each of them.",
         clause="lossless 2",
-        severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
-        optional=_FIELDS,
         parameters=("answer", "closed"),
-        memory=_Answers,
     ),
-    Rule(
+    _packet_rule(
         id="ROCE001",
         name="invariant CRC",
         sentence="The invariant CRC of a RoCE packet holds.",
@@ -450,12 +444,10 @@ RULES = (
         "drop the packet. Packets that are cut are not judged.",
         clause="lossless 1",
         severity="error",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
         optional=(CRC_STATUS,),
         expression=_invariant_crc,
     ),
-    Rule(
+    _answer_rule(
         id="CNP005",
         name="a CNP for nothing",
         sentence="A CNP answers a CE-marked frame of its flow.",
@@ -464,14 +456,9 @@ RULES = (
         "and where it has marks of frames to the same receiver: in front of the congested switch no frame "
         "is marked yet. With --param dcqcn.behind=yes such marks are not asked for.",
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
-        severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
-        optional=_FIELDS,
         parameters=("answer", "behind"),
-        memory=_Answers,
     ),
-    Rule(
+    _answer_rule(
         id="CNP006",
         name="CNP to an unknown queue pair",
         sentence="A CNP names a queue pair of the sender.",
@@ -480,25 +467,18 @@ RULES = (
         "own: then each is known. Queue pair 0, which `ecmproto replay` names where it knows none, is not "
         "judged.",
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
-        severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
-        optional=_FIELDS,
-        memory=_Answers,
     ),
-    Rule(
+    _packet_rule(
         id="ROCE002",
         name="transport version",
         sentence="A base transport header is of version 0.",
         why="Receivers drop a packet of another version without an answer.",
         clause="lossless 1 (IBTA vol. 1, 9.2.6)",
         severity="error",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
         fields=("infiniband.bth.tver",),
         expression=_transport_version,
     ),
-    Rule(
+    _packet_rule(
         id="ROCE003",
         name="UDP length",
         sentence="UDP's length of a RoCE packet is what IP's length leaves for it.",
@@ -507,13 +487,11 @@ RULES = (
         "judged.",
         clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
         severity="error",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
         fields=("udp.length",),
         optional=("ip.len", "ip.ihl", "ip.proto", "ip.flags", "ipv6.plen", "ipv6.nxt"),
         expression=_udp_length,
     ),
-    Rule(
+    _answer_rule(
         id="ROCE004",
         name="sent again unasked",
         sentence="Packets are sent again behind a NAK that asks for them.",
@@ -522,13 +500,8 @@ RULES = (
         "local_ack_timeout_err. Judged where the capture has the way back, and not where every third frame "
         "of a flow repeats a PSN: then it may have frames several times.",
         clause="IBTA vol. 1, 9.7.5",
-        severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
-        optional=_FIELDS,
-        memory=_Answers,
     ),
-    Rule(
+    _answer_rule(
         id="ROCE005",
         name="go-back-N or selective repeat",
         sentence="Behind a NAK a flow sends again what dcqcn.retransmission names.",
@@ -537,12 +510,7 @@ RULES = (
         "sent again: all that was outstanding, or half of it at most. Not judged unless the parameter is "
         "given; a note counts the flows of each kind.",
         clause="IBTA vol. 1, 9.7.5",
-        severity="warning",
-        subject=_QUEUE_PAIR,
-        on=_BTH,
-        optional=_FIELDS,
         parameters=("retransmission",),
-        memory=_Answers,
     ),
     Rule(
         id="ECN001",
