@@ -76,7 +76,7 @@ def _formats() -> Iterator[Entry]:
     from ecmproto.wire.formats.registry import FORMATS, catalogue
 
     for cls in FORMATS:
-        then = f"ecmproto schema {cls.prefix}"
+        then = f"ecmproto fields {cls.prefix}"
         yield Entry(kind="format", name=cls.prefix, doc=f"{cls.title}; {cls.source}", then=then)
     for field in catalogue():
         then = f"ecmproto dissect -r in.pcap -T fields -e {field.name}"
@@ -99,7 +99,7 @@ def _mechanisms() -> Iterator[Entry]:
         of = ", ".join(dict.fromkeys(mechanism for mechanism, _, _ in places))
         first, place, default = places[0]
         roles = f"--cp {first} --rp {first}" if place == "rp" else f"--cp {first}"
-        then = f"ecmproto replay -r in.pcap {roles} --param {name}={default}"
+        then = f"ecmproto replay -r in.pcap {roles} --set {name}={default}"
         yield Entry(kind="parameter", name=name, doc=f"{of}: {doc}", then=then)
 
 
@@ -119,7 +119,7 @@ def _rules() -> Iterator[Entry]:
             yield Entry(kind="rule", name=rule.id, doc=f"{rule.name}: {rule.sentence}", then=then)
         for parameter in family.parameters:
             name = f"{family.name}.{parameter.name}"
-            then = f"ecmproto check -r in.pcap --param {name}={parameter.default.replace(' ', '')}"
+            then = f"ecmproto check -r in.pcap --set {name}={parameter.default.replace(' ', '')}"
             yield Entry(kind="rule parameter", name=name, doc=parameter.doc, then=then)
 
 

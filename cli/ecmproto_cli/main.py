@@ -28,6 +28,8 @@ from ecmproto_cli.errors import (
     report,
     warn,
 )
+from ecmproto_cli.former import present
+from ecmproto_cli.options import group_options
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import echo
 
@@ -50,8 +52,7 @@ COMMANDS = {
     "fuzz": "Test these decoders, a switch or any program with malformed frames.",
     "doctor": "Check this machine's requirements for sending and receiving frames.",
     "units": "Compute quanta, pauses, headroom, frames a second and feedback.",
-    "schema": "Draw the bit layout of a frame format.",
-    "fields": "List the names of all fields.",
+    "fields": "List the names of all fields, or draw the bit layout of a format.",
     "wireshark": "Print or install the dissector for Wireshark and tshark.",
     "help": "Find commands, options, fields, formats, parameters and rules by a word.",
     "demo": "Demonstrate ecmproto on its bundled captures.",
@@ -66,7 +67,8 @@ _WITH_PROGRESS = ("dissect", "craft", "replay", "lab", "stats", "check", "diff",
 class LazyGroup(click.Group):
     """A group whose commands are modules of ``ecmproto_cli.commands``, imported one at a time.
 
-    ``table`` has a sentence for each command; its module has the command's name after ``prefix``.
+    ``table`` has a sentence for each command, none for those of builds, which are not listed; its module has
+    the command's name after ``prefix``.
     """
 
     def __init__(self, *, table: Mapping[str, str], prefix: str = "", **attributes: Any) -> None:
@@ -76,7 +78,10 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the commands in the order of their table."""
-        return list(self._table)
+        return list(self._listed())
+
+    def _listed(self) -> dict[str, str]:
+        return {name: sentence for name, sentence in self._table.items() if sentence}
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a command, imported unless it was defined here; None without one."""
@@ -95,7 +100,7 @@ class LazyGroup(click.Group):
 
         found = [
             CompletionItem(name, help=help)
-            for name, help in self._table.items()
+            for name, help in self._listed().items()
             if name.startswith(incomplete)
         ]
         return found + click.Command.shell_complete(self, ctx, incomplete)
@@ -103,7 +108,7 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from the table, importing none of them."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(self._table.items()))
+            formatter.write_dl(list(self._listed().items()))
 
 
 class _Root(LazyGroup):
@@ -132,9 +137,13 @@ class _Root(LazyGroup):
 
 
 @click.group(cls=_Root, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@group_options
 @click.version_option(__version__, "-V", "--version", prog_name="ecmproto", message="%(prog)s %(version)s")
 def cli() -> None:
-    """Layer-2 Ethernet congestion management: QCN, ECM/BCN, E²CM, FECN, PAUSE and PFC."""
+    """Ethernet congestion: PFC, PAUSE, RoCE with DCQCN and CNPs, ECN; QCN, ECM/BCN, E²CM, FECN, CSIG.
+
+    --color, --ethertype and --order may also stand behind a command.
+    """
 
 
 @cli.command()
@@ -168,7 +177,7 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show
     closed = _open_standard_streams()
-    small.begin(next(iter(sys.argv[1:]), ""))
+    small.begin(_command_in(sys.argv[1:]))
     code = run(sys.argv[1:])
     if sys.stdout.fileno() in closed:
         # or the interpreter reports at exit that it cannot flush
@@ -210,9 +219,16 @@ def _show(
         _show_any(message, category, filename, lineno, file, line)
 
 
+def _command_in(args: list[str]) -> str:
+    return next((word for word in args if word in COMMANDS), "")
+
+
 def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
-    command = args[0] if args and args[0] in COMMANDS else ""
+    args, hints = present(args)
+    command = _command_in(args)
+    for hint in hints:
+        echo(f"ecmproto: {hint}", err=True)
     if COMPLETE in os.environ:
         from ecmproto_cli.completion import register
 

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
@@ -65,30 +65,63 @@ _ORDER_HELP = (
 )
 
 
-def order_option(function: F) -> F:
-    """Add ``--order``: the order in which several captures are read."""
-    return click.option(
-        "--order", type=click.Choice(["time", "named"]), default="time", show_default=True, help=_ORDER_HELP
-    )(function)
+_ORDER, _ETHERTYPES = "ecmproto.order", "ecmproto.ethertypes"
+
+
+def _keep(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+    """Return a callback that keeps an option's value for the command."""
+
+    def keep(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+        ctx.meta[name] = value
+
+    return keep
+
+
+def given_order() -> Order:
+    """Return the value of ``--order``."""
+    order: Order = click.get_current_context().meta.get(_ORDER, "time")
+    return order
+
+
+def group_options(function: F) -> F:
+    """Add ``--color``, ``--ethertype`` and ``--order``, options of the program that commands ask for."""
+    for option in (
+        click.option(
+            "--order", type=click.Choice(["time", "named"]), default="time", show_default=True,
+            expose_value=False, callback=_keep(_ORDER), help=_ORDER_HELP,
+        ),
+        click.option(
+            "--ethertype", metavar="ROLE=VALUE", multiple=True, expose_value=False,
+            callback=_keep(_ETHERTYPES),
+            help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
+            "cn_tag cnm mac_control lldp message tag.",
+        ),
+        click.option(
+            "--color", type=click.Choice(["auto", "always", "never"]), default="auto", expose_value=False,
+            callback=color_callback, help="Colour the output (auto: on a terminal without NO_COLOR).",
+        ),
+    ):  # fmt: skip
+        function = option(function)
+    return function
 
 
 def read_option(*, required: bool = True) -> Callable[[F], F]:
-    """Add ``-r FILE``, or the file alone, repeatable, and ``--order``; the command gets ``paths``."""
+    """Add ``-r FILE``, or the file alone, repeatable; the command gets ``paths``."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)
-        def command(*, read: tuple[str, ...], named: tuple[str, ...], order: Order, **options: Any) -> Any:
-            return function(paths=captures_named(read + named, order, required=required), **options)
+        def command(*, read: tuple[str, ...], named: tuple[str, ...], **options: Any) -> Any:
+            return function(paths=captures_named(read + named, required=required), **options)
 
         argument = click.argument("named", nargs=-1, metavar="[FILE]...")
         option = click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=READ_HELP)
-        decorated: Any = option(order_option(argument(command)))
+        decorated: Any = option(argument(command))
         return cast("F", decorated)
 
     return decorate
 
 
-def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> tuple[str, ...]:
+def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]:
     """Return a command's captures; for several, print on stderr the order of reading."""
     if not paths:
         if required:
@@ -98,6 +131,7 @@ def captures_named(paths: tuple[str, ...], order: Order, *, required: bool) -> t
 
     if paths.count("-") > 1:
         raise click.UsageError("stdin can be read once: expected - once, got it twice")
+    order = given_order()
     if len(paths) > 1:
         how = "in the order of time" if order == "time" else "one after the other"
         echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
@@ -174,35 +208,26 @@ def force_option(function: F) -> F:
     return click.option("--force", is_flag=True, help="Overwrite an output file that exists.")(function)
 
 
-def color_option(function: F) -> F:
-    """Add ``--color``; NO_COLOR is honoured."""
-    return click.option(
-        "--color",
-        type=click.Choice(["auto", "always", "never"]),
-        default="auto",
-        expose_value=False,
-        callback=color_callback,
-        help="Colour the output (auto: on a terminal without NO_COLOR).",
-    )(function)
+def with_ethertypes(function: F) -> F:
+    """Pass ``--ethertype`` of the program to the command as ``ethertypes``, an `EtherTypes`."""
+
+    @functools.wraps(function)
+    def command(**options: Any) -> Any:
+        given = click.get_current_context().meta.get(_ETHERTYPES, ())
+        return function(ethertypes=_ethertypes(given), **options)
+
+    return cast("F", command)
 
 
-def ethertype_option(function: F) -> F:
-    """Add ``--ethertype ROLE=VALUE``; the command gets ``ethertypes``, an `EtherTypes`."""
-    return click.option(
-        "--ethertype",
-        "ethertypes",
-        metavar="ROLE=VALUE",
-        multiple=True,
-        callback=_ethertypes,
-        help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
-        "cn_tag cnm mac_control lldp message tag.",
-    )(function)
+count_option = click.option(
+    "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N frames are read."
+)
 
 
 def rates_options(function: F) -> F:
     """Add ``--interval`` and ``--speed``: the division of time in statistics, and the time base of pauses."""
     function = click.option(
-        "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
+        "--speed", type=RATE, default="10G", show_default=True,
         help="Speed of links without one in the capture, as the time base of pauses.",
     )(function)  # fmt: skip
     return click.option(
@@ -242,7 +267,7 @@ def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -
     return tuple(sorted({int(text) for text in texts}))
 
 
-def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> object:
+def _ethertypes(given: tuple[str, ...]) -> object:
     from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
     roles = {field.name for field in dataclasses.fields(EtherTypes)}
@@ -250,12 +275,82 @@ def _ethertypes(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     for item in given:
         role, _, value = item.partition("=")
         if role not in roles:
-            raise click.BadParameter(f"there is no role {role!r} (one of {', '.join(sorted(roles))})")
+            raise click.UsageError(
+                f"--ethertype: there is no role {role!r} (one of {', '.join(sorted(roles))})"
+            )
         try:
             changes[role] = int(value, 0)
         except ValueError:
-            raise click.BadParameter(f"{role}: expected a number such as 0x88b7, got {value!r}") from None
+            raise click.UsageError(
+                f"--ethertype {role}: expected a number such as 0x88b7, got {value!r}"
+            ) from None
     return dataclasses.replace(DEFAULT, **changes)
+
+
+def keyed_option(
+    *names: str, keys: Mapping[str, Collection[str]], metavar: str, help: str
+) -> Callable[[F], F]:
+    """Add an option of KEY=VALUE pairs, with commas or several times; the command gets their values by key.
+
+    ``keys`` has the values of each key; none: any.
+    """
+
+    def read(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
+        values = {}
+        for pair in split_words(ctx, param, given):
+            key, mark, value = re.split("([=:]|$)", pair, maxsplit=1)
+            if key not in keys:
+                raise click.BadParameter(f"expected one of {', '.join(keys)}, got {key!r}")
+            if not mark or (keys[key] and value not in keys[key]):
+                needed = " or ".join(keys[key]) or "a value"
+                raise click.BadParameter(f"{key}: expected {needed}, got {value!r}")
+            values[key] = value
+        return values
+
+    return click.option(*names, metavar=metavar, multiple=True, callback=read, help=help)
+
+
+def fields_option(function: F) -> F:
+    """Add ``-E``, as in tshark: the command gets ``settings``."""
+    return keyed_option(
+        "-E", "settings", metavar="KEY=VALUE",
+        keys={"header": ("y", "n"), "occurrence": ("f", "a"), "values": ("text", "raw")},
+        help="header=y: begin -T fields with a line of their names. For -T parquet and arrow: occurrence=f, "
+        "the first value of a repeated field (vlan.id), or a, a list of all (the default); values=raw, "
+        "addresses and CPIDs as octets and numbers.",
+    )(function)  # fmt: skip
+
+
+def columns_settings(settings: Mapping[str, str]) -> dict[str, Any]:
+    """Return ``repeated`` and ``addresses`` for writers of columns, from the settings of ``-E``."""
+    return {
+        "repeated": "first" if settings.get("occurrence") == "f" else "list",
+        "addresses": "octets" if settings.get("values") == "raw" else "text",
+    }
+
+
+def timing_options(**defaults: str | None) -> Callable[[F], F]:
+    """Add ``--precise`` and ``--timing``; the command gets ``realtime``, and each key with its value."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def command(*, precise: bool, timing: dict[str, str], **options: Any) -> Any:
+            return function(realtime=precise, **defaults | timing, **options)
+
+        fine = keyed_option(
+            "--timing", metavar="KEY=VALUE,…", keys={key: _TIMING.get(key, ()) for key in defaults},
+            help=f"Set what --precise leaves: {', '.join(defaults)} (manual: live, interfaces).",
+        )  # fmt: skip
+        precise = click.option(
+            "--precise", is_flag=True, help="Run before all ordinary processes: late more rarely; needs root."
+        )
+        decorated: Any = precise(fine(command))
+        return cast("F", decorated)
+
+    return decorate
+
+
+_TIMING = {"pacing": ("rate", "even"), "bypass": ("yes", "no")}
 
 
 def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:
@@ -337,12 +432,15 @@ def processors() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+jobs_option = click.option(
+    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]"
+)
+
+
 def execution_options(function: F) -> F:
     """Add ``--jobs``, ``--scheduler`` and ``--tls-…``; the command gets ``execution``, an `Execution`."""
     options = [
-        click.option(
-            "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]"
-        ),
+        jobs_option,
         click.option(
             "--scheduler", metavar="ADDRESS",
             help="Have a Dask cluster do it: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "

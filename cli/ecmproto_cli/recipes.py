@@ -190,14 +190,14 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
 
 
 def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> str:
-    """Return the command line that shows valid input: ``schema`` of a format, or ``command --help``."""
+    """Return the command line that shows valid input: ``fields`` of a format, or ``command --help``."""
     from ecmproto.wire.formats.registry import BY_PREFIX
 
     place = error.layer if isinstance(error, EncodeError) else getattr(error, "where", "")
     words = place.replace(":", " ").split()
     # "cnm" of "cnm.msdu"
     known = [word for word in (each.partition(".")[0] for each in words) if word in BY_PREFIX]
-    return f"ecmproto schema {known[-1]}" if known else f"ecmproto {command} --help"
+    return f"ecmproto fields {known[-1]}" if known else f"ecmproto {command} --help"
 
 
 _SHORTHANDS = ("dst", "src", "vlan", "prio", "flow", "ip")
@@ -268,7 +268,7 @@ def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation
         from ecmproto.tools.craft.switch_tests import SEQUENCES
 
         known = ", ".join(name for name, each in SEQUENCES.items() if each.expects)
-        raise click.UsageError(f"--expect belongs to a sequence of which something is expected: {known}")
+        raise click.UsageError(f"--expectations: expected a sequence with expectations: {known}")
     sink.write("".join(f"{json.dumps(document)}\n" for document in documents))
 
 

@@ -35,7 +35,7 @@ def described_test(
         sequence_expectations(words, line, ethertypes=ethertypes) if spec is None else spec_expectations(spec)
     )
     if not expectations:
-        raise click.UsageError(f"--expect: {name} says nothing of what is to be expected")
+        raise click.UsageError(f"--receive: {name} says nothing of what is to be expected")
     if spec is None:
         steps = sequence_steps(words, line, ethertypes=ethertypes)
         return sequence_test(name, steps, expectations, ethertypes)
@@ -117,12 +117,12 @@ def check_sides(near: str | None, far: str | None, captured: str | None, near_ca
     """Refuse sides that do not go together."""
     if far is not None and captured is not None:
         raise click.UsageError(
-            "expected --expect, which captures, or --expect-from, which reads a capture, got both"
+            "expected --receive, which captures, or --received, which reads a capture, got both"
         )
     if captured is not None and near is not None:
-        raise click.UsageError("--expect-from sends nothing: expected no -i")
+        raise click.UsageError("--received sends nothing: expected no -i")
     if near_captured is not None and captured is None:
-        raise click.UsageError("--expect-near belongs to --expect-from")
+        raise click.UsageError("--sent belongs to --received")
     if captured == near_captured == "-":
         raise click.UsageError("stdin can be read once: expected - once, got it twice")
     if far is not None and far == near:

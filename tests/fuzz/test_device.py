@@ -129,7 +129,7 @@ def wired(
     heartbeat: str, *, recovery: str = "", patience: Patience = PATIENCE, say: Callable[[str], None] = print
 ) -> Iterator[tuple[WiredDevice, Transmission]]:
     with FrameSender(NEAR) as sender:
-        sending = Transmission(sender, schedule_of(rate="10kpps"))
+        sending = Transmission(sender, schedule_of("10kpps"))
         beats = [heartbeat_of(heartbeat, NEAR, lambda: None)] if heartbeat else []
         try:
             yield WiredDevice(sending, NEAR, beats, patience=patience, recovery=recovery, say=say), sending

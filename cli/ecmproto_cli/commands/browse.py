@@ -14,11 +14,11 @@ from ecmproto.errors import MissingDependencyError
 from ecmproto_cli.capturing import captured, interface_option
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
-    ethertype_option,
     filter_option,
     force_option,
     inner_option,
     read_option,
+    with_ethertypes,
     write_option,
 )
 from ecmproto_cli.output import check_outputs
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 @inner_option
 @write_option("With -i: write all captured frames to this file at the end.")
 @force_option
-@ethertype_option
+@with_ethertypes
 def command(
     paths: tuple[str, ...],
     interface: str | None,

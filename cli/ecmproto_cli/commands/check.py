@@ -13,8 +13,7 @@ from ecmproto.errors import counted
 from ecmproto_cli.capturing import HeldInterrupt, opened
 from ecmproto_cli.errors import FINDINGS, warn
 from ecmproto_cli.options import (
-    color_option,
-    ethertype_option,
+    count_option,
     filter_option,
     force_option,
     outer_option,
@@ -24,6 +23,7 @@ from ecmproto_cli.options import (
     split_assignments,
     split_words,
     trailer_option,
+    with_ethertypes,
 )
 from ecmproto_cli.output import Stdout, check_outputs
 from ecmproto_cli.progress import watched
@@ -51,21 +51,17 @@ _WIDTH = 80
 @filter_option("Check only frames that this display filter selects, as if there were no others.")
 @click.option(
     "--select", metavar="ID,…", multiple=True, callback=split_words,
-    help="Only rules whose id begins with this, as QCN or QCN003.",
+    help="Only these rules: families or beginnings of ids, as qcn or QCN003.",
 )  # fmt: skip
 @click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="Leave these rules out.")
-@click.option(
-    "--mechanism", metavar="NAME,…", multiple=True, callback=split_words,
-    help="Only rules of these families, as qcn (see --rules list).",
-)  # fmt: skip
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
     help="Add your own rules from a .py or .toml file. list: list all rules and exit.",
 )  # fmt: skip
 @click.option("--explain", metavar="ID", help="Explain a rule, and exit.")
 @click.option(
-    "--param", "parameters", metavar="NAME=VALUE", multiple=True, callback=split_assignments,
-    help="A parameter of rules, as qcn.w=2; others are estimated, which is reported, or at their defaults.",
+    "--set", "parameters", metavar="NAME=VALUE", multiple=True, callback=split_assignments,
+    help="Set a parameter of rules, as qcn.w=2; others are estimated, which is reported, or defaults.",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["text", "ndjson", "junit", "sarif"]), default="text",
@@ -84,19 +80,17 @@ _WIDTH = 80
 )  # fmt: skip
 @click.option("--baseline", metavar="FILE", help="Leave out the known findings of this file.")
 @click.option("--write-baseline", metavar="FILE", help="Write the findings as known ones; exits with 0.")
-@click.option("-c", "limit_frames", metavar="N", type=click.IntRange(min=1), help="Stop after N frames.")
+@count_option
 @outer_option
 @trailer_option
 @sampled_option
 @force_option
-@ethertype_option
-@color_option
+@with_ethertypes
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
-    mechanism: tuple[str, ...],
     rules: tuple[str, ...],
     explain: str | None,
     parameters: dict[str, str],
@@ -107,7 +101,7 @@ def command(
     fail_on: tuple[str, ...],
     baseline: str | None,
     write_baseline: str | None,
-    limit_frames: int | None,
+    count: int | None,
     outer: bool,
     trailer: str | None,
     sampled: tuple[int, bool],
@@ -118,14 +112,14 @@ def command(
 
     \b
     ecmproto check -r in.pcapng
-    ecmproto check -r in.pcapng --mechanism qcn --param qcn.w=2 --junit out.xml
+    ecmproto check -r in.pcapng --select qcn --set qcn.w=2 --junit out.xml
     ecmproto check -r in.pcapng --select QCN,PFC001 --ignore QCN004 -T sarif
     ecmproto check --rules list
     ecmproto check --explain QCN003
     """
     without_compiler(paths)
     from ecmproto.tools.check.own import own_family
-    from ecmproto.tools.check.registry import FAMILIES, chosen, families_of, find_rule, of_families
+    from ecmproto.tools.check.registry import FAMILIES, chosen, families_of, find_rule
 
     families = (*FAMILIES, *(own_family(path) for path in rules if path != _LIST))
     _check_ids(families)
@@ -135,7 +129,7 @@ def command(
         rule = find_rule(explain, families)
         echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
         return 0
-    wanted = of_families(chosen(select, ignore, families), mechanism, families)
+    wanted = chosen(select, ignore, families)
     if _LIST in rules:
         echo(_listed(wanted, families_of(families)))
         return 0
@@ -150,7 +144,7 @@ def command(
         parameters,
         families,
         filter,
-        limit_frames,
+        count,
         ethertypes,
         outer=outer,
         trailer=trailer,

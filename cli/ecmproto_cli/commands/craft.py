@@ -15,7 +15,7 @@ import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
 from ecmproto_cli.errors import FINDINGS, USAGE, CommandError, warn
-from ecmproto_cli.options import SIZE, ethertype_option, force_option, write_option
+from ecmproto_cli.options import SIZE, force_option, with_ethertypes, write_option
 from ecmproto_cli.output import BINARY, check_outputs, output_form, pairs
 from ecmproto_cli.progress import work
 from ecmproto_cli.recipes import (
@@ -83,10 +83,10 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     help="Repeat a pause or pfc frame so that its queues stay stopped on a link of this speed (10G).",
 )  # fmt: skip
 @storm_options
-@click.option("--interval", metavar="TIME", help="Time between frames, as 1us.")
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), or bits a second on the wire (1G) with FCS, preamble and gap.",
+    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G) with FCS, preamble and gap, or "
+    "the time between frames (1us).",
 )  # fmt: skip
 @click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
 @click.option(
@@ -95,13 +95,13 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 )  # fmt: skip
 @write_option("Output file; - is stdout (the default).")
 @click.option(
-    "--expect", metavar="FILE",
+    "--expectations", "expect", metavar="FILE",
     help="With a sequence: write the behaviour expected from a switch, one JSON document a line.",
 )  # fmt: skip
 @force_option
 @click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
-@ethertype_option
+@with_ethertypes
 def command(
     words: tuple[str, ...],
     spec: str | None,
@@ -110,7 +110,6 @@ def command(
     fix: bool,
     memory: str,
     storm: str | None,
-    interval: str | None,
     rate: str | None,
     time: str | None,
     form: str | None,
@@ -135,7 +134,7 @@ def command(
     ecmproto craft pfc prio3=65535 -w pfc.pcap
     ecmproto craft cnm --sweep cntag.flow_id=0..65535 --sweep qntz_fb=0..15 -w sweep.pcap
     ecmproto craft pfc prio3=65535 prio4=65535 --storm 10G --duration 1s -w storm.pcap
-    ecmproto craft cnd-boundary cnpv=3,4 -w boundary.pcapng --expect boundary.ndjson
+    ecmproto craft cnd-boundary cnpv=3,4 -w boundary.pcapng --expectations boundary.ndjson
     ecmproto craft cnm --from-columns feedback.csv -w feedback.pcap
     ecmproto dissect -r in.pcap -T json | ecmproto craft --from-json -w same.pcap
     """
@@ -148,6 +147,8 @@ def command(
         return
     sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
     check_sources(sources, words, line)
+    interval = rate if rate is not None and rate.endswith("s") and not rate.endswith("pps") else None
+    rate = None if interval is not None else rate
     options, times = taken_options(line), {"interval": interval, "rate": rate, "time": time}
     others = {name.removeprefix("--"): value for name, value in sources.items()}
     others |= {"interval": interval, "rate": rate, "count": line["count"], "sweep": line["sweeps"]}
@@ -209,9 +210,9 @@ def _steps(
         return steps
     if not is_sequence(words):
         return None
-    for name in ("interval", "time"):
+    for name, option in (("interval", "rate with a time"), ("time", "time")):
         if times[name] is not None:
-            raise click.UsageError(f"a sequence has times of its own: expected no --{name}")
+            raise click.UsageError(f"a sequence has times of its own: expected no --{option}")
     return sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
 
 
@@ -246,9 +247,7 @@ def _timed(
 ) -> Iterator[Chunk]:
     from ecmproto.tools.craft.recipe import Spacing, chunks, rate_of, time_of
 
-    if interval is not None and rate is not None:
-        raise click.UsageError("expected --interval or --rate, got both")
-    between: Spacing = Fraction(time_of(interval, "--interval")) if interval is not None else Fraction(0)
+    between: Spacing = Fraction(time_of(interval, "--rate")) if interval is not None else Fraction(0)
     between = rate_of(rate) if rate is not None else between
     start_ns = 0 if time is None else time_of(time, "--time")
     return chunks(recipes, start_ns=start_ns, spacing=between)

@@ -13,7 +13,7 @@ import click
 
 import ecmproto
 import ecmproto_cli
-from ecmproto_cli.options import color_option, force_option
+from ecmproto_cli.options import force_option
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.terminal import echo, paint
 
@@ -45,9 +45,8 @@ def captures_folder() -> Path:
 
 
 @click.command()
-@click.option("--captures", "folder", metavar="DIR", help="Copy the captures into DIR, and exit.")
+@click.option("-w", "--write", "folder", metavar="DIR", help="Copy the captures into DIR, and exit.")
 @force_option
-@color_option
 def command(folder: str | None, force: bool) -> int:
     """Demonstrate ecmproto on its bundled captures, one command after another.
 
@@ -55,7 +54,7 @@ def command(folder: str | None, force: bool) -> int:
 
     \b
     ecmproto demo
-    ecmproto demo --captures pcaps
+    ecmproto demo -w pcaps
     """
     if folder is not None:
         _copy(Path(folder), force=force)
@@ -69,7 +68,7 @@ def command(folder: str | None, force: bool) -> int:
             code = _run(words, path)
             if code:
                 return code
-    echo("\nNext: ecmproto help, and ecmproto demo --captures pcaps to try these captures yourself")
+    echo("\nNext: ecmproto help, and ecmproto demo -w pcaps to try these captures yourself")
     return 0
 
 

@@ -13,7 +13,7 @@ import click
 from ecmproto.errors import counted
 from ecmproto.units import TIME_UNITS
 from ecmproto_cli.errors import FINDINGS, warn
-from ecmproto_cli.options import color_option, ethertype_option, filter_option, inner_option
+from ecmproto_cli.options import filter_option, inner_option, with_ethertypes
 from ecmproto_cli.output import Stdout
 from ecmproto_cli.progress import reading, work
 from ecmproto_cli.terminal import echo, paint
@@ -88,8 +88,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     help="Align N frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
 )  # fmt: skip
 @inner_option
-@ethertype_option
-@color_option
+@with_ethertypes
 def command(
     a: str,
     b: str,

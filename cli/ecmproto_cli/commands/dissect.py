@@ -21,14 +21,16 @@ from ecmproto.errors import counted, escaped
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured, interface_option, interrupts, opened
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
-    color_option,
-    ethertype_option,
+    columns_settings,
+    count_option,
+    fields_option,
     filter_option,
     force_option,
     inner_option,
     print_unwrapped,
     read_option,
     trailer_option,
+    with_ethertypes,
     write_option,
 )
 from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form
@@ -73,22 +75,13 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
     help="Show this field, as -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
     "them. encapsulated.FIELD belongs to the frame inside a CNM, ECM, BCN or E²CM message.",
 )  # fmt: skip
-@click.option(
-    "--text/--raw", "text", default=None,
-    help="With -T parquet and arrow: addresses and CPIDs as text, or as octets and numbers.  [default: text]",
-)  # fmt: skip
-@click.option(
-    "--first/--list", "first", default=None,
-    help="With -T parquet and arrow: the first value of a repeated field (vlan.id), or a list of all.  "
-    "[default: list]",
-)  # fmt: skip
+@fields_option
 @click.option(
     "--all-fields", is_flag=True,
     help="With -T parquet and arrow without -e: all fields that occur, not only the usual ones, from which "
     "craft can rebuild the frames. Reads the capture twice.",
 )  # fmt: skip
-@click.option("--header", is_flag=True, help="Begin -T fields with a line of their names.")
-@click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
+@count_option
 @inner_option
 @trailer_option
 @write_option(
@@ -97,8 +90,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 )
 @force_option
 @click.option("--deep", is_flag=True, help="Add Scapy's tree of the payload; with -V.")
-@ethertype_option
-@color_option
+@with_ethertypes
 def command(
     paths: tuple[str, ...],
     interface: str | None,
@@ -107,11 +99,9 @@ def command(
     hex: bool,
     form: str | None,
     fields: tuple[str, ...],
-    text: bool | None,
-    first: bool | None,
+    settings: dict[str, str],
     all_fields: bool,
-    header: bool,
-    limit: int | None,
+    count: int | None,
     inner: bool,
     trailer: str | None,
     output: str | None,
@@ -136,12 +126,17 @@ def command(
     form = output_form(output, form, FORMS, text=shown)
     copies = form in CAPTURES or (form is None and output is not None)
     asked = _FormOptions(
-        verbose=verbose, hex=hex, form=None if copies else form, fields=fields, header=header, deep=deep
+        verbose=verbose,
+        hex=hex,
+        form=None if copies else form,
+        fields=fields,
+        settings=settings,
+        deep=deep,
     )
     asked.check(output if copies else None)
-    if asked.kind not in COLUMN_FILES and (text is not None or first is not None):
-        option = "--text and --raw go" if text is not None else "--first and --list go"
-        raise click.UsageError(f"{option} with -T parquet or arrow, not with -T {form or asked.kind}")
+    if asked.kind not in COLUMN_FILES and settings.keys() - {"header"}:
+        got = f"-T {form or asked.kind}"
+        raise click.UsageError(f"-E occurrence and values go with -T parquet or arrow, not with {got}")
     if all_fields and (fields or asked.kind not in COLUMN_FILES):
         got = "with -e" if fields else f"with -T {form or asked.kind}"
         raise click.UsageError(f"--all-fields goes with -T parquet or arrow and without -e, not {got}")
@@ -157,17 +152,15 @@ def command(
     check_outputs([output], force=force)
     if asked.kind in COLUMN_FILES:
         return _write_columns(
-            paths, str(output), asked.kind, fields, every=all_fields, filter=filter, limit=limit,
-            inner=inner, trailer=trailer, repeated="first" if first else "list",
-            addresses="octets" if text is False else "text",
-            ethertypes=ethertypes, force=force,
+            paths, str(output), asked.kind, fields, every=all_fields, filter=filter, limit=count,
+            inner=inner, trailer=trailer, **columns_settings(settings), ethertypes=ethertypes, force=force,
         )  # fmt: skip
     from ecmproto.frames.capture import CaptureCopier, open_sink
 
     with ExitStack() as stack:
         reader = stack.enter_context(
             captured(
-                interface, filter=filter if limit is None else None, ethertypes=ethertypes, idle_batches=True
+                interface, filter=filter if count is None else None, ethertypes=ethertypes, idle_batches=True
             )
             if interface is not None
             else opened(paths, inner=inner, trailer=trailer, ethertypes=ethertypes, batch_frames=FIRST_FRAMES)
@@ -181,9 +174,9 @@ def command(
             elif output not in (None, "-"):
                 sink = written.enter_context(open_sink(str(output), force=force))
             form_shown = shape if copier is None or asked.something else None
-            out = Output(form_shown, reader, ethertypes, asked.kind, filter, limit, sink=sink)
+            out = Output(form_shown, reader, ethertypes, asked.kind, filter, count, sink=sink)
             file = copier or sink
-            interrupted = _run(reader, out, copier, limit, file.flush if file is not None else None)
+            interrupted = _run(reader, out, copier, count, file.flush if file is not None else None)
         print_unwrapped(reader)
         _report(reader, out, copier, None if output == "-" and copier is None else output)
         return INTERRUPTED if interrupted else 0
@@ -204,7 +197,7 @@ class _FormOptions:
     hex: bool
     form: str | None
     fields: tuple[str, ...]
-    header: bool
+    settings: dict[str, str]
     deep: bool
 
     @property
@@ -230,8 +223,8 @@ class _FormOptions:
             raise click.UsageError(f"-e goes with -T fields, csv, parquet or arrow, not with -T {kind} or -V")
         if kind in ("fields", "csv") and not self.fields:
             raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
-        if self.header and kind != "fields":
-            raise click.UsageError(f"--header goes with -T fields, not with -T {kind}")
+        if "header" in self.settings and kind != "fields":
+            raise click.UsageError(f"-E header goes with -T fields, not with -T {kind}")
         if copy == "-" and self.something:
             raise click.UsageError("-w - sends the copy to stdout, where nothing else can be shown")
 
@@ -248,7 +241,7 @@ class _FormOptions:
             case "csv":
                 return dissect.Csv(self.fields)
             case "fields":
-                return dissect.Tabs(self.fields, header=self.header)
+                return dissect.Tabs(self.fields, header=self.settings.get("header") == "y")
             case "tree":
                 form: Form = dissect.Trees(style, deep=_deep(ethertypes) if self.deep else None)
             case _:

@@ -10,7 +10,6 @@ import click
 
 from ecmproto.errors import counted
 from ecmproto_cli.errors import FINDINGS
-from ecmproto_cli.options import color_option
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
@@ -26,10 +25,7 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
     help="Check this interface, also if it is down (default: all of Ethernet that are up).",
 )  # fmt: skip
 @click.option("--fix", is_flag=True, help="Fix the MTU and offloads.")
-@click.option(
-    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="Format of the report."
-)
-@color_option
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
     """Check this machine's requirements: capabilities, programs, links, MTU, offloads, flow control.
 

@@ -11,7 +11,7 @@ import click
 from ecmproto.errors import counted, escaped
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, warn
-from ecmproto_cli.options import ethertype_option, filter_option, force_option, read_option, write_option
+from ecmproto_cli.options import filter_option, force_option, read_option, with_ethertypes, write_option
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
 from ecmproto_cli.terminal import echo
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 @write_option("Write the capture here; - is stdout.")
 @click.option("--dry-run", is_flag=True, help="Report the counts, and write nothing.")
 @force_option
-@ethertype_option
+@with_ethertypes
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,

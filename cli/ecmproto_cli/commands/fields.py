@@ -1,26 +1,82 @@
-"""``ecmproto fields``: the names that ``-e``, JSON and the documentation use, with their meaning."""
+"""``ecmproto fields``: names that ``-e``, filters and ``--set`` take, layouts of formats, parameters."""
 
 from __future__ import annotations
 
 import json
 import os
+from typing import Any
 
 import click
 
 from ecmproto.errors import SpecError
+from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.errors import FINDINGS, CommandError
-from ecmproto_cli.options import color_option
 from ecmproto_cli.terminal import echo, paint
 
 
 @click.command()
-@click.argument("pattern", default="")
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the list.")
-@color_option
-def command(pattern: str, form: str) -> None:
-    """List the fields whose name or description matches PATTERN (a regular expression)."""
+@click.argument("name", default="", metavar="[NAME|PATTERN]", shell_complete=complete_layer)
+@click.option(
+    "-T", "form", type=click.Choice(["text", "json", "md", "lua"]), default="text",
+    help="Format of the output; of a format also md, or lua: its part of the dissector for Wireshark.",
+)  # fmt: skip
+def command(name: str, form: str) -> None:
+    """Draw the format called NAME, list a mechanism's parameters, or list fields by a PATTERN.
+
+    A PATTERN, a regular expression, matches names and descriptions of fields. Without one, all formats and
+    fields are listed.
+
+    \b
+    ecmproto fields cnm
+    ecmproto fields qcn
+    ecmproto fields 'feedback|qntz'
+    """
+    from ecmproto.control.mechanisms.registry import MECHANISMS
+    from ecmproto.wire.formats.registry import FORMATS
+
+    format = next((each for each in FORMATS if each.prefix == name.lower()), None)
+    mechanism = next((each for each in MECHANISMS if each.name == name.lower()), None)
+    if format is not None:
+        _draw(format, form)
+    if mechanism is not None and form == "text":
+        echo(f"{'' if format is None else chr(10)}{_parameters(mechanism)}")
+    if format is not None or mechanism is not None:
+        return
+    if form in ("md", "lua"):
+        raise click.UsageError(f"-T {form} is for a format: expected its name, got {name!r}")
+    _list(name, form)
+
+
+def _draw(format: Any, form: str) -> None:
+    """Print the layout of a format."""
+    from ecmproto.wire.codec.reference import as_dict, as_markdown, as_text
+
+    if form == "lua":
+        from ecmproto.tools.interop.lua import format_source
+
+        echo(format_source(format))
+    elif form == "json":
+        echo(json.dumps(as_dict(format), indent=2, ensure_ascii=False))
+    else:
+        echo(as_markdown(format) if form == "md" else as_text(format))
+
+
+def _parameters(mechanism: Any) -> str:
+    """Return the parameters of a mechanism's roles, for ``--set``."""
+    lines = [f"{paint(f'{mechanism.title}: parameters', 'title')}"]
+    for role, part in mechanism.roles.items():
+        defaults = part().as_text()
+        for each in part.describe():
+            lines.append(f"{role.value}.{each.name}={defaults[each.name]}  {each.doc}")
+            lines.append(f"    {each.range_text}; {each.source}")
+    return "\n".join(lines)
+
+
+def _list(pattern: str, form: str) -> None:
+    """Print the fields that a pattern matches; without one, formats before them."""
     from ecmproto.frames.filter.literals import expression
-    from ecmproto.wire.formats.registry import ALIASES, catalogue
+    from ecmproto.wire.codec.reference import as_dict
+    from ecmproto.wire.formats.registry import ALIASES, FORMATS, catalogue
 
     try:
         holds = expression(os.fsencode(pattern))
@@ -30,10 +86,16 @@ def command(pattern: str, form: str) -> None:
     short = {alias: name for alias, name in ALIASES.items() if holds(alias.encode())}
     if not entries and not short:
         raise CommandError(f"no field matches {pattern!r}", exit_code=FINDINGS, help="ecmproto fields")
+    formats = () if pattern else FORMATS
     if form == "json":
-        rows = [entry.as_dict() for entry in entries]
-        echo(json.dumps({"schema": "ecmproto/fields/1", "fields": rows}, indent=2, ensure_ascii=False))
+        document: dict[str, object] = {"schema": "ecmproto/fields/1"}
+        document["fields"] = [entry.as_dict() for entry in entries]
+        if formats:
+            document["formats"] = [as_dict(each) for each in formats]
+        echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
+    for each in formats:
+        echo(f"{paint(each.prefix.ljust(12), 'name')} {each.title}; {each.source}")
     width = max(len(name) for name in (*short, *(entry.name for entry in entries)))
     for entry in entries:
         echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}")

@@ -16,9 +16,9 @@ from ecmproto_cli.options import (
     SIZE,
     Execution,
     F,
-    color_option,
-    ethertype_option,
+    columns_settings,
     execution_options,
+    fields_option,
     filter_option,
     options_as,
     outer_option,
@@ -27,6 +27,7 @@ from ecmproto_cli.options import (
     split_assignments,
     split_words,
     storm_options,
+    with_ethertypes,
 )
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.progress import TaskProgress
@@ -46,7 +47,7 @@ _ERRORS_SHOWN = 20
 def command() -> None:
     """Process many captures: on all cores, in parts of a batch system, or on a Dask cluster.
 
-    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder --out gets
+    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder -w gets
     the results of each, the result of all, and a manifest; the same command again completes what is missing.
     """
 
@@ -65,10 +66,10 @@ class Fleet:
 
 
 def fleet_options(function: F) -> F:
-    """Add ``PATHS``, ``--out`` and the other common options; the command gets ``fleet``, ``execution``."""
+    """Add ``PATHS``, ``-w`` and the other common options; the command gets ``fleet``, ``execution``."""
     options = (
         click.argument("paths", nargs=-1, required=True, metavar="PATHS..."),
-        click.option("--out", metavar="DIR", required=True, help="Folder of the results."),
+        click.option("-w", "--write", "out", metavar="DIR", required=True, help="Folder of the results."),
         click.option(
             "--name-pattern", metavar="PATTERN",
             help="Pattern of names, as '{host}-{date}.pcap', for a Parquet set's folders and the manifest.",
@@ -77,7 +78,7 @@ def fleet_options(function: F) -> F:
             "--part-size", type=SIZE, default="256MB", show_default=True, metavar="SIZE",
             help="Process captures larger than this in parts of that size; 0: never.",
         ),
-        click.option("--plan", is_flag=True, help="Print the pending work, and exit."),
+        click.option("--dry-run", "plan", is_flag=True, help="Print the pending work, and exit."),
         click.option("--force", is_flag=True, help="Use a folder with other results."),
         shard_option,
     )  # fmt: skip
@@ -90,15 +91,14 @@ def fleet_options(function: F) -> F:
 @click.option(
     "-T",
     "form",
-    type=click.Choice(["table", "json"]),
-    default="table",
+    type=click.Choice(["text", "json"]),
+    default="text",
     help="Format of the statistics.",
 )
 @rates_options
 @storm_options
 @outer_option
-@ethertype_option
-@color_option
+@with_ethertypes
 def stats(
     fleet: Fleet,
     execution: Execution,
@@ -115,9 +115,9 @@ def stats(
     """Compute statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
 
     \b
-    ecmproto fleet stats /captures --out stats
-    ecmproto fleet stats '/captures/**/*.pcapng' --out stats --shard 3/40
-    ecmproto fleet stats /captures --out stats --scheduler tcp://head:8786
+    ecmproto fleet stats /captures -w stats
+    ecmproto fleet stats '/captures/**/*.pcapng' -w stats --shard 3/40
+    ecmproto fleet stats /captures -w stats --scheduler tcp://head:8786
     """
     from ecmproto.tools.fleet.jobs import StatsJob
     from ecmproto.units import parse_rate, parse_time
@@ -138,35 +138,26 @@ def stats(
     metavar="ID,…",
     multiple=True,
     callback=split_words,
-    help="Only rules whose id begins with this, as QCN or QCN003.",
+    help="Only these rules: families or beginnings of ids, as qcn or QCN003.",
 )
 @click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="Leave these rules out.")
-@click.option(
-    "--mechanism",
-    metavar="NAME,…",
-    multiple=True,
-    callback=split_words,
-    help="Only rules of these families, as qcn.",
-)
 @click.option("--rules", metavar="FILE", multiple=True, help="Add your own rules from a .py or .toml file.")
 @click.option(
-    "--param",
+    "--set",
     "parameters",
     metavar="NAME=VALUE",
     multiple=True,
     callback=split_assignments,
-    help="A parameter of rules, as qcn.w=2.",
+    help="Set a parameter of rules, as qcn.w=2.",
 )
 @outer_option
-@ethertype_option
-@color_option
+@with_ethertypes
 def check(
     fleet: Fleet,
     execution: Execution,
     filter: Filter | None,
     select: tuple[str, ...],
     ignore: tuple[str, ...],
-    mechanism: tuple[str, ...],
     rules: tuple[str, ...],
     parameters: dict[str, str],
     outer: bool,
@@ -177,13 +168,13 @@ def check(
     Exits with 1 where one breaks a rule, as `ecmproto check` does.
 
     \b
-    ecmproto fleet check /captures --out checked --mechanism qcn,pfc
+    ecmproto fleet check /captures -w checked --select qcn,pfc
     """
     from ecmproto.tools.fleet.jobs import CheckJob
 
     job = CheckJob(
         filter=_text(filter), ethertypes=_changed(ethertypes), outer=outer, select=select, ignore=ignore,
-        families=mechanism, own_rules=[str(Path(path).resolve()) for path in rules],
+        own_rules=[str(Path(path).resolve()) for path in rules],
         own_digests=[hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in rules],
         parameters=parameters,
     )  # fmt: skip
@@ -198,29 +189,21 @@ def check(
     "-e", "fields", metavar="FIELD", multiple=True,
     help="A column; `ecmproto fields` lists them.  [default: frames, addresses, tags and messages]",
 )  # fmt: skip
-@click.option(
-    "--text/--raw", "text", default=True, help="Addresses and CPIDs as text, or as octets and numbers."
-)
-@click.option(
-    "--first/--list", "first", default=False,
-    help="The first value of a repeated field (vlan.id), or a list of all.",
-)  # fmt: skip
-@ethertype_option
-@color_option
+@fields_option
+@with_ethertypes
 def parquet(
     fleet: Fleet,
     execution: Execution,
     filter: Filter | None,
     fields: tuple[str, ...],
-    text: bool,
-    first: bool,
+    settings: dict[str, str],
     ethertypes: EtherTypes,
 ) -> int:
     """Write all captures as one Parquet set, DIR/frames, partitioned by day and by parts of their names.
 
     \b
-    ecmproto fleet parquet /captures --out lake --name-pattern '{host}-{date}.pcap'
-    ecmproto fleet parquet /captures --out cnms -Y cnm -e cnm.cpid -e cnm.qntz_fb
+    ecmproto fleet parquet /captures -w lake --name-pattern '{host}-{date}.pcap'
+    ecmproto fleet parquet /captures -w cnms -Y cnm -e cnm.cpid -e cnm.qntz_fb
     """
     from ecmproto.frames.columns.column import fields_named
     from ecmproto.tables import arrow
@@ -231,7 +214,7 @@ def parquet(
     job = ParquetJob(
         filter=_text(filter), ethertypes=_changed(ethertypes),
         fields=tuple(field.name for field in fields_named(fields or USUAL_FIELDS)),
-        repeated="first" if first else "list", addresses="text" if text else "octets",
+        **columns_settings(settings),
     )  # fmt: skip
     return _run(job, fleet, execution)
 
@@ -240,16 +223,15 @@ def parquet(
 @fleet_options
 @filter_option("Display filter of the frames to copy.")
 @click.option("--merge", is_flag=True, help="Also merge all copies by time: DIR/all.pcapng.")
-@ethertype_option
-@color_option
+@with_ethertypes
 def filter(
     fleet: Fleet, execution: Execution, filter: Filter | None, merge: bool, ethertypes: EtherTypes
 ) -> int:
     """Copy the frames of each capture that -Y selects to DIR/NAME; nothing if there are none.
 
     \b
-    ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc'
-    ecmproto fleet filter /captures --out cnms -Y 'cnm or pfc' --merge
+    ecmproto fleet filter /captures -w cnms -Y 'cnm or pfc'
+    ecmproto fleet filter /captures -w cnms -Y 'cnm or pfc' --merge
     """
     from ecmproto.tools.fleet.jobs import FilterJob
 
@@ -269,7 +251,7 @@ def _changed(ethertypes: EtherTypes) -> dict[str, int]:
     return {role: value for role, value in dataclasses.asdict(ethertypes).items() if value != usual[role]}
 
 
-def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "table", *, merge: bool = False) -> int:
+def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "text", *, merge: bool = False) -> int:
     from ecmproto.executors.running import Tally
     from ecmproto.tools.fleet.members import roster
     from ecmproto.tools.fleet.names import NamePattern, captures_named

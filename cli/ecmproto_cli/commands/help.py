@@ -12,7 +12,6 @@ import click
 from ecmproto_cli.declared import command_context
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.main import COMMANDS, cli
-from ecmproto_cli.options import color_option
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ TASKS = {
     "Try congestion management": ("replay", "lab", "live"),
     "Break decoders and devices": ("fuzz",),
     "Get ready": ("demo", "completion"),
-    "Look things up": ("help", "fields", "schema", "units", "doctor"),
+    "Look things up": ("help", "fields", "units", "doctor"),
 }
 _OTHER = "More"
 
@@ -54,7 +53,6 @@ def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[Co
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
 @click.option("--all", "every", is_flag=True, help=f"Show all results, not {_SHOWN} of each kind.")
-@color_option
 def command(words: tuple[str, ...], every: bool) -> int:
     """Find commands, options, formats, fields, mechanisms, parameters, scenarios and rules by a word.
 

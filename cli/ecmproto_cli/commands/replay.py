@@ -18,14 +18,13 @@ from ecmproto_cli.options import (
     RATE,
     SIZE,
     TIME,
-    color_option,
-    ethertype_option,
     filter_option,
     force_option,
     inner_option,
     print_unwrapped,
     read_option,
     trailer_option,
+    with_ethertypes,
     write_option,
 )
 from ecmproto_cli.output import check_outputs, output_form
@@ -39,21 +38,6 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch
     from ecmproto.frames.filter import Filter
     from ecmproto.wire.codec import EtherTypes
-
-
-def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str | None) -> None:
-    """Print the parameters of a mechanism's roles and exit."""
-    from ecmproto.control.mechanisms.registry import find_mechanism
-
-    if mechanism is None or ctx.resilient_parsing:
-        return
-
-    for role, part in find_mechanism(mechanism).roles.items():
-        defaults = part().as_text()
-        for parameter in part.describe():
-            echo(f"{role.value}.{parameter.name}={defaults[parameter.name]}  {parameter.doc}")
-            echo(f"    {parameter.range_text}; {parameter.source}")
-    ctx.exit()
 
 
 @click.command()
@@ -71,8 +55,8 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "side.",
 )  # fmt: skip
 @click.option(
-    "--rate", default="10G", show_default=True, metavar="RATE[,RATE@TIME…]",
-    help="Rate at which the port serves its queues; 10G,1G@10ms,10G@50ms changes it 10 and 50 ms after the "
+    "--speed", "rate", default="10G", show_default=True, metavar="RATE[,RATE@TIME…]",
+    help="Speed at which the port serves its queues; 10G,1G@10ms,10G@50ms changes it 10 and 50 ms after the "
     "first frame.",
 )  # fmt: skip
 @click.option(
@@ -83,7 +67,10 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
     help="Open loop: one port, one per destination or interface, or one per display filter.",
 )  # fmt: skip
-@click.option("--link-rate", type=RATE, help="Rate of the stations' own links.  [default: --rate, the first]")
+@click.option(
+    "--link-speed", "link_rate", type=RATE,
+    help="Speed of the stations' own links.  [default: --speed, the first]",
+)  # fmt: skip
 @click.option(
     "--feedback-delay", type=TIME, default="10us", show_default=True,
     help="Delay of feedback from the port, or a destination, to a station.",
@@ -99,12 +86,8 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
 )
 @click.option(
-    "--param", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
-    help="A parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
-)  # fmt: skip
-@click.option(
-    "--params", metavar="MECHANISM", is_eager=True, expose_value=False, callback=_list_parameters,
-    help="List a mechanism's parameters and exit.",
+    "--set", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+    help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01 (ecmproto fields qcn).",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: drawn]")
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
@@ -124,11 +107,8 @@ def _list_parameters(ctx: click.Context, param: click.Parameter, mechanism: str 
 @click.option("--samples", metavar="FILE", help="Write every sample and message: .csv or .parquet.")
 @click.option("--flows", metavar="FILE", help="Write the flows' rates over time: .csv or .parquet.")
 @force_option
-@click.option(
-    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="Format of the report."
-)
-@ethertype_option
-@color_option
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
+@with_ethertypes
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
@@ -161,11 +141,11 @@ def command(
 
     Open loop (--cp): the captured frames arrive at a port at their captured times, regardless of its
     messages. Closed loop (--rp as well): each source is a station that sends the captured frames when its
-    reaction point permits, and the port's messages reach it.  The port serves a queue per priority at --rate
+    reaction point permits, and the port's messages reach it.  The port serves a queue per priority at --speed
     and drops frames that exceed its buffer.
 
     \b
-    ecmproto replay -r in.pcap --cp qcn --rate 10G -w out.pcapng
+    ecmproto replay -r in.pcap --cp qcn --speed 10G -w out.pcapng
     ecmproto replay -r in.pcap --cp qcn --rp qcn --report out.html
     ecmproto replay -r in.pcap --cp qcn -Y 'vlan.priority == 3 and frame.len > 1000'
     ecmproto replay -r in.pcap --compare qcn,ecm,fecn,e2cm,pfc,none --report out.html

@@ -17,12 +17,10 @@ from ecmproto.units import parse_time
 from ecmproto_cli.errors import USAGE, CommandError, warn
 from ecmproto_cli.options import (
     READ_HELP,
-    TIME,
     captures_named,
-    color_option,
-    ethertype_option,
     force_option,
-    order_option,
+    timing_options,
+    with_ethertypes,
 )
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
         SendReport,
         Transmission,
     )
-    from ecmproto.frames.capture.several import Order
     from ecmproto.tools.craft.recipe import Chunk, Recipe
     from ecmproto.tools.craft.spec import Reading
     from ecmproto.wire.formats.ethertypes import EtherTypes
@@ -65,16 +62,13 @@ _OWN_SPEED = "the interface's"
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
 @click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send what it holds. {READ_HELP}")
-@order_option
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G), or max.",
+    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G), by the capture's times "
+    "(0.5x, 10x), or max.  [default: 1x]",
 )  # fmt: skip
-@click.option(
-    "--speed", metavar="FACTOR", help="By the capture's times: 1x, 0.5x, 10x, or max.  [default: 1x]"
-)
 @click.option(
     "--count", type=click.IntRange(min=0, max=1 << 53),
     help="Send so many frames, starting over where there are fewer.",
@@ -86,60 +80,43 @@ _OWN_SPEED = "the interface's"
     "whether it did.  [default: the interface's speed]",
 )  # fmt: skip
 @storm_options
-@click.option(
-    "--pacing", type=click.Choice(["rate", "even"]), default="rate", show_default=True,
-    help="Keep the rate: what is late leaves together. Or keep frames apart, each by itself, for which a "
-    "processor looks at the clock.",
-)  # fmt: skip
-@click.option(
-    "--spin", type=TIME, default="120us", show_default=True,
-    help="End sleeping so long before a frame's time, and look at the clock until then.",
-)  # fmt: skip
-@click.option("--bypass", is_flag=True, help="Go past the interface's queueing discipline.")
-@click.option(
-    "--realtime",
-    is_flag=True,
-    help="Run before all ordinary processes, to be late more rarely; needs root.",
-)
+@timing_options(pacing="rate", spin="120us", bypass="no")
 @click.option(
     "--plan", "plan", metavar="FILE",
     help="Send storms and other streams out of many interfaces at once, from a .toml that describes them.",
 )  # fmt: skip
 @click.option(
-    "--expect", "far", metavar="IF",
+    "--receive", "far", metavar="IF",
     help="With a sequence of which something is expected: capture here too, behind the device under test, "
     "send what returns from here, and say whether it does what is expected. With --storm: capture here, and "
     "judge the storm by when its frames arrive.",
 )  # fmt: skip
 @click.option(
-    "--expect-from", "captured", metavar="FILE",
+    "--received", "captured", metavar="FILE",
     help="Send nothing: judge a capture made behind the device under test.",
 )  # fmt: skip
 @click.option(
-    "--expect-near", "near_captured", metavar="FILE",
-    help="With --expect-from: the capture made where the sequence was sent from, both directions.",
+    "--sent", "near_captured", metavar="FILE",
+    help="With --received: the capture made where the sequence was sent from, both directions.",
 )  # fmt: skip
 @click.option("--junit", metavar="FILE", help="With what is judged: write the verdicts as JUnit.")
 @click.option("-q", "--quiet", is_flag=True, help="With what is judged: print what failed alone.")
 @force_option
-@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
-@ethertype_option
-@color_option
+@with_ethertypes
 def command(
     words: tuple[str, ...],
     interface: str | None,
     read: tuple[str, ...],
-    order: Order,
     spec: str | None,
     rate: str | None,
-    speed: str | None,
     count: int | None,
     loop: bool,
     storm: str | None,
     pacing: str,
     spin: str,
-    bypass: bool,
+    bypass: str,
     realtime: bool,
     plan: str | None,
     far: str | None,
@@ -164,48 +141,49 @@ def command(
     ecmproto send -i eth0 cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3 --rate 100pps --count 1000
     ecmproto send -i eth0 pfc prio3=65535 --dst 01:80:c2:00:00:01 --rate max --count 1000000
     ecmproto send -i eth0 pfc prio3=65535 prio4=65535 --storm --duration 30s
-    ecmproto send -i eth0 pfc prio3=65535 --storm 400G --expect eth1
+    ecmproto send -i eth0 pfc prio3=65535 --storm 400G --receive eth1
     ecmproto send --plan storm.toml --junit storm.xml
     ecmproto send -i eth0 cnd-boundary cnpv=3
-    ecmproto send -i eth0 pfc-storm prio=3,4 --expect eth1 --junit storm.xml
-    ecmproto send pfc-storm prio=3,4 --expect-from far.pcapng --expect-near near.pcapng
+    ecmproto send -i eth0 pfc-storm prio=3,4 --receive eth1 --junit storm.xml
+    ecmproto send pfc-storm prio=3,4 --received far.pcapng --sent near.pcapng
     """
     from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto.frames.capture.linux.sender import Sendable
     from ecmproto.frames.capture.linux.transmission import MANY_FRAMES
 
+    bypassing = bypass == "yes"
     options = taken_options(line)
-    many = "max" not in (rate, speed) and (loop or (count or 0) >= MANY_FRAMES)
+    many = rate != "max" and (loop or (count or 0) >= MANY_FRAMES)
     keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
-    paths = captures_named(read, order, required=False)
-    others = {"count": count, "rate": rate, "speed": speed, "read": paths or None, "spec": spec}
-    others["pacing"] = None if pacing == "rate" else pacing
+    paths = captures_named(read, required=False)
+    others = {"count": count, "rate": rate, "read": paths or None, "spec": spec}
+    others["timing pacing"] = None if pacing == "rate" else pacing
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
     telling = Telling(form=form, quiet=quiet, junit=junit, force=force)
     if plan is not None:
-        others |= {"-i": interface, "loop": loop, "storm": storm, "expect": far, "expect-from": captured}
+        others |= {"-i": interface, "loop": loop, "storm": storm, "receive": far, "received": captured}
         given = [name for name, value in others.items() if value not in (None, (), False)]
         if given or words:
             raise click.UsageError(f"--plan says what is sent: expected no {given[0] if given else 'words'}")
         check_outputs([junit], force=force)
-        return send_plan(plan, seed=seed, bypass=bypass, realtime=realtime, telling=telling)
+        return send_plan(plan, seed=seed, bypass=bypassing, realtime=realtime, telling=telling)
     if storm is None and (far is not None or captured is not None or near_captured is not None):
         check_sources({"-r": paths or None, "--spec": spec}, words, line)
         others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"], "spec": None}
         _check_expecting(words, spec, others)
         return _judged(
-            words, line, spec, interface, far, captured, near_captured, keeping=keeping, bypass=bypass,
+            words, line, spec, interface, far, captured, near_captured, keeping=keeping, bypass=bypassing,
             realtime=realtime, telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
     for name, is_given in (("junit", junit is not None), ("force", force), ("quiet", quiet)):
         if is_given and far is None:
-            raise click.UsageError(f"--{name} belongs to --expect, --expect-from and --plan")
+            raise click.UsageError(f"--{name} belongs to --receive, --received and --plan")
     if interface is None:
         raise click.UsageError("expected -i IF, the interface to send out of")
     if count is not None and loop:
         raise click.UsageError("--count starts over by itself: expected --count or --loop, got both")
-    if pacing == "even" and "max" in (rate, speed):
-        raise click.UsageError("--pacing even keeps frames apart: expected a rate or times, got max")
+    if pacing == "even" and rate == "max":
+        raise click.UsageError("--timing pacing=even keeps frames apart: expected a rate or times, got max")
     if "-" in (*paths, spec) and (count is not None or loop):
         raise click.UsageError("stdin can be read once: expected a file to start over, got -")
     if storm is not None:
@@ -217,14 +195,14 @@ def command(
         release = not options.no_release
         check_outputs([junit], force=force)
         return send_storm(
-            interface, told, duration_ns=duration_ns, release=release, at=far, bypass=bypass,
+            interface, told, duration_ns=duration_ns, release=release, at=far, bypass=bypassing,
             realtime=realtime, telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
-    schedule = schedule_of(rate=rate, speed=speed)
+    schedule = schedule_of(rate or "1x")
     sendable = Sendable()
     check_sources({"-r": paths or None, "--spec": spec}, words, line)
     source = _crafted(words, spec, line, seed, ethertypes) if not paths else _captured(paths, sendable)
-    with opened_sender(interface, bypass=bypass, realtime=realtime) as (sender, check):
+    with opened_sender(interface, bypass=bypassing, realtime=realtime) as (sender, check):
         report, ended_by = _send(sender, check, _frames(source, count, loop), schedule, keeping)
     if report.frames or not isinstance(ended_by, Exception):
         _say(report, sendable, form)
@@ -235,7 +213,7 @@ def _check_expecting(words: tuple[str, ...], spec: str | None, others: dict[str,
     """Refuse an output without expectations, and options for the departure of frames."""
     if not is_sequence(words) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
-        raise click.UsageError(f"--expect belongs to {known}")
+        raise click.UsageError(f"--receive belongs to {known}")
     given = [name for name, value in others.items() if value not in (None, (), False)]
     if given:
         raise click.UsageError(f"a sequence that is judged has times of its own: expected no --{given[0]}")
@@ -283,7 +261,7 @@ def _judged(
         if ended_by is not None:
             return exit_code_after(report, ended_by)
         sent = report_document(report)
-        if telling.form == "table" and not telling.quiet:
+        if telling.form == "text" and not telling.quiet:
             echo(report_table(report))
     nothing = no_frame_judged(test)
     if nothing is not None:

@@ -10,8 +10,7 @@ import click
 from ecmproto_cli.capturing import HeldInterrupt, opened
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
-    color_option,
-    ethertype_option,
+    count_option,
     filter_option,
     force_option,
     outer_option,
@@ -21,6 +20,7 @@ from ecmproto_cli.options import (
     sampled_option,
     storm_options,
     trailer_option,
+    with_ethertypes,
 )
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import watched
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 @read_option()
 @filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
 @click.option(
-    "-T", "form", type=click.Choice(["table", "json"]), default="table", help="Format of the statistics."
+    "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the statistics."
 )
 @click.option(
     "--report",
@@ -51,13 +51,12 @@ if TYPE_CHECKING:
 )
 @rates_options
 @storm_options
-@click.option("-c", "limit", metavar="N", type=click.IntRange(min=1), help="Stop after N frames are read.")
+@count_option
 @outer_option
 @trailer_option
 @sampled_option
 @force_option
-@ethertype_option
-@color_option
+@with_ethertypes
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
@@ -68,7 +67,7 @@ def command(
     lossless: tuple[int, ...] | None,
     storm_detect: str,
     storm_restore: str,
-    limit: int | None,
+    count: int | None,
     outer: bool,
     trailer: str | None,
     sampled: tuple[int, bool],
@@ -102,7 +101,7 @@ def command(
             restore_ns=parse_time(storm_restore), lossless=lossless, sampled=sampled, ethertypes=ethertypes,
             pool=pool,
         )  # fmt: skip
-        interrupted = _count(counts, reader, filter, limit, ethertypes, pool)
+        interrupted = _count(counts, reader, filter, count, ethertypes, pool)
         statistics = counts.result(
             interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
         )
@@ -122,11 +121,11 @@ def _count(
     counts: Accumulator,
     reader: CaptureReader,
     filter: Filter | None,
-    limit: int | None,
+    count: int | None,
     ethertypes: EtherTypes,
     pool: ThreadPoolExecutor,
 ) -> bool:
-    """Count the reader's frames, up to ``limit``; return whether that was interrupted."""
+    """Count the reader's frames, up to ``count``; return whether that was interrupted."""
     from ecmproto.frames.stats.accumulator import add_all
 
     try:
@@ -138,7 +137,7 @@ def _count(
                     held.check()
 
             add_all(
-                counts, reader, filter=filter, limit=limit, ethertypes=ethertypes, pool=pool, watch=watch,
+                counts, reader, filter=filter, limit=count, ethertypes=ethertypes, pool=pool, watch=watch,
                 filtering=held.at_once,
             )  # fmt: skip
     except KeyboardInterrupt:

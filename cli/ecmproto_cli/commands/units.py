@@ -23,7 +23,7 @@ from ecmproto.units import (
     parse_rate,
     parse_time,
 )
-from ecmproto_cli.options import RATE, SIZE, TIME, F, color_option
+from ecmproto_cli.options import RATE, SIZE, TIME, F
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo
 
@@ -38,10 +38,10 @@ def command() -> None:
     """Compute the meaning of quanta, rates, cables and feedback.
 
     \b
-    ecmproto units pause 65535 --rate 400G
-    ecmproto units headroom --rate 100G --cable 40m --largest 9216B
-    ecmproto units bdp --rate 25G --delay 12us
-    ecmproto units frame 60B --rate 10G
+    ecmproto units pause 65535 --speed 400G
+    ecmproto units headroom --speed 100G --cable 40m --largest 9216B
+    ecmproto units bdp --speed 25G --delay 12us
+    ecmproto units frame 60B --speed 10G
     ecmproto units feedback 40 --rate 10G
     """
 
@@ -51,10 +51,10 @@ def _options(function: F) -> F:
     form = click.option(
         "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the result."
     )
-    return form(color_option(function))
+    return form(function)
 
 
-_rate = click.option("--rate", type=RATE, required=True, help="Rate of the link, as 400G.")
+_rate = click.option("--speed", "rate", type=RATE, required=True, help="Speed of the link, as 400G.")
 
 
 def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
@@ -175,7 +175,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
     help="Other end's response time by connectors: quanta, a time or octets.  [default: 802.3's]",
 )  # fmt: skip
 @click.option(
-    "--interface", metavar="AMOUNT",
+    "--interface-delay", "interface", metavar="AMOUNT",
     help="Delay of this end's own interface, out and in.  [default: as the other end's]",
 )  # fmt: skip
 @_options

@@ -32,33 +32,27 @@ def find_rule(name: str, families: Sequence[Family] = FAMILIES) -> Rule:
 def chosen(
     select: Iterable[str] = (), ignore: Iterable[str] = (), families: Sequence[Family] = FAMILIES
 ) -> tuple[Rule, ...]:
-    """Return the rules whose id begins with one of ``select`` (none: all) and with none of ``ignore``.
+    """Return the rules that ``select`` names (none: all) and ``ignore`` does not.
 
-    ParameterError for a beginning that no rule has.
+    A name is a family's, or the beginning of ids. ParameterError for one that no rule has.
     """
     rules = [rule for family in families for rule in family.rules]
-    wanted, unwanted = ([each.upper() for each in given] for given in (select, ignore))
-    for prefix in (*wanted, *unwanted):
-        if not any(rule.id.startswith(prefix) for rule in rules):
-            raise unknown_name(prefix, [rule.id for rule in rules], kind="rule")
-    return tuple(
-        rule
-        for rule in rules
-        if (not wanted or rule.id.startswith(tuple(wanted))) and not rule.id.startswith(tuple(unwanted))
-    )
 
+    def named(names: Iterable[str]) -> set[str]:
+        ids: set[str] = set()
+        for name in names:
+            kept = {
+                rule.id for family in families for rule in family.rules
+                if family.name == name.lower() or rule.id.startswith(name.upper())
+            }  # fmt: skip
+            if not kept:
+                known = [*(family.name for family in families), *(rule.id for rule in rules)]
+                raise unknown_name(name, known, kind="rule")
+            ids |= kept
+        return ids
 
-def of_families(
-    rules: tuple[Rule, ...], names: Iterable[str], families: Sequence[Family] = FAMILIES
-) -> tuple[Rule, ...]:
-    """Return the rules of the families called so (none: all); ParameterError for a name that none has."""
-    named = {family.name: family for family in families}
-    wanted = tuple(names)
-    for name in wanted:
-        if name not in named:
-            raise unknown_name(name, sorted(named), kind="mechanism")
-    kept = {rule.id for name in wanted for rule in named[name].rules}
-    return tuple(rule for rule in rules if rule.id in kept) if wanted else rules
+    wanted, unwanted = named(select), named(ignore)
+    return tuple(rule for rule in rules if (not wanted or rule.id in wanted) and rule.id not in unwanted)
 
 
 def settings_of(

@@ -306,7 +306,6 @@ class CheckJob(_OfInnermost):
 
     select: Sequence[str] = ()
     ignore: Sequence[str] = ()
-    families: Sequence[str] = ()
     own_rules: Sequence[str] = ()
     """Files of rules, which each worker reads again."""
     own_digests: Sequence[str] = ()
@@ -321,10 +320,10 @@ class CheckJob(_OfInnermost):
         """Return an empty checker."""
         from ecmproto.tools.check.checker import Checker
         from ecmproto.tools.check.own import own_family
-        from ecmproto.tools.check.registry import FAMILIES, chosen, of_families
+        from ecmproto.tools.check.registry import FAMILIES, chosen
 
         families = (*FAMILIES, *map(own_family, self.own_rules))
-        rules = of_families(chosen(self.select, self.ignore, families), self.families, families)
+        rules = chosen(self.select, self.ignore, families)
         return Checker(rules, self.parameters, families=families, ethertypes=self.types())
 
     def work(self, reader: CaptureReader, target: Target) -> Done:

@@ -169,7 +169,7 @@ def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[...
             return (chunk.batch() for chunk in chunks(read_items([item], "send", reading)))
 
         with FrameSender(interfaces.near) as sender:
-            transmission = Transmission(sender, schedule_of(rate=rate))
+            transmission = Transmission(sender, schedule_of(rate))
             transmission.run(source() if count is None else repeated(source, frames=count))
             return transmission.report()
 

@@ -192,11 +192,11 @@ def test_few_frames_do_not_wait_for_the_compiler(veth: Network, monkeypatch: pyt
     monkeypatch.setattr(compiled_departures, "new_line", loaded)
     few, many = (Batch.from_frames([frame("0800")] * count) for count in (1999, 2000))
     with FrameSender(NEAR) as sender:
-        sending = Transmission(sender, schedule_of(rate="1000kpps"))
+        sending = Transmission(sender, schedule_of("1000kpps"))
         sending.run([few, many])
         assert sending.report().frames == 3999
         with pytest.raises(AssertionError, match="it is loaded"):
-            Transmission(sender, schedule_of(rate="1000kpps")).run([many])
+            Transmission(sender, schedule_of("1000kpps")).run([many])
 
 
 def test_frames_as_fast_as_possible_do_not_wait_for_it_either(
@@ -204,7 +204,7 @@ def test_frames_as_fast_as_possible_do_not_wait_for_it_either(
 ) -> None:
     monkeypatch.setattr(compiled_departures, "new_line", None)
     with FrameSender(NEAR) as sender:
-        sending = Transmission(sender, schedule_of(rate="max"))
+        sending = Transmission(sender, schedule_of("max"))
         sending.run([Batch.from_frames([frame("0800")] * 3000)])
         assert sending.report().frames == 3000
 
@@ -228,7 +228,7 @@ def test_a_source_that_fails_or_hangs_ends_with_what_it_has_given(veth: Network)
             raise KeyboardInterrupt
 
     with FrameSender(NEAR) as sender:
-        sending = Transmission(sender, FrameRate(schedule_of(rate="1Mpps").frames_per_s), check=check)  # type: ignore[attr-defined]
+        sending = Transmission(sender, FrameRate(schedule_of("1Mpps").frames_per_s), check=check)  # type: ignore[attr-defined]
         with pytest.raises(ValueError, match="broken"):
             sending.run(failing())
         assert sending.report().frames == 3000

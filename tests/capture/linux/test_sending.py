@@ -99,7 +99,7 @@ def test_a_transmission_waits_for_room(veth: Network, many: bool) -> None:
     narrow(veth)
     frames = [frame("0800", 1000)[:-2] + number.to_bytes(2) for number in range(100)]
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
+        transmission = Transmission(sender, schedule_of("max"), many=many)
         transmission.run([Batch.from_frames(frames)])
         assert received(receiver, len(frames)) == frames
     report = transmission.report()
@@ -122,7 +122,7 @@ def test_bypassing_goes_past_the_queues(veth: Network) -> None:
 @pytest.mark.parametrize("many", [False, True])
 def test_no_frame_leaves_before_its_time(veth: Network, many: bool) -> None:
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="500pps"), many=many)
+        transmission = Transmission(sender, schedule_of("500pps"), many=many)
         before = time.time_ns()
         transmission.run([Batch.from_frames([frame("0800")] * 50)])
         after = time.time_ns()
@@ -158,7 +158,7 @@ def test_the_report_tells_the_first_frame_that_is_refused(veth: Network, many: b
 
 def test_nothing_sent_has_no_rate(veth: Network) -> None:
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="1G"))
+        transmission = Transmission(sender, schedule_of("1G"))
         transmission.run([])
         report = transmission.report()
     assert (report.frames, report.duration_ns, report.rate_fps, report.rate_bps) == (0, 0, None, None)
@@ -172,7 +172,7 @@ def test_a_link_that_comes_back_is_waited_for(veth: Network, many: bool) -> None
         veth.ip(f"link set {NEAR} down")
         timer = threading.Timer(0.2, veth.ip, [f"link set {NEAR} up"])
         timer.start()
-        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
+        transmission = Transmission(sender, schedule_of("max"), many=many)
         transmission.run([Batch.from_frames([frame("0800")] * 3)])
         timer.join()
     assert transmission.report().frames == 3
@@ -186,7 +186,7 @@ def test_a_link_that_stays_down_is_an_error(
     monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 50_000_000)
     with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
-        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
+        transmission = Transmission(sender, schedule_of("max"), many=many)
         with pytest.raises(InterfaceError, match="a link that stayed down"):
             transmission.run([Batch.from_frames([frame("0800")])])
         assert transmission.report().frames == 0
@@ -199,7 +199,7 @@ def test_frames_that_the_other_end_refuses_are_an_error(
     monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 50_000_000)
     veth.ip(f"link set {NEAR} mtu 1600")
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="max"), many=many)
+        transmission = Transmission(sender, schedule_of("max"), many=many)
         with pytest.raises(InterfaceError, match=r"no room for a frame for 5 s .*a smaller MTU"):
             transmission.run([Batch.from_frames([frame("0800"), frame("0800", 1600)])])
         assert transmission.report().frames == 1
@@ -227,7 +227,7 @@ def test_what_interrupts_leaves_a_report(veth: Network, many: bool) -> None:
             raise KeyboardInterrupt
 
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="1000pps"), many=many, check=check)
+        transmission = Transmission(sender, schedule_of("1000pps"), many=many, check=check)
         with pytest.raises(KeyboardInterrupt):
             transmission.run([Batch.from_frames([frame("0800")] * 1000)])
     assert 10 <= transmission.report().frames < 1000
@@ -240,7 +240,7 @@ def test_a_rest_ends_without_what_was_late_before(veth: Network) -> None:
         yield Batch.from_frames([frame("0800")])
 
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="1kpps"))
+        transmission = Transmission(sender, schedule_of("1kpps"))
         transmission.run(starved())
         for _ in range(400):
             transmission.rest()
@@ -255,7 +255,7 @@ def test_a_rest_ends_without_what_was_late_before(veth: Network) -> None:
 def test_a_rest_is_no_part_of_what_was_reached_and_is_not_made_up_for(veth: Network) -> None:
     frames = [frame("0800")] * 10
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="1kpps"))
+        transmission = Transmission(sender, schedule_of("1kpps"))
         transmission.rest()
         began = time.perf_counter_ns()
         for _ in range(3):
@@ -309,7 +309,7 @@ def test_frames_that_are_paced_evenly_never_leave_in_bunches(
     machine: Any = SlowMachine()
     for module in ("departures", "transmission"):
         monkeypatch.setattr(f"ecmproto.frames.capture.linux.{module}.time", machine)
-    transmission = Transmission(machine, schedule_of(rate="100kpps"), even=even)
+    transmission = Transmission(machine, schedule_of("100kpps"), even=even)
     transmission.run([Batch.from_frames([bytes(60)] * 1000)] * 2)
     times = [now_ns for now_ns, _ in machine.calls]
     apart = [later - earlier for earlier, later in itertools.pairwise(times)]
@@ -330,7 +330,7 @@ def test_frames_that_are_paced_evenly_never_leave_in_bunches(
 
 def test_the_distances_of_frames_that_left_are_told_but_no_rest(veth: Network) -> None:
     with FrameSender(NEAR) as sender:
-        transmission = Transmission(sender, schedule_of(rate="1kpps"))
+        transmission = Transmission(sender, schedule_of("1kpps"))
         transmission.run([Batch.from_frames([frame("0800")])])
         assert transmission.report().spacing is None
         transmission.rest()

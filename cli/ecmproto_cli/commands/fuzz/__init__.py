@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "decode": "Compare these decoders with one another, on frames, captures, filters, specifications.",
-    "guided": "Test these decoders on inputs guided by coverage (atheris).",
+    "guided": "",
     "send": "Test a switch with frames from an interface, and check that it stays alive.",
     "target": "Test any program that reads captures: tshark, a decoder of your own.",
 }
@@ -62,7 +62,7 @@ def campaign_options(function: F) -> F:
             "--seed", type=click.IntRange(min=0, max=1 << 64),
             help="Seed of all cases.  [default: the folder's, else a new one]",
         ),
-        click.option("--time", "duration", type=TIME, help="Maximum duration.  [default: 60s without "
+        click.option("--duration", type=TIME, help="Maximum duration.  [default: 60s without "
         "--runs]"),
     )  # fmt: skip
     for option in reversed(options):

@@ -47,7 +47,9 @@ FRAMES = ("frames", "messages")
 @click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Run this case alone.")
 @click.option("--as-is", is_flag=True, help="Run the inputs of -r unchanged.")
 @click.option(
-    "--out",
+    "-w",
+    "--write",
+    "out",
     metavar="DIR",
     default="fuzz-decode",
     show_default=True,
@@ -82,10 +84,10 @@ def command(
     reduced and stored.
 
     \b
-    ecmproto fuzz decode --time 60s
-    ecmproto fuzz decode -r in.pcap --seed 7 --runs 20000000 --jobs 2 --every tshark=200 --out campaign
+    ecmproto fuzz decode --duration 60s
+    ecmproto fuzz decode -r in.pcap --seed 7 --runs 20000000 --jobs 2 --every tshark=200 -w campaign
     ecmproto fuzz decode --seed 7 --index 4711
-    ecmproto fuzz decode --what captures --time 10s
+    ecmproto fuzz decode --what captures --duration 10s
     """
     from ecmproto.tools.fuzz.judgement import Bounds
     from ecmproto.units import parse_octets
@@ -131,7 +133,7 @@ def _check_options(
     if as_is and (index is not None or seed is not None):
         raise click.UsageError("--as-is makes no cases: expected it without --seed and --index")
     if (as_is or index is not None) and (runs is not None or duration is not None):
-        raise click.UsageError("--runs and --time belong to campaigns, not to a case")
+        raise click.UsageError("--runs and --duration belong to campaigns, not to a case")
 
 
 def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: bool) -> list[bytes]:

@@ -22,7 +22,11 @@ TARGETS = ("frames", "columns", "captures", "filters", "specs", "messages")
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="Maximum number of inputs.")
 @click.option(
-    "--out", metavar="DIR", help="Folder of state, corpus and findings.  [default: fuzz-guided/TARGET]"
+    "-w",
+    "--write",
+    "out",
+    metavar="DIR",
+    help="Folder of state, corpus and findings.  [default: fuzz-guided/TARGET]",
 )
 def command(target: str, seed: int | None, duration: str | None, runs: int | None, out: str | None) -> int:
     """Fuzz these decoders with atheris: inputs that reach new lines are stored, and mutated further.
@@ -31,8 +35,8 @@ def command(target: str, seed: int | None, duration: str | None, runs: int | Non
     their lines count.  Findings are stored as by `fuzz decode`, and fuzzing continues.
 
     \b
-    ecmproto fuzz guided frames --time 60s
-    ecmproto fuzz guided columns --time 600s --out campaign
+    ecmproto fuzz guided frames --duration 60s
+    ecmproto fuzz guided columns --duration 600s -w campaign
     """
     from ecmproto.tools.fuzz.guided.campaign import GuidedCampaign, require_atheris
 

@@ -171,7 +171,13 @@ class DeviceOptions:
 @click.option("--as-is", is_flag=True, help="Send the frames of -r unchanged, once.")
 @device_options
 @click.option(
-    "--out", metavar="DIR", default="fuzz-send", show_default=True, help="Folder of state and findings."
+    "-w",
+    "--write",
+    "out",
+    metavar="DIR",
+    default="fuzz-send",
+    show_default=True,
+    help="Folder of state and findings.",
 )
 def command(
     paths: tuple[str, ...],
@@ -191,7 +197,7 @@ def command(
     stored.
 
     \b
-    ecmproto fuzz send -i eth0 --rate 5kpps --time 60s
+    ecmproto fuzz send -i eth0 --rate 5kpps --duration 60s
     ecmproto fuzz send -i eth0 --heartbeat ping:192.0.2.1 --seed 7
     ecmproto fuzz send -i eth0 --heartbeat frame:eth1 --heartbeat-every 500 --recover './power-cycle 3'
     ecmproto fuzz send -i eth0 --seed 7 --index 4711 --heartbeat ping:192.0.2.1
@@ -202,7 +208,7 @@ def command(
     _check_options(paths, seed, index, as_is, runs, duration)
     options = DeviceOptions(**device)
     seconds = duration_of(duration, runs)
-    schedule = schedule_of(rate=options.rate)
+    schedule = schedule_of(options.rate)
     corpus = captured_frames(paths, filter)
     if as_is:
         return _once(options, schedule, corpus)
@@ -228,7 +234,7 @@ def _check_options(
     if index is not None and seed is None:
         raise click.UsageError("--index counts the cases of a seed: expected --seed N")
     if (as_is or index is not None) and (runs is not None or duration is not None):
-        raise click.UsageError("--runs and --time belong to campaigns, not to frames that are sent once")
+        raise click.UsageError("--runs and --duration belong to campaigns, not to frames that are sent once")
 
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:

@@ -69,7 +69,9 @@ WHAT = ("frames", "captures", "both")
     help="Treat this exit status as a failure; any number of times.",
 )  # fmt: skip
 @click.option(
-    "--out",
+    "-w",
+    "--write",
+    "out",
     metavar="DIR",
     default="fuzz-target",
     show_default=True,
@@ -99,7 +101,7 @@ def command(
     octets, and stored as a capture, as hex and with a command that reproduces it.
 
     \b
-    ecmproto fuzz target --time 60s --jobs 2 -- tshark -V -r {}
+    ecmproto fuzz target --duration 60s --jobs 2 -- tshark -V -r {}
     ecmproto fuzz target --what captures -r in.pcapng -- tcpdump -nvr {}
     ecmproto fuzz target -r in.pcap --fail-exit 1 -- ./my-decoder {}
     ecmproto fuzz target --as-is -r case.pcap --memory 100MB -- ./my-decoder {}
@@ -141,7 +143,7 @@ def command(
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         kept = counted(len(campaign.cut_short), "finding")
-        echo(f"ecmproto: --time was up before {kept} could be reduced: all frames are stored", err=True)
+        echo(f"ecmproto: --duration was up before {kept} could be reduced: all frames are stored", err=True)
     return code
 
 

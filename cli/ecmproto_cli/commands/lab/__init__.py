@@ -20,7 +20,7 @@ import click
 
 from ecmproto.errors import counted
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import F, color_option, force_option, options_as
+from ecmproto_cli.options import F, force_option, jobs_option, options_as, processors
 from ecmproto_cli.output import pairs
 from ecmproto_cli.progress import is_enabled, work
 from ecmproto_cli.terminal import echo, echo_over, paint
@@ -37,10 +37,10 @@ COMMANDS = {
     "list": "List the bundled scenarios.",
     "show": "Show a scenario: its network, flows, parameters and bands.",
     "new": "Write a commented scenario to begin with.",
-    "run": "Write a commented scenario as a start.",
-    "compare": "Run a scenario, and show its figures beside the published ones.",
+    "run": "Run a scenario, and show its figures beside the published ones.",
+    "compare": "Run a scenario through several mechanisms, side by side.",
     "sweep": "Run a scenario over many values of its parameters.",
-    "papers": "Write a page for each source document: its experiments, published and ours.",
+    "papers": "",
 }
 
 
@@ -120,10 +120,7 @@ def seed_options(function: F) -> F:
             "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
             help="Run with K consecutive seeds: median and range.",
         ),
-        click.option(
-            "--jobs", type=click.IntRange(1, 1024), default=1, show_default=True, metavar="N",
-            help="Run N at a time, in processes of their own.",
-        ),
+        jobs_option,
     )  # fmt: skip
     return options_as(function, options, Seeding, "seeding")
 
@@ -134,7 +131,7 @@ class Seeding:
 
     seed: int | None = None
     seeds: int = 1
-    jobs: int = 1
+    jobs: int | None = None
 
     def all_seeds(self, scenario: Scenario) -> list[int]:
         """Return the seeds, from the first or the scenario's own on, and print them on stderr."""
@@ -256,7 +253,7 @@ def run_experiments(
     experiments: Mapping[str, Experiment],
     seeds: Sequence[int],
     *,
-    jobs: int,
+    jobs: int | None,
     as_json: bool,
     trace: PcapngWriter | None = None,
 ) -> Runs:
@@ -266,8 +263,9 @@ def run_experiments(
     """
     from ecmproto.control.lab.results.running import Runs
 
-    runs = Runs(experiments, seeds, jobs=jobs, trace=trace)
-    reporter = ProgressReporter(as_json=as_json, runs=len(experiments) * len(seeds))
+    count = len(experiments) * len(seeds)
+    runs = Runs(experiments, seeds, jobs=min(jobs or processors(), count), trace=trace)
+    reporter = ProgressReporter(as_json=as_json, runs=count)
 
     def done(result: RunResult) -> None:
         reporter.end()
@@ -285,7 +283,6 @@ def run_experiments(
 
 @command.command("list")
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the list.")
-@color_option
 def list_command(form: str) -> None:
     """List the bundled scenarios with title, source and variants."""
     from ecmproto.control.lab.setup.scenario import load_scenario, scenario_names
@@ -320,7 +317,6 @@ def list_command(form: str) -> None:
     "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
     help="Format of the scenario: as text, as JSON, or its file.",
 )  # fmt: skip
-@color_option
 def show_command(scenario: str, setup: Setup, form: str) -> None:
     """Show a scenario: every value with its origin and source, bands, published figures, variants."""
     found = setup.scenario(scenario)

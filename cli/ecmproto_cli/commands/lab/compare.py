@@ -20,7 +20,6 @@ from ecmproto_cli.commands.lab import (
 from ecmproto_cli.commands.lab.run import Reports, report_options
 from ecmproto_cli.commands.replay import variants_of
 from ecmproto_cli.errors import INTERRUPTED
-from ecmproto_cli.options import color_option
 from ecmproto_cli.terminal import Printed, echo, paint
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
     help="Format of the report: ndjson reports progress during the run, and ends with the result.",
 )  # fmt: skip
-@color_option
 def command(
     scenario: str,
     mechanisms: tuple[str, ...],
@@ -54,7 +52,7 @@ def command(
 
     \b
     ecmproto lab compare bcn-parking-lot qcn e2cm fecn
-    ecmproto lab compare e2cm-hotspot qcn qcn:w=4 --seeds 5 --html hotspot.html
+    ecmproto lab compare e2cm-hotspot qcn qcn:w=4 --seeds 5 --report hotspot.html
     """
     from ecmproto.control.lab.model import BASELINES
     from ecmproto.control.lab.results.outcome import Comparison, Outcome

@@ -16,11 +16,12 @@ from ecmproto_cli.commands.lab import (
     Seeding,
     Setup,
     run_experiments,
+    scenario_argument,
     seed_options,
     setting_options,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import F, color_option, force_option, inner_option, options_as, write_option
+from ecmproto_cli.options import F, force_option, options_as, write_option
 from ecmproto_cli.output import check_outputs
 from ecmproto_cli.progress import work
 from ecmproto_cli.terminal import Printed, echo, paint
@@ -36,19 +37,16 @@ PANELS = ("queue", "losses", "delivered", "sent", "phase", "messages")
 
 
 def report_options(function: F) -> F:
-    """Add ``--html``, ``--figure``, ``--panels`` and ``--force``; the command gets a `Reports`."""
+    """Add ``--report``, ``--panels`` and ``--force``; the command gets a `Reports`."""
     options = (
         click.option(
-            "--html", metavar="FILE", multiple=True,
-            help="Write one page with all results; needs ecmproto[report].",
-        ),
-        click.option(
-            "--figure", metavar="FILE", multiple=True,
-            help="Draw queues, rates, drops and pauses over time: .png or .svg; needs ecmproto[report].",
+            "--report", "files", metavar="FILE", multiple=True,
+            help="Write a page with all results, .html, or a picture of queues, rates, drops and pauses, "
+            ".png or .svg; needs ecmproto[report].",
         ),
         click.option(
             "--panels", metavar="KIND,…", default=",".join(PANELS), show_default=True, callback=_panels,
-            help="Panels of --figure.",
+            help="Panels of a picture.",
         ),
         force_option,
     )  # fmt: skip
@@ -67,54 +65,39 @@ def _panels(ctx: click.Context, param: click.Parameter, given: str) -> tuple[str
 class Reports:
     """The report files of runs."""
 
-    html: tuple[str, ...]
-    figure: tuple[str, ...]
+    files: tuple[str, ...]
     panels: tuple[Kind, ...]
     force: bool
 
     def check(self, trace: str | None = None) -> None:
         """Check before the work that they, and a trace of the frames, can be written."""
-        if self.html or self.figure or trace:
-            check_outputs([*self.html, *self.figure, trace], force=self.force)
-        if self.html or self.figure:
+        check_outputs([*self.files, trace], force=self.force)
+        if self.files:
             from ecmproto.tools.report.html import report_form
 
-            for path in (*self.html, *self.figure):
+            for path in self.files:
                 report_form(path)
 
     def write(self, outcomes: Sequence[Outcome]) -> None:
         """Write them, each by the suffix of its name."""
-        if not (self.html or self.figure):
+        if not self.files:
             return
         from ecmproto.frames.capture import open_sink
         from ecmproto.tools.report.html import write_report
         from ecmproto.tools.report.labs import lab_report, picture
 
-        for path in self.html:
+        for path in self.files:
             work.at(f"report {path}")
-            write_report(lab_report(outcomes), path, force=self.force)
-        for path in self.figure:
-            work.at(f"figure {path}")
+            if path.lower().endswith(".html"):
+                write_report(lab_report(outcomes), path, force=self.force)
+                continue
             content = picture(outcomes, path, self.panels)
             with open_sink(path, force=self.force) as sink:
                 sink.write(content)
 
 
 @click.command()
-@click.argument("scenario", required=False)
-@click.option(
-    "--capture", metavar="FILE",
-    help="Replace SCENARIO by one port to which all sources of this capture send, as in replay.",
-)  # fmt: skip
-@click.option(
-    "--rate", metavar="RATE[,RATE@TIME…]",
-    help="With --capture: rate of the port, and initially of its sources' links.  [default: 10G]",
-)  # fmt: skip
-@click.option(
-    "--buffer", metavar="SIZE", help="With --capture: buffer of the port, as 500kB or 100frames.  [default: "
-    "500kB]"
-)  # fmt: skip
-@inner_option
+@scenario_argument
 @setting_options
 @seed_options
 @click.option(
@@ -134,13 +117,8 @@ class Reports:
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
     help="Format of the report: ndjson reports progress during the run, and ends with the result.",
 )  # fmt: skip
-@color_option
 def command(
-    scenario: str | None,
-    capture: str | None,
-    rate: str | None,
-    buffer: str | None,
-    inner: bool,
+    scenario: str,
     setup: Setup,
     seeding: Seeding,
     expectations: tuple[str, ...],
@@ -151,26 +129,29 @@ def command(
 ) -> int:
     """Run SCENARIO and show its figures beside the published ones.
 
+    SCENARIO is a bundled one (lab list), a .toml file, or a capture: one port to which all its sources send.
+
     A correct implementation meets the bands on nine seeds of ten; exits with 1 where one is missed.  Ctrl-C
     stops the run and shows the results so far.
 
     \b
     ecmproto lab run bcn-parking-lot --seeds 5
-    ecmproto lab run qcn-baseline-1 --mechanism pfc --html pfc.html
+    ecmproto lab run qcn-baseline-1 --mechanism pfc --report pfc.html
     ecmproto lab run mine.toml --set duration=50ms --expect 'queue.p99 < 40kB' --expect 'drops == 0'
     ecmproto lab run bcn-symmetric --set duration=20ms -w frames.pcapng
-    ecmproto lab run --capture in.pcap --mechanism qcn --rate 1G --set qeq=33kB
+    ecmproto lab run in.pcap --mechanism qcn --set topology.rate=1G --set qeq=33kB
     """
     from ecmproto.control.lab.results.outcome import Outcome
     from ecmproto.control.lab.results.running import runs_named
     from ecmproto.control.lab.setup.figures import parse_expectation, parse_figure
+    from ecmproto.control.lab.setup.scenario import load_scenario
 
     expected = [parse_expectation(text) for text in expectations]
     for text in figures:
         parse_figure(text)
     _check_trace(output)
     reports.check(output)
-    base = _base(scenario, capture, rate, buffer, inner=inner, outside=setup.outside)
+    base = load_scenario(scenario, outside=setup.outside)
     found = setup.applied(base)
     experiment = found.experiment()
     experiments = {"": experiment}
@@ -187,32 +168,6 @@ def command(
     if runs.stopped:
         return INTERRUPTED
     return 0 if outcome.holds and all(check.holds for check in checks) else FINDINGS
-
-
-def _base(
-    scenario: str | None,
-    capture: str | None,
-    rate: str | None,
-    buffer: str | None,
-    *,
-    inner: bool,
-    outside: bool,
-) -> Scenario:
-    """Return the named scenario, or one made from a capture; UsageError for neither or both."""
-    from ecmproto.control.lab.setup.scenario import capture_scenario, load_scenario
-
-    if capture is None:
-        if scenario is None:
-            raise click.UsageError("Missing argument 'SCENARIO', or option '--capture'.")
-        if inner:
-            raise click.UsageError("--inner goes with --capture: of a scenario --set flow.capture_inner=true")
-        for name, given, path in (("--rate", rate, "topology.rate"), ("--buffer", buffer, "topology.buffer")):
-            if given is not None:
-                raise click.UsageError(f"{name} goes with --capture: of a scenario --set {path}={given}")
-        return load_scenario(scenario, outside=outside)
-    if scenario is not None:
-        raise click.UsageError(f"--capture is a scenario of its own: leave {scenario!r} out")
-    return capture_scenario(capture, rate=rate or "10G", buffer=buffer or "500kB", inner=inner)
 
 
 def _check_trace(path: str | None) -> None:

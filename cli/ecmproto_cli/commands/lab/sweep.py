@@ -15,7 +15,7 @@ import click
 
 from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, setting_options
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
-from ecmproto_cli.options import Execution, color_option, execution_options, force_option, shard_option
+from ecmproto_cli.options import Execution, execution_options, force_option, shard_option
 from ecmproto_cli.output import check_outputs, columns_of
 from ecmproto_cli.progress import TaskProgress, print_failures
 from ecmproto_cli.terminal import Printed, echo, paint
@@ -49,11 +49,11 @@ CHECKED = 1000
 @execution_options
 @shard_option
 @click.option(
-    "--out", metavar="FILE",
+    "-w", "--write", "out", metavar="FILE",
     help="Append each finished point to this file, and skip those in it: a line of JSON each.",
 )  # fmt: skip
 @click.option(
-    "--figure", metavar="FILE",
+    "--report", "figure", metavar="FILE",
     help="Draw a heat map for each figure, of one or two keys: .png or .svg; needs ecmproto[report].",
 )  # fmt: skip
 @force_option
@@ -62,7 +62,6 @@ CHECKED = 1000
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
     help="Format of the report; ndjson writes each point as it finishes.",
 )  # fmt: skip
-@color_option
 def command(
     scenario: str,
     setup: Setup,
@@ -81,13 +80,13 @@ def command(
 ) -> int:
     """Run SCENARIO over many values of its parameters.
 
-    With --out the same command continues after the last point; points are identified by the scenario, its
+    With -w the same command continues after the last point; points are identified by the scenario, its
     settings, the seed and the code.
 
     \b
     ecmproto lab sweep bcn-symmetric --sweep control.rp.ru=0.8Mb/s,8Mb/s --sweep control.cp.sf=15kB,150kB \\
-        --seeds 3 --effects --out bcn.ndjson
-    ecmproto lab sweep fecn-symmetric --sweep control.rp.n0=20,40,80,100 --shard 1/4 --out part-1.ndjson
+        --seeds 3 --effects -w bcn.ndjson
+    ecmproto lab sweep fecn-symmetric --sweep control.rp.n0=20,40,80,100 --shard 1/4 -w part-1.ndjson
     """
     from ecmproto.control.lab.results.sweeps import (
         PointRow,

@@ -27,7 +27,7 @@ from ecmproto.errors import counted
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_time
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import TIME, F, color_option, ethertype_option
+from ecmproto_cli.options import TIME, F, timing_options, with_ethertypes
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo, paint
 
@@ -77,7 +77,7 @@ class Running:
     """The options with which any device runs."""
 
     form: str
-    """table or ndjson."""
+    """text or ndjson."""
     stats_interval: str | None
     time: str | None
     prometheus: str | None
@@ -90,55 +90,46 @@ class Running:
     ethertypes: EtherTypes
 
 
-def _checked_cpu(ctx: click.Context, param: click.Parameter, cpu: int | None) -> int | None:
-    """Refuse a processor that there is not, or that this process may not use."""
-    allowed = os.sched_getaffinity(0) if cpu is not None else ()
-    if cpu is not None and cpu not in allowed:
+def _checked_cpu(text: str | None) -> int | None:
+    """Return a processor; refuse one that is missing, or that this process may not use."""
+    if text is None:
+        return None
+    allowed = os.sched_getaffinity(0)
+    if not text.isdecimal() or int(text) not in allowed:
         needed = f"a processor that it may use ({', '.join(map(str, sorted(allowed)))})"
-        raise click.BadParameter(f"expected {needed}, got {cpu}")
-    return cpu
+        raise click.UsageError(f"--timing cpu: expected {needed}, got {text}")
+    return int(text)
 
 
 _OPTIONS = (
     click.option(
-        "--param", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
-        help="A parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
+        "--set", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+        help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
     ),
     click.option(
-        "-T", "form", type=click.Choice(["table", "ndjson"]), default="table",
+        "-T", "form", type=click.Choice(["text", "ndjson"]), default="text",
         help="How to report: a table at the end, or a JSON document a line.",
     ),
     click.option(
-        "--stats-interval", type=TIME,
-        help="Report so often.  [default: 1s with -T ndjson, else at the end alone]",
+        "--interval", "stats_interval", type=TIME,
+        help="Interval of reports.  [default: 1s with -T ndjson, else at the end alone]",
     ),
-    click.option("--time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"),
+    click.option(
+        "--duration", "time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"
+    ),
     click.option(
         "--prometheus", metavar="[HOST:]PORT",
         help="Serve counters and gauges at this port: to this machine alone where no host is given.",
     ),
     click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
-    click.option(
-        "--coalesce", type=TIME, default="0", show_default=True,
-        help="Wait so long for more whenever something is due: takes less of the processor.",
-    ),
-    click.option(
-        "--spin", type=TIME, default="20us", show_default=True,
-        help="End sleeping so long before something is due, and look at the clock: frames leave less late.",
-    ),
-    click.option("--realtime", is_flag=True, help="Run before all ordinary processes; needs root."),
-    click.option(
-        "--cpu", type=click.IntRange(min=0), metavar="N", callback=_checked_cpu,
-        help="Run on this processor and no other.",
-    ),
+    timing_options(coalesce="0", spin="20us", cpu=None),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
-    ethertype_option,
-    color_option,
+    with_ethertypes,
 )  # fmt: skip
 
 
 def running_options(function: F) -> F:
-    """``--param``, ``-T``, ``--time`` and the others that each device has; for `running`."""
+    """``--set``, ``-T``, ``--duration`` and the others that each device has; for `running`."""
     for option in reversed(_OPTIONS):
         function = option(function)
     return function
@@ -146,7 +137,8 @@ def running_options(function: F) -> F:
 
 def running(options: dict[str, Any]) -> Running:
     """Remove the values of `running_options`, but for ``assignments``, from ``options`` and return them."""
-    return Running(**{name: options.pop(name) for name in Running.__dataclass_fields__})
+    given = {name: options.pop(name) for name in Running.__dataclass_fields__}
+    return Running(**given | {"cpu": _checked_cpu(given["cpu"])})
 
 
 def vlan_options(function: F) -> F:
@@ -412,7 +404,7 @@ class Reporter:
             return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
         kept = kept_from_processor(waited_ns, elapsed_ns)
         told = f"{self._name} was {kept}" if self._name else kept.capitalize()
-        advice = "" if self._realtime else "; --realtime runs it before ordinary programs"
+        advice = "" if self._realtime else "; --precise runs it before ordinary programs"
         return f"{told}: {_NOT_THE_MECHANISM}{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:

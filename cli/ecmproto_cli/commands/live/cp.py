@@ -13,14 +13,17 @@ from ecmproto_cli.options import RATE, TIME
 @click.command()
 @click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="An input; several may be.")
 @click.option("--out", "output", metavar="IF", required=True, help="The output, before which frames queue.")
-@click.option("--rate", type=RATE, required=True, help="Rate at which the output serves its queues.")
+@click.option("--speed", "rate", type=RATE, required=True, help="Speed of the output, which queues wait for.")
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose congestion point it has.")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
     help="What the queues hold together: as 1000frames, or as 500kB.",
 )  # fmt: skip
 @click.option(
-    "--link-rate", type=RATE, help="Rate of the inputs, which PAUSE times count in.  [default: --rate]"
+    "--link-speed",
+    "link_rate",
+    type=RATE,
+    help="Speed of the inputs, which PAUSE times count in.  [default: --speed]",
 )
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]),
@@ -52,12 +55,12 @@ def command(
 ) -> int:
     """Be a switch port: frames from the inputs queue for the output, the mechanism's messages go back.
 
-    Frames leave the output at --rate, highest priority first. The reverse direction, and frames between
-    inputs, are bridged at once. Ends with a summary, at SIGINT, SIGTERM or after --time.
+    Frames leave the output at --speed, highest priority first. The reverse direction, and frames between
+    inputs, are bridged at once. Ends with a summary, at SIGINT, SIGTERM or after --duration.
 
     \b
-    ecmproto live cp --in veth1 --in veth2 --out veth3 --rate 100M --mechanism qcn
-    ecmproto live cp --in a --in b --out c --rate 50M --mechanism ecm --param qeq=33kB -T ndjson
+    ecmproto live cp --in veth1 --in veth2 --out veth3 --speed 100M --mechanism qcn
+    ecmproto live cp --in a --in b --out c --speed 50M --mechanism ecm --set qeq=33kB -T ndjson
     """
     from ecmproto.control.live.net import congestion_point
     from ecmproto.units import parse_rate, parse_time

@@ -14,7 +14,9 @@ from ecmproto_cli.options import RATE
 @click.option("--net", metavar="IF", required=True, help="Where the network is.")
 @click.option("--host", metavar="IF", required=True, help="Where the receiver is.")
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose tags end here.")
-@click.option("--link-rate", type=RATE, default="10G", show_default=True, help="Rate of the receiver's link.")
+@click.option(
+    "--speed", "link_rate", type=RATE, default="10G", show_default=True, help="Speed of the receiver's link."
+)
 @click.option(
     "--mac", metavar="ADDRESS",
     help="Address of the edge: of its LLDP, and of a backbone's edge that CNMs are sent to.  "
@@ -34,12 +36,12 @@ def command(
 ) -> int:
     """Run the edge of a domain: remove the mechanism's tags before the host, answer probes and RD tags.
 
-    With --mechanism qcn and --param edge.cnpv=PRIORITIES the port to the host defends these priorities, by
-    --param edge.mode or by the host's LLDP, and announces its own. Without, all CN-TAGs end here.
+    With --mechanism qcn and --set edge.cnpv=PRIORITIES the port to the host defends these priorities, by
+    --set edge.mode or by the host's LLDP, and announces its own. Without, all CN-TAGs end here.
 
     \b
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn
-    ecmproto live edge --net eth1 --host veth1 --param edge.cnpv=3,4
+    ecmproto live edge --net eth1 --host veth1 --set edge.cnpv=3,4
     """
     from ecmproto.control.live.net import edge
     from ecmproto.units import parse_rate

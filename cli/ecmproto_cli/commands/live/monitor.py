@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -17,15 +17,14 @@ from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
     RATE,
-    SIZE,
     TIME,
-    color_option,
-    ethertype_option,
     filter_option,
     force_option,
     inner_option,
+    keyed_option,
     print_unwrapped,
     storm_options,
+    with_ethertypes,
     write_option,
 )
 from ecmproto_cli.output import check_outputs, output_form, pairs
@@ -57,25 +56,24 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 @click.command()
 @click.option("-i", "--interface", metavar="IF", required=True, help="Interface to watch.")
 @filter_option("Count, and with -w write, only frames that this display filter selects.")
-@click.option("--every", type=TIME, default="1s", show_default=True, help="How often to tell.")
-@click.option("--time", "duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
+@click.option("--interval", "every", type=TIME, default="1s", show_default=True, help="Interval of reports.")
+@click.option("--duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
-    "-T", "form", type=click.Choice(["table", "line", "ndjson"]),
-    help="How to tell: a table that is drawn anew, a line, a JSON document.  [default: table on a terminal]",
+    "-T", "form", type=click.Choice(["text", "line", "ndjson"]),
+    help="Form of reports: a table drawn anew, a line, a JSON document.  [default: text on a terminal]",
 )  # fmt: skip
 @write_option("Write the frames to this capture, pcapng or pcap.")
+@keyed_option(
+    "-b", "rotation", metavar="KEY:VALUE", keys={"filesize": (), "duration": (), "files": ()},
+    help="Begin another file of -w: filesize:100MB before it is longer, duration:60s after that time; "
+    "files:10 keeps the last ten.",
+)  # fmt: skip
 @click.option(
-    "--rotate-size",
-    type=SIZE,
-    metavar="SIZE",
-    help="Begin another file of -w before one is longer, as 100MB.",
+    "-s", "--snaplen", "snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame."
 )
-@click.option("--rotate-time", type=TIME, help="Begin another file of -w after so much time, as 60s.")
-@click.option("--keep", type=click.IntRange(min=1), metavar="N", help="Keep the last N files of -w.")
-@click.option("--snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame at most.")
 @click.option(
-    "--speed", "--rate", "speed", type=RATE, default="10G", show_default=True,
-    help="Speed of the link where it tells none.",
+    "--speed", type=RATE, default="10G", show_default=True,
+    help="Speed of a link without one.",
 )  # fmt: skip
 @storm_options
 @click.option(
@@ -85,8 +83,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 @inner_option
 @click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
 @force_option
-@ethertype_option
-@color_option
+@with_ethertypes
 def command(
     interface: str,
     filter: Filter | None,
@@ -94,9 +91,7 @@ def command(
     duration: str | None,
     form: str | None,
     output: str | None,
-    rotate_size: str | None,
-    rotate_time: str | None,
-    keep: int | None,
+    rotation: dict[str, str],
     snap: int | None,
     speed: str,
     lossless: tuple[int, ...] | None,
@@ -115,21 +110,24 @@ def command(
     \b
     ecmproto live monitor -i eth0
     ecmproto live monitor -i eth0 -Y 'cnm or pfc' -w feedback.pcapng
-    ecmproto live monitor -i eth0 -w all.pcapng --rotate-size 100MB --keep 10
+    ecmproto live monitor -i eth0 -w all.pcapng -b filesize:100MB -b files:10
     ecmproto live monitor -i mirror0 --inner -Y pfc
     """
     from ecmproto.frames.capture.linux.interface import interface_facts
     from ecmproto.frames.stats import Accumulator
     from ecmproto.units import parse_rate, parse_time
 
-    if output is None and (rotate_size, rotate_time, keep) != (None, None, None):
-        raise click.UsageError("--rotate-size, --rotate-time and --keep belong to -w")
-    if keep is not None and rotate_size is None and rotate_time is None:
-        raise click.UsageError("--keep belongs to --rotate-size or --rotate-time")
+    if output is None and rotation:
+        raise click.UsageError("-b belongs to -w")
+    files = rotation.get("files")
+    if rotation.keys() == {"files"}:
+        raise click.UsageError("-b files:N belongs to -b filesize:SIZE or -b duration:TIME")
+    if files is not None and not (files.isdecimal() and int(files)):
+        raise click.UsageError(f"-b files: expected a number of at least 1, got {files!r}")
     if inner and output is not None:
         raise click.UsageError("--inner goes without -w: frames are written as they come")
     output_form(output, None, ("pcap", "pcapng"), text="")
-    if rotate_size is None and rotate_time is None:
+    if not rotation:
         check_outputs([output], force=force)
     if output == "-":
         raise click.UsageError("-w -: stdout tells what is seen; `ecmproto dissect -i` writes captures there")
@@ -141,7 +139,7 @@ def command(
             lossless=lossless,
             ethertypes=ethertypes,
         ),
-        form or ("table" if sys.stdout.isatty() else "line"),
+        form or ("text" if sys.stdout.isatty() else "line"),
         filter=filter,
         ethertypes=ethertypes,
         every_ns=parse_time(every),
@@ -159,21 +157,17 @@ def command(
         promiscuous=not no_promiscuous,
         idle_batches=True,
     ) as reader:
-        writer = (
-            nullcontext()
-            if output is None
-            else _rotation(output, reader, rotate_size, rotate_time, keep, force)
-        )
+        writer = nullcontext() if output is None else _rotation(output, reader, rotation, force)
         endpoint = nullcontext(0) if prometheus is None else _endpoint(prometheus, watch)
-        with writer as rotation, endpoint as port:
+        with writer as written, endpoint as port:
             if port:
                 echo(f"ecmproto: metrics on port {port}", err=True)
-            watch.run(reader, rotation)
+            watch.run(reader, written)
     for warning in reader.warnings:
         warn(warning)
-    if rotation is not None:
-        files = f"{len(rotation.files)} files" if len(rotation.files) > 1 else rotation.files[0]
-        echo(f"{rotation.frames:,} frames written to {files}", err=True)
+    if written is not None:
+        names = f"{len(written.files)} files" if len(written.files) > 1 else written.files[0]
+        echo(f"{written.frames:,} frames written to {names}", err=True)
     if reader.problem is not None:
         raise reader.problem
     return INTERRUPTED if watch.interrupted else 0
@@ -185,29 +179,22 @@ def _endpoint(address: str, watch: Watch) -> AbstractContextManager[int]:
     return served_statistics(address, watch.last)
 
 
-def _rotation(
-    output: str,
-    reader: InterfaceReader,
-    rotate_size: str | None,
-    rotate_time: str | None,
-    keep: int | None,
-    force: bool,
-) -> Rotation:
+def _rotation(output: str, reader: InterfaceReader, given: Mapping[str, str], force: bool) -> Rotation:
     from ecmproto.control.live.monitor import Rotation
     from ecmproto.units import parse_octets, parse_time
 
     return Rotation(
         output,
         reader.interfaces,
-        octets=parse_octets(rotate_size) if rotate_size else None,
-        span_ns=parse_time(rotate_time) if rotate_time else None,
-        keep=keep,
+        octets=parse_octets(given["filesize"]) if "filesize" in given else None,
+        span_ns=parse_time(given["duration"]) if "duration" in given else None,
+        keep=int(given["files"]) if "files" in given else None,
         force=force,
     )
 
 
 class Watch:
-    """Counts the frames of a reader, and prints every ``every_ns`` in ``form``: table, line or ndjson."""
+    """Counts the frames of a reader, and prints every ``every_ns`` in ``form``: text, line or ndjson."""
 
     def __init__(
         self,
@@ -294,7 +281,7 @@ class Watch:
         statistics = self._counts.result(interfaces=interfaces)
         happened = change_between(self._before, statistics, now_ns - self._told_ns)
         elapsed_ns, dropped = now_ns - self._begun_ns, reader.counts().dropped
-        if self._form == "table":
+        if self._form == "text":
             self._screen.draw(monitor_table(happened, reader.path, elapsed_ns, dropped))
         elif self._form == "line":
             echo(monitor_line(happened, elapsed_ns, dropped))

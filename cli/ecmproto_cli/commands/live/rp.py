@@ -15,9 +15,20 @@ from ecmproto_cli.options import RATE, SIZE
 @click.option("--net", metavar="IF", required=True, help="Where the network is.")
 @click.option("--mechanism", default="qcn", show_default=True, help="Whose reaction point it is.")
 @click.option(
-    "--link-rate", type=RATE, required=True, help="Rate of the sender's link: what limiters start from."
+    "--speed",
+    "link_rate",
+    type=RATE,
+    required=True,
+    help="Speed of the sender's link, at which limiters start.",
 )
-@click.option("--queue", type=SIZE, default="1MB", show_default=True, help="What each limiter's queue holds.")
+@click.option(
+    "--rp-queue",
+    "queue",
+    type=SIZE,
+    default="1MB",
+    show_default=True,
+    help="Capacity of each limiter's queue.",
+)
 @click.option(
     "--hops", type=int, default=1, show_default=True,
     help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
@@ -42,7 +53,7 @@ def command(
     frame that its tag would make too long for the network's MTU leaves without it, and is counted.
 
     \b
-    ecmproto live rp --host veth1 --net eth1 --mechanism qcn --link-rate 1G
+    ecmproto live rp --host veth1 --net eth1 --mechanism qcn --speed 1G
     """
     from ecmproto.control.live.net import reaction_point
     from ecmproto.units import parse_octets, parse_rate

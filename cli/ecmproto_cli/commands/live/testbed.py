@@ -19,7 +19,7 @@ import click
 
 from ecmproto.errors import OutputError, ParameterError
 from ecmproto.units import NS_PER_S, format_octets, format_rate
-from ecmproto_cli.options import RATE, TIME, color_option, force_option
+from ecmproto_cli.options import RATE, TIME, force_option
 from ecmproto_cli.output import columns_of
 from ecmproto_cli.terminal import echo, paint
 
@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     help="Run the same traffic under each of these, one after the other.",
 )  # fmt: skip
 @click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
-@click.option("--rate", type=RATE, default="50M", show_default=True, help="Rate of the port that they share.")
+@click.option(
+    "--speed", "rate", type=RATE, default="50M", show_default=True, help="Speed of the shared port."
+)
 @click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
-              help="What they offer together, as a multiple of --rate.")  # fmt: skip
+              help="What they offer together, as a multiple of --speed.")  # fmt: skip
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
 @click.option("--victim", type=RATE, help="Have the first sender send to a host beside the port too.")
-@click.option("--topology", "path", metavar="FILE", help="Take all this from a TOML file.")
-@click.option("--time", "duration", type=TIME, default="12s", show_default=True, help="How long each runs.")
+@click.option("--spec", "path", metavar="FILE", help="Take all this from a TOML file.")
+@click.option("--duration", type=TIME, default="12s", show_default=True, help="How long each runs.")
 @click.option(
-    "--param", "assignments", metavar="[MECHANISM:][ROLE.]NAME=VALUE", multiple=True,
+    "--set", "assignments", metavar="[MECHANISM:][ROLE.]NAME=VALUE", multiple=True,
     help="A parameter, as in qcn:qeq=33kB, instead of what suits the rate.",
 )  # fmt: skip
 @click.option(
@@ -53,11 +55,10 @@ if TYPE_CHECKING:
     help="Have the devices be threads of one process, or each one of its own.",
 )  # fmt: skip
 @click.option("--any-rate", is_flag=True, help="Go on if this machine's processors cannot carry the rate.")
-@click.option("--keep", "folder", metavar="FOLDER", help="Keep reports and captures there.")
+@click.option("-w", "--write", "folder", metavar="DIR", help="Folder for reports and captures.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
 @force_option
-@click.option("-T", "form", type=click.Choice(["table", "json"]), default="table", help="How to report.")
-@color_option
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to report.")
 def command(
     mechanisms: str,
     senders: int,
@@ -82,7 +83,7 @@ def command(
     sends, ping measures. Everything is taken down at the end, however that comes.
 
     \b
-    ecmproto live testbed --mechanism qcn,ecm,fecn,none --rate 50M --time 15s --keep runs/
+    ecmproto live testbed --mechanism qcn,ecm,fecn,none --speed 50M --duration 15s -w runs/
     """
     from ecmproto.control.live.testbed.topology import dumbbell, read_topology
     from ecmproto.units import NS_PER_S, parse_rate, parse_time

@@ -120,17 +120,15 @@ def _check(last_ns: int) -> None:
         raise ParameterError(name="rate", needed="frames that leave within a century", got="later ones")
 
 
-def schedule_of(*, rate: str | None = None, speed: str | None = None) -> Schedule:
-    """Return the schedule of a rate such as ``1000pps``, ``1.5Mpps``, ``1G`` or ``max``, or of a speed.
+def schedule_of(rate: str = "1x") -> Schedule:
+    """Return the schedule of a rate: ``1000pps``, ``1.5Mpps``, ``1G``, ``max``, or by captured times ``2x``.
 
-    A speed is ``2x``, ``0.5x`` or ``max``; with neither it is ``1x``.  ParameterError for an invalid one.
+    ParameterError for an invalid one.
     """
-    if rate is not None and speed is not None:
-        raise ParameterError(name="rate", needed="a rate or a speed", got="both")
-    if "max" in (rate, speed):
+    if rate == "max":
         return AsFastAsPossible()
-    if rate is None:
-        return CaptureTimes(_factor(speed or "1x"))
+    if rate.endswith(("x", "×")):
+        return CaptureTimes(_factor(rate))
     return rate_of(rate)
 
 

@@ -1,0 +1,133 @@
+"""Former names of commands and options, accepted for one version with a hint; habits of other programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import click
+
+GROUP_OPTIONS = ("--color", "--ethertype", "--order")
+"""Options of the program that may also stand behind a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Former:
+    """A name that one version still accepts.
+
+    ``commands`` are the first words of the commands with it; ``now`` is the present text, in which ``{}`` is
+    the former option's value.
+    """
+
+    commands: str
+    name: str
+    now: str
+
+
+FORMER = (
+    Former("replay check fleet live", "--param", "--set"),
+    Former("live fuzz", "--time", "--duration"),
+    Former("live", "--stats-interval", "--interval"),
+    Former("live", "--every", "--interval"),
+    Former("live", "--rotate-size", "-b filesize:{}"),
+    Former("live", "--rotate-time", "-b duration:{}"),
+    Former("live.monitor", "--keep", "-b files:{}"),
+    Former("live", "--snap", "--snaplen"),
+    Former("live.testbed", "--keep", "-w"),
+    Former("live.testbed", "--topology", "--spec"),
+    Former("live.rp", "--queue", "--rp-queue"),
+    Former("live.rp live.edge", "--link-rate", "--speed"),
+    Former("replay live", "--link-rate", "--link-speed"),
+    Former("replay live stats fleet units.pause units.headroom units.bdp units.frame", "--rate", "--speed"),
+    Former("units", "--interface", "--interface-delay"),
+    Former("send", "--speed", "--rate"),
+    Former("send", "--expect", "--receive"),
+    Former("send", "--expect-from", "--received"),
+    Former("send", "--expect-near", "--sent"),
+    Former("craft", "--expect", "--expectations"),
+    Former("craft", "--interval", "--rate"),
+    Former("live send", "--realtime", "--precise"),
+    Former("live send", "--spin", "--timing spin={}"),
+    Former("live", "--coalesce", "--timing coalesce={}"),
+    Former("live", "--cpu", "--timing cpu={}"),
+    Former("send", "--pacing", "--timing pacing={}"),
+    Former("send", "--bypass", "--timing bypass=yes"),
+    Former("lab.run", "--capture", "{}"),
+    Former("lab.run", "--rate", "--set topology.rate={}"),
+    Former("lab.run", "--buffer", "--set topology.buffer={}"),
+    Former("lab.run", "--inner", "--set flow.capture_inner=true"),
+    Former("lab", "--html", "--report"),
+    Former("lab", "--figure", "--report"),
+    Former("lab fleet fuzz", "--out", "-w"),
+    Former("fleet", "--plan", "--dry-run"),
+    Former("check fleet", "--mechanism", "--select"),
+    Former("demo", "--captures", "-w"),
+    Former("dissect", "--header", "-E header=y"),
+    Former("dissect fleet", "--first", "-E occurrence=f"),
+    Former("dissect fleet", "--list", "-E occurrence=a"),
+    Former("dissect fleet", "--text", "-E values=text"),
+    Former("dissect fleet", "--raw", "-E values=raw"),
+    Former("replay send stats fleet live doctor", "-T table", "-T text"),
+    Former("replay", "--params", "ecmproto fields {}"),
+    Former("", "schema", "fields"),
+)
+
+HABITS = {
+    "-D": "interfaces: ecmproto doctor",
+    "-f": "a capture filter is a display filter here: -Y FILTER, of which the kernel does what it can",
+    "-s": "to cut frames: ecmproto edit --snaplen N, ecmproto live monitor --snaplen N",
+    "-z": "statistics: ecmproto stats",
+    "-E": "fields with a line of names: ecmproto dissect -T fields -E header=y -e FIELD",
+    "-a": "to stop: -c N after frames, --duration TIME in live monitor",
+    "-b": "files in turn: ecmproto live monitor -w FILE -b filesize:100MB -b files:10",
+    "-t": "times as fields: ecmproto dissect -e frame.time_relative -e frame.time_delta -e frame.time_epoch",
+    "-o": "preferences: --ethertype ROLE=VALUE before the command",
+    "-R": "a read filter: -Y FILTER",
+    "-q": "statistics without frames: ecmproto stats",
+}
+"""Options of tshark and tcpdump without a meaning here, with what does it."""
+
+
+def present(args: list[str]) -> tuple[list[str], list[str]]:
+    """Return arguments in their present names, options of the program first, and hints for former ones."""
+    ends = args.index("--") if "--" in args else len(args)
+    words = [word for word in args[:2] if not word.startswith("-")]
+    paths = {"", words[0] if words else "", ".".join(words)}
+    group: list[str] = []
+    kept: list[str] = []
+    hints: list[str] = []
+    queue = list(args[:ends])
+    while queue:
+        word = queue.pop(0)
+        name, equals, value = word.partition("=")
+        if name in GROUP_OPTIONS:
+            group += [word] if equals or not queue else [word, queue.pop(0)]
+            continue
+        if word == "-n" and words and words[0] in ("dissect", "browse", "live", "stats", "check", "edit"):
+            continue  # names are never resolved
+        former = _former(paths, name, bool(equals), queue, first=not kept)
+        if former is None:
+            kept.append(word)
+            continue
+        if former.now.startswith("ecmproto "):
+            raise click.UsageError(f"{former.name} is now {former.now.format('MECHANISM')}")
+        hints.append(f"{former.name} is now {former.now.replace('={}', '=…').replace(':{}', ':…')}")
+        if " " in former.name:
+            queue.pop(0)
+        if "{}" not in former.now:
+            *now, last = former.now.split(" ")
+            kept += [*now, last + equals + value]
+        elif equals or queue:
+            kept += former.now.format(value if equals else queue.pop(0)).split(" ", 1)
+        else:
+            kept.append(word)
+    return [*group, *kept, *args[ends:]], hints
+
+
+def _former(paths: set[str], name: str, valued: bool, queue: list[str], *, first: bool) -> Former | None:
+    """Return the declaration of a former name, unless it is a value or belongs to other commands."""
+    for each in FORMER:
+        option, _, value = each.name.partition(" ")
+        fits = not paths.isdisjoint(each.commands.split(" ")) if each.commands else first
+        if option == name and fits and (not value or (bool(queue) and not valued and queue[0] == value)):
+            return each
+    return None
