@@ -67,13 +67,13 @@ bench: $(VENV)/ready-dev  ## figures beside peers, measured in the same run
 	$(BIN)/python -m bench
 
 fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what coverage guides to; goes on where it ended
-	$(RUN) fuzz decode --time $(FUZZ_TIME) --out .fuzz/frames
+	$(RUN) fuzz decode --duration $(FUZZ_TIME) -w .fuzz/frames
 	for what in captures filters specs messages; do \
-		$(RUN) fuzz decode --what $$what --time $(FUZZ_TIME) --out .fuzz/$$what || exit; \
+		$(RUN) fuzz decode --what $$what --duration $(FUZZ_TIME) -w .fuzz/$$what || exit; \
 	done
 	@if $(BIN)/python -c 'import atheris' 2>/dev/null; then \
 		for target in frames columns captures filters specs messages; do \
-			$(RUN) fuzz guided $$target --time $(FUZZ_TIME) --out .fuzz/guided/$$target || exit; \
+			$(RUN) fuzz guided $$target --duration $(FUZZ_TIME) -w .fuzz/guided/$$target || exit; \
 		done; \
 	else \
 		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
@@ -101,7 +101,7 @@ references: $(VENV)/ready-dev  ## the pages of fields, parameters, scenarios, ru
 	$(BIN)/python -m docs.licences
 
 papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside ours; goes on where it ended
-	$(RUN) lab papers --out docs/papers --rows .papers.ndjson
+	$(RUN) lab papers -w docs/papers --rows .papers.ndjson
 
 pcaps: $(VENV)/ready-dev  ## the bundled captures, from their manifest
 	$(BIN)/python -m pcaps

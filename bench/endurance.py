@@ -42,8 +42,8 @@ _LONG_S, _BACKLOG_S = 120.0, 2.0
 _QUIET_SHARE, _MOST_QUIET_S = 0.1, 10.0
 """Nothing happens in the beginning and at the end."""
 DEVICES = {
-    "point": ("rp", "--host", "h", "--net", "n", "--link-rate", "100M", "--queue", "20kB"),
-    "port": ("cp", "--in", "n-far", "--in", "b", "--out", "m", "--rate", "20M", "--buffer", "200frames"),
+    "point": ("rp", "--host", "h", "--net", "n", "--speed", "100M", "--rp-queue", "20kB"),
+    "port": ("cp", "--in", "n-far", "--in", "b", "--out", "m", "--speed", "20M", "--buffer", "200frames"),
     "edge": ("edge", "--net", "m-far", "--host", "g"),
 }
 _TRAFFIC = """

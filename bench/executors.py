@@ -182,7 +182,7 @@ def _sweep(path: Path, points: int, out: Path, *options: str) -> list[str]:
     axis = f"{KEY}={','.join(VALUES)}"
     return [
         "ecmproto_cli", "lab", "sweep", str(path), "--sweep", axis, "--seeds", str(points // len(VALUES)),
-        *shown, "--out", str(out), "-T", "ndjson", *options,
+        *shown, "-w", str(out), "-T", "ndjson", *options,
     ]  # fmt: skip
 
 

@@ -144,7 +144,7 @@ def started(arguments: Sequence[str], *, heard: bool = True) -> subprocess.Popen
 
 def fleet_command(kind: str, paths: Sequence[Path], out: Path, *options: str) -> list[str]:
     """Return the arguments of ``ecmproto fleet``."""
-    return ["ecmproto_cli", "fleet", kind, *map(str, paths), "--out", str(out), *options]
+    return ["ecmproto_cli", "fleet", kind, *map(str, paths), "-w", str(out), *options]
 
 
 class Peaks:

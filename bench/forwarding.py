@@ -91,8 +91,8 @@ def _device(*words: str) -> list[str]:
 
 def _forwarders() -> dict[str, list[str]]:
     """Return the forwarders by name; name those that are not installed."""
-    port = ("cp", "--in", "in", "--out", "out", "--rate", "40G", "--buffer", "4000frames")
-    point = ("rp", "--host", "in", "--net", "out", "--link-rate", "40G")
+    port = ("cp", "--in", "in", "--out", "out", "--speed", "40G", "--buffer", "4000frames")
+    point = ("rp", "--host", "in", "--net", "out", "--speed", "40G")
     edge = ("edge", "--net", "in", "--host", "out")
     forwarders = {
         f"live {words[0]}, {mechanism}": _device(*words, "--mechanism", mechanism)

@@ -183,7 +183,7 @@ def _gaps(folder: Path) -> None:
     )
     _wait_for_socket()
     print(f"\n|gap - asked| at 100,000 frames/s, in µs     {'p50':>8} {'p90':>8} {'p99':>8} {'max':>10}")
-    for options in ("", "--realtime", "--pacing even", "--pacing even --realtime"):
+    for options in ("", "--precise", "--timing pacing=even", "--timing pacing=even --precise"):
         command = f"{COMMAND} send -i {_NEAR} -r {path} --rate 100kpps {options}"
         _finished(command.split())
         assert receiver.stdout is not None

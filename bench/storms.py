@@ -6,7 +6,7 @@ quanta lasts 83.9 µs and is renewed each 42 µs.  ``--seconds 600`` is the ten-
 
 Beside this project's storm run, for ``--peers`` seconds each, a plain loop that sleeps and sends (what public
 test suites do), Scapy's sendp, and tcpreplay where it is installed; ``--only`` names others too: this
-project's loop for ordinary sending (``rate``), also with ``--realtime``, and renewals queued a quarter of a
+project's loop for ordinary sending (``rate``), also with ``--precise``, and renewals queued a quarter of a
 second ahead behind the kernel's token bucket (``tbf``).  *lapsed/s* is by second and port; gaps *left* are
 those that remain, with what follows, without the time that the sender's processors were taken.  Needs root,
 and network namespaces.

@@ -99,8 +99,8 @@ def outcome_of(words: Sequence[str], rate_bps: int, seconds: int, folder: Path) 
     """Run one testbed beside a victim, which keeps its files in ``folder``; return its outcome."""
     shown = subprocess.run(
         [
-            *COMMAND, *words, "--rate", f"{rate_bps}b/s", "--victim", f"{int(VICTIM_SHARE * rate_bps)}b/s",
-            "--time", f"{seconds}s", "--keep", str(folder), "--force",
+            *COMMAND, *words, "--speed", f"{rate_bps}b/s", "--victim", f"{int(VICTIM_SHARE * rate_bps)}b/s",
+            "--duration", f"{seconds}s", "-w", str(folder), "--force",
         ],
         capture_output=True, text=True, check=True,
     )  # fmt: skip

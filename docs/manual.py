@@ -165,7 +165,7 @@ def fields_page() -> str:
     """Return the page of all fields, by format."""
     lines = [*_paragraphs([
         "The names that display filters (-Y), columns and lists (-e), JSON and ecmproto craft use. "
-        "ecmproto fields lists them too, and ecmproto schema draws a format's octets."
+        "ecmproto fields lists them too; with the name of a format it draws its octets."
     ])]  # fmt: skip
     lines += _section("frame", *_fields(entry.name for entry in catalogue() if entry.formats == ("frame",)))
     for cls in FORMATS:
@@ -185,7 +185,7 @@ def _fields(names: Iterable[str]) -> Iterator[str]:
 def parameters_page() -> str:
     """Return the page of all mechanisms' parameters."""
     lines = [*_paragraphs([
-        "Set with --param NAME=VALUE, or --param ROLE.NAME=VALUE where two roles have it: cp is "
+        "Set with --set NAME=VALUE, or --set ROLE.NAME=VALUE where two roles have it: cp is "
         "the congestion point, rp the reaction point, edge the destination."
     ])]  # fmt: skip
     for mechanism in MECHANISMS:

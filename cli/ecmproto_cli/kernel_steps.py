@@ -268,7 +268,7 @@ _GENERAL = (
             f"lab run e2cm-mice-elephant {_SHORT}",
             f"lab run dcqcn-incast {_SHORT}",
             f"lab run incast-victim {_SHORT}",
-            f"lab run --capture @data.pcap --mechanism qcn --rate 10G --buffer 500kB {_SHORT}",
+            f"lab run @data.pcap --mechanism qcn {_SHORT}",
         ),
     ),
     Step(
@@ -280,7 +280,7 @@ _GENERAL = (
 
 def _of_mechanism(name: str) -> list[Step]:
     first = name == "qcn"
-    replay = "replay -r @mixed.pcapng --rate 500M --buffer 200kB --seed 1"
+    replay = "replay -r @mixed.pcapng --speed 500M --buffer 200kB --seed 1"
     return [
         Step(
             name=f"replay-{name}", stage=0 if first else 1,

@@ -59,6 +59,15 @@ COMMANDS = {
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
 
+TASKS = {
+    "Operators: look into captures and interfaces": (
+        "stats", "check", "dissect", "browse", "diff", "fleet", "doctor", "wireshark",
+    ),
+    "Switch testers: make, change and send frames": ("craft", "edit", "send", "fuzz"),
+    "Researchers: congestion control by mechanisms": ("replay", "lab", "live"),
+    "All: look things up": ("help", "fields", "units", "demo", "completion"),
+}  # fmt: skip
+"""The commands by user, as help lists them."""
 
 _WITH_PROGRESS = ("dissect", "craft", "replay", "lab", "stats", "check", "diff", "send", "edit")
 """Commands that report progress when they take long; others print all the time, or never take long."""
@@ -113,6 +122,17 @@ class LazyGroup(click.Group):
 
 class _Root(LazyGroup):
     """The top level of the command line."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands before the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands by user."""
+        for task, names in TASKS.items():
+            with formatter.section(task):
+                formatter.write_dl([(name, COMMANDS[name]) for name in names], col_max=12)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run the command; a closed pipe has its own exit code, not click's 1."""

@@ -70,9 +70,9 @@ def test_findings_beyond_the_limit_are_counted(tmp_path: Path, capsys: pytest.Ca
     [
         ((), 1), (("--ignore", "QCN001"), 0), (("--select", "QCN002"), 0), (("--fail-on", "error"), 1),
         (("--fail-on", "never"), 0), (("--fail-on", "QCN002,PFC"), 0), (("--fail-on", "qcn001"), 1),
-        (("--mechanism", "pfc"), 0), (("--mechanism", "qcn,pfc"), 1), (("-Y", "frame.number != 2"), 0),
-        (("-c", "1"), 0), (("--param", "qcn.cnm_priority=7", "--ignore", "QCN001", "--fail-on", "error"), 0),
-        (("--param", "qcn.cnm_priority=7", "--ignore", "QCN001", "--fail-on", "warning"), 1),
+        (("--select", "pfc"), 0), (("--select", "qcn,pfc"), 1), (("-Y", "frame.number != 2"), 0),
+        (("-c", "1"), 0), (("--set", "qcn.cnm_priority=7", "--ignore", "QCN001", "--fail-on", "error"), 0),
+        (("--set", "qcn.cnm_priority=7", "--ignore", "QCN001", "--fail-on", "warning"), 1),
     ],
 )  # fmt: skip
 def test_what_makes_it_fail_is_chosen(capture: str, options: tuple[str, ...], code: int) -> None:
@@ -83,9 +83,9 @@ def test_what_makes_it_fail_is_chosen(capture: str, options: tuple[str, ...], co
     ("arguments", "told"),
     [
         (["--select", "QCN9"], "rule: expected one of"),
-        (["--param", "qcn.ww=1"], "did you mean 'qcn.w'"),
-        (["--param", "qcn.w"], "expected NAME=VALUE"),
-        (["--mechanism", "qnc"], "did you mean 'qcn'"),
+        (["--set", "qcn.ww=1"], "did you mean 'qcn.w'"),
+        (["--set", "qcn.w"], "expected NAME=VALUE"),
+        (["--select", "qnc"], "did you mean 'qcn'"),
         (["--explain", "QCN0001"], "did you mean 'QCN001'"),
         (["--fail-on", "errors"], "rule: expected one of"),
         (["--rules", "some.yaml"], "expected a file that ends in .py or .toml, got .yaml"),
@@ -99,7 +99,7 @@ def test_mistakes_are_told_and_answered_with_the_nearest(
 
 
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["check", "--rules", "list", "--mechanism", "qcn"]) == 0
+    assert run(["check", "--rules", "list", "--select", "qcn"]) == 0
     listed = capsys.readouterr().out
     assert listed.startswith("QCN (qcn)\n  QCN000  error    What announces a CNM can be read as one.\n")
     assert max(map(len, listed.splitlines())) <= 80

@@ -128,11 +128,11 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
         ("cnm --spec x.toml", "expected one of a LAYER, --spec, --from-json or --from-columns, got several\nhelp: ecmproto craft --help"),
         ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
         ("cnm --fix", "--fix belongs to --from-json: other frames are always put right, but for --raw\nhelp: ecmproto craft --help"),
-        ("cnm qntz_fb=64", "cnm.qntz_fb: expected an integer in 0..63, got 64\nhelp: ecmproto schema cnm"),
+        ("cnm qntz_fb=64", "cnm.qntz_fb: expected an integer in 0..63, got 64\nhelp: ecmproto fields cnm"),
         ("cnmm", "frame: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
-        ("cnm --rate 1 --interval 1", "expected --interval or --rate, got both\nhelp: ecmproto craft --help"),
+        ("cnm --rate 1 --rate 1", "expected --rate or --rate, got both\nhelp: ecmproto craft --help"),
         ("cnm --rate x", "rate: expected frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
         ("cnm --time -1", "--time: expected a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: expected a frame that may have a tag, got a MAC Control frame, which never has one"

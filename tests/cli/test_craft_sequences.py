@@ -83,7 +83,7 @@ def test_duration_share_start_and_no_release(tmp_path: Path) -> None:
             "--rate",
             "5pps",
         ],
-        ["vlan", "id=5", "cntag", "ip", "--dst", "02:00:00:00:00:99", "--interval", "3us", "--time", "1s"],
+        ["vlan", "id=5", "cntag", "ip", "--dst", "02:00:00:00:00:99", "--rate", "3us", "--time", "1s"],
         ["eth", "type=0x1234", "data", "data=00", "--raw"],
         ["cnd-boundary", "cnpv=0,7"],
     ],
@@ -98,7 +98,7 @@ def test_as_toml_it_is_the_same(words: list[str], tmp_path: Path) -> None:
 
 def test_what_is_expected_goes_into_a_file_and_into_comments(tmp_path: Path) -> None:
     capture, expectations = tmp_path / "x.pcapng", tmp_path / "x.ndjson"
-    words = ["cnd-boundary", "cnpv=3", "--vlan", "7", "-w", str(capture), "--expect", str(expectations)]
+    words = ["cnd-boundary", "cnpv=3", "--vlan", "7", "-w", str(capture), "--expectations", str(expectations)]
     assert run(["craft", *words]) == 0
     documents = [json.loads(line) for line in expectations.read_text().splitlines()]
     assert [each["frame"] for each in documents] == list(range(1, len(frames(capture)) + 1))
@@ -109,7 +109,7 @@ def test_what_is_expected_goes_into_a_file_and_into_comments(tmp_path: Path) -> 
 
 def test_a_file_that_exists_is_left_alone(tmp_path: Path) -> None:
     capture, expectations = tmp_path / "x.pcapng", tmp_path / "x.ndjson"
-    words = ["craft", "cnd-boundary", "-w", str(capture), "--expect", str(expectations)]
+    words = ["craft", "cnd-boundary", "-w", str(capture), "--expectations", str(expectations)]
     expectations.write_text("mine")
     assert run(words) == 2
     assert expectations.read_text() == "mine"
@@ -167,8 +167,8 @@ def test_the_list_names_every_sequence_and_parameter(capsys: pytest.CaptureFixtu
         (["cnm-flood", "vlan=1", "--vlan", "2"], "cnm-flood: expected each parameter once, got 'vlan' twice"),
         (["cnm-flood", "--sweep", "qntz_fb=1"], "cnm-flood: expected a parameter of it, got 'sweep'"),
         (["cnd-boundary", "--time", "1s"], "a sequence has times of its own: expected no --time"),
-        (["cnm-flood", "--interval", "1s"], "a sequence has times of its own: expected no --interval"),
-        (["cnm-flood", "--expect", "x.ndjson"], "--expect belongs to a sequence of which something is expected: cnd-boundary"),
+        (["cnm-flood", "--rate", "1s"], "a sequence has times of its own: expected no --rate with a time"),
+        (["cnm-flood", "--expectations", "x.ndjson"], "expected a sequence with expectations: cnd-boundary"),
         (["--spec", "x.json", "-T", "toml"], "-T toml writes a LAYER or a sequence: expected one of them, got a file"),
     ],
 )  # fmt: skip

@@ -15,13 +15,13 @@ def test_captures_are_copied_as_they_are(
     tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "captures"
-    assert run(["demo", "--captures", str(folder)]) == 0
+    assert run(["demo", "-w", str(folder)]) == 0
     expected = {path.name: path.read_bytes() for path in (repository / "pcaps").glob("*.pcap*")}
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == expected
     assert capsys.readouterr().out == f"{len(expected)} captures in {folder}\n"
-    assert run(["demo", "--captures", str(folder)]) == 2
+    assert run(["demo", "-w", str(folder)]) == 2
     assert "--force" in capsys.readouterr().err
-    assert run(["demo", "--captures", str(folder), "--force"]) == 0
+    assert run(["demo", "-w", str(folder), "--force"]) == 0
 
 
 def test_steps_run_one_after_another_and_the_first_that_fails_ends_them(

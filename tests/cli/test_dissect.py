@@ -83,7 +83,7 @@ def test_no_capture(
         (["-V", "-T", "json"], "-V is -T tree"),
         (["-x", "-T", "ndjson"], "-x goes with lines and -V"),
         (["--deep", "-T", "line"], "--deep goes with -V"),
-        (["--header"], "--header goes with -T fields"),
+        (["-E", "header=y"], "-E header goes with -T fields"),
         (["-w", "-", "-V"], "-w - sends the copy to stdout"),
         (["-c", "0"], "0 is not in the range x>=1"),
         (["-T", "yaml"], "'yaml' is not one of"),

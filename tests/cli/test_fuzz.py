@@ -65,8 +65,8 @@ def test_a_campaign_that_finds_nothing(folder: Path, capsys: pytest.CaptureFixtu
 
 
 def test_a_campaign_goes_on_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
-    told(["decode", "--runs", "10", "--seed", "3", "--out", "here"], capsys)
-    out, err = told(["decode", "--runs", "20", "--out", "here"], capsys)
+    told(["decode", "--runs", "10", "--seed", "3", "-w", "here"], capsys)
+    out, err = told(["decode", "--runs", "20", "-w", "here"], capsys)
     assert err == "ecmproto: seed 3\n"
     assert "executions  20 frames" in out
     assert "campaign    30 frames" in out
@@ -149,7 +149,7 @@ def test_a_file_as_it_is_under_the_limits_of_a_campaign(
 
 def test_a_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
-    options = ["--seed", "1", "--time", "1s", "--frames-per-run", "512"]
+    options = ["--seed", "1", "--duration", "1s", "--frames-per-run", "512"]
     _, err = told(["target", *options, "--", *command], capsys, code=1)
     assert err.endswith("--time was up before 1 finding could be reduced: all frames are stored\n")
 
@@ -158,7 +158,7 @@ def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture
     out, _ = told(["target", "-r", MIXED, "--runs", "2", "--frames-per-run", "3", "--", "true"], capsys)
     assert "executions  6 frames" in out
     out, _ = told(
-        ["target", "--runs", "1", "--out", "b", "--fail-exit", "3", "--", "sh", "-c", "exit 3"],
+        ["target", "--runs", "1", "-w", "b", "--fail-exit", "3", "--", "sh", "-c", "exit 3"],
         capsys,
         code=1,
     )
@@ -211,7 +211,7 @@ def test_ctrl_c_keeps_the_state(
 
     monkeypatch.setattr(fuzz.Session, "going_on", interrupted)
     monkeypatch.setitem(SUBJECTS, "frames", dataclasses.replace(SUBJECTS["frames"], batch_cases=64))
-    out, err = told(["decode", "--seed", "1", "--time", "60s"], capsys, code=130)
+    out, err = told(["decode", "--seed", "1", "--duration", "60s"], capsys, code=130)
     assert err.endswith("ecmproto: interrupted; the same command continues\n")
     assert "findings    0" in out
     assert json.loads((folder / "fuzz-decode" / "campaign.json").read_text())["progress"]["runs"] == 2
@@ -220,13 +220,13 @@ def test_ctrl_c_keeps_the_state(
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (["decode", "--time", "soon"], 2, "expected a time such as 15ms"),
+        (["decode", "--duration", "soon"], 2, "expected a time such as 15ms"),
         (["decode", "--seed", "-1"], 2, "--seed"),
         (["decode", "--runs", "0"], 2, "--runs"),
         (["decode", "--index", "5"], 2, "expected --seed N"),
         (["decode", "--as-is"], 2, "expected -r FILE"),
         (["decode", "--as-is", "-r", MIXED, "--seed", "1"], 2, "--as-is makes no cases"),
-        (["decode", "--seed", "1", "--index", "1", "--time", "1s"], 2, "belong to campaigns"),
+        (["decode", "--seed", "1", "--index", "1", "--duration", "1s"], 2, "belong to campaigns"),
         (["decode", "--what", "bugs"], 2, "bugs"),
         (["decode", "-Y", "vlan"], 2, "-Y filters what -r has"),
         (["decode", "-Y", "vlan", "--what", "specs"], 2, "-Y filters frames, not specs"),
@@ -259,7 +259,7 @@ def test_mistakes(
 
 def test_a_folder_that_is_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "taken").write_text("")
-    _, err = told(["decode", "--seed", "1", "--runs", "1", "--out", "taken"], capsys, code=3)
+    _, err = told(["decode", "--seed", "1", "--runs", "1", "-w", "taken"], capsys, code=3)
     assert "taken" in err
 
 

@@ -307,7 +307,7 @@ def test_an_interface_that_is_removed_ends_with_the_report(
     remover = subprocess.Popen(
         ["sh", "-c", f"while ! test -e fuzz-send/campaign.json; do sleep 0.1; done; ip link del {FAR}"]
     )
-    assert send("--seed", "7", "--time", "60s") == 4
+    assert send("--seed", "7", "--duration", "60s") == 4
     assert remover.wait() == 0
     told = capsys.readouterr()
     assert "near: expected the interface, got its removal while it was in use" in told.err

@@ -91,8 +91,9 @@ def test_laboratory_runs_on_innermost_frames(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = []
-    for path, option in ((captures[0], []), (captures[1], ["--inner"]), (captures[1], [])):
-        command = ["lab", "run", "--capture", path, *option, "--rate", "1G", "--seed", "1", "-T", "json"]
+    inner = ["--set", "flow.capture_inner=true"]
+    for path, option in ((captures[0], []), (captures[1], inner), (captures[1], [])):
+        command = ["lab", "run", path, *option, "--set", "topology.rate=1G", "--seed", "1", "-T", "json"]
         assert run(command) == 0
         documents.append(json.loads(capsys.readouterr().out)["figures"])
     assert documents[0] == documents[1] != documents[2]
@@ -101,7 +102,6 @@ def test_laboratory_runs_on_innermost_frames(
 def test_options_that_innermost_frames_go_without_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     for command, needed in (
         (["live", "monitor", "-i", "lo", "--inner", "-w", "x.pcap"], "--inner goes without -w"),
-        (["lab", "run", "qcn-baseline-1", "--inner"], "--inner goes with --capture"),
         (["browse", "-i", "lo", "--inner"], "--inner goes with a FILE"),
     ):
         assert run(command) == 2

@@ -178,7 +178,7 @@ def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, ca
         (["sweep", "SCENARIO", "--sweep", "control.qeq=1kB,99m"], "qeq"),
         (["papers", "S009"], "S004"),
         (["run", "SCENARIO", "--panels", "queue,rates"], "delivered"),
-        (["run", "SCENARIO", "--html", "page.txt"], ".html"),
+        (["run", "SCENARIO", "--report", "page.txt"], ".html"),
         (["run", "SCENARIO", "-w", "frames.pcap"], "pcapng"),
         (["run", "SCENARIO", "-w", "-"], "pcapng"),
     ],
@@ -220,7 +220,7 @@ def test_an_interrupted_run_shows_what_there_is(
 
 def test_a_page_and_a_picture_are_written(scenario: str, tmp_path: Path) -> None:
     page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
-    arguments = ["--html", str(page), "--figure", str(picture), "--panels", "queue,phase"]
+    arguments = ["--report", str(page), "--report", str(picture), "--panels", "queue,phase"]
     assert run(["lab", "run", scenario, *arguments]) == 0
     assert "Ours beside published" in page.read_text()
     assert "Queue and rate against each other" in picture.read_text()
@@ -273,14 +273,14 @@ def test_compare_has_its_own_mechanism_those_named_and_the_baselines(scenario: s
 def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "rows.ndjson"
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB,33kB", "--seeds", "2", "--jobs", "1"]
-    assert run([*arguments, "--out", str(out), "--shard", "1/2"]) == 0
+    assert run([*arguments, "-w", str(out), "--shard", "1/2"]) == 0
 
     def finished() -> int:
         return len(out.read_text().splitlines())
 
     assert finished() == 2
     capsys.readouterr()
-    shown = [*arguments, "--out", str(out), "-T", "csv", "--show", "queue.p50"]
+    shown = [*arguments, "-w", str(out), "-T", "csv", "--show", "queue.p50"]
     assert run(shown) == 0
     first = capsys.readouterr().out
     assert first.splitlines()[:2] == ["control.qeq,seed,queue.p50", "26kB,1,21000.0"]
@@ -296,14 +296,14 @@ def test_a_sweep_keeps_files_of_others(scenario: str, tmp_path: Path, capsys: Ca
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--show", "drops", "--seeds", "1"]
     notes, rows = tmp_path / "notes.txt", tmp_path / "rows"
     notes.write_text("buy milk")
-    assert run([*arguments, "--out", str(notes)]) == 2
+    assert run([*arguments, "-w", str(notes)]) == 2
     assert notes.read_text() == "buy milk"
-    assert run([*arguments, "--out", str(rows)]) == 0
+    assert run([*arguments, "-w", str(rows)]) == 0
     row = json.loads(rows.read_text())
     for changed in ({"figures": [1]}, {"figures": {"drops": "1"}}, {"events": None}, {"more": 1}):
         rows.write_text(json.dumps({**row, **changed}) + "\n")
         capsys.readouterr()
-        assert run([*arguments, "--out", str(rows)]) == 2
+        assert run([*arguments, "-w", str(rows)]) == 2
         assert str(rows) in capsys.readouterr().err
 
 
@@ -316,7 +316,7 @@ def test_a_sweep_names_its_seeds(
     picture = tmp_path / "heat.svg"
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB,33kB", "--jobs", "1"]
     arguments += [each for count in given for each in ("--seeds", count)]
-    assert run([*arguments, "--show", "drops", "--figure", str(picture)]) == 0
+    assert run([*arguments, "--show", "drops", "--report", str(picture)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == named
     assert f", {named}" in picture.read_text()
     assert run([*arguments, "--show", "drops", "-T", "json"]) == 0
@@ -336,14 +336,14 @@ def test_a_sweep_that_is_interrupted_says_how_to_go_on(
     monkeypatch.setattr(simulation, "simulate", simulate)
     out = str(tmp_path / "rows")
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--seeds", "5", "--jobs", "1"]
-    assert run([*arguments, "-T", "csv", "--show", "drops", "--out", out]) == 130
+    assert run([*arguments, "-T", "csv", "--show", "drops", "-w", out]) == 130
     shown = capsys.readouterr()
     assert shown.out.splitlines() == ["control.qeq,seed,drops", "26kB,1,0.0", "26kB,2,0.0"]
     assert shown.err == (
         f"ecmproto: interrupted: 2 of 5 points done, stored in {out}: the same command continues\n"
     )
     monkeypatch.setattr(simulation, "simulate", synthetic.simulate)
-    assert run([*arguments, "-T", "csv", "--show", "drops", "--out", out]) == 0
+    assert run([*arguments, "-T", "csv", "--show", "drops", "-w", out]) == 0
     assert capsys.readouterr().out.count("\n") == 6
 
 
@@ -376,7 +376,7 @@ def test_who_cannot_do_the_work_is_told(
     assert run([*arguments, "--tls-key", "me.key"]) == 2
     assert run([*arguments, "--shard", "5/4"]) == 2
     monkeypatch.setattr(simulation, "simulate", None)
-    assert run([*arguments, "--jobs", "1", "--out", str(tmp_path / "no folder" / "rows")]) == 2
+    assert run([*arguments, "--jobs", "1", "-w", str(tmp_path / "no folder" / "rows")]) == 2
     assert "no folder" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "distributed", None)
     capsys.readouterr()
@@ -400,14 +400,14 @@ def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Capture
 def test_a_sweep_draws_a_heat_map_of_each_figure(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     picture = tmp_path / "heat.svg"
     axes = ["--sweep", "control.qeq=26kB,33kB", "--sweep", "control.rp.gd=0.01,0.02,0.03"]
-    shown = ["--show", "queue.p50", "--show", "drops", "--jobs", "1", "--figure", str(picture)]
+    shown = ["--show", "queue.p50", "--show", "drops", "--jobs", "1", "--report", str(picture)]
     assert run(["lab", "sweep", scenario, *axes, *shown]) == 0
     drawn = picture.read_text()
     for text in ("queue.p50", "drops", "26kB", "0.03", "control.qeq down, control.rp.gd across"):
         assert text in drawn
     assert drawn.count("22 kB") == 6
     capsys.readouterr()
-    assert run(["lab", "sweep", scenario, *axes, "--figure", str(tmp_path / "heat.txt")]) == 2
+    assert run(["lab", "sweep", scenario, *axes, "--report", str(tmp_path / "heat.txt")]) == 2
 
 
 def test_points_can_be_listed_in_a_file(scenario: str, tmp_path: Path, capsys: Captured) -> None:
@@ -467,7 +467,7 @@ def test_papers_writes_a_page_with_seeds_and_verdicts(
     monkeypatch.setattr(papers, "scenario_names", lambda: ["two-into-one"])
     monkeypatch.setattr(papers, "load_scenario", load)
     out = tmp_path / "pages"
-    arguments = ["lab", "papers", "--out", str(out), "--seeds", "3", "--commit", "x", "--jobs", "1"]
+    arguments = ["lab", "papers", "-w", str(out), "--seeds", "3", "--commit", "x", "--jobs", "1"]
     rows = ["--rows", str(tmp_path / "rows")]
     code = run([*arguments, "--no-pictures", *rows])
     page = (out / "S004.md").read_text()

@@ -19,7 +19,7 @@ from ecmproto_cli.commands.live import Reporter, Role, Running, live_line, live_
 from ecmproto_cli.main import run
 from tests.namespaces import PATIENCE_S
 
-CP = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--rate", "1M"]
+CP = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--speed", "1M"]
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to open packet sockets")
 
@@ -39,18 +39,18 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
 @pytest.mark.parametrize(
     ("args", "code", "said"),
     [
-        (["live", "cp", "--out", "lo", "--rate", "1M"], 2, "--in"),
-        (["live", "cp", "--in", "lo", "--out", "lo", "--rate", "1M"], 2, "given twice"),
-        (["live", "cp", "--in", "a", "--out", "b", "--rate", "quick"], 2, "a rate such as"),
+        (["live", "cp", "--out", "lo", "--speed", "1M"], 2, "--in"),
+        (["live", "cp", "--in", "lo", "--out", "lo", "--speed", "1M"], 2, "given twice"),
+        (["live", "cp", "--in", "a", "--out", "b", "--speed", "quick"], 2, "a rate such as"),
         ([*CP, "--mechanism", "qcm"], 2, "qcn"),
-        ([*CP, "--param", "cp.qeq=1parsec"], 2, "qeq"),
+        ([*CP, "--set", "cp.qeq=1parsec"], 2, "qeq"),
         ([*CP, "--buffer", "lots"], 2, "a size such as"),
         ([*CP, "--buffer", "300000frames"], 2, "1 to 262144 frames"),
         ([*CP, "--cp-mac", "01:00:00:00:00:00"], 2, "individual address"),
-        (["live", "rp", "--host", "lo", "--net", "lo", "--link-rate", "1G"], 2, "two interfaces"),
+        (["live", "rp", "--host", "lo", "--net", "lo", "--speed", "1G"], 2, "two interfaces"),
         (["live", "edge", "--host", "lo", "--net", "lo"], 2, "two interfaces"),
         (["live", "testbed", "--mechanism", ","], 2, "needs mechanisms"),
-        (["live", "testbed", "--topology", "no-such-file.toml"], 3, "no-such-file.toml"),
+        (["live", "testbed", "--spec", "no-such-file.toml"], 3, "no-such-file.toml"),
         (["live", "nothing"], 2, "nothing"),
     ],
 )
@@ -131,7 +131,7 @@ def test_a_line_is_about_its_interval() -> None:
     )
 
 
-def running(*, form: str = "table", realtime: bool = False) -> Running:
+def running(*, form: str = "text", realtime: bool = False) -> Running:
     return Running(
         form=form, stats_interval=None, time=None, prometheus=None, user=None, coalesce="0", spin="0",
         realtime=realtime, cpu=None, seed=1, ethertypes=EtherTypes(),

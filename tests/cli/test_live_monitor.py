@@ -52,7 +52,7 @@ def traffic() -> Iterator[None]:
 
 def test_lines_and_the_table_at_the_end(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with traffic():
-        assert run(["live", "monitor", "-i", FAR, "--time", "1s", "--every", "300ms"]) == 0
+        assert run(["live", "monitor", "-i", FAR, "--duration", "1s", "--interval", "300ms"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert "CNM" in lines[0]
     assert "stopped" in lines[0]
@@ -63,7 +63,7 @@ def test_lines_and_the_table_at_the_end(veth: Network, capsys: pytest.CaptureFix
 
 def test_documents_add_up(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with traffic():
-        words = ["--time", "1s", "--every", "300ms", "-T", "ndjson", "-Y", "cnm or macc"]
+        words = ["--duration", "1s", "--interval", "300ms", "-T", "ndjson", "-Y", "cnm or macc"]
         assert run(["live", "monitor", "-i", FAR, *words]) == 0
     documents = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {each["schema"] for each in documents} == {"ecmproto/monitor/1"}
@@ -86,7 +86,7 @@ def test_what_is_selected_is_written(
 ) -> None:
     path = tmp_path / "cnms.pcapng"
     with traffic():
-        assert run(["live", "monitor", "-i", FAR, "--time", "600ms", "-Y", "cnm", "-w", str(path)]) == 0
+        assert run(["live", "monitor", "-i", FAR, "--duration", "600ms", "-Y", "cnm", "-w", str(path)]) == 0
     with open_capture(path) as reader:
         frames = [octets for batch in reader for octets in batch.frames()]
     assert set(frames) == {CNM}
@@ -94,9 +94,9 @@ def test_what_is_selected_is_written(
 
 
 def test_files_take_turns(veth: Network, tmp_path: Path) -> None:
-    words = ["-w", str(tmp_path / "x.pcap"), "--rotate-time", "200ms", "--keep", "2", "--snap", "64"]
+    words = ["-w", str(tmp_path / "x.pcap"), "-b", "duration:200ms", "-b", "files:2", "--snaplen", "64"]
     with traffic():
-        assert run(["live", "monitor", "-i", FAR, "--time", "1s", *words]) == 0
+        assert run(["live", "monitor", "-i", FAR, "--duration", "1s", *words]) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
     assert len(names) == 2
     assert names[0] > "x_00002.pcap"
@@ -108,7 +108,7 @@ def test_files_take_turns(veth: Network, tmp_path: Path) -> None:
 
 def test_an_interrupt_ends_with_everything_told_and_written(veth: Network, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
-    words = ["live", "monitor", "-i", FAR, "-w", str(path), "-T", "ndjson", "--every", "300ms"]
+    words = ["live", "monitor", "-i", FAR, "-w", str(path), "-T", "ndjson", "--interval", "300ms"]
     code = "from ecmproto_cli.main import main; main()"
     with traffic():
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=subprocess.PIPE, text=True)
@@ -140,16 +140,16 @@ def test_an_interface_that_is_removed_ends_it(
 
 
 def test_an_idle_interface_takes_next_to_no_time(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
-    run(["live", "monitor", "-i", FAR, "--time", "1ms"])  # what is compiled and loaded once
+    run(["live", "monitor", "-i", FAR, "--duration", "1ms"])  # what is compiled and loaded once
     before = time.process_time_ns()
-    assert run(["live", "monitor", "-i", FAR, "--time", "2s"]) == 0
+    assert run(["live", "monitor", "-i", FAR, "--duration", "2s"]) == 0
     assert time.process_time_ns() - before < 1_000_000_000
     assert capsys.readouterr().out.splitlines()[-1] == "0 frames"
 
 
 def test_a_terminal_is_drawn_over(veth: Network) -> None:
     code = "from ecmproto_cli.main import main; main()"
-    words = ["live", "monitor", "-i", FAR, "--time", "1500ms", "--every", "400ms"]
+    words = ["live", "monitor", "-i", FAR, "--duration", "1500ms", "--interval", "400ms"]
     ours, theirs = os.openpty()
     with traffic():
         process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=theirs, stderr=theirs)
@@ -177,7 +177,7 @@ def test_a_terminal_is_drawn_over(veth: Network) -> None:
         (["--keep", "3"], "belong to -w"),
         (["-w", "x.pcap", "--keep", "3"], "--keep belongs to --rotate-size or --rotate-time"),
         (["-w", "-"], "stdout tells what is seen"),
-        (["--every", "often"], "expected a time"),
+        (["--interval", "often"], "expected a time"),
     ],
 )
 def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,7 +202,7 @@ def test_innermost_frames_are_counted(veth: Network, capsys: pytest.CaptureFixtu
         thread = threading.Thread(target=send)
         thread.start()
         try:
-            words = ["--time", "1s", "--every", "300ms", "-T", "ndjson", "-Y", "pause", "--inner"]
+            words = ["--duration", "1s", "--interval", "300ms", "-T", "ndjson", "-Y", "pause", "--inner"]
             assert run(["live", "monitor", "-i", FAR, *words]) == 0
         finally:
             ended.set()

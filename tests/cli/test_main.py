@@ -83,10 +83,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             "ecmproto: there is no command 'disect' (did you mean 'dissect'?)\nhelp: ecmproto --help\n",
         ),
         (
-            ["schema", "cnmm"],
-            2,
-            "ecmproto: schema: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\n"
-            "help: ecmproto schema --help\n",
+            ["fields", "cnmm"],
+            1,
+            "ecmproto: no field matches 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto fields\n",
         ),
         (
             ["fields", "no such field"],
@@ -94,9 +93,9 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
             "ecmproto: no field matches 'no such field'\nhelp: ecmproto fields\n",
         ),
         (
-            ["schema", "--colour"],
+            ["fields", "--colour"],
             2,
-            f"ecmproto: {MISSPELT.format_message()}\nhelp: ecmproto schema --help\n",
+            f"ecmproto: {MISSPELT.format_message()}\nhelp: ecmproto fields --help\n",
         ),
         (
             ["fields", "("],
@@ -146,19 +145,19 @@ def test_a_full_disk_under_text_is_a_sentence_and_no_malformed_capture(words: st
     assert help.startswith("help: ")
 
 
-def test_schema_draws_a_format(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "cnm"]) == 0
+def test_fields_draws_a_format(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fields", "cnm"]) == 0
     shown = capsys.readouterr().out
     assert "|version|  reserved |  qntz_fb  |" in shown
     assert "cnm.msdu_length" in shown
 
 
-def test_schema_as_json_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["schema", "ecm", "-T", "json"]) == 0
+def test_formats_as_json_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["fields", "ecm", "-T", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "ecm"
-    assert run(["schema", "-T", "json"]) == 0
+    assert run(["fields", "-T", "json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["formats"]) > 20
-    assert run(["schema", "ecm", "-T", "md"]) == 0
+    assert run(["fields", "ecm", "-T", "md"]) == 0
     assert capsys.readouterr().out.startswith("## ECM frame\n")
 
 

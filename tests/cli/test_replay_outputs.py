@@ -22,7 +22,7 @@ from pcaps.manifest import FOLDER
 
 HOTSPOT = str(FOLDER / "hotspot.pcap.gz")
 HOSTS = [f"02:00:00:00:00:0{n}" for n in range(1, 5)]
-CLOSED = ("--cp", "qcn", "--rp", "qcn", "--rate", "5G")
+CLOSED = ("--cp", "qcn", "--rp", "qcn", "--speed", "5G")
 
 Replay = Callable[..., str]
 
@@ -41,12 +41,12 @@ def replay(capsys: pytest.CaptureFixture[str]) -> Replay:
 
 
 def test_a_comparison_puts_mechanisms_side_by_side(replay: Replay) -> None:
-    shown = replay("--compare", "qcn,fecn,pfc,none", "--rate", "8G").replace(HOTSPOT, "hotspot.pcap.gz")
+    shown = replay("--compare", "qcn,fecn,pfc,none", "--speed", "8G").replace(HOTSPOT, "hotspot.pcap.gz")
     assert shown == Path(__file__).with_name("replay_comparison.txt").read_text(encoding="utf-8")
 
 
 def test_a_comparison_in_json_has_each_replay_whole(replay: Replay) -> None:
-    joint = json.loads(replay("--compare", "none, qcn", "--rate", "5G", "-T", "json"))
+    joint = json.loads(replay("--compare", "none, qcn", "--speed", "5G", "-T", "json"))
     alone = json.loads(replay(*CLOSED, "-T", "json"))
     assert (joint["schema"], joint["capture"]) == ("ecmproto/replay-comparison/1", HOTSPOT)
     assert [one["mechanism"] for one in joint["replays"]] == ["none", "qcn"]
@@ -78,14 +78,14 @@ def test_several_ports_have_a_part_of_the_table_each(replay: Replay) -> None:
 
 
 def test_flow_control_beneath_a_mechanism(replay: Replay) -> None:
-    summary = json.loads(replay(*CLOSED, "--flow-control", "pfc", "--param", "qeq=400kB", "-T", "json"))
+    summary = json.loads(replay(*CLOSED, "--flow-control", "pfc", "--set", "qeq=400kB", "-T", "json"))
     assert summary["mechanism"] == "qcn over pfc"
     assert summary["ports"][0]["messages"]["PFC"] > 1
     assert 0 < summary["stations"]["paused_ns"] <= summary["stations"]["paused_sum_ns"]
 
 
 def test_pause_counts_no_more_than_pfc_where_both_stop_the_same(replay: Replay) -> None:
-    joint = json.loads(replay("--compare", "pause,pfc", "--rate", "5G", "-T", "json"))["replays"]
+    joint = json.loads(replay("--compare", "pause,pfc", "--speed", "5G", "-T", "json"))["replays"]
     pause, pfc = ({name: one["stations"][name] for name in PAUSED} for one in joint)
     assert pause == pfc
     for one in joint:
@@ -110,7 +110,7 @@ def test_the_table_the_plots_and_the_series_count_the_same_messages(
     )
     path = tmp_path / "samples.csv"
     shown = replay(
-        "--compare", "qcn,e2cm,pfc", "--rate", "5G", "--samples", str(path), "--report", "x.svg", "-T", "json"
+        "--compare", "qcn,e2cm,pfc", "--speed", "5G", "--samples", str(path), "--report", "x.svg", "-T", "json"
     )
     for told, one in zip(drawn, json.loads(shown)["replays"], strict=True):
         sent = sum(one["ports"][0]["messages"].values())
@@ -131,7 +131,7 @@ def test_the_table_the_plots_and_the_series_count_the_same_messages(
 
 def test_a_comparison_of_one_mechanism_with_other_parameters_runs_each(replay: Replay) -> None:
     variants = ["qcn", "qcn:w=4", "qcn:w=4:rp.gd=0.004", "pfc:priorities=3,5-7"]
-    arguments = ("--rate", "5G", "--param", "qcn:qeq=30kB")
+    arguments = ("--speed", "5G", "--set", "qcn:qeq=30kB")
     shown = replay("--compare", ",".join(variants), *arguments)
     header = next(line for line in shown.splitlines() if line.lstrip().startswith("qcn "))
     assert header.split() == variants
@@ -158,8 +158,8 @@ def test_series_of_a_comparison_name_the_variant_of_each_row(
     option: str, replay: Replay, tmp_path: Path
 ) -> None:
     alone, joint = tmp_path / "alone.csv", tmp_path / "joint.csv"
-    replay(*CLOSED, "--param", "w=4", option, str(alone))
-    replay("--compare", "none,qcn:w=4", "--rate", "5G", option, str(joint))
+    replay(*CLOSED, "--set", "w=4", option, str(alone))
+    replay("--compare", "none,qcn:w=4", "--speed", "5G", option, str(joint))
     rows = rows_of(joint)
     assert next(iter(rows[0])) == "variant"
     expected = ["none", "qcn:w=4"] if option == "--flows" else ["qcn:w=4"]
@@ -193,7 +193,7 @@ def test_samples_are_every_sample_and_message(replay: Replay, tmp_path: Path) ->
 
 def test_round_trip_times_are_in_json_and_in_the_flow_series(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "flows.csv"
-    ecm = ["--cp", "ecm", "--rp", "ecm", "--rate", "5G", "--seed", "1", "--feedback-delay", "40us"]
+    ecm = ["--cp", "ecm", "--rp", "ecm", "--speed", "5G", "--seed", "1", "--feedback-delay", "40us"]
     document = json.loads(replay(*ecm, "-T", "json", "--flows", str(path)))
     # Frames are sampled as they come to the port: what is left is the way back, in ticks of 1 µs.
     assert document["stations"]["rtt_average_ns"] == pytest.approx(40_000, abs=1_000)
@@ -215,7 +215,7 @@ def test_the_name_says_how_series_are_written(name: str, replay: Replay, tmp_pat
 @pytest.mark.parametrize("loop", ["open", "closed"])
 def test_flows_are_rates_over_time(loop: str, replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "flows.csv"
-    arguments = CLOSED if loop == "closed" else ("--cp", "qcn", "--rate", "5G")
+    arguments = CLOSED if loop == "closed" else ("--cp", "qcn", "--speed", "5G")
     flows = json.loads(replay(*arguments, "-T", "json", "--flows", str(path)))["flows"]
     rows = rows_of(path)
     assert list(dict.fromkeys((row["flow"], row["label"]) for row in rows)) == [
@@ -277,7 +277,7 @@ def test_reports_in_every_form_at_once(replay: Replay, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: no report to look at")
     paths = [tmp_path / f"report{suffix}" for suffix in MAGIC]
     replay(
-        "--compare", "qcn,none", "--rate", "5G", *(text for path in paths for text in ("--report", str(path)))
+        "--compare", "qcn,none", "--speed", "5G", *(text for path in paths for text in ("--report", str(path)))
     )
     for path in paths:
         content = path.read_bytes()
@@ -294,7 +294,7 @@ def test_the_same_seed_gives_the_same_report(replay: Replay, tmp_path: Path) -> 
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: no report to look at")
     pages = []
     for name in ("one.html", "two.html"):
-        replay("--cp", "fecn", "--rp", "fecn", "--rate", "5G", "--report", str(tmp_path / name))
+        replay("--cp", "fecn", "--rp", "fecn", "--speed", "5G", "--report", str(tmp_path / name))
         pages.append((tmp_path / name).read_bytes())
     assert pages[0] == pages[1]
 
@@ -398,7 +398,7 @@ def test_mistakes_are_one_sentence_and_leave_nothing(
 
 
 def test_a_misspelt_parameter_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["replay", "-r", HOTSPOT, *CLOSED, "--param", "rp.treshold=5"]) == 2
+    assert run(["replay", "-r", HOTSPOT, *CLOSED, "--set", "rp.treshold=5"]) == 2
     assert "(did you mean 'threshold'?)" in capsys.readouterr().err
 
 

@@ -156,7 +156,7 @@ def test_realtime_is_demanded(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.streams.may_run_ahead", lambda: False)
-    words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--realtime"]
+    words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--precise"]
     assert run(["send", "-i", NEAR, *words]) == 4
     assert "the capability CAP_SYS_NICE, to run before all ordinary processes" in capsys.readouterr().err
 
@@ -170,7 +170,7 @@ def test_realtime_is_before_others_and_not_for_longer(
         lambda *_, **__: policies.append(os.sched_getscheduler(0)),
     )
     before = os.sched_getscheduler(0)
-    code = run(["send", "-i", NEAR, "cnm", "--realtime"])
+    code = run(["send", "-i", NEAR, "cnm", "--precise"])
     if code == 4:
         assert "the capability CAP_SYS_NICE" in capsys.readouterr().err
         pytest.skip("the kernel grants no realtime scheduling here")
@@ -218,7 +218,7 @@ def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
             ["pfc", "--storm", "10G", "--rate", "5pps"],
             "--storm sets the frames' times itself: expected no --rate",
         ),
-        (["pfc", "--storm", "10G", "--speed", "2x"], "expected no --speed"),
+        (["pfc", "--storm", "10G", "--rate", "2x"], "expected no --rate"),
         (["-r", "x.pcap", "--storm"], "--storm belongs to a pause or pfc frame"),
         (["pfc", "--loop", "--duration", "1s", "--storm"], "expected --duration or --loop, got both"),
         (["pfc", "--renew", "0.5"], "--renew belongs to --storm"),

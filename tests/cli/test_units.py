@@ -58,7 +58,7 @@ def test_headroom_shows_its_terms_with_their_sources(capsys: pytest.CaptureFixtu
     found = document("headroom --rate 10G --cable 100m", capsys)
     assert found["octets"] == 27_486
     assert sum(term["bit_times"] for term in found["terms"]) == found["bit_times"] == 219_888
-    assert run(["units", "headroom", "--rate", "10G"]) == 0
+    assert run(["units", "headroom", "--speed", "10G"]) == 0
     text = capsys.readouterr().out
     assert "802.3 31B.3.7" in text
     assert "27.49 kB" in text

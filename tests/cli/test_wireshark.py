@@ -65,7 +65,5 @@ def test_the_dissector_is_printed_and_a_format_of_it(capsys: pytest.CaptureFixtu
     assert run(["wireshark", "print"]) == 0
     whole = capsys.readouterr().out
     assert whole == dissector()
-    assert run(["schema", "cnm", "-T", "lua"]) == 0
+    assert run(["fields", "cnm", "-T", "lua"]) == 0
     assert capsys.readouterr().out in whole
-    assert run(["schema", "-T", "lua"]) == 0
-    assert capsys.readouterr().out == whole

@@ -53,7 +53,7 @@ def test_duckdb_finds_an_address_written_as_people_write_it(frames: Path) -> Non
     assert rows(""" "ipv6.src" = '2001:db8::3' """) == [3]
     assert rows(f""" "cnm.cpid" = '{CPID:016x}' """) == [1]
     assert rows(""" list_contains("vlan.id", 5) """) == [1, 2]
-    parquet(frames, "--first")
+    parquet(frames, "-E", "occurrence=f")
     assert rows(""" "vlan.id" = 5 """) == [1]
     assert rows(""" "vlan.id" = 7 """) == [2]
 
@@ -130,9 +130,9 @@ def test_text_and_octets_make_the_same_capture_again(
     assert again.read_bytes()[24:] == source.read_bytes()[24:]
 
 
-@pytest.mark.parametrize("option", ["--text", "--raw", "--first", "--list"])
+@pytest.mark.parametrize("option", ["values=text", "values=raw", "occurrence=f", "occurrence=a"])
 def test_options_of_columns_go_with_columns(
     option: str, frames: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["dissect", str(frames), option]) == 2
+    assert run(["dissect", str(frames), "-E", option]) == 2
     assert "go with -T parquet or arrow, not with -T line" in capsys.readouterr().err

@@ -94,7 +94,7 @@ def judged(
     """Return the exit code, and the outcome and what was found by the expectation's name."""
     given = dict(word.split("=", 1) for word in words[1:])
     far, near = captures(folder, sent(words[0], **given), device)
-    code = run(["send", *words, "--expect-from", far, "--expect-near", near, "-T", "json", *more])
+    code = run(["send", *words, "--received", far, "--sent", near, "-T", "json", *more])
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "ecmproto/verdicts/1"
     verdicts = {each["name"]: (each["outcome"], each["found"]) for each in document["verdicts"]}
@@ -252,7 +252,7 @@ def test_a_tester_that_refreshes_too_late_blames_nobody(
     slept: dict[Side, list[Timed]] = {"near": sorted(late, key=lambda each: each[0]), "far": frames["far"]}
     for device, outcome in ((obeys, "unknown"), (bridge, "failed")):
         far, near = captures(tmp_path, slept, device)
-        run(["send", "pfc-storm", "--expect-from", far, "--expect-near", near, "-T", "json"])
+        run(["send", "pfc-storm", "--received", far, "--sent", near, "-T", "json"])
         verdicts = json.loads(capsys.readouterr().out)["verdicts"]
         (stopped,) = [each for each in verdicts if each["name"] == "priority 3 is stopped"]
         assert stopped["outcome"] == outcome
@@ -347,7 +347,7 @@ def test_the_boundary_of_a_domain_is_judged_frame_by_frame(
 
 def test_one_capture_says_what_it_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     far, _ = captures(tmp_path, sent("pfc-storm"), obeys)
-    assert run(["send", "pfc-storm", "--expect-from", far, "--color", "never"]) == 0
+    assert run(["send", "pfc-storm", "--received", far, "--color", "never"]) == 0
     text = capsys.readouterr().out
     assert (
         "unknown  priority 3 is stopped: no frame, from 220 ms to 330 ms\n           the near side was not"
@@ -361,7 +361,7 @@ def test_a_capture_of_something_else_proves_no_stop_but_shows_that_nothing_came(
 ) -> None:
     with PcapngWriter(tmp_path / "else.pcapng") as writer:
         writer.write_frame(bytes(60), BEGAN_NS)
-    assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "else.pcapng"), "-T", "json"]) == 1
+    assert run(["send", "pfc-storm", "--received", str(tmp_path / "else.pcapng"), "-T", "json"]) == 1
     verdicts = json.loads(capsys.readouterr().out)["verdicts"]
     outcomes = {each["name"]: each["outcome"] for each in verdicts}
     assert outcomes["pause frames are not forwarded"] == "unknown"
@@ -371,7 +371,7 @@ def test_a_capture_of_something_else_proves_no_stop_but_shows_that_nothing_came(
 def test_cnps_alone_tell_when_they_began(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"count": "20", "qps": "1..4"}
     far, _ = captures(tmp_path, sent("cnp-flood", **given), bridge)
-    assert run(["send", "cnp-flood", "count=20", "qps=1..4", "--expect-from", far]) == 0
+    assert run(["send", "cnp-flood", "count=20", "qps=1..4", "--received", far]) == 0
     assert "1 passed, 0 failed, 1 unknown" in capsys.readouterr().out
 
 
@@ -447,11 +447,11 @@ def test_mistakes_on_the_command_line_are_told(
 def test_captures_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.pcap").write_bytes(b"no capture at all, but some octets")
     for path, code in (("x.pcap", 3), ("missing.pcap", 3)):
-        assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / path)]) == code
+        assert run(["send", "pfc-storm", "--received", str(tmp_path / path)]) == code
     with PcapngWriter(tmp_path / "empty.pcapng"):
         pass
     capsys.readouterr()
-    assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "empty.pcapng")]) == 1
+    assert run(["send", "pfc-storm", "--received", str(tmp_path / "empty.pcapng")]) == 1
     assert "expected frames to judge, got none on 1 side" in capsys.readouterr().err
 
 
@@ -466,7 +466,7 @@ def test_frames_of_any_octets_are_judged(tmp_path: Path, capsys: pytest.CaptureF
             bytes(60),
         ):
             writer.write_frame(octets, 0)
-    assert run(["send", "pfc-storm", "--expect-from", str(tmp_path / "odd.pcapng")]) == 1
+    assert run(["send", "pfc-storm", "--received", str(tmp_path / "odd.pcapng")]) == 1
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -494,7 +494,7 @@ def test_a_recipe_written_down_is_judged_as_itself(
     path = str(tmp_path / "storm.toml")
     assert run(["craft", "pfc-storm", "-T", "toml", "-w", path]) == 0
     far, near = captures(tmp_path, sent("pfc-storm"), bridge)
-    given = ["--expect-from", far, "--expect-near", near, "--color", "never"]
+    given = ["--received", far, "--sent", near, "--color", "never"]
     assert run(["send", "pfc-storm", *given]) == 1
     told = capsys.readouterr().out
     assert run(["send", "--spec", path, *given]) == 1
@@ -556,7 +556,7 @@ def test_mistakes_in_a_specification_are_told(
 ) -> None:
     path = tmp_path / "x.toml"
     path.write_text(text, encoding="utf-8")
-    for words in (["craft", "--spec", str(path)], ["send", "--spec", str(path), "--expect-from", "x.pcap"]):
+    for words in (["craft", "--spec", str(path)], ["send", "--spec", str(path), "--received", "x.pcap"]):
         assert run(words) == 2
         told = capsys.readouterr()
         assert sentence in told.err

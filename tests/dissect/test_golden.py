@@ -26,7 +26,7 @@ VIEWS: dict[str, list[str]] = {
     "line-hex.txt": ["-x"],
     "frames.json": ["-T", "json"],
     "frames.ndjson": ["-T", "ndjson", "-c", "5"],
-    "fields.tsv": ["-T", "fields", "--header", *asked(*COLUMNS, "frame.protocols")],
+    "fields.tsv": ["-T", "fields", "-E", "header=y", *asked(*COLUMNS, "frame.protocols")],
     "fields.csv": ["-T", "csv", *asked("frame.number", *FLAGS, "lldp.tlv.len", "frame.error")],
 }
 

@@ -138,7 +138,7 @@ def test_a_sweep_gives_the_same_on_a_cluster(clusters: tuple[Dask, Dask], tmp_pa
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, sys.path))}
     printed = [
         subprocess.run(
-            [*command, *who, "--out", f"{who[0]}.ndjson"], cwd=tmp_path, env=environment,
+            [*command, *who, "-w", f"{who[0]}.ndjson"], cwd=tmp_path, env=environment,
             capture_output=True, text=True, check=True,
         )
         for who in (["--jobs", "1"], ["--scheduler", clusters[0].address])

@@ -32,7 +32,7 @@ class Sweep:
         self._command = [
             sys.executable, "-m", "ecmproto_cli", "lab", "sweep", "two.toml", "--sweep",
             "control.qeq=26kB,33kB", "--seeds", str(POINTS // 2), "--show", "queue.mean", "--show", "drops",
-            "-T", "csv", "--out", str(self.out),
+            "-T", "csv", "-w", str(self.out),
         ]  # fmt: skip
 
     def start(self, address: str = "", *, progress: bool = False) -> subprocess.Popen[str]:

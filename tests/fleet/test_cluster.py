@@ -46,7 +46,7 @@ def test_killed_workers_and_schedulers_change_nothing(tmp_path: Path) -> None:
     paths = write_fleet(tmp_path / "captures", FILES, 1_500_000)
     spoil(paths)
     alone, broken = tmp_path / "alone", tmp_path / "broken"
-    assert run(["fleet", "parquet", str(tmp_path / "captures"), "--out", str(alone), "--jobs", "1"]) == 3
+    assert run(["fleet", "parquet", str(tmp_path / "captures"), "-w", str(alone), "--jobs", "1"]) == 3
     with LocalCluster(2, free_port()) as cluster, Peaks() as peaks:
         command = fleet_command("parquet", [tmp_path / "captures"], broken, "--scheduler", cluster.address)
 

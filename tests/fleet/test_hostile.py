@@ -48,7 +48,7 @@ def captures(tmp_path: Path) -> Path:
 
 
 def fleet(kind: str, captures: Path | str, out: Path, *options: str) -> int:
-    return run(["fleet", kind, str(captures), "--out", str(out), "--jobs", "1", *options])
+    return run(["fleet", kind, str(captures), "-w", str(out), "--jobs", "1", *options])
 
 
 def octets_below(folder: Path) -> dict[str, bytes]:
@@ -188,7 +188,7 @@ def test_a_name_without_results_stops_no_fleet(
     every = [str(captures / name) for name in (*CAPTURES, *names, ".done.ndjson")]
     out = tmp_path / "out"
     for _ in range(2):
-        assert run(["fleet", kind, *every, "--out", str(out), "--jobs", "1", *options]) == 3
+        assert run(["fleet", kind, *every, "-w", str(out), "--jobs", "1", *options]) == 3
         told = capsys.readouterr().err
         assert "set aside" in told
         assert told.isprintable() or set(told) - {"\n"} == {each for each in told if each.isprintable()}

@@ -68,7 +68,7 @@ def one_job_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def fleet(kind: str, captures: Path, out: Path, *options: str, code: int = 3) -> Lines:
     """Run a fleet and return its manifest; the code is that of captures with one that is none."""
-    assert run(["fleet", kind, str(captures), "--out", str(out), "--part-size", PART, *options]) == code
+    assert run(["fleet", kind, str(captures), "-w", str(out), "--part-size", PART, *options]) == code
     return lines_of(out)
 
 
@@ -201,7 +201,7 @@ def test_copies_are_merged_a_few_at_a_time(
     assert not (tmp_path / "none" / "all.pcapng").exists()
     (few / "all.pcapng").write_bytes((captures / "qcn.pcapng").read_bytes())
     capsys.readouterr()
-    assert run(["fleet", "filter", str(few), "--out", str(tmp_path / "two"), "-Y", "cnm", "--merge"]) == 2
+    assert run(["fleet", "filter", str(few), "-w", str(tmp_path / "two"), "-Y", "cnm", "--merge"]) == 2
     assert "no capture called all.pcapng" in capsys.readouterr().err
 
 
@@ -211,7 +211,7 @@ def test_two_processes_and_shards_write_what_one_does(kind: str, captures: Path,
     fleet(kind, captures, one, "--jobs", "1")
     fleet(kind, captures, two, "--jobs", "2")
     for number in (2, 1):
-        code = run(["fleet", kind, str(captures), "--out", str(shards), "--part-size", PART, "--jobs", "1",
+        code = run(["fleet", kind, str(captures), "-w", str(shards), "--part-size", PART, "--jobs", "1",
                     "--shard", f"{number}/2"])  # fmt: skip
         assert code in (0, 3)
         assert not (shards / "all.json").exists()
@@ -292,10 +292,10 @@ def test_what_was_done_before_an_interrupt_is_kept(
             yield result
 
     monkeypatch.setattr(Processes, "run", interrupted)
-    assert run(["fleet", "stats", str(few), "--out", str(out), "--jobs", "1"]) == 130
+    assert run(["fleet", "stats", str(few), "-w", str(out), "--jobs", "1"]) == 130
     assert "2 of 3" in capsys.readouterr().err
     monkeypatch.undo()
-    assert "done before  2" in printed(capsys, ["fleet", "stats", str(few), "--out", str(out), "--plan"])
+    assert "done before  2" in printed(capsys, ["fleet", "stats", str(few), "-w", str(out), "--dry-run"])
     whole = tmp_path / "whole"
     fleet("stats", few, out, "--jobs", "1", code=0)
     fleet("stats", few, whole, "--jobs", "1", code=0)
@@ -303,7 +303,7 @@ def test_what_was_done_before_an_interrupt_is_kept(
 
 
 def test_a_plan_does_nothing(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = printed(capsys, ["fleet", "stats", str(few), "--out", str(tmp_path / "out"), "--plan"])
+    told = printed(capsys, ["fleet", "stats", str(few), "-w", str(tmp_path / "out"), "--dry-run"])
     assert "3 captures" in told
     assert not (tmp_path / "out").exists()
 
@@ -313,7 +313,7 @@ def test_a_folder_with_results_of_something_else_is_not_used(
 ) -> None:
     out = tmp_path / "out"
     fleet("filter", few, out, "-Y", "cnm", "--jobs", "1", code=0)
-    assert run(["fleet", "filter", str(few), "--out", str(out), "-Y", "pfc", "--jobs", "1"]) == 2
+    assert run(["fleet", "filter", str(few), "-w", str(out), "-Y", "pfc", "--jobs", "1"]) == 2
     assert "one with results of something else" in capsys.readouterr().err
     fleet("filter", few, out, "-Y", "pfc", "--jobs", "1", "--force", code=0)
     assert lines_of(out)["pfc.pcap"].selected > 0
@@ -331,7 +331,7 @@ def test_a_folder_with_results_of_something_else_is_not_used(
 def test_what_cannot_be_asked_for_is_refused_before_any_work(
     options: list[str], told: str, few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["fleet", *options, str(few), "--out", str(tmp_path / "out")]) == 2
+    assert run(["fleet", *options, str(few), "-w", str(tmp_path / "out")]) == 2
     assert told in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -341,7 +341,7 @@ def test_captures_that_are_not_there_are_named_and_the_rest_is_done(
 ) -> None:
     gone = str(few / "gone.pcap")
     out = tmp_path / "out"
-    arguments = ["fleet", "stats", str(few / "mixed.pcap"), gone, "--out", str(out), "--jobs", "1"]
+    arguments = ["fleet", "stats", str(few / "mixed.pcap"), gone, "-w", str(out), "--jobs", "1"]
     assert run(arguments) == 3
     assert "gone.pcap: expected a readable capture file, got No such file" in capsys.readouterr().err
     assert lines_of(out)["mixed.pcap"].outcome == "done"

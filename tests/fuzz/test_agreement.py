@@ -471,7 +471,7 @@ def test_shares_are_of_checks_that_there_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_a_campaign_that_is_ended_leaves_no_process_and_a_whole_state(number: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ecmproto_cli", "fuzz", "decode", "--what", "captures", "--seed", "1"]
-    command += ["--jobs", "2", "--time", "600s", "--out", str(tmp_path / "out")]
+    command += ["--jobs", "2", "--duration", "600s", "-w", str(tmp_path / "out")]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)
     state = tmp_path / "out" / "campaign.json"
     _wait(lambda: state.exists() and json.loads(state.read_text())["progress"]["runs"] > 0)

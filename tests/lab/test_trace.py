@@ -421,8 +421,8 @@ def test_replay_of_a_traced_queue_on_the_command_line(
     (cnms,) = (int(each.frames.sum()) for each in result.messages)
     arguments = [
         "replay", "-r", str(path), "-Y", "frame.interface_id in {3, 4}",
-        "--cp", "qcn", "--param", "jitter=0",
-        "--rate", "10G", "--buffer", "150kB", "--overhead", "0",
+        "--cp", "qcn", "--set", "jitter=0",
+        "--speed", "10G", "--buffer", "150kB", "--overhead", "0",
         "--cp-mac", "02:00:00:cc:00:03", "--seed", "7",
         "--samples", str(samples), "-w", str(tmp_path / "out.pcapng"), "-T", "json",
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""``ecmproto send --expect`` through devices between real interfaces: a bridge, and ones that do harm."""
+"""``ecmproto send --receive`` through devices between real interfaces: a bridge, and ones that do harm."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def device(change: Change) -> Iterator[None]:
 
 
 def judged(words: list[str], capsys: pytest.CaptureFixture[str], *more: str) -> tuple[int, dict[str, str]]:
-    code = run(["send", "-i", NEAR, *words, "--expect", DISTANT, "-T", "json", *more])
+    code = run(["send", "-i", NEAR, *words, "--receive", DISTANT, "-T", "json", *more])
     told = capsys.readouterr()
     document = json.loads(told.out)
     assert document["sent"]["frames"] > 0
@@ -124,7 +124,7 @@ def test_a_device_that_drops_and_one_that_rewrites_a_priority(
 def test_the_same_interface_twice_and_one_that_is_missing(
     ports: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["send", "-i", NEAR, "pfc-storm", "--expect", NEAR]) == 4
+    assert run(["send", "-i", NEAR, "pfc-storm", "--receive", NEAR]) == 4
     assert "expected another interface than the one to send out of" in capsys.readouterr().err
-    assert run(["send", "-i", NEAR, "pfc-storm", "--expect", "nowhere"]) == 4
+    assert run(["send", "-i", NEAR, "pfc-storm", "--receive", "nowhere"]) == 4
     assert "nowhere" in capsys.readouterr().err

@@ -50,7 +50,7 @@ CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1
 
 def test_frames_leave_a_port_octet_for_octet_and_in_order(switched: Wires) -> None:
     cpu = max(os.sched_getaffinity(0))
-    program = switched.start(*CP, "--rate", "10G", "--buffer", "20000frames", "--cpu", str(cpu))
+    program = switched.start(*CP, "--speed", "10G", "--buffer", "20000frames", "--cpu", str(cpu))
     assert os.sched_getaffinity(program.pid) == {cpu}
     draws = np.random.default_rng(1)
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
@@ -79,7 +79,7 @@ def test_frames_leave_a_port_octet_for_octet_and_in_order(switched: Wires) -> No
 
 
 def test_vlan_tags_are_kept(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     frames = [
         frame(1, RECEIVER, 200, head=head) for head in ("8100 6005", "88a8 4014 8100 600a", "22e9 0042")
     ]
@@ -93,8 +93,8 @@ def test_vlan_tags_are_kept(switched: Wires) -> None:
 
 def test_messages_come_back_to_the_right_sender_and_reverse_frames_are_bridged(switched: Wires) -> None:
     program = switched.start(
-        *CP, "--rate", "10M", "--buffer", "1000frames", "--mechanism", "qcn", "--param", "cp.qeq=10kB",
-        "--param", "cp.sample_base=10kB",
+        *CP, "--rate", "10M", "--buffer", "1000frames", "--mechanism", "qcn", "--set", "cp.qeq=10kB",
+        "--set", "cp.sample_base=10kB",
     )  # fmt: skip
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
         two.send(frame(2, RECEIVER))
@@ -116,7 +116,7 @@ def test_messages_come_back_to_the_right_sender_and_reverse_frames_are_bridged(s
 
 
 def test_a_port_survives_links_that_go_down_and_vanish(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G", "--stats-interval", "100ms")
+    program = switched.start(*CP, "--speed", "1G", "--interval", "100ms")
     reports = (document["links"]["c"] for document in switched.documents(program))
     with switched.socket("a-far") as one:
         switched.ip("link", "set", "dev", "c", "down")
@@ -140,7 +140,7 @@ def test_a_port_survives_links_that_go_down_and_vanish(switched: Wires) -> None:
 
 
 def test_a_vanished_namespace_does_not_hang_a_port(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     for name in ("a", "b", "c"):
         switched.ip("link", "del", "dev", name)
     reports = switched.documents(program)
@@ -151,22 +151,22 @@ def test_a_vanished_namespace_does_not_hang_a_port(switched: Wires) -> None:
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 0)])
 def test_signals_end_a_port_with_a_summary(switched: Wires, number: int, code: int) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     switched.end(program, number)
     assert program.returncode == code
 
 
 def test_a_killed_port_leaves_nothing_that_stops_the_next(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     program.kill()
     program.communicate()
-    again = switched.start(*CP, "--rate", "1G", "--time", "200ms")
+    again = switched.start(*CP, "--speed", "1G", "--duration", "200ms")
     output, _ = again.communicate(timeout=PATIENCE_S)
     assert '"event": "summary"' in output
 
 
 def test_an_idle_port_sleeps(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G", "--mechanism", "fecn", "--stats-interval", "500ms")
+    program = switched.start(*CP, "--speed", "1G", "--mechanism", "fecn", "--interval", "500ms")
     reports = switched.documents(program)
     _, first, *_, last = (next(reports) for _ in range(7))
     used = (last["processor_ns"] - first["processor_ns"]) / (last["elapsed_ns"] - first["elapsed_ns"])
@@ -178,8 +178,8 @@ def test_forged_messages_and_random_frames_never_stop_a_reaction_point(wired: Wi
     for name in ("h", "n"):
         wired.pair(name)
     program = wired.start(
-        "rp", "--host", "h", "--net", "n", "--mechanism", "qcn", "--link-rate", "100M", "-T", "ndjson",
-        "--stats-interval", "100ms",
+        "rp", "--host", "h", "--net", "n", "--mechanism", "qcn", "--speed", "100M", "-T", "ndjson",
+        "--interval", "100ms",
     )  # fmt: skip
     heard = (document["mechanism"] for document in wired.documents(program))
     draws = np.random.default_rng(1)
@@ -206,7 +206,7 @@ def test_a_reaction_point_and_an_edge_leave_frames_as_they_were(wired: Wires) ->
     for end in ("n", "e"):
         wired.ip("link", "set", "dev", end, "arp", "off", "up")
     point = wired.start(
-        "rp", "--host", "h", "--net", "n", "--mechanism", "fecn", "--link-rate", "1G", "--vlan", "5",
+        "rp", "--host", "h", "--net", "n", "--mechanism", "fecn", "--speed", "1G", "--vlan", "5",
         "--prio", "3", "-T", "ndjson",
     )  # fmt: skip
     edge = wired.start(
@@ -229,7 +229,7 @@ def test_a_reaction_point_and_an_edge_leave_frames_as_they_were(wired: Wires) ->
 
 def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
     pytest.importorskip("prometheus_client")
-    program = switched.start(*CP, "--rate", "1G", "--prometheus", "9177", "--user", "nobody")
+    program = switched.start(*CP, "--speed", "1G", "--prometheus", "9177", "--user", "nobody")
     switched.ip("link", "set", "dev", "lo", "up")
     with switched.socket("a-far") as one:
         one.send(frame(1, RECEIVER))
@@ -255,7 +255,7 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
 @pytest.mark.slow
 def test_many_frames_arrive_as_they_were_sent(switched: Wires) -> None:
     """Eight flows from two inputs through a port that is never full: sent no faster than it takes them."""
-    program = switched.start(*CP, "--rate", "40G", "--buffer", "50000frames", "--mechanism", "ecm")
+    program = switched.start(*CP, "--speed", "40G", "--buffer", "50000frames", "--mechanism", "ecm")
     # What the kernel holds for each processor is 1000 frames, of all who send to veth pairs there.
     count, at_once, flows = 200_000, 200, 8
     sent, seen = [hashlib.sha256() for _ in range(flows)], [hashlib.sha256() for _ in range(flows)]

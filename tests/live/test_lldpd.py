@@ -83,7 +83,7 @@ def port(tmp_path: Path) -> Iterator[Port]:
 def _start(wired: Wires) -> None:
     wired.start(
         "edge", "--net", "net", "--host", "host", "--mac", EDGE_MAC, "--mechanism", "qcn",
-        "--param", f"edge.cnpv={PRIORITY}", "-T", "ndjson", "--seed", "1",
+        "--set", f"edge.cnpv={PRIORITY}", "-T", "ndjson", "--seed", "1",
     )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_what_nobody_has_read_when_a_device_ends_has_overflowed(veth: Network) -
 
 
 def test_a_device_that_ends_amid_frames_has_received_those_that_it_has_counted(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     sent = 3000
     with switched.socket("a-far") as one:
         program.send_signal(signal.SIGSTOP)
@@ -100,7 +100,7 @@ def test_a_device_that_ends_amid_frames_has_received_those_that_it_has_counted(s
 
 def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switched: Wires) -> None:
     switched.ip("link", "set", "dev", "c-far", "mtu", "1000")
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     sizes = [200, 1500, 300, 1400, 1300, 400]
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
         for _ in range(20):
@@ -115,7 +115,7 @@ def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switche
 
 def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
     # 65535 quanta at 100 kb/s are 336 s: longer than the rest of this test may take.
-    options = ("--rate", "100k", "--flow-control", "pause", "--stats-interval", "50ms")
+    options = ("--speed", "100k", "--flow-control", "pause", "--interval", "50ms")
     program = switched.start(*CP, *options)
     counters = (document["counters"] for document in switched.documents(program))
     stop, resume = (pause_frame(Signal(0xFF, quanta), src=HOST + b"\xfa") for quanta in (65535, 0))
@@ -142,7 +142,7 @@ def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
 
 
 def test_a_port_whose_reports_nobody_reads_goes_on(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G", "--stats-interval", "1ms")
+    program = switched.start(*CP, "--speed", "1G", "--interval", "1ms")
     assert program.stdout is not None
     fcntl.fcntl(program.stdout, fcntl.F_SETPIPE_SZ, 4096)  # less than two reports
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
@@ -157,7 +157,7 @@ def test_a_port_whose_reports_nobody_reads_goes_on(switched: Wires) -> None:
 
 
 def test_an_input_that_flaps_and_an_output_that_does_are_survived(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
         for round in range(3):
             for name in ("a", "c"):
@@ -181,7 +181,7 @@ def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_whe
             wired.pair(name)
             wired.ip("link", "set", "dev", f"{name}-far", "netns", other)
             subprocess.run(["ip", "-n", other, "link", "set", "dev", f"{name}-far", "up"], check=True)
-        program = wired.start(*CP, "--rate", "1G")
+        program = wired.start(*CP, "--speed", "1G")
     deadline = time.monotonic() + PATIENCE_S
     shown = "a"
     while "a" in shown:
@@ -202,7 +202,7 @@ def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_whe
 
 
 def test_the_namespace_of_a_running_port_may_lose_its_name(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "1G")
+    program = switched.start(*CP, "--speed", "1G")
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
         subprocess.run(["ip", "netns", "del", switched.name], check=True)
         comes_through(one, out, frame(1, RECEIVER, number=1))
@@ -214,7 +214,7 @@ def test_a_killed_device_leaves_nothing_that_stops_the_next(wired: Wires, role: 
     for name in ("h", "n"):
         wired.pair(name)
     words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]
-    words += ["--link-rate", "1G"] if role == "rp" else []
+    words += ["--speed", "1G"] if role == "rp" else []
     program = wired.start(*words)
     program.kill()
     program.communicate()
@@ -226,7 +226,7 @@ def test_a_killed_device_leaves_nothing_that_stops_the_next(wired: Wires, role: 
 
 
 def test_a_ring_that_overflows_is_counted_and_the_port_goes_on(switched: Wires) -> None:
-    program = switched.start(*CP, "--rate", "40G", "--buffer", "50000frames")
+    program = switched.start(*CP, "--speed", "40G", "--buffer", "50000frames")
     sent = 40_000
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
         program.send_signal(signal.SIGSTOP)
@@ -249,7 +249,7 @@ def test_a_flood_of_forged_messages_is_counted_and_makes_nothing(wired: Wires, r
     for name in ("h", "n"):
         wired.pair(name)
     words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]
-    words += ["--link-rate", "1G"] if role == "rp" else ["--mac", "02:00:00:00:00:ee"]
+    words += ["--speed", "1G"] if role == "rp" else ["--mac", "02:00:00:00:00:ee"]
     program = wired.start(*words)
     flood = 100_000
     draws = np.random.default_rng(1)

@@ -208,7 +208,7 @@ def test_devices_of_one_process_forward_report_and_end_together(wired: Wires, tm
     wired.ip("link", "set", "dev", "lo", "up")
     path = tmp_path / "net.toml"
     path.write_text(NET, encoding="utf-8")
-    options = ("-T", "ndjson", "--stats-interval", "100ms", "--prometheus", "9188")
+    options = ("-T", "ndjson", "--interval", "100ms", "--prometheus", "9188")
     program = wired.start("net", str(path), *options)
     with wired.socket("h-far") as sender, wired.socket("g-far") as receiver:
         comes_through(sender, receiver, frame(1, 250, 200))

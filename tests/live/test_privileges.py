@@ -107,7 +107,7 @@ def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> No
 def test_a_device_that_has_given_root_up_cannot_get_any_of_it_back(wired: Wires) -> None:
     for name in ("a", "b"):
         wired.pair(name)
-    program = wired.start("cp", "--in", "a", "--out", "b", "--rate", "1G", "--user", "nobody")
+    program = wired.start("cp", "--in", "a", "--out", "b", "--speed", "1G", "--user", "nobody")
     lines = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii").splitlines()
     status = dict(line.split(":\t", 1) for line in lines)
     assert {int(status[f"Cap{name}"], 16) for name in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {0}

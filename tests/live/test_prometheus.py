@@ -160,7 +160,7 @@ def test_a_device_that_runs_out_of_descriptors_forwards_its_first_frame(wired: W
     wired.ip("link", "set", "dev", "lo", "up")
     limits = (DEVICE_DESCRIPTORS, DEVICE_DESCRIPTORS)
     program = wired.start(
-        "cp", "--in", "a", "--out", "b", "--rate", "1G", "--prometheus", "9177", "-T", "ndjson",
+        "cp", "--in", "a", "--out", "b", "--speed", "1G", "--prometheus", "9177", "-T", "ndjson",
         before=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, limits),
     )  # fmt: skip
     with ExitStack() as stack:

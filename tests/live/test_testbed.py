@@ -102,7 +102,7 @@ def test_without_control_the_queue_stands_and_loses(laboratory: Laboratory) -> N
 def test_nothing_stays_whatever_ends_it(number: int, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     program = subprocess.Popen(
-        [*COMMAND, "--mechanism", "none", "--time", "60s", "--keep", str(folder)],
+        [*COMMAND, "--mechanism", "none", "--duration", "60s", "-w", str(folder)],
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
     )  # fmt: skip
     try:
@@ -130,7 +130,7 @@ def test_a_testbed_without_its_programs_says_so(tmp_path: Path) -> None:
     only.mkdir()
     (only / "ip").symlink_to(str(shutil.which("ip")))
     shown = subprocess.run(
-        [*COMMAND, "--mechanism", "none", "--time", "1s"],
+        [*COMMAND, "--mechanism", "none", "--duration", "1s"],
         stderr=subprocess.PIPE, text=True, check=False, env=os.environ | {"PATH": str(only)},
     )  # fmt: skip
     assert shown.returncode == 5

@@ -119,7 +119,7 @@ def run(*words: str, seconds: int, folder: Path) -> Outcome:
     """Run a testbed of one mechanism that keeps its files in ``folder``; return its outcome."""
     shown = subprocess.run(
         [
-            *COMMAND, "--any-rate", "--time", f"{seconds}s", "--seed", "1", "-T", "json",
+            *COMMAND, "--any-rate", "--duration", f"{seconds}s", "--seed", "1", "-T", "json",
             "--keep", str(folder), *words,
         ],
         stdout=subprocess.PIPE, check=True, timeout=600,

@@ -93,7 +93,7 @@ def run_from(installed: Path, folder: Path) -> None:
         ).stdout
 
     assert said("--version") == f"ecmproto {__version__}\n"
-    assert said("demo", "--captures", "pcaps").endswith(" captures in pcaps\n")
+    assert said("demo", "-w", "pcaps").endswith(" captures in pcaps\n")
     assert said("dissect", "-r", "pcaps/mixed.pcap", "-c", "1").count("\n") == 1
     where = "import ecmproto, ecmproto_cli; print(ecmproto.__file__, ecmproto_cli.__file__)"
     shown = subprocess.run(

@@ -137,7 +137,7 @@ def test_pauses_are_as_long_as_a_replay_holds_its_stations(
             for octets, time_ns in zip(batch.frames(), batch.time_ns.tolist(), strict=True):
                 writer.write_frame(octets, time_ns)
         writer.write_frame(last, 2 * 10**9)
-    arguments = ["--cp", "pfc", "--rp", "pfc", "--rate", "4G", "--link-rate", "10G", "--buffer", "60kB"]
+    arguments = ["--cp", "pfc", "--rp", "pfc", "--speed", "4G", "--link-speed", "10G", "--buffer", "60kB"]
     assert run(["replay", "-r", str(longer), *arguments, "--seed", "1", "-T", "json", "-w", str(out)]) == 0
     stations = json.loads(capsys.readouterr().out)["stations"]
     pauses = capture_stats(out).pauses

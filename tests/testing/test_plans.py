@@ -141,7 +141,7 @@ def test_a_storm_that_lapses_fails_by_the_receivers_stamps(
     veth: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # every 0.6 µs: nobody can
-    words = ["pause", "quanta=6", "--storm", "2500M", "--duration", "20ms", "--expect", FAR, "-q"]
+    words = ["pause", "quanta=6", "--storm", "2500M", "--duration", "20ms", "--receive", FAR, "-q"]
     assert run(["send", "-i", NEAR, *words]) == 1
     out = capsys.readouterr().out
     assert f"{FAR}: the link is held without a gap" in out
@@ -150,7 +150,7 @@ def test_a_storm_that_lapses_fails_by_the_receivers_stamps(
 
 
 def test_a_storm_that_holds_passes(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["pfc", "prio3=65535", "--storm", "100M", "--duration", "1s", "--expect", FAR]
+    words = ["pfc", "prio3=65535", "--storm", "100M", "--duration", "1s", "--receive", FAR]
     assert run(["send", "-i", NEAR, *words, "--color", "never"]) == 0
     assert "1 passed, 0 failed, 0 unknown" in capsys.readouterr().out
     assert run(["send", "-i", NEAR, *words, "-q"]) == 0
@@ -161,7 +161,7 @@ def test_a_storm_that_goes_nowhere_fails(veth: Network, capsys: pytest.CaptureFi
     veth.ip("link add name other type veth peer name distant")
     for name in ("other", "distant"):
         veth.ip(f"link set {name} up")
-    words = ["pfc", "prio3=65535", "--storm", "100M", "--duration", "50ms", "--expect", "distant"]
+    words = ["pfc", "prio3=65535", "--storm", "100M", "--duration", "50ms", "--receive", "distant"]
     assert run(["send", "-i", NEAR, *words]) == 1
     assert "no frame came that pauses it" in capsys.readouterr().out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from ecmproto.errors import SpecError
+from ecmproto.errors import SpecError, did_you_mean
 from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.terminal import echo, paint
@@ -85,7 +85,9 @@ def _list(pattern: str, form: str) -> None:
     entries = [e for e in catalogue() if holds(e.name.encode()) or holds(e.doc.encode())]
     short = {alias: name for alias, name in ALIASES.items() if holds(alias.encode())}
     if not entries and not short:
-        raise CommandError(f"no field matches {pattern!r}", exit_code=FINDINGS, help="ecmproto fields")
+        near = did_you_mean(pattern, [each.prefix for each in FORMATS])
+        hint = f" ({near})" if near.startswith("did") else ""
+        raise CommandError(f"no field matches {pattern!r}{hint}", exit_code=FINDINGS, help="ecmproto fields")
     formats = () if pattern else FORMATS
     if form == "json":
         document: dict[str, object] = {"schema": "ecmproto/fields/1"}

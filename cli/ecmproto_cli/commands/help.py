@@ -21,27 +21,9 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _SHOWN = 5
+_HINT = "ecmproto help WORD finds commands, options, fields, formats, parameters and rules."
 _LONGEST = 150
 """The maximum length of a text, in characters."""
-
-TASKS = {
-    "Look into captures and interfaces": (
-        "dissect",
-        "browse",
-        "stats",
-        "check",
-        "fleet",
-        "diff",
-        "wireshark",
-    ),
-    "Make and change frames": ("craft", "edit", "send"),
-    "Try congestion management": ("replay", "lab", "live"),
-    "Break decoders and devices": ("fuzz",),
-    "Get ready": ("demo", "completion"),
-    "Look things up": ("help", "fields", "units", "doctor"),
-}
-_OTHER = "More"
-
 
 def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
     """Complete the name of a command."""
@@ -67,7 +49,7 @@ def command(words: tuple[str, ...], every: bool) -> int:
     ecmproto help --storm
     """
     if not words:
-        echo("\n".join(_overview()))
+        echo(f"{cli.get_help(command_context('ecmproto', cli))}\n\n{_HINT}")
         return 0
     if not every and _show_command(words):
         return 0
@@ -86,20 +68,6 @@ def command(words: tuple[str, ...], every: bool) -> int:
         words = tuple(meant)
     echo("\n".join(_results(found, words, every=every)))
     return 0
-
-
-def _overview() -> Iterator[str]:
-    """Yield the lines of the overview."""
-    named = {name for names in TASKS.values() for name in names}
-    others = tuple(name for name in COMMANDS if name not in named)
-    for task, names in {**TASKS, **({_OTHER: others} if others else {})}.items():
-        yield paint(task, "title")
-        for name in names:
-            yield from _row(name, COMMANDS[name], 10)
-        yield ""
-    yield "ecmproto help WORD finds commands, options, formats, fields, mechanisms, their"
-    yield "parameters, scenarios and rules, as in ecmproto help qeq."
-    yield "ecmproto COMMAND --help shows the help of a command."
 
 
 def _row(name: str, text: str, width: int) -> Iterator[str]:

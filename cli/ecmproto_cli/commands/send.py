@@ -82,7 +82,7 @@ _OWN_SPEED = "the interface's"
 @storm_options
 @timing_options(pacing="rate", spin="120us", bypass="no")
 @click.option(
-    "--plan", "plan", metavar="FILE",
+    "--plan", metavar="FILE",
     help="Send storms and other streams out of many interfaces at once, from a .toml that describes them.",
 )  # fmt: skip
 @click.option(

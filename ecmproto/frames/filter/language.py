@@ -59,7 +59,7 @@ Intended differences from Wireshark:
 - Regular expressions are RE2's, on octets, in linear time: no lookaround, backreferences, atomic or
   possessive groups; ``$`` is the very end, and ``\s`` leaves out the vertical tab.
 - Flags are numbers of one bit, to which ``&`` applies; names of values are accepted in any case, and are
-  listed by ``ecmproto schema``: ``eth.type == IPv4`` is refused.
+  listed by ``ecmproto fields``: ``eth.type == IPv4`` is refused.
 - ``frame.protocols`` are the names of the layers here, and ``eth.fcs`` is octets.
 - The layers of a frame, and so its fields, are those decoded by `ecmproto.wire.codec`: CN-TAGs and the layers
   after them, but nothing inside the payload of TCP, UDP or an unknown type.

@@ -38,7 +38,7 @@ def as_text(rule: Rule, family: Family | None, *, width: int = 80) -> str:
     for name, told in _facts(rule, markdown=False):
         lines += textwrap.wrap(f"{name:<10} {told}", width, subsequent_indent=" " * 11)
     for name, default, within, doc in parameters_of(rule, family):
-        told = f"--param {name}={default}  {doc} ({within})"
+        told = f"--set {name}={default}  {doc} ({within})"
         lines += textwrap.wrap(told, width, initial_indent="  ", subsequent_indent="      ")
     return "\n".join(lines)
 

@@ -84,7 +84,22 @@ def test_speeds_are_read(speed: str, schedule: Schedule) -> None:
     assert schedule_of(speed) == schedule
 
 
-WRONG = ("0pps", "-1pps", "pps", "1e3pps", "1..2pps", ".pps", "٣pps", "0", "1Q", "0x", "x", "-1x", "fast", "1/0x")
+WRONG = (
+    "0pps",
+    "-1pps",
+    "pps",
+    "1e3pps",
+    "1..2pps",
+    ".pps",
+    "٣pps",
+    "0",
+    "1Q",
+    "0x",
+    "x",
+    "-1x",
+    "fast",
+    "1/0x",
+)
 
 
 @pytest.mark.parametrize("given", WRONG)

@@ -89,7 +89,7 @@ def test_a_process_that_cannot_fuzz_is_told(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out")
-    assert run(["fuzz", "guided", "captures", "--seed", "3", "--runs", "300", "--out", out]) == 0
+    assert run(["fuzz", "guided", "captures", "--seed", "3", "--runs", "300", "-w", out]) == 0
     told = capsys.readouterr()
     assert told.err == "ecmproto: seed 3\n"
     assert "executions  3" in told.out
@@ -104,6 +104,6 @@ def test_without_atheris_it_says_what_to_install(
     monkeypatch.setattr(guided_campaign, "find_spec", lambda name: None)
     with pytest.raises(MissingDependencyError):
         GuidedCampaign("frames", tmp_path, seed=1)
-    assert run(["fuzz", "guided", "frames", "--out", str(tmp_path)]) != 0
+    assert run(["fuzz", "guided", "frames", "-w", str(tmp_path)]) != 0
     assert "ecmproto[guided]" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

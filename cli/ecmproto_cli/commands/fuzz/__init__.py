@@ -56,7 +56,7 @@ def corpus_option(help: str) -> Callable[[F], F]:
 
 
 def campaign_options(function: F) -> F:
-    """Add ``--seed``, ``--time``, ``--runs``."""
+    """Add ``--seed``, ``--duration``, ``--runs``."""
     options = (
         click.option(
             "--seed", type=click.IntRange(min=0, max=1 << 64),

@@ -119,7 +119,7 @@ def command(
     if as_is:
         if not paths or seed is not None or runs is not None or duration is not None:
             raise click.UsageError(
-                "--as-is runs once on each -r FILE: expected -r, and no --seed, --runs, --time"
+                "--as-is runs once on each -r FILE: expected -r, and no --seed, --runs, --duration"
             )
         return _once(program, paths)
     seconds = duration_of(duration, runs)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("documents", nargs=-1, metavar="[DOCUMENT]...")
-@click.option("--out", metavar="FOLDER", default="docs/papers", show_default=True, help="Output folder.")
+@click.option(
+    "-w", "--write", "out", metavar="DIR", default="docs/papers", show_default=True, help="Output folder."
+)
 @click.option(
     "--seeds", type=click.IntRange(1, 1000), default=10, show_default=True, metavar="K",
     help="Number of seeds of each scenario: words of SHA-256(its name + the commit).",

@@ -286,10 +286,10 @@ def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iter
         }
     started = []
     for number, (name, command) in enumerate(commands.items()):
-        parameters = [word for text in given.assignments for word in ("--param", text)]
+        parameters = [word for text in given.assignments for word in ("--set", text)]
         words = [
-            *given.command, "live", *command, *parameters, "--seed", str(given.seed + number), "--realtime",
-            "-T", "ndjson", "--stats-interval", STATS_INTERVAL,
+            *given.command, "live", *command, *parameters, "--seed", str(given.seed + number), "--precise",
+            "-T", "ndjson", "--interval", STATS_INTERVAL,
         ]  # fmt: skip
         with (
             open(given.folder / f"{name}.ndjson", "wb") as output,

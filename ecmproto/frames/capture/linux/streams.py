@@ -40,7 +40,7 @@ _PATIENCE_S = 5.0
 _JOIN_S = 0.05
 _PR_SET_TIMERSLACK = 29
 _PRIORITY = 2
-"""The real-time priority of ``live --realtime``: above the lowest."""
+"""The real-time priority of ``live --precise``: above the lowest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

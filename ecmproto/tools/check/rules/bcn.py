@@ -92,7 +92,7 @@ RULES = (
         4,
         name="feedback",
         sentence="A normal BCN message says something: e is not 0, and at most (1 + 2w)·Qeq.",
-        why="e = 0 is not sent, and both parts of e are clamped. The upper limit is judged with --param "
+        why="e = 0 is not sent, and both parts of e are clamped. The upper limit is judged with --set "
         "bcn.qeq.",
         clause="S004 IV D, IV E; algorithms 2",
         fields=("bcn.e", "bcn.type"),

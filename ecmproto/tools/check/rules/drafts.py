@@ -341,7 +341,7 @@ class Draft:
             name="saturation",
             sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit says that Qdelta is.",
             why="Both are clamped before they are scaled, so that one message never slows a source down "
-            f"further than the gain allows for. With --param {self.prefix}.qeq the limits are exact, also "
+            f"further than the gain allows for. With --set {self.prefix}.qeq the limits are exact, also "
             "that of a Qdelta with the Q bit; without, they are those of the fields, and a Q bit whose "
             "Qdelta is less than twice the offset is found all the same.",
             fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),

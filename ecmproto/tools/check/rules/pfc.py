@@ -117,7 +117,7 @@ class _Faults:
         if self._is_untold:
             report.note(
                 "pfc.lossless",
-                "which priorities are lossless is not said (--param pfc.lossless=3,4): PFC004 judged none",
+                "which priorities are lossless is not said (--set pfc.lossless=3,4): PFC004 judged none",
             )
 
 
@@ -235,7 +235,7 @@ class _Renewals:
             report.note(
                 "pfc.rate",
                 f"the links' rate is not in the capture: taken for {format_rate(self._parameters.rate_bps)} "
-                "(--param pfc.rate=)",
+                "(--set pfc.rate=)",
             )
 
 

@@ -636,7 +636,7 @@ RULES = (
         "strongest, times 0.85 to 1.15; a congestion point that samples more often slows its sources "
         "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, of "
         "any destination. Judged where the capture has enough of them for most intervals, or with "
-        "--param qcn.has_all=yes.",
+        "--set qcn.has_all=yes.",
         clause="802.1Q 32; S001; algorithms 3",
         severity="warning",
         subject=_CPID,
@@ -652,7 +652,7 @@ RULES = (
         why="Feedback of 32 takes a quarter of the rate, and 63 half of it. Compared are the octets that "
         "the flow sends in the 0.2 ms before such a CNM with those of the 0.2 ms that begin 0.1 ms "
         "behind it, summed over all of them; judged are flows with ten or more, in captures in which "
-        "another flow reacts (an open loop has none), or with --param qcn.closed=yes. A finding, at "
+        "another flow reacts (an open loop has none), or with --set qcn.closed=yes. A finding, at "
         "the flow's first such CNM, is a source without a reaction point, or one that does not find "
         "its limiter.",
         clause="802.1Q 30, 32; S001; algorithms 3",

@@ -226,7 +226,7 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
         "are the octets that the flow sends in the 0.2 ms before such a message with those of the 0.2 "
         "ms that begin 0.1 ms behind it, summed over all of them: it is not even a tenth less in a "
         "finding. Judged are flows with three or more, in captures in which another flow stops (an "
-        f"open loop has none), or with --param {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        f"open loop has none), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
         clause=clause,
         severity="error",
         subject=SENDER,

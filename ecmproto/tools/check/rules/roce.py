@@ -430,7 +430,7 @@ RULES = (
         why="The receiver does not notify, or CNPs are lost or dropped on the way: the sender goes on at "
         "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and goes on "
         "for dcqcn.answer after the first mark, and has CNPs of other addresses (an open loop has none), or "
-        "with --param dcqcn.closed=yes; between two addresses any CNP counts. Not judged are frames to a "
+        "with --set dcqcn.closed=yes; between two addresses any CNP counts. Not judged are frames to a "
         "receiver whose CNPs to several destinations are paced together (CNP003): another flow may have "
         "taken each of them.",
         clause="lossless 2",
@@ -454,7 +454,7 @@ RULES = (
         why="The receiver slows down a sender whose frames met no congestion. Judged where data of the "
         "flow, between the same two addresses, is in the capture, from dcqcn.answer after its beginning on, "
         "and where it has marks of frames to the same receiver: in front of the congested switch no frame "
-        "is marked yet. With --param dcqcn.behind=yes such marks are not asked for.",
+        "is marked yet. With --set dcqcn.behind=yes such marks are not asked for.",
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
         parameters=("answer", "behind"),
     ),
