@@ -142,7 +142,7 @@ def _contenders(
             contenders["tcpreplay"] = [*command, "--preload-pcap", str(frames)]
         else:
             print("tcpreplay is not installed: not measured")
-        contenders |= {"rate": paced, "rate --realtime": [*paced, "--realtime"]}
+        contenders |= {"rate": paced, "rate --precise": [*paced, "--precise"]}
         contenders["tbf"] = [*python, _BUCKET, *rest]
     return contenders
 

@@ -23,7 +23,7 @@ from ecmproto_cli.main import run
 
 RUNS: Mapping[str, tuple[str, ...]] = {
     "dcqcn": (
-        "replay", "-r", "pcaps/roce_incast.pcap.gz", "--cp", "dcqcn", "--rp", "dcqcn", "--rate", "100G",
+        "replay", "-r", "pcaps/roce_incast.pcap.gz", "--cp", "dcqcn", "--rp", "dcqcn", "--speed", "100G",
     ),
     "pfc": ("lab", "run", "dcqcn-incast", "--variant", "pfc-only"),
     "qcn": ("lab", "run", "qcn-baseline-2", "--set", "duration=12ms", "--set", "measure.from=6ms"),

@@ -243,8 +243,8 @@ _GENERAL = (
         name="check",
         lines=(
             "check -r @mixed.pcapng",
-            "check -r @many.pcap --mechanism qcn",
-            "check -r @mixed.pcapng --mechanism qcn,ecm,dcqcn -T ndjson",
+            "check -r @many.pcap --select qcn",
+            "check -r @mixed.pcapng --select qcn,ecm,dcqcn -T ndjson",
         ),
     ),
     Step(

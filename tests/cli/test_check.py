@@ -105,7 +105,7 @@ def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> N
     assert max(map(len, listed.splitlines())) <= 80
     assert run(["check", "--explain", "qcn003"]) == 0
     told = capsys.readouterr().out
-    assert "--param qcn.w=2" in told
+    assert "--set qcn.w=2" in told
     assert max(map(len, told.splitlines())) <= 80
     assert run(["check"]) == 2
 

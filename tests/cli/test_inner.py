@@ -47,7 +47,9 @@ def test_replay_of_innermost_frames_equals_that_of_bare_ones(
 ) -> None:
     documents = []
     for path, option in ((captures[0], []), (captures[1], ["--inner"])):
-        assert run(["replay", path, *option, "--cp", "qcn", "--rate", "1G", "--seed", "1", "-T", "json"]) == 0
+        assert (
+            run(["replay", path, *option, "--cp", "qcn", "--speed", "1G", "--seed", "1", "-T", "json"]) == 0
+        )
         documents.append(json.loads(capsys.readouterr().out))
     for document in documents:
         document.pop("capture", None)

@@ -165,7 +165,7 @@ def waited(ns: int, stolen_ns: int = 0) -> ProcessorWait:
     ("waited_ns", "name", "realtime", "said"),
     [
         (100_000_000, "", False, ""),
-        (900_000_000, "", False, "Kept {}; --realtime runs it before ordinary programs."),
+        (900_000_000, "", False, "Kept {}; --precise runs it before ordinary programs."),
         (900_000_000, "", True, "Kept {}."),
         (900_000_000, "left", True, "left was kept {}."),
     ],

@@ -175,7 +175,7 @@ def test_a_terminal_is_drawn_over(veth: Network) -> None:
     ("words", "sentence"),
     [
         (["--keep", "3"], "belong to -w"),
-        (["-w", "x.pcap", "--keep", "3"], "--keep belongs to --rotate-size or --rotate-time"),
+        (["-w", "x.pcap", "-b", "files:3"], "-b files:N belongs to -b filesize:SIZE or -b duration:TIME"),
         (["-w", "-"], "stdout tells what is seen"),
         (["--interval", "often"], "expected a time"),
     ],

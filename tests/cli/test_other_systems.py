@@ -48,7 +48,7 @@ def elsewhere(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
         "craft cnm -w out.pcap",
         "edit -r {pcap} -w out.pcap --set eth.src=02:00:00:00:00:01",
         "diff {pcap} {pcap}",
-        "fleet stats {pcap} --out results --jobs 1",
+        "fleet stats {pcap} -w results --jobs 1",
     ],
 )
 def test_files_are_handled_on_every_system(line: str, tmp_path: Path) -> None:

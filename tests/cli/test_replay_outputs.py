@@ -110,7 +110,16 @@ def test_the_table_the_plots_and_the_series_count_the_same_messages(
     )
     path = tmp_path / "samples.csv"
     shown = replay(
-        "--compare", "qcn,e2cm,pfc", "--speed", "5G", "--samples", str(path), "--report", "x.svg", "-T", "json"
+        "--compare",
+        "qcn,e2cm,pfc",
+        "--speed",
+        "5G",
+        "--samples",
+        str(path),
+        "--report",
+        "x.svg",
+        "-T",
+        "json",
     )
     for told, one in zip(drawn, json.loads(shown)["replays"], strict=True):
         sent = sum(one["ports"][0]["messages"].values())
@@ -277,7 +286,11 @@ def test_reports_in_every_form_at_once(replay: Replay, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: no report to look at")
     paths = [tmp_path / f"report{suffix}" for suffix in MAGIC]
     replay(
-        "--compare", "qcn,none", "--speed", "5G", *(text for path in paths for text in ("--report", str(path)))
+        "--compare",
+        "qcn,none",
+        "--speed",
+        "5G",
+        *(text for path in paths for text in ("--report", str(path))),
     )
     for path in paths:
         content = path.read_bytes()
@@ -357,11 +370,11 @@ SAME = "are the same replay: leave one out"
         ("--compare none:w=1", "parameter: expected none: none has no parameters, got w=1"),
         ("--compare qcn:w", "parameter: expected name=value, such as qeq=33kB, got 'w'"),
         (
-            "--compare qcn,none --param qeq=30kB",
+            "--compare qcn,none --set qeq=30kB",
             "parameter: expected none: none has no parameters, got qeq=30kB",
         ),
         (
-            "--compare qcn,none --param ecm:qeq=30kB",
+            "--compare qcn,none --set ecm:qeq=30kB",
             "param: expected a mechanism that is replayed (qcn, none), got 'ecm'",
         ),
         ("--cp qcn --flows x.json", "x.json: expected a name that ends in .csv or .parquet, got another"),
@@ -377,7 +390,7 @@ SAME = "are the same replay: leave one out"
             "feedback_delay: expected 0 to 1000000000000 ns, got 1001000000000",
         ),
         ("--cp qcn --rp qcn --rp-queue 0", "rp_queue: expected 1 to 1000000000 octets, got 0"),
-        ("--cp qcn --rp qcn --link-rate 1b/s", "link_rate: expected 1000 to 10000000000000 bit/s, got 1"),
+        ("--cp qcn --rp qcn --link-speed 1b/s", "link_rate: expected 1000 to 10000000000000 bit/s, got 1"),
         (
             "--cp qcn -w nowhere/x.pcap",
             "nowhere/x.pcap: expected a writable output, got No such file or directory",

@@ -252,4 +252,7 @@ def test_even_pacing_is_asked_for_and_told_of(veth: Network, capsys: pytest.Capt
     assert document["frames"] == 50
     assert document["spacing"]["p50_ns"] >= 875_000
     assert run([*words, "--rate", "max"]) == 2
-    assert "--pacing even keeps frames apart: expected a rate or times, got max" in capsys.readouterr().err
+    assert (
+        "--timing pacing=even keeps frames apart: expected a rate or times, got max"
+        in capsys.readouterr().err
+    )

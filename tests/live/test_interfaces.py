@@ -50,7 +50,7 @@ CP = ("cp", "--in", "a", "--in", "b", "--out", "c", "-T", "ndjson", "--seed", "1
 
 def test_frames_leave_a_port_octet_for_octet_and_in_order(switched: Wires) -> None:
     cpu = max(os.sched_getaffinity(0))
-    program = switched.start(*CP, "--speed", "10G", "--buffer", "20000frames", "--cpu", str(cpu))
+    program = switched.start(*CP, "--speed", "10G", "--buffer", "20000frames", "--timing", f"cpu={cpu}")
     assert os.sched_getaffinity(program.pid) == {cpu}
     draws = np.random.default_rng(1)
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:

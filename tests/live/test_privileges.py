@@ -75,8 +75,8 @@ def metrics(wired: Wires) -> str:
     [
         "cp --in a --out b --rate 5M --mechanism dbp --flow-control pfc -T ndjson",
         "cp --in a --out b --rate 5M --mechanism qcn",
-        "rp --host a --net b --mechanism e2cm --link-rate 50M -T ndjson --vlan 5",
-        "edge --host a --net b --mechanism qcn --param edge.cnpv=3 -T ndjson",
+        "rp --host a --net b --mechanism e2cm --speed 50M -T ndjson --vlan 5",
+        "edge --host a --net b --mechanism qcn --set edge.cnpv=3 -T ndjson",
         "edge --host a --net b --mechanism e2cm --vlan 5",
     ],
 )

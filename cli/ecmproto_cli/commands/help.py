@@ -25,6 +25,7 @@ _HINT = "ecmproto help WORD finds commands, options, fields, formats, parameters
 _LONGEST = 150
 """The maximum length of a text, in characters."""
 
+
 def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[CompletionItem[str]]:
     """Complete the name of a command."""
     from click.shell_completion import CompletionItem
