@@ -98,6 +98,7 @@ references: $(VENV)/ready-dev  ## the pages of fields, parameters, scenarios, ru
 	$(BIN)/python -m docs.scenario_reference
 	$(BIN)/python -m docs.rule_reference
 	$(BIN)/python -m docs.glossary_reference
+	$(BIN)/python -m docs.option_reference
 	$(BIN)/python -m docs.licences
 
 papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside ours; goes on where it ended

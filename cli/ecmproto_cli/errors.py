@@ -111,6 +111,10 @@ _CAPTURES = "captures are pcap or pcapng files, plain, .gz or .zst, or - for std
 
 
 def _usage_help(error: click.ClickException) -> str:
+    from ecmproto_cli.former import HABITS
+
+    if isinstance(error, click.NoSuchOption) and error.option_name in HABITS:
+        return HABITS[error.option_name]
     context = getattr(error, "ctx", None)
     return f"{context.command_path} --help" if context is not None else "ecmproto --help"
 

@@ -69,6 +69,7 @@ FORMER = (
     Former("replay send stats fleet live doctor", "-T table", "-T text"),
     Former("replay", "--params", "ecmproto fields {}"),
     Former("", "schema", "fields"),
+    Former("", "-V", "--version"),
 )
 
 HABITS = {

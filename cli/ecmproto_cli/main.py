@@ -158,7 +158,7 @@ class _Root(LazyGroup):
 
 @click.group(cls=_Root, table=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @group_options
-@click.version_option(__version__, "-V", "--version", prog_name="ecmproto", message="%(prog)s %(version)s")
+@click.version_option(__version__, "-v", "--version", prog_name="ecmproto", message="%(prog)s %(version)s")
 def cli() -> None:
     """Ethernet congestion: PFC, PAUSE, RoCE with DCQCN and CNPs, ECN; QCN, ECM/BCN, E²CM, FECN, CSIG.
 

@@ -40,11 +40,11 @@ _LINE_OPTIONS = (
     click.option(
         "--vlan", metavar="ID[,ID...]", help="VLAN tags, outermost first; all but the last are S-TAGs."
     ),
-    click.option("--prio", metavar="P", help="Priority of the outermost VLAN tag."),
+    click.option("--prio", metavar="N", help="Priority of the outermost VLAN tag."),
     click.option("--flow", metavar="ID", help="Flow id of a CN-TAG."),
     click.option("--ip", metavar="SRC,DST", help="IP addresses, of IPv4 or IPv6."),
     click.option(
-        "--sweep", "sweeps", metavar="FIELD=VALUES", multiple=True,
+        "--sweep", "sweeps", metavar="NAME=VALUES", multiple=True,
         help="Sweep a field: a..b, a..b:step, a,b,c or random:N; the last sweep given runs fastest.",
     ),
     click.option(

@@ -53,7 +53,9 @@ _WIDTH = 80
     "--select", metavar="ID,…", multiple=True, callback=split_words,
     help="Only these rules: families or beginnings of ids, as qcn or QCN003.",
 )  # fmt: skip
-@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="Leave these rules out.")
+@click.option(
+    "--ignore", metavar="NAME,…", multiple=True, callback=split_words, help="Leave these rules out."
+)
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
     help="Add your own rules from a .py or .toml file. list: list all rules and exit.",

@@ -76,7 +76,11 @@ FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 )  # fmt: skip
 @line_options
 @click.option(
-    "--count", type=click.IntRange(min=0, max=1 << 53), help="Number of frames; a sweep starts over."
+    "-c",
+    "--count",
+    metavar="N",
+    type=click.IntRange(min=0, max=1 << 53),
+    help="Frames; a sweep starts over.",
 )
 @click.option(
     "--storm", metavar="SPEED",

@@ -47,7 +47,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option(
-    "--ignore", metavar="FIELD", multiple=True,
+    "--ignore", metavar="NAME", multiple=True,
     help="Leave a field or a whole layer out, as ip.ttl or cntag, and the checksums that follow from it.",
 )  # fmt: skip
 @click.option(
@@ -62,7 +62,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     "--per-interface", is_flag=True, help="Compare each interface by itself: only the order within it counts."
 )
 @click.option(
-    "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
+    "-s", "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
     help="Compare the first N octets of frames only, for captures with different snap lengths.",
 )  # fmt: skip
 @filter_option("Compare only frames that this display filter selects, in both captures.")

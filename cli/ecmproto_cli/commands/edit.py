@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @read_option()
 @filter_option("Edit only frames that this display filter selects; the others are written unchanged.")
 @click.option(
-    "--set", "assignments", metavar="FIELD=VALUE", multiple=True,
+    "--set", "assignments", metavar="NAME=VALUE", multiple=True,
     help="Set this field in frames that have it; `ecmproto fields` lists them. Of several with the name the "
     "first is set; FIELD[1] is the second, FIELD[*] all.",
 )  # fmt: skip
@@ -71,7 +71,12 @@ if TYPE_CHECKING:
     "--scale-time", "scale", metavar="FACTOR", help="Multiply times since the first frame by a factor."
 )
 @click.option(
-    "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1), help="Truncate frames to N octets."
+    "-s",
+    "--snaplen",
+    "snap_octets",
+    metavar="N",
+    type=click.IntRange(min=1),
+    help="Cut frames to N octets.",
 )
 @click.option(
     "--fix", is_flag=True,

@@ -8,7 +8,8 @@ from typing import Any
 
 import click
 
-from ecmproto.errors import SpecError, did_you_mean
+from ecmproto.control.lab.setup.values import did_you_mean
+from ecmproto.errors import SpecError
 from ecmproto_cli.completion import complete_layer
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.terminal import echo, paint

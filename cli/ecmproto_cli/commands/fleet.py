@@ -140,7 +140,9 @@ def stats(
     callback=split_words,
     help="Only these rules: families or beginnings of ids, as qcn or QCN003.",
 )
-@click.option("--ignore", metavar="ID,…", multiple=True, callback=split_words, help="Leave these rules out.")
+@click.option(
+    "--ignore", metavar="NAME,…", multiple=True, callback=split_words, help="Leave these rules out."
+)
 @click.option("--rules", metavar="FILE", multiple=True, help="Add your own rules from a .py or .toml file.")
 @click.option(
     "--set",

@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
 )
 @click.option(
-    "--set", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+    "--set", "assignments", metavar="NAME=VALUE", multiple=True,
     help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01 (ecmproto fields qcn).",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: drawn]")

@@ -70,7 +70,7 @@ _OWN_SPEED = "the interface's"
     "(0.5x, 10x), or max.  [default: 1x]",
 )  # fmt: skip
 @click.option(
-    "--count", type=click.IntRange(min=0, max=1 << 53),
+    "-c", "--count", metavar="N", type=click.IntRange(min=0, max=1 << 53),
     help="Send so many frames, starting over where there are fewer.",
 )  # fmt: skip
 @click.option("--loop", is_flag=True, help="Start over, or hold by a storm, until interrupted.")

@@ -63,7 +63,7 @@ def setting_options(function: F) -> F:
             help="PAUSE or PFC beneath the mechanism, or neither.",
         ),
         click.option(
-            "--set", "settings", metavar="KEY=VALUE", multiple=True,
+            "--set", "settings", metavar="NAME=VALUE", multiple=True,
             help="Set a value of the scenario, as control.rp.ru=8Mb/s or duration=50ms (see lab show).",
         ),
         click.option(

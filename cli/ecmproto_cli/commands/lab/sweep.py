@@ -36,7 +36,7 @@ CHECKED = 1000
 @scenario_argument
 @setting_options
 @click.option(
-    "--sweep", "axes", metavar="KEY=A,B,…", multiple=True,
+    "--sweep", "axes", metavar="NAME=VALUES", multiple=True,
     help="A key and its values or ranges, as rp.ru=4Mb/s,8Mb/s or qeq=13kB..52kB:13kB; several are combined.",
 )  # fmt: skip
 @click.option("--points", metavar="FILE", help="Points, one a line, as 'KEY=VALUE KEY=VALUE'; - is stdin.")

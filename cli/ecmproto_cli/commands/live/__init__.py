@@ -103,7 +103,7 @@ def _checked_cpu(text: str | None) -> int | None:
 
 _OPTIONS = (
     click.option(
-        "--set", "assignments", metavar="[ROLE.]NAME=VALUE", multiple=True,
+        "--set", "assignments", metavar="NAME=VALUE", multiple=True,
         help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
     ),
     click.option(

@@ -14,7 +14,7 @@ from ecmproto_cli.options import RATE, TIME
 @click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="An input; several may be.")
 @click.option("--out", "output", metavar="IF", required=True, help="The output, before which frames queue.")
 @click.option("--speed", "rate", type=RATE, required=True, help="Speed of the output, which queues wait for.")
-@click.option("--mechanism", default="qcn", show_default=True, help="Whose congestion point it has.")
+@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the port.")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
     help="What the queues hold together: as 1000frames, or as 500kB.",

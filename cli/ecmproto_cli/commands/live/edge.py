@@ -13,7 +13,7 @@ from ecmproto_cli.options import RATE
 @click.command()
 @click.option("--net", metavar="IF", required=True, help="Where the network is.")
 @click.option("--host", metavar="IF", required=True, help="Where the receiver is.")
-@click.option("--mechanism", default="qcn", show_default=True, help="Whose tags end here.")
+@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the tags.")
 @click.option(
     "--speed", "link_rate", type=RATE, default="10G", show_default=True, help="Speed of the receiver's link."
 )

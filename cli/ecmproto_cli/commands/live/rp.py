@@ -13,7 +13,7 @@ from ecmproto_cli.options import RATE, SIZE
 @click.command()
 @click.option("--host", metavar="IF", required=True, help="Where the sender is.")
 @click.option("--net", metavar="IF", required=True, help="Where the network is.")
-@click.option("--mechanism", default="qcn", show_default=True, help="Whose reaction point it is.")
+@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the flows.")
 @click.option(
     "--speed",
     "link_rate",

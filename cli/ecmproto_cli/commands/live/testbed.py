@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option(
-    "--mechanism", "mechanisms", default="qcn,none", show_default=True, metavar="MECHANISM,…",
+    "--mechanism", "mechanisms", default="qcn,none", show_default=True, metavar="NAME,…",
     help="Run the same traffic under each of these, one after the other.",
 )  # fmt: skip
 @click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option("--spec", "path", metavar="FILE", help="Take all this from a TOML file.")
 @click.option("--duration", type=TIME, default="12s", show_default=True, help="How long each runs.")
 @click.option(
-    "--set", "assignments", metavar="[MECHANISM:][ROLE.]NAME=VALUE", multiple=True,
+    "--set", "assignments", metavar="NAME=VALUE", multiple=True,
     help="A parameter, as in qcn:qeq=33kB, instead of what suits the rate.",
 )  # fmt: skip
 @click.option(

@@ -1,0 +1,101 @@
+"""Options: one meaning a name, former names, options of the program, habits of other programs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+
+from docs.option_reference import PATH, declarations, page, value_of
+from ecmproto_cli.former import FORMER, HABITS, Former, present
+from ecmproto_cli.main import run
+
+REPOSITORY = Path(__file__).parents[2]
+MIXED = str(REPOSITORY / "pcaps" / "mixed.pcap")
+OPTIONS = declarations()
+
+
+def kind_of(option: click.Option) -> str:
+    """Return the kind of an option's value: folders are files, one of several is one of them."""
+    return re.sub(r"(?<=\w)[\[|,].*|[\[\]]", "", value_of(option)).replace("DIR", "FILE")
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_an_option_has_one_meaning_in_all_commands(name: str) -> None:
+    uses = OPTIONS[name]
+    assert len({kind_of(option) for _, option in uses}) == 1, [(path, value_of(o)) for path, o in uses]
+    assert len({tuple(sorted(option.opts)) for _, option in uses}) == 1
+
+
+def test_no_short_name_has_two_long_ones() -> None:
+    long: dict[str, set[str]] = {}
+    for name, uses in OPTIONS.items():
+        for _, option in uses:
+            for short in option.opts:
+                long.setdefault(short, set()).add(name)
+    assert {short: names for short, names in long.items() if len(names) > 1} == {}
+
+
+def test_the_table_of_options_is_the_declared_one() -> None:
+    text = PATH.read_text(encoding="utf-8")
+    assert page(text) == text, "run python -m docs.option_reference"
+
+
+@pytest.mark.parametrize("former", FORMER, ids=lambda former: f"{former.commands} {former.name}")
+def test_former_names_lead_to_present_ones(former: Former) -> None:
+    for commands in former.commands.split(" "):
+        path = commands.replace(".", " ")
+        if former.now.startswith("ecmproto "):
+            with pytest.raises(click.UsageError, match=former.name):
+                present([*path.split(), former.name, "1"])
+            continue
+        kept, hints = present([*path.split(), *former.name.split(), "1"])
+        assert len(hints) == 1, (path, former)
+        known = {opt for name, uses in OPTIONS.items() for _, option in uses for opt in option.opts}
+        assert {word for word in kept if word.startswith("-")} <= known
+
+
+def test_former_names_work_with_a_hint(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["stats", MIXED, "--rate=1G", "-T", "json"]) == 0
+    shown, hints = capsys.readouterr()
+    assert hints == "ecmproto: --rate is now --speed\n"
+    assert run(["stats", MIXED, "--speed", "1G", "-T", "json"]) == 0
+    assert capsys.readouterr() == (shown, "")
+
+
+def test_former_commands_and_settings(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["schema", "cnm"]) == 0
+    former = capsys.readouterr()
+    assert former.err == "ecmproto: schema is now fields\n"
+    assert run(["fields", "cnm"]) == 0
+    assert capsys.readouterr().out == former.out
+    assert present(["live", "monitor", "--rotate-size=1MB", "--keep", "3"])[0] == [
+        "live", "monitor", "-b", "filesize:1MB", "-b", "files:3",
+    ]  # fmt: skip
+    assert present(["fuzz", "target", "--", "x", "--time", "1"]) == (
+        ["fuzz", "target", "--", "x", "--time", "1"], [],
+    )  # fmt: skip
+
+
+def test_options_of_the_program_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = []
+    for words in (["--color", "always", "dissect", MIXED], ["dissect", MIXED, "--color=always"]):
+        assert run(words) == 0
+        shown.append(capsys.readouterr().out)
+    assert shown[0] == shown[1]
+    assert "\x1b[" in shown[0]
+    assert run(["stats", MIXED, "--ethertype", "nothing=1"]) == 2
+    assert "there is no role 'nothing'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("habit", HABITS)
+def test_habits_of_other_programs_are_answered(habit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["check", MIXED, habit, "x"]) == 2
+    assert HABITS[habit] in capsys.readouterr().err
+
+
+def test_names_are_never_resolved(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dissect", "-n", MIXED, "-c", "1"]) == 0
+    assert capsys.readouterr().err == ""
