@@ -243,6 +243,14 @@ def _command_in(args: list[str]) -> str:
     return next((word for word in args if word in COMMANDS), "")
 
 
+def _page_of(command: str, args: list[str]) -> str:
+    """Return the path of the command with the help on an error."""
+    group = getattr(sys.modules.get(f"ecmproto_cli.commands.{command}"), "command", None)
+    inner = "".join(args[args.index(command) + 1 :][:1]) if command else ""
+    is_inner = isinstance(group, click.Group) and inner in group.list_commands(click.Context(group))
+    return f"{command} {inner}" if is_inner else command
+
+
 def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
     args, hints = present(args)
@@ -277,13 +285,13 @@ def run(args: list[str]) -> int:
             # the reader has closed the pipe: no message, and none from the interpreter's own flush at exit
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         else:
-            report(error, command)
+            report(error, _page_of(command, args))
         return error.exit_code
     except Exception as error:
         code = exit_code_of(error)
         if code is None:
             raise
-        report(error, command)
+        report(error, _page_of(command, args))
         return code
     finally:
         work.end()

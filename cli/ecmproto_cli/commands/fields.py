@@ -32,11 +32,11 @@ def command(name: str, form: str) -> None:
     ecmproto fields qcn
     ecmproto fields 'feedback|qntz'
     """
-    from ecmproto.control.mechanisms.registry import MECHANISMS
+    from ecmproto.control.mechanisms.registry import find_mechanism, mechanism_names
     from ecmproto.wire.formats.registry import FORMATS
 
     format = next((each for each in FORMATS if each.prefix == name.lower()), None)
-    mechanism = next((each for each in MECHANISMS if each.name == name.lower()), None)
+    mechanism = find_mechanism(name.lower()) if name.lower() in mechanism_names() else None
     if format is not None:
         _draw(format, form)
     if mechanism is not None and form == "text":
