@@ -301,23 +301,18 @@ def complete_figure(ctx: click.Context, param: click.Parameter, begun: str) -> I
 
 
 def complete_rules(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the id of a rule, the last of several, or a severity of ``--fail-on``."""
+    """Complete a rule or family of rules, the last of several, or a severity of ``--fail-on``."""
     from ecmproto.tools.check.listed import listed_families
 
     head, comma, last = begun.rpartition(",")
     levels = [("note", "and worse"), ("warning", "and worse"), ("error", ""), ("never", "")]
     found = [(rule.id, rule.name) for family in listed_families() for rule in family.rules]
-    found += levels if param.name == "fail_on" else []
+    if param.name == "fail_on":
+        found += levels
+    else:
+        found += [(family.name, family.title) for family in listed_families()]
     head += comma
     return _items(found, last, head=head) or _items(found, last.upper(), head=head)
-
-
-def complete_rule_families(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
-    """Complete the name of a family of rules, the last of several."""
-    from ecmproto.tools.check.listed import listed_families
-
-    head, comma, last = begun.rpartition(",")
-    return _items(((each.name, each.title) for each in listed_families()), last, head=f"{head}{comma}")
 
 
 def complete_rule_parameter(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
@@ -366,14 +361,10 @@ _BY_METAVAR: tuple[tuple[str, Completer], ...] = (
     (r"'?TAG\b.*", complete_tag),
     (r"IF(,.*)?", complete_interface),
     (r"FILTER", complete_filter),
-    (r"(\[MECHANISM:\])?\[ROLE\.\].*", complete_parameter),
     (r"ID(,…)?|WHAT,…", complete_rules),
-    (r"NAME,…", complete_rule_families),
-    (r"NAME=VALUE", complete_rule_parameter),
     (r"'?FIGURE\b.*", complete_figure),
     (r"MECHANISM", complete_mechanism),
     (r"\[?MECHANISM\b.+", complete_mechanisms),
-    (r"KEY=.*", complete_scenario_key),
     (r"ROLE=VALUE", complete_ethertype),
     (r"FIELD=.*", complete_assigned_field),
     (r"FIELD|COLUMN|PATTERN", complete_field),
@@ -383,6 +374,15 @@ _BY_METAVAR: tuple[tuple[str, Completer], ...] = (
 )
 _BY_NAME: Mapping[str, Completer] = {
     "mechanism": complete_mechanism,
+    "mechanisms": complete_mechanisms,
+    "assignments": complete_parameter,
+    "settings": complete_scenario_key,
+    "parameters": complete_rule_parameter,
+    "set_fields": complete_assigned_field,
+    "sweeps": complete_assigned_field,
+    "axes": complete_scenario_key,
+    "ignore_fields": complete_field,
+    "ignore": complete_rules,
     "variant": complete_variant,
     "path": complete_file,
     "paths": complete_file,
@@ -393,7 +393,7 @@ _BY_NAME: Mapping[str, Completer] = {
 def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None:
     """Return the completer of an option or argument; None without one."""
     by_name = _BY_NAME.get(param.name or "")
-    if param.metavar in (None, "NAME") and by_name is not None:
+    if by_name is not None and (param.metavar is None or param.metavar.startswith("NAME")):
         return by_name
     shown = param.metavar or (param.make_metavar(ctx) if isinstance(param, click.Argument) else "")
     for text in (shown, shown.strip("[].…")):

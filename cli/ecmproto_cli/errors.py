@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 
 import click
@@ -18,6 +19,7 @@ from ecmproto.errors import (
     counted,
     escaped,
 )
+from ecmproto_cli.former import GROUP_OPTIONS, HABITS
 from ecmproto_cli.terminal import echo
 
 FINDINGS, USAGE, CAPTURE, PERMISSION, DEPENDENCY = 1, 2, 3, 4, 5
@@ -66,6 +68,8 @@ def report(error: Exception, command: str = "") -> None:
     """Print an error of ``command`` on stderr: one sentence, then one line of help."""
     print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
+    if isinstance(error, click.NoSuchOption) and not error.possibilities:
+        error.possibilities = difflib.get_close_matches(error.option_name, GROUP_OPTIONS)
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
     elif isinstance(error, CommandError):
@@ -111,8 +115,6 @@ _CAPTURES = "captures are pcap or pcapng files, plain, .gz or .zst, or - for std
 
 
 def _usage_help(error: click.ClickException) -> str:
-    from ecmproto_cli.former import HABITS
-
     if isinstance(error, click.NoSuchOption) and error.option_name in HABITS:
         return HABITS[error.option_name]
     context = getattr(error, "ctx", None)

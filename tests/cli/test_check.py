@@ -45,7 +45,7 @@ def test_text_tells_the_place_the_rule_and_what_is_wrong(
     assert lines[1] == f"  {capture}:2  0.001000000  {CPID}"
     assert lines[2].startswith("    Version and reserved bits are not 0: Version 1")
     assert lines[-3:-1] == [
-        f"{capture}: 3 frames, 1 finding", "13 rules: 1 passed, 1 failed, 11 had nothing to look at"
+        f"{capture}: 3 frames, 1 finding", "18 rules: 1 passed, 1 failed, 16 had nothing to look at"
     ]  # fmt: skip
     assert lines[-1] == "  passed: QCN002"
 

@@ -55,9 +55,9 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
 @pytest.mark.parametrize(
     ("line", "first"),
     [
-        ("ecmproto sch", ["schema"]),
+        ("ecmproto fie", ["fields"]),
         ("ecmproto live mon", ["monitor"]),
-        ("ecmproto dissect --col", ["--color"]),
+        ("ecmproto --col", ["--color"]),
         ("ecmproto dissect -e cnm.q_", ["cnm.q_delta", "cnm.q_offset"]),
         ("ecmproto dissect -e cnt", ["cntag.etype", "cntag.flow_id", "cntag.len"]),
         ("ecmproto dissect -e encapsulated.cnta", ["encapsulated.cntag.etype"]),
@@ -80,7 +80,7 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto craft cnt", ["cntag"]),
         ("ecmproto craft cnm q_", ["q_offset=", "q_delta="]),
         ("ecmproto craft cnm qntz_fb=40 flow_", ["flow_id="]),
-        ("ecmproto dissect --ethertype mes", ["message="]),
+        ("ecmproto --ethertype mes", ["message="]),
         ("ecmproto lab run qcn-baseline-1 --var", ["--variant"]),
         ("ecmproto lab run dcqcn-inc", ["dcqcn-incast"]),
         ("ecmproto lab run bcn-symmetric:pm", ["bcn-symmetric:pm10", "bcn-symmetric:pm01"]),

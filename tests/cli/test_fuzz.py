@@ -151,7 +151,7 @@ def test_a_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[st
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     options = ["--seed", "1", "--duration", "1s", "--frames-per-run", "512"]
     _, err = told(["target", *options, "--", *command], capsys, code=1)
-    assert err.endswith("--time was up before 1 finding could be reduced: all frames are stored\n")
+    assert err.endswith("--duration was up before 1 finding could be reduced: all frames are stored\n")
 
 
 def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,6 +14,7 @@ from ecmproto.control.lab.model import Experiment
 from ecmproto.control.lab.results import running, sweeps
 from ecmproto.control.lab.simulation import simulate as simulation
 from ecmproto.frames.capture import Interface, PcapngWriter, open_capture
+from ecmproto_cli.commands import lab
 from ecmproto_cli.main import run
 from tests.lab import synthetic
 
@@ -58,6 +59,7 @@ set = { "topology.bottleneck" = "1G" }
 def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulation, "simulate", synthetic.simulate)
     monkeypatch.setattr(running, "simulate", synthetic.simulate)
+    monkeypatch.setattr(lab, "processors", lambda: 1)  # processes of a pool have the real ones
 
 
 @pytest.fixture

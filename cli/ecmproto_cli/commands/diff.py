@@ -47,7 +47,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option(
-    "--ignore", metavar="NAME", multiple=True,
+    "--ignore", "ignore_fields", metavar="NAME", multiple=True,
     help="Leave a field or a whole layer out, as ip.ttl or cntag, and the checksums that follow from it.",
 )  # fmt: skip
 @click.option(
@@ -92,7 +92,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 def command(
     a: str,
     b: str,
-    ignore: tuple[str, ...],
+    ignore_fields: tuple[str, ...],
     tolerance: dict[str, str],
     align_time: Literal["offset", "drift"] | None,
     per_interface: bool,
@@ -126,7 +126,7 @@ def command(
     from ecmproto.tools.diff.comparison import WINDOW_FRAMES
 
     rules = rules_of(
-        ignore,
+        ignore_fields,
         tolerance,
         align_time=align_time or "none",
         by_interface=per_interface,

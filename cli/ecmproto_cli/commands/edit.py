@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @read_option()
 @filter_option("Edit only frames that this display filter selects; the others are written unchanged.")
 @click.option(
-    "--set", "assignments", metavar="NAME=VALUE", multiple=True,
+    "--set", "set_fields", metavar="NAME=VALUE", multiple=True,
     help="Set this field in frames that have it; `ecmproto fields` lists them. Of several with the name the "
     "first is set; FIELD[1] is the second, FIELD[*] all.",
 )  # fmt: skip
@@ -97,7 +97,7 @@ if TYPE_CHECKING:
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
-    assignments: tuple[str, ...],
+    set_fields: tuple[str, ...],
     delete: bool,
     keep: bool,
     strip: tuple[str, ...],
@@ -139,12 +139,12 @@ def command(
         raise click.UsageError("expected --delete or --keep, got both")
     if (delete or keep) and filter is None:
         raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y: which frames")
-    edits = assignments or strip or tags or shift or scale or snap_octets or fix or wrappers
+    edits = set_fields or strip or tags or shift or scale or snap_octets or fix or wrappers
     if delete and edits:
         raise click.UsageError("--delete leaves out what -Y selects: nothing of it can be edited too")
     if replace_tags and not tags:
         raise click.UsageError("--replace-tags goes with --add-tag")
-    if raw and not assignments:
+    if raw and not set_fields:
         raise click.UsageError("--keep-checksums goes with --set")
     if raw and fix:
         raise click.UsageError("expected --fix or --keep-checksums, got both")
@@ -158,7 +158,7 @@ def command(
         output = os.devnull
     assert output is not None
     edit = Edit(
-        assignments=assignments_from(assignments),
+        assignments=assignments_from(set_fields),
         filter=filter,
         drop="selected" if delete else "others" if keep else "",
         frames=None if numbers is None else frames_from(numbers),

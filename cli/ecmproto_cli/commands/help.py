@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _WIDTH = 80
 _SHOWN = 5
-_HINT = "ecmproto help WORD finds commands, options, fields, formats, parameters and rules."
+_HINT = "ecmproto help WORD finds commands, options, fields, parameters and rules."
 _LONGEST = 150
 """The maximum length of a text, in characters."""
 
