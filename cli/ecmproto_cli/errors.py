@@ -69,7 +69,8 @@ def report(error: Exception, command: str = "") -> None:
     print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.NoSuchOption) and not error.possibilities:
-        error.possibilities = difflib.get_close_matches(error.option_name, GROUP_OPTIONS)
+        near = difflib.get_close_matches(error.option_name, GROUP_OPTIONS)
+        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
     elif isinstance(error, CommandError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import click
 
 GROUP_OPTIONS = ("--color", "--ethertype", "--order")
-"""Options of the program that may also stand behind a command."""
+"""Options of the program that may also follow a command."""
 
 
 @dataclass(frozen=True, slots=True)

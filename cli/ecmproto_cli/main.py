@@ -76,7 +76,7 @@ _WITH_PROGRESS = ("dissect", "craft", "replay", "lab", "stats", "check", "diff",
 class LazyGroup(click.Group):
     """A group whose commands are modules of ``ecmproto_cli.commands``, imported one at a time.
 
-    ``table`` has a sentence for each command, none for those of builds, which are not listed; its module has
+    ``table`` has a sentence for each command; without one it is for builds, and not listed. Its module has
     the command's name after ``prefix``.
     """
 
@@ -162,7 +162,7 @@ class _Root(LazyGroup):
 def cli() -> None:
     """Ethernet congestion: PFC, PAUSE, RoCE with DCQCN and CNPs, ECN; QCN, ECM/BCN, E²CM, FECN, CSIG.
 
-    --color, --ethertype and --order may also stand behind a command.
+    --color, --ethertype and --order may also follow a command.
     """
 
 

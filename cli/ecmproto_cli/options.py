@@ -84,7 +84,7 @@ def given_order() -> Order:
 
 
 def group_options(function: F) -> F:
-    """Add ``--color``, ``--ethertype`` and ``--order``, options of the program that commands ask for."""
+    """Add ``--color``, ``--ethertype`` and ``--order``, options of the program, for all commands."""
     for option in (
         click.option(
             "--order", type=click.Choice(["time", "named"]), default="time", show_default=True,
