@@ -18,12 +18,14 @@ import random
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ecmproto.errors import EcmprotoError
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch
@@ -50,6 +52,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "interfaces(near, far): the interfaces of a test of ecmproto's.")
     seed = config.getoption("ecmproto_seed")
     config.stash[_SEED] = secrets.randbits(32) if seed is None else seed
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Report an error of ecmproto in a test that uses these fixtures by its sentence and the test's line."""
+    report = yield
+    used = {"interfaces", "check"}.intersection(getattr(item, "fixturenames", ()))
+    if call.excinfo is not None and call.excinfo.errisinstance(EcmprotoError) and used:
+        lines = [each.lineno + 1 for each in call.excinfo.traceback if each.path == item.path]
+        at = f"{item.path.name}:{lines[-1]}: " if lines else ""
+        report.longrepr = f"{at}{call.excinfo.value}"
+    return report
 
 
 class Interfaces:
