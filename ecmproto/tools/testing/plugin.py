@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from ecmproto.tools.check import Checked
     from ecmproto.tools.craft.expectations import Verdict
 
+_UNDER_WAY_S = 0.3
+"""The time for frames under way to arrive after the last one was sent."""
 _SEED = pytest.StashKey[int]()
 
 
@@ -157,6 +159,7 @@ def capture(interfaces: Interfaces, tmp_path: Path) -> Callable[..., Any]:
         try:
             settle()
             yield result
+            time.sleep(_UNDER_WAY_S)
         finally:
             running.end()
             result.dropped = running.dropped
@@ -167,10 +170,15 @@ def capture(interfaces: Interfaces, tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[..., SendReport]:
-    """Return a function that sends a line's frames out of the near interface, and returns the report."""
+    """Return a function that sends a line's frames (out of the near interface), and returns the report."""
 
     def sent(
-        line: str, *, rate: str = "1000pps", count: int | None = None, sweep: dict[str, str] | None = None
+        line: str,
+        *,
+        rate: str = "1000pps",
+        count: int | None = None,
+        sweep: dict[str, str] | None = None,
+        interface: str | None = None,
     ) -> SendReport:
         from ecmproto.frames.capture.linux.schedule import schedule_of
         from ecmproto.frames.capture.linux.sender import FrameSender, repeated
@@ -184,7 +192,7 @@ def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[...
             reading = Reading(random=random.Random(request.config.stash[_SEED]))
             return (chunk.batch() for chunk in chunks(read_items([item], "send", reading)))
 
-        with FrameSender(interfaces.near) as sender:
+        with FrameSender(interface or interfaces.near) as sender:
             transmission = Transmission(sender, schedule_of(rate))
             transmission.run(source() if count is None else repeated(source, frames=count))
             return transmission.report()
