@@ -1,8 +1,9 @@
 """Coverage of the intervals that samples get: the table of `docs/sampling.md`.
 
 ``python -m docs.sampling_coverage`` simulates runs of the laboratory whose figures are all known, draws
-samples of their frames, and prints the percentage of intervals of 95 % that contain the figure of all frames.
-What is not in a sample counts with the interval that the page states for it, up to three times N frames.
+random samples of their frames, and prints the percentage of intervals of 95 % that contain the figure of all
+frames.  What is not in a sample counts with the interval that the page states for it, up to three times N
+frames.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ RUNS: Mapping[str, tuple[str, ...]] = {
 """Commands that write all frames of a run."""
 ONE_IN = (16, 64, 256, 1024, 4096)
 SAMPLES = 334
-"""Samples of each run, for each N and design: a thousand of the three."""
+"""Samples of each run, for each N: a thousand of the three."""
 
 Key = tuple[str, str]
 
@@ -50,9 +51,9 @@ def simulated(name: str, folder: Path) -> Batch:
         )
 
 
-def statistics_of(batch: Batch, sampled: tuple[int, bool] = (1, False)) -> Statistics:
+def statistics_of(batch: Batch, one_in: int = 1) -> Statistics:
     """Return the statistics of frames."""
-    counts = Accumulator(sampled=sampled)
+    counts = Accumulator(sampled=(one_in, False))
     counts.add(batch)
     return counts.result()
 
@@ -88,9 +89,9 @@ def kind_of(key: Key) -> str:
     }.get(figure, "frames/s of a kind")
 
 
-def covered(truth: Mapping[Key, float], batch: Batch, one_in: int, every: bool) -> Iterator[tuple[str, bool]]:
+def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[tuple[str, bool]]:
     """Yield the row of each figure, and whether its interval contains the truth."""
-    statistics = statistics_of(batch, (one_in, every))
+    statistics = statistics_of(batch, one_in)
     assert statistics.sample is not None
     stated = {(each.figure, each.subject): (each.low, each.high) for each in statistics.sample.estimates}
     seconds = statistics.span.duration_ns / 1e9
@@ -98,37 +99,31 @@ def covered(truth: Mapping[Key, float], batch: Batch, one_in: int, every: bool) 
     for key, value in truth.items():
         unit = 8 * mean_octets if key[0] == "rate" else 1
         low, high = stated.get(key, (0.0, 3 * one_in * unit / seconds))
+        assert low is not None
+        assert high is not None
         yield kind_of(key), low <= value <= high
-
-
-def sampled(batch: Batch, one_in: int, every: bool, draw: np.random.Generator) -> Batch:
-    """Return a sample of frames."""
-    if every:
-        return batch[int(draw.integers(one_in)) :: one_in]
-    return batch.select(draw.random(len(batch)) < 1 / one_in)
 
 
 def table(samples: int) -> Iterator[str]:
     """Yield the lines of the table."""
     draw = np.random.default_rng(1)
-    counts: dict[tuple[str, bool, int], list[int]] = defaultdict(lambda: [0, 0])
+    counts: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
     with tempfile.TemporaryDirectory() as folder:
         for name in RUNS:
             batch = simulated(name, Path(folder))
             truth = figures(statistics_of(batch))
-            for every in (False, True):
-                for one_in in ONE_IN:
-                    for _ in range(samples):
-                        frames = sampled(batch, one_in, every, draw)
-                        for row, holds in covered(truth, frames, one_in, every):
-                            counts[row, every, one_in][0] += holds
-                            counts[row, every, one_in][1] += 1
+            for one_in in ONE_IN:
+                for _ in range(samples):
+                    frames = batch.select(draw.random(len(batch)) < 1 / one_in)
+                    for row, holds in covered(truth, frames, one_in):
+                        counts[row, one_in][0] += holds
+                        counts[row, one_in][1] += 1
             print(f"{name}: {len(batch):,} frames", file=sys.stderr)
-    heads = [f"{'every' if every else '1'}:{one_in}" for every in (False, True) for one_in in ONE_IN]
+    heads = [f"1:{one_in}" for one_in in ONE_IN]
     yield f"| | {' | '.join(heads)} |"
     yield f"|---|{'---|' * len(heads)}"
     for row in dict.fromkeys(key[0] for key in counts):
-        cells = [counts[row, every, one_in] for every in (False, True) for one_in in ONE_IN]
+        cells = [counts[row, one_in] for one_in in ONE_IN]
         yield f"| {row} | {' | '.join(f'{100 * holds / number:.1f}' for holds, number in cells)} |"
 
 

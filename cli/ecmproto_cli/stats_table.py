@@ -156,14 +156,17 @@ def _sample(statistics: Statistics) -> Iterator[str]:
     found = statistics.sample
     if found is None or not found.estimates:
         return
-    rows: _Rows = [("", ["estimate", "from", "to"])]
+    rows: _Rows = [("", ["estimate"] if found.every else ["estimate", "from", "to"])]
     shown = found.estimates[:_ESTIMATES_SHOWN]
     for each in shown:
         name = f"  {each.figure}{f' of {each.subject}' if each.subject else ''}"
-        rows.append((name, [_in_unit(value, each.unit) for value in (each.value, each.low, each.high)]))
+        figures = (each.value, each.low, each.high)
+        rows.append((name, [_in_unit(value, each.unit) for value in figures if value is not None]))
     one_in = ", ".join(f"{rate:,}" for rate in found.one_in) or "an unknown number of"
     more = _more(len(found.estimates), len(shown), "estimates")
-    rest = f", by a sample of {'every' if found.every else 'one in'} {one_in} frames: intervals of 95 %"
+    rest = f", by a sample of one in {one_in} frames: intervals of 95 %"
+    if found.every:
+        rest = f", by every {one_in}th: how far off cannot be said from a sample that may be in step"
     yield _titled("all frames", columns_of(rows), *more, rest=rest)
 
 

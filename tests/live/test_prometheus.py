@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import socket
 import threading
@@ -12,6 +13,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from urllib.request import urlopen
 
+import numpy as np
 import pytest
 
 from ecmproto.control.live.device import Snapshot
@@ -54,6 +56,17 @@ def connected(port: int, said: bytes = b"") -> socket.socket:
 def test_a_scrape_tells_the_counters() -> None:
     with endpoint() as port, urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         assert "ecmproto_cp_queued_frames_total 7.0" in answer.read().decode()
+
+
+def test_estimates_of_samples_have_their_bounds() -> None:
+    counts = Accumulator(sampled=(64, False))
+    counts.add(Batch.from_frames([frame(1, 2)] * 3, time_ns=START_NS + np.arange(3) * 10**6))
+    text = scraped(counts.result).decode()
+    found = dict(re.findall(r'estimate_per_s{bound="(\w+)",figure="frames",subject=""} (\S+)', text))
+    assert float(found["low"]) < float(found["value"]) < float(found["high"])
+    every = Accumulator(sampled=(64, True))
+    every.add(Batch.from_frames([frame(1, 2)] * 2, time_ns=START_NS + np.arange(2) * 10**6))
+    assert 'bound="low"' not in scraped(every.result).decode()
 
 
 def scraped(look: Callable[[], Statistics | None]) -> bytes:

@@ -123,6 +123,19 @@ def test_storms_faults_and_flows_stand_in_tables() -> None:
     assert cells[place + 13 : place + 15] == ["–", "–"]
 
 
+@pytest.mark.parametrize("every", [False, True])
+def test_estimates_of_samples_stand_in_a_table(every: bool) -> None:
+    counts = Accumulator(sampled=(64, every))
+    counts.add(
+        Batch.from_frames([pfc(EAST, time3=1954)] * 3, time_ns=[10**18 + at for at in (0, 1000, 2000)])
+    )
+    page = check_page(statistics_html(counts.result(), "in.pcapng").decode())
+    cells = [data for tag, data in page.texts if tag in ("th", "td")]
+    place = cells.index("PFC frames")
+    assert cells[place + 1].endswith("/s")
+    assert (cells[place + 2 : place + 4] == ["–", "–"]) is every
+
+
 def test_what_was_lost_to_pauses_is_said_in_a_sentence() -> None:
     one = of_frames([pause(1000), other()], [0, 102_400])
     lost = "Lost to pause: 50.0 % of the time, 51.2 µs. 02:00:00:00:00:0e stopped its link partner"

@@ -268,6 +268,12 @@ def _statistics_samples(statistics: Statistics | None) -> Iterator[_Sample]:
             yield from _neighbour_samples(statistics, each, each.pfc_enabled)
     if statistics.roce is not None:
         yield from _roce_samples(statistics.roce)
+    for estimate in statistics.sample.estimates if statistics.sample is not None else ():
+        for bound in ("value", "low", "high"):
+            figure: float | None = getattr(estimate, bound)
+            if figure is not None:
+                labels = {"figure": estimate.figure, "subject": estimate.subject, "bound": bound}
+                yield _Sample(_MONITOR, f"estimate_{estimate.unit}", labels, figure, gauge=True)
 
 
 def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Sample]:

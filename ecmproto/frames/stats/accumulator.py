@@ -517,6 +517,10 @@ _WITHOUT_PAUSES = (
     "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
 )
 _CARDS = "Network cards normally consume PAUSE and PFC frames: there may have been more."
+_IN_STEP = (
+    "Every N-th frame shows nothing of what repeats in step with N: its estimates have no intervals. Where "
+    "nothing does, --sampled 1:N has those of a random sample."
+)
 _MIRROR = "Many switches do not mirror PAUSE and PFC frames: that a mirror has none, or few, proves nothing."
 
 
@@ -560,6 +564,8 @@ def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
         f"These frames are a sample: counts and rates are its own, and estimates of all frames a section. "
         f"It says nothing of {', '.join(sample.not_estimated)}."
     )
+    if sample.every:
+        yield _IN_STEP
     if mirrored:
         yield _MIRROR
     if sample.unknown_frames:

@@ -6,10 +6,8 @@ not.  There are two designs:
 - Random: each frame is sampled with probability 1/N, independently.  Then a sum S over the sample
   stands for N·S, with the variance N²·(1 − 1/N)·Q, where Q is the sum of squares.  The order of frames, as in
   trains, has no influence.
-- Every N-th: frames near one another are alike in a train, so that Q is replaced by half of the sum of
-  squared differences between each frame of the sample and the next one (Wolter, Introduction to Variance
-  Estimation, 2007, 8.2).  With few frames the variance is drawn towards the one of frames in random order,
-  as if `_PRIOR` frames had been seen in such.
+- Every N-th: what repeats in step with N shows nowhere in the sample, and can be all of it or nothing.  Sums
+  stand for N times as many as they do at random, but there is no interval: none can be said from the sample.
 
 A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the ones
 of a Poisson variable with the same relative variance, intervals of shares Wilson's with the same variance.
@@ -19,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,7 +40,6 @@ _Z = 1.959964
 _Z2 = _Z * _Z
 _NONE_SEEN = 3.0
 """The count of which none is seen with a probability of 5 %."""
-_PRIOR = 20
 _MARKED, _UNMARKED = range(2)
 _MESSAGES = tuple(number for number, kind in enumerate(KINDS) if kind.group in ("message", "flow control"))
 _PRIORITIES = 8
@@ -54,8 +51,6 @@ class _Sums(NamedTuple):
 
     values: Floats
     squares: Floats
-    steps: Floats
-    """Half of the squared differences from frame to frame."""
 
 
 class _Items:
@@ -63,43 +58,21 @@ class _Items:
 
     def __init__(self, count: int) -> None:
         self._count = count
-        self._frames = np.zeros((MAX_RATES, 3, 0))
-        self._octets = np.zeros((MAX_RATES, 3, 0))
-        self._swaps = np.zeros(MAX_RATES)
-        self._last = np.full((MAX_RATES, 2), _NO_ITEM, np.int64)
-        """For each rate the item and the octets of the last frame; of no frame their item is −2."""
-        self._last[:, 0] = _NO_ITEM - 1
+        self._frames = np.zeros((MAX_RATES, 2, 0))
+        self._octets = np.zeros((MAX_RATES, 2, 0))
 
     def add(self, rate: Int64, item: Int64, octets: Int64) -> None:
-        """Add frames, in their order, with the number of their rate, their item and octets."""
+        """Add frames with the numbers of their rates, their items and octets."""
         if not self._frames.size and (item == _NO_ITEM).all():
-            self._last[rate] = _NO_ITEM, 0
             return
         if self._frames.shape[2] < self._count:
-            self._frames, self._octets = (np.zeros((MAX_RATES, 3, self._count)) for _ in range(2))
+            self._frames, self._octets = (np.zeros((MAX_RATES, 2, self._count)) for _ in range(2))
         for number in np.unique(rate).tolist():
             of_rate = rate == number
-            self._add(number, item[of_rate], octets[of_rate])
-
-    def _add(self, number: int, item: Int64, octets: Int64) -> None:
-        items = np.concatenate([self._last[number, :1], item])
-        sizes = np.concatenate([self._last[number, 1:], octets]).astype(np.float64)
-        self._last[number] = items[-1], octets[-1]
-        if items[0] < _NO_ITEM:
-            before, after, left, right = items[1:-1], items[2:], sizes[1:-1], sizes[2:]
-        else:
-            before, after, left, right = items[:-1], items[1:], sizes[:-1], sizes[1:]
-        is_same = before == after
-        for sums, values, one, other in (
-            (self._frames, np.ones(len(item)), np.ones(len(left)), np.ones(len(left))),
-            (self._octets, octets.astype(np.float64), left, right),
-        ):
-            sums[number, 0] += self._by_item(item, values)
-            sums[number, 1] += self._by_item(item, values**2)
-            sums[number, 2] += self._by_item(before[is_same], (one - other)[is_same] ** 2) / 2
-            for side, value in ((before, one), (after, other)):
-                sums[number, 2] += self._by_item(side[~is_same], value[~is_same] ** 2) / 2
-        self._swaps[number] += int(((before >= 0) & (after >= 0) & (before + after == 1)).sum())
+            sizes = octets[of_rate].astype(np.float64)
+            for sums, values in ((self._frames, np.ones(len(sizes))), (self._octets, sizes)):
+                sums[number, 0] += self._by_item(item[of_rate], values)
+                sums[number, 1] += self._by_item(item[of_rate], values**2)
 
     def _by_item(self, item: Int64, values: Floats) -> Floats:
         there = item != _NO_ITEM
@@ -122,12 +95,7 @@ class _Items:
         return self._of(self._octets, item)
 
     def _of(self, sums: Floats, item: int) -> _Sums:
-        return _Sums(*(sums[:, row, item] if sums.shape[2] else np.zeros(MAX_RATES) for row in range(3)))
-
-    @property
-    def swaps(self) -> Floats:
-        """The number of changes between items 0 and 1 in successive frames, by rate."""
-        return self._swaps
+        return _Sums(*(sums[:, row, item] if sums.shape[2] else np.zeros(MAX_RATES) for row in range(2)))
 
 
 class SampleCounts:
@@ -219,8 +187,7 @@ class SampleCounts:
         marked, unmarked = (self._marks.frames(item) for item in (_MARKED, _UNMARKED))
         data = _Sums(*(one + other for one, other in zip(marked, unmarked, strict=True)))
         if data.values.any():
-            swaps = self._marks.swaps
-            yield self._share("CE share", "", marked, data, unmarked.steps, swaps)
+            yield self._share("CE share", "", marked, data)
         for number in self._queue_pairs.used if seconds else ():
             name = queue_pair(number)
             yield self._rate("rate", name, self._queue_pairs.octets(number), seconds / 8, bits=True)
@@ -238,42 +205,23 @@ class SampleCounts:
         """Return the estimate of a sum over all frames, by time."""
         one_in, weight = self._weights
         value = float(one_in @ sums.values)
-        spread = sums.squares
-        if self._every:
-            frames = self._every_frame.frames(0).values
-            mixed = sums.squares - sums.values**2 / np.maximum(frames, 1)
-            seen = sums.values**2 / np.maximum(sums.squares, 1e-9)
-            spread = _drawn(sums.steps, mixed, seen)
         # In front of the first frame and behind the last one are up to N others, at whatever rate.
-        variance = float(weight @ spread) + (value / self._frames) ** 2
+        variance = float(weight @ sums.squares) + (value / self._frames) ** 2
         low, high = sum_interval(value, variance)
         if not value:
             high = _NONE_SEEN * float(one_in.max())
-        return Estimate(
-            figure=figure, subject=subject, unit="bits_per_s" if bits else "per_s", value=value / seconds,
-            low=max(0.0, low) / seconds, high=high / seconds,
-        )  # fmt: skip
+        bounds = {} if self._every else {"low": max(0.0, low) / seconds, "high": high / seconds}
+        unit: Literal["bits_per_s", "per_s"] = "bits_per_s" if bits else "per_s"
+        return Estimate(figure=figure, subject=subject, unit=unit, value=value / seconds, **bounds)
 
-    def _share(
-        self, figure: str, subject: str, part: _Sums, whole: _Sums, rest_steps: Floats | None = None,
-        swaps: Floats | None = None,
-    ) -> Estimate:  # fmt: skip
-        """Return the estimate of the part that a sum has in another, whose rest has ``rest_steps``.
-
-        ``swaps`` is how often a frame of one follows a frame of the other; None: all frames are of the whole.
-        """
+    def _share(self, figure: str, subject: str, part: _Sums, whole: _Sums) -> Estimate:
+        """Return the estimate of the part that a sum has in another."""
         one_in, weight = self._weights
         total = float(one_in @ whole.values)
         share = float(one_in @ part.values) / total
-        mixed = part.values * (1 - share) ** 2 + (whole.values - part.values) * share**2
-        spread = mixed
         if self._every:
-            steps = part.steps
-            if swaps is not None and rest_steps is not None:
-                # a step between part and rest is one of 1; their steps to other frames are 1 − share, share
-                apart = (part.steps - swaps / 2) * (1 - share) ** 2 + (rest_steps - swaps / 2) * share**2
-                steps = swaps / 2 + apart
-            spread = _drawn(steps, mixed, part.values)
+            return Estimate(figure=figure, subject=subject, unit="share", value=share)
+        spread = part.values * (1 - share) ** 2 + (whole.values - part.values) * share**2
         variance = float(weight @ spread) / total**2
         frames = total**2 / float(weight @ whole.values)
         low, high = share_interval(share, frames if not variance else share * (1 - share) / variance)
@@ -300,12 +248,6 @@ class _Kinds:
         for kind, items in zip(_MESSAGES, self._items, strict=True):
             if items.used:
                 yield KINDS[kind].title, items
-
-
-def _drawn(steps: Floats, mixed: Floats, seen: Floats) -> Floats:
-    """Return the spread by steps, drawn towards the spread of frames in random order where few are seen."""
-    drawn: Floats = (steps * seen + mixed * _PRIOR) / (seen + _PRIOR)
-    return drawn
 
 
 def sum_interval(value: float, variance: float) -> tuple[float, float]:

@@ -725,8 +725,9 @@ class Estimate:
     """Queue pair or priority of the figure; empty: all frames."""
     unit: Literal["share", "per_s", "bits_per_s"]
     value: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
+    """None where every N-th frame was sampled: a sample in step with the traffic shows no bounds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

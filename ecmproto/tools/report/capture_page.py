@@ -224,6 +224,26 @@ _KINDS: Columns = {
     "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
     "Mean rate": "bits_per_s",
 }  # fmt: skip
+
+
+def _bound(name: str) -> Callable[[Any, Statistics], str]:
+    """Return a function that formats attribute ``name`` of an estimate in its unit."""
+
+    def text(row: Any, _: Statistics) -> str:
+        value = getattr(row, name)
+        if value is None:
+            return ABSENT
+        if row.unit == "bits_per_s":
+            return format_rate(value)
+        return value_text(value, "share") if row.unit == "share" else f"{value:,.6g}/s"
+
+    return text
+
+
+_ESTIMATES: Columns = {
+    "All frames": lambda each, _: f"{each.figure}{f' of {each.subject}' if each.subject else ''}",
+    "Estimate": _bound("value"), "From": _bound("low"), "To": _bound("high"),
+}  # fmt: skip
 _MALFORMED: Columns = {"What is wrong": lambda row, _: row[0], "Frames": lambda row, _: row[1]}
 _SENDER = ("Sender", "Interface")
 
@@ -239,7 +259,9 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
     ):
         rows = [[*_sender(statistics, sender), *_cells(each, columns, statistics)] for sender, each in pairs]
         yield _table(name, heading, (*_SENDER, *columns), rows)
+    estimates = statistics.sample.estimates if statistics.sample else ()
     for name, heading, columns, items in (
+        ("estimates", "Estimates by a sample, with intervals of 95 %", _ESTIMATES, estimates),
         ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
         ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),
         ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
