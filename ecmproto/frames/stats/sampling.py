@@ -7,7 +7,7 @@ not.  There are two designs:
   stands for N·S, with the variance N²·(1 − 1/N)·Q, where Q is the sum of squares.  The order of frames, as in
   trains, has no influence.
 - Every N-th: what repeats in step with N shows nowhere in the sample, and can be all of it or nothing.  Sums
-  stand for N times as many as they do at random, but there is no interval: none can be said from the sample.
+  stand for N times as many as they do at random, but the sample determines no interval.
 
 A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the ones
 of a Poisson variable with the same relative variance, intervals of shares Wilson's with the same variance.
