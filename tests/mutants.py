@@ -28,6 +28,8 @@ _STATS = "ecmproto/frames/stats"
 _RULES = "ecmproto/tools/check/rules"
 ROOMS = {
     "ecmproto/frames/columns/walk.py": "tests/columns/test_extraction.py -k not two_threads and not shared",
+    "ecmproto/frames/batch/steps.py": "tests/columns/test_extraction.py -k not two_threads and not shared",
+    "ecmproto/frames/batch/packets.py": "tests/batch/test_packets.py tests/batch/test_tags.py",
     "ecmproto/frames/batch/tags.py": "tests/batch/test_tags.py tests/batch/test_splice.py",
     f"{_STATS}/pauses.py": "tests/stats/test_pauses.py tests/stats/test_storms.py tests/stats/test_merge.py",
     f"{_STATS}/roce.py": "tests/stats/test_roce.py -k not million",

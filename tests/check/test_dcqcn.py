@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ecmproto.tools.check import Checked
+from ecmproto.wire.formats.ip import HopByHop
 from tests.check.planting import MS, US, Event, checked, faults, frame
 
 QP, SENDERS_QP = 0x118, 0x200
@@ -141,8 +142,12 @@ def test_marks_are_not_missed_where_nobody_can_tell(events: list[Event]) -> None
     assert faults(dcqcn(events)) == []
 
 
-def test_an_invariant_crc_that_does_not_hold_is_found() -> None:
-    good = data(2)
+PACKET = f"bth opcode=4 qp={QP} data data=00010203"
+
+
+@pytest.mark.parametrize("ip", ["ip", "ipv6", f"ipv6 {HopByHop.prefix}"])
+def test_an_invariant_crc_that_does_not_hold_is_found(ip: str) -> None:
+    good = frame(f"{ip} {PACKET}")
     bad = good[:-1] + bytes([good[-1] ^ 1])
     result = dcqcn([(0, good), (MS, bad)])
     assert faults(result) == [("ROCE001", 2)]
@@ -151,9 +156,6 @@ def test_an_invariant_crc_that_does_not_hold_is_found() -> None:
 def test_a_transport_header_of_another_version_is_found() -> None:
     bad = frame(f"ip ip.dsfield.ecn=2 bth opcode=4 qp={QP} psn=8 tver=1 data data=00010203")
     assert faults(dcqcn([(0, data(2)), (MS, bad)])) == [("ROCE002", 2)]
-
-
-PACKET = f"bth opcode=4 qp={QP} data data=00010203"
 
 
 @pytest.mark.parametrize(("ip", "octets"), [("ip", 28), ("ipv6", 28)])
