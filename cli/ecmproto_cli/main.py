@@ -55,13 +55,14 @@ COMMANDS = {
     "fields": "List the names of all fields, or draw the bit layout of a format.",
     "wireshark": "Print or install the dissector for Wireshark and tshark.",
     "help": "Find commands, options, fields, formats, parameters and rules by a word.",
+    "mcp": "Answer an assistant's questions about captures, read-only.",
     "demo": "Demonstrate ecmproto on its bundled captures.",
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
 
 TASKS = {
     "Operators: look into captures and interfaces": (
-        "stats", "check", "dissect", "browse", "diff", "fleet", "doctor", "wireshark",
+        "stats", "check", "dissect", "browse", "diff", "fleet", "doctor", "wireshark", "mcp",
     ),
     "Switch testers: make, change and send frames": ("craft", "edit", "send", "fuzz"),
     "Researchers: congestion control by mechanisms": ("replay", "lab", "live"),
