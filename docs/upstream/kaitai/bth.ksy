@@ -1,0 +1,47 @@
+meta:
+  id: bth
+  title: "Base transport header (BTH)"
+  license: GPL-2.0-or-later
+  endian: be
+  bit-endian: be
+doc: "IBTA vol. 1, 9.2"
+seq:
+  - id: opcode
+    doc: "transport and operation (IBTA vol. 1, 9.2.1)"
+    type: b8
+  - id: se
+    doc: "solicited event (IBTA vol. 1, 9.2.3)"
+    type: b1
+  - id: m
+    doc: "migration state (IBTA vol. 1, 9.2.4)"
+    type: b1
+  - id: padcnt
+    doc: "octets that fill the payload up to a multiple of 4 [octets] (IBTA vol. 1, 9.2.5)"
+    type: b2
+  - id: tver
+    doc: "transport header version, 0 (IBTA vol. 1, 9.2.6)"
+    type: b4
+  - id: p_key
+    doc: "partition key (IBTA vol. 1, 9.2.7)"
+    type: b16
+  - id: fecn
+    doc: "the packet met congestion (IBTA vol. 1, A10.2.1)"
+    type: b1
+  - id: becn
+    doc: "packets of the other direction met congestion (IBTA vol. 1, A10.2.1)"
+    type: b1
+  - id: reserved6
+    doc: "0 (IBTA vol. 1, 9.2)"
+    type: b6
+  - id: qp
+    doc: "destination queue pair (IBTA vol. 1, 9.2.8)"
+    type: b24
+  - id: a
+    doc: "acknowledge request (IBTA vol. 1, 9.2.9)"
+    type: b1
+  - id: reserved7
+    doc: "0 (IBTA vol. 1, 9.2)"
+    type: b7
+  - id: psn
+    doc: "packet sequence number (IBTA vol. 1, 9.2.10)"
+    type: b24

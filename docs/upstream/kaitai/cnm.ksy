@@ -1,0 +1,41 @@
+meta:
+  id: cnm
+  title: "Congestion notification message (CNM)"
+  license: GPL-2.0-or-later
+  endian: be
+  bit-endian: be
+doc: "802.1Q 33.4; wire-formats 3"
+seq:
+  - id: version
+    doc: "0; a receiver reads any version as 0 (802.1Q 33.4)"
+    type: b4
+  - id: reserved
+    doc: "ReservedV: 0 on transmission, ignored (802.1Q 33.4)"
+    type: b6
+  - id: qntz_fb
+    doc: "Quantized Feedback, the magnitude of the negative feedback (802.1Q 33.4)"
+    type: b6
+  - id: cpid
+    doc: "congestion point identifier: MAC and local number (802.1Q 33.4)"
+    type: b64
+  - id: q_offset
+    doc: "cnmQOffset = Qeq − Qlen: negative when congested (the opposite of ECM's Qoff) [64 octets]"
+    type: s2
+  - id: q_delta
+    doc: "cnmQDelta = Qlen − Qlen_old: positive when growing [64 octets]"
+    type: s2
+  - id: encap_prio
+    doc: "Encapsulated priority: the sampled frame's (802.1Q 33.4)"
+    type: b3
+  - id: encap_reserved
+    doc: "0"
+    type: b13
+  - id: encap_dst
+    doc: "Encapsulated destination MAC: the sampled frame's DA (802.1Q 33.4)"
+    type: b48
+  - id: msdu_length
+    doc: "Encapsulated MSDU length, 0..64 [octets] (802.1Q 33.4)"
+    type: b16
+  - id: msdu
+    doc: "Encapsulated MSDU: the sampled frame from its payload EtherType or length on"
+    size: msdu_length
