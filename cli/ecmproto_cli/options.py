@@ -158,7 +158,7 @@ def trailer_option(function: F) -> F:
     """``--trailer DEVICE``: take the times of frames from stamps in them."""
     return click.option(
         "--trailer", metavar="DEVICE",
-        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, or auto "
+        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, arista7150, ixia, ixia-counter, erspan3, or auto "
         "for the one of which all of the first thousand frames have a stamp.",
     )(function)  # fmt: skip
 

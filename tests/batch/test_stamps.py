@@ -52,11 +52,18 @@ def arista48(frame: bytes, time_ns: int, port: int) -> bytes:
     return frame[:12] + stamp + frame[12:]
 
 
+def ixia(frame: bytes, time_ns: int, port: int) -> bytes:
+    tail = struct.pack("!BBIIBH", 3 + port, 8, time_ns // NS, time_ns % NS, 10, 0xAF12)
+    total = sum(int.from_bytes(tail[at : at + 2].ljust(2, b"\0")) for at in range(0, 13, 2))
+    return frame + tail + (0xFFFF - (total % 0xFFFF or 0xFFFF)).to_bytes(2)
+
+
 STAMPERS: dict[str, tuple[str, Stamper]] = {
     "metamako": ("metamako", metamako),
     "exablaze": ("exablaze", exablaze),
     "arista 64 bit": ("arista7280", arista64),
     "arista 48 bit": ("arista7280", arista48),
+    "ixia": ("ixia", ixia),
 }
 
 
@@ -138,6 +145,8 @@ def test_cut_frames_have_no_trailer(tmp_path: Path) -> None:
 def test_other_frames_have_no_stamps(tmp_path: Path) -> None:
     path = capture(tmp_path / "plain.pcap", FRAMES)
     for device in (*STAMPS, "auto"):
+        if device in ("arista7150", "ixia-counter"):
+            continue  # four octets are four octets
         frames, _, _, reader = read(path, device)
         assert frames == FRAMES
         assert reader.summary.startswith("no time stamps of ")
@@ -179,12 +188,66 @@ def test_interfaces_lose_the_fcs_that_was_taken_off(tmp_path: Path) -> None:
     assert [each.fcs_octets for each in reader.interfaces] == [4, 0, 0, 0]
 
 
+DELAYS_NS = [(n * 7919) % 20_000 for n in range(300)]
+"""The delay of each frame on its way to the capture."""
+
+
+def slow(tmp_path: Path, frames: list[bytes], apart_ns: int) -> Path:
+    times = [START_NS + apart_ns * n + delay for n, delay in enumerate(DELAYS_NS)]
+    return written(tmp_path / "tap.pcap", frames, times)
+
+
+@pytest.mark.parametrize("new_fcs", [False, True])
+@pytest.mark.parametrize(("device", "tick_ns", "bits"), [("arista7150", 20 / 7, 31), ("ixia-counter", 5, 32)])
+def test_counters_go_on_from_the_captures_first_time(
+    device: str, tick_ns: float, bits: int, new_fcs: bool, tmp_path: Path
+) -> None:
+    # the counter wraps each 6.1 s and 21.5 s
+    ticks = [(12345 + round(n * NS / 2 / tick_ns)) % 2**bits for n in range(300)]
+    frames = [frame + count.to_bytes(4) for frame, count in zip(FRAMES, ticks, strict=True)]
+    path = slow(tmp_path, [frame + fcs(frame) for frame in frames] if new_fcs else frames, NS // 2)
+    made, times, _, reader = read(path, device)
+    assert made == FRAMES
+    assert max(abs(time - START_NS - n * NS // 2) for n, time in enumerate(times)) <= tick_ns
+    assert f"{device} stamps are the times of 300 frames, −19.93 µs to " in reader.summary
+
+
+@pytest.mark.parametrize(
+    ("granularity", "tick_ns", "apart_ns"),
+    [(0, 100_000, 3600 * NS), (1, 100, NS), (2, 1, NS // 2)],
+)
+@pytest.mark.parametrize("tags", [0, 2])
+def test_the_clock_of_erspan_is_the_time(
+    granularity: int, tick_ns: int, apart_ns: int, tags: int, tmp_path: Path
+) -> None:
+    outer = encode(build("ip proto=47 data data=00"))[:34]
+    frames = []
+    for n, frame in enumerate(FRAMES):
+        word = n % 2 << 4 | granularity << 1  # two clocks of a switch, which begin at other times
+        count = (n * apart_ns // tick_ns + (2**32 - 5 if n % 2 else 77)) % 2**32
+        head = struct.pack("!HHIHHIHH", 0x1000, 0x22EB, n, 0x2000, 12, count, 0, word) + frame
+        ip = outer[14:16] + (20 + len(head)).to_bytes(2) + outer[18:]
+        frames.append(outer[:12] + b"\x81\x00\x00\x05" * tags + b"\x08\x00" + ip + head)
+    path = slow(tmp_path, frames, apart_ns)
+    made, times, _, reader = read(path, "erspan3")
+    assert made == frames, "the header stays for who unwraps the frame"
+    for n, time in enumerate(times):
+        first = n % 2
+        assert abs(time - START_NS - n * apart_ns - DELAYS_NS[first]) <= tick_ns
+    assert reader.summary.startswith("erspan3 stamps are the times of 300 frames")
+    with open_innermost((str(path),), trailer="erspan3") as opened:
+        assert [octets for batch in opened for octets in batch] == FRAMES
+
+
 def test_unknown_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = capture(tmp_path / "plain.pcap", FRAMES)
     with pytest.raises(ParameterError, match="metamako"):
         open_innermost((path,), trailer="gigamon")
     assert run(["stats", str(path), "--trailer", "gigamon"]) == 2
-    assert "metamako, exablaze, arista7280, auto" in capsys.readouterr().err
+    assert (
+        "metamako, exablaze, arista7280, arista7150, ixia, ixia-counter, erspan3, auto"
+        in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize("command", [["stats"], ["check"], ["replay", "--cp", "qcn", "--seed", "1"]])
@@ -233,3 +296,13 @@ def test_tshark_reads_the_same_stamps(name: str, fields: list[str], tshark: str,
     else:
         assert [row[0].partition(".")[2][:9] for row in rows] == [f"{time % NS:09d}" for time in TIMES]
         assert [int(row[1]) for row in rows] == [n % 3 for n in range(300)]
+
+
+def test_tshark_reads_the_same_ixia_trailers(tshark: str, tmp_path: Path) -> None:
+    bare = encode(build("ip udp dstport=9 data data=" + "ab" * 40))
+    frames = [ixia(bare, time_ns, n % 5) for n, time_ns in enumerate(TIMES)]
+    path = capture(tmp_path / "tap.pcap", [frame + fcs(frame) for frame in frames])
+    command = [tshark, "-n", "-r", str(path), "-T", "fields", "-e", "ixiatrailer.timestamp"]
+    output = subprocess.run(command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}).stdout
+    assert [line.partition(".")[2][:9] for line in output.splitlines()] == [f"{t % NS:09d}" for t in TIMES]
+    assert read(path, "auto")[:2] == ([bare] * 300, TIMES)

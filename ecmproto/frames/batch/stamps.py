@@ -4,6 +4,9 @@ The offset and fields of a stamp are declared by device.  A stamp fits a frame i
 declaration and its time is within a day of the capture's; one at the end of a frame exists only in a
 complete frame.  Of a device's layouts, with and without an FCS, the one that fits most of the first thousand
 frames is chosen.
+
+A counter is no time: each device's begins at the capture's time of its first frame, and wraps so that the
+times stay closest to the capture's.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import dataclasses
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +35,10 @@ AUTO = "auto"
 _TRIED_FRAMES = 1000
 _DAY_NS = 86400 * NS_PER_S
 _FCS_OCTETS = 4
+_VLAN_TYPES = (0x8100, 0x88A8, 0x9100)
+_IPV4, _IPV6, _GRE, _ERSPAN_III = 0x0800, 0x86DD, 47, 0x22EB
+_GRE_WORDS = (0x8000, 0x2000, 0x1000)
+_IPV6_OCTETS = 40
 
 
 class Part(NamedTuple):
@@ -47,16 +54,23 @@ class Stamp:
     """The layout of a time stamp."""
 
     octets: int
-    seconds: Part
+    seconds: Part | None = None
+    """None for a counter."""
     fraction: Part
+    """For a counter, the counter."""
     fraction_bits: int | None = None
     """The fraction is in units of 2 to the power of minus this; None: in ns."""
-    at_end: bool = True
-    """Whether it is at the end of the frame; otherwise it follows the addresses."""
+    tick_ns: float = 0.0
+    """The unit of a counter."""
+    counter_bits: int = 32
+    at: Literal["end", "addresses", "erspan"] = "end"
+    """At the end of the frame, after the addresses, or in the header of ERSPAN III, which stays."""
     start: bytes = b""
     """The octets with which it starts."""
-    zeros: tuple[Part, int] | None = None
-    """A number, and the bits of it that are 0 in this layout."""
+    fixed: tuple[tuple[Part, int, int], ...] = ()
+    """Numbers, the bits of them that are fixed in this layout, and the value of these."""
+    checksum: Part | None = None
+    """The Internet checksum of all octets before it."""
     fcs_at: int | None = None
     """Offset of the FCS that the frame had."""
     fcs_valid: tuple[Part, int] | None = None
@@ -69,7 +83,7 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
     # Metamako, Arista 7130: with bit 1 of the flags, extensions stand in front of the seconds.
     "metamako": (
         Stamp(
-            octets=16, seconds=Part(4, 4), fraction=Part(8, 4), zeros=(Part(12, 1), 2), fcs_at=0,
+            octets=16, seconds=Part(4, 4), fraction=Part(8, 4), fixed=((Part(12, 1), 2, 0),), fcs_at=0,
             fcs_valid=(Part(12, 1), 1), source=(Part(13, 2), Part(15, 1)),
         ),
     ),
@@ -83,10 +97,33 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
     # Arista 7280 and 7500 (TAP aggregation): EtherType, subtype 1, and the version: TAI or, with 0x100, UTC
     "arista7280": tuple(
         Stamp(
-            octets=6 + octets + 4, seconds=Part(6, octets), fraction=Part(6 + octets, 4), at_end=False,
+            octets=6 + octets + 4, seconds=Part(6, octets), fraction=Part(6 + octets, 4), at="addresses",
             start=bytes.fromhex("d28b0001") + version.to_bytes(2),
         )
         for octets, version in ((4, 0x10), (4, 0x110), (2, 0x20), (2, 0x120))
+    ),
+    # Arista 7150: 31 bits of 350 MHz in place of the FCS, or before it; its key frames are not read.
+    "arista7150": (
+        Stamp(
+            octets=4, fraction=Part(0, 4), tick_ns=20 / 7, counter_bits=31, fixed=((Part(0, 1), 0x80, 0),)
+        ),
+    ),
+    # Ixia's network visibility: type 3 to 7 (its clock), length, time, length, 0xAF12, checksum
+    "ixia": tuple(
+        Stamp(
+            octets=15, seconds=Part(2, 4), fraction=Part(6, 4), start=bytes((clock, 8)),
+            fixed=((Part(10, 3), 0xFFFFFF, 0x0AAF12),), checksum=Part(13, 2),
+        )
+        for clock in range(3, 8)
+    ),
+    "ixia-counter": (Stamp(octets=4, fraction=Part(0, 4), tick_ns=5.0),),
+    # ERSPAN III: units of 100 µs, 100 ns and 1 ns (IEEE 1588) by two bits of its last octet; version 2
+    "erspan3": tuple(
+        Stamp(
+            octets=12, fraction=Part(4, 4), tick_ns=tick_ns, at="erspan", source=(Part(10, 2),),
+            fixed=((Part(0, 1), 0xF0, 0x20), (Part(11, 1), 6, granularity << 1)),
+        )
+        for granularity, tick_ns in enumerate((100_000.0, 100.0, 1.0))
     ),
 }  # fmt: skip
 """The layouts of each device."""
@@ -114,18 +151,31 @@ def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
 
 def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stamped:
     """Return the stamps of a batch; ``ethernet`` are the frames that may have one."""
-    at = batch.offset + (batch.captured - behind - stamp.octets if stamp.at_end else TYPE_AT)
-    needed = HEADER_OCTETS + stamp.octets + (behind if stamp.at_end else 0)
-    fits = ethernet & (batch.captured >= needed)
-    if stamp.at_end:
+    fits = ethernet & (batch.captured >= HEADER_OCTETS + stamp.octets + behind)
+    if stamp.at == "end":
+        at = batch.offset + batch.captured - behind - stamp.octets
         fits &= batch.captured >= batch.original
+    elif stamp.at == "addresses":
+        at = batch.offset + TYPE_AT
+    else:
+        at = _erspan_at(batch)
+        fits &= (at > 0) & (at + stamp.octets <= batch.offset + batch.captured)
     at = np.where(fits, at, 0)
     if not fits.any():
         return Stamped(stamp, fits, at, behind, batch.time_ns)
     for place, octet in enumerate(stamp.start):
         fits &= batch.buffer[at + place] == octet
-    if stamp.zeros is not None:
-        fits &= _numbers(batch, at, stamp.zeros[0]) & stamp.zeros[1] == 0
+    for part, bits, value in stamp.fixed:
+        fits &= _numbers(batch, at, part) & bits == value
+    if stamp.checksum is not None:
+        places = range(0, stamp.checksum.at, 2)
+        words = [_numbers(batch, at, Part(place, min(2, stamp.checksum.at - place))) for place in places]
+        words[-1] = words[-1] << 8 * (stamp.checksum.at & 1)
+        fits &= (np.sum(words, axis=0) + _numbers(batch, at, stamp.checksum)) % 0xFFFF == 0
+    if stamp.seconds is None:
+        if behind:
+            _check_new_fcs(batch, fits)
+        return Stamped(stamp, fits, at, behind, batch.time_ns)
     seconds, fraction = _numbers(batch, at, stamp.seconds), _numbers(batch, at, stamp.fraction)
     if stamp.fraction_bits is not None:
         # 10^9 is 2^9 · 1953125: shifted so, the product stays within 63 bits
@@ -138,6 +188,39 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
     near = (batch.time_ns > time_ns - _DAY_NS) & (batch.time_ns < time_ns + _DAY_NS)
     fits &= (fraction < NS_PER_S) & (near if batch.timed is None else near | ~batch.timed)
     return Stamped(stamp, fits, at, behind, time_ns)
+
+
+def _erspan_at(batch: Batch) -> Int64:
+    """Return the offset of ERSPAN III's header in the frames of a batch; 0 for a frame without one."""
+    octets, stop = batch.buffer, batch.offset + batch.captured
+    last = len(octets) - 1
+
+    def number(at: Int64, count: int) -> Int64:
+        found = np.zeros(len(at), np.int64)
+        for place in range(count):
+            found = found << 8 | octets[np.minimum(at + place, last)]
+        return found
+
+    at = batch.offset + TYPE_AT
+    for _ in range(2):
+        at = at + np.where(np.isin(number(at, 2), _VLAN_TYPES), 4, 0)
+    kind, head = number(at, 2), number(at + 2, 1)
+    is_4 = (kind == _IPV4) & (head >> 4 == 4) & (number(at + 11, 1) == _GRE)
+    is_6 = (kind == _IPV6) & (head >> 4 == 6) & (number(at + 8, 1) == _GRE)
+    gre = at + 2 + np.where(is_4, (head & 15) * 4, _IPV6_OCTETS)
+    flags = number(gre, 2)
+    behind = gre + 4 + 4 * sum((flags & bit != 0).astype(np.int64) for bit in _GRE_WORDS)
+    has = (is_4 | is_6) & (number(gre + 2, 2) == _ERSPAN_III) & (behind <= stop)
+    return np.where(has, behind, 0)
+
+
+def _check_new_fcs(batch: Batch, fits: Mask) -> None:
+    """Clear the mask where the frame does not end with its FCS."""
+    view = batch.buffer.data
+    for i in np.flatnonzero(fits).tolist():
+        start, end = int(batch.offset[i]), int(batch.offset[i] + batch.captured[i] - _FCS_OCTETS)
+        fcs = zlib.crc32(view[start:end]).to_bytes(_FCS_OCTETS, "little")
+        fits[i] = bytes(view[end : end + _FCS_OCTETS]) == fcs
 
 
 def wrong_fcs(batch: Batch, stamped: Stamped) -> Mask:
@@ -184,6 +267,9 @@ class _Stamping(Deriving):
         self._asked = device
         self._choice: _Choice | None = None
         self._stamped = self._wrong = self._seen = 0
+        self._counters: dict[tuple[int, ...], tuple[int, float, float]] = {}
+        """The first time of each counter by the capture, and its lag behind the capture's, unwrapped:
+        that of the first frame, and of the last one."""
         self._apart_ns: tuple[int, int] | None = None
         """The least and the greatest difference of stamps to the capture's times."""
 
@@ -215,8 +301,9 @@ class _Stamping(Deriving):
         """Choose the requested device, or the one that fits all frames, and whether an FCS follows."""
         frames = min(sum(map(len, batches)), _TRIED_FRAMES)
         best = 0
-        for device in STAMPS if self._asked == AUTO else (self._asked,):
-            for behind in (0, _FCS_OCTETS) if STAMPS[device][0].at_end else (0,):
+        known = [device for device, layouts in STAMPS.items() if layouts[0].seconds is not None]
+        for device in known if self._asked == AUTO else (self._asked,):
+            for behind in (_FCS_OCTETS, 0) if STAMPS[device][0].at == "end" else (0,):
                 choice, count, left = _Choice(device, behind), 0, _TRIED_FRAMES
                 for batch in batches:
                     tried = batch[:left]
@@ -242,17 +329,41 @@ class _Stamping(Deriving):
         time_ns, interface = batch.time_ns.copy(), batch.interface.copy()
         removed = np.zeros(len(batch), np.int64)
         for each in found:
-            time_ns[each.fits] = each.time_ns[each.fits]
-            removed[each.fits] = each.stamp.octets + each.behind
+            time_ns[each.fits] = self._times(batch, each)
+            if each.stamp.at != "erspan":
+                removed[each.fits] = each.stamp.octets + each.behind
             self._wrong += int(wrong_fcs(batch, each).sum())
-            self._number(batch, each, choice, interface)
+            if each.stamp.seconds is not None:
+                self._number(batch, each, choice, interface)
         self._stamped += int(fits.sum())
         self._compare(batch, time_ns, fits)
         timed = None if batch.timed is None else batch.timed | fits
         made = dataclasses.replace(batch, time_ns=time_ns, interface=interface, timed=timed, timeline=None)
-        if not found[0].stamp.at_end:
+        if found[0].stamp.at == "addresses":
             made = _addresses_moved(made, fits, removed)
         return dataclasses.replace(made, captured=batch.captured - removed, original=batch.original - removed)
+
+    def _times(self, batch: Batch, stamped: Stamped) -> Int64:
+        """Return the times of the frames with a stamp."""
+        stamp, rows = stamped.stamp, np.flatnonzero(stamped.fits)
+        time_ns = stamped.time_ns[rows]
+        if stamp.seconds is not None:
+            return time_ns
+        ticks = _numbers(batch, stamped.at[rows], stamp.fraction)
+        parts = [_numbers(batch, stamped.at[rows], part) >> 4 & 63 for part in stamp.source]  # hardware id
+        keys = np.column_stack([batch.interface[rows], *parts])
+        distinct, which = np.unique(keys, axis=0, return_inverse=True)
+        for number, key in enumerate(distinct.tolist()):
+            own = which.reshape(-1) == number
+            named = (*key, int(stamp.tick_ns))
+            start_ns, first, last = self._counters.get(named, (int(time_ns[own][0]), None, None))
+            lag = (time_ns[own] - start_ns) - ticks[own] * stamp.tick_ns
+            if first is None:
+                first = last = float(lag[0])
+            lag = np.unwrap([last, *lag], period=2**stamp.counter_bits * stamp.tick_ns)[1:]
+            self._counters[named] = start_ns, first, float(lag[-1])
+            time_ns[own] -= np.rint(lag - first).astype(np.int64)
+        return time_ns
 
     def _number(self, batch: Batch, stamped: Stamped, choice: _Choice, interface: Int64) -> None:
         """Put frames onto the interfaces of the ports of a tap."""
