@@ -59,7 +59,7 @@ def statistics_of(batch: Batch, one_in: int = 1) -> Statistics:
 
 
 def figures(statistics: Statistics) -> dict[Key, float]:
-    """Return what is estimated of samples, of all frames."""
+    """Return the figures of all frames that samples estimate."""
     seconds = statistics.span.duration_ns / 1e9
     found = {("frames", ""): statistics.frames / seconds, ("rate", ""): 8 * statistics.octets / seconds}
     for kind in statistics.kinds:

@@ -158,8 +158,9 @@ def trailer_option(function: F) -> F:
     """``--trailer DEVICE``: take the times of frames from stamps in them."""
     return click.option(
         "--trailer", metavar="DEVICE",
-        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, arista7150, ixia, ixia-counter, erspan3, or auto "
-        "for the one of which all of the first thousand frames have a stamp.",
+        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, "
+        "arista7150, ixia, ixia-counter, erspan3, or auto for the one of which all of the first thousand "
+        "frames have a stamp.",
     )(function)  # fmt: skip
 
 
@@ -350,7 +351,7 @@ def timing_options(**defaults: str | None) -> Callable[[F], F]:
     return decorate
 
 
-_TIMING = {"pacing": ("rate", "even"), "bypass": ("yes", "no")}
+_TIMING = {"pacing": ("rate", "even", "kernel"), "bypass": ("yes", "no")}
 
 
 def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any], name: str) -> F:

@@ -30,6 +30,7 @@ from ecmproto_cli.verdicts import print_verdicts, verdict_code
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.streams import Stream, StreamReport, StreamSender, StreamsReport
+    from ecmproto.frames.capture.linux.timed_departures import TimedSender
     from ecmproto.frames.capture.linux.transmission import SendReport
     from ecmproto.tools.craft.sequences import Storm
     from ecmproto.tools.testing.plan import Plan
@@ -69,12 +70,13 @@ def send_storm(
     at: str | None,
     bypass: bool,
     realtime: bool,
+    kernel_time: bool,
     telling: Telling,
     ethertypes: EtherTypes,
 ) -> int:
     """Send a storm, until interrupted without a duration; report, and return the exit code.
 
-    ``at`` is the interface where it is judged.
+    ``at`` is the interface where it is judged; with ``kernel_time`` the kernel keeps the times.
     """
     from ecmproto.frames.capture.linux.streams import FOREVER_NS, Stream
     from ecmproto.tools.testing.plan import storm_segments
@@ -87,7 +89,7 @@ def send_storm(
     stream = Stream(name="storm", interface=interface, segments=tuple(segments))
     rate_bps, priorities = storm.renewal.rate_bps, storm.priorities or (None,)
     judged = [] if at is None else [Storming(port=at, rate_bps=rate_bps, priorities=priorities)]
-    sent = _sent([stream], judged, [], bypass=bypass, realtime=realtime)
+    sent = _sent([stream], judged, [], bypass=bypass, realtime=realtime, kernel_time=kernel_time)
     kept, report = sent.report, _storm_report(sent, storm)
     released = release and kept.streams[0].released
     if telling.form == "json":
@@ -97,7 +99,7 @@ def send_storm(
         rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", kept_by(kept))]
         rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
         echo(pairs(rows, width=max(len(name) for name, _ in rows)))
-    if report.gaps is not None and report.gaps.longer and not kept.processors:
+    if report.gaps is not None and report.gaps.longer and not (kept.processors or kept.kept_by):
         warn("frames came too late to hold all the time: with CAP_SYS_NICE real-time threads send them")
     if at is None or sent.ended_by is not None:
         return exit_code_after(report, sent.ended_by)
@@ -144,10 +146,15 @@ def _sent(
     *,
     bypass: bool,
     realtime: bool,
+    kernel_time: bool = False,
 ) -> _Sent:
     """Send streams, captured where they are judged."""
     with ExitStack() as opened:
-        sender = opened.enter_context(_opened_streams(streams, bypass=bypass, realtime=realtime))
+        sender: StreamSender | TimedSender
+        if kernel_time:
+            sender = opened.enter_context(_timed_stream(streams))
+        else:
+            sender = opened.enter_context(_opened_streams(streams, bypass=bypass, realtime=realtime))
         watch = None
         if storms or data:
             from ecmproto.tools.testing.proofs import Watch
@@ -181,7 +188,23 @@ def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) 
         yield sender
 
 
-def _send_streams(sender: StreamSender) -> BaseException | None:
+@contextmanager
+def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
+    """Let the kernel keep the times of a stream; InterfaceError where it cannot."""
+    from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
+
+    held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)
+    with (
+        time_keeping(streams[0].interface) as kind,
+        TimedSender(streams, kind, check=held.check) as sender,
+        held,
+    ):
+        for facts in sender.facts.values():
+            check_link(facts)
+        yield sender
+
+
+def _send_streams(sender: StreamSender | TimedSender) -> BaseException | None:
     """Send streams, and release what they hold also at an interrupt; return what ended them early."""
     work.at(lambda: "send")
     try:
@@ -239,7 +262,11 @@ def _stream_text(stream: StreamReport) -> str:
 
 
 def kept_by(kept: StreamsReport) -> str:
-    """Return the threads that kept streams, in words."""
+    """Return the threads that kept streams, or the kernel's discipline, in words."""
+    if kept.kept_by:
+        return f"the kernel's {kept.kept_by}" + (
+            ", which reports late frames" if kept.kept_by == "etf" else ""
+        )
     if not kept.processors:
         return "ordinary threads"
     named = " and ".join(map(str, kept.processors))

@@ -157,7 +157,9 @@ def command(
     keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
     paths = captures_named(read, required=False)
     others = {"count": count, "rate": rate, "read": paths or None, "spec": spec}
-    others["timing pacing"] = None if pacing == "rate" else pacing
+    others["timing pacing"] = None if pacing in ("rate", "kernel") else pacing
+    if pacing == "kernel" and (storm is None or realtime):
+        raise click.UsageError("--timing pacing=kernel belongs to --storm, without --precise")
     check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
     telling = Telling(form=form, quiet=quiet, junit=junit, force=force)
     if plan is not None:
@@ -196,7 +198,7 @@ def command(
         check_outputs([junit], force=force)
         return send_storm(
             interface, told, duration_ns=duration_ns, release=release, at=far, bypass=bypassing,
-            realtime=realtime, telling=telling, ethertypes=ethertypes,
+            realtime=realtime, kernel_time=pacing == "kernel", telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
     schedule = schedule_of(rate or "1x")
     sendable = Sendable()

@@ -35,6 +35,7 @@ from ecmproto.frames.capture.linux.interface import (
 )
 from ecmproto.frames.capture.linux.packet_socket import REMEDY
 from ecmproto.frames.capture.linux.streams import may_run_ahead, stream_processors
+from ecmproto.frames.capture.linux.timed_departures import known_disciplines
 from ecmproto.kernels import library
 from ecmproto.kernels.kernel import is_disabled
 from ecmproto.units import format_rate
@@ -165,11 +166,17 @@ def _capabilities() -> Iterator[Diagnosis]:
 
 
 def _storms() -> Diagnosis:
+    known = known_disciplines()
+    kernel = f"with pacing=kernel by its {known[0]}" if known else "the kernel has neither etf nor fq"
     if may_run_ahead():
         named = " and ".join(map(str, stream_processors()))
-        told = f"pause storms are kept by real-time threads on processors {named}, out of every interface"
+        told = f"pause storms are kept by real-time threads on processors {named}, out of every interface; "
+        told += kernel
         return _system_check("storms", "ok", told)
-    told = "pause storms are kept by ordinary threads: this process lacks CAP_SYS_NICE, for real-time threads"
+    told = (
+        "pause storms are kept by ordinary threads: this process lacks CAP_SYS_NICE, for real-time threads; "
+    )
+    told += kernel
     return _system_check("storms", "note", told, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
 
 

@@ -268,8 +268,8 @@ class _Stamping(Deriving):
         self._choice: _Choice | None = None
         self._stamped = self._wrong = self._seen = 0
         self._counters: dict[tuple[int, ...], tuple[int, float, float]] = {}
-        """The first time of each counter by the capture, and its lag behind the capture's, unwrapped:
-        that of the first frame, and of the last one."""
+        """The first time of each counter by the capture, and its unwrapped differences to the capture's
+        time at the first and at the last frame."""
         self._apart_ns: tuple[int, int] | None = None
         """The least and the greatest difference of stamps to the capture's times."""
 

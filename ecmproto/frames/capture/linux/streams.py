@@ -93,6 +93,8 @@ class StreamsReport:
     jitter: Jitter
     processors: tuple[int, ...]
     """The processors of real-time threads; empty where the process may have none."""
+    kept_by: str = ""
+    """The queueing discipline of the kernel that kept the times; empty: threads of this process."""
 
 
 class StreamSender:
