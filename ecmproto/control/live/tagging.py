@@ -173,14 +173,9 @@ def put_tag_on(
 def set_priority(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, priority: int) -> None:
     """Set the ``priority`` in the outermost VLAN tag of a frame; an untagged frame stays unchanged."""
     at, end, tables = start + TYPE_AT, start + octets, tagging.tables
-    while at + VLAN_OCTETS <= end:
-        role = role_at(buffer, at, tables)
-        if role == VLAN_TAG:
-            buffer[at + 2] = (priority << 5) | (signed(buffer[at + 2]) & 0x1F)
-            return
-        length = 0
-        if role > VLAN_TAG:
-            length = tag_octets(buffer, at, end, tables)
-        if length == 0:
-            return
+    length = tag_octets(buffer, at, end, tables)
+    while length > 0 and role_at(buffer, at, tables) != VLAN_TAG:
         at += length
+        length = tag_octets(buffer, at, end, tables)
+    if length > 0:
+        buffer[at + 2] = (priority << 5) | (signed(buffer[at + 2]) & 0x1F)

@@ -88,16 +88,20 @@ def role_at(buffer: Octets, at: int, tables: ParseTables) -> int:
 
 @inlined
 def tag_octets(buffer: Octets, at: int, end: int, tables: ParseTables) -> int:
-    """Return the octets of the tag whose EtherType is at ``at``.
+    """Return the octets of the tag whose EtherType is at ``at``; 0 where no tag begins.
 
-    0 for an experimental tag that is unassigned or without a possible CPID.
+    None begins with another EtherType, with the end of the frame before its control information, or with that
+    of an unassigned experimental tag or of one without a possible CPID.
     """
-    layer = announced(buffer, two_octets(buffer, at), at + 2, end, tables).layer
-    if layer < 0 or (
-        tables.doubts[layer, OTHERWISE] != NO_DOUBT and doubted(buffer, layer, at + 2, end, end, tables)
-    ):
+    if at + 4 > end or role_at(buffer, at, tables) < VLAN_TAG:
         return 0
-    return int(tables.fixed[layer]) if tables.parts[layer] == TAG_HEADER else 0
+    layer = announced(buffer, two_octets(buffer, at), at + 2, end, tables).layer
+    if layer < 0 or tables.parts[layer] != TAG_HEADER:
+        return 0
+    named = tables.doubts[layer, OTHERWISE] == NO_DOUBT or not doubted(
+        buffer, layer, at + 2, end, end, tables
+    )
+    return int(tables.fixed[layer]) if named else 0
 
 
 @inlined
@@ -110,8 +114,6 @@ def headers_of(buffer: Octets, start: int, end: int, tables: ParseTables) -> Hea
     role = OTHER
     while at + 2 <= end:
         role = role_at(buffer, at, tables)
-        if role < VLAN_TAG or at + 4 > end:
-            break
         octets = tag_octets(buffer, at, end, tables)
         if octets == 0:
             break

@@ -175,19 +175,12 @@ def tag_offsets(
     last_before = VLAN_TAG if layout.is_cn != 0 else CN_TAG
     while at + _TYPE_OCTETS <= octets:
         role = role_at(buffer, start + at, tables)
-        if role < VLAN_TAG:
-            cut = False
-            break
-        if at + 4 > octets:
-            break
         length = tag_octets(buffer, start + at, start + octets, tables)
-        if length == 0:
-            cut = False
-            break
         behind = at + length
-        if behind > octets:
+        if length == 0 or behind > octets:
+            cut = role >= VLAN_TAG and (length > 0 or at + 4 > octets)
             break
-        if _is_of(buffer, start + at, role, layout):
+        if _is_of(buffer, start + at, layout):
             old_at = at if old_tags == 0 else old_at
             old_tags += 1
         else:
@@ -198,11 +191,10 @@ def tag_offsets(
 
 
 @inlined
-def _is_of(buffer: Octets, at: int, role: int, layout: TagLayout) -> bool:
-    """Whether the tag at ``at`` is of a kind."""
-    if two_octets(buffer, at + 2) & layout.mask != layout.selected:
-        return False
-    return two_octets(buffer, at) == layout.ethertype and role >= VLAN_TAG and layout.octets != 0
+def _is_of(buffer: Octets, at: int, layout: TagLayout) -> bool:
+    """Return whether the tag at ``at`` is of a kind."""
+    is_selected = two_octets(buffer, at + 2) & layout.mask == layout.selected
+    return is_selected and two_octets(buffer, at) == layout.ethertype and layout.octets != 0
 
 
 @compiled
@@ -221,19 +213,15 @@ def _find_older(
     for i in range(len(offset)):
         start, octets = offset[i], captured[i]
         at, found = TYPE_AT, 0
-        while at + 4 <= octets:
-            role = role_at(buffer, start + at, tables)
-            if role < VLAN_TAG:
-                break
-            behind = at + tag_octets(buffer, start + at, start + octets, tables)
-            if behind == at or behind > octets:
-                break
-            if _is_of(buffer, start + at, role, layout):
+        behind = at + tag_octets(buffer, start + at, start + octets, tables)
+        while at < behind <= octets:
+            if _is_of(buffer, start + at, layout):
                 if found > 0:
                     frame[count], place[count], length[count] = frames[i], at, behind - at
                     count += 1
                 found += 1
             at = behind
+            behind += tag_octets(buffer, start + at, start + octets, tables)
 
 
 @compiled
@@ -261,16 +249,12 @@ def own_tag(buffer: Octets, start: int, octets: int, tables: ParseTables, layout
 def _newest(buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout) -> int:
     """Return the offset of the outermost tag of a kind, without a look at the octets after it."""
     at = TYPE_AT
-    while at + 4 <= octets:
-        role = role_at(buffer, start + at, tables)
-        if role < VLAN_TAG:
-            break
-        length = tag_octets(buffer, start + at, start + octets, tables)
-        if length == 0 or at + length > octets:
-            break
-        if _is_of(buffer, start + at, role, layout):
+    length = tag_octets(buffer, start + at, start + octets, tables)
+    while 0 < length <= octets - at:
+        if _is_of(buffer, start + at, layout):
             return at
         at += length
+        length = tag_octets(buffer, start + at, start + octets, tables)
     return NOWHERE
 
 
