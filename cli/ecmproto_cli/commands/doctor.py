@@ -25,8 +25,12 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
     help="Check this interface, also if it is down (default: all of Ethernet that are up).",
 )  # fmt: skip
 @click.option("--fix", is_flag=True, help="Fix the MTU and offloads.")
+@click.option(
+    "--neighbours", "wait", metavar="TIME",
+    help="Wait so long for LLDP on each interface, and show what the other end advertises, such as 35s.",
+)  # fmt: skip
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
-def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
+def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str) -> int:
     """Check this machine's requirements: capabilities, programs, links, MTU, offloads, flow control.
 
     Findings prevent a function, and end with exit code 1; each names the command that fixes it.
@@ -34,10 +38,18 @@ def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
     \b
     ecmproto doctor
     ecmproto doctor -i eth0 --fix
+    ecmproto doctor -i eth0 --neighbours 35s
     """
-    from ecmproto.control.live.doctor import examine, mended
+    from ecmproto.control.live.doctor import examine, mended, of_neighbours
+    from ecmproto.units import parse_time
 
+    wait_ns = 0 if wait is None else parse_time(wait)
     checks = list(examine(interfaces))
+    if wait_ns:
+        names = dict.fromkeys(check.subject for check in checks if check.name == "link")
+        checks = sorted(
+            [*checks, *of_neighbours(list(names), wait_ns)], key=lambda check: _place(check, names)
+        )
     if fix:
         checks = [mended(check) for check in checks]
     echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks))
@@ -45,6 +57,11 @@ def command(interfaces: tuple[str, ...], fix: bool, form: str) -> int:
     if findings:
         echo(f"ecmproto: {counted(findings, 'finding')}", err=True)
     return FINDINGS if findings else 0
+
+
+def _place(check: Diagnosis, names: dict[str, None]) -> int:
+    """Return the place of a check's subject: the system, then interfaces in their order."""
+    return list(names).index(check.subject) if check.subject in names else -1
 
 
 def _table(checks: list[Diagnosis]) -> str:

@@ -12,10 +12,12 @@ import platform
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from ecmproto.errors import EcmprotoError
 from ecmproto.frames.capture.batch import ETHERNET
@@ -38,10 +40,13 @@ from ecmproto.frames.capture.linux.streams import may_run_ahead, stream_processo
 from ecmproto.frames.capture.linux.timed_departures import known_disciplines
 from ecmproto.kernels import library
 from ecmproto.kernels.kernel import is_disabled
-from ecmproto.units import format_rate
+from ecmproto.units import format_rate, format_time
 from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.ethernet import VLAN
 from ecmproto.wire.formats.registry import FORMATS
+
+if TYPE_CHECKING:
+    from ecmproto.frames.stats.statistics import Neighbour
 
 _SYSTEM = "system"
 _CAPABILITIES = {
@@ -104,6 +109,47 @@ def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
     for each in facts:
         if interfaces or (each.up and each.linktype == ETHERNET and each.name != _LOOPBACK):
             yield from of_interface(each)
+
+
+def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis]:
+    """Yield the LLDP and DCBX advertisements of the stations at the other ends, as they arrive.
+
+    It waits ``wait_ns`` at most.  InterfaceError for an interface that is missing or may not be opened.
+    """
+    from ecmproto.frames.capture.linux.reader import open_interface
+    from ecmproto.frames.filter import compile_filter
+    from ecmproto.frames.filter.prefilter import prefilter
+    from ecmproto.frames.stats import Accumulator
+
+    program, until_ns = prefilter(compile_filter("lldp")), time.monotonic_ns() + wait_ns
+    with ExitStack() as opened:
+        waiting = {}
+        for name in interfaces:
+            reader = open_interface(name, outgoing=False, program=program, idle_batches=True)
+            opened.callback(reader.close)
+            waiting[name] = iter(reader), Accumulator()
+        while waiting and time.monotonic_ns() < until_ns:
+            for name, (batches, counts) in list(waiting.items()):
+                counts.add(next(batches))
+                found = counts.result().neighbours
+                yield from (_neighbour(name, each) for each in found)
+                if found:
+                    del waiting[name]
+    for name in waiting:
+        told = f"no LLDP from the other end in {format_time(wait_ns)}: agents send it each 30 s"
+        yield _interface_check(name, "neighbour", "note", told)
+
+
+def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
+    """Return the words of the station at the other end."""
+    advertised = {
+        "DCBX": ", ".join(neighbour.dialects) or None, "PFC": neighbour.pfc_text, "ETS": neighbour.ets_text,
+        "applications": neighbour.applications_text, "CNPV": neighbour.cnpvs_text,
+    }  # fmt: skip
+    parts = [f"{title} {text}" for title, text in advertised.items() if text is not None]
+    named = ", ".join(filter(None, (neighbour.system, f"port {neighbour.port}")))
+    told = f"the other end is {named}: {'; '.join(parts) or 'without DCBX'}"
+    return _interface_check(name, "neighbour", "ok", told)
 
 
 def mended(check: Diagnosis) -> Diagnosis:

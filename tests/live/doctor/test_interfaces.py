@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from ecmproto.control.live import doctor
-from ecmproto.control.live.doctor import Diagnosis, examine, mended
+from ecmproto.control.live.doctor import Diagnosis, examine, mended, of_neighbours
 from ecmproto.errors import InterfaceError
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.frames.capture.linux import interface
 from ecmproto.frames.capture.linux.interface import interface_facts
 from ecmproto.frames.capture.linux.receiver import FrameReceiver
 from ecmproto.frames.capture.linux.sender import FrameSender
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
+from ecmproto_cli.main import run
 from tests.capture.linux.traffic import frame, received, send
 from tests.namespaces import FAR, NEAR, Network
 
@@ -158,3 +163,19 @@ def test_counters_of_a_driver_are_read(veth: Network) -> None:
     assert interface.driver(NEAR) == "veth"
     assert interface.speed_bps(NEAR) == 10**10
     assert interface.driver_statistics("lo") == {}
+
+
+def test_the_other_end_is_shown_by_its_lldp(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+    line = "lldppfc enable=8 willing=1 lldpets per0=60 per3=40 prio3=3 tsa0=2 tsa3=2"
+    with FrameSender(FAR) as sender, ThreadPoolExecutor() as pool:
+        running = pool.submit(lambda: list(of_neighbours([NEAR], 60 * 10**9)))
+        batch = Batch.from_frames([encode(build(line))])
+        while not running.done():
+            sender.send(batch.buffer, batch.offset, batch.captured)
+            time.sleep(0.05)
+    (check,) = running.result()
+    assert (check.subject, check.name, check.state) == (NEAR, "neighbour", "ok")
+    assert "PFC 3, willing" in check.told
+    assert "ETS 0-2,4-7 60 %; 3 40 %" in check.told
+    assert run(["doctor", "-i", NEAR, "--neighbours", "300ms"]) == 1
+    assert "no LLDP from the other end in 300 ms" in capsys.readouterr().out
