@@ -539,3 +539,20 @@ def test_tcp_loses_little_after_its_first_overshoot(algorithm: str, connections:
     cycle = 3 / 8 * (700 / connections) ** 2
     assert lost <= 2 * (came / cycle + connections)
     assert came * 12_000 > 0.98 * 5e9 * 0.5
+
+
+def test_busy_hosts_with_many_queue_pairs_take_few_events_a_frame() -> None:
+    network = parse_topology("fat-tree k=4").network()
+    names = [host.name for host in network.hosts]
+    flows = tuple(
+        Flow(name=f"{a}>{b}", source=a, destination=b, pattern=Pattern.SATURATING, priority=3)
+        for a in names
+        for b in names
+        if a != b
+    )
+    experiment = Experiment(
+        name="t", title="t", duration_ns=MS, network=network, flows=flows, control=Control(mechanism="dcqcn")
+    )
+    result = simulate(experiment, seed=1)
+    frames = sum(int(flow.delivered_frames.sum()) for flow in result.flows)
+    assert result.events < 15 * frames

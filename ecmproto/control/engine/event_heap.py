@@ -86,15 +86,21 @@ def is_next_due(events: EventHeap, now_ns: int) -> bool:
     return bool(others_ns <= now_ns)
 
 
-@compiled
+@inlined
 def set_due(events: EventHeap, entry: int, due_ns: int) -> None:
     """Set the time of ``entry``; NEVER_NS for never."""
+    set_due_below(events, entry, due_ns, 1)
+
+
+@compiled
+def set_due_below(events: EventHeap, entry: int, due_ns: int, top: int) -> None:
+    """Set the time of ``entry`` in the nodes up to ``top`` only, a heap of its own."""
     nodes_ns, earliest = events.due_ns, events.earliest
     node = (len(nodes_ns) >> 1) + entry
     if nodes_ns[node] == due_ns:
         return
     nodes_ns[node] = due_ns
-    while node > 1:
+    while node > top:
         beside_ns, beside = nodes_ns[node ^ 1], earliest[node ^ 1]
         # At equal times the left child comes first; it is the sibling if this node's number is odd.
         # A mask, since the compiler would turn a choice into a branch that the processor mispredicts.

@@ -54,7 +54,10 @@ _Machines = TypeVar("_Machines")
 TIMER = 0
 ON_LINK = 1
 OWN_QUEUES = 2
-"""Indices of a station's entries in the event heap: timer, first frame on the link, own queues, limiters."""
+"""Indices of a station's entries in the event heap: timer, first frame on the link, own queues, limiters.
+
+The last one is the end of the frame on the link, if others are ready.
+"""
 ENTRIES = OWN_QUEUES + PRIORITIES
 
 ECMP, SPRAY, FLOWLET = range(3)
@@ -151,6 +154,8 @@ class Loop:
     overhead_octets: int
     entries: int
     """The number of a station's entries in the event heap."""
+    ready_each: int
+    """The number of a station's entries in ``NetworkState.ready``, a power of two."""
     sent: int
     received: int
     """The number of messages received; ``sent`` is the number of messages sent."""
@@ -354,8 +359,8 @@ class NetworkState(Struct):
     """The state of a network, without the machines of its stations and destinations.
 
     ``in_flight`` is a ring of messages, its length a power of two; ``due_ns`` has the arrival time of each at
-    its station or, numbered after the stations, its port. Station s has the entries from s · (ENTRIES +
-    limiters) on in ``events`` and ``queues``; ``on_link`` has the frames that have left each station and not
+    its station or, numbered after the stations, its port. Station s has the entries from s · entries on
+    in ``events`` and ``queues``; ``on_link`` has the frames that have left each station and not
     reached the port. Of n ports, port p has the entries p (its departure) and n + p (the first frame on its
     line) in ``port_events``; after these, 2n + s is the first message that switch s has put into a frame.
     ``timers`` has the congestion point of each port, the flow control machines, and for each port the end of
@@ -386,6 +391,8 @@ class NetworkState(Struct):
     pool: Pool
     queues: Sequence[Queue]
     events: EventHeap
+    ready: EventHeap
+    """The serial number of the head of each queue that waits for its station's link alone; a heap each."""
     port_events: EventHeap
     timers: EventHeap
     lines: Sequence[Queue]
@@ -445,7 +452,8 @@ def new_network(
     loop.change_ns = next_change_ns(ports[0].rate_changes)
     loop.overhead_octets = ports[0].overhead_octets
     loop.is_logging = 1
-    loop.entries = ENTRIES + limiters
+    loop.entries = ENTRIES + limiters + 1
+    loop.ready_each = 1 << (int(loop.entries) - 1).bit_length()
     loop.tight_port = NOWHERE
     entries, count = stations * loop.entries, len(ports)
     switches: Any = new_records(Switch, 1)
@@ -470,6 +478,7 @@ def new_network(
         pool=pool,
         queues=new_queues(entries),
         events=new_event_heap(entries),
+        ready=new_event_heap(stations * int(loop.ready_each)),
         port_events=new_event_heap(2 * count + 1),
         timers=new_event_heap(2 * count),
         lines=new_queues(count + 1),
@@ -649,6 +658,7 @@ def add_stations(
     _compare_delays(network)
     network.gates = lengthened(network.gates, fresh.gates)
     network.events = with_entries(network.events, len(fresh.queues))
+    network.ready = with_entries(network.ready, stations * int(network.loop.ready_each))
 
 
 def lengthened(old: _Machines, fresh: _Machines) -> _Machines:

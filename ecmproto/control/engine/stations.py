@@ -5,7 +5,13 @@ Rules 1 and 2 of `ecmproto.control.engine.loop`.
 
 from __future__ import annotations
 
-from ecmproto.control.engine.event_heap import entry_due_ns, first, is_next_due, set_due
+from ecmproto.control.engine.event_heap import (
+    entry_due_ns,
+    first,
+    is_next_due,
+    set_due,
+    set_due_below,
+)
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, append, give_back, take, take_first
 from ecmproto.control.engine.messages import trace_frame
 from ecmproto.control.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState, occupy
@@ -69,78 +75,110 @@ def route_frame(network: NetworkState, senders: Senders, index: int, now_ns: int
     network.links[station].parts = max(network.links[station].parts, entry - base + 1)
     network.log.longest_wait_octets = max(network.log.longest_wait_octets, queue.octets)
     if queue.length == 1:
-        set_due(network.events, entry, _leaves_ns(network, senders, station, limiter, entry, now_ns))
+        _schedule(network, senders, station, limiter, entry, now_ns)
+
+
+@compiled
+def _schedule(
+    network: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
+) -> None:
+    """Set the time when the head of a station's queue may leave, or let it wait for the link alone."""
+    link, head = network.links[station], network.pool.frames[network.queues[entry].head]
+    due_ns = now_ns if limiter == NO_LIMITER else max(now_ns, senders.next_tx_ns(station, limiter, now_ns))
+    if due_ns != NEVER_NS:
+        due_ns = opens_ns(network.gates, station, head.priority, due_ns)
+    if limiter != NO_LIMITER and due_ns <= now_ns:
+        link.shared_ns = max(link.shared_ns, link.free_ns)
+    if due_ns <= link.free_ns and now_ns < link.free_ns:
+        _set_ready(network, station, entry, head.serial)
+        set_due(network.events, entry, NEVER_NS)
+        set_due(network.events, (station + 1) * network.loop.entries - 1, link.free_ns)
+    elif due_ns <= now_ns and _is_ready(network, station, entry):
+        return  # the end of the frame on the link is due as well
+    else:
+        _set_ready(network, station, entry, NEVER_NS)
+        set_due(network.events, entry, due_ns)
 
 
 @inlined
-def _leaves_ns(
-    network: NetworkState, senders: Senders, station: int, limiter: int, entry: int, now_ns: int
-) -> int:
-    """Return the earliest departure time of the head of a station's queue."""
-    link, leaves_ns = network.links[station], now_ns
-    if limiter != NO_LIMITER:
-        leaves_ns = max(now_ns, senders.next_tx_ns(station, limiter, now_ns))
-        if leaves_ns == NEVER_NS:
-            return NEVER_NS
-    priority = network.pool.frames[network.queues[entry].head].priority
-    leaves_ns = opens_ns(network.gates, station, priority, leaves_ns)
-    if limiter != NO_LIMITER and leaves_ns <= now_ns:
-        link.shared_ns = max(link.shared_ns, link.free_ns)
-    return int(max(leaves_ns, link.free_ns))
+def _is_ready(network: NetworkState, station: int, entry: int) -> bool:
+    """Return whether a queue waits for its station's link alone."""
+    loop = network.loop
+    ready = station * loop.ready_each + entry - station * loop.entries
+    return bool(entry_due_ns(network.ready, ready) != NEVER_NS)
+
+
+@inlined
+def _set_ready(network: NetworkState, station: int, entry: int, serial: int) -> None:
+    """Let a queue with a head of this serial number wait for its station's link; NEVER_NS for no wait."""
+    loop, leaves = network.loop, len(network.ready.due_ns) >> 1
+    ready = station * loop.ready_each + entry - station * loop.entries
+    set_due_below(network.ready, ready, serial, leaves // loop.ready_each + station)
 
 
 @compiled
 def wake_station(network: NetworkState, senders: Senders, now_ns: int) -> None:
-    """Handle the first event of the heap: a station's timer, or the head of one of its queues."""
+    """Handle the first event of the heap: a station's timer, a queue's head, or the end of a frame."""
     entry = first(network.events)
     each = network.loop.entries
     station, part = entry // each, entry % each
     if part == TIMER:
         senders.on_station_timer(station, now_ns)
         _review(network, senders, station, now_ns)
-        return
-    if part == ON_LINK:
+    elif part == ON_LINK:
         _arrive(network, station, entry, now_ns)
-        return
-    link = network.links[station]
-    is_shared = link.shared_ns > 0 and link.free_ns <= now_ns <= link.shared_ns
-    if is_shared and is_next_due(network.events, now_ns):
-        entry = _oldest_head(network, station * each, link.parts, entry, now_ns)
-        part = entry % each
+    elif part == each - 1:
+        _serve_link(network, senders, station, now_ns)
+    elif is_next_due(network.events, now_ns) and network.links[station].free_ns <= now_ns:
+        # Of several that are ready, the end of the frame on the link selects one.
+        set_due(network.events, entry, NEVER_NS)
+        _set_ready(network, station, entry, network.pool.frames[network.queues[entry].head].serial)
+        set_due(network.events, (station + 1) * each - 1, now_ns)
+    else:
+        _try_head(network, senders, station, entry, now_ns)
+
+
+@compiled
+def _serve_link(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
+    """Send the oldest frame that is ready, if the link is free."""
+    loop, link = network.loop, network.links[station]
+    top = (len(network.ready.due_ns) >> 1) // loop.ready_each + station
+    base, free_entry = station * loop.entries, (station + 1) * loop.entries - 1
+    while link.free_ns <= now_ns and network.ready.due_ns[top] != NEVER_NS:
+        part = network.ready.earliest[top] - station * loop.ready_each
+        if now_ns > link.shared_ns:
+            part = OWN_QUEUES
+            while entry_due_ns(network.ready, station * loop.ready_each + part) == NEVER_NS:
+                part += 1
+        _set_ready(network, station, base + part, NEVER_NS)
+        _try_head(network, senders, station, base + part, now_ns)
+    is_waiting = network.ready.due_ns[top] != NEVER_NS
+    set_due(network.events, free_entry, link.free_ns if is_waiting else NEVER_NS)
+
+
+@compiled
+def _try_head(network: NetworkState, senders: Senders, station: int, entry: int, now_ns: int) -> None:
+    """Send the head of a queue, if it may leave now, and schedule the next one."""
+    part, queue = entry - station * network.loop.entries, network.queues[entry]
     limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
-    leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
-    if leaves_ns <= now_ns:
-        queue = network.queues[entry]
-        index = take_first(network.pool, queue)
-        _send(network, senders, index, limiter, now_ns)
-        leaves_ns = NEVER_NS
-        if queue.length > 0:
-            leaves_ns = _leaves_ns(network, senders, station, limiter, entry, now_ns)
-    set_due(network.events, entry, leaves_ns)
-
-
-@inlined
-def _oldest_head(network: NetworkState, base: int, parts: int, entry: int, now_ns: int) -> int:
-    """Return the due queue with the oldest head, of the station with ``parts`` entries from ``base`` on."""
-    serial = network.pool.frames[network.queues[entry].head].serial
-    for other in range(base + OWN_QUEUES, base + parts):
-        if entry_due_ns(network.events, other) <= now_ns and network.queues[other].length > 0:
-            first_serial = network.pool.frames[network.queues[other].head].serial
-            if first_serial < serial:
-                entry, serial = other, first_serial
-    return entry
+    _schedule(network, senders, station, limiter, entry, now_ns)
+    if entry_due_ns(network.events, entry) > now_ns:
+        return
+    set_due(network.events, entry, NEVER_NS)
+    index = take_first(network.pool, queue)
+    _send(network, senders, index, limiter, now_ns)
+    if queue.length > 0:
+        _schedule(network, senders, station, limiter, entry, now_ns)
 
 
 @compiled
 def _review(network: NetworkState, senders: Senders, station: int, now_ns: int) -> None:
     """Update the due times of a station's queues and timer."""
-    each = network.loop.entries
-    base = station * each
+    base = station * network.loop.entries
     for part in range(OWN_QUEUES, network.links[station].parts):
         if network.queues[base + part].length > 0:
             limiter = part - ENTRIES if part >= ENTRIES else NO_LIMITER
-            leaves_ns = _leaves_ns(network, senders, station, limiter, base + part, now_ns)
-            set_due(network.events, base + part, leaves_ns)
+            _schedule(network, senders, station, limiter, base + part, now_ns)
     set_due(network.events, base + TIMER, senders.next_station_timer_ns(station))
 
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
-from ecmproto.control.lab.model import Experiment, Line, Pattern, Switch, Thresholds, directions
+from ecmproto.control.lab.model import Experiment, Pattern, Switch, Thresholds, directions
 from ecmproto.control.mechanisms.lossless import (
     DEFAULT_LARGEST_OCTETS,
     FIBRE_NS_PER_M,
@@ -51,11 +52,16 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
         if line.end in feeds:
             feeds[line.end] += 1
     result = {}
+    classes, largest = _classes(experiment), _largest_octets(experiment)
     for ends, line in lines.items():
         if line.end in switches:
             switch = switches[line.end]
-            capacity = _capacity_octets(switch, feeds[line.end]) // _classes(experiment)
-            needed = _headroom_octets(experiment, line, lines[line.end, line.origin], switch.delay_ns)
+            capacity = _capacity_octets(switch, feeds[line.end]) // classes
+            back = lines[line.end, line.origin]
+            rate_bps = max([line.rate_bps, *(change.rate_bps for change in line.rate_changes)])
+            back_bps = min([back.rate_bps, *(change.rate_bps for change in back.rate_changes)])
+            round_ns = line.propagation_ns + back.propagation_ns
+            needed = _headroom_octets(largest, rate_bps, back_bps, round_ns, switch.delay_ns)
             high, low = input_thresholds(capacity, needed)
             thresholds = Thresholds(high_octets=high, low_octets=low)
             result[ends] = Input(room_octets=capacity, headroom_octets=needed, thresholds=thresholds)
@@ -80,24 +86,27 @@ def _classes(experiment: Experiment) -> int:
     return len(used | {control.message_priority} if control.in_band else used) or 1
 
 
-def _headroom_octets(experiment: Experiment, line: Line, back: Line, delay_ns: int) -> int:
-    """Return the octets that may arrive over ``line`` after the decision of an XOFF, sent over ``back``.
-
-    Hosts and ports respond at once; a frame is in the switch for ``delay_ns`` before it counts.
-    """
+def _largest_octets(experiment: Experiment) -> int:
+    """Return the length of the longest frame, with FCS and the mechanism's tag."""
     lengths = [
         DEFAULT_LARGEST_OCTETS if flow.pattern is Pattern.CAPTURE else flow.frame_octets + _FCS_OCTETS
         for flow in experiment.flows
     ]
-    largest = max(lengths, default=DEFAULT_LARGEST_OCTETS) + _TAG_OCTETS
-    rate_bps = max([line.rate_bps, *(change.rate_bps for change in line.rate_changes)])
-    back_bps = min([back.rate_bps, *(change.rate_bps for change in back.rate_changes)])
+    return max(lengths, default=DEFAULT_LARGEST_OCTETS) + _TAG_OCTETS
+
+
+@lru_cache(maxsize=1024)
+def _headroom_octets(largest: int, rate_bps: int, back_bps: int, round_ns: int, delay_ns: int) -> int:
+    """Return the octets that may arrive at ``rate_bps`` after the decision of an XOFF, sent at ``back_bps``.
+
+    Hosts and ports respond at once; a frame is in the switch for ``delay_ns`` before it counts.
+    """
     # The frame in transmission delays XOFF for longer if the reverse direction is slower.
     out_bits = 8 * (largest + PAUSE_OCTETS + 2 * WIRE_OVERHEAD_OCTETS)
     slower_ns = max(Fraction(0), out_bits * NS_PER_S * (Fraction(1, back_bps) - Fraction(1, rate_bps)))
     return headroom(
         rate_bps,
-        Fraction(line.propagation_ns + back.propagation_ns, 2 * FIBRE_NS_PER_M),
+        Fraction(round_ns, 2 * FIBRE_NS_PER_M),
         largest_octets=largest,
         response_quanta=Fraction(0),
         interface_quanta=(delay_ns + slower_ns) * rate_bps / (QUANTUM_BITS * NS_PER_S),

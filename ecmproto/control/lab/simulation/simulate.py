@@ -14,6 +14,7 @@ import time
 import zlib
 from collections import Counter
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -338,7 +339,7 @@ class Simulation:
         port = self.wiring.ports[number]
         return PortContext(
             rate_bps=port.rate_bps,
-            link_rate_bps=self._link_rate_bps(),
+            link_rate_bps=self._link_rate_bps,
             cp_mac=bytes([2, 0]) + (_FIRST_PORT + number).to_bytes(4),
             stations=len(self.wiring.hosts),
             flows=self._most_flows,
@@ -348,8 +349,8 @@ class Simulation:
     def _general_context(self) -> PortContext:
         """Return the context of all hosts together."""
         return PortContext(
-            rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps()),
-            link_rate_bps=self._link_rate_bps(),
+            rate_bps=min((port.rate_bps for port in self.wiring.ports), default=self._link_rate_bps),
+            link_rate_bps=self._link_rate_bps,
             cp_mac=bytes([2, 0, 0, 0xCC, 0, 1]),
             stations=len(self.wiring.hosts),
             flows=self._most_flows,
@@ -369,6 +370,7 @@ class Simulation:
                     flight_ns=self._unloaded_ns[index],
                 )
 
+    @cached_property
     def _link_rate_bps(self) -> int:
         return max((line.rate_bps for line in self.wiring.host_lines), default=10**10)
 
@@ -388,7 +390,7 @@ class Simulation:
 
     def _new_network(self) -> NetworkState:
         experiment, wiring, control = self.experiment, self.wiring, self.experiment.control
-        rate_bps = self._link_rate_bps()
+        rate_bps = self._link_rate_bps
         mechanism = find_mechanism(control.mechanism)
         own = machine_of(mechanism, mechanism.parse(control.parameters))
         config = with_obeyed(LoopConfig(link_rate_bps=rate_bps), own)
@@ -547,8 +549,8 @@ class Simulation:
 
     def _flow_control_point(self, switch: WiredSwitch, machine: Machine) -> CongestionPoint:
         context = PortContext(
-            rate_bps=self._link_rate_bps(),
-            link_rate_bps=self._link_rate_bps(),
+            rate_bps=self._link_rate_bps,
+            link_rate_bps=self._link_rate_bps,
             cp_mac=bytes([2, 0, 0, 0xCC, 0xFF, 1]),
             stations=max(1, len(switch.feeds)),
             flows=1,
