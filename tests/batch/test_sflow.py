@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from ecmproto.frames.batch.inner import InnerReader, open_innermost
-from ecmproto.frames.batch.sflow import REASONS
+from ecmproto.frames.batch.sflow import REASONS, SflowReports
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
 from ecmproto.frames.stats import as_document
 from ecmproto.frames.stats.accumulator import capture_stats
 from ecmproto.tools.craft import build
+from ecmproto.tools.report.capture_page import statistics_html
 from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 from tests.batch.test_inner import WRAPPERS, bare, ip, ip6, read, udp, written
@@ -137,6 +138,19 @@ def test_discards_and_counters_are_rows(tmp_path: Path, capsys: pytest.CaptureFi
         ["no_buffer_space", "3", "port", "3", "port", "4", "10.0.0.7"],
         ["red", "1", "port", "3", "port", "4", "10.0.0.7"],
     ]
+    reports_read = capture_stats(path).sflow
+    assert reports_read is not None
+    rows = reports_read.records()
+    assert [row["report"] for row in rows] == ["discards"] * 3 + ["counters"]
+    assert {tuple(row) for row in rows} == {SflowReports.COLUMNS}
+    assert (rows[0]["reason"], rows[0]["frames"], rows[0]["in_octets"]) == ("no_buffer_space", 3, None)
+    assert (rows[3]["port"], rows[3]["in_octets"], rows[3]["reason"]) == (3, 100, None)
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(reports_read)
+    assert table.filter([kind == "counters" for kind in table["report"].to_pylist()])[
+        "out_discards"
+    ].to_pylist() == [7]
+    assert "no_buffer_space" in statistics_html(capture_stats(path), "sflow.pcap").decode()
 
 
 def test_reports_without_samples_are_no_frames(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ecmproto.frames.batch.headers import fixed, four_octets
 from ecmproto.frames.batch.sequences import SequenceGaps
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.tables import Tabular
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.text import address_text
 
@@ -280,9 +281,18 @@ class PortCounters:
     out_errors: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SflowReports:
-    """The reports of sFlow agents except sampled headers, which are frames."""
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class SflowReports(Tabular):
+    """The reports of sFlow agents except sampled headers, which are frames.
+
+    As a table, one row for each reason of discards and for each port's counters (``report``).
+    """
+
+    COLUMNS = tuple(
+        dict.fromkeys(
+            ["report", *(each.name for of in (Discards, PortCounters) for each in dataclasses.fields(of))]
+        )
+    )
 
     agents: int
     datagrams: int
@@ -298,6 +308,17 @@ class SflowReports:
     """Samples, records and headers that are not read, by their name and format."""
     left_out: int
     """Reports about agents, ports and reasons beyond those that are kept."""
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows; keys that a report has not are None."""
+        empty = dict.fromkeys(self.COLUMNS)
+        rows: list[dict[str, Any]] = [
+            {**empty, "report": "discards", **dataclasses.asdict(each)} for each in self.discards
+        ]
+        return rows + [{**empty, "report": "counters", **dataclasses.asdict(each)} for each in self.ports]
+
+    def __repr__(self) -> str:
+        return f"SflowReports({self.agents} agents, {self.datagrams:,} datagrams)"
 
 
 class Samples(NamedTuple):

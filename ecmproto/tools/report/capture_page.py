@@ -220,6 +220,9 @@ _NEIGHBOURS: Columns = {
     "Port": lambda each, _: shortened(each.port, _MAX_CHARACTERS), "DCBX": "dialects_text",
     "PFC": "pfc_text", "ETS": "ets_text", "Applications": "applications_text", "CNPV": "cnpvs_text",
 }  # fmt: skip
+_DISCARDS: Columns = {
+    "Reason": "reason", "Packets": "frames", "In": "input", "Out": "output", "Agent": "agent",
+}  # fmt: skip
 _KINDS: Columns = {
     "Kind": "kind.title", "Frames": "frames", "Part of all": "frames_share", "Octets": "octets",
     "Mean rate": "bits_per_s",
@@ -250,7 +253,7 @@ _SENDER = ("Sender", "Interface")
 
 def _tables(statistics: Statistics) -> Iterator[Section]:
     """Yield a section for each table; sections without rows are empty."""
-    pauses, pfc, roce = statistics.pauses, statistics.pfc, statistics.roce
+    pauses, pfc, roce, sflow = statistics.pauses, statistics.pfc, statistics.roce, statistics.sflow
     stopped = [(sender, each) for sender in (pauses.senders if pauses else ()) for each in sender.classes]
     storms = [(storm, storm) for storm in (pauses.storms if pauses else ())]
     for name, heading, columns, pairs in (
@@ -263,6 +266,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
     for name, heading, columns, items in (
         ("estimates", "Estimates by a sample, with intervals of 95 %", _ESTIMATES, estimates),
         ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
+        ("discards", "Discarded packets, as reported by sFlow", _DISCARDS, sflow.discards if sflow else ()),
         ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),
         ("roce", "RoCE by queue pair", _QUEUE_PAIRS, roce.queue_pairs if roce else ()),
         ("what", "Kinds of frames", _KINDS, statistics.kinds),
