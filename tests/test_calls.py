@@ -26,7 +26,7 @@ def mixed(repository: Path) -> Path:
 def test_dissect_yields_selected_frames(mixed: Path) -> None:
     (record,) = ecmproto.dissect(mixed, filter="cnm")
     assert (record.number, record.frame["cnm.qntz_fb"]) == (2, 40)
-    assert [each.number for each in ecmproto.dissect([mixed], limit=3)] == [1, 2, 3]
+    assert [each.number for each in ecmproto.dissect([mixed], count=3)] == [1, 2, 3]
     with mixed.open("rb") as file:
         assert len(list(ecmproto.dissect(file))) == 26
 
@@ -37,7 +37,7 @@ def test_dissect_raises_at_the_end_of_a_truncated_capture(mixed: Path, tmp_path:
     read: list[object] = []
     with pytest.raises(CaptureError):
         read.extend(ecmproto.dissect(path))
-    assert len(list(ecmproto.dissect(path, limit=25))) == 25
+    assert len(list(ecmproto.dissect(path, count=25))) == 25
 
 
 def test_stats_are_the_commands(mixed: Path) -> None:
@@ -87,14 +87,14 @@ def test_diff_lists_and_counts(mixed: Path, tmp_path: Path) -> None:
     assert repr(differences) == "25 frames the same; 1 changed"
     assert differences.to_arrow()["kind"].to_pylist() == ["changed"]
     assert repr(ecmproto.diff(mixed, out, ignore=["vlan.id"])) == "26 frames the same; no difference"
-    shown = ecmproto.diff(mixed, mixed.with_name("pfc.pcap"), most=2)
+    shown = ecmproto.diff(mixed, mixed.with_name("pfc.pcap"), limit=2)
     assert (len(shown.listed), shown.summary["missing"]) == (2, 23)
 
 
 def test_edit_does_not_overwrite(mixed: Path, tmp_path: Path) -> None:
     out = tmp_path / "edited.pcap"
     ecmproto.edit([mixed], out, strip=["cntag"], add_tag=["vlan id=9"], frames="1-3", fix=True)
-    assert [each.frame["vlan.id"] for each in ecmproto.dissect(out, limit=1)] == [9]
+    assert [each.frame["vlan.id"] for each in ecmproto.dissect(out, count=1)] == [9]
     with pytest.raises(ecmproto.OutputError):
         ecmproto.edit(mixed, out)
     with pytest.raises(SpecError):

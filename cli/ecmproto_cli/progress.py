@@ -191,7 +191,7 @@ class TaskProgress:
         self.tally = tally
         self._kept_in = kept_in
         self._shown = shown and is_enabled()
-        self._reported_s = time.monotonic()
+        self._began_s = self._reported_s = time.monotonic()
         self._line = False
 
     def __enter__(self) -> TaskProgress:
@@ -203,6 +203,10 @@ class TaskProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._clear()
+        late = time.monotonic() >= self._began_s + PATIENCE_S
+        if kind is None and self._shown and late and not sys.stderr.isatty():
+            tally = self.tally
+            echo(f"ecmproto: {tally.finished:,} of {counted(tally.total, tally.noun)}", err=True)
 
     def text(self) -> str:
         """Return the tasks done, their rate, and the time left."""

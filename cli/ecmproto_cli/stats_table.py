@@ -43,7 +43,7 @@ _FB_STEP = 8
 
 _Rows = list[tuple[str, Sequence[str]]]
 
-_WIDTH = 100
+_WIDTH = 80
 _NAMES = 11
 _BAR = 40
 _INTERFACES_SHOWN = 16
@@ -680,4 +680,5 @@ def _lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
     whom = worst.whom
     if worst.paused_ns != sender.paused_ns:
         whom = f"{len(sender.classes)} classes, most of all {whom}"
-    return f"{part} of the time, {time}", f"{_sender(statistics, sender)[2:]} stopped {whom}"
+    assumed = "" if sender.speed_is_stated else f"; {format_rate(sender.speed_bps)} assumed: --speed"
+    return f"{part} of the time, {time}{assumed}", f"{_sender(statistics, sender)[2:]} stopped {whom}"

@@ -60,9 +60,9 @@ class Questions:
     def stats(self, path: str, filter: str | None = None, speed: str = "10G") -> dict[str, Any]:
         """Return a capture's statistics: frame types, rates, ECN marks, CNPs, pauses as time, queue pairs.
 
-        ``filter`` is a display filter such as ``pfc or cnp``; ``speed`` that of links without one.
+        ``filter`` is a display filter such as ``pfc or cnp``, ``speed`` the rate of links without one.
         """
-        found = calls.stats(self._capture(path), filter=filter, speed=speed, limit=MAX_READ)
+        found = calls.stats(self._capture(path), filter=filter, speed=speed, count=MAX_READ)
         return _answer(json.loads(document_text(found, path)))
 
     def check(self, path: str, select: list[str] | None = None, filter: str | None = None) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class Questions:
 
         ``select`` has families of rules or beginnings of ids, such as ``pfc``, ``dcqcn`` or ``QCN003``.
         """
-        found = calls.check(self._capture(path), select=select or (), filter=filter, limit=MAX_READ)
+        found = calls.check(self._capture(path), select=select or (), filter=filter, count=MAX_READ)
         listed = itertools.islice(found.findings, MAX_LISTED)
         documents = [finding_document(each, found, path) for each in listed]
         return _answer({"findings": documents, "summary": summary_document(found, path)})
@@ -79,7 +79,7 @@ class Questions:
         """Return the first ``limit`` decoded frames that a display filter selects, at most 100."""
         if not 1 <= limit <= MAX_FRAMES:
             raise ParameterError(name="limit", needed=f"1 to {MAX_FRAMES}", got=str(limit))
-        found = calls.dissect(self._capture(path), filter=filter, limit=limit)
+        found = calls.dissect(self._capture(path), filter=filter, count=limit)
         return _answer([record_document(record) for record in found])
 
     def fields(self, pattern: str) -> dict[str, Any]:

@@ -50,12 +50,12 @@ def dissect(
     *,
     filter: str | None = None,
     inner: bool = False,
-    limit: int | None = None,
+    count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Iterator[Record]:
     """Yield the frames of captures one by one: number, time, interface, octets and the decoded ``frame``.
 
-    ``filter`` is a display filter, ``limit`` the maximum number of frames; ``inner`` unwraps mirrors and
+    ``filter`` is a display filter, ``count`` the maximum number of frames; ``inner`` unwraps mirrors and
     tunnels.  Raises CaptureError, also for a capture that cannot be read to its end, and FilterError.
     """
     test = None if filter is None else compile_filter(filter)
@@ -70,7 +70,7 @@ def dissect(
             if reader.problem is not None:
                 raise reader.problem
 
-    return islice(frames(), limit)
+    return islice(frames(), count)
 
 
 def stats(
@@ -81,7 +81,7 @@ def stats(
     interval: str | int | None = None,
     lossless: Collection[int] | None = None,
     outer: bool = False,
-    limit: int | None = None,
+    count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Statistics:
     """Return the statistics of captures, as a table one row a kind of frame.
@@ -97,7 +97,7 @@ def stats(
             interval_ns=parse_time(interval) if isinstance(interval, str) else interval,
             speed_bps=parse_rate(speed) if isinstance(speed, str) else speed,
             lossless=lossless,
-            limit=limit,
+            limit=count,
             ethertypes=ethertypes,
         )
 
@@ -110,19 +110,19 @@ def check(
     filter: str | None = None,
     set: Mapping[str, object] | None = None,
     outer: bool = False,
-    limit: int | None = None,
+    count: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Checked:
     """Return the findings of rules in captures, as a table one row a finding.
 
-    ``select`` and ``ignore`` are beginnings of rule ids (``["QCN"]``), ``set`` parameters of rules
+    ``select`` and ``ignore`` are families of rules or beginnings of ids (``["pfc"]``), ``set`` parameters of rules
     (``{"qcn.w": 2}``); ``outer`` checks wrappers.  Raises CaptureError, FilterError and ParameterError.
     """
     test = None if filter is None else compile_filter(filter)
     texts = {name: str(value) for name, value in (set or {}).items()}
     with _opened(captures, outer=outer, ethertypes=ethertypes) as reader:
         rules = chosen(select, ignore)
-        return check_capture(reader, rules, texts, filter=test, limit=limit, ethertypes=ethertypes)
+        return check_capture(reader, rules, texts, filter=test, limit=count, ethertypes=ethertypes)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -154,24 +154,24 @@ def diff(
     ignore: Sequence[str] = (),
     tolerance: Mapping[str, str] | None = None,
     align_time: Literal["none", "offset", "drift"] = "none",
-    by_interface: bool = False,
+    per_interface: bool = False,
     filter: str | None = None,
-    most: int = MAX_DIFFERENCES,
+    limit: int = MAX_DIFFERENCES,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Differences:
-    """Return the differences of two captures, up to ``most`` of them listed, all counted.
+    """Return the differences of two captures, up to ``limit`` of them listed, all counted.
 
     ``ignore`` are fields and layers, ``tolerance`` differences by field (``{"time": "1us"}``).  Raises
     CaptureError, FilterError, SpecError and ParameterError.
     """
-    rules = rules_of(ignore, tolerance, align_time=align_time, by_interface=by_interface)
+    rules = rules_of(ignore, tolerance, align_time=align_time, by_interface=per_interface)
     test = None if filter is None else compile_filter(filter)
     listed: list[dict[str, Any]] = []
     with Comparison(os.fspath(a), os.fspath(b), rules, filter=test, ethertypes=ethertypes) as comparison:
         for difference in comparison:
-            if len(listed) < most:
+            if len(listed) < limit:
                 listed.append(dict(difference_document(difference)))
-            comparison.listing = len(listed) < most
+            comparison.listing = len(listed) < limit
         summary = dict(summary_document(comparison))
         return Differences(listed=tuple(listed), summary=summary, problem=comparison.problem)
 

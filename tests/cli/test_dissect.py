@@ -77,7 +77,6 @@ def test_no_capture(
     [
         (["-e", "cnm.qtz_fb"], "did you mean 'cnm.qntz_fb'?"),
         (["-T", "fields"], "-T fields needs a field"),
-        (["-T", "csv"], "-T csv needs a field"),
         (["-T", "json", "-e", "eth.src"], "-e goes with -T fields, csv, parquet or arrow"),
         (["-V", "-e", "eth.src"], "-e goes with -T fields"),
         (["-V", "-T", "json"], "-V is -T tree"),

@@ -99,3 +99,37 @@ def test_habits_of_other_programs_are_answered(habit: str, capsys: pytest.Captur
 def test_names_are_never_resolved(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-n", MIXED, "-c", "1"]) == 0
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["dissect", MIXED, "-e", "bth.destqp"], "did you mean 'infiniband.bth.destqp'?"),
+        (["dissect", MIXED, "-e", "destqp"], "did you mean 'infiniband.bth.destqp'?"),
+        (["dissect", MIXED, "-Y", "CNM.qntz_fb > 3"], "did you mean 'cnm.qntz_fb'?"),
+        (["dissect", MIXED, "-e", "cnm.qnt"], "did you mean 'cnm.qntz_fb'?"),
+        (["fields", "--colour"], "--color"),
+    ],
+)
+def test_suggestions_match_tails_case_and_beginnings(
+    words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(words) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_names_as_people_say_them(capsys: pytest.CaptureFixture[str]) -> None:
+    counts = []
+    capture = str(REPOSITORY / "pcaps" / "roce_incast.pcap.gz")
+    for name in ("bth", "roce", "rocev2"):
+        assert run(["dissect", capture, "-c", "50", "-Y", name]) == 0
+        counts.append(capsys.readouterr().out)
+    assert counts[0] == counts[1] == counts[2] != ""
+    assert run(["craft", "PFC", "PRIO3=5"]) == run(["craft", "pfc", "prio3=5"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == second
+
+
+def test_csv_has_the_usual_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["dissect", MIXED, "-T", "csv", "-c", "1"]) == 0
+    assert capsys.readouterr().out.startswith("frame.number,frame.time_epoch,frame.len,")

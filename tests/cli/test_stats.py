@@ -105,7 +105,7 @@ def test_a_cut_capture_is_counted_as_far_as_it_goes(
     [
         (["--interval", "fast"], "'--interval': expected a time such as 15ms"),
         (["--interval", "0s"], "interval: expected 1 ns to 146 years, got 0"),
-        (["--speed", "quick"], "'--speed' / '--rate': expected a rate such as 10G"),
+        (["--speed", "quick"], "'--speed': expected a rate such as 10G"),
         (["--lossless", "3,9"], "'--lossless': expected priorities from 0 to 7, as in 3,4, got '3,9'"),
         (["--storm-detect", "0s"], "detection time of storms: expected 1 ns"),
         (["--speed", "0"], "speed: expected 1 bit/s to 4 Eb/s, got 0"),

@@ -124,6 +124,10 @@ def command(
     """
     shown = "tree" if verbose or deep else "fields" if fields else "line"
     form = output_form(output, form, FORMS, text=shown)
+    if form == "csv" and not fields:
+        from ecmproto.wire.formats.registry import USUAL_FIELDS
+
+        fields = USUAL_FIELDS
     copies = form in CAPTURES or (form is None and output is not None)
     asked = _FormOptions(
         verbose=verbose,
@@ -221,7 +225,7 @@ class _FormOptions:
             raise click.UsageError(f"-x goes with lines and -V, not with -T {kind} or -e")
         if self.fields and kind not in ("fields", "csv", *COLUMN_FILES):
             raise click.UsageError(f"-e goes with -T fields, csv, parquet or arrow, not with -T {kind} or -V")
-        if kind in ("fields", "csv") and not self.fields:
+        if kind == "fields" and not self.fields:
             raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
         if "header" in self.settings and kind != "fields":
             raise click.UsageError(f"-E header goes with -T fields, not with -T {kind}")

@@ -123,6 +123,7 @@ def _layers() -> Iterator[FilterField]:
             formats.setdefault(name, []).append(cls)
     yield FilterField(name="frame", kind="layer", origin="record")
     yield FilterField(name=INNER, kind="layer", origin="frame", inner=True)
+    formats |= dict.fromkeys(("roce", "rocev2"), formats["bth"])
     for name, classes in formats.items():
         yield FilterField(name=name, kind="layer", formats=tuple(classes))
 

@@ -345,7 +345,7 @@ def stack_from_words(words: Sequence[str], *, where: str = "frame") -> Stack:
     for word in words:
         name, equals, value = word.partition("=")
         if not equals:
-            part = stack.add(word, where=where)
+            part = stack.add(word.lower(), where=where)
         elif part is None:
             raise SpecError(
                 where=where,
@@ -354,7 +354,7 @@ def stack_from_words(words: Sequence[str], *, where: str = "frame") -> Stack:
                 hint=f"one of {', '.join(BY_PREFIX)}",
             )
         else:
-            stack.give(name, value, part)
+            stack.give(name.lower(), value, part)
     if part is None:
         raise SpecError(
             where=where, needed="the name of a layer", got="nothing", hint=f"one of {', '.join(BY_PREFIX)}"

@@ -200,9 +200,15 @@ def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known name, or all of them when none is near."""
+    """Return a hint with the nearest known name, or all of them when none is near.
+
+    The same name in another case is nearest, then one that ends with it after a dot, or begins with it.
+    """
     names = list(known)
-    close = difflib.get_close_matches(name, names, n=_NEAR)
+    word = name.casefold()
+    ends = [each for each in names if f".{each.casefold()}".endswith(f".{word}")]
+    close = ends[:1] or difflib.get_close_matches(name, names, n=_NEAR)
+    close = close or [each for each in names if word and each.casefold().startswith(word)][:1]
     if not close:
         return f"one of {', '.join(names)}"
     likeness = [difflib.SequenceMatcher(None, each, name).ratio() for each in close]

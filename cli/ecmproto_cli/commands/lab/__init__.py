@@ -305,7 +305,8 @@ def list_command(form: str) -> None:
         return
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
-        echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']} ({row['source']})")
+        source = f" ({row['source']})" if row["source"] else ""
+        echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']}{source}")
         for variant, title in dict(row["variants"]).items():
             echo(f"{' ' * width}    {paint(f':{variant}', 'name')}  {title}")
 
