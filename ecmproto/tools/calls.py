@@ -115,8 +115,8 @@ def check(
 ) -> Checked:
     """Return the findings of rules in captures, as a table one row a finding.
 
-    ``select`` and ``ignore`` are families of rules or beginnings of ids (``["pfc"]``), ``set`` parameters of rules
-    (``{"qcn.w": 2}``); ``outer`` checks wrappers.  Raises CaptureError, FilterError and ParameterError.
+    ``select`` and ``ignore`` are families of rules or beginnings of ids (``["pfc"]``), ``set`` parameters of
+    rules (``{"qcn.w": 2}``); ``outer`` checks wrappers.  Raises CaptureError, FilterError and ParameterError.
     """
     test = None if filter is None else compile_filter(filter)
     texts = {name: str(value) for name, value in (set or {}).items()}
