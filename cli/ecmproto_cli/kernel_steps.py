@@ -235,6 +235,7 @@ _GENERAL = (
         lines=(
             "stats -r @many.pcap",
             "stats -r @mixed.pcapng -Y 'cnm or pfc' --interval 1ms -T json",
+            "stats -r @mixed.pcapng --trailer erspan3",
             "stats -r @mixed.pcapng --speed 10G --lossless 3,4",
         ),
         calls=(_monitor,),

@@ -22,23 +22,26 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import ParameterError, counted
 from ecmproto.frames.batch.derived import DerivedReader, Deriving
-from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT
+from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT, fixed, two_octets
+from ecmproto.frames.batch.packets import NOWHERE, packet_at
+from ecmproto.frames.batch.parse_tables import ParseTables, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch
 from ecmproto.frames.capture.reader import CaptureReader
+from ecmproto.kernels.kernel import over_batches
 from ecmproto.units import NS_PER_S, format_time
+from ecmproto.wire.formats.ethertypes import DEFAULT
 
 Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
+Octets = NDArray[np.uint8]
 
 AUTO = "auto"
 """The device of which every one of the first thousand frames has a stamp, if there is one."""
 _TRIED_FRAMES = 1000
 _DAY_NS = 86400 * NS_PER_S
 _FCS_OCTETS = 4
-_VLAN_TYPES = (0x8100, 0x88A8, 0x9100)
-_IPV4, _IPV6, _GRE, _ERSPAN_III = 0x0800, 0x86DD, 47, 0x22EB
+_GRE, _GRE_OCTETS, _ERSPAN_III = 47, 4, 0x22EB
 _GRE_WORDS = (0x8000, 0x2000, 0x1000)
-_IPV6_OCTETS = 40
 
 
 class Part(NamedTuple):
@@ -192,26 +195,30 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
 
 def _erspan_at(batch: Batch) -> Int64:
     """Return the offset of ERSPAN III's header in the frames of a batch; 0 for a frame without one."""
-    octets, stop = batch.buffer, batch.offset + batch.captured
-    last = len(octets) - 1
+    found = np.zeros(len(batch), np.int64)
+    _find_erspan(
+        fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
+        parse_tables(DEFAULT), found,
+    )  # fmt: skip
+    return found
 
-    def number(at: Int64, count: int) -> Int64:
-        found = np.zeros(len(at), np.int64)
-        for place in range(count):
-            found = found << 8 | octets[np.minimum(at + place, last)]
-        return found
 
-    at = batch.offset + TYPE_AT
-    for _ in range(2):
-        at = at + np.where(np.isin(number(at, 2), _VLAN_TYPES), 4, 0)
-    kind, head = number(at, 2), number(at + 2, 1)
-    is_4 = (kind == _IPV4) & (head >> 4 == 4) & (number(at + 11, 1) == _GRE)
-    is_6 = (kind == _IPV6) & (head >> 4 == 6) & (number(at + 8, 1) == _GRE)
-    gre = at + 2 + np.where(is_4, (head & 15) * 4, _IPV6_OCTETS)
-    flags = number(gre, 2)
-    behind = gre + 4 + 4 * sum((flags & bit != 0).astype(np.int64) for bit in _GRE_WORDS)
-    has = (is_4 | is_6) & (number(gre + 2, 2) == _ERSPAN_III) & (behind <= stop)
-    return np.where(has, behind, 0)
+@over_batches
+def _find_erspan(
+    buffer: Octets, offset: Int64, captured: Int64, original: Int64, tables: ParseTables, found: Int64
+) -> None:
+    for i in range(len(offset)):
+        start = offset[i]
+        reach = start + max(captured[i], original[i])
+        packet = packet_at(buffer, start, start + captured[i], reach, tables)
+        at = packet.payload
+        if packet.protocol != _GRE or at == NOWHERE or at + _GRE_OCTETS > packet.stop:
+            continue
+        flags, behind = two_octets(buffer, at), at + _GRE_OCTETS
+        for bit in _GRE_WORDS:
+            behind += 4 if flags & bit else 0
+        if two_octets(buffer, at + 2) == _ERSPAN_III and behind <= packet.stop:
+            found[i] = behind
 
 
 def _check_new_fcs(batch: Batch, fits: Mask) -> None:
