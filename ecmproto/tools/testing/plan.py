@@ -19,7 +19,7 @@
     [[stream]]
     name = "CNPs"
     ports = ["eth0"]
-    frame = "roce-cnp"                  # as on the command line
+    frame = "cnp qp=0x11"               # as on the command line
     sweep = { "ip.dsfield" = "0..255" }
     rate = "10kpps"
     start = "1s"                        # also duration
