@@ -53,6 +53,7 @@ def test_taken_time_is_left_out_of_gaps() -> None:
         assert (none.gaps, none.lapsed_ns, none.longest_ns) == (2, three.lapsed_ns, 200_000)
         left = three.remaining(taken)
         assert (left.gaps, left.lapsed_ns, left.longest_ns) == (1, 130_000 - PAUSE_NS, 130_000)
+        assert left.first == ((0, 100_000, 20_000), (100_000, 200_000, 70_000))
 
 
 @given(st.lists(st.integers(1, 60_000), min_size=2), st.lists(st.integers(1, 90_000), max_size=30))

@@ -12,7 +12,9 @@ before.  A frame without quanta ends the pause, and nothing lapses until the nex
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +29,17 @@ _PAUSE_OCTETS, _PFC_OCTETS = 18, 34
 
 
 MOST_GAPS = 1 << 20
+_LISTED_GAPS = 1000
+
+
+class Gap(NamedTuple):
+    """A gap that the quanta do not cover."""
+
+    begin_ns: int
+    """The frame before it, by the receiver's clock."""
+    length_ns: int
+    taken_ns: int
+    """The part of it in which the machine had taken the sender's processors."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +50,8 @@ class Remaining:
     lapsed_ns: int
     longest_ns: int
     """The longest gap, a gap that the quanta cover included."""
+    first: tuple[Gap, ...]
+    """The first 1,000 gaps, also those that are covered without the time that was taken."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -97,14 +112,21 @@ class Held:
             into: Int64 = np.minimum(time_ns - taken[at - 1, 0], taken[at - 1, 1] - taken[at - 1, 0])
             return np.where(at > 0, before[at - 1] + into, 0)
 
-        gap_ns = rows[:, 2] - rows[:, 0]
-        if len(taken):
-            gap_ns -= taken_until(rows[:, 2]) - taken_until(rows[:, 0])
+        whole_ns = rows[:, 2] - rows[:, 0]
+        taken_ns = (
+            taken_until(rows[:, 2]) - taken_until(rows[:, 0]) if len(taken) else np.zeros_like(whole_ns)
+        )
+        gap_ns = whole_ns - taken_ns
         lapse_ns = np.maximum(gap_ns - (rows[:, 1] - rows[:, 0]), 0)
         longest_ns = self.longest_ns if self.gaps == 0 else int(gap_ns.max())
         return Remaining(
             gaps=int((lapse_ns > 0).sum()) + self.gaps - len(rows), lapsed_ns=int(lapse_ns.sum()),
             longest_ns=longest_ns,
+            first=tuple(
+                itertools.starmap(
+                    Gap, np.stack([rows[:, 0], whole_ns, taken_ns], axis=1)[:_LISTED_GAPS].tolist()
+                )
+            ),
         )  # fmt: skip
 
     def document(self) -> dict[str, object]:

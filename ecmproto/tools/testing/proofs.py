@@ -229,7 +229,9 @@ class Watch:
         figures = held.document()
         if taken is not None:
             remaining = held.remaining(taken)
-            figures["remaining"] = dataclasses.asdict(remaining)
+            figures["remaining"] = dataclasses.asdict(remaining) | {
+                "first": [each._asdict() for each in remaining.first]
+            }
             if held.gaps:
                 found += f"; without the time that the sender's processors were taken: {remaining.gaps:,}"
                 found += f", {format_time(remaining.lapsed_ns)} in all"
