@@ -53,6 +53,7 @@ from ecmproto.control.engine.port_steps import leave, tick
 from ecmproto.control.engine.stations import receive_message, route_frame, wake_station
 from ecmproto.control.engine.switches import (
     gate_port,
+    lose,
     note_passage,
     pass_to_port,
     port_to,
@@ -415,6 +416,11 @@ def _depart(
         set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
         stop_feeds(network, posted, way.switch, now_ns)
         posted = outbox.posted.count
+    if way.loss > 0.0 and network.draws.random() < way.loss:
+        outbox.posted.cause = NO_CAUSE
+        send_of_port(network, posted, number, now_ns)
+        lose(network, index, number)
+        return
     if way.next_switch != NOWHERE or way.delay_ns > 0:
         outbox.posted.cause = NO_CAUSE
         send_of_port(network, posted, number, now_ns)

@@ -159,6 +159,11 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
                 sent_ns = _send_back(network, feed, message, now_ns)
                 if network.loop.is_tracing == 1:
                     _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, sent_ns)
+                loss = network.links[max(0, feed.back_station)].loss
+                if feed.back_port != NOWHERE:
+                    loss = network.ways[feed.back_port].loss
+                if loss > 0.0 and network.draws.random() < loss:
+                    continue
                 station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
                 put_in_flight(network, message, station, sent_ns + feed.back_ns)
 

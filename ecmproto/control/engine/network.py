@@ -221,6 +221,8 @@ class Link:
     """The remainder of the last computed frame time: ``timed_octets`` at ``timed_bps`` take ``timed_ns``."""
     parts: int
     """The number of the station's queues to look at: none from there on has ever held a frame."""
+    loss: float
+    """The probability that a frame from the station is lost on the link."""
 
 
 class Way:
@@ -242,6 +244,8 @@ class Way:
     """Whether frames count as delivered when they leave the port on their path to an adapter."""
     is_adapter: int
     """Whether the port is a host's adapter, after which frames are not examined any more."""
+    loss: float
+    """The probability that a frame is lost on the line; 1 while the link is down."""
     counts_only: int
     """1 if frames to the station are only counted, which can be postponed until counts are read."""
 
@@ -404,6 +408,10 @@ class NetworkState(Struct):
     due_ns: NDArray[np.int64]
     carried: MutableSequence[Message]
     """The message in each frame, by frame."""
+    draws: Draws
+    """Random numbers of losses."""
+    lost_frames: NDArray[np.int64]
+    """Frames lost on links, by sender (ports, then stations)."""
     outbox: Outbox
     offers: Offers
     notes: Sequence[Note]
@@ -489,6 +497,8 @@ def new_network(
         in_flight=_ring(2 * _MESSAGES),
         due_ns=np.zeros(2 * _MESSAGES, np.int64),
         carried=_ring(1),
+        draws=Draws(np.random.default_rng(0)),
+        lost_frames=np.zeros(count + stations, np.int64),
         outbox=new_outbox(_MESSAGES),
         offers=new_offers(),
         notes=new_records(Note, _NOTES),
@@ -652,6 +662,7 @@ def add_stations(
     network.message_counts = lengthened(
         network.message_counts, np.zeros((len(network.ports) + stations) * MESSAGE_KINDS, np.int64)
     )
+    network.lost_frames = lengthened(network.lost_frames, np.zeros(len(network.ports) + stations, np.int64))
     network.queues = lengthened(network.queues, fresh.queues)
     network.links = lengthened(network.links, fresh.links)
     network.on_link = lengthened(network.on_link, fresh.on_link)

@@ -16,7 +16,7 @@ from ecmproto.control.engine.frame_pool import NOWHERE, Frame, append, give_back
 from ecmproto.control.engine.messages import trace_frame
 from ecmproto.control.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState, occupy
 from ecmproto.control.engine.port import HELD_OUT
-from ecmproto.control.engine.switches import gate_port, log_stop, note_passage, pass_to_port
+from ecmproto.control.engine.switches import gate_port, log_stop, lose, note_passage, pass_to_port
 from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     NO_AVERAGE,
@@ -256,6 +256,9 @@ def _put_on_link(network: NetworkState, index: int, now_ns: int, limit_bps: floa
     sent_ns = now_ns if link.whole == 1 else link.free_ns
     if network.loop.is_tracing == 1:
         trace_frame(network, index, len(network.ports) + station, sent_ns)
+    if link.loss > 0.0 and network.draws.random() < link.loss:
+        lose(network, index, len(network.ports) + station)
+        return
     comes_ns = sent_ns + link.to_port_ns
     if comes_ns == now_ns:
         pass_to_port(network, index, link.switch, link.input, now_ns, limit_bps, rtt_ns)

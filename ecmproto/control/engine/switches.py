@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from ecmproto.control.engine.event_heap import set_due
-from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back
+from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back, take_first
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.messages import send_of_port, stop_feeds
-from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, SPRAY, NetworkState
+from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, ON_LINK, SPRAY, NetworkState
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
 from ecmproto.control.engine.port_steps import enter
 from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message, flow_control_payload
@@ -147,6 +147,34 @@ def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> Non
     )  # fmt: skip
     set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
     stop_feeds(network, posted, way.switch, now_ns)
+
+
+@compiled
+def lose(network: NetworkState, index: int, sender: int) -> None:
+    """Lose a frame on the link after ``sender``, a port or, numbered after the ports, a station."""
+    frame = network.pool.frames[index]
+    network.lost_frames[sender] += 1
+    if frame.carries == 1 and sender < len(network.ports):
+        network.port_counts[sender].lost_messages += 1
+    if frame.source != NOWHERE:
+        network.flow_counts[frame.source].dropped_frames += 1
+        network.flow_counts[frame.source].dropped_octets += frame.octets
+    give_back(network.pool, index)
+
+
+@compiled
+def cut_link(network: NetworkState, sender: int) -> None:
+    """Lose the frames on the link after ``sender``, a port or, numbered after the ports, a station."""
+    ports = len(network.ports)
+    if sender < ports:
+        while network.lines[sender].length > 0:
+            lose(network, take_first(network.pool, network.lines[sender]), sender)
+        set_due(network.port_events, ports + sender, NEVER_NS)
+        return
+    station = sender - ports
+    while network.on_link[station].length > 0:
+        lose(network, take_first(network.pool, network.on_link[station]), sender)
+    set_due(network.events, station * network.loop.entries + ON_LINK, NEVER_NS)
 
 
 @compiled

@@ -87,6 +87,10 @@ class Link:
     rate_changes: tuple[RateChange, ...] = ()
     """Changes of the rate from ``a`` to ``b``."""
     rate_changes_back: tuple[RateChange, ...] = ()
+    loss: float = 0.0
+    """The probability that a frame is lost, in each direction."""
+    down: tuple[tuple[int, int], ...] = ()
+    """The times (from, until) in which the link is down: frames on it are lost, and routes avoid it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,6 +101,8 @@ class RunFigures:
         if kind == "drops":
             return sum(self._sum(port.dropped_frames, span) for port in chosen)
         paused = [self.port(subject)] if subject else list(self.result.ports)
+        if kind == "losses":
+            return sum(self._sum(port.lost_frames, span) for port in paused)
         if detail == "time":
             return sum(self._sum(port.paused_ns, span) for port in paused)
         return float(sum(self._stops(port, span) for port in paused))

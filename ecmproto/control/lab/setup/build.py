@@ -273,6 +273,8 @@ def _turned(link: Link) -> Link:
         propagation_back_ns=None if back_ns == link.propagation_ns else link.propagation_ns,
         rate_changes=link.rate_changes_back,
         rate_changes_back=link.rate_changes,
+        loss=link.loss,
+        down=link.down,
     )
 
 
@@ -297,7 +299,24 @@ def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) ->
     for key, attribute in (("propagation", "propagation_ns"), ("propagation_back", "propagation_back_ns")):
         if key in table:
             changes[attribute] = values[key]
+    if "loss" in table:
+        changes["loss"] = values["loss"]
+    if "down" in table:
+        changes["down"] = _outages(values["down"], f"{where}.down")
     return replace(link, **changes)
+
+
+def _outages(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
+    outages: list[tuple[int, int]] = []
+    for part in parts:
+        begin, dots, end = part.partition("..")
+        if not dots:
+            raise SpecError(where=where, needed="a range of times, as 5ms..8ms", got=shown(part))
+        outage = read_value(TIME, begin, where, TIMES_NS), read_value(TIME, end, where, TIMES_NS)
+        if not (outages[-1][1] if outages else -1) < outage[0] < outage[1]:
+            raise SpecError(where=where, needed="rising times", got=shown(part))
+        outages.append(outage)
+    return tuple(outages)
 
 
 def _flows(document: Document, network: Network) -> tuple[Flow, ...]:

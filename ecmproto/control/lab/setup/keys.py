@@ -181,6 +181,13 @@ LINK: Mapping[str, Key] = {
     "propagation_back": Key(
         kind=TIME, doc="propagation delay from b to a; default, as from a to b", within=TIMES_NS
     ),
+    "loss": Key(
+        kind=NUMBER, doc="probability that a frame is lost, in each direction", within=(0, 1), default=0.0
+    ),
+    "down": Key(
+        kind=NAMES,
+        doc='times in which the link is down, as ["5ms..8ms"]: frames on it are lost, routes avoid it',
+    ),
 }
 
 

@@ -94,6 +94,8 @@ class PortSeries:
     dropped_octets: Integers = field(default_factory=_integers)
     lost_messages: Integers = field(default_factory=_integers)
     """Messages in band for which the buffer had no space."""
+    lost_frames: Integers = field(default_factory=_integers)
+    """Frames lost on the link after the port."""
     paused_ns: Integers = field(default_factory=_integers)
     """The time in the window for which PAUSE or PFC stopped at least one priority."""
     xoff_frames: Integers = field(default_factory=_integers)

@@ -47,10 +47,13 @@ from ecmproto.control.engine.network import (
 )
 from ecmproto.control.engine.port import NO_LIMIT, set_rate
 from ecmproto.control.engine.statistics import kind_name
+from ecmproto.control.engine.switches import cut_link
 from ecmproto.control.engine.traffic import Sources
 from ecmproto.control.lab.model import FRAME_OCTETS, PATHS, Experiment, Flow, Pattern
+from ecmproto.control.lab.model import Link as LabLink
 from ecmproto.control.lab.setup.captured import captured_frames
 from ecmproto.control.lab.setup.thresholds import thresholds_of_output
+from ecmproto.control.lab.simulation.routing import Routes
 from ecmproto.control.lab.simulation.series import (
     MAX_EVENTS,
     Completions,
@@ -94,7 +97,7 @@ from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture import Batch, PcapngWriter
 from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import columns, new_record, new_records
-from ecmproto.kernels.structs import as_interface, method_errors
+from ecmproto.kernels.structs import Draws, as_interface, method_errors
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _LARGEST_FLOWS = 4096
@@ -102,6 +105,8 @@ _ETHERTYPE = b"\x08\x00"
 _FIRST_PORT = 0xCC0001
 """The first port's number in the addresses of congestion points, 02:00:00:cc:00:01 and on."""
 _PRIORITIES = 8
+_LOSSES = 7
+"""The separate random stream of losses on links."""
 _TURNS = 6
 """The separate random stream of the first turns of sprayed frames."""
 
@@ -120,6 +125,7 @@ class PortSample:
     dropped_frames: int
     dropped_octets: int
     lost_messages: int
+    lost_frames: int
     stopped_ns: int
     xoff_frames: int
     xon_frames: int
@@ -150,6 +156,7 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
         sample.dropped_frames = counts.dropped_frames
         sample.dropped_octets = counts.dropped_octets
         sample.lost_messages = counts.lost_messages
+        sample.lost_frames = network.lost_frames[number]
         running_ns = now_ns - counts.stopped_since_ns if counts.stopped_since_ns != NEVER_NS else 0
         sample.stopped_ns = counts.stopped_ns + running_ns
         sample.xoff_frames = counts.xoff_frames
@@ -161,6 +168,7 @@ class StationSample:
 
     stopped_ns: int
     queue_octets: int
+    lost_frames: int
 
 
 @compiled
@@ -177,6 +185,7 @@ def sample_stations(network: NetworkState, now_ns: int, samples: Sequence[Statio
         for entry in range(station * each, (station + 1) * each):
             waiting_octets += network.queues[entry].octets
         samples[station].queue_octets = waiting_octets
+        samples[station].lost_frames = network.lost_frames[len(network.ports) + station]
 
 
 @method_errors()
@@ -235,6 +244,8 @@ class Simulation:
         )
         self.network = self._new_network()
         self._changes = self._rate_changes()
+        self._outages = self._link_changes()
+        self._down: set[int] = set()
         self._windows = Windows(
             experiment.measure.window_ns,
             rates_bps=[port.rate_bps for port in self.wiring.ports],
@@ -427,6 +438,7 @@ class Simulation:
             if index not in self._captured:
                 flow_ends[each.destination, each.reverse_flow] = each.station
         network.flow_ends = flow_ends.reshape(-1)
+        network.draws = Draws(np.random.default_rng([self.seed, _LOSSES]))
         set_delays(network, wiring.message_delays_ns(control.message_delay_ns))
         if control.in_band:
             carry_messages(network, control.message_priority)
@@ -576,6 +588,46 @@ class Simulation:
         ]
         return sorted(changes)
 
+    def _lines_of(self, link: LabLink) -> list[int]:
+        """Return the senders of a link: ports or, numbered after the ports, hosts."""
+        names = [port.name for port in self.wiring.ports] + [line.name for line in self.wiring.host_lines]
+        return [names.index(f"{link.a}>{link.b}"), names.index(f"{link.b}>{link.a}")]
+
+    def _link_changes(self) -> list[tuple[int, LabLink, bool]]:
+        """Return the outages of links in order of time, (time, link, whether it goes down); set losses."""
+        changes = []
+        for link in self.experiment.network.links:
+            if link.loss or link.down:
+                self._set_loss(link, link.loss)
+            for begin_ns, end_ns in link.down:
+                changes += [(begin_ns, link, True), (end_ns, link, False)]
+        return sorted(changes, key=lambda change: change[0])
+
+    def _set_loss(self, link: LabLink, loss: float) -> None:
+        ports = len(self.wiring.ports)
+        for sender in self._lines_of(link):
+            if sender < ports:
+                self.network.ways[sender].loss = loss
+            else:
+                self.network.links[sender - ports].loss = loss
+
+    def _change_links(self, now_ns: int) -> None:
+        """Take links down or bring them back at ``now_ns``, with new routes."""
+        network, wiring, changed = self.network, self.wiring, False
+        while self._outages and self._outages[0][0] == now_ns:
+            _, link, goes_down = self._outages.pop(0)
+            changed = True
+            self._set_loss(link, 1.0 if goes_down else link.loss)
+            for sender in self._lines_of(link):
+                if goes_down:
+                    self._down.add(sender)
+                    cut_link(network, sender)
+                else:
+                    self._down.discard(sender)
+        if changed:
+            routes = Routes(wiring.ports, len(wiring.switches), len(wiring.hosts), dead=self._down)
+            network.routes, network.choices = routes.offsets, routes.choices
+
     def run(self, watch: Watch | None = None) -> RunResult:
         """Run the simulation to its end, or until ``watch`` stops it, and return the result."""
         experiment, measure = self.experiment, self.experiment.measure
@@ -587,7 +639,7 @@ class Simulation:
         while now_ns < experiment.duration_ns:
             stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
             stops += [each for each in (from_ns, until_ns) if each > now_ns]
-            stops += [self._changes[0][0]] if self._changes else []
+            stops += [each[0][0] for each in (self._changes, self._outages) if each]
             now_ns = min(stops)
             began = time.perf_counter()
             self._advance(now_ns)
@@ -602,6 +654,7 @@ class Simulation:
                     break
             # After the window's end: the transmitted part of a frame on a line had the old rate.
             self._change_rates(now_ns)
+            self._change_links(now_ns)
         if not self._levels:
             self._end_levels(now_ns)
         if self._trace is not None:
@@ -757,6 +810,7 @@ class Simulation:
                     sent_octets=windows.of_port("sent_octets", number),
                     line_octets=windows.of_port("line_octets", number).astype(np.float64),
                     lost_messages=windows.of_port("lost_messages", number),
+                    lost_frames=windows.of_port("lost_frames", number),
                     dropped_frames=windows.of_port("dropped_frames", number),
                     dropped_octets=windows.of_port("dropped_octets", number),
                     paused_ns=windows.of_port("stopped_ns", number),
@@ -779,6 +833,7 @@ class Simulation:
                     sent_octets=zeros,
                     line_octets=zeros.astype(np.float64),
                     lost_messages=zeros,
+                    lost_frames=windows.of_host("lost_frames", station),
                     dropped_frames=zeros,
                     dropped_octets=zeros,
                     paused_ns=windows.of_host("stopped_ns", station),
