@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ecmproto.frames.columns.column import Column, Stretches, Texts, every_name
     from ecmproto.frames.columns.extraction import Columns, extract
     from ecmproto.frames.columns.files import column_batches, read_table, record_batches, write_columns
+    from ecmproto.frames.columns.scan import scan_capture
     from ecmproto.frames.columns.selection import count, selected
 
 _MODULES = {
@@ -33,14 +34,15 @@ _MODULES = {
     "column": ("Column", "Stretches", "Texts", "every_name"),
     "extraction": ("Columns", "extract"),
     "files": ("column_batches", "read_table", "record_batches", "write_columns"),
+    "scan": ("scan_capture",),
     "selection": ("count", "selected"),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Column", "Columns", "Stretches", "Texts", "as_text", "batch_from", "column_batches", "count",
-    "every_name", "extract", "frames_from", "read_table", "record_batches", "schema_of", "selected",
-    "tagged_batch", "write_columns",
+    "every_name", "extract", "frames_from", "read_table", "record_batches", "scan_capture", "schema_of",
+    "selected", "tagged_batch", "write_columns",
 ]  # fmt: skip
 
 
