@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
 from ecmproto.errors import counted
-from ecmproto_cli.capturing import HeldInterrupt, opened
+from ecmproto_cli import counting
 from ecmproto_cli.errors import FINDINGS, warn
 from ecmproto_cli.options import (
     count_option,
@@ -26,16 +26,14 @@ from ecmproto_cli.options import (
     with_ethertypes,
 )
 from ecmproto_cli.output import Stdout, check_outputs
-from ecmproto_cli.progress import watched
 from ecmproto_cli.small import without_compiler
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ecmproto.frames.capture import Batch
     from ecmproto.frames.filter import Filter
-    from ecmproto.tools.check.checker import Checked, Checker, RuleResult
+    from ecmproto.tools.check.checker import Checked, RuleResult
     from ecmproto.tools.check.report import Finding
     from ecmproto.tools.check.rule import Family, Rule
     from ecmproto.wire.codec import EtherTypes
@@ -246,32 +244,13 @@ def _check(
     is_sample: bool,
 ) -> tuple[Checked, bool]:
     """Return the findings in the captures, and whether reading them was interrupted."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    from ecmproto.frames.stats.accumulator import add_all
     from ecmproto.tools.check.checker import Checker
 
-    with ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(1))
-        checker: Checker = Checker(
-            rules, parameters, families=families, sampled=is_sample, ethertypes=ethertypes, pool=pool
-        )
-        reader = stack.enter_context(opened(paths, inner=not outer, trailer=trailer, ethertypes=ethertypes))
-        interrupted = False
-        try:
-            with HeldInterrupt() as held:
-
-                def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
-                    for batch in watched(batches, reader, "check"):
-                        yield batch
-                        held.check()
-
-                add_all(
-                    checker, reader, filter=filter, limit=limit_frames, ethertypes=ethertypes, pool=pool,
-                    watch=watch,
-                )  # fmt: skip
-        except KeyboardInterrupt:
-            interrupted = True
+    new = partial(Checker, rules, parameters, families=families, sampled=is_sample, ethertypes=ethertypes)
+    with counting.counted(
+        "check", new, paths, filter=filter, limit=limit_frames, outer=outer, trailer=trailer,
+        ethertypes=ethertypes,
+    ) as (checker, reader, interrupted):  # fmt: skip
         for warning in reader.warnings:
             warn(warning)
         print_unwrapped(reader)

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interface, Sink
     from ecmproto.frames.capture.batch import Format
+    from ecmproto.frames.capture.forked import ForkedCapture
     from ecmproto.frames.columns.arrow import Addresses, Repeated
     from ecmproto.frames.columns.files import Form as FileForm
     from ecmproto.frames.columns.threads import Turn
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
     from ecmproto.wire.codec import EtherTypes
     from ecmproto_cli.capturing import HeldInterrupt
 
+    OutputCounts: TypeAlias = tuple[int, int, Counter[int]]
+    """Numbers of frames, of those shown, and of those of link types that are not decoded."""
     Interrupt: TypeAlias = HeldInterrupt | StoppingInterrupt
 
 CAPTURES = ("pcap", "pcapng")
@@ -180,9 +183,16 @@ def command(
             form_shown = shape if copier is None or asked.something else None
             out = Output(form_shown, reader, ethertypes, asked.kind, filter, count, sink=sink)
             file = copier or sink
-            interrupted = _run(reader, out, copier, count, file.flush if file is not None else None)
+            source: CaptureReader | ForkedCapture = reader
+            interrupted = False
+            whole = not (inner or trailer or copies or count or interface)
+            processes = out.processes(paths, fields) if whole else 1
+            if processes > 1:
+                source = _run_forked(paths[0], out, reader, processes)
+            else:
+                interrupted = _run(reader, out, copier, count, file.flush if file is not None else None)
         print_unwrapped(reader)
-        _report(reader, out, copier, None if output == "-" and copier is None else output)
+        _report(source, out, copier, None if output == "-" and copier is None else output)
         return INTERRUPTED if interrupted else 0
 
 
@@ -293,7 +303,34 @@ def _run(
     return isinstance(held, StoppingInterrupt) and held.came
 
 
-def _report(reader: CaptureReader, out: Output, copier: CaptureCopier | None, output: str | None) -> None:
+def _run_forked(path: str, out: Output, reader: CaptureReader, processes: int) -> ForkedCapture:
+    """Show all frames of a large file, of which several processes make the text; return what was read."""
+    from ecmproto.frames.capture.forked import PART_OCTETS, ForkedCapture
+
+    with interrupts(reader) as held:
+
+        def take(text: memoryview) -> None:
+            out.put(text)
+            held.check()
+
+        octets = PART_OCTETS // _TEXT_OF_FORM.get(out.kind, 1)
+        try:
+            out.begin()
+            with ForkedCapture(path, out.work, processes=processes, take=take, part_octets=octets) as capture:
+                if sys.stdout.isatty():
+                    reading(capture, "dissect")
+                items = iter(capture) if sys.stdout.isatty() else watched(capture, capture, "dissect")
+                for done in items:
+                    out.count(done.result)
+                    held.check()
+        finally:
+            out.end()
+    return capture
+
+
+def _report(
+    reader: CaptureReader | ForkedCapture, out: Output, copier: CaptureCopier | None, output: str | None
+) -> None:
     """Print warnings on stderr; raise the error that ended the reading early."""
     for warning in [*reader.warnings, *(copier.warnings if copier is not None else ())]:
         warn(warning)
@@ -319,6 +356,8 @@ _MANY_FRAMES = 24_576
 """The minimum size of a large capture in frames: for fewer, loading compiled code takes too long."""
 _MANY_OF_FORM = {"tree": 6144, "json": 12_288, "ndjson": 12_288}
 """The same minimum for forms with more text per frame."""
+_TEXT_OF_FORM = {"tree": 4, "ndjson": 2}
+"""The size of the text of forms with more text per frame, relative to lines."""
 _FULL_FRAMES = 64
 """The minimum size of a batch for kernels; a slow pipe delivers fewer frames at a time."""
 _COMMENTED = ("tree", "json", "ndjson")
@@ -362,6 +401,7 @@ class Output:
         from ecmproto.frames.dissect.form import Listing
 
         self._form = form
+        self.kind = kind
         self._many_frames = _MANY_FRAMES if form is None else _MANY_OF_FORM.get(kind, _MANY_FRAMES)
         self._reader = reader
         self._ethertypes = ethertypes
@@ -383,6 +423,53 @@ class Output:
         self.selected = 0
         self.unknown: Counter[int] = Counter()
         """Frames by link types that are not decoded."""
+
+    def processes(self, paths: Sequence[str], fields: Sequence[str]) -> int:
+        """Return the number of processes that make the text of captures, with these ``fields``."""
+        from ecmproto.frames.capture import open_capture
+        from ecmproto.frames.capture.forked import processes_for
+        from ecmproto.frames.filter.fields import DISPLAYED
+
+        listing, filter = self._listing, self._filter
+        in_turn = filter is not None and DISPLAYED in (*filter.fields, *fields)
+        processes = 1 if listing is None or self.lists_blocks or in_turn else processes_for(paths)
+        if listing is not None and processes > 1:
+            with open_capture(paths[0], batch_frames=FIRST_FRAMES) as reader:
+                for batch in itertools.islice(reader, 1):
+                    listing.follow(batch, reader.interfaces)
+            processes = 1 if listing.origin_ns is None else processes
+        return processes
+
+    def work(self, reader: CaptureReader, put: Callable[[bytes | memoryview], None]) -> OutputCounts:
+        """Pass on the text of a part of the capture, in a process of its own; return its counts."""
+        assert self._listing is not None
+        self._reader, self.frames, self.selected = reader, 0, 0
+        self.unknown.clear()
+        for batch in reader:
+            self.frames += len(batch)
+            self._count_unknown(batch)
+            kept = self._kept(batch, reader.interfaces)
+            self.selected += len(kept)
+            for text in self._listing.texts(kept.displayed(), reader.interfaces, ethertypes=self._ethertypes):
+                put(text)
+        return self.frames, self.selected, self.unknown
+
+    def begin(self) -> None:
+        """Show the text before the first frame."""
+        if self._form is not None and not self._begun:
+            self._begun = True
+            self._stdout.write(self._form.begin(self._reader))
+
+    def put(self, text: memoryview) -> None:
+        """Write text that another process made."""
+        self._stdout.write_octets(text)
+
+    def count(self, counts: OutputCounts) -> None:
+        """Add the counts of another process."""
+        frames, selected, unknown = counts
+        self.frames += frames
+        self.selected += selected
+        self.unknown += unknown
 
     def begun(self, items: Iterable[Any], limit: int | None) -> Iterator[Any]:
         """Yield the reader's items, up to ``limit`` frames; batches as `Shown`.
@@ -407,18 +494,10 @@ class Output:
     def _shown(self, batch: Batch) -> Shown:
         """Begin with a batch; its frames count as read."""
         self.frames += len(batch)
-        from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
-
-        interfaces = self._reader.interfaces
-        odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}
-        for index, linktype in odd.items():
-            count = int((batch.interface == index).sum())
-            if count:
-                self.unknown[linktype] += count
+        self._count_unknown(batch)
         if self._form is None and self._filter is None:
             return Shown(self, batch, passes=True)
-        if self._form is not None:
-            self._begin(self._form)
+        self.begin()
         by_columns = self._is_large(batch)
         if not self._large:
             return Shown(self, batch)
@@ -481,16 +560,11 @@ class Output:
         """Return the frames of a batch that the filter selects, and their text; runs in a thread."""
         from ecmproto.frames.filter.fields import DISPLAYED
 
-        ethertypes, listing, kept = self._ethertypes, self._listing, batch
+        ethertypes, listing = self._ethertypes, self._listing
         try:
-            if self._filter is not None:
-                from ecmproto.frames.columns.selection import selected
-
-                if DISPLAYED in self._filter.fields:
-                    turn.wait()
-                kept = batch.select(
-                    selected(batch, self._filter, interfaces=interfaces, ethertypes=ethertypes)
-                )
+            if self._filter is not None and DISPLAYED in self._filter.fields:
+                turn.wait()
+            kept = self._kept(batch, interfaces)
             turn.wait()
             if listing is None:
                 return kept, ()
@@ -499,6 +573,14 @@ class Output:
         finally:
             turn.end()
         return kept, listing.texts(displayed, interfaces, ethertypes=ethertypes, pool=self._pool)
+
+    def _kept(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
+        """Return the frames of a batch that the filter selects."""
+        if self._filter is None:
+            return batch
+        from ecmproto.frames.columns.selection import selected
+
+        return batch.select(selected(batch, self._filter, interfaces=interfaces, ethertypes=self._ethertypes))
 
     def _one_by_one(self, batch: Batch, held: Interrupt) -> Batch:
         selected = [index for index, record in enumerate(self._records(batch)) if self._show(record, held)]
@@ -528,8 +610,8 @@ class Output:
 
     def end(self) -> None:
         """Show the text after the last frame, so that an interrupted output is complete too."""
+        self.begin()
         if self._form is not None:
-            self._begin(self._form)
             self._stdout.write(self._form.end(self._reader))
             self._stdout.flush()
         self._reporting.close()
@@ -539,10 +621,15 @@ class Output:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def _begin(self, form: Form) -> None:
-        if not self._begun:
-            self._begun = True
-            self._stdout.write(form.begin(self._reader))
+    def _count_unknown(self, batch: Batch) -> None:
+        from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
+
+        interfaces = self._reader.interfaces
+        odd = {each.index: each.linktype for each in interfaces if each.linktype not in KNOWN_LINKTYPES}
+        for index, linktype in odd.items():
+            count = int((batch.interface == index).sum())
+            if count:
+                self.unknown[linktype] += count
 
 
 def _write_columns(

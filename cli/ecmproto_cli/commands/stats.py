@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto_cli.capturing import HeldInterrupt, opened
+from ecmproto_cli.counting import counted
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     count_option,
@@ -23,17 +23,14 @@ from ecmproto_cli.options import (
     with_ethertypes,
 )
 from ecmproto_cli.output import check_outputs
-from ecmproto_cli.progress import watched
 from ecmproto_cli.small import without_compiler
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from concurrent.futures import ThreadPoolExecutor
+    from collections.abc import Callable
 
-    from ecmproto.frames.capture import Batch, CaptureReader
     from ecmproto.frames.filter import Filter
-    from ecmproto.frames.stats import Accumulator, Statistics
+    from ecmproto.frames.stats import Statistics
     from ecmproto.wire.codec import EtherTypes
 
 
@@ -82,8 +79,6 @@ def command(
     ecmproto stats -r in.pcapng --speed 400G --lossless 3,4 --report out.html
     """
     without_compiler(paths)
-    from concurrent.futures import ThreadPoolExecutor
-
     from ecmproto.frames.batch.inner import sflow_reports
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator
@@ -93,15 +88,14 @@ def command(
     check_outputs(report, force=force)
     path = names_shown(paths)
     interval_ns = parse_time(interval) if interval is not None else None
-    with ExitStack() as stack:
-        reader = stack.enter_context(opened(paths, inner=not outer, trailer=trailer, ethertypes=ethertypes))
-        pool = stack.enter_context(ThreadPoolExecutor(1))
-        counts = Accumulator(
-            interval_ns=interval_ns, speed_bps=parse_rate(speed), detect_ns=parse_time(storm_detect),
-            restore_ns=parse_time(storm_restore), lossless=lossless, sampled=sampled, ethertypes=ethertypes,
-            pool=pool,
-        )  # fmt: skip
-        interrupted = _count(counts, reader, filter, count, ethertypes, pool)
+    new = partial(
+        Accumulator, interval_ns=interval_ns, speed_bps=parse_rate(speed),
+        detect_ns=parse_time(storm_detect), restore_ns=parse_time(storm_restore), lossless=lossless,
+        sampled=sampled, ethertypes=ethertypes,
+    )  # fmt: skip
+    with counted(
+        "stats", new, paths, filter=filter, limit=count, outer=outer, trailer=trailer, ethertypes=ethertypes
+    ) as (counts, reader, interrupted):
         statistics = counts.result(
             interfaces=reader.interfaces, problem=reader.problem, sflow=sflow_reports(reader)
         )
@@ -115,34 +109,6 @@ def command(
             raise KeyboardInterrupt
         if reader.problem is not None:
             raise reader.problem
-
-
-def _count(
-    counts: Accumulator,
-    reader: CaptureReader,
-    filter: Filter | None,
-    count: int | None,
-    ethertypes: EtherTypes,
-    pool: ThreadPoolExecutor,
-) -> bool:
-    """Count the reader's frames, up to ``count``; return whether that was interrupted."""
-    from ecmproto.frames.stats.accumulator import add_all
-
-    try:
-        with HeldInterrupt() as held:
-
-            def watch(batches: Iterable[Batch]) -> Iterator[Batch]:
-                for batch in watched(batches, reader, "stats"):
-                    yield batch
-                    held.check()
-
-            add_all(
-                counts, reader, filter=filter, limit=count, ethertypes=ethertypes, pool=pool, watch=watch,
-                filtering=held.at_once,
-            )  # fmt: skip
-    except KeyboardInterrupt:
-        return True
-    return False
 
 
 def _writers(names: tuple[str, ...]) -> list[Callable[[Statistics, str], bytes]]:

@@ -368,7 +368,7 @@ def open_innermost(
     return reader if outer else InnerReader(reader, ethertypes=ethertypes)
 
 
-def sflow_reports(reader: CaptureReader) -> SflowReports | None:
+def sflow_reports(reader: object) -> SflowReports | None:
     """Return the reports of sFlow agents in a capture so far, sampled headers aside; None without any."""
     return reader.sflow if isinstance(reader, InnerReader) else None
 

@@ -25,6 +25,7 @@ from __future__ import annotations
 import base64
 import dataclasses
 import os
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -64,9 +65,12 @@ _SEARCHED_OCTETS = 1 << 18
 _WINDOWS_OCTETS = (1 << 17, 9 << 18)
 """The sizes of the searched windows: first enough for most captures, then for all."""
 _STRIDE = 1 << 12
-_FOLLOWED = 64
+_FOLLOWED = 16
 _MIN_RECORDS = 3
 """The minimum number of records that must follow one another, unless the file ends."""
+_FEW_FRAMES = 64
+_EACH = ("offset", "captured", "original", "time_ns", "interface", "record_offset", "record_length")
+"""The arrays of a batch with an entry for each frame."""
 _DAY_S, _YEARS_S = 86_400, 10 * 366 * 86_400
 """The maximum differences by which a record may be earlier and later than the first one."""
 
@@ -209,14 +213,19 @@ def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
             return Links(parts=tuple(done), missing=())
         if found.described is None:
             return Links(parts=(), missing=(whole,))
-        part = dataclasses.replace(
-            parts[number],
-            start=found.offset,
-            described=found.described,
-            before=(part.before or 0) + found.frames,
-            first_ns=found.first_ns if part.first_ns is None else part.first_ns,
-            before_ns=part.before_ns if found.last_ns is None else found.last_ns,
-        )
+        part = following(part, found, parts[number])
+
+
+def following(part: Part, reached: Reached, planned: Part) -> Part:
+    """Return the part ``planned`` as it follows the result of another one, which has its description."""
+    return dataclasses.replace(
+        planned,
+        start=reached.offset,
+        described=reached.described or b"",
+        before=(part.before or 0) + reached.frames,
+        first_ns=reached.first_ns if part.first_ns is None else part.first_ns,
+        before_ns=part.before_ns if reached.last_ns is None else reached.last_ns,
+    )
 
 
 def split_capture(
@@ -233,7 +242,7 @@ def split_capture(
         if size is None:
             return [Part(path=name)]
         each = max(1, octets if count is None else -(-size // max(1, count)))
-        places = _RecordSearch(file, name) if size > each else None
+        places = RecordSearch(file, name) if size > each else None
         starts = [0] if places is None else [0, *places.near(range(each, size, each))]
         described = [b"", *([b"" if places is None else places.described] * (len(starts) - 1))]
         return [
@@ -247,7 +256,7 @@ def split_capture(
             file.close()
 
 
-class _RecordSearch:
+class RecordSearch:
     """The offsets of probable records in a file."""
 
     def __init__(self, file: Any, name: str) -> None:
@@ -267,6 +276,11 @@ class _RecordSearch:
             if _described_up_to_frames(parser, head) and parser.described is not None:
                 self.described = parser.described
                 self._find = _PcapngFinder(parser.byte_order)
+
+    @property
+    def can_find(self) -> bool:
+        """Whether records can be found in it at all."""
+        return self._find is not None
 
     def near(self, guesses: Sequence[int]) -> Iterator[int]:
         """Yield offsets at guesses or a little later; none if nothing looks like a record."""
@@ -396,16 +410,44 @@ class PartReader(CaptureReader):
         self.part = part
         self.begun: list[Block] = []
         self._first_ns: int | None = None
+        self._kept: deque[Batch] | None = None
         is_part = part.start or part.stop is not None
         super().__init__(
             BoundedSource(source, part.stop) if is_part else source, part.path, batch_frames=batch_frames
         )
-        self._parser.frames = part.before or 0
+        self._parser.frames = self._before = part.before or 0
+        self.follow(part)
+
+    def read(self) -> None:
+        """Read the part, of a mapped file, to its end; the batches are kept for iterating."""
+        kept: deque[Batch] = deque()
+        for batch in self:
+            # a part ends in the middle of its last record, which is a batch of its own
+            few = kept and kept[-1].timed is batch.timed is None and len(batch) <= _FEW_FRAMES
+            kept.append(_joined(kept.pop(), batch) if few else batch)
+        self._kept = kept
+
+    def follow(self, part: Part) -> None:
+        """Number and time the frames as those of ``part``, which is known to be read like this one."""
+        self._parser.frames += (part.before or 0) - (self.part.before or 0)
+        self.part = part
+        self._timeline = None
+        self.displayed.last_ns = part.before_ns
         if part.first_ns is not None:
             self._timeline = dataclasses.replace(
                 timeline_of(np.zeros(0, np.int64), displayed=self.displayed),
                 first_ns=part.first_ns, before_ns=part.before_ns,
             )  # fmt: skip
+
+    def items(self) -> Iterator[Batch | Block]:
+        """Yield batches and blocks; of a part that was read, batches only."""
+        if self._kept is None:
+            yield from super().items()
+            return
+        shift = (self.part.before or 0) - self._before
+        while self._kept:
+            batch = self._kept.popleft()
+            yield self._followed(dataclasses.replace(batch, first=batch.first + shift))
 
     def _parser_for(self, source: Source, walker: Walker, batch_frames: int) -> Parser:
         if not self.part.start:
@@ -444,6 +486,14 @@ class PartReader(CaptureReader):
             warnings=tuple(self.warnings),
             problem=problem,
         )
+
+
+def _joined(batch: Batch, later: Batch) -> Batch:
+    """Return two batches of a mapped file as one."""
+    arrays: dict[str, Any] = {
+        name: np.concatenate([getattr(batch, name), getattr(later, name)]) for name in _EACH
+    }
+    return dataclasses.replace(batch, buffer=later.buffer, **arrays)
 
 
 def read_through(part: Part) -> Reached:

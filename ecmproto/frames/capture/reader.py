@@ -353,7 +353,8 @@ def _peek(file: Any, size: int | None) -> bytes:
 
 
 def _plain_size(source: Source) -> int | None:
-    return source.size_octets if isinstance(source, MappedSource | BoundedSource) else None
+    whole = source.whole if isinstance(source, BoundedSource) else source
+    return whole.size_octets if isinstance(whole, MappedSource) else None
 
 
 def _foreign(head: bytes) -> str:

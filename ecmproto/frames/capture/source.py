@@ -251,7 +251,7 @@ class BoundedSource:
     """
 
     def __init__(self, source: Source, stop: int | None) -> None:
-        self._source = source
+        self.whole = source
         self._start = source.base + source.position
         self._stop = _NO_STOP if stop is None else stop
         self._end = self._stop
@@ -259,21 +259,21 @@ class BoundedSource:
     @property
     def buffer(self) -> NDArray[np.uint8]:
         """The window, up to the end of the last requested record."""
-        return self._source.buffer[: max(0, self._end - self._source.base)]
+        return self.whole.buffer[: max(0, self._end - self.whole.base)]
 
     @property
     def base(self) -> int:
         """The offset of the window in the capture."""
-        return self._source.base
+        return self.whole.base
 
     @property
     def position(self) -> int:
         """The end of the used octets in the window."""
-        return self._source.position
+        return self.whole.position
 
     @position.setter
     def position(self, position: int) -> None:
-        self._source.position = position
+        self.whole.position = position
 
     @property
     def _is_over(self) -> bool:
@@ -282,12 +282,12 @@ class BoundedSource:
     @property
     def fault(self) -> str:
         """The reason for which the octets ended before the records did."""
-        return "" if self._is_over else self._source.fault
+        return "" if self._is_over else self.whole.fault
 
     @property
     def size_octets(self) -> int | None:
         """The number of octets to be read, if known."""
-        size = self._source.size_octets
+        size = self.whole.size_octets
         return None if size is None else max(0, min(size, self._stop) - self._start)
 
     @property
@@ -299,7 +299,7 @@ class BoundedSource:
         """Extend the window to ``needed`` octets, unless they belong to a record after the last one."""
         if self._is_over:
             return False
-        there = self._source.extend(needed)
+        there = self.whole.extend(needed)
         at = self.base + self.position + needed
         # the available part of an incomplete record is reported
         self._end = max(self._end, at if there else _NO_STOP)
@@ -307,11 +307,11 @@ class BoundedSource:
 
     def release(self) -> None:
         """Release the used octets."""
-        self._source.release()
+        self.whole.release()
 
     def close(self) -> None:
         """Close the source."""
-        self._source.close()
+        self.whole.close()
 
 
 def _read_into(stream: Any, target: memoryview) -> int:

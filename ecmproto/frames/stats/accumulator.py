@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError, ParameterError, counted
 from ecmproto.frames.batch.beginnings import KNOWN_LINKTYPES
-from ecmproto.frames.batch.inner import open_innermost, sflow_reports
+from ecmproto.frames.batch.inner import InnerReader, open_innermost, sflow_reports
 from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import ETHERNET, Interface
+from ecmproto.frames.capture.forked import PART_OCTETS, Done, ForkedCapture
+from ecmproto.frames.capture.parts import open_part
 from ecmproto.frames.columns import extract
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.frames.stats.counters import (
@@ -162,10 +165,14 @@ class Accumulator:
         try:
             options = {**state["options"], "ethertypes": EtherTypes(**state["options"]["ethertypes"])}
             made = cls(**options, pool=pool)
-            restore(made, state["counts"])
+            made.restore(state)
         except (KeyError, TypeError) as error:
             raise ParameterError(name="state", needed="one of statistics", got=repr(error)) from error
         return made
+
+    def restore(self, state: State) -> None:
+        """Take what another accumulator with the same options counted; here where nothing was yet."""
+        restore(self, state["counts"])
 
     def add(
         self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
@@ -202,12 +209,17 @@ class Accumulator:
         self._pfc.add(taken, interfaces)
         self._neighbours.add(taken, interfaces, self._ethertypes)
 
+    def can_merge(self, later: Accumulator) -> bool:
+        """Return whether `merge` is exact: no list of ``later`` was full, and both count whole captures."""
+        full = later._left_out() or later._pauses.may_cut_short or not self._clock.can_join(later._clock)
+        return not (full or self._sample.any or later._sample.any)
+
     def merge(self, later: Accumulator, *, other_interfaces: bool = False) -> None:
         """Add the counts of ``later``, of the frames that follow, as if they had been added here.
 
         ``later`` does not change, and may continue.  Its interfaces are the ones here, or with
         ``other_interfaces`` follow them, as for another capture.  It is exact as long as no list of ``later``
-        was full; see ``left_out``.  Raises ParameterError for other options.
+        was full; see `can_merge`.  Raises ParameterError for other options.
         """
         if later._options != self._options:
             raise ParameterError(
@@ -362,6 +374,11 @@ class _CaptureTimes:
         self._keep(later._rising[behind:])
         self._cover(later._first_ns, later._last_ns)
 
+    def can_join(self, later: _CaptureTimes) -> bool:
+        """Return whether all rising times of ``later`` are known up to the last time here."""
+        whole = len(later._rising) < _MOST_RISING
+        return whole or self._last_ns is None or self._last_ns <= int(later._rising[-1])
+
     def _keep(self, rising: NDArray[np.int64]) -> None:
         room = _MOST_RISING - len(self._rising)
         if room > 0 and len(rising):
@@ -437,6 +454,22 @@ class _Taker(Protocol):
     ) -> None: ...
 
 
+class MergingTaker(_Taker, Protocol):
+    """Takes batches, and what others took of the frames that follow."""
+
+    def state(self) -> State:
+        """Return what was taken as plain data, for `restore`."""
+
+    def restore(self, state: State) -> None:
+        """Take over a state, where nothing was taken yet."""
+
+    def can_merge(self, later: Any) -> bool:
+        """Return whether `merge` is exact."""
+
+    def merge(self, later: Any) -> None:
+        """Add what ``later`` took of the frames that follow."""
+
+
 def add_all(
     counts: _Taker,
     reader: CaptureReader,
@@ -460,6 +493,63 @@ def add_all(
             with filtering():
                 mask = selected(batch, filter, interfaces=reader.interfaces, ethertypes=ethertypes, pool=pool)
         counts.add(batch, interfaces=reader.interfaces, selected=mask)
+
+
+_MAX_PART_OCTETS = 128 << 20
+_PARTS_EACH = 4
+"""Minimum number of parts of a process, so that none waits long for the others at the end."""
+
+
+def _part_octets(path: str | os.PathLike[str], processes: int) -> int:
+    """Return the size of parts: large, since each is merged in a few milliseconds."""
+    return max(PART_OCTETS, min(_MAX_PART_OCTETS, os.path.getsize(path) // (_PARTS_EACH * processes) & -4))
+
+
+class ForkedCounting:
+    """The counting of a large capture by several processes, each with counters that ``new`` returns."""
+
+    def __init__(
+        self,
+        new: Callable[[], MergingTaker],
+        path: str | os.PathLike[str],
+        *,
+        processes: int,
+        filter: Filter | None = None,
+        outer: bool = False,
+        ethertypes: EtherTypes = DEFAULT,
+        part_octets: int | None = None,
+    ) -> None:
+        self._new, self._outer, self._ethertypes = new, outer, ethertypes
+        self._add = functools.partial(add_all, filter=filter, ethertypes=ethertypes)
+        self.capture = ForkedCapture(
+            path, self._work, processes=processes, part_octets=part_octets or _part_octets(path, processes)
+        )
+
+    def add_to(
+        self, total: MergingTaker, *, watch: Callable[[Iterable[Done]], Iterable[Done]] = iter
+    ) -> bool:
+        """Add all frames; return False where frames are wrapped, whose sessions one reader has to number."""
+        with self.capture:
+            for done in watch(self.capture):
+                state, self.capture.interfaces, unwrapped = done.result
+                if unwrapped:
+                    return False
+                later = self._new()
+                later.restore(state)
+                if total.can_merge(later):
+                    total.merge(later)
+                    continue
+                with open_part(done.part) as reader:
+                    self._add(total, self._frames_of(reader))
+        return True
+
+    def _work(self, reader: CaptureReader, _: object) -> tuple[State, list[Interface], str]:
+        counts, frames = self._new(), self._frames_of(reader)
+        self._add(counts, frames)
+        return counts.state(), frames.interfaces, getattr(frames, "summary", "")
+
+    def _frames_of(self, reader: CaptureReader) -> CaptureReader:
+        return reader if self._outer else InnerReader(reader, ethertypes=self._ethertypes)
 
 
 def _up_to(reader: CaptureReader, limit: int | None) -> Iterator[Batch]:

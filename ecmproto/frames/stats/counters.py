@@ -146,8 +146,8 @@ class FrameCounts:
 
     @property
     def malformations(self) -> Mapping[str, int]:
-        """Malformed frames by kind of error, the most frequent first."""
-        return dict(self.malformed.most_common())
+        """Malformed frames by kind of error, the most frequent first, and else in the order of letters."""
+        return dict(sorted(self.malformed.items(), key=lambda item: (-item[1], item[0])))
 
     @property
     def sizes(self) -> Sizes:

@@ -386,7 +386,7 @@ MOST_LANES = 64
 """The maximum number of senders' classes with pauses over time."""
 MOST_STATIONS = 4096
 """Destinations of frames with a priority that may turn out to be a sender of pauses."""
-MOST_KEPT = 1 << 16
+MOST_KEPT = 1 << 17
 """The maximum number of pause frames kept for another pass after earlier ones."""
 _FIRST_SENDERS = 8
 
@@ -566,21 +566,23 @@ class PauseCounts:
             there = int(np.flatnonzero(numbers == number)[0])
             self._enter(number, int(later._state.rate_bps[there]), later._stated[there])
         self.untimed += later.untimed
-        self.cut_short |= later.cut_short
+        self.cut_short |= later.may_cut_short
         self._join_stations(later, shift)
         for events in later._kept:
             known = numbers[events.sender] if len(numbers) else events.sender
             there = known != NO_NUMBER
             self._apply(_Events(known[there], *(array[there] for array in events[1:])))
         if later._before is not None:
-            self.cut_short |= not later._kept_is_enough()
             self._settle_here()
             if self._before is None:
                 self._keep_no_more()
             self._add_rest(later, later._before, numbers)
 
-    def _kept_is_enough(self) -> bool:
-        return self._kept_frames < MOST_KEPT or self._is_enough()
+    @property
+    def may_cut_short(self) -> bool:
+        """Whether too little was kept to be sure of its first pauses when it is joined."""
+        enough = self._before is None or self._kept_frames < MOST_KEPT or self._is_enough()
+        return self.cut_short or not enough
 
     def _join_stations(self, later: PauseCounts, shift: int) -> None:
         have = self._stations.count

@@ -130,6 +130,11 @@ class Numbering:
         self._keys: Keys | None = None
         """The table, made with the first key: most numberings of a check get none."""
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more keys than numbers."""
+        return self.left_out > 0
+
     def numbers(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Int64:
         """Return the number of each key, NO_NUMBER for one without."""
         numbers = np.empty(len(low), np.int64)

@@ -265,6 +265,12 @@ class Checker:
             with _blamed_on(rule):
                 memory.add(rows)
 
+    def can_merge(self, later: Checker) -> bool:
+        """Return whether `merge` is exact: no list of ``later`` was full."""
+        return not any(
+            getattr(each, "is_full", False) for memory in later._memories for each in vars(memory).values()
+        )
+
     def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
         """Add the findings of ``later`` in the frames that follow, as if they had been added here.
 

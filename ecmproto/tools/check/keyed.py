@@ -45,6 +45,11 @@ class Chain:
         self._last: Int64 = np.zeros((most, 3 + width), np.int64)
         self._seen: Mask = np.zeros(most, np.bool_)
 
+    @property
+    def is_full(self) -> bool:
+        """Whether there were more keys than it follows."""
+        return self.keys.is_full
+
     def follow(self, low: Int64, high: Int64 | int, events: Int64) -> Pairs:
         """Take events in their order, and return those that have one before them; keys beyond have none."""
         if not len(low):
@@ -189,7 +194,7 @@ class SeenKeys:
     @property
     def is_full(self) -> bool:
         """Whether there were more than there is room for."""
-        return self._keys.left_out > 0
+        return self._keys.is_full
 
 
 class FirstEvents:
@@ -238,7 +243,7 @@ class FirstEvents:
     @property
     def is_full(self) -> bool:
         """Whether there were more keys than there is room for."""
-        return self._keys.left_out > 0
+        return self._keys.is_full
 
     @property
     def events(self) -> Int64:

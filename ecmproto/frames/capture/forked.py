@@ -1,0 +1,290 @@
+"""A large plain capture processed by several processes at once, its results in order.
+
+Each of n processes takes every n-th part of the file from its records to the finished result.  It searches
+for the first record of a part and reads from there at once.  Then it waits for the end of the part before,
+which comes from the process of that part, and reads again if the records do not begin there.  So the results
+are those of one walk for any contents, and no process waits for another one's results.
+
+Threads would share the interpreter's lock, which statistics and checks hold for more than half of their time.
+Processes are forked, so that they have the modules and kernels that are loaded: only by a process without
+other threads, such as a command.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import mmap
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkProcess
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from ecmproto.errors import CaptureError, EcmprotoError, ExecutorError
+from ecmproto.frames.capture.batch import Interface
+from ecmproto.frames.capture.parts import Part, PartReader, Reached, RecordSearch, following
+from ecmproto.frames.capture.reader import BATCH_FRAMES, opened_source
+from ecmproto.frames.capture.source import MappedSource, Source
+from ecmproto.kernels import library
+
+PART_OCTETS = 8 << 20
+"""The size of parts: in the processor's cache from the search for records to the result."""
+MIN_OCTETS = 64 << 20
+"""The minimum size of a capture for which processes are started."""
+_MAX_PROCESSES = 4
+_SLOT_OCTETS = 32 << 20
+"""The size of the two buffers of a process for output, of which one is filled while the other is taken."""
+_ALLOCATION = {-1: 1 << 30, -3: 32 << 20}
+"""Options of glibc: M_TRIM_THRESHOLD, and the largest possible M_MMAP_THRESHOLD."""
+
+Put = Callable[[bytes | memoryview], None]
+Work = Callable[[PartReader, Put], Any]
+"""Function that processes a part: it passes output on, and returns a result."""
+
+
+class Done(NamedTuple):
+    """A processed part: what was read, the interfaces described so far, and the result."""
+
+    part: Part
+    reached: Reached
+    interfaces: list[Interface]
+    result: Any
+
+
+class _Handed(NamedTuple):
+    """Output of a part: the buffer with it, and the lengths of its pieces."""
+
+    slot: int
+    lengths: Sequence[int]
+
+
+def processes_for(paths: Sequence[str | os.PathLike[str]]) -> int:
+    """Return the number of processes for captures: 1 unless it is one large plain file.
+
+    Without the library of kernels, each process would load or even compile its own.
+    """
+    if not library.is_loaded() or sys.platform != "linux" or len(paths) != 1 or threading.active_count() > 1:
+        return 1
+    if not os.path.isfile(paths[0]) or os.path.getsize(paths[0]) < MIN_OCTETS:
+        return 1
+    with open(paths[0], "rb") as file, opened_source(paths[0]) as (source, name):
+        divisible = isinstance(source, MappedSource) and RecordSearch(file, name).can_find
+    return min(len(os.sched_getaffinity(0)), _MAX_PROCESSES) if divisible else 1
+
+
+class ForkedCapture:
+    """A capture in parts that processes work on within its context; iterating yields the parts in order.
+
+    ``take`` gets the output of a part before it is yielded, in the pieces that were passed on.  ``frames``,
+    ``interfaces``, ``warnings``, ``problem`` and the octets read are those of the parts so far.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        work: Work,
+        *,
+        processes: int,
+        take: Callable[[memoryview], None] | None = None,
+        part_octets: int = PART_OCTETS,
+    ) -> None:
+        self.path = os.fspath(path)
+        self.size_octets = os.path.getsize(path)
+        self.octets_read = self.frames = 0
+        self.interfaces: list[Interface] = []
+        self.warnings: list[str] = []
+        self.problem: CaptureError | None = None
+        self._part_octets = part_octets
+        self._work, self._take = work, take
+        self._processes = processes
+        self._running: list[ForkProcess] = []
+        self._answers: list[tuple[Connection, Sequence[mmap.mmap]]] = []
+
+    def __enter__(self) -> Self:
+        """Start the processes, before threads of progress are."""
+        context, count = get_context("fork"), self._processes
+        ends = [context.Pipe(duplex=False) for _ in range(count)]
+        answers = [context.Pipe() for _ in range(count)]
+        slots = [(mmap.mmap(-1, _SLOT_OCTETS), mmap.mmap(-1, _SLOT_OCTETS)) for _ in range(count)]
+        inherited = (*sum(ends, ()), *(theirs for _, theirs in answers))
+
+        def run(number: int) -> None:
+            own = ends[number][0], ends[(number + 1) % count][1], answers[number][1]
+            for each in (*inherited, *(ours for ours, _ in answers)):
+                if each not in own:
+                    each.close()
+            _Worker(self, number, slots[number], *own).run()
+
+        self._answers = [(ours, slots[number]) for number, (ours, _) in enumerate(answers)]
+        self._running = [context.Process(target=run, args=(number,), daemon=True) for number in range(count)]
+        for process in self._running:
+            process.start()
+        ends[0][1].send(Part(path=self.path, before=0))
+        for each in inherited:
+            each.close()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for process in self._running:
+            if process.is_alive():
+                process.kill()
+                process.join()
+
+    def __iter__(self) -> Iterator[Done]:
+        try:
+            for index in range(self._parts):
+                done = self._result(*self._answers[index % self._processes])
+                if done is not None:
+                    self._follow(done)
+                    yield done
+        except (EOFError, ConnectionError) as error:
+            raise ExecutorError(
+                where="a process of this command", needed="to end by itself", got="the end of it"
+            ) from error
+
+    @property
+    def _parts(self) -> int:
+        return -(-self.size_octets // self._part_octets)
+
+    def _result(self, answer: Connection, slots: Sequence[mmap.mmap]) -> Done | None:
+        """Return the result of a part; None if no record begins in it."""
+        while isinstance(found := answer.recv(), _Handed):
+            at, view = 0, memoryview(slots[found.slot])
+            for length in found.lengths:
+                if self._take is not None:
+                    self._take(view[at : at + length])
+                at += length
+            answer.send(None)
+        if isinstance(found, Exception):
+            raise found
+        done: Done | None = found
+        return done
+
+    def _follow(self, done: Done) -> None:
+        reached = done.reached
+        self.interfaces = done.interfaces
+        self.octets_read = reached.offset
+        if reached.problem is not None:
+            self.problem = reached.problem.counted_on(self.frames)
+        self.frames += reached.frames
+        self.warnings = list(dict.fromkeys([*self.warnings, *reached.warnings]))
+
+
+class _Worker:
+    """A forked process."""
+
+    def __init__(
+        self,
+        capture: ForkedCapture,
+        number: int,
+        slots: Sequence[mmap.mmap],
+        before: Connection,
+        after: Connection,
+        answer: Connection,
+    ) -> None:
+        self._capture, self._number = capture, number
+        self._before, self._after, self._answer = before, after, answer
+        self._slots = slots
+        self._source: Source
+        self._slot = self._used = self._handed = 0
+        self._lengths: list[int] = []
+
+    def run(self) -> None:
+        """Process every n-th part, until the end or the death of another process."""
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that takes the results decides
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _keep_memory()
+        capture = self._capture
+        try:
+            with open(capture.path, "rb") as file, opened_source(capture.path) as (self._source, _):
+                search = RecordSearch(file, capture.path)
+                for index in range(self._number, capture._parts, capture._processes):
+                    self._answer.send(self._done(index, search))
+            for _ in range(self._handed):
+                self._answer.recv()
+        except (EOFError, ConnectionError):
+            return
+        except Exception as error:
+            if not isinstance(error, EcmprotoError):
+                error.add_note(traceback.format_exc())
+            self._answer.send(error)
+
+    def _done(self, index: int, search: RecordSearch) -> Done | None:
+        """Process a part."""
+        octets = self._capture._part_octets
+        stop = None if index + 1 == self._capture._parts else (index + 1) * octets
+        start = next(iter(search.near([index * octets])), None) if index else 0
+        described = search.described if index else b""
+        reader = None
+        if start is not None and (stop is None or start < stop):
+            reader = self._read(Part(path=self._capture.path, start=start, stop=stop, described=described))
+        part: Part | None = self._before.recv()
+        if part is None or (stop is not None and part.start >= stop):
+            self._end(index, part)
+            return None
+        part = dataclasses.replace(part, stop=stop)
+        if reader is None or part.place != reader.part.place:
+            reader = self._read(part)
+        reached = reader.reached
+        if reached.described is None and reached.problem is None and stop is not None:
+            # what describes the rest is too large to be passed on
+            part = dataclasses.replace(part, stop=None)
+            reader = self._read(part)
+            reached = reader.reached
+        over = part.stop is None or reached.problem is not None
+        self._end(index, None if over else following(part, reached, Part(path=part.path)))
+        reader.follow(part)
+        result = self._capture._work(reader, self._put)
+        if self._used:
+            self._hand()
+        return Done(part, reached, reader.interfaces, result)
+
+    def _read(self, part: Part) -> PartReader:
+        self._source.position = part.start
+        reader = PartReader(self._source, part, batch_frames=BATCH_FRAMES)
+        reader.read()
+        return reader
+
+    def _end(self, index: int, following: Part | None) -> None:
+        """Send the process of the next part its beginning; None: the capture is over."""
+        if index + 1 < self._capture._parts:
+            self._after.send(following)
+
+    def _put(self, octets: bytes | memoryview) -> None:
+        """Pass output on."""
+        view = memoryview(octets).cast("B")
+        if self._used and self._used + len(view) > _SLOT_OCTETS:
+            self._hand()
+        while len(view):
+            length = min(len(view), _SLOT_OCTETS - self._used)
+            self._slots[self._slot][self._used : self._used + length] = view[:length]
+            self._lengths.append(length)
+            self._used, view = self._used + length, view[length:]
+            if len(view):
+                self._hand()
+
+    def _hand(self) -> None:
+        """Hand a buffer over, and wait until the other one is free."""
+        self._answer.send(_Handed(self._slot, self._lengths))
+        self._slot, self._used, self._lengths = 1 - self._slot, 0, []
+        self._handed += 1
+        if self._handed == len(self._slots):
+            self._answer.recv()
+            self._handed -= 1
+
+
+def _keep_memory() -> None:
+    """Keep the memory of a part for the next one: otherwise the kernel takes and clears it each time."""
+    allocator = ctypes.CDLL(None)
+    if hasattr(allocator, "mallopt"):  # glibc
+        for option, octets in _ALLOCATION.items():
+            allocator.mallopt(option, octets)

@@ -1,0 +1,126 @@
+"""Captures that several processes read are those read in one go, wherever parts begin."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ecmproto.errors import ExecutorError, ParameterError
+from ecmproto.frames.capture import forked
+from ecmproto.frames.capture.forked import ForkedCapture, Put
+from ecmproto.frames.capture.parts import PartReader
+from ecmproto.frames.stats import Accumulator, capture_stats
+from ecmproto.frames.stats.accumulator import ForkedCounting
+from ecmproto.tools.check import Checker, check_capture
+from pcaps.manifest import FOLDER
+from tests.capture.test_parts import Rows, pcap_files, pcapng_files, rows_of, whole_of
+from tests.stats.test_against_slow import assert_same
+
+NUMBERS = st.integers(1, 3)
+
+
+def work(reader: PartReader, put: Put) -> Rows:
+    """Pass on the octets of the frames of a part, and return all else about them."""
+    rows = rows_of(reader)
+    for row in rows:
+        put(row[-1])
+    return rows
+
+
+@settings(max_examples=60)
+@given(octets=st.one_of(pcap_files(), pcapng_files()), each=st.integers(8, 200), processes=NUMBERS)
+def test_any_capture_in_parts_of_any_size(
+    tmp_path_factory: pytest.TempPathFactory, octets: bytes, each: int, processes: int
+) -> None:
+    path = tmp_path_factory.mktemp("forked") / "in"
+    path.write_bytes(octets)
+    taken: list[bytes] = []
+    rows: Rows = []
+    with ForkedCapture(
+        path, work, processes=processes, part_octets=4 * each, take=lambda piece: taken.append(bytes(piece))
+    ) as capture:
+        for done in capture:
+            rows += done.result
+    expected, problem, warnings, interfaces = whole_of(path)
+    assert rows == expected
+    assert b"".join(taken) == b"".join(row[-1] for row in expected)
+    assert (str(capture.problem), capture.warnings, capture.frames) == (problem, warnings, len(expected))
+    assert capture.interfaces == interfaces
+
+
+def test_output_of_any_length_arrives_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forked, "_SLOT_OCTETS", 4096)
+    taken: list[bytes] = []
+
+    def many(reader: PartReader, put: Put) -> None:
+        for number, _, *_ in rows_of(reader):
+            put(number.to_bytes(4) * (number % 3000))
+
+    path = FOLDER / "mixed.pcap"
+    with ForkedCapture(
+        path, many, processes=2, part_octets=512, take=lambda each: taken.append(bytes(each))
+    ) as capture:
+        assert sum(done.reached.frames for done in capture) == len(whole_of(path)[0])
+    expected = b"".join(row[0].to_bytes(4) * (row[0] % 3000) for row in whole_of(path)[0])
+    assert b"".join(taken) == expected
+
+
+def _refuse(reader: PartReader, put: Put) -> None:
+    raise ParameterError(name="x", needed="y", got="z")
+
+
+def _die(reader: PartReader, put: Put) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.parametrize(("work", "error"), [(_refuse, ParameterError), (_die, ExecutorError)])
+def test_what_ends_a_process_is_an_error_here(
+    work: Callable[[PartReader, Put], None], error: type[Exception]
+) -> None:
+    with (
+        pytest.raises(error),
+        ForkedCapture(FOLDER / "mixed.pcap", work, processes=2, part_octets=512) as capture,
+    ):
+        list(capture)
+
+
+def test_processes_end_with_their_context() -> None:
+    with ForkedCapture(FOLDER / "mixed.pcap", work, processes=2, part_octets=512) as capture:
+        next(iter(capture))
+        running = list(capture._running)
+    assert not any(process.is_alive() for process in running)
+
+
+def counted(new: Callable[[], Any], path: Path, octets: int) -> Any:
+    """Return the counts of two processes; None where they cannot count it."""
+    total = new()
+    counting = ForkedCounting(new, path, processes=2, part_octets=octets)
+    if not counting.add_to(total):
+        return None
+    return total.result(interfaces=counting.capture.interfaces, problem=counting.capture.problem)
+
+
+NAMES = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "malformed.pcapng", "dcbx.pcap")
+
+
+@settings(max_examples=12, deadline=None)
+@given(name=st.sampled_from(NAMES), each=st.integers(100, 5000))
+def test_statistics_and_checks_of_parts_of_any_size(name: str, each: int) -> None:
+    path = FOLDER / name
+    assert_same(counted(Accumulator, path, 4 * each), capture_stats(path))
+    assert counted(Checker, path, 4 * each) == check_capture(path)
+
+
+@pytest.mark.parametrize("most", [1, 3])
+def test_parts_whose_lists_are_full_are_counted_again(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr("ecmproto.frames.stats.pauses.MOST_KEPT", most)
+    monkeypatch.setattr("ecmproto.frames.stats.accumulator._MOST_RISING", most)
+    path = FOLDER / "pfc.pcap"
+    assert_same(counted(Accumulator, path, 2000), capture_stats(path))
