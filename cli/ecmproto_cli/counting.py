@@ -34,7 +34,7 @@ def counted(
 ) -> Iterator[tuple[Counts, CaptureReader | ForkedCapture, bool]]:
     """Yield a counter of ``new`` with all frames, the capture that was read, and whether it was interrupted.
 
-    ``command`` is the label of its progress; the other arguments are those of the options.
+    ``command`` is the label of its progress; the other arguments are the options'.
     """
     from ecmproto.frames.capture.forked import processes_for
     from ecmproto.frames.stats.accumulator import ForkedCounting, add_all

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from ecmproto_cli.capturing import HeldInterrupt
 
     OutputCounts: TypeAlias = tuple[int, int, Counter[int]]
-    """Numbers of frames, of those shown, and of those of link types that are not decoded."""
+    """Numbers of frames, of shown frames, and of frames by link types that are not decoded."""
     Interrupt: TypeAlias = HeldInterrupt | StoppingInterrupt
 
 CAPTURES = ("pcap", "pcapng")

@@ -2,10 +2,10 @@
 
 Each of n processes takes every n-th part of the file from its records to the finished result.  It searches
 for the first record of a part and reads from there at once.  Then it waits for the end of the part before,
-which comes from the process of that part, and reads again if the records do not begin there.  So the results
-are those of one walk for any contents, and no process waits for another one's results.
+which comes from the process of that part, and reads again if the records do not begin there.  So one walk has
+the same results for any contents, and no process waits for another one's results.
 
-Threads would share the interpreter's lock, which statistics and checks hold for more than half of their time.
+Threads would share the interpreter's lock, which statistics and checks hold for half of their time.
 Processes are forked, so that they have the modules and kernels that are loaded: only by a process without
 other threads, such as a command.
 """
@@ -83,7 +83,7 @@ class ForkedCapture:
     """A capture in parts that processes work on within its context; iterating yields the parts in order.
 
     ``take`` gets the output of a part before it is yielded, in the pieces that were passed on.  ``frames``,
-    ``interfaces``, ``warnings``, ``problem`` and the octets read are those of the parts so far.
+    ``interfaces``, ``warnings``, ``problem`` and the octets read follow the parts.
     """
 
     def __init__(
@@ -140,16 +140,11 @@ class ForkedCapture:
                 process.join()
 
     def __iter__(self) -> Iterator[Done]:
-        try:
-            for index in range(self._parts):
-                done = self._result(*self._answers[index % self._processes])
-                if done is not None:
-                    self._follow(done)
-                    yield done
-        except (EOFError, ConnectionError) as error:
-            raise ExecutorError(
-                where="a process of this command", needed="to end by itself", got="the end of it"
-            ) from error
+        for index in range(self._parts):
+            done = self._result(*self._answers[index % self._processes])
+            if done is not None:
+                self._follow(done)
+                yield done
 
     @property
     def _parts(self) -> int:
@@ -157,7 +152,7 @@ class ForkedCapture:
 
     def _result(self, answer: Connection, slots: Sequence[mmap.mmap]) -> Done | None:
         """Return the result of a part; None if no record begins in it."""
-        while isinstance(found := answer.recv(), _Handed):
+        while isinstance(found := _received(answer), _Handed):
             at, view = 0, memoryview(slots[found.slot])
             for length in found.lengths:
                 if self._take is not None:
@@ -177,6 +172,16 @@ class ForkedCapture:
             self.problem = reached.problem.counted_on(self.frames)
         self.frames += reached.frames
         self.warnings = list(dict.fromkeys([*self.warnings, *reached.warnings]))
+
+
+def _received(answer: Connection) -> Any:
+    """Return the next message of a process; ExecutorError if it has ended."""
+    try:
+        return answer.recv()
+    except (EOFError, ConnectionError) as error:
+        raise ExecutorError(
+            where="a process of this command", needed="to end by itself", got="the end of it"
+        ) from error
 
 
 class _Worker:

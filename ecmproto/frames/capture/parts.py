@@ -428,7 +428,7 @@ class PartReader(CaptureReader):
         self._kept = kept
 
     def follow(self, part: Part) -> None:
-        """Number and time the frames as those of ``part``, which is known to be read like this one."""
+        """Number and time the frames like ``part``, which begins and ends at the same octets."""
         self._parser.frames += (part.before or 0) - (self.part.before or 0)
         self.part = part
         self._timeline = None

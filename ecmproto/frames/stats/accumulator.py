@@ -458,7 +458,7 @@ class MergingTaker(_Taker, Protocol):
     """Takes batches, and what others took of the frames that follow."""
 
     def state(self) -> State:
-        """Return what was taken as plain data, for `restore`."""
+        """Return plain data for `restore`."""
 
     def restore(self, state: State) -> None:
         """Take over a state, where nothing was taken yet."""
