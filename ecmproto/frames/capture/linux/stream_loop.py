@@ -59,7 +59,7 @@ _ABSOLUTE = 1
 _WORDS = MESSAGE.itemsize // 8
 _SCHEDSTAT_OCTETS = 64
 _SPACE, _DIGIT_0 = 32, 48
-_pread = External("pread64", "int64", "int32", "int64", "int64", "int64")
+_pread = External("pread", "int64", "int32", "int64", "int64", "int64")
 _clock_nanosleep = External("clock_nanosleep", "int32", "int32", "int32", "int64", "int64")
 
 
