@@ -1,7 +1,7 @@
 """The tags and the packet of a frame, found by the kernels of ports, flow tables, messages and ECN marks.
 
 Both walk over the frame as far as they have to, by the rules of `ecmproto.frames.batch.steps`.  The tags are
-VLAN tags, CN-TAGs, experimental tags and those of other formats (`ecmproto.wire.codec.tags.is_tag`) in any
+VLAN tags, CN-TAGs, experimental tags and other formats' tags (`ecmproto.wire.codec.tags.is_tag`) in any
 order and to any depth (wire-formats 1.2), up to the payload's EtherType or length, the start of the MSDU
 (wire-formats 3).  An I-TAG is payload, and so is an experimental tag of unassigned Protocol or Type, whose
 length is unknown.  The packet is the outermost one.  Lengths in headers bound what follows them, so that a
