@@ -1,7 +1,7 @@
 """The rules of the walk over a frame, shared by all kernels: the format after a layer, its end, its errors.
 
-`codec.frame` has the same rules; here they go by tables. `ecmproto.frames.columns.walk` finds all layers of a frame with
-them, `ecmproto.frames.batch.packets` its tags and its packet.
+`codec.frame` has the same rules; here they go by tables. `ecmproto.frames.columns.walk` finds all layers of a
+frame with them, `ecmproto.frames.batch.packets` its tags and its packet.
 
 A layer at ``start`` may extend to ``stop``, the end of the captured octets or of an outer length. ``reach``
 is the same end on the wire.
