@@ -92,3 +92,12 @@ def test_routes_without_a_port_avoid_it() -> None:
     )
     assert {names[port] for port in every.uplinks} == {f"leaf{a}>spine{b}" for a in (1, 2) for b in (1, 2)}
     assert {names[port] for port in fewer.uplinks} == {"leaf2>spine1", "leaf2>spine2"}
+
+
+@pytest.mark.parametrize("name", ["throughput", "utilisation"])
+def test_output_of_a_host_is_an_error(name: str) -> None:
+    network = parse_topology("star hosts=2").network()
+    flow = Flow(name="f", source="h1", destination="h2", pattern=Pattern.SATURATING)
+    result = simulate(experiment(network, flow), seed=1)
+    with pytest.raises(SpecError, match=f"expected a port of a switch for {name}, got h1>core"):
+        figure(result, f"{name}(h1>core)")

@@ -92,7 +92,13 @@ class RunFigures:
         if kind == "queue":
             return self._of_queue(self.port(subject), detail, limits, span)
         if kind in ("throughput", "utilisation"):
-            return self._of_output(self.port(subject), kind, detail, limits, span)
+            port = self.port(subject)
+            if port.kind == "host" and not subject:
+                return math.nan
+            if port.kind == "host":
+                needed = f"a port of a switch for {kind}"
+                raise SpecError(where="figure", needed=needed, got=port.name, hint="rate(FLOW) is a flow's")
+            return self._of_output(port, kind, detail, limits, span)
         if kind == "share":
             return self._share(self.port(subject), span)
         if kind == "control":
