@@ -174,7 +174,7 @@ def test_a_terminal_is_drawn_over(veth: Network) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["--keep", "3"], "belong to -w"),
+        (["-b", "files:3"], "-b belongs to -w"),
         (["-w", "x.pcap", "-b", "files:3"], "-b files:N belongs to -b filesize:SIZE or -b duration:TIME"),
         (["-w", "-"], "stdout tells what is seen"),
         (["--interval", "often"], "expected a time"),
