@@ -276,8 +276,6 @@ def test_cut_frames_have_the_length_in_their_header(tmp_path: Path) -> None:
         MACS + bytes.fromhex("8847 000010ff") + bytes.fromhex("000011ff 10") + bytes(60),
         MACS + bytes.fromhex("8847 000011ff 40 00"),
         MACS + bytes.fromhex("8847"),
-        ip(17, udp(4789, bytes(68))),  # without a VNI
-        ip(17, udp(6081, struct.pack("!HHI", 0x0080, 0x6558, 0) + bytes(60))),  # a control packet
         ip(17, udp(37008, bytes.fromhex("01000001 0a") + bytes(1))),
         ip(17, udp(4788, struct.pack("!II", 8 << 24, 0) + bytes(60))),
     ],

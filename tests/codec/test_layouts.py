@@ -138,6 +138,27 @@ TABLES |= {
     "lldpcee.app": (6, FEATURE_START),
     "lldpcee.app.entry": (6, """protocol 0.0 16 uint | oui_upper 2.0 6 uint | selector 2.6 2 uint
         | oui 3.0 16 uint | priorities 5.0 8 uint"""),
+    "gre": (4, "flags 0.0 16 uint | protocol 2.0 16 uint"),
+    "gresum": (4, "checksum 0.0 16 uint | offset 2.0 16 uint"),
+    "grekey": (4, "key 0.0 32 uint"),
+    "greseq": (4, "sequence 0.0 32 uint"),
+    "erspan": (8, """version 0.0 4 uint | vlan 0.4 12 uint | cos 2.0 3 uint | encapsulation 2.3 2 uint
+        | truncated 2.5 1 uint | session 2.6 10 uint | reserved 4.0 12 uint | index 5.4 20 uint"""),
+    "erspan3": (12, """version 0.0 4 uint | vlan 0.4 12 uint | cos 2.0 3 uint | bso 2.3 2 uint
+        | truncated 2.5 1 uint | session 2.6 10 uint | timestamp 4.0 32 uint | sgt 8.0 16 uint | p 10.0 1 uint
+        | ft 10.1 5 uint | hardware 10.6 6 uint | direction 11.4 1 uint | granularity 11.5 2 uint
+        | o 11.7 1 uint"""),
+    "erspan3.platform": (8, "platform 0.0 6 uint | info 0.6 26 uint | number 4.0 32 uint"),
+    "vxlan": (8, "flags 0.0 16 uint | gbp 2.0 16 uint | vni 4.0 24 uint | reserved2 7.0 8 uint"),
+    "gpe": (8, """flags 0.0 8 uint | reserved 1.0 16 uint | next 3.0 8 uint | vni 4.0 24 uint
+        | reserved2 7.0 8 uint"""),
+    "geneve": (8, """version 0.0 2 uint | optlen 0.2 6 uint | flags 1.0 8 uint | protocol 2.0 16 uint
+        | vni 4.0 24 uint | reserved 7.0 8 uint | options 8.0 + octets"""),
+    "mpls": (4, "label 0.0 20 uint | exp 2.4 3 uint | bottom 2.7 1 uint | ttl 3.0 8 uint"),
+    "pwethcw": (4, "zero 0.0 4 uint | reserved 0.4 12 uint | sequence 2.0 16 uint"),
+    "tzsp": (4, "version 0.0 8 uint | type 1.0 8 uint | encapsulated 2.0 16 uint"),
+    "tzsp.tag": (2, "type 0.0 8 uint | length 1.0 8 uint | value 2.0 + octets"),
+    "tzsp.mark": (1, "type 0.0 8 uint"),
 }  # fmt: skip
 
 

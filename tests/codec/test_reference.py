@@ -68,6 +68,12 @@ def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
         **{f"arp.{end}.hw": arps[2:] for end in ("src", "dst")},
         **{f"arp.{end}.proto": ("arp_mac", "arp_other") for end in ("src", "dst")},
         **{f"arp.{end}.proto_ipv4": ("arp", "arp_ipv4") for end in ("src", "dst")},
+        **{
+            f"erspan.{key}": ("erspan", "erspan3")
+            for key in ("version", "vlan", "cos", "truncated", "spanid")
+        },
+        **{f"vxlan.{key}": ("vxlan", "gpe") for key in ("flags", "vni", "reserved8")},
+        "tzsp.option_tag": ("tzsp.tag", "tzsp.mark"),
     }
 
 

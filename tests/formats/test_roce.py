@@ -111,7 +111,7 @@ def test_octets_behind_roces_port_that_are_no_packet_are_data() -> None:
     ):
         frame = decode(encode(build(f"udp dstport=4791 data data={payload}")))
         assert type(frame.layers[-1]) is last, payload
-    assert type(decode(encode(build("udp dstport=4790 data data=" + "01" * 16))).layers[-1]) is Data
+    assert type(decode(encode(build("udp dstport=4792 data data=" + "01" * 16))).layers[-1]) is Data
 
 
 def test_a_packet_that_was_cut_off_is_told_as_far_as_it_goes() -> None:

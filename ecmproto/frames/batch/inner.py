@@ -40,33 +40,54 @@ from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch,
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader
 from ecmproto.frames.capture.several import open_captures
 from ecmproto.kernels.kernel import inlined, over_batches
+from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv6
+from ecmproto.wire.formats.geneve import Geneve
+from ecmproto.wire.formats.gre import (
+    BRIDGED,
+    CHECKSUM,
+    ERSPAN_3_TYPE,
+    ERSPAN_TYPE,
+    GRE,
+    KEY,
+    ROUTING,
+    SEQUENCE,
+    SONIC,
+)
+from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv4, IPv6
+from ecmproto.wire.formats.mpls import MPLS
+from ecmproto.wire.formats.tzsp import TZSP
+from ecmproto.wire.formats.vxlan import GPE, VXLAN
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, VXLAN, VXLAN_GPE, GENEVE, TZSP, MPLS, SFLOW = range(1, 12)
+(
+    OF_GRE, ERSPAN_I, ERSPAN_II, ERSPAN_III, NVGRE, OF_VXLAN, OF_GPE, OF_GENEVE, OF_TZSP, OF_MPLS, SFLOW,
+) = range(1, 12)  # fmt: skip
 NAMES = (
     "", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP", "MPLS",
     "sFlow",
 )  # fmt: skip
 """The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
 _SESSIONS = {
-    GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", VXLAN: "VNI", VXLAN_GPE: "VNI",
-    GENEVE: "VNI", MPLS: "label",
+    OF_GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", OF_VXLAN: "VNI", OF_GPE: "VNI",
+    OF_GENEVE: "VNI", OF_MPLS: "label",
 }  # fmt: skip
 """The name of the number that identifies a session of an encapsulation."""
 
 NO_NUMBER = -1
 """The session or sequence number of a wrapper that has none."""
-PROTO_GRE = 47
-VXLAN_PORT, GPE_PORT, GENEVE_PORT, TZSP_PORT = 4789, 4790, 6081, 37008
-"""The IP protocol and the UDP destination ports that announce encapsulations."""
-_IPV4, _IPV6, _BRIDGED, _ERSPAN, _ERSPAN_III, _SONIC = 0x0800, 0x86DD, 0x6558, 0x88BE, 0x22EB, 0x8949
-_MPLS, _MPLS_UPSTREAM = 0x8847, 0x8848
-_CHECKSUM, _ROUTING, _KEY, _SEQUENCE, _GRE_VERSION = 0x8000, 0x4000, 0x2000, 0x1000, 0x0007
-_UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, 8
+VXLAN_PORT, GPE_PORT, GENEVE_PORT, TZSP_PORT = (cls.udp_ports[0] for cls in (VXLAN, GPE, Geneve, TZSP))
+_PROTO_GRE = GRE.ip_protocol
+_IPV4, _IPV6 = IPv4.announced_by, IPv6.announced_by
+_MPLS, (_MPLS_UPSTREAM,) = MPLS.announced_by, MPLS.further_ethertypes
+_CHECKSUM, _ROUTING, _KEY, _SEQUENCE = (
+    flag << GRE.sequence_shift for flag in (CHECKSUM, ROUTING, KEY, SEQUENCE)
+)
+_GRE_VERSION = 0x0007
+_UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, VXLAN.fixed_octets
+_ERSPAN_OCTETS, _ERSPAN_3_OCTETS, _PLATFORM_OCTETS = (cls.fixed_octets for cls in (ERSPAN, ERSPAN3, Platform))
 
 
 class Wrapped(NamedTuple):
@@ -92,7 +113,7 @@ def _link_of(ethertype: int) -> int:
     """Return the first header of the octets that a tunnel announces by an EtherType."""
     if ethertype in (_IPV4, _IPV6):
         return PACKET
-    return FRAME if ethertype in (_BRIDGED, _SONIC) else NO_LINK
+    return FRAME if ethertype in (BRIDGED, SONIC) else NO_LINK
 
 
 @inlined
@@ -116,15 +137,15 @@ def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
     if flags & _SEQUENCE:
         sequence = four_octets(buffer, at)
         at += 4
-    if ethertype in (_ERSPAN, _ERSPAN_III):
+    if ethertype in (ERSPAN_TYPE, ERSPAN_3_TYPE):
         return _in_erspan(buffer, at, stop, ethertype, sequence)
-    if ethertype == _BRIDGED and session != NO_NUMBER:
+    if ethertype == BRIDGED and session != NO_NUMBER:
         return Wrapped(NVGRE, at, FRAME, session >> 8, sequence)
     if ethertype in (_MPLS, _MPLS_UPSTREAM):
         content = _in_mpls(buffer, at, stop)
-        return Wrapped(GRE if content.kind else 0, content.at, content.link, session, sequence)
+        return Wrapped(OF_GRE if content.kind else 0, content.at, content.link, session, sequence)
     link = _link_of(ethertype)
-    return Wrapped(GRE if link else 0, at, link, session, sequence)
+    return Wrapped(OF_GRE if link else 0, at, link, session, sequence)
 
 
 @inlined
@@ -140,26 +161,26 @@ def _in_mpls(buffer: Octets, at: int, stop: int) -> Wrapped:
         return _none()
     label, first = four_octets(buffer, at - 4) >> 12, signed(buffer[at]) >> 4
     if first == 0:
-        return Wrapped(MPLS, at + 4, FRAME, label, NO_NUMBER)
-    return Wrapped(MPLS if first in (4, 6) else 0, at, PACKET, label, NO_NUMBER)
+        return Wrapped(OF_MPLS, at + 4, FRAME, label, NO_NUMBER)
+    return Wrapped(OF_MPLS if first in (4, 6) else 0, at, PACKET, label, NO_NUMBER)
 
 
 @inlined
 def _in_erspan(buffer: Octets, at: int, stop: int, ethertype: int, sequence: int) -> Wrapped:
     """Return the content of ERSPAN, whose type follows from EtherType, sequence number and version."""
-    if ethertype == _ERSPAN and sequence == NO_NUMBER:
+    if ethertype == ERSPAN_TYPE and sequence == NO_NUMBER:
         return Wrapped(ERSPAN_I, at, FRAME, NO_NUMBER, NO_NUMBER)
-    if at + 8 > stop:
+    if at + _ERSPAN_OCTETS > stop:
         return _none()
     version, session = signed(buffer[at]) >> 4, two_octets(buffer, at + 2) & 0x3FF
-    if ethertype == _ERSPAN:
-        return Wrapped(ERSPAN_II if version == 1 else 0, at + 8, FRAME, session, sequence)
-    if version != 2 or at + 12 > stop:
+    if ethertype == ERSPAN_TYPE:
+        return Wrapped(ERSPAN_II if version == 1 else 0, at + _ERSPAN_OCTETS, FRAME, session, sequence)
+    if version != 2 or at + _ERSPAN_3_OCTETS > stop:
         return _none()
     # Bits 10 to 6 are the frame type: 0 Ethernet, 2 IP.  The last bit announces a platform's subheader.
     word = two_octets(buffer, at + 10)
     frame_type = word >> 10 & 31
-    at += 20 if word & 1 else 12
+    at += _ERSPAN_3_OCTETS + (_PLATFORM_OCTETS if word & 1 else 0)
     if frame_type != 0 and frame_type != 2:
         return _none()
     return Wrapped(ERSPAN_III, at, FRAME if frame_type == 0 else PACKET, session, sequence)
@@ -177,17 +198,17 @@ def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
     flags, session = signed(buffer[at]), four_octets(buffer, at + 4) >> 8
     if port == GENEVE_PORT:
         link = _link_of(two_octets(buffer, at + 2))
-        # Only version 0 is known, and control packets (O) contain no frame.
-        if flags >> 6 != 0 or signed(buffer[at + 1]) & 0x80 != 0 or link == NO_LINK:
+        # Only version 0 is known.
+        if flags >> 6 != 0 or link == NO_LINK:
             return _none()
-        return Wrapped(GENEVE, at + _TUNNEL_OCTETS + 4 * (flags & 63), link, session, NO_NUMBER)
-    if (port != VXLAN_PORT and port != GPE_PORT) or flags & 0x08 == 0:
+        return Wrapped(OF_GENEVE, at + _TUNNEL_OCTETS + 4 * (flags & 63), link, session, NO_NUMBER)
+    if port != VXLAN_PORT and port != GPE_PORT:
         return _none()
-    if port == GPE_PORT and flags & 0x04 != 0:
+    if port == GPE_PORT:
         following = signed(buffer[at + 3])
         link = PACKET if following == 1 or following == 2 else FRAME if following == 3 else NO_LINK
-        return Wrapped(VXLAN_GPE if link else 0, at + _TUNNEL_OCTETS, link, session, NO_NUMBER)
-    return Wrapped(VXLAN if port == VXLAN_PORT else VXLAN_GPE, at + _TUNNEL_OCTETS, FRAME, session, NO_NUMBER)
+        return Wrapped(OF_GPE if link else 0, at + _TUNNEL_OCTETS, link, session, NO_NUMBER)
+    return Wrapped(OF_VXLAN, at + _TUNNEL_OCTETS, FRAME, session, NO_NUMBER)
 
 
 @inlined
@@ -209,7 +230,7 @@ def _in_tzsp(buffer: Octets, at: int, stop: int) -> Wrapped:
             at += 2 + signed(buffer[at + 1])
         else:
             at = stop
-    return Wrapped(TZSP, at + 1, FRAME, NO_NUMBER, NO_NUMBER) if at < stop else _none()
+    return Wrapped(OF_TZSP, at + 1, FRAME, NO_NUMBER, NO_NUMBER) if at < stop else _none()
 
 
 @inlined
@@ -232,7 +253,7 @@ def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, tables: Pars
     # The first fragment of a packet has the wrapper, but not the whole frame.
     if packet.kind == IP4 and two_octets(buffer, packet.network + 6) & 0x2000 != 0:
         return _none()
-    if packet.protocol == PROTO_GRE:
+    if packet.protocol == _PROTO_GRE:
         return _in_gre(buffer, packet.payload, packet.stop)
     at = packet.transport + _UDP_OCTETS
     if packet.protocol != PROTO_UDP or packet.transport == NOWHERE or at > packet.stop:

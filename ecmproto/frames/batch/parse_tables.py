@@ -49,20 +49,22 @@ from ecmproto.wire.formats.registry import (
     field_of,
 )
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
+from ecmproto.wire.formats.wrapper import Packet, Wrapper
 
 Int64 = NDArray[np.int64]
 Int8 = NDArray[np.int8]
 
 (
     NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, SNAPPED, PORT, ROUTED, SEQUENCE,
-    UNKNOWN,
-) = range(14)  # fmt: skip
+    CONTENT, UNKNOWN,
+) = range(15)  # fmt: skip
 """Rules for finding the next format; IPV4 also includes the check of its total length."""
 
 _FOLLOWS: Mapping[Follows, int] = {
     "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
     "extension": EXTENSION, "fragment": FRAGMENT, "tlv": TLVS, "snap": SNAPPED, "port": PORT,
-    "grh": ROUTED, "sequence": SEQUENCE, "own": UNKNOWN,
+    "grh": ROUTED, "sequence": SEQUENCE, "content": CONTENT,
+    "own": UNKNOWN,
 }  # fmt: skip
 
 
@@ -126,8 +128,12 @@ LIMITED, LOW, HIGH = 0, 4, 5
 """Columns of ``within``."""
 OTHERWISE, HAS_CPID, UNSHOWN_OCTETS, CPID_DECIDES, WIRE_OCTETS, NONZERO_WORDS = range(6)
 """Columns of ``doubts``."""
-SEQUENCE_AT, CHAINS_ROW, CLOSED_BY = range(3)
+SELECTED, CHAINS_ROW, CLOSED_BY = 0, 4, 5
 """Columns of ``sequenced``."""
+CONTENT_KEY, CONTENT_ROWS = 0, 4
+"""Columns of ``content``."""
+BY_NIBBLE = -1
+"""Number of a packet whose first four bits select its format: this or less, by its row in ``nibbles``."""
 MESSAGE_WORDS, TAG_WORDS, OPCODE_WORDS, ARP_SIZES = range(4)
 """Entries of ``short``; the first three are rows of ``words`` and columns of ``tag_ethertypes``."""
 ARP_OTHER, ARP_OF_IPV4, ARP_OF_MAC, ARP_OF_BOTH = range(4)
@@ -147,6 +153,7 @@ DECISIVE = 8
 """Maximum number of decisive words of a format."""
 _WORDS, _OCTETS = 1 << 16, 1 << 8
 _SHARED, _CHAINED = 8, 256
+_CONTENT_ROWS, _MOST_CONTENTS, _MOST_PACKETS = 16, 16, 4
 """Capacities: shared UDP ports, and formats with sequences; the formats of all sequences."""
 
 OTHER, CNM, MESSAGE, MAC_CONTROL, I_TAG, VLAN_TAG, CN_TAG, TAG = range(8)
@@ -205,12 +212,20 @@ class ParseTables:
     """Format by its first two octets for each group of a UDP port; the last column is without those octets.
     """
     sequenced: Annotated[Int64, (MOST_FORMATS, CLOSED_BY + 1)]
-    """Sequences by format: offset of the selecting octet, row in ``chains``, and the closing format, or −1.
+    """Sequences by format: the selecting bits (`BitField`), row in ``chains``, and the closing format, or −1.
     """
     chains: Annotated[Int64, (_SHARED, _OCTETS)]
-    """Index in ``chain`` by the selecting octet, a row for each format with sequences."""
+    """Index in ``chain`` by the selecting value, a row for each format with sequences; row 0: none."""
     chain: Annotated[Int64, _CHAINED]
     """Formats of all sequences, each ended by −1."""
+    content: Annotated[Int64, (MOST_FORMATS, CONTENT_ROWS + _CONTENT_ROWS)]
+    """Wrappers: the bits that select the content (`BitField`), then a row in ``contents`` for each value that
+    selects a sequence.
+    """
+    contents: Annotated[Int8, (_MOST_CONTENTS, _WORDS)]
+    """Format by the value that selects the content, or BY_NIBBLE."""
+    nibbles: Annotated[Int64, (_MOST_PACKETS, 16)]
+    """Format by the first four bits of a packet."""
     tags: Annotated[Int8, _WORDS]
     """Whether an EtherType announces two octets and another EtherType."""
     words: Annotated[Int8, (OPCODE_WORDS + 1, _WORDS)]
@@ -258,6 +273,9 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         "sequenced": [_sequenced(cls) for cls in FORMATS],
         "chains": _CHAINS.rows,
         "chain": _CHAINS.chain,
+        "content": [_content(cls) for cls in FORMATS],
+        "contents": _contents(),
+        "nibbles": _nibbles(),
         "tags": _tags(formats),
         "words": words,
         "short": short,
@@ -395,9 +413,9 @@ class _Chains:
     def __init__(self) -> None:
         self.chain: list[int] = [-1]
         self.row: dict[type[Layer], int] = {}
-        self.rows: list[list[int]] = []
+        self.rows: list[list[int]] = [[NO_CHAIN] * (1 << 8)]
         for cls in FORMATS:
-            if follow_rule(cls) != SEQUENCE:
+            if not cls.sequences or follow_rule(cls) not in (SEQUENCE, CONTENT):
                 continue
             self.row[cls] = len(self.rows)
             self.rows.append([NO_CHAIN] * (1 << 8))
@@ -410,15 +428,58 @@ class _Chains:
 _CHAINS = _Chains()
 
 
-def _sequenced(cls: type[Layer]) -> tuple[int, int, int]:
+def _sequenced(cls: type[Layer]) -> tuple[int, ...]:
     if cls not in _CHAINS.row:
-        return 0, 0, -1
-    position = bit_field(field_of(cls, cls.sequence_key))
-    assert (position.octets, position.shift, position.mask) == (1, 0, 0xFF), (
-        f"{cls.prefix}: no single octet selects the following formats"
-    )
-    assert cls.closed_by is not None, f"{cls.prefix}: no format closes the sequence"
-    return position.at, _CHAINS.row[cls], NUMBER_OF[cls.closed_by]
+        return 0, 0, 0, 0, 0, -1
+    position = _selecting(cls)
+    assert position.mask < 1 << 8, f"{cls.prefix}: more than 8 bits select the following formats"
+    assert cls.closed_by or cls.wraps, f"{cls.prefix}: no format closes the sequence"
+    return *position, _CHAINS.row[cls], -1 if cls.closed_by is None else NUMBER_OF[cls.closed_by]
+
+
+def _selecting(cls: type[Layer]) -> BitField:
+    """Return the position of the bits that select a sequence."""
+    whole, shift = bit_field(field_of(cls, cls.sequence_key)), cls.sequence_shift
+    return whole._replace(shift=whole.shift + shift, mask=whole.mask >> shift)
+
+
+_WRAPPERS = [cls for cls in FORMATS if issubclass(cls, Wrapper)]
+_PACKETS: list[type[Packet]] = [Packet, *Packet.__subclasses__()]
+
+
+def _contents_of(cls: type[Wrapper]) -> list[Mapping[int, type[Layer]]]:
+    """Return the formats inside a wrapper, by the value that selects its sequence."""
+    values = _selecting(cls).mask + 1 if cls.sequence_key else 1
+    assert values <= _CONTENT_ROWS, f"{cls.prefix}: too many bits select the parts of its header"
+    return [cls.contents(value) for value in range(values)]
+
+
+_CONTENTS: list[Mapping[int, type[Layer]]] = []
+for _contained in (each for cls in _WRAPPERS for each in _contents_of(cls)):
+    if _contained not in _CONTENTS:
+        _CONTENTS.append(_contained)
+
+
+def _content(cls: type[Layer]) -> list[int]:
+    none = [0] * (CONTENT_ROWS + _CONTENT_ROWS)
+    if not issubclass(cls, Wrapper):
+        return none
+    key = bit_field(field_of(cls, cls.next_key)) if cls.next_key else none[:CONTENT_ROWS]
+    rows = [*key, *map(_CONTENTS.index, _contents_of(cls))]
+    return rows + none[len(rows) :]
+
+
+def _contents() -> NDArray[np.int8]:
+    table = np.full((len(_CONTENTS), 1 << 16), DATA_NUMBER, np.int8)
+    for row, contents in enumerate(_CONTENTS):
+        for value, cls in contents.items():
+            number = BY_NIBBLE - _PACKETS.index(cls) if issubclass(cls, Packet) else NUMBER_OF[cls]
+            table[row, value] = number
+    return table
+
+
+def _nibbles() -> list[list[int]]:
+    return [[NUMBER_OF[packet.by_nibble.get(bits, Data)] for bits in range(16)] for packet in _PACKETS]
 
 
 _SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
@@ -442,8 +503,10 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
     fields += leading.get(followed, ())
     if followed in (ANNOUNCED, COOKED):
         fields.append(bit_field(field_of(cls, cls.next_key)))
-    if followed == SEQUENCE:
-        fields.append(bit_field(field_of(cls, cls.sequence_key)))
+    if cls in _CHAINS.row:
+        fields.append(_selecting(cls))
+    if followed == CONTENT and cls.next_key:
+        fields.append(bit_field(field_of(cls, cls.next_key)))
     # The format announced by a UDP port decides alone, or with the octets that select it on a shared port.
     selecting = max(2 if cls.udp_ports and cls.selected_by else 0, cls.nonzero_octets)
     fields += [BitField(at, 2, 0, 0xFFFF) for at in range(0, selecting, 2)]

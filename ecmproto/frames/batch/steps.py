@@ -24,8 +24,11 @@ from ecmproto.frames.batch.parse_tables import (
     ARP_SIZES,
     ARP_TYPES,
     AT,
+    BY_NIBBLE,
     CHOSEN,
     CONDITIONS,
+    CONTENT_KEY,
+    CONTENT_ROWS,
     COOKED,
     COUNT,
     COUNTED_TAIL,
@@ -330,6 +333,21 @@ def _after_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTab
     if stop - pos < 2:
         return Next(signed(tables.chosen[row, 1 << 16]), stop, False, NO_LENGTH)
     return Next(signed(tables.chosen[row, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
+
+
+@inlined
+def content_format(
+    buffer: Octets, wrapper: int, start: int, selected: int, pos: int, stop: int, tables: ParseTables
+) -> Next:
+    """Return the format at ``pos`` inside the wrapper at ``start``, whose sequence was selected."""
+    row = tables.content[wrapper, CONTENT_ROWS + selected]
+    value = number_in(buffer, start, tables.content, wrapper, CONTENT_KEY)
+    layer = signed(tables.contents[row, value])
+    if layer > BY_NIBBLE:
+        return Next(layer, stop, True, NO_LENGTH)
+    layer = tables.nibbles[BY_NIBBLE - layer, signed(buffer[pos]) >> 4] if pos < stop else DATA_NUMBER
+    # The formats of packets have a limit of these bits, which octets of other formats have not.
+    return Next(layer, stop, layer != DATA_NUMBER, NO_LENGTH)
 
 
 class Wrong(NamedTuple):

@@ -7,6 +7,7 @@ for large batches.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +30,7 @@ from ecmproto.frames.columns.gathering import (
 )
 from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
-from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField
+from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField, Nesting
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.infiniband import CRC_STATUS
 from ecmproto.wire.formats.registry import field_of
@@ -77,14 +78,16 @@ def extract(
     ethertypes: EtherTypes = DEFAULT,
     pool: ThreadPoolExecutor | None = None,
     where_any: tuple[str, Iterable[str]] | None = None,
+    nesting: Nesting = "",
 ) -> Columns:
     """Return the columns ``fields`` (None: all) of the frames of ``batch``.
 
     ``interfaces`` are the capture's, with the link types of frames; without them all frames are Ethernet
     without FCS. ``pool`` is a thread that shares the work. ``where_any`` is a field of layers, and the
-    columns returned instead if any frame has such a layer. SpecError for an unknown name.
+    columns returned instead if any frame has such a layer. With a ``nesting``, all fields of layers are those
+    of the innermost or outermost frames. SpecError for an unknown name.
     """
-    made = Extraction(batch, interfaces=interfaces, ethertypes=ethertypes, pool=pool)
+    made = Extraction(batch, interfaces=interfaces, ethertypes=ethertypes, pool=pool, nesting=nesting)
     if where_any is not None and made.has_any(where_any[0]):
         fields = where_any[1]
     return made.columns(fields)
@@ -100,7 +103,9 @@ class Extraction:
         interfaces: Sequence[Interface] = (),
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
+        nesting: Nesting = "",
     ) -> None:
+        self._nesting = nesting
         self._batch, self._interfaces, self._ethertypes = batch, interfaces, ethertypes
         self._pool = pool if len(batch) >= SHARED_FRAMES else None
 
@@ -115,13 +120,22 @@ class Extraction:
 
     def columns(self, fields: Iterable[str] | None = None) -> Columns:
         """Return the columns ``fields`` (None: all)."""
-        requested = _sorted_fields(fields_named(fields))
+        requested = _sorted_fields(_nested(fields_named(fields), self._nesting))
         columns = [*_recorded(requested.record, self._batch, self._interfaces)]
         if any(requested.outer):
             columns += _columns(requested.outer, self._layers)
         if any(requested.inner):
             columns += _inner(requested.inner, self._layers, self._ethertypes, self._pool)
         return Columns(len(self._batch), requested.fields, columns)
+
+
+def _nested(fields: tuple[FilterField, ...], nesting: Nesting) -> tuple[FilterField, ...]:
+    if not nesting:
+        return fields
+    return tuple(
+        field if field.origin == "record" or field.inner else dataclasses.replace(field, nesting=nesting)
+        for field in fields
+    )
 
 
 class _FrameFields(NamedTuple):
@@ -167,7 +181,7 @@ def _columns(sought: _FrameFields, found: LayersFound) -> Iterator[Column]:
     every = every_row(len(found.frames.offset))
     for field in sought.texts:
         rows, texts = (
-            (every, found.protocols)
+            (every, found.protocols(field.nesting))
             if field.name.endswith("frame.protocols")
             else found.crc_states
             if field.name.endswith(CRC_STATUS)
@@ -283,12 +297,12 @@ class _Origin(NamedTuple):
 def _origins(field: FilterField) -> tuple[_Origin, ...]:
     if field.origin == "frame":
         return (_Origin(_TAILS[field.name.removeprefix("encapsulated.")], None, None),)
-    return tuple(map(_origin, field.sources))
+    return tuple(_origin(source, field.nesting) for source in field.sources)
 
 
-def _origin(source: FieldSource) -> _Origin:
+def _origin(source: FieldSource, nesting: Nesting) -> _Origin:
     field = field_of(source.format, source.key)
-    kind = kind_of(source.format, field)
+    kind = kind_of(source.format, field, nesting)
     if field.bits is None:
         return _Origin(kind, None, None)
     return _Origin(kind, source, (source.low, source.bits) if source.part == "bits" else None)

@@ -24,11 +24,13 @@ from ecmproto.frames.columns.layout_cache import FCS, FRAMES, FROM_END, LAYERS
 from ecmproto.frames.columns.octets import eight_octets, prefetch
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames
+from ecmproto.frames.filter.fields import NESTINGS, Nesting
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
+from ecmproto.wire.formats.wrapper import BEGINNINGS
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
@@ -362,6 +364,7 @@ Values = NDArray[np.uint8]
 
 _TAILS = FCS + 1 + len(MOVING_FIELDS)
 KINDS = _TAILS + MOST_FORMATS
+"""Number of kinds; layers of the innermost and outermost frames, in wrappers, are kinds again."""
 _FAR = 1 << 40
 _FIXED = np.full(_TAILS, _FAR, np.int64)
 _FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FORMATS]
@@ -369,11 +372,31 @@ _FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FO
 _NUMBERS = LAST_FIELD + 1
 
 
-def kind_of(cls: type[Layer], field: Field) -> int:
+def kind_of(cls: type[Layer], field: Field | None = None, nesting: Nesting = "") -> int:
     """Return the kind of a field: the format's layers, or the field itself if its size or offset varies."""
-    if field in cls.moving:
-        return MOVING_FIELDS[cls, field.key]
-    return NUMBER_OF[cls] if field.bits is not None else _TAILS + NUMBER_OF[cls]
+    again = KINDS * NESTINGS.index(nesting)
+    if field is not None and field in cls.moving:
+        return again + MOVING_FIELDS[cls, field.key]
+    return again + NUMBER_OF[cls] + (_TAILS if field is not None and field.bits is None else 0)
+
+
+_BEGINS, _WRAPS = (np.zeros(MOST_FORMATS, np.bool_) for _ in range(2))
+_BEGINS[[NUMBER_OF[cls] for cls in BEGINNINGS]] = True
+_WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
+
+
+def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
+    """Return masks of the layers of layouts that are in the innermost frame, and in the outermost."""
+    layers = np.flatnonzero(number < MOST_FORMATS)
+    before, after = layers[:-1], layers[1:]
+    starts = _BEGINS[number[after]] & _WRAPS[number[before]] & (owner[after] == owner[before])
+    inner = after[starts]
+    layouts = int(owner[-1]) + 1 if len(owner) else 0
+    first, last = np.zeros(layouts, np.int64), np.full(layouts, len(owner))
+    np.maximum.at(first, owner[inner], inner)
+    np.minimum.at(last, owner[inner], inner)
+    index = np.arange(len(owner))
+    return index >= first[owner], index < last[owner]
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
@@ -408,19 +431,27 @@ class Census:
         number, place, octets = layer.T
         tails = np.flatnonzero((octets > _FIXED[number]) | ((octets < 0) & (number < MOST_FORMATS)))
         size = _FIXED[number[tails]]
-        self._owner = np.concatenate([owner, owner[tails]])
-        self._kind = np.concatenate([number, number[tails] + _TAILS])
-        self._place = np.concatenate([place, place[tails] + size])
-        self._octets = np.concatenate([octets, octets[tails] - size])
+        rows = np.stack(
+            [
+                np.concatenate([owner, owner[tails]]),
+                np.concatenate([number, number[tails] + _TAILS]),
+                np.concatenate([place, place[tails] + size]),
+                np.concatenate([octets, octets[tails] - size]),
+            ]
+        )
+        masks = [np.concatenate([mask, mask[tails]]) for mask in _nested(owner, number)]
+        again = [rows[:, mask] + [[0], [KINDS * index], [0], [0]] for index, mask in enumerate(masks, 1)]
+        rows, kinds = np.concatenate([rows, *again], axis=1), KINDS * len(NESTINGS)
+        self._owner, self._kind, self._place, self._octets = rows
         self._frames = layout[:, FRAMES]
-        self.count = np.bincount(self._kind, self._frames[self._owner], KINDS).astype(np.int64)
-        self.least_at = np.full(KINDS, _FAR)
+        self.count = np.bincount(self._kind, self._frames[self._owner], kinds).astype(np.int64)
+        self.least_at = np.full(kinds, _FAR)
         """Minimum number of octets before a layer of each kind."""
         np.minimum.at(self.least_at, self._kind, self._place)
 
     def layers(self, kinds: Sequence[int]) -> tuple[Int64, Int64]:
         """Return the bounds and the layers of each layout that are of ``kinds``, which are renumbered."""
-        new = np.full(KINDS, UNWANTED)
+        new = np.full(len(self.count), UNWANTED)
         new[list(kinds)] = np.arange(len(kinds))
         kind = new[self._kind]
         chosen = np.flatnonzero(kind != UNWANTED)

@@ -20,12 +20,13 @@ from ecmproto.frames.batch.headers import fixed
 from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP_TYPES, Batch, Interface
 from ecmproto.frames.columns.column import Texts
-from ecmproto.frames.columns.gathering import Census, Collected, Want, collect, look_up
+from ecmproto.frames.columns.gathering import Census, Collected, Want, collect, kind_of, look_up
 from ecmproto.frames.columns.invariant_crc import STATES, crc_states
 from ecmproto.frames.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames, Paths
 from ecmproto.frames.filter.evaluation import protocols
+from ecmproto.frames.filter.fields import Nesting, frames_within
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import UNBOUNDED, Layer
 from ecmproto.wire.formats.ethernet import Data
@@ -102,13 +103,13 @@ class LayersFound:
             [part.layouts[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
         )
 
-    @functools.cached_property
-    def protocols(self) -> Texts:
-        """Names of each frame's layers."""
+    def protocols(self, nesting: Nesting = "") -> Texts:
+        """Return the names of each frame's layers in the frames of ``nesting``."""
         codes: dict[str, int] = {}
         tables = []
         for part in self.parts:
-            texts = [protocols(_Path(path)) for path in _paths(part.paths)]  # type: ignore[arg-type]
+            paths = [path[frames_within(nesting, path)] for path in _paths(part.paths)]
+            texts = [protocols(_Path(path)) for path in paths]  # type: ignore[arg-type]
             code_of = np.array([codes.setdefault(text, len(codes)) for text in texts])
             tables.append(code_of[part.layouts[:, NODE]])
         return Texts(codes=self._each(tables), words=tuple(codes))
@@ -171,18 +172,20 @@ def find_layers(
     wanted: Collection[type[Layer]],
     ethertypes: EtherTypes,
     pool: ThreadPoolExecutor | None,
+    *,
+    nesting: Nesting = "",
 ) -> LayersFound:
-    """Walk over frames and return the layers of the formats ``wanted``."""
+    """Walk over frames and return the layers of the formats ``wanted``, in the frames of ``nesting``."""
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
     parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
     found = LayersFound(frames, parts, pool)
-    present = [cls for cls in wanted if found.count[NUMBER_OF[cls]]]
-    collected = found.collect({NUMBER_OF[cls]: Want(places=True) for cls in present})
-    for cls in present:
-        each = collected[NUMBER_OF[cls]]
+    kinds = {cls: kind for cls in wanted if found.count[kind := kind_of(cls, nesting=nesting)]}
+    collected = found.collect({kind: Want(places=True) for kind in kinds.values()})
+    for cls, kind in kinds.items():
+        each = collected[kind]
         found.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
     return found
 

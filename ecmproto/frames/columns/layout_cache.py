@@ -25,6 +25,10 @@ from ecmproto.frames.batch.parse_tables import (
     DECISIVE,
     DECISIVE_AT,
     DECISIVE_MASK,
+    IP_LEN,
+    IPV4,
+    IPV6,
+    IPV6_PLEN,
     NO_DOUBT,
     NONZERO_WORDS,
     NUMBER_OF,
@@ -50,13 +54,14 @@ TAIL_KINDS = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
 (
-    LINK, LEAST, MOST, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, PORT_AT, PORT_IS,
-    ZEROS, TAIL, FRAMES, FIRST_LAYER, LAYERS, FCS_AT, LAST, NODE,
-) = range(19)  # fmt: skip
+    LINK, LEAST, MOST, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, END_LENGTH, PORT_AT,
+    PORT_IS, ZEROS, TAIL, FRAMES, FIRST_LAYER, LAYERS, FCS_AT, LAST, NODE,
+) = range(20)  # fmt: skip
 """Columns of a layout. It applies to a frame with the given LINK, LEAST to MOST captured octets, CUT
 truncated ones, and the given words. ZEROS octets after the layers must be zero; otherwise the next layout
-applies. The length at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are set. The
-UDP port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS. The rest are results: end of the layers,
+applies. The length at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are set;
+those of frames inside are in words from END_WORD to END_LENGTH, with their offset and what they lack. The UDP
+port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS. The rest are results: end of the layers,
 number of frames, the layers, start of the FCS, the last layer's number, and the node among the paths.
 """
 
@@ -70,7 +75,7 @@ _WORD = 8
 _ANY_OCTETS = 1 << 62
 _AT_ONCE = 4
 """Number of words compared in one step."""
-_IPV4, _IPV4_PROTOCOL_AT = 0x0800, 23
+_IPV4_TYPE, _IPV4_PROTOCOL_AT = 0x0800, 23
 _ETHERNET, _DATA = NUMBER_OF[Ethernet], DATA_NUMBER
 _MAX_NONZERO = 4
 """Number of octets that can show that a packet has none of the formats announced by its UDP port."""
@@ -140,7 +145,7 @@ def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link:
     tagged *= np.int64(tables.tags[np.uint64(second)])
     third = np.int64(more & np.uint64(0xFFFF)) * tagged
     mixed = announced * 0x9E3B + second * 0x85EB + third * 0xC2B3
-    mixed += protocol * 0xC2B3 * np.int64(announced == _IPV4)
+    mixed += protocol * 0xC2B3 * np.int64(announced == _IPV4_TYPE)
     return int((mixed ^ (mixed >> 11) ^ (mixed >> 22)) & (_SLOTS - 1))
 
 
@@ -207,6 +212,12 @@ def has_layout(
         if others != np.uint64(0):
             return False
         at += np.uint64(_AT_ONCE)
+    stop = np.uint64(layout[row, END_LENGTH])
+    while at < stop:
+        lacks = captured - two_octets(buffer, start + int(np.int64(cache.word[at, 0])))
+        if lacks != np.int64(cache.word[at, 1]):
+            return False
+        at += np.uint64(1)
     port_at = layout[row, PORT_AT]
     if port_at == NO_LENGTH:
         return True
@@ -298,7 +309,7 @@ def add_layout(
     number, first_layer = cache.used[0], cache.used[2]
     if (
         number + 2 > len(cache.layout)
-        or cache.used[1] + _MAX_LAYERS * DECISIVE + _AT_ONCE > len(cache.word)
+        or cache.used[1] + _MAX_LAYERS * (DECISIVE + 2) + _AT_ONCE > len(cache.word)
         or first_layer + 2 * (result.layers + 3) > len(cache.layer)
     ):
         return NO_LAYOUT
@@ -309,9 +320,9 @@ def add_layout(
     longer = shared and original <= captured and (result.open_ended or has_trailer) and not result.exact
     length_at = result.length_at if longer else NO_LENGTH
     cut = max(0, original - captured)
-    first_word = cache.used[1]
+    first_word = end_word = cache.used[1]
     if shared:
-        _decide(cache, result.layers, tables, buffer, start, captured, length_at)
+        end_word = _decide(cache, result.layers, tables, buffer, start, captured, length_at, result.port_at)
         _enter(cache, bucket if longer else _hashed_with_lengths(bucket, captured, cut), number)
     layout = cache.layout
     for row in range(number, number + (2 if zeros > 0 else 1)):
@@ -320,7 +331,8 @@ def add_layout(
         layout[row, MOST] = _ANY_OCTETS if longer else captured
         layout[row, CUT] = cut
         layout[row, FIRST_WORD] = first_word
-        layout[row, END_WORD] = cache.used[1]
+        layout[row, END_WORD] = end_word
+        layout[row, END_LENGTH] = cache.used[1]
         layout[row, LENGTH_AT] = layout[row, LENGTH_BITS] = layout[row, LENGTH_LACKS] = 0
         if length_at != NO_LENGTH:
             layout[row, LENGTH_AT], layout[row, LENGTH_BITS] = length_at, -1
@@ -381,8 +393,12 @@ def _decide(
     start: int,
     captured: int,
     length_at: int,
-) -> None:
-    """Record the words that determine the recorded layers, except a length."""
+    port_at: int,
+) -> int:
+    """Record the words that determine the recorded layers, except lengths and the port; return their end.
+
+    Lengths of frames inside are recorded after them.
+    """
     decisive = tables.decisive
     word = cache.word
     first = cache.used[1]
@@ -397,11 +413,14 @@ def _decide(
             for offset in range(at, at + min(_MAX_NONZERO, octets - octets % 2), 2):
                 words, last = _mask(word, first, words, last, offset, 0xFFFF, captured)
         chosen = _is_chosen(buffer, start + at, layer, tables)
+        if tables.follows[layer] == PORT and at + tables.next_at[layer] != port_at:
+            words, last = _mask(word, first, words, last, at + tables.next_at[layer], 0xFFFF, captured)
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, DECISIVE_MASK] == 0:
                 break
             offset = at + decisive[row, DECISIVE_AT]
-            if offset != length_at:
+            varies = length_at != NO_LENGTH and offset == _length_offset(at, layer, tables)
+            if offset != length_at and not (varies and two_octets(buffer, start + offset) != 0):
                 words, last = _mask(word, first, words, last, offset, decisive[row, DECISIVE_MASK], captured)
             first_word = decisive[row, DECISIVE_AT] == 0
             if first_word and tables.doubts[layer, CPID_DECIDES] != 0 and octets >= CPID_AT + CPID_OCTETS:
@@ -415,7 +434,28 @@ def _decide(
         words += 1
     for row in range(first, first + words):
         word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
+    end = first + words
+    if length_at != NO_LENGTH:
+        for index in range(cache.used[2], cache.used[2] + layers):
+            layer, at = cache.layer[index, 0], cache.layer[index, 1]
+            offset = _length_offset(at, layer, tables) if layer < MOST_FORMATS else NO_LENGTH
+            if offset not in (NO_LENGTH, length_at) and two_octets(buffer, start + offset) != 0:
+                word[first + words, 0] = np.uint64(offset)
+                word[first + words, 1] = np.uint64(captured - two_octets(buffer, start + offset))
+                words += 1
     cache.used[1] = first + words
+    return int(end)
+
+
+@inlined
+def _length_offset(at: int, layer: int, tables: ParseTables) -> int:
+    """Return the offset of the length of the packet whose header is at ``at``; NO_LENGTH without one."""
+    follows = tables.follows[layer]
+    if follows == IPV4:
+        return int(at + IP_LEN.at)
+    if follows == IPV6:
+        return int(at + IPV6_PLEN.at)
+    return NO_LENGTH
 
 
 @inlined

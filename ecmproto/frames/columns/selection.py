@@ -49,6 +49,7 @@ from ecmproto.frames.filter.fields import (
     Masked,
     Match,
     Membership,
+    Nesting,
     Network,
     Not,
     Operand,
@@ -58,10 +59,13 @@ from ecmproto.frames.filter.fields import (
     Slice,
     Test,
     Value,
+    frames_within,
 )
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.registry import BY_PREFIX
 
 Mask = NDArray[np.bool_]
 
@@ -331,7 +335,7 @@ class Scope:
             return paths.present
         assert isinstance(paths.values, Texts)
         names = {cls.prefix for cls in field.formats}
-        has = np.array([not names.isdisjoint(word.split(":")) for word in paths.values.words], np.bool_)
+        has = np.array([_has_one(word, names, field.nesting) for word in paths.values.words], np.bool_)
         mask = np.zeros(len(self), np.bool_)
         mask[paths.rows] = has[paths.values.codes]
         return mask
@@ -379,11 +383,20 @@ class Scope:
         """Return the layers of a field; for quoted frames, also the indices of the quoting frames."""
         pool = self._pool if len(self) >= SHARED_FRAMES else None
         outer = SHOWN_AS if field.inner else field.formats
-        found = find_layers(frames_of(self._batch, self._interfaces), outer, self._ethertypes, pool)
+        frames = frames_of(self._batch, self._interfaces)
+        found = find_layers(frames, outer, self._ethertypes, pool, nesting=field.nesting)
         if not field.inner:
             return None, found
         rows, frames = sampled_frames(found)
         return rows, find_layers(frames, field.formats, self._ethertypes, pool)
+
+
+def _has_one(protocols: str, names: set[str], nesting: Nesting) -> bool:
+    """Return whether the frames of ``nesting`` have a layer with one of some names."""
+    layers = protocols.split(":")
+    if nesting:
+        layers = layers[frames_within(nesting, [BY_PREFIX.get(name, Data) for name in layers])]
+    return not names.isdisjoint(layers)
 
 
 def _column(field: FilterField) -> str:

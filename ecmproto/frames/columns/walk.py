@@ -19,6 +19,7 @@ from ecmproto.frames.batch.headers import signed
 from ecmproto.frames.batch.parse_tables import (
     CHAINS_ROW,
     CLOSED_BY,
+    CONTENT,
     DATA_NUMBER,
     MAX_MOVING,
     MOVING_FIELD,
@@ -30,7 +31,7 @@ from ecmproto.frames.batch.parse_tables import (
     OTHERWISE,
     PORT,
     REST_TAIL,
-    SEQUENCE_AT,
+    SELECTED,
     SHOWN_OCTETS,
     TAIL_KIND,
     UNKNOWN,
@@ -45,9 +46,11 @@ from ecmproto.frames.batch.steps import (
     SAMPLE,
     SHORT,
     SLOW,
+    content_format,
     doubted,
     moving_octets,
     next_format,
+    number_in,
     refused,
     shows,
     variable_part,
@@ -81,6 +84,7 @@ from ecmproto.frames.columns.octets import CACHE_LINE, prefetch
 from ecmproto.kernels.kernel import inlined, over_batches
 from ecmproto.wire.codec.frame import MIN_OCTETS, Frame, decode_lax
 from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.registry import FORMATS
 
@@ -89,6 +93,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 NO_NODE = -1
+_ETHERNET = NUMBER_OF[Ethernet]
 
 
 class Frames(NamedTuple):
@@ -226,6 +231,10 @@ def walk(
     # the rest of the sequence of formats named by a layer; the maximum end of the format that closes it
     chain, closing = NO_CHAIN, NO_LAYER
     whole_stop, whole_reach = stop, reach
+    # the wrapper whose parts follow, its start, and the value that selected these parts
+    wrapper, wrapper_at, selected = NO_LAYER, begin, 0
+    # whether the layer is in a frame inside another, and the start of the innermost Ethernet header
+    wrapped, ethernet_at = False, begin
     port_at = NO_LENGTH
     errors_before = errors.used[0]
     while layer >= 0 and (pos < stop or layer != DATA_NUMBER):
@@ -281,7 +290,7 @@ def walk(
             break
         if tables.sequenced[layer, CLOSED_BY] != NO_LAYER:
             closing = tables.sequenced[layer, CLOSED_BY]
-            value = signed(buffer[pos + tables.sequenced[layer, SEQUENCE_AT]])
+            value = number_in(buffer, pos, tables.sequenced, layer, SELECTED)
             chain = tables.chains[tables.sequenced[layer, CHAINS_ROW], value]
             whole_stop, whole_reach = stop, reach
             fixed = tables.fixed[closing]
@@ -310,20 +319,33 @@ def walk(
                 if stop == pos and pos < reach:
                     layer = NO_LAYER
             continue
+        if wrapper == NO_LAYER and tables.follows[layer] == CONTENT:
+            wrapper, wrapper_at = layer, pos
+            selected = number_in(buffer, pos, tables.sequenced, layer, SELECTED)
+            chain = tables.chains[tables.sequenced[layer, CHAINS_ROW], selected]
+        if wrapper != NO_LAYER:
+            pos = after
+            if tables.chain[chain] != NO_LAYER:
+                layer = tables.chain[chain]
+                chain += 1
+                continue
+            following = content_format(buffer, wrapper, wrapper_at, selected, pos, stop, tables)
+            layer, wrapper, wrapped = following.layer, NO_LAYER, True
+            settled = settled and following.settled
+            if layer == _ETHERNET:
+                ethernet_at = pos
+            continue
         if tables.follows[layer] == PORT:
             port_at = pos + tables.next_at[layer] - begin
         following = next_format(buffer, layer, pos, after, stop, tables)
         if following.length_at != NO_LENGTH:
-            if (
-                following.bound == end
-                and following.length_at != NOWHERE
-                and length_at == NO_LENGTH
-                and not bounded
-            ):
+            if following.bound == end and following.length_at != NOWHERE and not bounded:
                 length_at = following.length_at - begin
             else:
                 bounded = True
-            if following.bound > reach:
+            if following.bound > reach and wrapped:
+                reach = following.bound
+            elif following.bound > reach:
                 _record_error(errors, row, layer, pos - begin, SHORT, following.bound - pos, reach - pos)
             stop = min(stop, following.bound)
             reach = min(reach, following.bound)
@@ -333,7 +355,7 @@ def walk(
     if layer == SLOW:
         last = SLOW
     settled = settled and layer != SLOW and errors.used[0] == errors_before
-    padded_to = MIN_OCTETS if frames.padded[row] else 0
+    padded_to = ethernet_at - begin + MIN_OCTETS if frames.padded[row] or ethernet_at != begin else 0
     if bounded:
         length_at = NO_LENGTH
     return WalkResult(
@@ -459,7 +481,7 @@ def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
         ethertypes=ethertypes,
         first=FORMATS[int(frames.first[row])],
     )
-    if frames.padded[row]:
+    if frames.padded[row] or frame.padded_at()[0]:
         return frame
     return dataclasses.replace(frame, padding=b"", trailer=frame.padding + frame.trailer)
 

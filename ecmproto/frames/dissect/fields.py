@@ -1,7 +1,8 @@
 """Chosen fields of frames as rows: tab-separated with Wireshark's semantics, or CSV.
 
 The values of a field that occurs several times are comma-separated, outermost first; a missing field is
-empty. ``encapsulated.NAME`` is the field of the frame quoted by a message.
+empty. ``encapsulated.NAME`` is the field of the frame quoted by a message, ``inner.NAME`` of the innermost
+frame in wrappers, ``outer.NAME`` of the outermost.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from ecmproto.frames.columns.text.pieces import (
 from ecmproto.frames.dissect.form import Listing, Record
 from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of
 from ecmproto.frames.filter.evaluation import protocols
+from ecmproto.frames.filter.fields import Nesting, frames_within, nested
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import Frame
@@ -74,6 +76,8 @@ class FieldRequest:
     name: str
     inner: bool
     """Whether the name is a field of the quoted frame."""
+    nesting: Nesting
+    """The frames in wrappers that have it."""
     parts: tuple[Part, ...]
 
 
@@ -98,15 +102,16 @@ class FieldReader:
 
 def _request(name: str) -> FieldRequest:
     if name in _OF_RECORD:
-        return FieldRequest(name, False, ())
-    inner, of_frame = name.startswith(_INNER), name.removeprefix(_INNER)
+        return FieldRequest(name, False, "", ())
+    nesting, plain = nested(name)
+    inner, of_frame = plain.startswith(_INNER) and not nesting, plain.removeprefix(_INNER)
     parts = tuple(_parts(of_frame))
-    if not parts and of_frame not in _OF_FRAME:
+    if not parts and (nesting or of_frame not in _OF_FRAME):
         names = [entry.name for entry in catalogue()] + list(_OF_RECORD)
         raise SpecError(
             where="-e", needed="the name of a field", got=repr(of_frame), hint=_hint(of_frame, names)
         )
-    return FieldRequest(of_frame, inner, parts)
+    return FieldRequest(of_frame, inner, nesting, parts)
 
 
 def _hint(name: str, known: list[str]) -> str:
@@ -179,9 +184,9 @@ def _cell_values(path: Path, request: FieldRequest) -> Iterator[_CellValue]:
         yield _CellValue([OfFrame(_crc_status, frame.first)])
     elif request.name in whole:
         yield _unless_empty(whole[request.name], Hex(whole[request.name]))
-    for layer, cls in enumerate(frame.layers):
+    for layer in range(len(frame.layers))[frames_within(request.nesting, frame.layers)]:
         for part in request.parts:
-            if part.format is cls:
+            if part.format is frame.layers[layer]:
                 yield _cell_value(frame, layer, part)
 
 

@@ -277,6 +277,8 @@ def decode_linktype(
     first = first_format(linktype, octets)
     frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
     # Padding to 60 octets exists only on Ethernet.
+    if frame.padded_at()[0]:
+        return frame
     return assembled(
         frame.layers, b"", frame.padding + frame.trailer, frame.fcs, frame.starts, frame.cut, frame.error,
         frame.ethertypes,

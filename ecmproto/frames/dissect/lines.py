@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -68,6 +69,7 @@ from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.summary import Case, Clause, First
 from ecmproto.wire.formats.text import address_text
+from ecmproto.wire.formats.wrapper import Part, inner_frames
 
 KIND_STYLES = {
     cls.summary.label: cls.colour
@@ -195,8 +197,9 @@ _HERE = "."
 
 
 def _addresses(path: Path, elements: Elements) -> list[Piece]:
-    if path.layers[:1] == (Ethernet,):
-        return [Hex(path.stretch(0, "src"), ":"), " → ", Hex(path.stretch(0, "dst"), ":")]
+    headers = [at for at in (0, *inner_frames(path.layers)) if path.layers[at : at + 1] == (Ethernet,)]
+    if headers:
+        return [Hex(path.stretch(headers[-1], "src"), ":"), " → ", Hex(path.stretch(headers[-1], "dst"), ":")]
     parts, values = _word_parts(path, elements)
     others: list[Piece] = [Word(_addresses_word(parts), (*values, RecordNumber.LINKTYPE))]
     if path.layers and path.layers[0] is not Data:
@@ -260,8 +263,10 @@ class CompiledSummary:
 
     def __init__(self, chain: tuple[Formats, ...]) -> None:
         frames: list[_FrameParts] = []
-        first = 0
-        for formats in chain:
+        # The innermost frame is summarised, after the wrappers around it.
+        first = max(inner_frames(chain[0]), default=0)
+        wrappers = _FrameParts(chain[0][:first], 0, None).parts(" | ")[1]
+        for formats in (chain[0][first:], *chain[1:]):
             frames.append(_FrameParts(formats, first, frames[-1] if frames else None))
             first += len(formats)
         self.name: Elements = frames[0].name
@@ -269,9 +274,9 @@ class CompiledSummary:
         shown: Elements = ()
         for outer, inner in zip(frames[-2::-1], frames[:0:-1], strict=True):
             shown = _sample(outer, inner, _detail(inner, shown, ", "))
-        self.detail: Elements = _detail(frames[0], shown, " | ")
+        self.detail: Elements = _joined([*wrappers, _detail(frames[0], shown, " | ")], " | ")
         """The rest of the summary."""
-        self.addresses: Elements = frames[0].bound("{:addresses}", 0)
+        self.addresses: Elements = _FrameParts(chain[0], 0, None).bound("{:addresses}", 0)
         """The addresses of a frame without an Ethernet header, if it has any."""
 
 
@@ -350,9 +355,16 @@ class _FrameParts:
         tags = [
             self.bound(summary.tag, index)
             for index, summary in self._summaries
-            if summary.tag and self._formats[index - self._first].prefix not in self._mentioned
+            if summary.tag
+            and self._formats[index - self._first].prefix not in self._mentioned
+            and not (summary.gives_way and self._is_wrapped(index + 1 - self._first))
         ]
         return detail, tags
+
+    def _is_wrapped(self, index: int) -> bool:
+        """Return whether a wrapper follows the parts of another from a layer on."""
+        behind = itertools.dropwhile(lambda cls: issubclass(cls, Part), self._formats[index:])
+        return next(behind, Data).role == "wrapper"
 
     def _odd(self, function: Callable[[Sequence[Layer]], list[str]], separator: str) -> Elements:
         return (Odd(function, self._first, separator),)

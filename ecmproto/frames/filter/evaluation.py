@@ -25,6 +25,7 @@ from ecmproto.frames.filter.fields import (
     Masked,
     Match,
     Membership,
+    Nesting,
     Network,
     Not,
     Operand,
@@ -35,6 +36,7 @@ from ecmproto.frames.filter.fields import (
     Slice,
     Test,
     Value,
+    frames_within,
     rank,
 )
 from ecmproto.frames.filter.language import checked
@@ -224,7 +226,9 @@ def has_field(field: FilterField) -> Callable[[Captured], bool]:
         return lambda captured: encapsulated(captured.frame) is not None
     formats = frozenset(field.formats)
     if not field.inner:
-        return lambda captured: any(type(value) in formats for value in captured.frame.layers)
+        return lambda captured: any(
+            type(value) in formats for value in _layers(captured.frame, field.nesting)
+        )
 
     def inside(captured: Captured) -> bool:
         frame = encapsulated(captured.frame)
@@ -245,30 +249,36 @@ def _of(field: FilterField, read: FrameReader) -> Reader:
     return inside
 
 
+def _layers(frame: Frame, nesting: Nesting) -> Sequence[Layer]:
+    """Return the layers of a frame that are in the frames of ``nesting``."""
+    return frame.layers[frames_within(nesting, [*map(type, frame.layers)])] if nesting else frame.layers
+
+
 def _own_octets(field: FilterField) -> FrameReader:
-    formats = frozenset(field.formats)
-    return lambda frame: [value.build() for value in frame.layers if type(value) in formats]
+    formats, nesting = frozenset(field.formats), field.nesting
+    return lambda frame: [value.build() for value in _layers(frame, nesting) if type(value) in formats]
 
 
 def _octets_from(field: FilterField) -> FrameReader:
     if field.origin == "frame":
         return lambda frame: (b"".join(value.build() for value in frame.layers),)
-    formats = frozenset(field.formats)
+    formats, nesting = frozenset(field.formats), field.nesting
 
     def read(frame: Frame) -> list[bytes]:
         layers = frame.layers
+        within = frames_within(nesting, [*map(type, layers)])
         return [
             b"".join(value.build() for value in layers[index:])
-            for index, first in enumerate(layers)
-            if type(first) in formats
+            for index in range(len(layers))[within]
+            if type(layers[index]) in formats
         ]
 
     return read
 
 
 def _of_layers(field: FilterField) -> FrameReader:
-    sources = field.sources
-    if len(sources) == 1 and sources[0].part == "whole" and field.kind != "octets":
+    sources, nesting = field.sources, field.nesting
+    if not nesting and len(sources) == 1 and sources[0].part == "whole" and field.kind != "octets":
         cls, get = sources[0].format, attrgetter(sources[0].key)
         return lambda frame: [get(value) for value in frame.layers if type(value) is cls]
     parts: dict[type[Layer], list[Callable[[Layer], Sequence[Value]]]] = {}
@@ -276,7 +286,8 @@ def _of_layers(field: FilterField) -> FrameReader:
         parts.setdefault(source.format, []).append(part_of(source))
 
     def read(frame: Frame) -> list[Value]:
-        return [got for value in frame.layers for part in parts.get(type(value), ()) for got in part(value)]
+        layers = _layers(frame, nesting)
+        return [got for value in layers for part in parts.get(type(value), ()) for got in part(value)]
 
     return read
 

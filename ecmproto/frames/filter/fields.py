@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from ecmproto.values import dataclass
@@ -18,6 +18,7 @@ from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.registry import ALIASES, FORMATS, catalogue
 from ecmproto.wire.formats.schema import Field as WireField
+from ecmproto.wire.formats.wrapper import inner_frames
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
 """Kinds of values: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
@@ -26,6 +27,10 @@ Origin = Literal["record", "frame", "layers"]
 Part = Literal["whole", "type", "length", "bits"]
 
 INNER = "encapsulated"
+
+Nesting = Literal["", "inner", "outer"]
+"""The frames of a wrapped frame that a field belongs to: all, or the innermost or outermost alone."""
+NESTINGS: tuple[Nesting, ...] = ("", "inner", "outer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,11 +51,12 @@ class FieldSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterField:
-    """A field or layer of filters; equal when the names are.
+    """A field or layer of filters; equal when the names and nestings are.
 
     ``origin`` is the capture's record, the frame as a whole or its layers; ``sources`` are its sources in
     layers, ``formats`` the formats of a layer's name. With ``inner``, it belongs to the frame quoted by a
-    message. ``bits`` is the width of a number, 64 by default.
+    message; ``nesting`` are the frames in wrappers that it belongs to. ``bits`` is the width of a number, 64
+    by default.
     """
 
     name: str
@@ -59,6 +65,7 @@ class FilterField:
     sources: tuple[FieldSource, ...] = dataclasses.field(compare=False, default=(), repr=False)
     formats: tuple[type[Layer], ...] = dataclasses.field(compare=False, default=(), repr=False)
     inner: bool = dataclasses.field(compare=False, default=False, repr=False)
+    nesting: Nesting = ""
     signed: bool = dataclasses.field(compare=False, default=False, repr=False)
     bits: int = dataclasses.field(compare=False, default=64, repr=False)
     names: Mapping[int, str] = dataclasses.field(compare=False, default_factory=dict, repr=False)
@@ -77,6 +84,12 @@ BOTH_ENDS = {
 
 def find(name: str) -> FilterField | None:
     """Return the field or layer called ``name``; None if there is none."""
+    nesting, of_nesting = nested(name)
+    if nesting:
+        field = known().get(of_nesting)
+        if field is None or field.origin != "layers":
+            return None
+        return dataclasses.replace(field, name=str(name), nesting=nesting)
     if name == INNER or not name.startswith(f"{INNER}."):
         return known().get(name)
     outer = known().get(name.removeprefix(f"{INNER}."))
@@ -85,9 +98,24 @@ def find(name: str) -> FilterField | None:
     return dataclasses.replace(outer, name=str(name), inner=True)
 
 
+def nested(name: str) -> tuple[Nesting, str]:
+    """Return the nesting of a name, and the name without it."""
+    prefix, _, rest = name.partition(".")
+    return (prefix, rest) if prefix in NESTINGS[1:] and rest else ("", name)
+
+
+def frames_within(nesting: Nesting, formats: Sequence[type[Layer]]) -> slice:
+    """Return the slice of a frame's layers that are in the frames of ``nesting``."""
+    inner = inner_frames(formats) if nesting else []
+    if not inner:
+        return slice(None)
+    return slice(inner[-1], None) if nesting == "inner" else slice(inner[0])
+
+
 def hint(name: str) -> str:
     """Return a hint with the nearest name, or with the command that lists all names."""
-    prefix = f"{INNER}." if name.startswith(f"{INNER}.") else ""
+    nesting, _ = nested(name)
+    prefix = f"{nesting or INNER}." if nesting or name.startswith(f"{INNER}.") else ""
     possible = [other for other in known() if find(prefix + other) is not None]
     suggestion = nearest(name.removeprefix(prefix).lower(), possible)
     if not suggestion.startswith("did"):

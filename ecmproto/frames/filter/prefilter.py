@@ -28,7 +28,7 @@ from ecmproto.frames.capture.linux.bpf import (
     inverse,
     program_of,
 )
-from ecmproto.frames.filter.evaluation import Filter
+from ecmproto.frames.filter.evaluation import Filter, fields_of
 from ecmproto.frames.filter.fields import (
     IN_SEQUENCE,
     And,
@@ -49,14 +49,28 @@ from ecmproto.frames.filter.fields import (
     Test,
 )
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.ethernet import VLAN, Ethernet, STag
+from ecmproto.wire.formats.ethernet import SNAP_START, VLAN, Ethernet, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
-from ecmproto.wire.formats.ip import Extension, IPv4, IPv6
+from ecmproto.wire.formats.ip import PROTO_UDP, Extension, IPv4, IPv6
 from ecmproto.wire.formats.registry import FORMATS, announcement, dispatch
 
 _HEADER_OCTETS = 14
 _TYPE = Value(place=12, octets=2)
 _TAG_OCTETS = 4
+_SNAP_OCTETS = 8
+"""Octets from a length to the EtherType in SNAP."""
+_IP4_START = 0x45
+"""The first octet of an IPv4 header without options."""
+_WRAPPERS = [cls for cls in FORMATS if cls.wraps]
+_WRAPPER_PORTS = [port for cls in _WRAPPERS for port in cls.udp_ports]
+_WRAPPER_PROTOCOLS = [cls.ip_protocol for cls in _WRAPPERS if cls.ip_protocol is not None]
+_EXTENSIONS = [
+    number
+    for cls in FORMATS
+    if issubclass(cls, Extension)
+    for number in (cls.next_header, cls.ip_protocol)
+    if number is not None
+]
 _MAX_TAGS = 4
 """Maximum number of tags before the field; frames with more are accepted."""
 
@@ -85,7 +99,12 @@ def prefilter(
     has_header = snap_octets is None or snap_octets >= _HEADER_OCTETS
     if linktype != ETHERNET or not has_header or not set(IN_SEQUENCE).isdisjoint(filter.fields):
         return ()
-    return program_of(_Translator(ethertypes).at_least(filter.test))
+    translator = _Translator(ethertypes)
+    condition = translator.at_least(filter.test)
+    fields = fields_of(filter.test)
+    if any(field.origin != "record" and field.nesting != "outer" for field in fields):
+        condition = any_of(condition, translator.wrapped())
+    return program_of(condition)
 
 
 class _Translator:
@@ -98,6 +117,8 @@ class _Translator:
         steps = {*self._tags, ethertypes.cn_tag}
         tags = {announcement(cls, ethertypes) for cls in FORMATS if cls.role == "tag"} - {None}
         self._opaque = tuple(sorted(value for value in tags if value is not None and value not in steps))
+        announced = [(announcement(cls, ethertypes), *cls.further_ethertypes) for cls in _WRAPPERS]
+        self._labels = sorted(value for values in announced for value in values if value is not None)
 
     def at_least(self, test: Test) -> Condition:
         """Return a condition that holds wherever the test does."""
@@ -111,6 +132,43 @@ class _Translator:
         exact = self._exact(test)
         return self._carried(test) if exact is None else exact
 
+    def wrapped(self) -> Condition:
+        """Return a condition that holds for frames with another one inside, which may have any layer."""
+        return self._wrapped_at(_TYPE, _MAX_TAGS)
+
+    def _wrapped_at(self, at: Value, more: int) -> Condition:
+        """Return a condition that may hold for wrappers, by the EtherType at an offset or after tags."""
+        steps = {*self._tags, self._ethertypes.cn_tag}
+        snap = Value(place=at.place + _SNAP_OCTETS, octets=2)
+        has_snap = all_of(
+            inverse(above(at, MAX_LENGTH)), equal(Value(place=at.place + 2), int.from_bytes(SNAP_START[:4]))
+        )
+        condition = any_of(
+            equal(at, *self._labels, *self._opaque),
+            self._packet_at(at),
+            all_of(has_snap, self._packet_at(snap)),
+        )
+        if not more:
+            return any_of(condition, equal(at, *steps))
+        following = Value(place=at.place + _TAG_OCTETS, octets=2)
+        return any_of(condition, all_of(equal(at, *steps), self._wrapped_at(following, more - 1)))
+
+    def _packet_at(self, at: Value) -> Condition:
+        """Return a condition that holds where a wrapper may be in the IP packet after an EtherType."""
+        ip = at.place + 2
+        conditions = []
+        for cls, protocol_at, octets, others in (
+            (IPv4, 9, IPv4.fixed_octets, ()), (IPv6, 6, IPv6.fixed_octets, _EXTENSIONS)
+        ):  # fmt: skip
+            protocol = Value(place=ip + protocol_at, octets=1)
+            port = equal(Value(place=ip + octets + 2, octets=2), *_WRAPPER_PORTS)
+            if cls is IPv4:
+                port = any_of(inverse(equal(Value(place=ip, octets=1), _IP4_START)), port)
+            datagram = all_of(equal(protocol, PROTO_UDP), port)
+            inside = any_of(equal(protocol, *_WRAPPER_PROTOCOLS, *others), datagram)
+            conditions.append(all_of(equal(at, *self._types_of(cls)), inside))
+        return any_of(*conditions)
+
     def at_most(self, test: Test) -> Condition:
         """Return a condition that holds only where the test does."""
         match test:
@@ -120,7 +178,13 @@ class _Translator:
                 return any_of(*map(self.at_most, tests))
             case Not(test=inner):
                 return inverse(self.at_least(inner))
-        return self._exact(test) or NEVER
+        field = _single_field(test)
+        # The exact condition is that of the outermost frame.
+        elsewhere = getattr(test, "every", False) or (field is not None and field.nesting == "inner")
+        exact = self._exact(test)
+        if exact is None:
+            return NEVER
+        return all_of(exact, inverse(self.wrapped())) if elsewhere and field and field.sources else exact
 
     # tests of fields that every Ethernet frame has
 

@@ -194,7 +194,7 @@ class Accumulator:
         # fields of RoCE are asked for where there is any: IP addresses take time, and most frames have them
         columns = extract(
             kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool,
-            where_any=(ROCE_FIELD, FIELDS_WITH_ROCE),
+            where_any=(ROCE_FIELD, FIELDS_WITH_ROCE), nesting="outer",
         )  # fmt: skip
         taken = counted_batch(kept, columns, self._timeline.slots(kept.time_ns[timed]), timed)
         rates = self._sample.rates(taken, interfaces)

@@ -7,10 +7,11 @@ from typing import Literal
 
 import numpy as np
 
-from ecmproto.frames.batch.inner import GENEVE_PORT, GPE_PORT, PROTO_GRE, TZSP_PORT, VXLAN_PORT
+from ecmproto.frames.batch.inner import GENEVE_PORT, GPE_PORT, TZSP_PORT, VXLAN_PORT
 from ecmproto.frames.columns import Column
 from ecmproto.frames.stats.tally import CountedBatch
 from ecmproto.values import dataclass
+from ecmproto.wire.formats.gre import GRE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +25,8 @@ class Mirror:
 
 _GRE = "GRE or ERSPAN"
 MIRRORS = (
-    Mirror(name=_GRE, field="ip.proto", value=PROTO_GRE),
-    Mirror(name=_GRE, field="ipv6.nxt", value=PROTO_GRE),
+    Mirror(name=_GRE, field="ip.proto", value=GRE.ip_protocol or 0),
+    Mirror(name=_GRE, field="ipv6.nxt", value=GRE.ip_protocol or 0),
     Mirror(name="VXLAN", field="udp.dstport", value=VXLAN_PORT),
     Mirror(name="VXLAN-GPE", field="udp.dstport", value=GPE_PORT),
     Mirror(name="Geneve", field="udp.dstport", value=GENEVE_PORT),

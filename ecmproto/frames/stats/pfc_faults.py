@@ -116,7 +116,9 @@ class PfcFaultCounts:
         if not len(rows):
             return
         batch = counted.batch.select(np.unique(rows))
-        columns = extract(batch, PFC_FIELDS, interfaces=interfaces, ethertypes=self._ethertypes)
+        columns = extract(
+            batch, PFC_FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, nesting="outer"
+        )
         found = pfc_faults(batch, columns, interfaces, self._lossless)
         every = np.arange(len(batch), dtype=np.int32)
         frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))

@@ -236,7 +236,9 @@ class Checker:
                 self._look_among(group, batch.select(rows))
 
     def _extraction(self, batch: Batch) -> Extraction:
-        return Extraction(batch, interfaces=self._interfaces, ethertypes=self._ethertypes, pool=self._pool)
+        return Extraction(
+            batch, interfaces=self._interfaces, ethertypes=self._ethertypes, pool=self._pool, nesting="outer"
+        )
 
     def _rows(self, batch: Batch, walk: Extraction, names: Sequence[str]) -> Rows:
         return Rows(

@@ -14,6 +14,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 
 from ecmproto.tools.craft.stack import LEADERS, VLAN_TAGS, Part, Stack, give_fields, stack_from_line
+from ecmproto.tools.craft.wrapping import complete_wrappers, frames_in
 from ecmproto.wire.codec.frame import Frame, encode, fixed
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import CNM, MAX_MSDU, CNTag
@@ -39,6 +40,7 @@ from ecmproto.wire.formats.lldp import END, TLV, CongestionNotificationTLV
 from ecmproto.wire.formats.mac_control import PFC
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.text import cpid
+from ecmproto.wire.formats.wrapper import may_wrap
 
 
 def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, **fields: object) -> Frame:
@@ -132,14 +134,31 @@ def complete(stack: Stack) -> list[Values]:
 
     Given fields are the caller's to put on top; types, lengths and checksums are the encoder's to compute.
     """
+    frames = frames_in(stack.parts)
+    stack.parts, values = [], []
+    for number, parts in enumerate(frames):
+        frame = Stack()
+        frame.parts = parts
+        if number + 1 < len(frames):
+            complete_wrappers(parts, next(iter(frames[number + 1]), None))
+        wrapper = next((part.cls for part in reversed(stack.parts) if part.cls.wraps), None)
+        is_packet = wrapper is not None and bool(parts) and may_wrap(wrapper, parts[0].cls)
+        values += _complete_frame(frame, headless=is_packet)
+        stack.parts += frame.parts
+    return values
+
+
+def _complete_frame(stack: Stack, *, headless: bool) -> list[Values]:
+    """Complete one frame of several, without an Ethernet header if ``headless``."""
+    stack.parts += [] if stack.parts else [Part(Ethernet)]
     if stack.is_lldp:
         _complete_lldp(stack)
     _complete_sequence(stack)
     _complete_ip(stack)
-    if not stack.parts or stack.parts[0].cls is not Ethernet:
+    if not headless and (not stack.parts or stack.parts[0].cls is not Ethernet):
         stack.parts.insert(0, Part(Ethernet))
     last = stack.parts[-1]
-    if last.cls.next_key and last.cls.next_key not in last.values:
+    if last.cls.role != "wrapper" and last.cls.next_key and last.cls.next_key not in last.values:
         stack.parts += [Part(IPv4), Part(UDP), Part(Data, {"data": _PAYLOAD})]
     addresses = _addresses(stack)
     return [_values_of(part, stack, addresses) for part in stack.parts]

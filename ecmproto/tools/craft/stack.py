@@ -124,21 +124,33 @@ class Stack:
 
     def get(self, cls: type[Layer]) -> Part | None:
         """Return the outermost layer of a format."""
-        return next((part for part in self.parts if part.cls is cls), None)
+        return next((part for part in self._frame if part.cls is cls), None)
+
+    @property
+    def _begin(self) -> int:
+        """The index of the first part of the innermost frame; wrappers at its end belong to it."""
+        inner = [part.cls.role == "wrapper" for part in self.parts]
+        ends = [at for at in range(1, len(inner)) if inner[at - 1] and not inner[at]]
+        return max(ends, default=0)
+
+    @property
+    def _frame(self) -> list[Part]:
+        """The parts of the innermost frame."""
+        return self.parts[self._begin :]
 
     @property
     def is_mac_control(self) -> bool:
         """Whether this is a PAUSE, a PFC or another MAC Control frame."""
-        return any(part.cls.role == "flow control" for part in self.parts)
+        return any(part.cls.role == "flow control" for part in self._frame)
 
     @property
     def is_lldp(self) -> bool:
         """Whether this is an LLDPDU: every TLV of it is a layer."""
-        return any(part.is_tlv for part in self.parts)
+        return any(part.is_tlv for part in self._frame)
 
     def tags(self) -> Iterator[Part]:
         """Yield the VLAN tags, outermost first."""
-        return (part for part in self.parts if part.cls in VLAN_TAGS)
+        return (part for part in self._frame if part.cls in VLAN_TAGS)
 
     def give(self, name: str, given: object, part: Part | None) -> None:
         """Set the field ``name``, written after ``part`` or for the frame; SpecError if there is none."""
@@ -206,7 +218,8 @@ class Stack:
         version = IPv4 if len(ends[0]) == 4 else IPv6
         part = self.get(version)
         if part is None:
-            at = next((at for at, part in enumerate(self.parts) if _is_carried(part.cls)), None)
+            frame = enumerate(self._frame, self._begin)
+            at = next((at for at, part in frame if _is_carried(part.cls)), None)
             if at is None or self.get(IPv4) or self.get(IPv6):
                 got = " ".join(part.cls.prefix for part in self.parts)
                 raise SpecError(where="ip", needed=f"a frame with {version.title}", got=got)
@@ -226,6 +239,8 @@ class Stack:
         field = part.own(name) if part else None
         if part and field:
             return part, field
+        if part and part.cls.wraps and (owned := self._in_header(part, name)):
+            return owned
         if name in ("vlan", "prio"):
             self._refuse_tags(name)
             tag = self._outermost_tag()
@@ -236,7 +251,7 @@ class Stack:
             tag = self.get(CNTag) or self._insert(CNTag)
             return tag, _field(CNTag, "flow_id")
         name = SHORTHANDS.get(name, name)
-        for other in reversed(self.parts) if part is None else self.parts:
+        for other in reversed(self.parts) if part is None else (*self._frame, *self.parts):
             field = other.own(name)
             if field and (part is None or "." in name or other.cls in (*_FRONT, CNTag)):
                 return other, field
@@ -245,6 +260,20 @@ class Stack:
             if field:
                 return self._insert(cls), field
         raise self._unknown(name, part)
+
+    def _in_header(self, wrapper: Part, name: str) -> tuple[Part, Field] | None:
+        """Return the field of a part of a wrapper's header, which is added where it is missing."""
+        at = self.parts.index(wrapper) + 1
+        for cls in max(wrapper.cls.sequences.values(), key=len, default=()):
+            present = at < len(self.parts) and self.parts[at].cls is cls
+            part = self.parts[at] if present else Part(cls)
+            field = part.own(name)
+            if field and not present:
+                self.parts.insert(at, part)
+            if field:
+                return part, field
+            at += present
+        return None
 
     def _nth(self, name: str, number: int) -> tuple[Part, Field]:
         found = [(part, field) for part in self.parts if (field := part.own(name))]
@@ -260,22 +289,23 @@ class Stack:
         if self.is_mac_control or self.is_lldp:
             return outside
         # of the messages, only a CNM carries a CN-TAG (wire-formats 3 to 7)
-        message = any(part.cls.role == "message" for part in self.parts)
+        message = any(part.cls.role == "message" for part in self._frame)
         return (Ethernet, VLAN) if message and not self.get(CNM) else (Ethernet, VLAN, CNTag)
 
     def _insert(self, cls: type[Layer]) -> Part:
+        frame = enumerate(self._frame, self._begin)
         if cls is Ethernet:
-            place = 0
+            place = self._begin
         elif cls is VLAN:
             place = self._ethernet_end()
         else:
-            place = next((i for i, part in enumerate(self.parts) if part.cls not in _FRONT), len(self.parts))
+            place = next((i for i, part in frame if part.cls not in _FRONT), len(self.parts))
         part = Part(cls)
         self.parts.insert(place, part)
         return part
 
     def _ethernet_end(self) -> int:
-        return 1 if self.parts and self.parts[0].cls is Ethernet else 0
+        return self._begin + (self._frame[:1] != [] and self._frame[0].cls is Ethernet)
 
     def _outermost_tag(self) -> Part:
         return next(self.tags(), None) or self._insert(VLAN)
@@ -320,6 +350,8 @@ def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
     """
     leaders: dict[type[Layer], tuple[type[Layer], str, int]] = {}
     for leader in FORMATS:
+        if leader.wraps:
+            continue  # the parts of a wrapper's header
         for value in sorted(leader.sequences, key=lambda value: -len(leader.sequences[value])):
             leaders |= dict.fromkeys(leader.sequences[value], (leader, leader.sequence_key, value))
     return leaders

@@ -7,6 +7,7 @@ what the frame is read as afterwards, and not what else is set in it.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -15,9 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError, shown
-from ecmproto.frames.batch.parse_tables import NUMBER_OF
 from ecmproto.frames.columns.gathering import Want, kind_of
-from ecmproto.frames.columns.layers import LayersFound
+from ecmproto.frames.columns.layers import LayersFound, find_layers
 from ecmproto.frames.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, hint
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.registry import field_of
@@ -97,7 +97,7 @@ def _assignment(text: str) -> Assignment:
     field = find(plain)
     if field is None:
         raise SpecError(where="--set", needed="the name of a field", got=shown(plain), hint=hint(plain))
-    needed = ""
+    needed = "a field of the outermost frame; --decap for those inside" if field.nesting else ""
     if plain.removeprefix("encapsulated.") in BOTH_ENDS:
         needed = f"one of {' and '.join(BOTH_ENDS[plain.removeprefix('encapsulated.')])}"
     elif field.kind == "layer":
@@ -133,7 +133,7 @@ def _width(source: FieldSource) -> int:
 
 def _writing(source: FieldSource, text: str, where: str) -> Writing:
     whole = field_of(source.format, source.key)
-    kind = kind_of(source.format, whole)
+    kind = kind_of(source.format, whole, "outer")
     field = whole
     if source.part == "bits":
         field = next(
@@ -150,7 +150,7 @@ def _writing(source: FieldSource, text: str, where: str) -> Writing:
             raise SpecError(where=where, needed="octets in hex, one or more", got="none")
         if field.bits is not None and len(value) != field.bits // 8:
             raise SpecError(where=where, needed=f"{field.bits // 8} octets", got=f"{len(value)}")
-        at = field.bit_offset // 8 if kind == NUMBER_OF[source.format] else 0
+        at = field.bit_offset // 8 if whole not in source.format.moving and whole.bits is not None else 0
         return Writing(source=source, field=whole, kind=kind, at=at, octets=value, mask=b"\xff" * len(value))
     low, high = field.minimum, field.maximum
     if source.part == "length":
@@ -186,6 +186,10 @@ def _overlap(one: Assignment, other: Assignment) -> bool:
 
 def _bits(writing: Writing) -> int:
     return int.from_bytes(writing.mask, "little") << 8 * writing.at
+
+
+outermost_layers = functools.partial(find_layers, nesting="outer")
+"""Return the layers of the outermost frames, which are edited; arguments as of `find_layers`."""
 
 
 class Places(NamedTuple):

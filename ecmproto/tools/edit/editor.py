@@ -24,10 +24,10 @@ from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interfa
 from ecmproto.frames.capture.batch import ETHERNET, Block, Format
 from ecmproto.frames.capture.copier import format_of
 from ecmproto.frames.columns.extraction import SHARED_FRAMES
-from ecmproto.frames.columns.layers import SHOWN_AS, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import SHOWN_AS, frames_of, sampled_frames
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
-from ecmproto.tools.edit.assignments import Assignment, Places, Written, places_of, write
+from ecmproto.tools.edit.assignments import Assignment, Places, Written, outermost_layers, places_of, write
 from ecmproto.tools.edit.checksums import (
     BEHIND_IP,
     COVERED,
@@ -292,12 +292,12 @@ class Editor:
         pool = self._pool if len(chosen) >= SHARED_FRAMES else None
         inner = [each for each in edit.assignments if each.field.inner]
         wanted = (*(COVERED if self._covered else ()), *(SHOWN_AS if inner else ()))
-        found = find_layers(frames_of(chosen, interfaces), wanted, edit.ethertypes, pool)
+        found = outermost_layers(frames_of(chosen, interfaces), wanted, edit.ethertypes, pool)
         outer = places_of([each for each in edit.assignments if not each.field.inner], found)
         shown, frame_of, inside = found, np.empty(0, np.int32), []
         if inner:
             frame_of, frames = sampled_frames(found)
-            shown = find_layers(frames, COVERED if self._covered else (), edit.ethertypes, pool)
+            shown = outermost_layers(frames, COVERED if self._covered else (), edit.ethertypes, pool)
             inside = places_of(inner, shown)
         low = int(batch.record_offset.min())
         batch, buffer = own_records(batch)
@@ -389,11 +389,11 @@ class Editor:
         before = buffer.copy()
         frames = frames_of(chosen, interfaces)
         pool = self._pool if len(chosen) >= SHARED_FRAMES else None
-        found = find_layers(frames, FIXED, edit.ethertypes, pool)
+        found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
         lengths = put_lengths_right(found, buffer)
         if lengths:
             # what stands behind a length that was wrong is read now
-            found = find_layers(frames, FIXED, edit.ethertypes, pool)
+            found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
         sums, left = put_checksums_right(found, buffer)
         report.fixed += lengths + sums
         report.unknown += left
@@ -457,7 +457,7 @@ class Editor:
         batch = self._rewritten(batch, spliced_batch(batch, Splice(at=at, inserted=inserted)))
         wrapped = frames_of(batch.select(mine), interfaces)
         pool = self._pool if len(mine) >= SHARED_FRAMES else None
-        found = find_layers(wrapped, (IPv4, IPv6, UDP), self.edit.ethertypes, pool)
+        found = outermost_layers(wrapped, (IPv4, IPv6, UDP), self.edit.ethertypes, pool)
         put_checksums_right(found, batch.buffer)
         return batch
 

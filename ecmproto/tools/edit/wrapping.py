@@ -1,22 +1,24 @@
 """Frames wrapped as mirrors and tunnels do it: GRE, ERSPAN, NVGRE, VXLAN, VXLAN-GPE, Geneve and TZSP.
 
-A wrapper is an entry of `HEADERS`; the headers in front are formats like any others.
+A wrapper is an entry of `WRAPPERS`, whose layers are formats like any others.
 `ecmproto.frames.batch.inner` takes out again what is wrapped here.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import re
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError, shown
-from ecmproto.frames.batch.inner import GENEVE_PORT, GPE_PORT, PROTO_GRE, TZSP_PORT, VXLAN_PORT
 from ecmproto.wire.codec.document import layer_from, nearest
 from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, TICK_NS
 from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.geneve import Geneve
+from ecmproto.wire.formats.gre import ERSPAN_3_TYPE, ERSPAN_TYPE, GRE, KEY, SEQUENCE, GRESequence, NVGREKey
 from ecmproto.wire.formats.ip import (
     DESTINATION_IP,
     DESTINATION_IP6,
@@ -28,43 +30,31 @@ from ecmproto.wire.formats.ip import (
     IPv4,
     IPv6,
 )
+from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.tzsp import TZSP, Mark
+from ecmproto.wire.formats.vxlan import GPE, VXLAN
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-HEADERS: dict[str, tuple[int, str]] = {
-    "gre": (PROTO_GRE, "flags:16 protocol:16=0x6558 key:32?0x2000 sequence:32?0x1000"),
-    "nvgre": (PROTO_GRE, "flags:16=0x2000 protocol:16=0x6558 vsid:24 flow:8 sequence:32?0x1000"),
-    "erspan1": (PROTO_GRE, "flags:16 protocol:16=0x88be"),
-    "erspan2": (
-        PROTO_GRE,
-        "flags:16=0x1000 protocol:16=0x88be sequence:32 version:4=1 vlan:12 cos:3 encapsulation:2 "
-        "truncated:1 session:10 reserved:12 index:20",
-    ),
-    "erspan3": (
-        PROTO_GRE,
-        "flags:16=0x1000 protocol:16=0x22eb sequence:32 version:4=2 vlan:12 cos:3 bso:2 truncated:1 "
-        "session:10 timestamp:32 sgt:16 p:1=1 ft:5 hardware:6 direction:1 granularity:2 o:1",
-    ),
-    "vxlan": (VXLAN_PORT, "flags:8=0x08 reserved:24 vni:24 reserved2:8"),
-    "gpe": (GPE_PORT, "flags:8=0x0c reserved:16 next:8=3 vni:24 reserved2:8"),
-    "geneve": (GENEVE_PORT, "version:2 options:6 control:1 critical:1 reserved:6 protocol:16=0x6558 vni:24 "
-               "reserved2:8"),
-    "tzsp": (TZSP_PORT, "version:8=1 type:8 encapsulated:16=1 end:8=1"),
-}  # fmt: skip
-"""Wrappers: the IP protocol, or the UDP port, that announces each, and the numbers of its header.
-
-A number is ``NAME:BITS``, with ``=`` and its default if that is not 0.  One with ``?`` is there only where it
-is given, and sets a flag in the first 16 bits.
-"""
-_NUMBER = re.compile(r"(\w+):(\d+)(?:=(\w+)|\?(\w+))?")
+_NUMBERED = SEQUENCE << GRE.sequence_shift
+WRAPPERS: dict[str, tuple[Layer, ...]] = {
+    "gre": (GRE(),),
+    "nvgre": (GRE(flags=KEY << GRE.sequence_shift), NVGREKey()),
+    "erspan1": (GRE(protocol=ERSPAN_TYPE),),
+    "erspan2": (GRE(flags=_NUMBERED, protocol=ERSPAN_TYPE), GRESequence(), ERSPAN()),
+    "erspan3": (GRE(flags=_NUMBERED, protocol=ERSPAN_3_TYPE), GRESequence(), ERSPAN3()),
+    "vxlan": (VXLAN(),),
+    "gpe": (GPE(),),
+    "geneve": (Geneve(),),
+    "tzsp": (TZSP(), Mark()),
+}
+"""The layers of wrappers, by the name of each."""
 _WHERE = "--encap"
 _ETHERNET_OCTETS, _IPV6_OCTETS = Ethernet.fixed_octets, IPv6.fixed_octets
 _IPV4_LENGTH_AT, _IPV6_LENGTH_AT, _UDP_LENGTH_AT, _UDP_SUM_AT = 2, 4, 4, 6
 _DONT_FRAGMENT = 2
 _MAX_LENGTH = 0xFFFF
-_TICK_NS = {0: 100_000, 1: 100}
-"""The unit of ERSPAN III's time stamp, by its granularity."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,36 +108,74 @@ def _put(rows: Octets, at: int, octets: int, values: Int64) -> None:
 def wrapper_from(text: str) -> Wrapper:
     """Return the wrapper that ``erspan2,session=12,src=10.0.0.1`` means; SpecError, EncodeError.
 
-    Keys are the numbers of its header (`HEADERS`), ``src`` and ``dst`` of its IP header (of IPv6 where one of
+    Keys are the fields of its layers (`WRAPPERS`), ``src`` and ``dst`` of its IP header (of IPv6 where one of
     them is an IPv6 address), and fields of the headers in front by their names, as in ``eth.dst`` or
     ``ip.ttl``.
     """
     name, *words = text.replace(",", " ").split() or [""]
-    if name not in HEADERS:
-        raise SpecError(where=_WHERE, needed="a wrapper", got=shown(name), hint=nearest(name, HEADERS))
+    if name not in WRAPPERS:
+        raise SpecError(where=_WHERE, needed="a wrapper", got=shown(name), hint=nearest(name, WRAPPERS))
     given: dict[str, str] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key in given:
             raise SpecError(where=_WHERE, needed="each value once, as session=12", got=shown(word))
         given[key] = value
-    announced, numbers = HEADERS[name]
-    front = _front(given, None if announced == PROTO_GRE else announced)
-    header, places, granularity = _header(name, numbers, given)
-    octets = [each.build() for each in front]
-    start = sum(map(len, octets))
+    layers = list(WRAPPERS[name])
+    front = _front(given, layers[0])
+    for key, text in given.items():
+        at, field = _field(name, layers, key)
+        layers[at] = layers[at].replace(**{field.key: _number(name, field, text)})
+    octets = [each.build() for each in (*front, *layers)]
+    start = sum(map(len, octets[: len(front)]))
+    places = {key: start + bit // 8 for key, bit in _offsets(layers)}
+    # A time stamp that is given is the same in all frames.
+    tick_ns = TICK_NS.get(getattr(layers[-1], "granularity", -1)) if "timestamp" not in given else None
     return Wrapper(
-        name=name, octets=b"".join((*octets, header)), is_ip6=isinstance(front[1], IPv6),
-        udp=start - len(octets[-1]) if isinstance(front[-1], UDP) else 0,
-        sequence=start + places["sequence"] if "sequence" in places else 0,
-        timestamp=start + places["timestamp"] if "timestamp" in places and granularity in _TICK_NS else 0,
-        tick_ns=_TICK_NS.get(granularity, 1),
+        name=name, octets=b"".join(octets), is_ip6=isinstance(front[1], IPv6),
+        udp=start - len(octets[len(front) - 1]) if isinstance(front[-1], UDP) else 0,
+        sequence=places.get("sequence", 0), timestamp=places["timestamp"] if tick_ns else 0,
+        tick_ns=tick_ns or 1,
     )  # fmt: skip
 
 
-def _front(given: dict[str, str], port: int | None) -> list[Layer]:
+def _offsets(layers: Sequence[Layer]) -> Iterator[tuple[str, int]]:
+    """Yield the key of each field of layers, and its first bit."""
+    start = 0
+    for value in layers:
+        yield from ((field.key, 8 * start + field.bit_offset) for field in value.layout)
+        start += len(value.build())
+
+
+def _field(name: str, layers: list[Layer], key: str) -> tuple[int, Field]:
+    """Return the index of the layer with a number, and its field; a part of a header is added for it."""
+    known: dict[str, tuple[int, Field]] = {
+        field.key: (at, field) for at, value in enumerate(layers) for field in value.layout if field.is_number
+    }
+    if key in known:
+        return known[key]
+    values, first = dict(layers[0].sequences), layers[0]
+    for value, sequence in sorted(values.items(), key=lambda each: len(each[1])):
+        fields = [field for cls in sequence for field in cls.layout if field.key == key]
+        if fields and {*map(type, layers[1:])} <= set(sequence):
+            there = {type(each): each for each in layers}
+            layers[0] = first.replace(**{first.sequence_key: value << first.sequence_shift})
+            layers[1:] = [there.get(cls) or cls() for cls in sequence]
+            return 1 + next(at for at, cls in enumerate(sequence) if fields[0] in cls.layout), fields[0]
+    known |= {
+        field.key: (0, field) for cls in (() if len(layers) > 1 else _parts(first)) for field in cls.layout
+    }
+    where = f"{_WHERE} {name}"
+    raise SpecError(where=where, needed="a key", got=shown(key), hint=nearest(key, known))
+
+
+def _parts(wrapper: Layer) -> tuple[type[Layer], ...]:
+    return max(wrapper.sequences.values(), key=len, default=())
+
+
+def _front(given: dict[str, str], wrapper: Layer) -> list[Layer]:
     """Return the headers in front of a wrapper's own, with the values that are taken out of ``given``."""
-    protocol = PROTO_GRE if port is None else PROTO_UDP
+    protocol = PROTO_UDP if wrapper.ip_protocol is None else wrapper.ip_protocol
     items: dict[str, dict[str, object]] = {
         "eth": {"dst": bytes.fromhex("020000000002"), "src": bytes.fromhex("020000000001")}
     }
@@ -158,7 +186,7 @@ def _front(given: dict[str, str], port: int | None) -> list[Layer]:
         network = IPv4
         items["ip"] = {"src": SOURCE_IP, "dst": DESTINATION_IP, "proto": protocol, "flags": _DONT_FRAGMENT}
     items["eth"]["type"] = network.announced_by
-    if port is not None:
+    for port in wrapper.udp_ports[:1]:
         items["udp"] = {"srcport": SOURCE_PORT, "dstport": port}
     for key in list(given):
         prefix, dot, field = (network.prefix, ".", key) if key in ("src", "dst") else key.partition(".")
@@ -170,36 +198,12 @@ def _front(given: dict[str, str], port: int | None) -> list[Layer]:
     return [layer_from({"layer": prefix, **item}, where=_WHERE)[0] for prefix, item in items.items()]
 
 
-def _header(name: str, numbers: str, given: dict[str, str]) -> tuple[bytes, dict[str, int], int]:
-    """Return the octets of a wrapper's header, the offsets of its numbers of 32 bits, and its granularity.
-
-    A time stamp that is given is the same in all frames: it has no offset.
-    """
-    fields = {found[1]: found for found in _NUMBER.finditer(numbers)}
-    for key in given:
-        if key not in fields:
-            where = f"{_WHERE} {name}"
-            raise SpecError(where=where, needed="a key", got=shown(key), hint=nearest(key, fields))
-    value = flags = bits = granularity = 0
-    places = {}
-    for key, (_, width, default, flag) in ((key, found.groups()) for key, found in fields.items()):
-        if flag and key not in given:
-            continue
-        number = _number(name, key, given.get(key, default or "0"), int(width))
-        if int(width) == 32 and (key != "timestamp" or key not in given):
-            places[key] = bits // 8
-        granularity = number if key == "granularity" else granularity
-        flags |= int(flag or "0", 0)
-        value, bits = value << int(width) | number, bits + int(width)
-    return (value | flags << bits - 16).to_bytes(bits // 8), places, granularity
-
-
-def _number(name: str, key: str, text: str, bits: int) -> int:
+def _number(name: str, field: Field, text: str) -> int:
     try:
         number = int(text, 0)
     except ValueError:
         number = -1
-    if not 0 <= number < 1 << bits:
-        needed = f"an integer in 0..{(1 << bits) - 1}"
-        raise SpecError(where=f"{_WHERE} {name},{key}", needed=needed, got=shown(text))
+    if not 0 <= number <= field.maximum:
+        needed = f"an integer in 0..{field.maximum}"
+        raise SpecError(where=f"{_WHERE} {name},{field.key}", needed=needed, got=shown(text))
     return number

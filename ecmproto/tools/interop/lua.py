@@ -44,7 +44,8 @@ IN_WIRESHARK = frozenset((
     "lldpcee.pg", "lldpcee.pfc", "lldpcee.app", "lldpcee.app.entry", "lldpcee.tlv", "arp", "arp_mac",
     "arp_ipv4", "arp_other", "ip", "ipv6", "ipv6.hopopts", "ipv6.routing", "ipv6.fraghdr", "ipv6.dstopts",
     "ah", "tcp", "udp", "bth", "cnp", "rdeth", "deth", "reth", "atomiceth", "aeth", "atomicacketh", "immdt",
-    "ieth", "icrc", "grh", "lrh",
+    "ieth", "icrc", "grh", "lrh", "gre", "gresum", "grekey", "greseq", "erspan", "erspan3",
+    "erspan3.platform", "vxlan", "gpe", "geneve", "mpls", "pwethcw", "tzsp", "tzsp.tag", "tzsp.mark",
 ))  # fmt: skip
 """The formats that Wireshark dissects itself."""
 

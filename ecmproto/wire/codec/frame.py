@@ -17,8 +17,10 @@ from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import UNBOUNDED, Layer
 from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.ip import IPv4, IPv6
 from ecmproto.wire.formats.registry import dispatch
 from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.wrapper import BEGINNINGS, Part, inner_frames
 
 T = TypeVar("T", bound=Layer)
 
@@ -115,6 +117,23 @@ class Frame:
                 got: int | bytes = getattr(value, field.key)
                 if field.name_for(got) == key or f"{value.prefix}.{field.key}" == key:
                     yield got
+
+    def inner_frames(self) -> list[int]:
+        """Return the index of the first layer of each frame inside a wrapper, from the outside in."""
+        return inner_frames([type(value) for value in self.layers])
+
+    def padded_at(self) -> tuple[int, bool]:
+        """Return the index of the Ethernet header whose frame is padded, and whether wrappers contain the
+        trailer: by the length of the outermost IP header.
+        """
+        inner = [index for index in self.inner_frames() if type(self.layers[index]) is Ethernet]
+        if not inner:
+            return 0, False
+        index = next((i for i, value in enumerate(self.layers) if isinstance(value, IPv4 | IPv6)), inner[-1])
+        value = self.layers[index]
+        length = value.len if isinstance(value, IPv4) else getattr(value, "plen", 0) + value.fixed_octets
+        octets = sum(len(each.build()) for each in self.layers[index:]) + len(self.padding)
+        return inner[-1], length == octets + len(self.trailer)
 
     def all(self, cls: type[T]) -> tuple[T, ...]:
         """Return every layer of a format, outermost first."""
@@ -266,6 +285,10 @@ def _decode(
     whole = stop, reach
     # the layers around what is looked at, and how far each of them may be followed
     around: list[tuple[Layer, int, int]] = []
+    # the wrapper whose parts are looked at, the rest of these, and the start of the innermost Ethernet header
+    wrapper: Layer | None = None
+    parts: Sequence[type[Layer]] = ()
+    wrapped, ethernet_at = False, 0
     while cls is not None and (pos < stop or cls is not Data):
         if cls.otherwise is not None and cls.cannot_be(data, pos, stop, reach):
             cls = cls.otherwise
@@ -301,6 +324,14 @@ def _decode(
                 if stop == pos < reach:
                     break  # the snap length removed all of it
             continue
+        if wrapper is None and value.wraps and not value.holds:
+            wrapper, parts = value, value.sequence_behind()
+        if wrapper is not None:
+            pos = end
+            if parts:
+                cls, *parts = parts
+                continue
+            value, wrapper = wrapper, None
         if value.holds:
             around.append((value, stop, reach))
             cls, bound = value.inside(data, pos, end, stop)
@@ -313,15 +344,19 @@ def _decode(
             or bound != stop
             or (stop < reach and value.following(formats, data, end, stop - 1)[1] == stop)
         ):
-            if bound > reach:
+            if bound > reach and wrapped:
+                reach = bound  # the mirror truncated the frame
+            elif bound > reach:
                 error = error or _short(value.prefix, pos, bound - pos, reach - pos)
             stop, reach = min(stop, bound), min(reach, bound)
         while cls is None and around:
             value, stop, reach = around.pop()
             cls, _ = value.following(formats, data, end, stop)
         pos = end
+        if value.wraps and cls in BEGINNINGS:
+            wrapped, ethernet_at = True, end if cls is Ethernet else ethernet_at
     tail = data[pos:last]
-    split = max(0, MIN_OCTETS - pos)
+    split = max(0, ethernet_at + MIN_OCTETS - pos)
     if tail[:split].strip(b"\0"):
         split = 0
     return assembled(
@@ -374,6 +409,8 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
     layers: list[Layer] = []
     rest = b""
     following: Layer | None = None
+    inner_at, ends_inside = frame.padded_at()
+    padding = frame.padding
     for index in reversed(range(len(frame.layers))):
         value = frame.layers[index]
         keep = given[index] if index < len(given) else ()
@@ -385,12 +422,15 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
             value = value.replace(**changes)
         layers.insert(0, value)
         rest = value.build() + rest
-        following = value
+        following = following if isinstance(value, Part) else value
+        if index == inner_at:
+            short = max(0, MIN_OCTETS - len(rest) - len(frame.trailer))
+            padding = padding if len(padding) >= short else bytes(short)
+            rest += padding + frame.trailer * ends_inside
+    if not layers:
+        padding = padding.ljust(MIN_OCTETS - len(frame.trailer), b"\0")
     if any(value.covers for value in layers):
         _cover(layers, given)
-        rest = b"".join([value.build() for value in layers])
-    short = max(0, MIN_OCTETS - len(rest) - len(frame.trailer))
-    padding = frame.padding if len(frame.padding) >= short else bytes(short)
     return dataclasses.replace(frame, layers=tuple(layers), padding=padding, error=None)
 
 

@@ -56,7 +56,7 @@ from ecmproto.wire.formats.text import value_of
 if TYPE_CHECKING:
     from ecmproto.wire.formats.constructs import FlatStruct
 
-Role: TypeAlias = Literal["header", "tag", "message", "flow control", "payload"]
+Role: TypeAlias = Literal["header", "tag", "message", "flow control", "payload", "wrapper"]
 """The role of a format in a frame."""
 
 Direction: TypeAlias = Literal["data", "feedback", "reply", "link"]
@@ -78,11 +78,13 @@ Follows: TypeAlias = Literal[
     "sequence",
     "data",
     "tlv",
+    "content",
     "own",
 ]
 """The selection of the following format: none, by an EtherType or length (a cooked header: no length; SNAP:
 few EtherTypes), by IP's protocol or next header, by a UDP port or as if by RoCE's; with one of its
-``sequences``; octets and TLVs need no selector.  "own": by the format's own method.
+``sequences``; octets and TLVs need no selector.  "content": one that the wrapper ``wraps``.  "own": by the
+format's own method.
 """
 
 Following: TypeAlias = "tuple[type[Layer] | None, int]"
@@ -191,6 +193,8 @@ class Layer:
 
     announced_by: ClassVar[str | int] = ""
     """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" without one."""
+    further_ethertypes: ClassVar[tuple[int, ...]] = ()
+    """Other EtherTypes that announce it."""
     selected_by: ClassVar[tuple[int, ...]] = ()
     """The values of the selector that announce this one of several formats of an EtherType or a UDP port: the
     first two octets unless the EtherType has another selector; () for any other value.
@@ -214,13 +218,18 @@ class Layer:
     shows: ClassVar[type[Layer] | None] = None
     """The first format of the frame inside its last field; None without one."""
     sequence_key: ClassVar[str] = ""
-    """The field of 8 bits whose value selects one of ``sequences``."""
+    """The field whose value selects one of ``sequences``: by 8 bits, above ``sequence_shift`` others."""
+    sequence_shift: ClassVar[int] = 0
     sequences: ClassVar[Mapping[int, tuple[type[Layer], ...]]] = {}
     """The formats that follow, in order, by the value of that field, if this format alone determines them.
     Not listed: values with mere octets after them.
     """
     closed_by: ClassVar[type[Layer] | None] = None
     """The format of the last octets of the packet that starts with this one and follows its sequence."""
+    wraps: ClassVar[Mapping[int, type[Layer]]] = {}
+    """The formats inside a wrapper, by the value of its ``next_key``; by 0 without one."""
+    session_key: ClassVar[str] = ""
+    """The field of a wrapper with the number of its session."""
     covers: ClassVar[str] = ""
     """The field computed from the octets before this layer; see `covering`."""
     holds: ClassVar[tuple[type[Layer], ...]] = ()
@@ -300,6 +309,8 @@ class Layer:
             return {}
         value: int = getattr(self, self.next_key)
         ethertype = formats.ethertype_of(following)
+        if following is not None and value in following.further_ethertypes:
+            return {}
         if ethertype is None:
             return {self.next_key: len(rest)} if value <= MAX_LENGTH >= len(rest) else {}
         old = ethertype == formats.ethertypes.c_tag and value == formats.ethertypes.old_s_tag
@@ -315,7 +326,13 @@ class Layer:
 
     def sequence_behind(self) -> tuple[type[Layer], ...]:
         """Return the formats that follow this layer one after another; see ``sequences``."""
-        return self.sequences.get(getattr(self, self.sequence_key), ())
+        return self.sequences.get(self.selected_sequence, ())
+
+    @property
+    def selected_sequence(self) -> int:
+        """The value that selects its sequence; 0 without a ``sequence_key``."""
+        value: int = getattr(self, self.sequence_key) >> self.sequence_shift if self.sequence_key else 0
+        return value
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
         """Return the first format inside this layer, None without any, and the end of the last one.

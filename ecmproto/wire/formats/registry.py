@@ -36,10 +36,13 @@ from ecmproto.wire.formats.dcbx import (
 )
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.ecm import ECM, CMTag
+from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
 from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, OFF, EtherTypes
 from ecmproto.wire.formats.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.formats.geneve import Geneve
+from ecmproto.wire.formats.gre import GRE, GREChecksum, GREKey, GRESequence
 from ecmproto.wire.formats.infiniband import (
     AETH,
     BTH,
@@ -75,7 +78,10 @@ from ecmproto.wire.formats.ip import (
 )
 from ecmproto.wire.formats.lldp import ORGANIZATIONALLY_SPECIFIC, TLV, CongestionNotificationTLV
 from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.tzsp import TZSP, Mark, Tag
+from ecmproto.wire.formats.vxlan import GPE, VXLAN
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
@@ -86,7 +92,8 @@ OWN: tuple[type[Layer], ...] = (
     IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
     CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, LRH, MSDU, SLL,
     SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE,
-    CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV,
+    CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV, GRE, GREChecksum, GREKey,
+    GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP, Tag, Mark,
 )  # fmt: skip
 
 """The formats of ecmproto itself."""
@@ -266,6 +273,7 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
                     got=f"{value:#06x}, which is {cls.prefix}'s",
                 )
     plain = {value: members[0] for value, members in groups.items() if len(members) == 1}
+    plain |= {value: cls for cls in FORMATS for value in cls.further_ethertypes if value not in groups}
     plain[ethertypes.old_s_tag] = VLAN
     chosen = {
         ethertypes.message: _by_selector(groups[ethertypes.message], _discriminator, UnknownMessage),

@@ -62,7 +62,7 @@ class Summary:
     detail_first: bool = False
     """Whether its detail precedes the frame's tags, as in messages of congestion management."""
     gives_way: bool = False
-    """Whether any other format with a detail precedes it."""
+    """Whether any other format with a detail precedes it, and a wrapper inside replaces its tag."""
     name: str = ""
     """The frame's type if no format in it has a label."""
     sender: str = ""

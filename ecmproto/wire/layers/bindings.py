@@ -22,7 +22,7 @@ from scapy.packet import NoPayload, Packet, Raw
 
 from ecmproto.wire import codec
 from ecmproto.wire.codec import Frame, decode, encode
-from ecmproto.wire.formats import csig, ethernet, ip
+from ecmproto.wire.formats import csig, erspan, ethernet, geneve, gre, ip, mpls, tzsp, vxlan
 from ecmproto.wire.formats import infiniband as roce
 from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.ethertypes import DEFAULT, OFF, EtherTypes
@@ -66,8 +66,13 @@ LAYERS: dict[type[codec.Layer], type[Packet]] = {
 }
 """The layers of this package, by format."""
 
-_SCAPYS_OWN = {ethernet.__name__, ip.__name__, roce.__name__}
+_SCAPYS_OWN = {each.__name__ for each in (ethernet, ip, roce, gre, erspan, vxlan, geneve, mpls, tzsp)}
 """The modules of formats that Scapy has layers for."""
+_WRAPPERS = (
+    "scapy.layers.vxlan",
+    *(f"scapy.contrib.{each}" for each in ("erspan", "geneve", "mpls", "tzsp")),
+)
+"""Scapy's modules of wrappers beside GRE, which bind their layers when they are imported."""
 _DERIVED = [cls for cls in FORMATS if cls not in LAYERS and cls.__module__ not in _SCAPYS_OWN]
 LAYERS |= {cls: layer_of(cls) for cls in _DERIVED}
 CSIG = LAYERS[csig.CSIG]
@@ -167,6 +172,8 @@ def bind(ethertypes: EtherTypes = DEFAULT) -> None:
     if _bound is not None and _bound.ethertypes == ethertypes:
         return
     unbind()
+    for name in _WRAPPERS:
+        importlib.import_module(name)
     _bound = _Bound(ethertypes=ethertypes)
     _bind_dissection(_bound)
     _bind_building(_bound)

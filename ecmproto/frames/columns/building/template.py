@@ -30,6 +30,7 @@ from ecmproto.wire.formats.ip import (
     Routing,
 )
 from ecmproto.wire.formats.registry import dispatch
+from ecmproto.wire.formats.wrapper import Part
 
 Octets = NDArray[np.uint8]
 
@@ -145,7 +146,10 @@ class Computing:
         self._given = finish.given(frame)
         self._formats = dispatch(frame.ethertypes)
         builds = [layer.build() for layer in frame.layers]
-        self._rests = [b"".join(builds[index + 1 :]) for index in range(len(builds))]
+        inner_at, ends_inside = frame.padded_at()
+        builds.append(frame.padding + frame.trailer * ends_inside)
+        stops = [None if index < inner_at else -1 for index in range(len(frame.layers))]
+        self._rests = [b"".join(builds[index + 1 : stop]) for index, stop in enumerate(stops)]
         self._is_fixed = finish.fix
 
     def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
@@ -153,7 +157,7 @@ class Computing:
         if not self._is_fixed:
             return {}
         layer = self._layers[index] if layer is None else layer
-        following = self._layers[index + 1] if index + 1 < len(self._layers) else None
+        following = next((each for each in self._layers[index + 1 :] if not isinstance(each, Part)), None)
         computed = layer.computed(self._rests[index], following, self._formats)
         return {key: value for key, value in computed.items() if key not in self._given[index]}
 
@@ -284,6 +288,8 @@ def checksums_of(
 ) -> tuple[Checksum | Covering, ...]:
     """Return the checksums to compute, innermost first; TCP's and UDP's only with ``transport``."""
     starts = frame.boundaries()
+    inner_at, ends_inside = frame.padded_at()
+    contained = len(frame.padding) + len(frame.trailer) * ends_inside
     checksums: list[Checksum | Covering] = []
     for index, value in enumerate(frame.layers):
         if (value.covers or Checksum.key) in given[index]:
@@ -294,7 +300,7 @@ def checksums_of(
         if isinstance(value, IPv4):
             checksums.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
         elif transport and isinstance(value, TCP | UDP) and index:
-            outer = _transport(frame, starts, index)
+            outer = _transport(frame, starts, index, starts[-1] + contained * (index < inner_at))
             checksums += [outer] if outer else []
     return tuple(reversed(checksums))
 
@@ -308,8 +314,8 @@ def _covering(frame: Frame, starts: tuple[int, ...], index: int) -> Iterator[Cov
         yield Covering(layer=index, at=at, key=field.key, octets=octets, compute=compute)
 
 
-def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | None:
-    """Return a segment's checksum with its pseudo header (RFC 9293 3.1, RFC 8200 8.1)."""
+def _transport(frame: Frame, starts: tuple[int, ...], index: int, end: int) -> Checksum | None:
+    """Return the checksum of a segment up to ``end``, with its pseudo header (RFC 9293 3.1, RFC 8200 8.1)."""
     value, start = frame.layers[index], starts[index]
     under = index - 1
     while under and isinstance(frame.layers[under], Extension):
@@ -329,7 +335,7 @@ def _transport(frame: Frame, starts: tuple[int, ...], index: int) -> Checksum | 
     return Checksum(
         layer=index,
         at=start + (16 if is_tcp else 6),
-        ranges=((start, starts[-1]), addresses),
-        constant=(PROTO_TCP if is_tcp else PROTO_UDP) + starts[-1] - start,
+        ranges=((start, end), addresses),
+        constant=(PROTO_TCP if is_tcp else PROTO_UDP) + end - start,
         never_zero=not is_tcp,
     )

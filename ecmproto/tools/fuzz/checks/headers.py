@@ -15,6 +15,7 @@ from ecmproto.frames.columns import extract
 from ecmproto.kernels.kernel import over_batches
 from ecmproto.tools.fuzz.checks.base import Difference
 from ecmproto.wire.codec import TCP, UDP, Frame, IPv4, IPv6, decode_lax
+from ecmproto.wire.codec.frame import assembled
 from ecmproto.wire.codec.tags import ECNField
 from ecmproto.wire.flow import FlowKey
 from ecmproto.wire.formats.base import Layer
@@ -63,11 +64,15 @@ class HeaderCheck:
         column = extract(batch, [_QUEUE_PAIR], ethertypes=self._ethertypes)[_QUEUE_PAIR]
         queue_pairs = dict(zip(column.rows.tolist(), column, strict=True))
         for row, (octets, wire) in enumerate(zip(items, original, strict=True)):
-            frame = decode_lax(octets, original_octets=wire, ethertypes=self._ethertypes)
+            whole = decode_lax(octets, original_octets=wire, ethertypes=self._ethertypes)
+            frame = _outermost(whole)
             if CNP in frame and GRH not in frame and _is_comparable(frame) and not is_cnp[row]:
                 yield Difference(what="CNP", detail=f"not found in {octets.hex()} of {wire} octets", row=row)
             flow = None if flows[row] == NO_NUMBER else table.flow(flows[row])
-            for what, got, right in _compared(frame, packets[row].tolist(), flow, queue_pairs.get(row)):
+            bth, got_qp = whole.get(BTH), queue_pairs.get(row)
+            if got_qp != (None if bth is None else bth.qp):
+                yield Difference(what="queue pair in columns", detail=f"{got_qp}, in {octets.hex()}", row=row)
+            for what, got, right in _compared(frame, packets[row].tolist(), flow):
                 if got != right:
                     yield Difference(
                         what=what, detail=f"{got}, not {right}, in {octets.hex()} of {wire} octets", row=row
@@ -99,12 +104,9 @@ def _find_packets(
         row[7], row[8] = tag.tagged, tag.tag
 
 
-def _compared(
-    frame: Frame, found: list[int], flow: Flow | None, queue_pair: object
-) -> Iterator[tuple[str, object, object]]:
+def _compared(frame: Frame, found: list[int], flow: Flow | None) -> Iterator[tuple[str, object, object]]:
     """Yield the name of each compared value, the value found in the batch, and the codec's."""
     bth = frame.get(BTH)
-    yield "queue pair in columns", queue_pair, None if bth is None else bth.qp
     if not _is_comparable(frame):
         return
     packet, right = Packet(*found[: len(Packet._fields)]), codec_packet(frame)
@@ -135,6 +137,16 @@ def _compared(
         source = network.src if len(conversation.source) == len(network.src) else conversation.source
         got = (conversation.source, conversation.protocol, conversation.queue_pair)
         yield "conversation", got, (source, right.protocol, None if bth is None else bth.qp)
+
+
+def _outermost(frame: Frame) -> Frame:
+    """Return a frame without the layers of those in wrappers."""
+    inner = frame.inner_frames()
+    if not inner:
+        return frame
+    return assembled(
+        frame.layers[: inner[0]], b"", b"", b"", frame.starts[: inner[0] + 1], 0, None, frame.ethertypes
+    )
 
 
 def codec_packet(frame: Frame) -> Packet:

@@ -43,10 +43,13 @@ from ecmproto.wire.formats.dcbx import (
 )
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.ecm import ECM, CMTag
+from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
 from ecmproto.wire.formats.ethernet import SNAP, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.formats.geneve import Geneve
+from ecmproto.wire.formats.gre import BRIDGED, GRE, SEQUENCE, GREChecksum, GREKey, GRESequence
 from ecmproto.wire.formats.infiniband import (
     BTH,
     CNP,
@@ -60,7 +63,11 @@ from ecmproto.wire.formats.infiniband import (
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
 from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
+from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from ecmproto.wire.formats.schema import Field
+from ecmproto.wire.formats.tzsp import TZSP, Mark, Tag
+from ecmproto.wire.formats.vxlan import GPE, VXLAN
+from ecmproto.wire.formats.wrapper import inner_frames
 
 
 def frame_of(layers: Sequence[Layer], *, trailer: bytes = b"", fcs_octets: int = 0) -> Frame:
@@ -88,7 +95,9 @@ def _takes_all(layers: Sequence[Layer]) -> bool:
     count = last.layout[-1].count
     if count is None or count.key or (count.when and getattr(last, count.when[0]) not in count.when[1]):
         return False
-    bounded = any(isinstance(value, IPv4 | IPv6 | SNAP) for value in layers)
+    inner = max(inner_frames([*map(type, layers)]), default=0)
+    inner = inner if type(layers[inner]) is Ethernet else 0
+    bounded = any(isinstance(value, IPv4 | IPv6 | SNAP) for value in layers[inner:])
     if not isinstance(last, Data) or bounded:
         return not bounded
     before = layers[-2]
@@ -374,6 +383,50 @@ def _unknown_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
     )
 
 
+@functools.cache
+def _wrapper_stacks() -> SearchStrategy[list[Layer]]:
+    """Return the headers from IP or EtherType to the last of a wrapper around an Ethernet frame."""
+    classes: tuple[type[Layer], ...] = (GREKey, GREChecksum, GRESequence, Platform, ControlWord)
+    parts = {cls: layers_of(cls) for cls in classes}
+    numbered = [GRE(flags=SEQUENCE << GRE.sequence_shift), GRESequence()]
+    tags: SearchStrategy[Layer] = layers_of(
+        Tag, type=st.integers(2, 255), value=st.binary(max_size=MAX_DRAWN_OCTETS)
+    )
+    gre = st.sampled_from(sorted(GRE.sequences.items())).flatmap(
+        lambda each: st.tuples(
+            st.just(GRE(flags=each[0] << GRE.sequence_shift)), *(parts[cls] for cls in each[1])
+        )
+    )
+    datagrams = st.one_of(
+        st.tuples(layers_of(VXLAN) | layers_of(GPE, next=3) | layers_of(Geneve, protocol=BRIDGED)),
+        st.lists(tags | st.just(Mark(type=0)), max_size=3).map(lambda each: [TZSP(), *each, Mark()]),
+    )
+    packets = st.one_of(
+        gre,
+        layers_of(ERSPAN).map(lambda each: [*numbered, each]),
+        layers_of(ERSPAN3, ft=0, o=0).map(lambda each: [*numbered, each]),
+        layers_of(ERSPAN3, ft=0, o=1).flatmap(
+            lambda each: parts[Platform].map(lambda part: [*numbered, each, part])
+        ),
+    )
+    ip = layers_of(IPv4, frag_offset=0) | layers_of(IPv6)
+    labels = st.lists(layers_of(MPLS), min_size=1, max_size=3)
+    return st.one_of(
+        st.builds(lambda below, each: [below, *each], ip, packets),
+        st.builds(lambda below, each: [below, UDP(), *each], ip, datagrams),
+        st.builds(lambda each, word: [*each, word], labels, parts[ControlWord]),
+    )
+
+
+@st.composite
+def wrapped_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
+    """Return frames in one to three wrappers of mirrors and tunnels."""
+    layers = list(draw(_tagged_frames(0) | _message_frames(0) | _any_flow_control(PFC, 0)).layers)
+    for around in draw(st.lists(_wrapper_stacks(), min_size=1, max_size=3)):
+        layers = [Ethernet(dst=draw(addresses()), src=draw(addresses())), *around, *layers]
+    return frame_of(layers, fcs_octets=fcs_octets)
+
+
 def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
     """Return any whole valid frame, followed by ``fcs_octets`` of the right frame check sequence."""
     # the strategy with most formats comes twice as often
@@ -386,4 +439,5 @@ def frames(*, fcs_octets: int = 0) -> SearchStrategy[Frame]:
         _any_flow_control(PFC, fcs_octets),
         lldp_frames(fcs_octets=fcs_octets),
         _unknown_frames(fcs_octets=fcs_octets),
+        wrapped_frames(fcs_octets=fcs_octets),
     )

@@ -26,13 +26,13 @@ from ecmproto.wire.formats.registry import BEHIND_IPV6, FORMATS, OWN, announceme
 
 RESERVED_TYPES = frozenset(
     value for cls in FORMATS if (value := announcement(cls, DEFAULT)) is not None
-) | {DEFAULT.old_s_tag}  # fmt: skip
+).union({DEFAULT.old_s_tag}, *(cls.further_ethertypes for cls in FORMATS))  # fmt: skip
 
 
 @functools.cache
 def unknown_ethertypes() -> SearchStrategy[int]:
     """Return values above 1500 that announce no format under the default EtherType map."""
-    likely = st.sampled_from([0x88F7, 0x8847, 0x0600, 0xFFFF, MAX_LENGTH + 1])
+    likely = st.sampled_from([0x88F7, 0x88E5, 0x0600, 0xFFFF, MAX_LENGTH + 1])
     return likely | st.integers(MAX_LENGTH + 1, 0xFFFF).filter(lambda value: value not in RESERVED_TYPES)
 
 

@@ -1,0 +1,104 @@
+"""Wrappers of crafted frames: what is in which frame, and the parts that wrappers need.
+
+A wrapper needs the one that announces it, as ERSPAN does GRE, the parts that its flags announce, and, if its
+content may not follow it, one in between.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from ecmproto.tools.craft.stack import Part
+from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.registry import FORMATS
+from ecmproto.wire.formats.wrapper import Part as HeaderPart
+from ecmproto.wire.formats.wrapper import Wrapper, may_wrap
+
+_WRAPPERS = [cls for cls in FORMATS if issubclass(cls, Wrapper)]
+
+
+def frames_in(parts: Sequence[Part]) -> list[list[Part]]:
+    """Return the parts of each frame, from the outside in: all but the last end with wrappers."""
+    frames: list[list[Part]] = [[]]
+    wrapper: type[Layer] | None = None
+    for part in parts:
+        if wrapper is not None and not (
+            issubclass(part.cls, HeaderPart) or _is_wrapper_in(wrapper, part.cls)
+        ):
+            frames.append([])
+            wrapper = None
+        frames[-1].append(part)
+        if part.cls.wraps:
+            wrapper = part.cls
+        elif issubclass(part.cls, HeaderPart) and wrapper is None:
+            wrapper = _holder(part.cls)
+    return frames if wrapper is None else [*frames, []]
+
+
+def _is_wrapper_in(wrapper: type[Layer], cls: type[Layer]) -> bool:
+    return cls.role == "wrapper" and may_wrap(wrapper, cls)
+
+
+def complete_wrappers(parts: list[Part], content: Part | None) -> None:
+    """Add the wrappers and parts of their headers that the wrappers of a frame need around ``content``."""
+    first = next(index for index, part in enumerate(parts) if part.cls.role == "wrapper")
+    while (holder := _holder(parts[first].cls)) is not None:
+        parts.insert(first, Part(holder))
+    last = next(part.cls for part in reversed(parts) if part.cls.wraps)
+    if not may_wrap(last, Ethernet if content is None else content.cls) and not may_wrap(last, Ethernet):
+        parts += [Part(cls) for cls in _WRAPPERS if may_wrap(last, cls) and may_wrap(cls, Ethernet)][:1]
+    for index in reversed(range(first, len(parts))):
+        if parts[index].cls.wraps:
+            _complete_header(parts, index)
+
+
+def _holder(cls: type[Layer]) -> type[Layer] | None:
+    """Return the wrapper without which a format is not announced; None if something else announces it."""
+    if cls.udp_ports or cls.announced_by or cls.ip_protocol is not None:
+        return None
+    holders = (each for each in _WRAPPERS if cls in (*each.holds, *_parts_of(each)) or may_wrap(each, cls))
+    return next(holders)
+
+
+def _parts_of(cls: type[Layer]) -> tuple[type[Layer], ...]:
+    """Return all parts of a wrapper's header, in order."""
+    return max(cls.sequences.values(), key=len, default=())
+
+
+def _complete_header(parts: list[Part], index: int) -> None:
+    """Add the parts that the wrapper at ``index`` announces, and announce those that follow."""
+    part = parts[index]
+    behind = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
+    if part.cls.holds and part.cls.holds[-1] not in behind[-1:]:
+        parts.insert(index + 1 + len(behind), Part(part.cls.holds[-1]))
+    if not part.cls.sequence_key:
+        return
+    content = next(iter(parts[index + 1 + len(behind) :]), None)
+    if part.cls.sequence_key in part.given:
+        sequence = part.made({}).sequence_behind()
+    else:
+        value, sequence = min(_possible(part.cls, behind, content), key=lambda each: (len(each[1]), each[0]))
+        values = {**part.values, part.cls.sequence_key: value << part.cls.sequence_shift}
+        parts[index] = Part(part.cls, values, part.bits)
+    for at, cls in enumerate(sequence, index + 1):
+        if at == len(parts) or parts[at].cls is not cls:
+            parts.insert(at, Part(cls))
+
+
+def _is_part(part: Part) -> bool:
+    return issubclass(part.cls, HeaderPart)
+
+
+def _possible(
+    cls: type[Layer], behind: Sequence[type[Layer]], content: Part | None
+) -> Iterator[tuple[int, tuple[type[Layer], ...]]]:
+    """Yield the sequences of a wrapper that have given parts, and after which the content may follow."""
+    assert issubclass(cls, Wrapper)
+    for value, sequence in [(0, ()), *cls.sequences.items()]:
+        fits = (
+            content is None or not may_wrap(cls, content.cls) or content.cls in cls.contents(value).values()
+        )
+        if fits and set(behind) <= set(sequence):
+            yield value, sequence

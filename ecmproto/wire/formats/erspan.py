@@ -1,0 +1,91 @@
+"""ERSPAN, types II and III: the headers of mirror sessions in GRE.
+
+Type I has no header.  Source: draft-foschiano-erspan.
+"""
+
+from __future__ import annotations
+
+from ecmproto.wire.formats.base import Limit, layer
+from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.schema import uint
+from ecmproto.wire.formats.summary import Summary
+from ecmproto.wire.formats.wrapper import Packet, Part, Wrapper
+
+_SOURCE = "draft-foschiano-erspan"
+_TRUNCATED = "whether the mirror truncated the frame"
+_DIRECTIONS = {0: "in", 1: "out"}
+GRANULARITIES = {0: "100 µs", 1: "100 ns", 2: "IEEE 1588", 3: "user"}
+"""Units of time stamps."""
+TICK_NS = {0: 100_000, 1: 100}
+"""Units of time stamps in ns, where they count from a fixed time or wrap."""
+
+
+def direction_text(direction: int) -> str:
+    """Return the name of a direction."""
+    return _DIRECTIONS[direction]
+
+
+@layer("erspan", title="ERSPAN II", source=_SOURCE)
+class ERSPAN(Wrapper):
+    """The session and port of a mirrored frame."""
+
+    version: int = uint(4, default=1, doc="1", source=_SOURCE)
+    vlan: int = uint(12, default=0, doc="VLAN identifier of the frame", source=_SOURCE)
+    cos: int = uint(3, default=0, doc="priority of the frame", source=_SOURCE)
+    encapsulation: int = uint(
+        2, default=0, doc="encapsulation of the frame on its trunk", source=_SOURCE, name="erspan.encap"
+    )
+    truncated: int = uint(1, default=0, doc=_TRUNCATED, source=_SOURCE)
+    session: int = uint(10, default=0, doc="session of the mirror", source=_SOURCE, name="erspan.spanid")
+    reserved: int = uint(12, default=0, doc="0", source=_SOURCE)
+    index: int = uint(20, default=0, doc="port, or its index", source=_SOURCE)
+    limits = (Limit(key="version", low=1, high=1),)
+    wraps = {0: Ethernet}
+    session_key = "session"
+    summary = Summary(tag="ERSPAN {session} port {index}")
+
+
+@layer("erspan3.platform", title="ERSPAN III platform subheader", source=_SOURCE)
+class Platform(Part):
+    """Further numbers of a mirror, by platform."""
+
+    platform: int = uint(6, default=0, doc="platform", source=_SOURCE, name="erspan.platid")
+    info: int = uint(26, default=0, base="hex", doc="numbers of the platform", source=_SOURCE)
+    number: int = uint(32, default=0, base="hex", doc="port or time of the platform", source=_SOURCE)
+
+
+@layer("erspan3", title="ERSPAN III", source=_SOURCE)
+class ERSPAN3(Wrapper):
+    """The session, direction and time stamp of a mirrored frame."""
+
+    version: int = uint(4, default=2, doc="2", source=_SOURCE, name="erspan.version")
+    vlan: int = uint(12, default=0, doc="VLAN identifier of the frame", source=_SOURCE, name="erspan.vlan")
+    cos: int = uint(3, default=0, doc="priority of the frame", source=_SOURCE, name="erspan.cos")
+    bso: int = uint(
+        2, default=0, doc="integrity: good, bad, short or oversized", source=_SOURCE, name="erspan.bso"
+    )
+    truncated: int = uint(1, default=0, doc=_TRUNCATED, source=_SOURCE, name="erspan.truncated")
+    session: int = uint(10, default=0, doc="session of the mirror", source=_SOURCE, name="erspan.spanid")
+    timestamp: int = uint(32, default=0, doc="time of the mirror", source=_SOURCE, name="erspan.timestamp")
+    sgt: int = uint(16, default=0, doc="security group tag", source=_SOURCE, name="erspan.sgt")
+    p: int = uint(
+        1, default=1, doc="whether the content is an Ethernet frame", source=_SOURCE, name="erspan.p"
+    )
+    ft: int = uint(5, default=0, doc="type of the content", source=_SOURCE, name="erspan.ft",
+                   names={0: "Ethernet", 2: "IP"})  # fmt: skip
+    hardware: int = uint(6, default=0, doc="engine of the mirror", source=_SOURCE, name="erspan.hw")
+    direction: int = uint(
+        1, default=0, doc="direction of the frame at the port", source=_SOURCE, name="erspan.direction",
+        names=_DIRECTIONS,
+    )  # fmt: skip
+    granularity: int = uint(
+        2, default=0, doc="unit of the time stamp", source=_SOURCE, name="erspan.gra", names=GRANULARITIES
+    )
+    o: int = uint(1, default=0, doc="whether a platform's subheader follows", source=_SOURCE, name="erspan.o")
+    limits = (Limit(key="version", low=2, high=2),)
+    next_key = "ft"
+    sequence_key = "o"
+    sequences = {1: (Platform,)}
+    wraps = {0: Ethernet, 2: Packet}
+    session_key = "session"
+    summary = Summary(tag="ERSPAN {session} {direction:direction}", styles={"direction": direction_text})

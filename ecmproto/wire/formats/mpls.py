@@ -1,0 +1,58 @@
+"""MPLS: the labels in front of a packet, or of a frame with a control word."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ecmproto.wire.formats.base import Limit, layer
+from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.schema import uint
+from ecmproto.wire.formats.summary import Summary
+from ecmproto.wire.formats.wrapper import Packet, Wrapper
+
+_SOURCE, _CONTROL_WORD = "RFC 3032 2.1", "RFC 4448 4.6"
+
+
+@layer("pwethcw", title="Pseudowire control word", source=_CONTROL_WORD)
+class ControlWord(Wrapper):
+    """The four octets between the labels and the frame of an Ethernet pseudowire."""
+
+    zero: int = uint(4, default=0, doc="0, which is no version of IP", source=_CONTROL_WORD)
+    reserved: int = uint(12, default=0, doc="0", source=_CONTROL_WORD)
+    sequence: int = uint(
+        16, default=0, doc="sequence number, 0 without one", source=_CONTROL_WORD,
+        name="pweth.cw.sequence_number",
+    )  # fmt: skip
+    limits = (Limit(key="zero", low=0, high=0),)
+    wraps = {0: Ethernet}
+    summary = Summary()
+
+
+class LabelledPacket(Packet):
+    """The content of a label stack, which no field announces."""
+
+    __slots__ = ()
+
+    by_nibble: ClassVar = {**Packet.by_nibble, 0: ControlWord}
+
+
+@layer("mpls", title="MPLS label", source=_SOURCE)
+class MPLS(Wrapper):
+    """A label of a stack, which ends with the first that is the bottom.
+
+    The first four bits after the stack select its content, as no signalling is known here: the version of IP,
+    or 0 for a control word and a frame.
+    """
+
+    label: int = uint(20, default=16, doc="label", source=_SOURCE)
+    exp: int = uint(3, default=0, doc="traffic class", source="RFC 5462")
+    bottom: int = uint(1, default=1, doc="whether it is the last label", source=_SOURCE)
+    ttl: int = uint(8, default=64, doc="time to live", source=_SOURCE)
+    announced_by = 0x8847
+    further_ethertypes = (0x8848,)
+    next_key = "bottom"
+    session_key = "label"
+    summary = Summary(tag="MPLS {label}")
+
+
+MPLS.wraps = {0: MPLS, 1: LabelledPacket}

@@ -1,0 +1,87 @@
+"""The base of wrappers: headers of mirrors and tunnels with a whole frame, or packet, inside.
+
+A wrapper declares in ``wraps`` the formats that may follow it.  A frame inside a frame starts with an
+Ethernet or IP header, its layers follow those of the wrapper, and the mirror may have truncated it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from ecmproto.wire.formats.base import Following, Follows, Formats, Layer
+from ecmproto.wire.formats.ethernet import Data, Ethernet
+from ecmproto.wire.formats.ip import IPv4, IPv6
+
+
+class Packet(Layer):
+    """A packet whose first four bits select its format; never a layer itself."""
+
+    __slots__ = ()
+
+    by_nibble: ClassVar[Mapping[int, type[Layer]]] = {4: IPv4, 6: IPv6}
+
+
+class Wrapper(Layer):
+    """Base of formats with a frame inside."""
+
+    __slots__ = ()
+
+    role = "wrapper"
+    counted_as = ""
+    follows: ClassVar[Follows] = "content"
+
+    @classmethod
+    def contents(cls, selected: int) -> Mapping[int, type[Layer]]:
+        """Return the formats inside, by the value of ``next_key``, for a selected sequence."""
+        return cls.wraps
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Return the format of the content."""
+        value = getattr(self, self.next_key) if self.next_key else 0
+        cls = self.contents(self.selected_sequence).get(value, Data)
+        if issubclass(cls, Packet):
+            cls = cls.by_nibble.get(data[end] >> 4, Data) if end < stop else Data
+        return cls, stop
+
+    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
+        """Return the type of the content, unless its present value means the same."""
+        if not self.next_key or following is None:
+            return {}
+        contents = self.contents(self.selected_sequence)
+        values = [value for value, cls in contents.items() if _is_one(type(following), cls)]
+        return {} if not values or getattr(self, self.next_key) in values else {self.next_key: values[0]}
+
+
+class Part(Layer):
+    """Base of the parts of a wrapper's header, which the wrapper selects."""
+
+    __slots__ = ()
+
+    role = "wrapper"
+    counted_as = ""
+
+
+def _is_one(cls: type[Layer], content: type[Layer]) -> bool:
+    return cls in content.by_nibble.values() if issubclass(content, Packet) else cls is content
+
+
+BEGINNINGS: tuple[type[Layer], ...] = (Ethernet, IPv4, IPv6)
+"""The first formats of frames inside wrappers."""
+
+
+def may_wrap(wrapper: type[Layer], cls: type[Layer]) -> bool:
+    """Return whether a format may follow a wrapper, without an Ethernet header of its own."""
+    if not issubclass(wrapper, Wrapper):
+        return False
+    contents = [wrapper.contents(0), *map(wrapper.contents, wrapper.sequences)]
+    return any(_is_one(cls, each) for one in contents for each in one.values())
+
+
+def inner_frames(layers: Sequence[type[Layer]]) -> list[int]:
+    """Return the index of the first layer of each frame inside another, from the outside in."""
+    return [
+        index
+        for index in range(1, len(layers))
+        if layers[index] in BEGINNINGS and layers[index - 1].role == "wrapper"
+    ]
