@@ -93,8 +93,8 @@ def decoded(batch: Batch) -> list[Frame]:
 
 
 def outermost(frame: Frame, field: FilterField) -> tuple[int, FieldSource, Field] | None:
-    """Return the first layer of a frame that has a field, and where it has it."""
-    for index, layer in enumerate(frame.layers):
+    """Return the first layer of the outermost frame that has a field, and where it has it."""
+    for index, layer in enumerate(frame.layers[: next(iter(frame.inner_frames()), None)]):
         for source in field.sources:
             if type(layer) is source.format and part_of(source)(layer):
                 return index, source, next(each for each in layer.layout if each.key == source.key)

@@ -27,7 +27,9 @@ from ecmproto.wire.formats.ecm import CMTag
 from ecmproto.wire.formats.ethernet import Data, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.fecn import RDTag
+from ecmproto.wire.formats.gre import GRE, SONIC
 from ecmproto.wire.formats.lldp import TLV, AnyTLV, LLDPPart
+from ecmproto.wire.formats.mpls import MPLS
 from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 
 PLAIN_FIELDS = (
@@ -339,10 +341,24 @@ def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
     return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
 
 
+def _labelled(seen: FieldComparison) -> bool:
+    return MPLS in decode_lax(seen.sample.octets)
+
+
+def _sonic(seen: FieldComparison) -> bool:
+    return any(value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE))
+
+
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 
 DELIBERATE = (
     Reason(why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3", applies=_isl),
+    Reason(
+        why="tshark guesses by addresses whether a control word precedes the frame behind MPLS labels; for us "
+        "four bits of 0 start one",
+        applies=_labelled,
+    ),
+    Reason(why="tshark does not know the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
     Reason(
         why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
         "EtherType with data",
