@@ -354,8 +354,8 @@ _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 DELIBERATE = (
     Reason(why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3", applies=_isl),
     Reason(
-        why="tshark guesses by addresses whether a control word precedes the frame behind MPLS labels; for us "
-        "four bits of 0 start one",
+        why="tshark guesses by addresses whether a control word is behind MPLS labels; for us four bits of 0 "
+        "start one",
         applies=_labelled,
     ),
     Reason(why="tshark does not know the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
