@@ -415,7 +415,7 @@ class _Chains:
         self.row: dict[type[Layer], int] = {}
         self.rows: list[list[int]] = [[NO_CHAIN] * (1 << 8)]
         for cls in FORMATS:
-            if not cls.sequences or follow_rule(cls) not in (SEQUENCE, CONTENT):
+            if follow_rule(cls) != SEQUENCE and not (follow_rule(cls) == CONTENT and cls.sequences):
                 continue
             self.row[cls] = len(self.rows)
             self.rows.append([NO_CHAIN] * (1 << 8))
