@@ -139,11 +139,13 @@ def complete(stack: Stack) -> list[Values]:
     for number, parts in enumerate(frames):
         frame = Stack()
         frame.parts = parts
+        announced: dict[Part, Values] = {}
         if number + 1 < len(frames):
-            complete_wrappers(parts, next(iter(frames[number + 1]), None))
+            announced = complete_wrappers(parts, next(iter(frames[number + 1]), None))
         wrapper = next((part.cls for part in reversed(stack.parts) if part.cls.wraps), None)
         is_packet = wrapper is not None and bool(parts) and may_wrap(wrapper, parts[0].cls)
-        values += _complete_frame(frame, headless=is_packet)
+        filled = _complete_frame(frame, headless=is_packet)
+        values += [each | announced.get(part, {}) for part, each in zip(frame.parts, filled, strict=True)]
         stack.parts += frame.parts
     return values
 

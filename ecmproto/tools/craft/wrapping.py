@@ -41,8 +41,12 @@ def _is_wrapper_in(wrapper: type[Layer], cls: type[Layer]) -> bool:
     return cls.role == "wrapper" and may_wrap(wrapper, cls)
 
 
-def complete_wrappers(parts: list[Part], content: Part | None) -> None:
-    """Add the wrappers and parts of their headers that the wrappers of a frame need around ``content``."""
+def complete_wrappers(parts: list[Part], content: Part | None) -> dict[Part, dict[str, int | bytes]]:
+    """Add the wrappers and parts of their headers that the wrappers of a frame need around ``content``.
+
+    Return the values by which wrappers announce the parts of their headers.
+    """
+    filled: dict[Part, dict[str, int | bytes]] = {}
     first = next(index for index, part in enumerate(parts) if part.cls.role == "wrapper")
     while (holder := _holder(parts[first].cls)) is not None:
         parts.insert(first, Part(holder))
@@ -51,7 +55,8 @@ def complete_wrappers(parts: list[Part], content: Part | None) -> None:
         parts += [Part(cls) for cls in _WRAPPERS if may_wrap(last, cls) and may_wrap(cls, Ethernet)][:1]
     for index in reversed(range(first, len(parts))):
         if parts[index].cls.wraps:
-            _complete_header(parts, index)
+            filled[parts[index]] = _complete_header(parts, index)
+    return filled
 
 
 def _holder(cls: type[Layer]) -> type[Layer] | None:
@@ -67,24 +72,25 @@ def _parts_of(cls: type[Layer]) -> tuple[type[Layer], ...]:
     return max(cls.sequences.values(), key=len, default=())
 
 
-def _complete_header(parts: list[Part], index: int) -> None:
-    """Add the parts that the wrapper at ``index`` announces, and announce those that follow."""
+def _complete_header(parts: list[Part], index: int) -> dict[str, int | bytes]:
+    """Add the parts that the wrapper at ``index`` announces; return the value that announces all of them."""
     part = parts[index]
     behind = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
     if part.cls.holds and part.cls.holds[-1] not in behind[-1:]:
         parts.insert(index + 1 + len(behind), Part(part.cls.holds[-1]))
     if not part.cls.sequence_key:
-        return
+        return {}
     content = next(iter(parts[index + 1 + len(behind) :]), None)
+    values: dict[str, int | bytes] = {}
     if part.cls.sequence_key in part.given:
         sequence = part.made({}).sequence_behind()
     else:
         value, sequence = min(_possible(part.cls, behind, content), key=lambda each: (len(each[1]), each[0]))
-        values = {**part.values, part.cls.sequence_key: value << part.cls.sequence_shift}
-        parts[index] = Part(part.cls, values, part.bits)
+        values[part.cls.sequence_key] = value << part.cls.sequence_shift
     for at, cls in enumerate(sequence, index + 1):
         if at == len(parts) or parts[at].cls is not cls:
             parts.insert(at, Part(cls))
+    return values
 
 
 def _is_part(part: Part) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ecmproto.wire.formats.base import Formats, Layer, Limit, layer
+from ecmproto.wire.formats.base import Limit, layer
 from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.ip import IPv4, IPv6
 from ecmproto.wire.formats.mpls import MPLS
@@ -41,7 +41,3 @@ class Geneve(Wrapper):
     }  # fmt: skip
     session_key = "vni"
     summary = Summary(tag="Geneve {vni}")
-
-    def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the length of the options besides the type of the content."""
-        return {"optlen": -(-len(self.options) // 4), **Wrapper.computed(self, rest, following, formats)}

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from hypothesis import example, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from ecmproto.errors import ColumnError, SpecError
@@ -32,6 +32,7 @@ from ecmproto.wire.codec import (
     decode,
     encode,
 )
+from ecmproto.wire.codec.frame import decode_lax
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ip import AH, DestinationOptions, HopByHop, Routing
 from tests.conftest import REPOSITORY, SHARED_CAPTURES
@@ -74,6 +75,8 @@ AMBIGUOUS_TLVS = bytes.fromhex("00000000000000000000000088cc0200fe060080c2080000
 @example([encode(frame) for frame in TWO_OF_A_KIND])
 @example([AMBIGUOUS_TLVS])
 def test_any_frames_come_back_octet_for_octet(octets: list[bytes]) -> None:
+    # columns of a table have the outermost of several headers
+    assume(not any(decode_lax(each).inner_frames() for each in octets))
     assert rebuilt(octets) == octets
 
 
