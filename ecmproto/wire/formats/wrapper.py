@@ -48,8 +48,8 @@ class Wrapper(Layer):
         """Return the type of the content, unless its present value means the same."""
         if not self.next_key or following is None:
             return {}
-        contents = self.contents(self.selected_sequence)
-        values = [value for value, cls in contents.items() if _is_one(type(following), cls)]
+        contents = _all_contents(type(self))
+        values = [value for each in contents for value, cls in each.items() if _is_one(type(following), cls)]
         return {} if not values or getattr(self, self.next_key) in values else {self.next_key: values[0]}
 
 
@@ -74,8 +74,11 @@ def may_wrap(wrapper: type[Layer], cls: type[Layer]) -> bool:
     """Return whether a format may follow a wrapper, without an Ethernet header of its own."""
     if not issubclass(wrapper, Wrapper):
         return False
-    contents = [wrapper.contents(0), *map(wrapper.contents, wrapper.sequences)]
-    return any(_is_one(cls, each) for one in contents for each in one.values())
+    return any(_is_one(cls, each) for one in _all_contents(wrapper) for each in one.values())
+
+
+def _all_contents(wrapper: type[Wrapper]) -> list[Mapping[int, type[Layer]]]:
+    return [wrapper.contents(0), *map(wrapper.contents, wrapper.sequences)]
 
 
 def inner_frames(layers: Sequence[type[Layer]]) -> list[int]:
