@@ -52,7 +52,7 @@ LINES = [
     "expmsg body=00", "eth arp_ipv4", "vlan arp_mac src_proto=0102", "arp_other",
     "lldpets lldpetsrec lldppfc lldpapp lldpapp.entry",
     "lldpcee lldpcee.control lldpcee.pg lldpcee.pfc lldpcee.app lldpcee.app.entry lldpcee.tlv",
-    "gre flags=0xb000 gresum grekey greseq pfc",
+    "gre flags=0xb000 gresum grekey greseq udp",
     "erspan cnm", "erspan3 erspan3.platform vlan udp", "vxlan cnp",
     "gpe ipv6 udp",
     "geneve arp", "mpls mpls pwethcw pause", "tzsp tzsp.tag value=00 tzsp.mark udp",
