@@ -1,8 +1,7 @@
-"""The path by columns, whole processes: its start, what a second thread brings, and ratios to tshark.
+"""The path by columns, whole processes: its start, what a second processor brings, and ratios to tshark.
 
-Threads are compared on one processor and on two (`os.sched_setaffinity`), so that the same program runs in
-both; processor time beside elapsed time says how much of them it used, and what two processes that share
-nothing do at once is what this machine's second processor can bring at most.
+Commands are compared on one processor and on two (`os.sched_setaffinity`), in turn with two commands at once
+on half of the frames each, which share nothing: that is what a second processor can bring at most.
 """
 
 from __future__ import annotations
@@ -14,12 +13,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from bench import dissect, varied
 
 FRAMES = 1_000_000
-MANY_FRAMES = max(1, int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000")) // FRAMES) * FRAMES
+MANY_FRAMES = max(1, int(os.environ.get("ECMPROTO_BENCH_FRAMES", "10000000")) // FRAMES // 2) * FRAMES * 2
 START_FRAMES = 30_000
 """Few more than go by columns: nearly all of the time is the start."""
 TSHARK_FRAMES = 100_000
@@ -39,25 +39,30 @@ def run() -> None:
         for path, frames in ((large, FRAMES), (start, START_FRAMES), (small, TSHARK_FRAMES)):
             dissect.write_varied(path, frames)
         varied.write_frames(kinds, FRAMES)
-        ours = [str(Path(sys.executable).with_name("ecmproto")), "dissect", "-r"]
-        parquet = ["-T", "parquet", "-w", str(folder / "out.parquet"), "--force"]
+        program = str(Path(sys.executable).with_name("ecmproto"))
+        ours = [program, "dissect", "-r"]
+        parquet = ["dissect", "-T", "parquet", "-w", str(folder / "out.parquet"), "--force"]
         print(f"\nstart of the path by columns, {START_FRAMES:,} frames")
         _show(_measured([*ours, str(start)]), START_FRAMES)
-        print(f"\ntwo processors are {_ceiling():4.2f} × one for processes that share nothing")
-        for frames in dict.fromkeys((FRAMES, MANY_FRAMES)):
+        for frames in dict.fromkeys((2 * FRAMES, MANY_FRAMES)):
             print(f"\n{frames:,} frames on one processor and on two")
-            of_messages, of_all_kinds = (_repeated(path, frames) for path in (large, kinds))
-            for what, command in {
-                "lines": [*ours, of_messages],
-                "filter": [*ours, of_messages, "-Y", _FILTER],
-                "fields": [*ours, of_messages, "-T", "fields", *(f"-e{each}" for each in dissect.FIELDS)],
-                "Parquet": [*ours, of_messages, *parquet],
-                "Parquet, frames of all kinds": [*ours, of_all_kinds, *parquet],
-                "Parquet, all fields of them": [*ours, of_all_kinds, *parquet, "--all-fields"],
+            fields = [f"-e{each}" for each in dissect.FIELDS]
+            for what, (path, command) in {
+                "lines": (large, ["dissect", "-r"]),
+                "filter": (large, ["dissect", "-Y", _FILTER, "-r"]),
+                "fields": (
+                    large,
+                    ["dissect", "-T", "fields", *fields, "-r"],
+                ),
+                "stats": (large, ["stats", "-r"]),
+                "check": (large, ["check", "-r"]),
+                "Parquet": (large, [*parquet, "-r"]),
+                "Parquet, frames of all kinds": (kinds, [*parquet, "-r"]),
+                "Parquet, all fields of them": (kinds, [*parquet, "--all-fields", "-r"]),
             }.items():
-                one, two = (_measured(command, processors) for processors in (1, 2))
-                print(f"  {what:<32} two processors are {one[0] / two[0]:4.2f} × one")
-                _show(two, frames)
+                _compare(
+                    what, [program, *command], _repeated(path, frames), _repeated(path, frames // 2), frames
+                )
         print("\nbeside tshark")
         for what, mine, theirs in (("lines", [], []), ("filter", ["-Y", _FILTER], ["-Y", _THEIRS])):
             our_s, _ = _measured([*ours, str(large), *mine])
@@ -79,37 +84,48 @@ def _repeated(path: Path, frames: int) -> str:
     return str(longer)
 
 
-def _ceiling() -> float:
-    """Return how many times as much two processes do at once as one."""
-    command = [sys.executable, "-c", "sum(number for number in range(20_000_000))"]
+def _compare(what: str, command: Sequence[str], whole: str, half: str, frames: int) -> None:
+    """Print the times of a command on one processor and on two, and of two on half of the frames each."""
+    processors = sorted(os.sched_getaffinity(0))[:2]
+    runs = {
+        "one": [([*command, whole], processors[:1])],
+        "two": [([*command, whole], processors)],
+        "halves": [([*command, half], [each]) for each in processors],
+    }
+    taken: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    for _ in range(ROUNDS):
+        for name, run in runs.items():
+            taken[name].append(_timed(run))
+    one, two, halves = (min(seconds for seconds, _ in taken[name]) for name in runs)
+    print(
+        f"  {what:<32} two processors are {one / two:4.2f} × one, "
+        f"two commands on halves {one / halves:4.2f} ×: {halves / two:4.2f} of these"
+    )
+    _show(min(taken["two"]), frames)
 
-    def seconds(processes: int) -> float:
-        start = time.perf_counter()
-        for process in [subprocess.Popen(command) for _ in range(processes)]:
-            process.wait()
-        return time.perf_counter() - start
 
-    one, two = (statistics.median(seconds(processes) for _ in range(ROUNDS)) for processes in (1, 2))
-    return 2 * one / two
-
-
-def _measured(command: Sequence[str], processors: int | None = None) -> tuple[float, float]:
-    """Return the median seconds that a process takes, and of processor time."""
-    allowed = sorted(os.sched_getaffinity(0))[: processors or None]
-    seconds, used = [], []
-    for _ in range(ROUNDS + 1):
-        start, before = time.perf_counter(), os.times()
-        subprocess.run(
-            command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            preexec_fn=lambda: os.sched_setaffinity(0, allowed),
-        )  # fmt: skip
-        seconds.append(time.perf_counter() - start)
-        after = os.times()
-        used.append(
-            after.children_user + after.children_system - before.children_user - before.children_system
+def _timed(run: Sequence[tuple[Sequence[str], Sequence[int]]]) -> tuple[float, float]:
+    """Return the seconds that commands take at once, each on its processors, and of processor time."""
+    start, before = time.perf_counter(), os.times()
+    started = [
+        subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            preexec_fn=partial(os.sched_setaffinity, 0, allowed),
         )
-    # the first one makes what the others find
-    return statistics.median(seconds[1:]), statistics.median(used[1:])
+        for command, allowed in run
+    ]  # fmt: skip
+    if any(process.wait() not in (0, 1) for process in started):  # 1: findings of `check`
+        raise RuntimeError(f"{run}: expected exit codes 0 and 1")
+    seconds, after = time.perf_counter() - start, os.times()
+    return seconds, sum(after[2:4]) - sum(before[2:4])
+
+
+def _measured(command: Sequence[str]) -> tuple[float, float]:
+    """Return the median seconds that a process takes, and of processor time."""
+    every = sorted(os.sched_getaffinity(0))
+    taken = [_timed([(command, every)]) for _ in range(ROUNDS + 1)][1:]  # the first makes what others find
+    seconds, used = zip(*taken, strict=True)
+    return statistics.median(seconds), statistics.median(used)
 
 
 def _show(measured: tuple[float, float], frames: int) -> None:
