@@ -24,11 +24,12 @@ from typing import Any, TypeVar
 from ecmproto.errors import CacheWarning
 from ecmproto.kernels import library
 from ecmproto.kernels.arguments import typing_key
-from ecmproto.kernels.sources import follow
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _Entry = Callable[[tuple[Any, ...]], Any]
 _warned: list[str] = []
+functions: dict[int, Callable[..., Any]] = {}
+"""The Python functions that compiled ones were made from, by the identity of these."""
 _interpreted: list[str] = []
 """The kernels that run as plain Python at this moment: what they call does too."""
 
@@ -114,7 +115,7 @@ def _made(function: _Function, kind: type[_Kernel], **options: bool) -> _Functio
 
 
 def _followed(made: Any, function: _Function) -> _Function:
-    follow(made, function)
+    functions[id(made)] = function
     typed: _Function = made
     return typed
 

@@ -17,13 +17,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
 import json
 import os
 import pickle
 import struct
 import sys
 import warnings
+import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType
@@ -104,6 +104,8 @@ def information() -> Mapping[str, Any]:
 
 def sources_digest() -> str:
     """Return a digest of all modules of the package."""
+    import hashlib  # a hundredth of a second of a command's start
+
     found = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         found.update(hashlib.sha256(path.read_bytes()).digest())
@@ -114,8 +116,7 @@ def symbol(function: Callable[..., Any], described: str) -> str | None:
     """Return the name of a kernel's function in the library; None for what is no module's own."""
     if not _is_of_module(function):
         return None
-    digest = hashlib.sha256(described.encode()).hexdigest()[:12]
-    return f"{function.__module__}.{function.__qualname__}.{digest}"
+    return f"{function.__module__}.{function.__qualname__}.{zlib.crc32(described.encode()):08x}"
 
 
 def method_symbol(struct: type[Any], protocol: type[Any], name: str) -> str | None:

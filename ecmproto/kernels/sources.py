@@ -21,6 +21,7 @@ from types import CodeType
 from typing import Any
 
 from ecmproto.kernels import folder
+from ecmproto.kernels.kernel import functions
 
 _PACKAGE = Path(__file__).parents[1]
 _COMPILERS = (
@@ -37,16 +38,8 @@ _CONSTANTS = (bool, int, float, str, tuple)
 _RAISE = opmap["RAISE_VARARGS"]
 _MEANINGS = "meanings", folder.NOTES_SUFFIX
 _MEANINGS_KEPT = 2048
-_functions: dict[int, Callable[..., Any]] = {}
-"""The Python functions that compiled ones were made from, by the identity of these."""
-
 when_compiling: list[Callable[[], None]] = []
 """Called whenever numba begins to compile something."""
-
-
-def follow(compiled: Any, function: Callable[..., Any]) -> None:
-    """Have the cache of kernels that call ``compiled`` go by the file of ``function`` that it is made of."""
-    _functions[id(compiled)] = function
 
 
 def has_file(function: Callable[..., Any]) -> bool:
@@ -85,7 +78,7 @@ def reached(function: Callable[..., Any]) -> tuple[frozenset[Callable[..., Any]]
         current = pending.pop()
         for name in _names(current.__code__):
             value = current.__globals__.get(name)
-            called = _functions.get(id(value))
+            called = functions.get(id(value))
             if called is not None and called not in found:
                 found.add(called)
                 pending.append(called)

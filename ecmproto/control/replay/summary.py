@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from ecmproto.control.engine.statistics import FlowRates, PortCounts, second_hal
 from ecmproto.control.mechanisms.api.machine import Machine
 from ecmproto.control.mechanisms.api.protocol import CongestionPoint
 from ecmproto.frames.batch.flows import FlowTable
+from ecmproto.values import dataclass
 from ecmproto.wire.formats.text import mac_text
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import secrets
+import os
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from ecmproto.kernels.kernel import inlined, over_batches
 
 EMPTY = -1
 _COEFFICIENTS = 6
-_COEFFICIENT_BITS = 29
+_COEFFICIENT_MASK = (1 << 29) - 1
 _LOW_BITS = 0xFFFFFFFF
 
 
@@ -28,12 +28,12 @@ class Keys(NamedTuple):
 
 def new_keys(slots: int) -> Keys:
     """Return an empty table of ``slots``, a power of two."""
-    coefficients = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(_COEFFICIENTS)]
+    drawn = np.frombuffer(os.urandom(4 * _COEFFICIENTS), np.uint32).astype(np.int64)
     return Keys(
         np.zeros(slots, np.int64),
         np.zeros(slots, np.int64),
         np.full(slots, EMPTY, np.int64),
-        np.array(coefficients, np.int64),
+        drawn & _COEFFICIENT_MASK | 1,
     )
 
 

@@ -6,7 +6,6 @@ names, numbers in them by value, as in the names of files written one after the 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Iterable
@@ -110,6 +109,8 @@ def size_and_time(name: str) -> tuple[int, int]:
     system, path = _system_of(name)
     told = _answer(name, lambda: system.info(path))
     marks = [str(told.get(key, "")) for key in ("ETag", "etag", "LastModified", "mtime", "created")]
+    import hashlib
+
     digest = hashlib.sha256("".join(marks).encode()).digest()
     return int(told.get("size") or 0), int.from_bytes(digest[:6])
 

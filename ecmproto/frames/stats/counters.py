@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +43,7 @@ from ecmproto.frames.stats.tally import (
     tally,
 )
 from ecmproto.units import BPS_PER_KBPS, QUEUE_UNIT_OCTETS, RATE_INFINITY
+from ecmproto.values import dataclass
 from ecmproto.wire.formats.base import Feedback, Layer
 from ecmproto.wire.formats.e2cm import PROBE_FWD, PROBE_REV
 from ecmproto.wire.formats.registry import FORMATS, all_fields

@@ -83,9 +83,10 @@ class NeighbourCounts:
 
     def add(self, counted: CountedBatch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> None:
         """Count the LLDP frames of a batch."""
-        rows = np.unique(counted.columns[LLDP_FIELD].rows)
+        rows = counted.columns[LLDP_FIELD].rows
         if not len(rows):
             return
+        rows = np.unique(rows)
         batch, sources = counted.batch.select(rows), counted.addresses("eth.src", rows)
         frames = frames_of(batch, interfaces)
         times_ns = np.where(usable_times(batch), batch.time_ns, NO_TIME)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -22,6 +22,7 @@ from ecmproto.frames.batch.sflow import SflowReports
 from ecmproto.frames.stats.cells import value_of
 from ecmproto.tables import Tabular
 from ecmproto.units import NS_PER_S, NS_PER_US, format_time
+from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import json_text
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES

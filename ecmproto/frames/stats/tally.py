@@ -11,7 +11,6 @@ doubling, and negative ones likewise; percentiles are right to 1 in 32.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from ecmproto.frames.capture.batch import Batch, Int64
 from ecmproto.frames.columns import Column, Columns
 from ecmproto.frames.stats.statistics import Distribution
 from ecmproto.kernels.kernel import over_batches
+from ecmproto.values import dataclass
 
 NO_SLOT = -1
 NO_NUMBER = -1

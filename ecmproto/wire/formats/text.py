@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from socket import AF_INET, AF_INET6, inet_ntop
 
 from ecmproto.errors import SpecError, shown
 from ecmproto.units import RATE_INFINITY
@@ -51,6 +50,8 @@ _IPV4_OCTETS = 4
 
 def address_text(octets: bytes) -> str:
     """Return an IP address as RFC 5952 writes it, one mapped from IPv4 with a dotted end."""
+    from socket import AF_INET, AF_INET6, inet_ntop  # which few commands need
+
     return inet_ntop(AF_INET if len(octets) == _IPV4_OCTETS else AF_INET6, octets)
 
 
