@@ -79,8 +79,8 @@ fuzz: $(VENV)/ready-dev  ## FUZZ_TIME each of what is spoilt, then of what cover
 		echo '*** NOT DONE: what coverage guides to needs atheris, which is not installed here' >&2; \
 	fi
 
-kernels: $(VENV)/ready-dev  ## the library of kernels, in the tree: without numba from then on, until sources change
-	$(BIN)/python -m ecmproto_cli.prebuilding
+kernels: $(VENV)/ready-dev  ## the library of kernels, in the tree, used until sources change; DEBUG=1 adds line tables and bounds checks
+	$(if $(DEBUG),NUMBA_DEBUGINFO=1 NUMBA_BOUNDSCHECK=1) $(BIN)/python -m ecmproto_cli.prebuilding
 
 wheel: $(VENV)/ready-dev  ## dist/: a wheel with the library of kernels, for any Python on this platform
 	$(BIN)/python -m ecmproto_cli.prebuilding build/ecmproto-kernels.so

@@ -1,19 +1,16 @@
 """Commands on small captures made for them: the library of kernels contains the kernels that they compile.
 
-A step is some command lines, or calls where a command would need an interface.  Steps run in several
-processes; a later stage finds the kernels of earlier ones.
+A step is some command lines, or calls where a command would need an interface.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +48,6 @@ class Step:
     name: str
     lines: tuple[str, ...] = ()
     calls: tuple[Callable[[], None], ...] = ()
-    stage: int = 1
 
 
 def steps() -> list[Step]:
@@ -60,55 +56,42 @@ def steps() -> list[Step]:
     return [*_GENERAL, *(step for name in names for step in _of_mechanism(name))]
 
 
-def run(
-    chosen: Iterable[Step],
-    *,
-    processes: int | None = None,
-    many: int = MANY,
-    begin: Callable[[], dict[str, str]] = dict,
-) -> Iterator[tuple[str, dict[str, str]]]:
-    """Run steps in several processes (default: one for each processor); yield the name of each finished one.
+def run(chosen: Iterable[Step], *, many: int = MANY) -> Iterator[str]:
+    """Run steps; yield the name of each finished one.
 
-    The largest of the captures that they read has ``many`` frames.  ``begin`` is called in the process of a
-    step before it, and its result is yielded after the step.  RuntimeError where a step fails.
+    The largest of the captures that they read has ``many`` frames.  RuntimeError where a step fails.
     """
-    with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
-        folder, every = Path(name), [Step(name="captures", lines=captures(many), stage=-1), *chosen]
-        for stage in sorted({step.stage for step in every}):
-            fork = multiprocessing.get_context("fork")
-            # calls cannot be sent to processes, which have what was there when they were forked
-            _forked[:] = [(step, folder, begin) for step in every if step.stage == stage]
-            with ProcessPoolExecutor(processes or os.cpu_count(), fork) as pool:
-                for each in as_completed(pool.submit(_run, number) for number in range(len(_forked))):
-                    yield each.result()
-
-
-_forked: list[tuple[Step, Path, Callable[[], dict[str, str]]]] = []
-
-
-def _run(number: int) -> tuple[str, dict[str, str]]:
-    """Run a step in this process, which is there for steps alone, its output in a file."""
-    from ecmproto.kernels.turns import taking_turns
-
-    step, folder, begin = _forked[number]
     os.environ["ECMPROTO_PROGRESS"] = "0"
-    said = folder / f"{step.name}.out"
-    with said.open("wb") as out:
-        for stream in (sys.stdout, sys.stderr):
+    with tempfile.TemporaryDirectory(prefix="ecmproto-") as name:
+        for step in [Step(name="captures", lines=captures(many)), *chosen]:
+            printed = Path(name, "printed")
+            with _into(printed):
+                codes = ((line, _called(line, Path(name))) for line in step.lines)
+                failed = next((each for each in codes if each[1] not in _FINE), None)
+                for call in () if failed else step.calls:
+                    call()
+            if failed:
+                tail = " ".join(printed.read_text(errors="replace").split())[-300:]
+                raise RuntimeError(f"{step.name}: {failed[0]}: exit code {failed[1]}: {tail}")
+            yield step.name
+
+
+@contextmanager
+def _into(path: Path) -> Iterator[None]:
+    """Have what is printed in a file."""
+    streams = sys.stdout, sys.stderr
+    kept = [os.dup(stream.fileno()) for stream in streams]
+    try:
+        with path.open("wb") as file:
+            for stream in streams:
+                stream.flush()
+                os.dup2(file.fileno(), stream.fileno())
+        yield
+    finally:
+        for stream, descriptor in zip(streams, kept, strict=True):
             stream.flush()
-            os.dup2(out.fileno(), stream.fileno())
-    noted = begin()
-    # what one compiles now, the others do not compile too
-    with taking_turns(lambda: None):
-        for line in step.lines:
-            code = _called(line, folder)
-            if code not in _FINE:
-                sys.stderr.flush()
-                tail = " ".join(said.read_text(errors="replace").split())[-300:]
-                raise RuntimeError(f"{step.name}: {line}: exit code {code}: {tail}")
-        for call in step.calls:
-            call()
-    return step.name, noted
+            os.dup2(descriptor, stream.fileno())
+            os.close(descriptor)
 
 
 def _called(line: str, folder: Path) -> int:
@@ -210,7 +193,7 @@ _FILTERED = "cnm.qntz_fb > 10 and vlan.priority in {3, 6} or eth.src == eth.dst 
 _SHORT = "--set duration=1ms --set measure.from=500us --set measure.until=1ms --set measure.window=500us"
 _GENERAL = (
     Step(
-        name="dissect", stage=0,
+        name="dissect",
         lines=(
             "dissect -r @many.pcap",
             f"dissect -r @many.pcap -Y '{_FILTERED}'",
@@ -231,7 +214,7 @@ _GENERAL = (
         ),
     ),
     Step(
-        name="stats", stage=0,
+        name="stats",
         lines=(
             "stats -r @many.pcap",
             "stats -r @mixed.pcapng -Y 'cnm or pfc' --interval 1ms -T json",
@@ -280,11 +263,10 @@ _GENERAL = (
 
 
 def _of_mechanism(name: str) -> list[Step]:
-    first = name == "qcn"
     replay = "replay -r @mixed.pcapng --speed 500M --buffer 200kB --seed 1"
     return [
         Step(
-            name=f"replay-{name}", stage=0 if first else 1,
+            name=f"replay-{name}",
             lines=(
                 f"{replay} --cp {name} -w @{name}-open.pcapng",
                 f"{replay} --cp {name} --rp {name} -w @{name}-closed.pcapng",
@@ -292,11 +274,11 @@ def _of_mechanism(name: str) -> list[Step]:
             ),
         ),
         Step(
-            name=f"live-{name}", stage=1 if first else 2,
+            name=f"live-{name}",
             calls=(_devices(name),),
         ),
         Step(
-            name=f"lab-{name}", stage=2,
+            name=f"lab-{name}",
             lines=(f"lab run qcn-baseline-1 --mechanism {name} {_SHORT}",),
         ),
     ]  # fmt: skip

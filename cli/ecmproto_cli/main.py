@@ -18,7 +18,6 @@ import click
 
 from ecmproto._version import __version__
 from ecmproto.errors import CacheWarning, PluginWarning
-from ecmproto_cli import small
 from ecmproto_cli.errors import (
     CLOSED_PIPE,
     INTERRUPTED,
@@ -198,7 +197,6 @@ def main() -> None:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     warnings.showwarning = _show
     closed = _open_standard_streams()
-    small.begin(_command_in(sys.argv[1:]))
     code = run(sys.argv[1:])
     if sys.stdout.fileno() in closed:
         # or the interpreter reports at exit that it cannot flush

@@ -119,13 +119,9 @@ def is_compiling() -> bool:
 
 
 def _compiling() -> str:
-    """Return the kernel being compiled, and the usual duration if known, as text."""
-    under_way = getattr(sys.modules.get("ecmproto.kernels.cache"), "under_way", None)
-    what = ""
-    if under_way:
-        kernel, seconds = list(under_way.items())[-1]
-        what = f" {kernel}, some {max(1.0, seconds):.0f} s"
-    return f"compiling{what}, which only a first run does"
+    """Return the kernel being compiled as text."""
+    under_way = getattr(sys.modules.get("ecmproto.kernels.cache"), "under_way", [])
+    return f"compiling{' '.join(['', *under_way[-1:]])}, which only a first run does"
 
 
 def watched(items: Iterable[T], source: Sized, label: str) -> Iterator[T]:

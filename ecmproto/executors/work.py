@@ -21,7 +21,6 @@ from typing import Any, NoReturn
 from ecmproto.errors import ExecutorError
 from ecmproto.executors.protocol import FAILED, Call, Failure, Task, TaskResult
 from ecmproto.executors.rows import DIGEST, pack, unpack
-from ecmproto.kernels.turns import taking_turns
 
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
@@ -67,14 +66,12 @@ def answer(call: Call, task: Task) -> Answer:
     _called.add(call.function)
     packed, failure = b"", None
     begun_s = time.monotonic()
-    # Each kernel is compiled by one process of a machine, and loaded by the others.
-    with taking_turns(lambda: None):
-        try:
-            packed = pack(_with_digest(task.key, function(task.data, call.options)))
-        except Exception as error:
-            name = type(error).__name__
-            trace = "".join(traceback.format_exception(error))
-            failure = Failure(kind=FAILED, error=name, sentence=str(error) or name, trace=trace)
+    try:
+        packed = pack(_with_digest(task.key, function(task.data, call.options)))
+    except Exception as error:
+        name = type(error).__name__
+        trace = "".join(traceback.format_exception(error))
+        failure = Failure(kind=FAILED, error=name, sentence=str(error) or name, trace=trace)
     elapsed_s = time.monotonic() - begun_s
     return Answer(
         packed=packed, failure=failure, elapsed_s=elapsed_s, worker=this_worker(), was_warm=was_warm

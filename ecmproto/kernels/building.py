@@ -5,7 +5,8 @@ the versions that CI has built with.  numba's own object files are for its own l
 model, with wrappers for Python.  Here the module that numba optimised is taken, a function with a C ABI is
 added, wrappers are dropped, and an object file of position-independent code is emitted.  The system's
 compiler, ``cc``, links all of them.  A native function of numba's takes where to put its result, where to
-put an exception, and its arguments; it uses nothing of numba's runtime as long as it makes no arrays.
+put an exception, and its arguments; it uses nothing of numba's runtime as long as it makes no arrays.  An
+exception is a pickle there, and a text in the library (`_as_text`).
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
+import re
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -63,8 +66,6 @@ class Emitter:
         if name is None:
             self.left_out[f"{function.__module__}.{function.__qualname__}"] = "it is no module's own"
             return
-        if not _is_whole(made):
-            return
         try:
             entry = _Entry(made.target_context, made.fndesc, name)
         except _NoWordsError as error:
@@ -73,12 +74,12 @@ class Emitter:
         self._emit(name, made, f"{function.__module__}.{function.__qualname__}", entry.module)
 
     def method(self, name: str | None, made: Any) -> None:
-        """Emit a method that is called by its address; ``made`` is None where it was not compiled here."""
-        if name is not None and made is not None:
+        """Emit a method that is called by its address."""
+        if name is not None:
             self._emit(name, made, name)
 
     def _emit(self, name: str, made: Any, native: str, entry: Any = None) -> None:
-        module = llvm.parse_bitcode(made.library._final_module.as_bitcode())
+        module = llvm.parse_assembly(_PICKLED.sub(_as_text, str(made.library._final_module)))
         exported = {name, name + library.RETURNS}
         if entry is not None:
             module.link_in(llvm.parse_assembly(str(entry)))
@@ -99,9 +100,30 @@ class Emitter:
         file.write_bytes(self._machine.emit_object(module))
 
 
-def _is_whole(made: Any) -> bool:
-    """Return whether a compiled form is of this process: cached ones have no module."""
-    return any(each.name == made.fndesc.llvm_func_name for each in made.library._final_module.functions)
+_PICKLED = re.compile(r'(@"?\.const\.pickledata\.[0-9a-f]+"? = [^\[]*\[\d+ x i8\] c)"([^"]*)"')
+_ESCAPED = re.compile(rb"\\(\\|[0-9A-F]{2})")
+
+
+def _octet(escaped: bytes) -> bytes:
+    return escaped if escaped == b"\\" else bytes.fromhex(escaped.decode())
+
+
+def _as_text(constant: re.Match[str]) -> str:
+    """Return a constant of an LLVM module with the text of an exception in place of its pickle.
+
+    That is the class, the function, its file, the line and the message, a line each, and zeros up to the
+    pickle's length.
+    """
+    octets = _ESCAPED.sub(lambda found: _octet(found[1]), constant[2].encode("latin-1"))
+    kind, arguments, place = pickle.loads(octets)
+    name, path, line = place or ("", "/", 0)
+    inside = os.path.relpath(path, library.PACKAGE.parent)
+    message = [f"{kind.__module__}:{kind.__qualname__}", name, path if inside[:2] == ".." else inside, line]
+    text = "\n".join(map(str, (*message, *(arguments or ())))).encode()
+    if len(text) >= len(octets):
+        raise ValueError(f"expected an exception of at most {len(octets)} octets, got {text.decode()}")
+    escaped = "".join(f"\\{octet:02X}" for octet in text.ljust(len(octets), b"\0"))
+    return f'{constant[1]}"{escaped}"'
 
 
 def _elements(kind: Any) -> tuple[Any, ...]:
@@ -133,8 +155,9 @@ class _Entry:
         arguments = [self._taken(kind, taken) for kind in kinds]
         status, value = conventions.call_function(builder, native, described.restype, kinds, arguments)
         with builder.if_then(status.is_error, likely=False):
-            raised = builder.bitcast(status.excinfoptr, address)
-            builder.store(builder.select(status.is_user_exc, raised, ir.Constant(address, None)), error)
+            with builder.if_then(status.is_user_exc):
+                raised = builder.bitcast(status.excinfoptr, address.as_pointer())
+                builder.store(builder.load(raised), error)
             builder.ret(status.code)
         shape = self._returned(described.restype, value, returned)
         builder.ret(ir.Constant(_STATUS, 0))
@@ -230,6 +253,8 @@ def link(folder: Path, path: Path) -> None:
         "numba": _numba.__version__,
         "llvmlite": llvmlite.__version__,
         "sources": library.sources_digest(),
+        "debug": "with line tables, " * bool(_numba.config.DEBUGINFO_DEFAULT)
+        + "with bounds checks, " * bool(_numba.config.BOUNDSCHECK),
     }
     text = json.dumps(json.dumps(information))
     with tempfile.TemporaryDirectory() as name:

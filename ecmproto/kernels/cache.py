@@ -20,11 +20,9 @@ import numba
 from numba.core import types
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
-from numba.core.serialize import NumbaPickler, dumps
+from numba.core.serialize import NumbaPickler
 
 from ecmproto.kernels.folder import Name, digest, folder_for, load, save
-from ecmproto.kernels.sources import own_text
-from ecmproto.kernels.turns import TURNS
 
 Sources = Callable[[Any], tuple[Iterable[str], str]]
 """From a signature to the names of the classes whose methods it calls, and a digest of all sources."""
@@ -34,25 +32,19 @@ _address_of: Callable[[str], int | None] = llvmlite.binding.address_of_symbol
 _SUFFIX = ".nbc"
 compiled: list[str] = []
 """The kernels that this process has compiled, or compiles, in order."""
-under_way: dict[str, float] = {}
-"""Functions under compilation, and the approximate processor time of each, in s."""
-_S_PER_OCTET = 2.6e-4
-"""Compile time by octet of code, in s; measured where it exceeds a second."""
+under_way: list[str] = []
+"""Kernels under compilation, the innermost last."""
 
 
 class KernelCache(NullCache):
     """The cache of compiled forms of one function for numba: files that are safe to load."""
 
-    def __init__(self, function: Callable[..., Any], sources: Sources, octets: Callable[[Any], int]) -> None:
+    def __init__(self, function: Callable[..., Any], sources: Sources) -> None:
         self._code = function.__code__
-        self._text = own_text(function)
-        cells = tuple(cell.cell_contents for cell in function.__closure__ or ())
-        self._enclosed = digest(dumps(cells) if cells else b"")  # type: ignore[no-untyped-call]
         self._name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}".replace("<locals>.", "")
         self.kernel = f"{function.__module__}.{function.__qualname__}".removeprefix("ecmproto.")
         """Its name, for people."""
         self._sources = sources
-        self._octets = octets
 
     @property
     def cache_path(self) -> str | None:
@@ -60,35 +52,19 @@ class KernelCache(NullCache):
         return folder_for(self._code.co_filename)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled form for one signature; None where it is this process's turn to compile."""
-        found = self._kept(sig, target_context)
-        if found is None and TURNS:
-            TURNS[-1].begin(self.cache_path)
-            # another process may have compiled it meanwhile
-            found = self._kept(sig, target_context)
-            if found is not None:
-                TURNS[-1].end()
-        if found is None:
-            compiled.append(self.kernel)
-            under_way[self.kernel] = self._octets(sig) * _S_PER_OCTET
-        return found
-
-    def _kept(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled form that an earlier process kept, None without one."""
+        """Return the compiled form that an earlier process kept for a signature, None without one."""
         asked = self._asked(sig, target_context.codegen())
         pickled = load(self._code.co_filename, asked.name, asked.stamp)
-        return None if pickled is None else _made_of(pickled, asked, target_context)
+        found = None if pickled is None else _made_of(pickled, asked, target_context)
+        if found is None:
+            compiled.append(self.kernel)
+            under_way.append(self.kernel)
+        return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep the compiled form ``data`` of one signature, where that is possible."""
-        under_way.pop(self.kernel, None)
-        try:
-            self._save(sig, data)
-        finally:
-            if TURNS:
-                TURNS[-1].end()
-
-    def _save(self, sig: Any, data: Any) -> None:
+        if self.kernel in under_way:
+            under_way.remove(self.kernel)
         if not data.library.has_dynamic_globals and self.cache_path is not None:
             asked = self._asked(sig, data.codegen)
             save(self._code.co_filename, asked.name, asked.stamp, _packed(asked, data))
@@ -96,12 +72,11 @@ class KernelCache(NullCache):
     def _asked(self, signature: Any, codegen: Any) -> _Asked:
         """Return the request of this process."""
         classes, sources = self._sources(signature)
-        made_from = _numba.__version__, sources, self._enclosed, self._text
         # With bounds checks the machine code is another.
         key = (signature, codegen.magic_tuple(), bool(_numba.config.BOUNDSCHECK))
         identity = (*sys.version_info[:2], sys.abiflags, *classes, *map(str, key))
         name = f"{self._name}-{digest(repr(identity).encode()).hex()[:24]}", _SUFFIX
-        return _Asked(name, key, digest(repr(made_from).encode()))
+        return _Asked(name, key, digest(repr((_numba.__version__, sources)).encode()))
 
 
 class _Asked(NamedTuple):

@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 from ecmproto.errors import CompileError
 from ecmproto.kernels import library, struct_types
 from ecmproto.kernels.arguments import describe, typing_key
-from ecmproto.kernels.sources import has_file, reached, source_digest, when_compiling
+from ecmproto.kernels.sources import has_file, source_digest, when_compiling
 
 # These are made of numba's insides.  Where a numba has others, kernels are plain njit: they take longer to
 # compile, and are compiled by each process, but compute the same.
@@ -146,9 +146,8 @@ def emit(made: Any, function: Callable[..., Any], arguments: tuple[Any, ...]) ->
 
 def _keep(compiler: Any, function: Callable[..., Any]) -> None:
     """Have ``compiler``, which makes the code of ``function``, keep it for other processes."""
-    if _Cache is not None and has_file(function):
-        described = functools.partial(_sources, function), functools.partial(_code_octets, function)
-        compiler._cache = _Cache(function, *described)
+    if _Cache is not None and not emitters and has_file(function):
+        compiler._cache = _Cache(function, functools.partial(_sources, function))
 
 
 class _Native(CFunc):
@@ -248,14 +247,6 @@ def _sources(function: Callable[..., Any], signature: Any) -> tuple[list[str], s
         for name in sorted(_methods(struct)):
             digest.update(source_digest(getattr(struct, name)).encode())
     return [f"{struct.__module__}.{struct.__qualname__}" for struct in structs], digest.hexdigest()
-
-
-def _code_octets(function: Callable[..., Any], signature: Any) -> int:
-    """Return the amount of code of ``function``, an estimate of its compile time."""
-    every = set(reached(function)[0])
-    for struct in set(_structs(getattr(signature, "args", signature))):
-        every.update(*(reached(getattr(struct, name))[0] for name in _methods(struct)))
-    return sum(len(each.__code__.co_code) for each in every)
 
 
 def _structs(arguments: Any) -> Iterator[type[Any]]:

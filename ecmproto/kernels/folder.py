@@ -22,8 +22,6 @@ from ecmproto.errors import CacheWarning
 
 FORMS_KEPT = 4
 """The number of files kept of one name, the newest, for switching between branches."""
-NOTES_SUFFIX = ".nbm"
-"""The end of the names of files that have no code."""
 _told: list[str] = []
 _DIGEST_OCTETS = 32
 
@@ -44,23 +42,11 @@ def load(source: str, name: Name, stamp: bytes) -> bytes | None:
         octets = _read(folder, path)
     except OSError:
         return None
-    body = body_of(octets, stamp)
-    if body is not None:
-        _log("loaded from", folder, path)
-    return body
-
-
-def body_of(octets: bytes | None, stamp: bytes) -> bytes | None:
-    """Return the contents of a file of `file_of`; None if it has another stamp, or is incomplete."""
-    if octets is None or octets[:_DIGEST_OCTETS] != stamp:
-        return None
     body = octets[2 * _DIGEST_OCTETS :]
-    return body if octets[_DIGEST_OCTETS : 2 * _DIGEST_OCTETS] == digest(body) else None
-
-
-def file_of(body: bytes, stamp: bytes) -> bytes:
-    """Return the octets of a file that begins with a stamp, and a digest of what follows."""
-    return stamp + digest(body) + body
+    if octets[: 2 * _DIGEST_OCTETS] != stamp + digest(body):
+        return None
+    _log("loaded from", folder, path)
+    return body
 
 
 def save(source: str, name: Name, stamp: bytes, body: bytes) -> None:
@@ -70,7 +56,7 @@ def save(source: str, name: Name, stamp: bytes, body: bytes) -> None:
         return
     # A full disk, or a user given up since the folder was chosen: compiled again by the next process.
     with suppress(OSError):
-        _write(folder, _named(name, stamp), file_of(body, stamp))
+        _write(folder, _named(name, stamp), stamp + digest(body) + body)
         _log("saved to", folder, _named(name, stamp))
         _remove_older(folder, name)
 
@@ -95,7 +81,7 @@ def digest(octets: bytes) -> bytes:
 
 
 def _log(what: str, folder: str, name: str) -> None:
-    if os.environ.get("NUMBA_DEBUG_CACHE", "0") not in ("", "0") and not name.endswith(NOTES_SUFFIX):
+    if os.environ.get("NUMBA_DEBUG_CACHE", "0") not in ("", "0"):
         print(f"[cache] data {what} {os.path.join(folder, name)!r}")
 
 

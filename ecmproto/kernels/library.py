@@ -2,11 +2,12 @@
 
 A kernel is a function of it for each combination of types that commands call it with::
 
-    int32_t name(int64_t *returned, void **error, …)
+    int32_t name(int64_t *returned, const char **error, …)
 
 Its arguments follow: one word for a number or the address of a struct or record, and for an array its
 address, lengths and strides; the elements of a tuple follow each other.  The result is in ``returned``, in
-words.  The status is 0; otherwise an exception is at ``error``.  The library also contains the methods of
+words.  The status is 0; otherwise ``error`` is the address of a text: class of the exception, function, file,
+line and message, a line each.  The library also contains the methods of
 structs that the engine calls by address, with the calling convention of compiled code.
 
 The library contains digests of its sources: in a checkout with other sources it is not used, nor where the
@@ -19,7 +20,7 @@ import ctypes
 import functools
 import json
 import os
-import pickle
+import pkgutil
 import struct
 import sys
 import warnings
@@ -200,22 +201,14 @@ def _value(shape: str, values: Iterator[Any]) -> Any:
     return tuple(_value(each, values) for each in shape[1:-1])
 
 
-class _Raised(ctypes.Structure):
-    """The description of an exception in compiled code: a pickle that is part of the library."""
-
-    _fields_ = (("data", ctypes.c_void_p), ("size", ctypes.c_int32))
-
-
 def _raise(address: int) -> NoReturn:
     """Raise an exception of compiled code, with the line of its statement."""
     if not address:
         raise SystemError("a kernel failed without an exception")
-    raised = _Raised.from_address(address)
-    kind, arguments, place = pickle.loads(ctypes.string_at(raised.data, raised.size))
-    error = kind(*(arguments or ()))
-    if place is None:
+    kind, name, path, line, *message = ctypes.string_at(address).decode().split("\n", 4)
+    error: Exception = pkgutil.resolve_name(kind)(*message)
+    if not name:
         raise error
-    name, path, line = place
-    code: CodeType = compile("\n" * (line - 1) + "raise error", str(PACKAGE.parent / path), "exec")
+    code: CodeType = compile("\n" * (int(line) - 1) + "raise error", str(PACKAGE.parent / path), "exec")
     exec(code.replace(co_name=name), {"error": error})
     raise error

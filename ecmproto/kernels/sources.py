@@ -1,26 +1,23 @@
-"""Digests of all sources that a function is compiled from, by their meaning.
+"""Digests of all that a function is compiled from, by its meaning: comments and empty lines change nothing.
 
 numba's own cache of compiled code compares the time and size of the function's own file only.  That serves
 stale code in two cases which happen here: a change in another file with a function that it calls, and an
-upgraded wheel, whose files all have the same time.  `source_digest` therefore covers the function's source
-file, the files of all compiled functions it reaches, and the constants they take from elsewhere.
-
-The digest of cached code covers the syntax of these files, without comments, docstrings and line numbers.
-Parsing takes longer than loading compiled code: the digests of parsed files are stored beside that code.
+upgraded wheel, whose files all have the same time.  `source_digest` therefore covers the code of the function
+and of all compiled functions it reaches, and the values they take from their modules.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import sys
 from collections.abc import Callable, Iterator
 from opcode import opmap
 from pathlib import Path
 from types import CodeType
 from typing import Any
 
-from ecmproto.kernels import folder
+import numpy as np
+
 from ecmproto.kernels.kernel import functions
 
 _PACKAGE = Path(__file__).parents[1]
@@ -34,10 +31,9 @@ _COMPILERS = (
     "frames/columns/instructions.py",
 )
 """The files of the package that machine code depends on."""
-_CONSTANTS = (bool, int, float, str, tuple)
+_CONSTANTS = (bool, int, float, str, tuple, np.generic, np.dtype)
 _RAISE = opmap["RAISE_VARARGS"]
-_MEANINGS = "meanings", folder.NOTES_SUFFIX
-_MEANINGS_KEPT = 2048
+
 when_compiling: list[Callable[[], None]] = []
 """Called whenever numba begins to compile something."""
 
@@ -54,84 +50,59 @@ def source_digest(function: Callable[..., Any]) -> str:
     Call it when all modules are imported that ``function`` takes functions or constants from: at its first
     call.
     """
-    called, constants = reached(function)
-    code = [each.__code__ for each in called]
-    files = {*(str(_PACKAGE / name) for name in _COMPILERS), *(each.co_filename for each in code)}
-    parts = {_meaning(path).hex() for path in files}
-    # An exception that compiled code raises has the line of its statement.
-    parts.update(constants, (str(list(each.co_lines())) for each in code if _RAISE in each.co_code[::2]))
-    return hashlib.sha256("\n".join(sorted(parts)).encode()).hexdigest()
-
-
-def own_text(function: Callable[..., Any]) -> tuple[Any, ...]:
-    """Return the parts of a function's code that identify it, except nested code."""
-    code = function.__code__
-    constants = [each for each in code.co_consts if each != function.__doc__ and not hasattr(each, "co_code")]
-    return code.co_code, code.co_names, code.co_varnames, constants
+    parts = sorted(repr(_meaning(each)) for each in _reached(function))
+    return hashlib.sha256("\n".join([_compilers(), *parts]).encode()).hexdigest()
 
 
 @functools.cache
-def reached(function: Callable[..., Any]) -> tuple[frozenset[Callable[..., Any]], frozenset[str]]:
-    """Return a function and all that it calls, however deep, and what the constants are that they take."""
-    found, pending, constants = {function}, [function], set()
+def _compilers() -> str:
+    return hashlib.sha256(b"".join((_PACKAGE / name).read_bytes() for name in _COMPILERS)).hexdigest()
+
+
+def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
+    """Return a function and all compiled ones that it calls, however deep."""
+    found, pending = {function}, [function]
     while pending:
-        current = pending.pop()
-        for name in _names(current.__code__):
-            value = current.__globals__.get(name)
+        for _, value in _taken(pending.pop()):
             called = functions.get(id(value))
             if called is not None and called not in found:
                 found.add(called)
                 pending.append(called)
-            elif isinstance(value, _CONSTANTS):
-                constants.add(f"{current.__module__}.{name}={value!r}")
-    return frozenset(found), frozenset(constants)
+    return found
 
 
-@functools.cache
-def _octets_digest(path: str) -> bytes:
-    return folder.digest(Path(path).read_bytes())
+def _taken(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the names and values that a function takes from its module, and from functions around it."""
+    for name in sorted(set(_names(function.__code__)) & function.__globals__.keys()):
+        yield name, function.__globals__[name]
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        yield name, cell.cell_contents
 
 
-@functools.cache
-def _meaning(path: str) -> bytes:
-    """Return the digest of the syntax of a file."""
-    octets, known = _octets_digest(path), _meanings()
-    if octets not in known:
-        known[octets] = folder.digest(_syntax(Path(path).read_bytes()))
-        newest = list(known.items())[-_MEANINGS_KEPT:]
-        folder.save(__file__, _MEANINGS, _meanings_stamp(), b"".join(map(b"".join, newest)))
-    return known[octets]
+def _meaning(function: Callable[..., Any]) -> tuple[Any, ...]:
+    taken = [(name, _value(value)) for name, value in _taken(function)]
+    text = _text(function.__code__, function.__doc__)
+    return function.__module__, function.__qualname__, function.__defaults__, text, taken
 
 
-def _syntax(octets: bytes) -> bytes:
-    """Return a module's syntax without comments, docstrings and lines; its octets where it has none."""
-    import ast
-
-    try:
-        tree = ast.parse(octets)
-    except (SyntaxError, ValueError):
-        return octets
-    for node in ast.walk(tree):
-        body = getattr(node, "body", None)
-        if isinstance(body, list):
-            body[:] = [
-                each
-                for each in body
-                if not isinstance(each, ast.Expr) or not isinstance(each.value, ast.Constant)
-            ]
-    return ast.dump(tree).encode()
+def _text(code: CodeType, doc: str | None = None) -> tuple[Any, ...]:
+    """Return a function's code, and its lines if it raises: an exception has the line of its statement."""
+    lines = list(code.co_lines()) if _RAISE in code.co_code[::2] else []
+    constants = [_text(each) if isinstance(each, CodeType) else each for each in code.co_consts]
+    if doc is not None and constants[0] == doc:
+        del constants[0]
+    return code.co_code, code.co_names, code.co_varnames, constants, lines
 
 
-@functools.cache
-def _meanings() -> dict[bytes, bytes]:
-    """Return the known digests of syntax by digests of octets, the newest last."""
-    kept = folder.load(__file__, _MEANINGS, _meanings_stamp()) or b""
-    return {kept[at : at + 32]: kept[at + 32 : at + 64] for at in range(0, len(kept), 64)}
-
-
-@functools.cache
-def _meanings_stamp() -> bytes:
-    return folder.digest(sys.version.encode() + _octets_digest(__file__))
+def _value(value: Any) -> Any:
+    """Return what compiled code depends on of a value that it takes."""
+    if isinstance(value, _CONSTANTS):
+        return repr(value)
+    if isinstance(value, np.ndarray):
+        return repr(value.dtype), value.shape, value.tobytes()
+    named = [str(getattr(value, name, None)) for name in ("__module__", "__qualname__", "_fields")]
+    own = vars(value).items() if isinstance(value, type) else ()
+    return named, [(name, repr(each)) for name, each in own if isinstance(each, _CONSTANTS)]
 
 
 def _names(code: CodeType) -> Iterator[str]:

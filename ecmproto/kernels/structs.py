@@ -26,7 +26,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import inspect
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -338,10 +337,7 @@ def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:
 
         return viewing(dtype, field)
 
-    # The cache of compiled code goes by the files of what it calls: here, that which says what the fields
-    # are.
-    code = view.__code__.replace(co_filename=getattr(sys.modules[kind.__module__], "__file__", None) or "")
-    made: Any = instruction(typing)(FunctionType(code, globals(), closure=view.__closure__))
+    made: Any = instruction(typing)(view)
     return made  # type: ignore[no-any-return]
 
 

@@ -21,9 +21,9 @@ _RUN = """
 import sys
 from ecmproto_cli.kernel_steps import Step, run, steps
 chosen = [step for step in steps() if step.name in sys.argv[1:]]
-spoilt = Step(name="spoilt", lines=("dissect -r @nothing.pcap",), stage=3)
+spoilt = Step(name="spoilt", lines=("dissect -r @nothing.pcap",))
 try:
-    for name, _ in run([*chosen, spoilt], many=300):
+    for name in run([*chosen, spoilt], many=300):
         print(name)
 except RuntimeError as error:
     print(error)

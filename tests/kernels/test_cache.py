@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import pickle
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -389,62 +386,3 @@ def test_a_truncated_file_of_a_capture_walk_broke_every_run(
         for each in kept:
             each.write_bytes(each.read_bytes()[:100])
     assert len(seen) == 1
-
-
-TAKES_TURNS = """
-import pathlib, sys, time
-from ecmproto.kernels.turns import taking_turns
-from outer_part import outer
-print("imported", flush=True)
-sys.stdin.read()
-with taking_turns(lambda: print("waiting", flush=True), patience_s=float(sys.argv[1])):
-    print(outer(1))
-print("compiled" if sum(outer.stats.cache_misses.values()) else "loaded")
-"""
-
-
-def started(sources: Path, patience_s: float) -> subprocess.Popen[str]:
-    """Start a process that compiles once its stdin is closed."""
-    process = subprocess.Popen(
-        [sys.executable, "-B", "-c", TAKES_TURNS, str(patience_s)],
-        cwd=sources,
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0", "NUMBA_CACHE_DIR": str(sources / "shared")},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "imported\n"
-    return process
-
-
-def ended(process: subprocess.Popen[str]) -> list[str]:
-    """Let a process go on; return what it said."""
-    out, _ = process.communicate("", timeout=600)
-    assert process.returncode == 0
-    return out.split()
-
-
-def test_processes_that_start_together_compile_once_between_them(sources: Path) -> None:
-    processes = [started(sources, 600) for _ in range(3)]
-    with ThreadPoolExecutor(len(processes)) as pool:
-        said = list(pool.map(ended, processes))
-    assert sorted(words[-1] for words in said) == ["compiled", "loaded", "loaded"]
-    assert len({words[-2] for words in said}) == 1
-
-
-def test_a_lock_that_nobody_gives_back_is_waited_for_in_vain_only_so_long(sources: Path) -> None:
-    process = started(sources, 0.3)
-    # the folder that the code goes to is made by whoever compiles first
-    run(sources, {"NUMBA_CACHE_DIR": str(sources / "shared")})
-    found = list((sources / "shared").rglob("*"))
-    for path in found:
-        if path.is_file():
-            path.unlink()
-    with ExitStack() as held:
-        for folder in found:
-            if folder.is_dir():
-                descriptor = os.open(folder, os.O_RDONLY)
-                held.callback(os.close, descriptor)
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-        assert ended(process)[::2] == ["waiting", "compiled"]

@@ -26,7 +26,6 @@ from ecmproto_cli.options import (
     with_ethertypes,
 )
 from ecmproto_cli.output import Stdout, check_outputs
-from ecmproto_cli.small import without_compiler
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
@@ -117,7 +116,6 @@ def command(
     ecmproto check --rules list
     ecmproto check --explain QCN003
     """
-    without_compiler(paths)
     from ecmproto.tools.check.own import own_family
     from ecmproto.tools.check.registry import FAMILIES, chosen, families_of, find_rule
 

@@ -23,7 +23,6 @@ from ecmproto_cli.options import (
     with_ethertypes,
 )
 from ecmproto_cli.output import check_outputs
-from ecmproto_cli.small import without_compiler
 from ecmproto_cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -78,7 +77,6 @@ def command(
     ecmproto stats -r in.pcapng -Y 'cnm or pfc' --interval 1ms
     ecmproto stats -r in.pcapng --speed 400G --lossless 3,4 --report out.html
     """
-    without_compiler(paths)
     from ecmproto.frames.batch.inner import sflow_reports
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator

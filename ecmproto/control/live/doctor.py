@@ -186,8 +186,8 @@ def _kernels() -> Iterator[Diagnosis]:
     built = library.information()
     if built:
         text = (
-            f"library of kernels: {built['path']}, for {built['processor']}, built by numba {built['numba']}"
-            f" and llvmlite {built['llvmlite']} from the sources {built['sources'][:12]}"
+            f"library of kernels: {built['path']}, for {built['processor']}, {built['debug']}built by numba"
+            f" {built['numba']} and llvmlite {built['llvmlite']} from the sources {built['sources'][:12]}"
         )
         yield _system_check("library", "ok", text)
     elif is_disabled():

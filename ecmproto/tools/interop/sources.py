@@ -619,12 +619,10 @@ def _check_port(options: Mapping[str, str]) -> None:
 def _run_port(writer: PacedWriter, options: Mapping[str, str], steering: Steering) -> None:
     """Run the port in a thread, and write the frames on its interfaces, either way."""
     from ecmproto.control.live.device import LiveInterface, Stop, run, sleep_precisely
-    from ecmproto.kernels.turns import taking_turns
 
     seed = _seed(options)
     spec = _port(options, seed=seed)
-    with taking_turns(lambda: steering.toolbar.log("waiting for another process that compiles it")):
-        spec.precompile()
+    spec.precompile()
     links: list[LiveInterface] = []
     stop = Stop()
     failed: list[Exception] = []

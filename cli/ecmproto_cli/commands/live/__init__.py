@@ -187,15 +187,13 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
     from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.control.live.prometheus import Scraped, served
     from ecmproto.control.mechanisms.limiter import NEVER_NS
-    from ecmproto.kernels.turns import taking_turns
 
     echo(f"ecmproto: seed {seed}", err=True)
     if running.user:
         check_user(running.user)
     with opened(spec.interfaces):
         pass  # what cannot be opened is said before anything is compiled
-    with taking_turns(tell_of_waiting):
-        precompiled([spec])
+    precompiled([spec])
     with Stop().held() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
         start_ns = time.monotonic_ns()
         device = made(spec, links, start_ns)
@@ -238,11 +236,6 @@ def made(spec: DeviceSpec, links: Sequence[LiveInterface], start_ns: int) -> Dev
     for link in links:
         link.precompile()
     return spec.make(links, send, start_ns)
-
-
-def tell_of_waiting() -> None:
-    """Report that another process compiles."""
-    echo("ecmproto: another process compiles what this one needs: waiting for it", err=True)
 
 
 def precompiled(specs: Iterable[DeviceSpec]) -> None:

@@ -26,7 +26,6 @@ from ecmproto_cli.commands.live import (
     precompiled,
     running,
     running_options,
-    tell_of_waiting,
 )
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.terminal import echo
@@ -84,15 +83,13 @@ class _Net:
         from ecmproto.control.live.net import run_together
         from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
         from ecmproto.control.live.prometheus import Scraped, served
-        from ecmproto.kernels.turns import taking_turns
 
         how = self._running
         if how.user:
             check_user(how.user)
         with self._opened():
             pass  # what cannot be opened is said before anything is compiled
-        with taking_turns(tell_of_waiting):
-            precompiled(device.spec for device in self._devices)
+        precompiled(device.spec for device in self._devices)
         with Stop().held() as stop, self._opened() as links:
             start_ns = time.monotonic_ns()
             parts = {each.name: self._part(each, links[each.name], start_ns) for each in self._devices}
