@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-import zstandard
+from ecmproto.frames.capture.source import zstd_module
 
 FOLDER = Path(__file__).parent
 PATH = FOLDER / "MANIFEST.toml"
@@ -72,7 +72,7 @@ def sha256(octets: bytes) -> str:
     if octets.startswith(b"\x1f\x8b"):
         octets = gzip.decompress(octets)
     elif octets.startswith(b"\x28\xb5\x2f\xfd"):
-        octets = zstandard.ZstdDecompressor().decompressobj().decompress(octets)
+        octets = zstd_module().decompress(octets)
     return hashlib.sha256(octets).hexdigest()
 
 

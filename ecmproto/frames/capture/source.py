@@ -17,11 +17,13 @@ parser to report an error, or that more octets are needed.
 from __future__ import annotations
 
 import functools
+import importlib
 import io
 import mmap
 import os
 import select
 import stat
+import sys
 import zlib
 from array import array
 from collections.abc import Callable, Hashable, Iterator
@@ -31,7 +33,7 @@ from typing import Any, BinaryIO, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import CaptureError, ParameterError
+from ecmproto.errors import CaptureError, MissingDependencyError, ParameterError
 from ecmproto.frames.capture.batch import Batch, Block, ByteOrder, Format, Int64, Interface, Octets
 from ecmproto.kernels import library
 from ecmproto.values import dataclass
@@ -465,18 +467,26 @@ def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
             yield out
 
 
-def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
-    import zstandard
+def zstd_module() -> Any:
+    """Return the standard library's module of zstd, or its backport before Python 3.14."""
+    name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingDependencyError(package=name, extra="", purpose="zstd") from error
 
+
+def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
+    module = zstd_module()
     frame: Any = None
     for piece in pieces:
         for at in range(0, len(piece), _ZSTD_STEP_OCTETS):
             data = piece[at : at + _ZSTD_STEP_OCTETS]
             while data:
-                frame = frame or zstandard.ZstdDecompressor().decompressobj()
+                frame = frame or module.ZstdDecompressor()
                 try:
                     out = frame.decompress(data)
-                except zstandard.ZstdError as error:
+                except module.ZstdError as error:
                     raise ValueError(f"a broken zstd stream ({error})") from None
                 if out:
                     yield out, max(0, len(piece) - at - _ZSTD_STEP_OCTETS)

@@ -47,6 +47,7 @@ from ecmproto.frames.capture.pcapng import (
     IF_TSRESOL,
     build_options,
 )
+from ecmproto.frames.capture.source import zstd_module
 from ecmproto.paths import refuse_foreign_links
 from ecmproto.units import NS_PER_S
 from ecmproto.values import dataclass
@@ -241,9 +242,9 @@ def _compressing(file: Any, path: str) -> Any:
         # No name and no time: equal frames give equal octets.
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
     if path.endswith(".zst"):
-        import zstandard
-
-        return zstandard.ZstdCompressor(level=3, write_checksum=True).stream_writer(file, closefd=False)
+        module = zstd_module()
+        setting = module.CompressionParameter
+        return module.ZstdFile(file, "wb", options={setting.compression_level: 3, setting.checksum_flag: 1})
     return file
 
 
