@@ -27,8 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     if os.environ != wanted:
         command = [sys.executable, "-m", "ecmproto_cli.prebuilding", *arguments]
         sys.exit(os.spawnve(os.P_WAIT, sys.executable, command, wanted))
-    path, *names = arguments or [None]
-    build(None if path is None else Path(path), names)
+    build(Path(arguments[0]) if arguments else None, arguments[1:])
 
 
 def build(path: Path | None = None, names: Sequence[str] = ()) -> None:
