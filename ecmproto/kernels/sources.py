@@ -90,7 +90,7 @@ def _text(code: CodeType, doc: str | None = None) -> tuple[Any, ...]:
     lines = list(code.co_lines()) if _RAISE in code.co_code[::2] else []
     constants = [_text(each) if isinstance(each, CodeType) else each for each in code.co_consts]
     if doc is not None and constants[0] == doc:
-        del constants[0]
+        constants[0] = None  # which is there without a docstring
     return code.co_code, code.co_names, code.co_varnames, constants, lines
 
 
