@@ -95,7 +95,7 @@ def _text(code: CodeType, doc: str | None = None) -> tuple[Any, ...]:
 
 
 def _value(value: Any) -> Any:
-    """Return what compiled code depends on of a value that it takes."""
+    """Return the parts of a value that compiled code depends on."""
     if isinstance(value, _CONSTANTS):
         return repr(value)
     if isinstance(value, np.ndarray):
