@@ -93,7 +93,7 @@ def test_vlan_tags_are_kept(switched: Wires) -> None:
 
 def test_messages_come_back_to_the_right_sender_and_reverse_frames_are_bridged(switched: Wires) -> None:
     program = switched.start(
-        *CP, "--rate", "10M", "--buffer", "1000frames", "--mechanism", "qcn", "--set", "cp.qeq=10kB",
+        *CP, "--speed", "10M", "--buffer", "1000frames", "--mechanism", "qcn", "--set", "cp.qeq=10kB",
         "--set", "cp.sample_base=10kB",
     )  # fmt: skip
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:

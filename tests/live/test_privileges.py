@@ -122,6 +122,6 @@ def test_a_device_that_has_given_root_up_cannot_get_any_of_it_back(wired: Wires)
 def test_a_user_whom_nobody_knows_is_told_before_anything_is_compiled(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    words = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--rate", "1M", "--user", "nobdy"]
+    words = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--speed", "1M", "--user", "nobdy"]
     assert run(words) == 2
     assert "user: expected a user of this system, got 'nobdy'" in capsys.readouterr().err

@@ -120,7 +120,7 @@ def run(*words: str, seconds: int, folder: Path) -> Outcome:
     shown = subprocess.run(
         [
             *COMMAND, "--any-rate", "--duration", f"{seconds}s", "--seed", "1", "-T", "json",
-            "--keep", str(folder), *words,
+            "-w", str(folder), *words,
         ],
         stdout=subprocess.PIPE, check=True, timeout=600,
     )  # fmt: skip
