@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS = {
-    "dissect": "Show what is in a capture: lines, trees, hex, JSON, CSV, fields.",
+    "dissect": "Dissect captures: lines, trees, hex, JSON, CSV, fields.",
     "craft": "Build frames from a line, a specification or JSON, one or a million.",
     "send": "Send frames out of an interface, and report the rate at which they left.",
     "replay": "Run a capture through a software congestion point.",

@@ -274,5 +274,5 @@ def test_another_retransmission_than_set_is_found() -> None:
         assert result.findings[0].what == f"10.0.0.1 does {name}"
         unset = dcqcn(events)
         assert faults(unset) == []
-        assert unset.notes == (f"1 flow sent again by {name} behind NAKs",)
+        assert unset.notes == (f"1 flow sent again by {name} after NAKs",)
     assert faults(dcqcn(goes_back, retransmission="go-back-n")) == []

@@ -93,7 +93,7 @@ def test_several_runs_are_told_by_their_ends() -> None:
     assert summary(report_of(*runs))[1:] == [
         "No frame was lost with QCN and PFC; with no control 1 frame (0.100 %) was lost.",
         "On average the queue was shortest with QCN (26 kB) and longest with no control (400 kB).",
-        "With PFC some sender stood still for 2 ms, 6 ms summed up over senders and priorities.",
+        "With PFC some sender was stopped for 2 ms, 6 ms summed up over senders and priorities.",
     ]
 
 

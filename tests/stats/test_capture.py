@@ -191,7 +191,7 @@ def notes_of(frames: list[bytes], interfaces: list[Interface], **arguments: obje
 def test_notes_on_what_misleads() -> None:
     ethernet = [Interface(index=0, linktype=1)]
     assert notes_of([cnm(1)], ethernet).startswith("No PAUSE or PFC frame proves nothing")
-    assert "1 frame cut by the capture" in notes_of([cnm(1)], ethernet, original=2000)
+    assert "1 frame truncated by the capture" in notes_of([cnm(1)], ethernet, original=2000)
     backwards = notes_of([cnm(1), cnm(1), cnm(1)], ethernet, time_ns=[5, 3, 4])
     assert "2 frames stamped before an earlier one" in backwards
     assert "Intervals of 1 µs would be more" in notes_of([cnm(1), cnm(1)], ethernet, time_ns=[0, 10**9])

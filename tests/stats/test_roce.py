@@ -181,7 +181,7 @@ def test_one_direction_and_both() -> None:
     assert one.roce is not None
     flow = one.roce.queue_pairs[0]
     assert (flow.other_direction, flow.about_by, flow.ect_frames, flow.frames) == (False, "", 1, 2)
-    assert any(note.startswith("RoCE is in the capture in one direction only") for note in one.notes)
+    assert any(note.startswith("The capture contains one direction of RoCE only") for note in one.notes)
     both = counted([(0, roce(A, B, 7)), (1, ack(B, A, 9, 0))])
     assert not any("direction" in note for note in both.notes)
 

@@ -230,7 +230,7 @@ def test_nothing_is_declared() -> None:
     found = faults_of([pfc(time0=1, time7=1)], LINKS[0])
     assert found.pfc is not None
     assert (found.pfc.valid, found.pfc.lossless) == (1, None)
-    assert "No lossless priorities are declared: that PFC pauses no others was not looked at." in found.notes
+    assert "No lossless priorities are declared: pauses of lossy priorities were not checked." in found.notes
     assert found.frames == 1
 
 

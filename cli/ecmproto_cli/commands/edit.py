@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--replace-tags", is_flag=True,
-    help="Insert tags in place of those of their format, after the VLAN tags at the beginning of a frame.",
+    help="Insert tags after the first VLAN tags of a frame, and replace those of their format.",
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["pcap", "pcapng"]),
-    help="Format of the output.  [default: by the output's suffix, else that of the input]",
+    help="Format of the output.  [default: by the output's suffix, else the input's]",
 )  # fmt: skip
 @write_option("Write the capture here; - is stdout.")
 @click.option("--dry-run", is_flag=True, help="Report the counts, and write nothing.")

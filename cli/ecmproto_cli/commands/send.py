@@ -71,13 +71,13 @@ _OWN_SPEED = "the interface's"
 )  # fmt: skip
 @click.option(
     "-c", "--count", metavar="N", type=click.IntRange(min=0, max=1 << 53),
-    help="Send so many frames, starting over where there are fewer.",
+    help="Send N frames, starting over where there are fewer.",
 )  # fmt: skip
-@click.option("--loop", is_flag=True, help="Start over, or hold by a storm, until interrupted.")
+@click.option("--loop", is_flag=True, help="Start over, or continue a storm, until interrupted.")
 @click.option(
     "--storm", metavar="[SPEED]", is_flag=False, flag_value=_OWN_SPEED,
-    help="Send a pause or pfc frame so often that what it pauses on a link of this speed never runs, and say "
-    "whether it did.  [default: the interface's speed]",
+    help=("Repeat a pause or pfc frame to hold its priorities on a link of this speed, and report gaps.  "
+        "[default: the interface's speed]"),
 )  # fmt: skip
 @storm_options
 @timing_options(pacing="rate", spin="120us", bypass="no")
@@ -87,22 +87,24 @@ _OWN_SPEED = "the interface's"
 )  # fmt: skip
 @click.option(
     "--receive", "far", metavar="IF",
-    help="With a sequence of which something is expected: capture here too, behind the device under test, "
-    "send what returns from here, and say whether it does what is expected. With --storm: capture here, and "
-    "judge the storm by when its frames arrive.",
+    help=(
+        "With a sequence: also capture on this interface, on the far side of the device under test, send "
+        "its returning traffic from here, and judge it. With --storm: capture here, and judge the storm "
+        "by its arrivals."
+    ),
 )  # fmt: skip
 @click.option(
     "--received", "captured", metavar="FILE",
-    help="Send nothing: judge a capture made behind the device under test.",
+    help="Send nothing: judge a capture from the far side of the device under test.",
 )  # fmt: skip
 @click.option(
     "--sent", "near_captured", metavar="FILE",
     help="With --received: the capture made where the sequence was sent from, both directions.",
 )  # fmt: skip
-@click.option("--junit", metavar="FILE", help="With what is judged: write the verdicts as JUnit.")
-@click.option("-q", "--quiet", is_flag=True, help="With what is judged: print what failed alone.")
+@click.option("--junit", metavar="FILE", help="With --expect: write the verdicts as JUnit.")
+@click.option("-q", "--quiet", is_flag=True, help="With --expect: print failures only.")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to report.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @with_ethertypes
 def command(

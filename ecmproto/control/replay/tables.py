@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ecmproto.control.engine.gauge import QueueStatistics, QueueTrace
 from ecmproto.control.engine.statistics import FlowRates
 from ecmproto.control.replay.summary import PortSummary, ReplaySummary, StationsSummary
-from ecmproto.errors import escaped
+from ecmproto.errors import counted, escaped
 from ecmproto.tables import Paint, bars, columns_of, pairs, plain, sparkline
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
 
@@ -86,8 +86,8 @@ def _counts(port: PortSummary) -> list[tuple[str, str]]:
     if port.samples:
         rows.append(("samples", f"{port.samples:,}"))
     rows += [(f"{name} sent", f"{count:,}") for name, count in port.messages.items()]
-    if counted := _counted(port.counters):
-        rows.append(("counted", counted))
+    if counters := _counted(port.counters):
+        rows.append(("counted", counters))
     rows += [("note", remark) for remark in port.remarks]
     unanswered = "congested samples whose source no message can or may reach"
     return rows + _noted([("unanswered", port.unanswered, unanswered)])
@@ -119,26 +119,25 @@ def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
     rows = [
         ("stations", f"{stations.stations:,} on {format_rate(stations.link_rate_bps)}, "
          f"{stations.flows:,} flows"),
-        ("feedback", f"{stations.messages:,} messages, {format_time(stations.feedback_delay_ns)} on their "
-         "way"),
-        ("held out", f"{stations.held_out_frames:,}, {format_octets(stations.held_out_octets)}"
-         f"  (frames that found their station's queue of {format_octets(stations.queue_octets)} full)"),
-        ("limited", f"{stations.limited_frames:,} frames waited, at most "
-         f"{format_octets(stations.longest_wait_octets)} behind one limiter"),
+        ("feedback", f"{stations.messages:,} messages, delayed by {format_time(stations.feedback_delay_ns)}"),
+        ("held out", (f"{stations.held_out_frames:,}, {format_octets(stations.held_out_octets)}"
+         f"  (frames at a full station queue of {format_octets(stations.queue_octets)})")),
+        ("limited", (f"{stations.limited_frames:,} frames waited, at most "
+         f"{format_octets(stations.longest_wait_octets)} at one limiter")),
         ("delivered", f"{stations.delivered_frames:,}, {format_octets(stations.delivered_octets)}"),
     ]  # fmt: skip
     if stations.waiting_frames or stations.queued_frames:
         waiting = f"{stations.waiting_frames:,}, {format_octets(stations.waiting_octets)}, at stations"
-        rows.append(("waiting", f"{waiting}, {stations.queued_frames:,} in the port when the time was over"))
+        rows.append(("waiting", f"{waiting}, {stations.queued_frames:,} in the port at the end"))
     rows.append(("fairness", _fairness(stations)))
     if stations.probes:
         rows.append(("probes", f"{stations.probes:,}"))
     if stations.paused_ns:
-        together = f"{format_time(stations.paused_ns)} in which some station stood still"
+        together = f"{format_time(stations.paused_ns)} with a stopped station"
         summed = f"{format_time(stations.paused_sum_ns)} summed over stations and priorities"
         rows.append(("paused", f"{together}, {summed}"))
-    counted = _counted(stations.counters)
-    return [*rows, *([("counted", counted)] if counted else [])]
+    counters = _counted(stations.counters)
+    return [*rows, *([("counted", counters)] if counters else [])]
 
 
 def _counted(counters: Mapping[str, int]) -> str:
@@ -147,10 +146,10 @@ def _counted(counters: Mapping[str, int]) -> str:
 
 def _fairness(stations: StationsSummary) -> str:
     if not stations.fairness_flows:
-        return "no flow asked for anything in the second half"
-    flows = "1 flow that" if stations.fairness_flows == 1 else f"{stations.fairness_flows:,} flows that"
+        return "no active flow in the second half"
+    flows = counted(stations.fairness_flows, "flow")
     index = _fairness_text(stations)
-    return f"{index}  (Jain's index of the rates of {flows} asked for something in the second half)"
+    return f"{index}  (Jain's index of the rates of {flows} active in the second half)"
 
 
 def _fairness_text(stations: StationsSummary) -> str:

@@ -626,40 +626,41 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
         }
     if assumed:
         speed = format_rate(next(iter(assumed.values())))
-        yield f"Pauses are reckoned for {speed}: the capture does not state the speed of the link."
+        yield f"Pauses are computed for {speed}: the capture does not state the speed of the link."
     if mirrored:
         yield _MIRROR
     elif not statistics.mirrors:
         yield _WITHOUT_PAUSES if statistics.pauses is None and not untimed else _CARDS
     if statistics.pfc is not None and statistics.pfc.lossless is None:
-        yield "No lossless priorities are declared: that PFC pauses no others was not looked at."
+        yield "No lossless priorities are declared: pauses of lossy priorities were not checked."
     storms = statistics.pauses.storms if statistics.pauses is not None else ()
     if any(storm.seen == "pause" for storm in storms):
         yield (
-            "Of storms with pause alone, no frame of the priority to who sent the pause is in the capture "
-            "before: whether the port stood still is not known."
+            "Storms with pause alone: the capture contains no earlier frame of the priority to the sender "
+            "of the pauses, so that the port may or may not have stopped."
         )
     if cut_short:
         yield (
-            f"Of a part of the frames only the first {MOST_KEPT:,} pause frames were kept: what was in force "
-            "before them may be counted a little short where the parts meet."
+            f"Only the first {MOST_KEPT:,} pause frames of a part were kept: pauses across the seams of "
+            "parts may be counted a little short."
         )
     if untimed:
-        yield f"{counted(untimed, 'pause frame')} without a time: what they stopped is not known."
+        yield f"{counted(untimed, 'pause frame')} without a time: their effect is unknown."
 
 
 def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
     """Yield notes on the limits of a sample."""
     yield (
-        f"These frames are a sample: counts and rates are its own, and estimates of all frames a section. "
-        f"It says nothing of {', '.join(sample.not_estimated)}."
+        "These frames are a sample. Counts and rates are the sample's; a section estimates those of all "
+        f"frames. Not estimated: {', '.join(sample.not_estimated)}."
     )
     if sample.every:
         yield _IN_STEP
     if mirrored:
         yield _MIRROR
     if sample.unknown_frames:
-        yield f"{counted(sample.unknown_frames, 'frame')} of an unknown sampling rate: in no estimate."
+        unknown = counted(sample.unknown_frames, "frame")
+        yield f"{unknown} with an unknown sampling rate, not in the estimates."
 
 
 def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
@@ -668,13 +669,13 @@ def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
     one = roce.address_pairs - roce.pairs_of_both_directions
     if one == roce.address_pairs:
         yield (
-            "RoCE is in the capture in one direction only: which CNPs and acknowledges belong to which "
-            "frames, and the delay of CNPs, are not known."
+            "The capture contains one direction of RoCE only: CNPs and acknowledges cannot be assigned to "
+            "frames, and the delay of CNPs is unknown."
         )
     elif one:
         yield (
-            f"{one} of {roce.address_pairs} pairs of addresses with RoCE are in the capture in one direction "
-            "only: what came back for their frames is not known."
+            f"{one} of {roce.address_pairs} pairs of addresses with RoCE have one direction only in the "
+            "capture: the answers to their frames are unknown."
         )
     if any(each.cnps and each.about_by == "one of" for each in roce.queue_pairs):
         yield (
@@ -686,11 +687,11 @@ def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
 def _on_frames(statistics: Statistics) -> Iterator[str]:
     if statistics.mirrors:
         carried = [f"{counted(count, 'frame')} of {name}" for name, count in statistics.mirrors.items()]
-        yield f"Other frames are inside {', '.join(carried)}, and not looked into: they count nowhere."
+        yield f"Other frames are inside {', '.join(carried)}, which were not decoded: they are in no count."
     if statistics.cut_frames:
         yield (
-            f"{counted(statistics.cut_frames, 'frame')} cut by the capture: what stands behind the cut is "
-            "not counted by kind; sizes are those on the wire."
+            f"{counted(statistics.cut_frames, 'frame')} truncated by the capture: layers beyond the cut "
+            "are not counted; sizes are those on the wire."
         )
     strange = {each.linktype: each.linktype_name for each in statistics.interfaces if each.frames}
     for linktype, name in strange.items():

@@ -164,8 +164,8 @@ def only_given(values: Values, *names: str) -> dict[str, str]:
 _COMMON = {
     "dst": Parameter(default="", doc="destination address (none given: a default)"),
     "src": Parameter(default="", doc="source address (none given: a default)"),
-    "count": Parameter(default="", doc="how many frames, starting over (none given: each once)"),
-    "rate": Parameter(default="100000pps", doc="frames a second"),
+    "count": Parameter(default="", doc="number of frames, repeating the sweep (none given: each once)"),
+    "rate": Parameter(default="100000pps", doc="frames per second"),
 }
 
 
@@ -352,19 +352,19 @@ def _check(values: Values, ethertypes: EtherTypes) -> _Check:
 
 CND_BOUNDARY = Sequence(
     name="cnd-boundary",
-    doc="LLDP announcements, and frames of all priorities with and without CN-TAG behind each",
+    doc="LLDP announcements, each followed by frames of all priorities with and without CN-TAG",
     parameters={
         "cnpv": Parameter(default="3", doc="CNPVs of the port under test, such as 3,4"),
-        "mode": Parameter(default="automatic", doc=f"its defence mode, one of {', '.join(MODES)}"),
+        "mode": Parameter(default="automatic", doc=f"defence mode of the port, one of {', '.join(MODES)}"),
         "alternate": Parameter(
-            default="", doc="its alternate priority (none given: next lower, else higher)"
+            default="", doc="alternate priority of the port (none given: next lower, else higher)"
         ),
         "vlan": Parameter(default="1", doc="VLAN id of tagged data frames"),
         "dst": Parameter(default="", doc="destination of data frames (none given: a default)"),
         "src": Parameter(default="", doc="source of data frames (none given: a default)"),
         "neighbour": Parameter(default="", doc="source of LLDP frames (none given: a default)"),
-        "rate": Parameter(default="100pps", doc="data frames a second"),
-        "settle": Parameter(default="2s", doc="time that the port has to take in an announcement"),
+        "rate": Parameter(default="100pps", doc="data frames per second"),
+        "settle": Parameter(default="2s", doc="time for the port to process an announcement"),
     },
     make=_steps,
     expects=True,

@@ -211,7 +211,7 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
     for (_, end), (again, _) in zip(test.bursts, test.bursts[1:], strict=False):
         if not any(first <= end < until for first, until in mitigated):
             yield during("runs between the pauses", (end, again), stopped=False)
-    yield during("runs again behind the last pause", (last, None), stopped=False)
+    yield during("runs again after the last pause", (last, None), stopped=False)
     if not mitigated or test.watchdog == "forward":
         yield Expectation(
             name=f"priority {priority} loses nothing", side="near", filter=filter, frames=every,
@@ -321,35 +321,39 @@ def _pause_recipe(
 
 
 _PAUSE = {
-    "quanta": Parameter(default="65535", doc="quanta that each frame asks for"),
-    "speed": Parameter(default="10G", doc="the link's rate, by which quanta are times"),
-    "rate": Parameter(default="50pps", doc="data frames a second of each priority, each way"),
+    "quanta": Parameter(default="65535", doc="quanta of each frame"),
+    "speed": Parameter(default="10G", doc="rate of the link, the unit of quanta"),
+    "rate": Parameter(default="50pps", doc="data frames per second, per priority and direction"),
     "vlan": Parameter(default="1", doc="VLAN id of data frames"),
-    "latency": Parameter(default="100ms", doc="longest way of a frame that nothing stops"),
-    "margin": Parameter(default="20ms", doc="time around each change in which nothing is expected"),
+    "latency": Parameter(default="100ms", doc="maximum latency of a frame that is not paused"),
+    "margin": Parameter(default="20ms", doc="time around each change that is not judged"),
 }
 _WATCHDOG = {
     "detect": Parameter(default="200ms", doc="detection time of the switch's watchdog"),
-    "restore": Parameter(default="400ms", doc="its restoration time"),
+    "restore": Parameter(default="400ms", doc="restoration time of the switch's watchdog"),
 }
 
 PFC_STORM = _pause_recipe(
     "pfc-storm",
-    "PFC so often that its priorities never run, then their release, amid data of all priorities",
+    "a PFC storm and its release, amid data of all priorities",
     {
-        "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
-        "duration": Parameter(default="150ms", doc="how long it holds"),
-        "watchdog": Parameter(default="none", doc=f"what the switch's does, one of {', '.join(WATCHDOGS)}"),
+        "prio": Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all"),
+        "duration": Parameter(default="150ms", doc="duration of the storm"),
+        "watchdog": Parameter(
+            default="none", doc=f"reaction of the switch's watchdog, one of {', '.join(WATCHDOGS)}"
+        ),
         **_WATCHDOG,
     },
 )
 
 PFC_STORM_RETURN = _pause_recipe(
     "pfc-storm-return",
-    "a storm of two detection times that comes back after half of the restoration time",
+    "a storm of two detection times that returns after half of the restoration time",
     {
-        "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
-        "watchdog": Parameter(default="drop", doc=f"what the switch's does, one of {', '.join(WATCHDOGS)}"),
+        "prio": Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all"),
+        "watchdog": Parameter(
+            default="drop", doc=f"reaction of the switch's watchdog, one of {', '.join(WATCHDOGS)}"
+        ),
         **_WATCHDOG,
     },
     _two_bursts,
@@ -357,20 +361,20 @@ PFC_STORM_RETURN = _pause_recipe(
 
 PFC_LOSSY = _pause_recipe(
     "pfc-lossy",
-    "a storm on priorities for which PFC is not enabled: nothing stops",
+    "a storm on priorities without PFC: nothing stops",
     {
-        "prio": Parameter(default="0", doc="priorities that are lossy"),
-        "duration": Parameter(default="150ms", doc="how long it holds"),
+        "prio": Parameter(default="0", doc="lossy priorities"),
+        "duration": Parameter(default="150ms", doc="duration of the storm"),
     },
     enabled=False,
 )
 
 PFC_LATE = _pause_recipe(
     "pfc-late",
-    "pauses that are refreshed a quarter of a pause too late: what they stop runs in between",
+    "pauses renewed a quarter of a pause too late: paused traffic runs in between",
     {
-        "prio": Parameter(default="3", doc="priorities that it pauses: 3, or 3,4, or 0..7, or all"),
-        "duration": Parameter(default="150ms", doc="how long it goes on"),
+        "prio": Parameter(default="3", doc="paused priorities: 3, or 3,4, or 0..7, or all"),
+        "duration": Parameter(default="150ms", doc="duration of the pauses"),
     },
     late=True,
 )
@@ -400,10 +404,10 @@ def _cnp_expectations(values: Values, ethertypes: EtherTypes) -> list[Expectatio
     count, fps = _cnp_count(values), frames_per_s_of(values["rate"])
     return [
         Expectation(
-            name="every CNP comes through as it is, its ECN bits too", side="far", filter="cnp",
+            name="every CNP passes unchanged, ECN bits included", side="far", filter="cnp",
             frames=(count, count), unchanged=True, rate_fps=(0.8 * fps, None) if count > 1 else None,
         ),
-        Expectation(name="CNPs do not come back", side="near", filter="cnp", frames=(0, 0)),
+        Expectation(name="CNPs do not return", side="near", filter="cnp", frames=(0, 0)),
     ]  # fmt: skip
 
 
@@ -412,8 +416,8 @@ CNP_FLOOD = Recipe(
     doc="congestion notification packets for many queue pairs",
     parameters={
         "qps": Parameter(default="0..1023", doc="destination queue pairs; they change from frame to frame"),
-        "count": Parameter(default="10000", doc="how many frames, starting over"),
-        "rate": Parameter(default="10000pps", doc="frames a second"),
+        "count": Parameter(default="10000", doc="number of frames, repeating the sweep"),
+        "rate": Parameter(default="10000pps", doc="frames per second"),
         "vlan": Parameter(default="", doc="VLAN id (none given: untagged)"),
         "prio": Parameter(default="6", doc="priority of the VLAN tag, where there is one"),
     },
@@ -464,7 +468,7 @@ ECN_SWEEP = Recipe(
     doc="data frames of every DSCP with each ECN codepoint, through a device without congestion",
     parameters={
         "ecn": Parameter(default="0,1,2,3", doc="ECN codepoints"),
-        "rate": Parameter(default="1000pps", doc="frames a second"),
+        "rate": Parameter(default="1000pps", doc="frames per second"),
         "vlan": Parameter(default="", doc="VLAN id (none given: untagged)"),
     },
     make=_ecn_steps,

@@ -380,45 +380,45 @@ _PERCENT = Scale(factor=0.01, unit="%")
 PANELS: Mapping[Name, PanelKind] = {
     "rate": PanelKind(
         "Rate of all frames", RatePanel,
-        "Octets of frames as they were on the wire, times eight. The line is the mean of each short span "
-        "of time, the shaded area reaches up to the peak in it.",
+        ("Octets of frames on the wire, times eight. The line is the mean of each short interval, the "
+        "shaded area extends to its peak."),
     ),
     "pauses": PanelKind(
         "Time stopped by PAUSE and PFC", PausePanel,
-        "For how much of each short span of time a pause was in force; the figure at the right is the part "
-        "of the whole capture. Whoever is named sent the pause frames: who stood still is the other end of "
-        "the link. No drop counter shows this time.",
+        ("The share of each short interval during which a pause was in force; the figure at the right is "
+        "the share of the capture. The address is the sender of the pause frames; the stopped station is "
+        "the other end of the link. No drop counter shows this time."),
     ),
     "marks": PanelKind(
         "RoCE frames marked CE", partial(LinePanel, lines_of=_marks, scale=lambda top: _PERCENT, alone=True),
-        "The part of all RoCE frames whose ECN field says that a queue on the way was too long.",
+        "The share of RoCE frames with an ECN mark of a congested queue on the path.",
     ),
     "cnps": PanelKind(
         "CNPs", partial(LinePanel, lines_of=_cnps, scale=frame_scale, alone=True),
-        "Congestion notification packets a second: each asks a queue pair's sender to slow down.",
+        "Congestion notification packets per second. Each asks a queue pair's sender to slow down.",
     ),
     "delay": PanelKind(
         "Delay of CNPs", DelayPanel,
-        "How long it took from the first marked frame of a flow, since the last CNP for it, to the next CNP. "
-        "CNPs that are not known to be for one flow are not here.",
+        ("The time from a flow's first marked frame after its previous CNP to the next CNP. CNPs of "
+        "uncertain flows are left out."),
     ),
     "kinds": PanelKind(
         "Messages and flow control", partial(LinePanel, lines_of=_kinds, scale=frame_scale),
-        "Congestion messages and pause frames a second, kind by kind.",
+        "Congestion messages and pause frames per second, by type.",
     ),
     "points": PanelKind(
         "CNMs by congestion point", partial(LinePanel, lines_of=_points, scale=frame_scale),
-        "Congestion notification messages a second of the congestion points that sent most.",
+        "Congestion notification messages per second of the most active congestion points.",
     ),
     "feedback": PanelKind(
         "CNMs by quantized feedback", HistogramPanel,
-        "How strongly CNMs asked for less, from 0 to 63. The farther to the right, the more congested the "
-        "queues were when they were sampled.",
+        ("The strength of CNMs' requests for less, from 0 to 63. CNMs farther to the right come from more "
+        "congested queues."),
     ),
     "advertised": PanelKind(
         "Advertised rates", partial(LinePanel, lines_of=_advertised, scale=rate_scale),
-        "The rates that switches allow rate-limited queues, as RD tags collect them and as they come back; "
-        "tags that no switch has lowered yet are not drawn.",
+        ("The rates that switches permit to rate-limited queues, in RD tags and in returned frames; tags "
+        "without a limit yet are not drawn."),
     ),
     "latency": PanelKind(
         "Latency measured by E²CM probes",

@@ -58,52 +58,52 @@ Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "mes
 KINDS: Mapping[Kind, PanelKind] = {
     "queue": PanelKind(
         "Queue length", QueuePanels,
-        "How many octets waited at the port. The line is the mean of each short span of time, the "
-        "shaded area reaches up to the longest queue in it. A good queue is short and stays near "
-        "its set point; at the end of the buffer frames are lost. Each panel has a scale of its own; "
-        "where a few peaks go far beyond the rest, triangles at the upper end mark them.",
+        ("The octets waiting at the port. The line is the mean of each short interval, the shaded area "
+        "extends to the longest queue in it. A good queue is short and stays near its set point; at the "
+        "end of the buffer frames are lost. Each panel has its own scale; triangles at the upper end mark"
+        " a few peaks far beyond it."),
         absent="no queue",
     ),
     "losses": PanelKind(
         "Drops and pauses", LossPanels,
-        "When frames were lost because the buffer was full, and when PAUSE or PFC stopped senders. The "
-        "higher a mark, the more was lost, or the greater the part of the time in which at least one "
-        "sender stood still; the figure at the right is the sum. In an open loop nobody obeys: there it is "
-        "the time for which the port asked for it.",
-        absent="nothing dropped, nobody paused",
+        ("Frames lost at a full buffer, and stops by PAUSE or PFC. The height of a mark is the loss, or "
+        "the share of the time with a stopped sender; the figure at the right is the sum. In an open loop"
+        " no sender obeys: the time is the one that the port asked for."),
+        absent="nothing dropped, no pause",
     ),
     "delivered": PanelKind(
         "Rate delivered per flow", RatePanels,
-        "What left the port, flow by flow; every flow has its own marker. Lines that lie close "
-        "together mean that the flows share the port fairly.",
+        ("Frames that left the port, by flow, each with its own marker. Close lines mean a fair share of "
+        "the port."),
         absent="no flows",
     ),
     "sent": PanelKind(
         "Rate sent per flow", SentPanels,
-        "What the sources sent towards the port. A dotted line is the limit that feedback has set "
-        "the source; where there is none, the source sends as it pleases.",
+        ("Frames that the sources sent towards the port. A dotted line is the limit set by feedback; "
+        "without one, the source sends freely."),
         absent="no flows",
     ),
     "phase": PanelKind(
         "Queue and rate against each other", PhasePanels,
-        "The queue less its set point, and what was sent to it, against each other: each point is a short "
-        "span of time, the first one ringed. A loop that winds inward settles, one that stays wide swings; "
-        "the cross is where it should end.",
+        ("The queue minus its set point against the rate sent to it. Each point is a short interval; the "
+        "first one has a ring. A loop that winds inward settles, a wide one oscillates; the cross is the "
+        "ideal end."),
         absent="no set point",
     ),
     "feedback": PanelKind(
         "Feedback computed", FeedbackPanels,
-        "What the congestion point computed at each sample. Below zero it asks for less, above "
-        "zero the port has room; an advertised rate is drawn as it is. Triangles mark values beyond the "
-        "scale.",
+        ("The congestion point's feedback at each sample. Below zero it asks for less, above zero the port"
+        " has capacity left; an advertised rate is drawn unchanged. Triangles mark values beyond the "
+        "scale."),
         absent="no feedback",
-        comparing=" Mechanisms measure different things, on scales of their own: compare the shapes, not the "
-        "heights.",
+        comparing=(
+            " Mechanisms measure different quantities on their own scales: compare shapes, not heights."
+        ),
     ),
     "messages": PanelKind(
         "Messages sent to the flows", MessagePanels,
-        "Each mark is a message that told this flow's source to change its rate. The higher the "
-        "mark, the stronger the request; the figure at the right counts them.",
+        ("Each mark is a message to this flow's source that asks it to change its rate. A higher mark is a"
+        " stronger request; the figure at the right is their number."),
         absent="no messages",
     ),
 }  # fmt: skip

@@ -36,67 +36,68 @@ from ecmproto.units import format_octets, format_time
 
 MECHANISMS: Mapping[str, str] = {
     "qcn": (
-        "The congestion point samples arriving frames and tells the source of a sampled frame how "
-        "badly the queue is off its set point; the source slows down, and recovers by itself."
+        "The congestion point samples arriving frames and sends the queue's offset from its set point to "
+        "a sampled frame's source. The source slows down, and recovers without messages."
     ),
     "ecm": (
-        "The congestion point samples arriving frames and sends their sources both increases and "
-        "decreases, from how far the queue is off its set point and how fast it changes."
+        "The congestion point samples arriving frames and sends increases and decreases to their sources,"
+        " from the queue's offset from its set point and its change."
     ),
     "bcn": (
-        "The congestion point samples arriving frames and sends their sources increases and "
-        "decreases, and stops them for a moment when the queue is very long."
+        "The congestion point samples arriving frames and sends increases and decreases to their sources,"
+        " and stops them briefly when the queue is very long."
     ),
     "e2cm": (
-        "As ECM, and in addition sources send probes that the receivers turn round, from which each "
-        "source learns the rate that is fair."
+        "As ECM, and sources also send probes, which receivers return. From these each source computes "
+        "its fair rate."
     ),
     "fecn": (
-        "Sources send a tag along with their frames in which each congestion point on the way "
-        "writes the rate it has room for; receivers send the tag back."
+        "Sources send a tag with their frames, in which each congestion point on the path lowers the rate"
+        " to its own; receivers return the tag."
     ),
     "dbp": (
-        "Receivers keep sending each of their sources a report, in which every congestion point on "
-        "its way lowers the rate to what it has room for; the sources' own frames carry nothing."
+        "Receivers send regular reports to their sources, in which each congestion point on the path "
+        "lowers the rate to its own; the sources' frames have no tags."
     ),
     "dcqcn": (
-        "The congestion point marks frames that may be marked, the more the longer its queue is; the "
-        "destination answers marks with notifications (CNPs), and each marked queue pair slows down."
+        "The congestion point marks ECN-capable frames, more of them the longer its queue is. The "
+        "destination answers marks with notifications (CNPs), and each notified queue pair slows down."
     ),
     "csig": (
-        "Frames bring a tag in which each congestion point on the way writes how it is loaded, where that "
-        "is worse than what stands there; nobody here reacts to it."
+        "Frames have a tag in which each congestion point on the path writes its load if it is worse than"
+        " the tag's; there is no reaction."
     ),
     "pfc": (
-        "A port whose queue grows too long tells its neighbours to stop sending one priority, until "
-        "the queue is shorter again; nobody is told which flow is to blame."
+        "A port with a long queue stops its neighbours from sending one priority until the queue is shorter, "
+        "without regard to flows."
     ),
-    "pause": (
-        "A port whose queue grows too long tells its neighbours to stop sending altogether, until "
-        "the queue is shorter again."
-    ),
+    "pause": ("A port with a long queue stops its neighbours from sending until the queue is shorter."),
     "none": (
-        "Nobody tells the sources anything: the queue grows until the buffer is full, and then "
-        "frames are lost. The others are compared with this."
+        "Sources get no feedback: the queue grows until the buffer is full, and then frames are lost. "
+        "This is the baseline for the others."
     ),
 }
 """One sentence on each mechanism, for readers without knowledge of it."""
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
-    ("Reaction point", "the part of a sender that limits the rate of a flow when feedback asks for it"),
+    ("Reaction point", "the rate limiter of a sender, which obeys feedback about a flow"),
     ("Set point", "the queue length that a mechanism steers to"),
-    ("Buffer", "how many octets the port can hold; frames that arrive when it is full are lost"),
-    ("Feedback", "what the congestion point tells a source: how far off the queue is, or a rate"),
+    ("Buffer", "the port's capacity in octets; frames that arrive at a full buffer are lost"),
+    ("Feedback", "the message of a congestion point to a source: the queue's offset, or a rate"),
     ("Open and closed loop", "in an open loop the sources ignore feedback, in a closed loop they obey it"),
     (
         "Fairness",
-        "Jain's index of the rates of all flows that asked for something in the second half: 1 when all are "
-        "equal, 1/n when one of n has it all",
+        (
+            "Jain's index of the rates of all active flows in the second half: 1 for equal rates, 1/n if one "
+            "of n flows has all"
+        ),
     ),
     (
         "Paused",
-        "a priority of a sender stands still while PAUSE or PFC stops it: the time in which at least "
-        "one did, and the sum over all senders and the priorities that they use",
+        (
+            "a sender's priority is stopped by PAUSE or PFC: the time with at least one stopped, and the sum "
+            "over all senders and their priorities"
+        ),
     ),
     ("kB, Gb/s", "1,000 octets, and 1,000,000,000 bits a second"),
 )
@@ -189,7 +190,7 @@ def _paused(run: Run, who: str) -> list[str]:
     if not paused:
         return []
     together = f", {format_time(summed)} summed up over senders and priorities" if summed else ""
-    return [f"{who} stood still for {format_time(paused)}{together}."]
+    return [f"{who} was stopped for {format_time(paused)}{together}."]
 
 
 def alternative(kind: Kind, runs: Sequence[Run], heading: str) -> str:

@@ -562,7 +562,7 @@ class LossPanels(RowPanels[Run]):
         paused, summed = measured(run, "paused_ns"), measured(run, "paused_sum_ns")
         if not paused or summed is None:
             return ""
-        together = f"some sender stood still for {format_time(paused)}"
+        together = f"{format_time(paused)} with a stopped sender"
         return together if self.form.narrow else f"{together} · summed up {format_time(summed)}"
 
     def draw_row(self, axes: Axes, index: int, row: Row) -> None:

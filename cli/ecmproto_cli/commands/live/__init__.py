@@ -43,7 +43,7 @@ COMMANDS = {
     "edge": "The edge beside a receiver.",
     "net": "Several of these as one process, from a file.",
     "testbed": "A network of all of them in namespaces, under real traffic.",
-    "monitor": "A running table of what an interface carries.",
+    "monitor": "A running table of an interface's traffic.",
 }
 
 

@@ -17,7 +17,7 @@ from ecmproto_cli.options import RATE, TIME
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the port.")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
-    help="What the queues hold together: as 1000frames, or as 500kB.",
+    help="Capacity of all queues together: 1000frames, or 500kB.",
 )  # fmt: skip
 @click.option(
     "--link-speed",
@@ -31,7 +31,7 @@ from ecmproto_cli.options import RATE, TIME
 )  # fmt: skip
 @click.option(
     "--pause-watchdog", type=TIME,
-    help="Start frames again after so long without a break, whatever stops the output.  [default: obey]",
+    help="Start a priority again that was stopped for this long without a break.  [default: obey]",
 )  # fmt: skip
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(

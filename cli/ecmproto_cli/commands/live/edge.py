@@ -19,8 +19,7 @@ from ecmproto_cli.options import RATE
 )
 @click.option(
     "--mac", metavar="ADDRESS",
-    help="Address of the edge: of its LLDP, and of a backbone's edge that CNMs are sent to.  "
-    "[default: that of --net]",
+    help="Address of the edge: in its LLDP, and for CNMs to a backbone's edge.  [default: the one of --net]",
 )  # fmt: skip
 @vlan_options
 @running_options

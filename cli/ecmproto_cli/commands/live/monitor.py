@@ -81,7 +81,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
     help="Serve the counts of the last look at this port: to this machine alone where no host is given.",
 )  # fmt: skip
 @inner_option
-@click.option("--no-promiscuous", is_flag=True, help="Leave out what is for other stations.")
+@click.option("--no-promiscuous", is_flag=True, help="Leave out frames for other stations.")
 @force_option
 @with_ethertypes
 def command(
@@ -130,7 +130,9 @@ def command(
     if not rotation:
         check_outputs([output], force=force)
     if output == "-":
-        raise click.UsageError("-w -: stdout tells what is seen; `ecmproto dissect -i` writes captures there")
+        raise click.UsageError(
+            "-w -: stdout contains the reports; `ecmproto dissect -i` writes captures there"
+        )
     watch = Watch(
         Accumulator(
             speed_bps=parse_rate(speed),

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
 @click.option("--victim", type=RATE, help="Have the first sender send to a host beside the port too.")
 @click.option("--spec", "path", metavar="FILE", help="Take all this from a TOML file.")
-@click.option("--duration", type=TIME, default="12s", show_default=True, help="How long each runs.")
+@click.option("--duration", type=TIME, default="12s", show_default=True, help="Duration of each run.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
     help="A parameter, as in qcn:qeq=33kB, instead of what suits the rate.",
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 @click.option("-w", "--write", "folder", metavar="DIR", help="Folder for reports and captures.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="How to report.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
 def command(
     mechanisms: str,
     senders: int,

@@ -91,7 +91,7 @@ RULES = (
     _BCN.rule(
         4,
         name="feedback",
-        sentence="A normal BCN message says something: e is not 0, and at most (1 + 2w)·Qeq.",
+        sentence="A normal BCN message contains feedback: e is not 0, and at most (1 + 2w)·Qeq.",
         why="e = 0 is not sent, and both parts of e are clamped. The upper limit is judged with --set "
         "bcn.qeq.",
         clause="S004 IV D, IV E; algorithms 2",
@@ -102,7 +102,7 @@ RULES = (
     _BCN.rule(
         5,
         name="capacity",
-        sentence="A BCN message's capacity is that of a link: above 0.",
+        sentence="A BCN message's capacity is the link's, above 0.",
         why="The source scales its increase with it: with 0 it never recovers.",
         clause="S004 IV B; wire-formats 5",
         fields=("bcn.capacity",),

@@ -105,7 +105,7 @@ RULES = (
         id="QCN012",
         name="source of CNMs",
         sentence="A CNM comes from an individual address that is not zero.",
-        why="Bridges drop a frame from a group, and nobody can find out which switch sent it.",
+        why="Bridges drop a frame from a group, and its switch cannot be identified.",
         clause="802.1Q 32; wire-formats 3",
         severity="error",
         subject=_CPID,
@@ -117,8 +117,10 @@ RULES = (
         id="QCN013",
         name="CPID and source",
         sentence="A CNM's CPID begins with the address that it comes from.",
-        why="To sources a CPID is a number that has to differ from others. One with another switch's address "
-        "may be that of another congestion point, and whoever looks for the switch finds another.",
+        why=(
+            "Sources use a CPID as a unique number. With another switch's address it may equal another "
+            "congestion point's, and a search for the switch leads to the wrong one."
+        ),
         clause="wire-formats 3",
         severity="note",
         subject=_CPID,
@@ -130,9 +132,11 @@ RULES = (
         id="QCN014",
         name="encapsulated address",
         sentence="A CNM's encapsulated address is one that its station sends to.",
-        why="It is the sampled frame's destination: with another one the CNM is about a frame that nobody "
-        "sent. Judged for stations of which the capture has frames; a finding for each address, at its "
-        "first CNM.",
+        why=(
+            "It is the sampled frame's destination; with another one the CNM is about a frame that does "
+            "not exist. Judged for stations with frames in the capture; one finding per address, at its "
+            "first CNM."
+        ),
         clause="802.1Q 33; wire-formats 3",
         severity="warning",
         subject=_CPID,
@@ -144,8 +148,10 @@ RULES = (
         id="QCN015",
         name="VLAN of CNMs",
         sentence="A tagged CNM is in a VLAN that its station sends in.",
-        why="It has the sampled frame's tags: in another VLAN it may never come to the station. Judged for "
-        "stations of which the capture has tagged frames; a finding for each VLAN, at its first CNM.",
+        why=(
+            "It has the sampled frame's tags; in another VLAN it may not reach the station. Judged for "
+            "stations with tagged frames in the capture; one finding per VLAN, at its first CNM."
+        ),
         clause="802.1Q 32; wire-formats 1.2, 3",
         severity="warning",
         subject=_CPID,

@@ -282,8 +282,8 @@ RULES = (
         id="DCB003",
         name="bandwidths without sum",
         sentence="The bandwidths of an end's traffic classes, or of CEE's priority groups, sum up to 100 %.",
-        why="A neighbour may refuse the TLV, and bandwidth is then shared as nobody meant. Not judged where "
-        "all classes are strict and no bandwidth is given.",
+        why=("A neighbour may refuse the TLV, and bandwidth is then shared in an unintended way. Not "
+            "judged where all classes are strict and no bandwidth is given."),
         severity="error",
         subject=SENDER,
     ),
@@ -291,8 +291,8 @@ RULES = (
         id="DCB004",
         name="lossless and strict",
         sentence="A priority that PFC protects is in a traffic class that shares bandwidth.",
-        why="Strict classes go first: a lossless one that is never dropped takes what it likes of the link, "
-        "and starves all others while it is congested. Judged where an end advertises both.",
+        why=("Strict classes go first: a lossless one that is never dropped uses any share of the link, "
+            "and starves all others during congestion. Judged where an end advertises both."),
         severity="warning",
         subject=SENDER,
     ),
@@ -300,9 +300,10 @@ RULES = (
         id="DCB005",
         name="RoCE in another priority",
         sentence="RoCE frames have the priority that application entries assign to them.",
-        why="A host that does not follow its neighbour sends RoCE where nothing protects it, or into the "
-        "queue of another application. Looked at are entries for UDP port 4791, for the DSCP of the frames, "
-        "which go first, and for RoCEv1's EtherType. Untagged frames and CNPs are not judged.",
+        why=("A host that does not follow its neighbour sends RoCE in an unprotected priority, or into the"
+            " queue of another application. Judged by entries for the frames' DSCP, which have "
+            "precedence, for UDP port 4791, and for RoCEv1's EtherType. Untagged frames and CNPs are not "
+            "judged."),
         severity="warning",
         subject=PORT,
     ),
@@ -310,8 +311,10 @@ RULES = (
         id="DCB006",
         name="PFC at one end alone",
         sentence="Where one end of a link protects priorities by PFC, the other has a PFC TLV too.",
-        why="The other end does not do PFC, or does not advertise it: its frames are dropped where they "
-        "should be stopped. Judged on interfaces with LLDP of two stations.",
+        why=(
+            "The other end does not support PFC, or does not advertise it: its frames are dropped instead"
+            " of stopped. Judged on interfaces with LLDP of two stations."
+        ),
         severity="error",
         subject=PORT,
     ),
@@ -319,17 +322,17 @@ RULES = (
         id="DCB007",
         name="two dialects",
         sentence="Both ends of a link have a dialect of DCBX in common.",
-        why="An end of 802.1Qaz ignores CEE and CIN, and the other way round: neither takes over anything, "
-        "whatever they are willing to. Judged on interfaces with DCBX of two stations.",
+        why=("An end with 802.1Qaz ignores CEE and CIN, and vice versa: neither adopts any setting, "
+            "willing or not. Judged on interfaces with DCBX of two stations."),
         severity="error",
         subject=PORT,
     ),
     _of_link(
         id="DCB008",
-        name="PFC that nobody enabled",
+        name="PFC without an enabled priority",
         sentence="PFC frames stop priorities that an end of their link protects.",
-        why="The sender is set to another mask than it advertises, or the frames are of another link. "
-        "Judged on interfaces with a PFC TLV; frames that resume a priority are not.",
+        why=("The sender's mask differs from its advertised one, or the frames are from another link. "
+            "Judged on interfaces with a PFC TLV; frames that resume a priority are not."),
         severity="warning",
         subject=PORT,
     ),
@@ -337,9 +340,9 @@ RULES = (
         id="DCB009",
         name="RoCE unprotected",
         sentence="RoCE frames are in a priority that an end of their link protects by PFC.",
-        why="A full queue drops them, and what is lost costs go-back-N a whole window. Judged on interfaces "
-        "with a PFC TLV; an untagged frame is in the priority that an application entry assigns to it, and "
-        "not judged without one. CNPs are not judged.",
+        why=("A full queue drops them, and with go-back-N each loss costs a whole window. Judged on "
+            "interfaces with a PFC TLV. An untagged frame has the priority of its application entry, and "
+            "is not judged without one. CNPs are not judged."),
         severity="warning",
         subject=PORT,
     ),

@@ -204,7 +204,7 @@ class _Edges:
         report.tell(
             "DOM006", Where(number, time_ns, interface, source),
             Judged(
-                cnpvs >> priority & 1 != 0, "in a CNPV behind the edge, and its sender is outside",
+                cnpvs >> priority & 1 != 0, "in a CNPV after the edge, and its sender is outside",
                 priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
             ),
         )  # fmt: skip
@@ -218,9 +218,11 @@ RULES = (
         id="DOM001",
         name="priority of CN-TAGs",
         sentence="Only frames of a congestion notification priority value have a CN-TAG.",
-        why="A reaction point tags what it limits, which is of a CNPV; a bridge of the domain takes the "
-        "CN-TAG off no other priority. Untagged frames count as priority 0. All priorities are CNPVs unless "
-        "domain.cnpv says which.",
+        why=(
+            "A reaction point tags limited flows, which are in a CNPV, and bridges of the domain remove "
+            "the CN-TAG in no other priority. Untagged frames count as priority 0. All priorities are "
+            "CNPVs unless domain.cnpv lists them."
+        ),
         clause="802.1Q 30; wire-formats 2, 9",
         severity="error",
         subject=SENDER,
@@ -235,9 +237,11 @@ RULES = (
         id="DOM002",
         name="CN-TAG outside of the domain",
         sentence="CN-TAGs go over links both of whose ends have their priority as a CNPV.",
-        why="Whoever does not know CN-TAGs drops such a frame, or takes it for one of another protocol: the "
-        "port that sent it is no edge of the domain where it should be. Judged where LLDP of an end is in "
-        "the capture; an end without the congestion notification TLV has no CNPV.",
+        why=(
+            "A station without support for CN-TAGs drops such a frame or takes it for another protocol: "
+            "the sending port should be an edge of the domain. Judged where LLDP of an end is in the "
+            "capture; an end without the congestion notification TLV has no CNPV."
+        ),
         clause="802.1Q 32, 33.5; wire-formats 9",
         severity="error",
         subject=PORT,
@@ -249,9 +253,11 @@ RULES = (
         id="DOM003",
         name="CN-TAG to an end not ready",
         sentence="CN-TAGs go over links whose ends are ready for them.",
-        why="An end that is not ready takes CN-TAGs off, or has yet to set up its queues: its neighbour "
-        "sends none until it is told otherwise. Judged where LLDP of an end is in the capture and says that "
-        "the priority is a CNPV.",
+        why=(
+            "An end that is not ready removes CN-TAGs, or has not set up its queues yet; until then its "
+            "neighbour sends none. Judged where LLDP of an end is in the capture and lists the priority "
+            "as a CNPV."
+        ),
         clause="802.1Q 32, 33.5; wire-formats 9",
         severity="warning",
         subject=PORT,
@@ -263,8 +269,10 @@ RULES = (
         id="DOM004",
         name="all priorities as CNPVs",
         sentence="Not all eight priorities are CNPVs.",
-        why="An edge remaps frames from outside into a priority that is no CNPV: there is none left, and "
-        "such frames fill the queues whose sources are to be slowed down.",
+        why=(
+            "An edge remaps frames from outside into a priority that is no CNPV. Without one, such frames"
+            " fill the queues whose sources are to slow down."
+        ),
         clause="802.1Q 30; wire-formats 9",
         severity="error",
         subject=SENDER,
@@ -276,8 +284,10 @@ RULES = (
         id="DOM005",
         name="ready without CNPV",
         sentence="An end is ready for CN-TAGs of its CNPVs alone.",
-        why="The neighbour takes the priority for none of the domain, and sends no CN-TAGs in it: one of the "
-        "two indicators is wrong.",
+        why=(
+            "For the neighbour the priority is outside the domain, and it sends no CN-TAGs in it: one of "
+            "the two indicators is wrong."
+        ),
         clause="802.1Q 33.5; wire-formats 9",
         severity="warning",
         subject=SENDER,
@@ -289,10 +299,12 @@ RULES = (
         id="DOM006",
         name="not remapped at the edge",
         sentence="Frames from outside of the domain leave its edge in no CNPV.",
-        why="An edge port gives them the alternate priority. In a CNPV they take the room of flows that slow "
-        "down, and do not slow down themselves. Judged in captures of several interfaces: the sender is an "
-        "end of a link whose other end has the CNPV by LLDP, and it has not; its tagged frames on interfaces "
-        "without its LLDP came through the edge.",
+        why=(
+            "An edge port gives them the alternate priority. In a CNPV they fill the queues of flows that"
+            " slow down, without slowing down themselves. Judged in captures of several interfaces. The "
+            "sender is an end of a link whose other end has the CNPV by LLDP, and has not itself; its "
+            "tagged frames on interfaces without its LLDP came through the edge."
+        ),
         clause="802.1Q 32; wire-formats 9",
         severity="warning",
         subject=SENDER,
@@ -303,10 +315,12 @@ RULES = (
     Rule(
         id="DOM007",
         name="two CN-TAGs",
-        sentence="A frame has one CN-TAG at most.",
-        why="The second one is the payload's EtherType to whoever takes off the first, and an end station "
-        "drops the frame. Frames in a provider backbone (I-TAG) are not judged: they have tags inside and "
-        "outside.",
+        sentence="A frame has at most one CN-TAG.",
+        why=(
+            "After removal of the first tag, the second one is the payload's EtherType, and an end "
+            "station drops the frame. Frames in a provider backbone (I-TAG) are not judged: they have "
+            "tags inside and outside."
+        ),
         clause="802.1Q 33; wire-formats 1.2, 2",
         severity="error",
         subject=SENDER,

@@ -130,7 +130,7 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
         return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
 
     return Judged(
-        ~tagged | (shown != cpid), "Qoff below 0, told to a flow that is not limited for this point",
+        ~tagged | (shown != cpid), "Qoff below 0 for a flow without a limiter of this point",
         found, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
     )  # fmt: skip
 
@@ -262,7 +262,7 @@ class Associations:
 
             def what(row: int, points: Int64 = points, first: Int64 = first) -> str:
                 since = f"before its first message to this station, frame {first[row]}"
-                none = "of which no message to this station is in the capture"
+                none = "without a message to this station in the capture"
                 return f"a tag of {cpid_of_key(int(points[row]))}, {none if first[row] == _NEVER else since}"
 
             report.tell(name, where, Judged(first > number[mine], what, about=about[mine]))
@@ -302,7 +302,7 @@ class Draft:
             1,
             name="version and reserved bits",
             sentence=f"{self.message}'s {called} are 0.",
-            why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+            why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
             fields=tuple(f"{self.prefix}.{name}" for name in names),
             expression=partial(reserved_bits, self.prefix, names),
             **words,
@@ -339,7 +339,7 @@ class Draft:
         return self.rule(
             4,
             name="saturation",
-            sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit says that Qdelta is.",
+            sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit marks a greater Qdelta.",
             why="Both are clamped before they are scaled, so that one message never slows a source down "
             f"further than the gain allows for. With --set {self.prefix}.qeq the limits are exact, also "
             "that of a Qdelta with the Q bit; without, they are those of the fields, and a Q bit whose "
@@ -355,11 +355,15 @@ class Draft:
         return self.rule(
             5,
             name="suppression",
-            sentence="A Qoff below 0 is told only to flows whose CM-Tag has this congestion point's CPID.",
-            why="Where the queue is short there is nothing to tell to a source that is not limited, or "
-            "limited for another congestion point. Judged where the message shows enough of the sampled "
-            "frame for its tag to be seen; an offset of 0 may be one of up to 63 octets, and is not "
-            "judged.",
+            sentence=(
+                "A message with a Qoff below 0 goes only to flows whose CM-Tag has this congestion "
+                "point's CPID."
+            ),
+            why=(
+                "A short queue has no feedback for a source without a limiter, or with one of another "
+                "congestion point. Judged where the message contains enough of the sampled frame to "
+                "include its tag. An offset of 0 may be up to 63 octets, and is not judged."
+            ),
             fields=(*self._type, f"{self.prefix}.q_off", f"{SHOWN}eth.type"),
             optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
             expression=partial(suppressed, self.prefix),
@@ -387,10 +391,14 @@ class Draft:
         return self.rule(
             number,
             name="association",
-            sentence=f"{tag}'s CPID is that of a congestion point that told the flow's source before.",
-            why="A limiter is associated with the congestion point whose message made it or last slowed it "
-            "down. Judged for flows that the capture shows without this tag "
-            "first, of stations that get messages in it.",
+            sentence=(
+                f"{tag}'s CPID is one of a congestion point that sent a message to the flow's source before."
+            ),
+            why=(
+                "A limiter belongs to the congestion point whose message made it or last slowed it down. "
+                "Judged for flows with an earlier frame without this tag in the capture, and for stations"
+                " with messages in it."
+            ),
             subject=SENDER,
             on=(),
             optional=ASSOCIATION_FIELDS,

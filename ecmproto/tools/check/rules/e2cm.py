@@ -43,11 +43,11 @@ class E2CMRules(Parameters):
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
     answer_ns: int = duration(
         "answer", 20 * 10**6, (1000, 100 * _SECOND), source="choice: many round trips",
-        doc="how long after the first unanswered probe of a flow an answer comes at the latest",
+        doc="maximum time from a flow's first unanswered probe to an answer",
     )  # fmt: skip
     latency_ns: int = duration(
         "latency", 20 * 10**6, (1000, _SECOND), source="choice: long for queues of 300 kB",
-        doc="by how much latencies of a flow differ at most from one probe to the next",
+        doc="maximum difference of a flow's latencies from one probe to the next",
     )  # fmt: skip
 
 
@@ -291,9 +291,11 @@ RULES = (
         8,
         name="probes are answered",
         sentence="A flow's probes are answered by its destination.",
-        why="Without replies the source slows down by the congestion points alone, and shares unfairly. A "
-        "single lost probe is none; a finding stands at the first probe behind which no reply came "
-        "for too long. Judged where the capture has replies of any flow.",
+        why=(
+            "Without replies the source slows down by the congestion points alone, and shares are unfair."
+            " A single lost probe is no finding; a finding is at the first probe that was not answered in"
+            " time. Judged where the capture has replies of any flow."
+        ),
         clause="S002; algorithms 4",
         severity="warning",
         subject=FLOW,
@@ -304,10 +306,11 @@ RULES = (
     _E2CM.rule(
         9,
         name="latencies are plausible",
-        sentence="Latencies, and clocks in forward probes, go on as time does from one probe to the next.",
-        why="Clocks of two stations need not agree, but what a clock says goes on with time, and a "
-        "latency changes by what queues hold. A jump is a clock that was set, or a unit that was "
-        "mistaken.",
+        sentence="Latencies, and clocks in forward probes, change from one probe to the next as time does.",
+        why=(
+            "Clocks of two stations need not agree, but each advances with time, and a latency changes "
+            "with queues. A jump means that a clock was set or a unit is wrong."
+        ),
         clause="S002; wire-formats 6; algorithms 4",
         severity="warning",
         subject=FLOW,
@@ -319,8 +322,10 @@ RULES = (
         10,
         name="Flow ID",
         sentence="A Flow ID is the CRC of the flow's destination, source and priority.",
-        why="Source and destination reckon it apart: with another hash replies are of no flow. Judged for "
-        "forward probes, and for messages by the frame that they show.",
+        why=(
+            "Source and destination compute it separately; with another hash, replies belong to no flow. "
+            "Judged for forward probes, and for messages by their sampled frame."
+        ),
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.flow_id", "eth.dst", "eth.src"),
         optional=(

@@ -75,8 +75,8 @@ RULES = (
     _ECM.rule(
         6,
         name="timestamp of the CM-Tag",
-        sentence="An ECM message's timestamp is that of the sampled frame's CM-Tag, and 0 without one.",
-        why="The source measures its round trip by it; another number makes RTTavg meaningless.",
+        sentence="An ECM message's timestamp equals the sampled frame's CM-Tag, and is 0 without one.",
+        why="The source measures its round trip with it; another value makes RTTavg meaningless.",
         clause="S000 3.1; wire-formats 4",
         fields=("ecm.timestamp", "ecm.unit", f"{SHOWN}eth.type"),
         optional=("ecm.payload", *(f"{SHOWN}cmtag.{name}" for name in ("cpid", "timestamp", "unit"))),

@@ -65,7 +65,7 @@ class FECNRules(Parameters):
     )  # fmt: skip
     jitter_ns: int = duration(
         "jitter", _MS, (0, _SECOND), source="choice: a queue of 100 frames at 1 Gb/s",
-        doc="by how much a report may be early or late in the capture",
+        doc="tolerance for early and late reports in the capture",
     )  # fmt: skip
 
 
@@ -526,7 +526,7 @@ RULES = (
         id="FECN001",
         name="version and reserved bits",
         sentence="A returning frame's Version, Q and reserved bits are 0.",
-        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
         clause="S003; wire-formats 1.1, 7",
         severity="error",
         subject=STATION,
@@ -538,7 +538,7 @@ RULES = (
         id="FECN002",
         name="bits of the RD tag",
         sentence="An RD tag's Version, Q and reserved bits are 0.",
-        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
         clause="S003; wire-formats 1.1, 7",
         severity="error",
         subject=SENDER,
@@ -550,10 +550,12 @@ RULES = (
         id="FECN003",
         name="lowered along a path",
         sentence="Switches only lower the rate in an RD tag.",
-        why="The tag is to bring back the least rate of its path: a switch that raises it lets a source "
-        "overload the switch before. Judged in captures of several interfaces: the same tag is one on "
-        "another interface within half of fecn.interval, in a frame as long, and queues that are "
-        "tagged more often are left out.",
+        why=(
+            "The tag returns the lowest rate of its path: a switch that raises it lets a source overload "
+            "the previous switch. Judged in captures of several interfaces. The same tag is one on "
+            "another interface within half of fecn.interval, in a frame of equal length; queues with more"
+            " frequent tags are left out."
+        ),
         clause="S003; algorithms 5",
         severity="error",
         subject=QUEUE,
@@ -565,13 +567,15 @@ RULES = (
     ),
     Rule(
         id="FECN004",
-        name="what comes back",
+        name="feedback in return",
         sentence="A returning frame brings back a rate that an RD tag of its queue had, or a lower one.",
-        why="The edge copies the tag, and switches behind the place of the capture only lower it. A "
-        "higher rate was made up. Judged for queues whose tags are in the capture, by their latest eight, "
-        "and of each the lowest rate on any interface, unless a queue is tagged more often than every "
-        "fecn.interval. Where the source's own link alone is captured its tags have no limit yet, and "
-        "nothing is judged.",
+        why=(
+            "The edge copies the tag, and switches after the capture point only lower it. A higher rate "
+            "is invented. Judged for queues with tags in the capture, by their latest eight and the "
+            "lowest rate of each on any interface, unless a queue is tagged more often than every "
+            "fecn.interval. If only the source's own link is captured, its tags have no limit yet, and "
+            "nothing is judged."
+        ),
         clause="S003; algorithms 5",
         severity="error",
         subject=DESTINED,
@@ -596,9 +600,11 @@ RULES = (
         id="FECN006",
         name="queue of a returning frame",
         sentence="A returning frame is for a queue that its station tagged before.",
-        why="The station has no such queue and ignores the rate: the queue that it is for keeps its own. "
-        "Judged for stations whose RD tags are in the capture, from fecn.interval after the first of them "
-        "on; a finding for each queue.",
+        why=(
+            "The station has no such queue and ignores the rate; the intended queue keeps its own. Judged"
+            " for stations with RD tags in the capture, from fecn.interval after the first one; one "
+            "finding per queue."
+        ),
         clause="S003; algorithms 5",
         severity="warning",
         subject=DESTINED,
@@ -611,7 +617,7 @@ RULES = (
         id="DBP001",
         name="bits of the rate report",
         sentence="A rate report's Version, Q, reserved bits and RLQ-ID are 0.",
-        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
         clause="S002; wire-formats 1.1, 7",
         severity="error",
         subject=STATION,
@@ -623,10 +629,12 @@ RULES = (
         id="DBP002",
         name="every 10 ms",
         sentence="A destination reports to an active source every 10 ms.",
-        why="More often, and reports crowd out data; less often, and the loop is slower than it is "
-        "reckoned to be. A source is active whose data to the destination is in the capture: a report that "
-        "does not come is found by the next one, or at the end. Where no data is seen between two reports, "
-        "after 19 ms nothing is said, as the source may have been silent.",
+        why=(
+            "More reports displace data; fewer make the loop slower than designed. A source is active if "
+            "the capture contains its data to the destination. A missing report is found at the next one,"
+            " or at the end. Where no data is seen between two reports, there is no judgement after 19 "
+            "ms, since the source may have been silent."
+        ),
         clause="S002; algorithms 5",
         severity="warning",
         subject=STATION,

@@ -37,13 +37,13 @@ class Counted(Closed):
 
     has_all: bool = flag(
         "has_all", False, source="choice",
-        doc="whether every frame that comes to the congestion points is in the capture; else it is judged by "
-        "whether there are enough of them",
+        doc=("whether the capture contains every frame to the congestion points; otherwise judged by the "
+            "number of frames"),
     )  # fmt: skip
     enough: float = ratio(
         "enough", 0.85, (0, 1), source="choice",
-        doc="how much of what its messages ask for the capture must have of a congestion point's octets to "
-        "judge their intervals",
+        doc=("minimum share of a congestion point's octets, as implied by its messages, in the capture to "
+            "judge their intervals"),
     )  # fmt: skip
 
 
@@ -220,7 +220,7 @@ def sampling_interval(memory: type[DraftIntervals], **words: Any) -> Rule:
     return Rule(
         id=memory.RULE,
         name="sampling interval",
-        sentence="Between two messages of a congestion point at least (Sf − Sr) ÷ 2^Sscale octets come.",
+        sentence="At least (Sf − Sr) ÷ 2^Sscale octets arrive between two messages of a congestion point.",
         why="A congestion point that samples more often slows its sources down too far. Judged where "
         f"--set {prefix}.sf gives Sf, for which S000 has a range and no default, with {prefix}.sr and "
         f"{prefix}.sscale. Counted are the frames of the sampled frame's priority in the capture, of any "

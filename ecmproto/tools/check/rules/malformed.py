@@ -33,8 +33,10 @@ def malformed(
         id=f"{family}000",
         name="well-formed",
         sentence=f"What announces {what} can be read as one.",
-        why="A receiver discards a frame that is too short for its format, or has a wrong length in it, and "
-        "its sender gets no answer. What the capture cut off is not missing.",
+        why=(
+            "A receiver discards a frame that is too short for its format or contains a wrong length, and"
+            " its sender gets no answer. Octets that the capture cut off do not count as missing."
+        ),
         clause=clause,
         severity="error",
         subject=SENDER,

@@ -57,20 +57,20 @@ class PFCRules(Parameters):
         "lossless", frozenset(range(8)), source="802.1Q 36.1.2", doc="the priorities that may be paused"
     )
     rate_bps: int = rate(
-        "rate", 10 * 10**9, (1, 10**13), source="what most captures are of",
+        "rate", 10 * 10**9, (1, 10**13), source="the most common rate in captures",
         doc="the rate of links whose interface does not state it: a pause lasts quanta of 512 of its bits",
     )  # fmt: skip
     late_ns: int = duration(
         "late", 50 * _US, (0, _SECOND), source="a few frames' time: the queue did not empty in between",
-        doc="a pause that begins so soon after the one before ran out was meant to go on",
+        doc="a pause that begins this soon after the end of the previous one was meant to continue it",
     )  # fmt: skip
     detect_ns: int = duration(
         "detect", DETECT_NS, (_MS, 100 * _SECOND), source="lossless 3",
-        doc="how long a priority is paused, 99 % of the time, in a storm",
+        doc="time for which a priority is paused, 99 % of it, in a storm",
     )  # fmt: skip
     restore_ns: int = duration(
         "restore", RESTORE_NS, (_MS, 100 * _SECOND), source="lossless 3",
-        doc="how long no pause comes until a storm is over",
+        doc="time without a pause that ends a storm",
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ class _Faults:
         if self._is_untold:
             report.note(
                 "pfc.lossless",
-                "which priorities are lossless is not said (--set pfc.lossless=3,4): PFC004 judged none",
+                "lossless priorities are unknown (--set pfc.lossless=3,4): PFC004 judged none",
             )
 
 
@@ -293,15 +293,15 @@ def _where(places: list[tuple[int, int, bytes | None]]) -> Where:
 _FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     (
         "destination address", "A PFC frame goes to 01-80-C2-00-00-01.",
-        "A receiver takes no other destination for PFC: what the sender means to stop goes on.", "error",
+        "A receiver accepts no other destination for PFC: the paused traffic continues.", "error",
     ),
     (
         "source address", "A PFC frame comes from an individual address that is not zero.",
-        "Receivers may refuse it, and nobody can tell who pauses.", "error",
+        "Receivers may refuse it, and its sender cannot be identified.", "error",
     ),
     (
         "no VLAN tag", "A PFC frame has no VLAN tag.",
-        "Flow control is between the two ends of a link; behind a tag nobody looks for it.", "error",
+        "Flow control is between the two ends of a link; receivers do not look for it after a tag.", "error",
     ),
     (
         "lossless priorities", "PFC pauses none but the lossless priorities.",
@@ -310,18 +310,18 @@ _FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     ),
     (
         "class-enable vector", "The upper octet of the class-enable vector is 0.",
-        "Receivers ignore it; whoever writes something there has the vector in the wrong order of octets.",
+        "Receivers ignore it; a sender that sets it has the vector in the wrong order of octets.",
         "error",
     ),
     (
         "times of other priorities", "The time of a priority that is not enabled is 0.",
-        "It does nothing; a sender that fills it in may have enabled the wrong priority.", "warning",
+        "It has no effect; a sender that sets it may have enabled the wrong priority.", "warning",
     ),
-    ("padding", "What follows the times is zeros.", "Old octets in it tell of a buffer used again.",
+    ("padding", "What follows the times is zeros.", "Old octets in it come from a reused buffer.",
      "note"),
     (
         "length", "A PFC frame is 64 octets long with its FCS.",
-        "Shorter ones are refused, longer ones tell of a sender that pads in a way of its own.", "warning",
+        "Shorter ones are refused, longer ones come from a sender with unusual padding.", "warning",
     ),
 )  # fmt: skip
 
@@ -351,11 +351,11 @@ _PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     ),
     (
         "source address", "A PAUSE frame comes from an individual address that is not zero.",
-        "Receivers may refuse it, and nobody can find out which port pauses.", "error",
+        "Receivers may refuse it, and the pausing port cannot be identified.", "error",
     ),
     (
         "no VLAN tag", "A PAUSE frame has no VLAN tag.",
-        "Flow control is between the two ends of a link; behind a tag no receiver looks for it.", "error",
+        "Flow control is between the two ends of a link; receivers do not look for it after a tag.", "error",
     ),
     (
         "padding", "The time of a PAUSE frame is followed by zeros.",
@@ -393,10 +393,12 @@ RULES = (
     Rule(
         id="PFC009",
         name="renewed too late",
-        sentence="A pause that is to go on is renewed before it runs out.",
-        why="In the gap the other end sends at full rate into a buffer that is full: frames are lost where "
-        "none may be. Senders renew after half the time. A pause that begins long after the one before is "
-        "another one: pfc.late says how long.",
+        sentence="A pause that is to continue is renewed before it ends.",
+        why=(
+            "In the gap the other end sends at full rate into a full buffer: frames of a lossless "
+            "priority are lost. Senders renew after half the time. A pause that begins long after the "
+            "previous one is a new pause: pfc.late sets the limit."
+        ),
         clause=_CLAUSE,
         severity="warning",
         subject=SENDER,
@@ -410,8 +412,11 @@ RULES = (
         id="PFC010",
         name="storm",
         sentence="No priority is paused nearly all of the time.",
-        why="A host or a switch that pauses for 99 % of the detection time is stuck, and what it stops fills "
-        "the buffers of all switches before it. `ecmproto stats` has the history of each port.",
+        why=(
+            "A host or a switch that pauses for 99 % of the detection time is stuck, and the stopped "
+            "traffic fills the buffers of all upstream switches. `ecmproto stats` prints the history of "
+            "each port."
+        ),
         clause="lossless 3",
         severity="error",
         subject=SENDER,
@@ -426,9 +431,11 @@ RULES = (
         id="MACC001",
         name="opcode of MAC Control",
         sentence="A MAC Control frame has an opcode with a meaning.",
-        why="Receivers drop a frame of another opcode: a sender that means PAUSE (0x0001) or PFC (0x0101) "
-        "stops nothing. Those of multipoint control (0x0002 to 0x0006) and of the extension (0xFFFE) "
-        "are known too.",
+        why=(
+            "Receivers drop a frame of another opcode: a sender that means PAUSE (0x0001) or PFC (0x0101)"
+            " stops nothing. The opcodes of multipoint control (0x0002 to 0x0006) and of the extension "
+            "(0xFFFE) are valid too."
+        ),
         clause="802.3 31.4.1.3, 31A; wire-formats 8",
         severity="warning",
         subject=SENDER,

@@ -94,7 +94,7 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
             return "an MSDU length beyond 64"
         return "an MSDU length beyond the octets that are there"
 
-    return Judged(is_long | is_short, what, length, "0 to 64, and as many octets")
+    return Judged(is_long | is_short, what, length, "0 to 64, and that number of octets")
 
 
 def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -226,8 +226,10 @@ class FeedbackAgainstQueue:
             if self._estimates.get(cpid, estimate) != estimate:
                 self._report.note(
                     f"QCN003 {cpid} apart",
-                    f"qcn.w and qcn.qeq of {cpid_of_key(cpid)} were estimated in parts of the capture, and "
-                    "differ: its CNMs are held against those of their part.",
+                    (
+                        f"qcn.w and qcn.qeq of {cpid_of_key(cpid)} were estimated in parts of the capture,"
+                        " and differ: its CNMs are judged by their part's."
+                    ),
                 )
             if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
                 self._followed.add(cpid)
@@ -265,11 +267,11 @@ class FeedbackAgainstQueue:
         elif is_given:
             fit = _Fit(_AS_WRITTEN, usual.weight, usual.qeq_octets)
             told = (
-                f"What is not given of qcn.w and qcn.qeq cannot be estimated from {cnms}: "
-                f"taken as {usual.weight:g} and {exact_octets(usual.qeq_octets)}."
+                f"A missing qcn.w or qcn.qeq cannot be estimated from {cnms}: {usual.weight:g} and "
+                f"{exact_octets(usual.qeq_octets)} are used."
             )
         else:
-            told = f"Too few CNMs to estimate qcn.w and qcn.qeq from: {cnms}. QCN003 is silent."
+            told = f"Too few CNMs to estimate qcn.w and qcn.qeq: {cnms}. QCN003 is not judged."
         report.note(f"QCN003 {rows[0, 3]}", told)
         return (fit.w, fit.qeq) if fit.qeq else None
 
@@ -292,11 +294,11 @@ class FeedbackAgainstQueue:
 
     def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
         """Report a congestion point whose CNMs fit no parameters, at the first of them."""
-        told = f"{fit.share:.0%} of its CNMs at most by any w and Qeq"
+        told = f"{fit.share:.0%} of its CNMs at best with any w and Qeq"
         if best.reading is _OCTETS:
             most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
             told = f"a queue that grew by {exact_octets(most)} between two samples"
-        needed = f"{self._LEAST_SHARE:.0%} or more; no mistake that is known explains as many"
+        needed = f"{self._LEAST_SHARE:.0%} or more; no known mistake explains that share"
         if best.reading.mistake:
             needed = (
                 f"what explains {best.share:.0%}: {best.reading.mistake}, w {best.w:g} and Qeq "
@@ -520,7 +522,7 @@ RULES = (
         id="QCN001",
         name="version and reserved bits",
         sentence="A CNM's Version and reserved bits are 0.",
-        why="Receivers ignore them, so nothing else tells of a sender that writes something there.",
+        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
         fields=("cnm.version", "cnm.reserved", "cnm.encap_reserved"),
@@ -530,7 +532,7 @@ RULES = (
         id="QCN002",
         name="priority of CNMs",
         sentence="A tagged CNM has the priority of CNMs, 6 unless configured.",
-        why="A CNM in a congested priority waits behind the frames that it is to slow down.",
+        why="A CNM in a congested priority waits after the frames that it is to slow down.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="warning",
         optional=PRIORITY_FIELDS,
@@ -541,16 +543,18 @@ RULES = (
         id="QCN003",
         name="feedback against queue",
         sentence="A CNM's quantized feedback follows from its offset and delta.",
-        why="The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
-        "offset. Offset and delta are cut to 64 octets, which is allowed for. What is not given of w "
-        "and Qeq is estimated for each congestion point as what explains most of its CNMs, which the "
-        "output says; where fewer than two thirds agree, or fewer than 8 can be looked at, it is taken at "
-        "its default if the other was given. Without either the rule is silent with fewer than 8, and where "
-        "fewer than two thirds agree that is a finding itself, at the congestion point's first CNM, with the "
-        "mistake that explains them: an inverted sign of the offset, octets in place of 64, feedback that is "
-        "one too high or too low. A queue that grew by more than a sampling interval lets in "
-        "(qcn.sample_base, and a frame) is counted in octets, too. A finding means a congestion point that "
-        "computes wrongly, or one whose parameters changed.",
+        why=(
+            "The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta −"
+            " offset, with a tolerance for offset and delta in units of 64 octets. A missing w or Qeq is "
+            "estimated for each congestion point as the value that explains most of its CNMs, and the "
+            "output contains it. Where fewer than two thirds agree, or fewer than 8 can be judged, its "
+            "default is used if the other was given. Without either, there is no judgement with fewer "
+            "than 8. If then fewer than two thirds agree, that is a finding itself, at the congestion "
+            "point's first CNM, with the mistake that explains them: an inverted sign of the offset, "
+            "octets instead of 64, or feedback one too high or too low. A queue that grew by more than a "
+            "sampling interval lets in (qcn.sample_base, and a frame) is counted in octets, too. A "
+            "finding means a congestion point with a wrong computation or changed parameters."
+        ),
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="error",
         fields=("cnm.qntz_fb", "cnm.q_offset", "cnm.q_delta"),
@@ -572,7 +576,7 @@ RULES = (
         id="QCN005",
         name="MSDU length",
         sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
-        why="A receiver discards any other CNM, so that the reaction point never hears of it.",
+        why="A receiver discards any other CNM, and the reaction point does not receive it.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
         fields=("cnm.msdu_length",),
@@ -604,9 +608,10 @@ RULES = (
         id="QCN008",
         name="to a source",
         sentence="A CNM goes to a station that sends.",
-        why="A CNM to another address slows nobody down. Judged where the capture shows frames of at "
-        "least one of the stations that CNMs go to; a finding for each station and flow, at its first "
-        "CNM.",
+        why=(
+            "A CNM to another address slows no flow down. Judged where the capture contains frames of at "
+            "least one destination of CNMs; one finding per station and flow, at its first CNM."
+        ),
         clause="802.1Q 32; wire-formats 3",
         severity="warning",
         subject=STATION,
@@ -619,8 +624,10 @@ RULES = (
         name="flow of the CN-TAG",
         sentence="A CNM's CN-TAG is one that the station it goes to sends; none or 0 stands for frames "
         "without.",
-        why="The reaction point finds its limiter by this number: with another one the CNM is counted and "
-        "changes nothing. Judged for stations of which the capture has frames.",
+        why=(
+            "The reaction point finds its limiter by this number; with another one the CNM is counted and"
+            " changes nothing. Judged for stations with frames in the capture."
+        ),
         clause="802.1Q 32, 33; wire-formats 2, 3",
         severity="error",
         subject=STATION,
@@ -631,12 +638,14 @@ RULES = (
     Rule(
         id="QCN010",
         name="sampling interval",
-        sentence="Between two CNMs of a congestion point at least the octets come that its table asks for.",
-        why="The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
-        "strongest, times 0.85 to 1.15; a congestion point that samples more often slows its sources "
-        "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, of "
-        "any destination. Judged where the capture has enough of them for most intervals, or with "
-        "--set qcn.has_all=yes.",
+        sentence="At least the octets that its table requires arrive between two CNMs of a congestion point.",
+        why=(
+            "The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
+            "strongest, times 0.85 to 1.15. A congestion point that samples more often slows its sources "
+            "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, to "
+            "any destination. Judged where the capture has enough of them for most intervals, or with "
+            "--set qcn.has_all=yes."
+        ),
         clause="802.1Q 32; S001; algorithms 3",
         severity="warning",
         subject=_CPID,
@@ -648,13 +657,15 @@ RULES = (
     Rule(
         id="QCN011",
         name="reaction",
-        sentence="A flow that gets strong CNMs sends less behind them than before.",
-        why="Feedback of 32 takes a quarter of the rate, and 63 half of it. Compared are the octets that "
-        "the flow sends in the 0.2 ms before such a CNM with those of the 0.2 ms that begin 0.1 ms "
-        "behind it, summed over all of them; judged are flows with ten or more, in captures in which "
-        "another flow reacts (an open loop has none), or with --set qcn.closed=yes. A finding, at "
-        "the flow's first such CNM, is a source without a reaction point, or one that does not find "
-        "its limiter.",
+        sentence="A flow sends less after strong CNMs than before.",
+        why=(
+            "Feedback of 32 cuts the rate by a quarter, 63 by half. The comparison is between the octets "
+            "that the flow sends in the 0.2 ms before such a CNM and in the 0.2 ms from 0.1 ms after it "
+            "on, summed over all of them. Judged are flows with ten or more, in captures with another "
+            "flow that reacts (an open loop has none), or with --set qcn.closed=yes. A finding, at the "
+            "flow's first such CNM, is a source without a reaction point, or one that does not find its "
+            "limiter."
+        ),
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",
         subject=_FLOW,

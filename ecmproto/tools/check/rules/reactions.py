@@ -31,7 +31,8 @@ class Closed(Parameters):
 
     closed: bool = flag(
         "closed", False, source="choice",
-        doc="whether sources are known to react, so that each is judged; else where another one does",
+        doc=("whether all sources are known to react, so that each is judged; otherwise judged where "
+            "another one reacts"),
     )  # fmt: skip
 
 
@@ -221,7 +222,7 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
     return Rule(
         id=memory.RULE,
         name="silence",
-        sentence=f"A flow is silent behind {stop}.",
+        sentence=f"A flow is silent after {stop}.",
         why="The source stops for a drawn time and restarts at a hundredth of its rate or so. Compared "
         "are the octets that the flow sends in the 0.2 ms before such a message with those of the 0.2 "
         "ms that begin 0.1 ms behind it, summed over all of them: it is not even a tenth less in a "

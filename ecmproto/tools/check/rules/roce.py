@@ -63,20 +63,20 @@ class DCQCNRules(Closed):
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
     behind: bool = flag(
         "behind", False, source="choice",
-        doc="whether frames come to the capture behind all that marks them; else judged is where it "
-        "has marked frames to the same receiver",
+        doc=("whether the capture contains frames after all marking switches; otherwise judged where it "
+            "has marked frames to the same receiver"),
     )  # fmt: skip
     scope: str = choice(
         "scope", WIDEST, tuple(SCOPES), source="network cards differ",
-        doc="what CNPs are an interval apart by; those of a narrower scope are of the wider ones too",
+        doc="scope within which CNPs are an interval apart; a narrower scope belongs to the wider ones too",
     )  # fmt: skip
     retransmission: str = choice(
         "retransmission", "any", ("any", *RETRANSMISSIONS), source="network cards differ",
-        doc="what is to be sent again behind a NAK: all from the PSN that it names on, or what is missing",
+        doc="packets to be sent again after a NAK: all from its PSN on, or only the missing ones",
     )  # fmt: skip
     answer_ns: int = duration(
         "answer", 10**6, (0, 10**10), source="twenty intervals",
-        doc="how long after the first CE-marked frame the capture must go on before a CNP is missed",
+        doc="minimum time of capture after the first CE-marked frame before a CNP counts as missing",
     )  # fmt: skip
 
 
@@ -102,7 +102,7 @@ def _contents(cnps: Rows, parameters: DCQCNRules) -> Judged:
         return f"BECN {becn[row]}, PSN {psn[row]}, reserved octets {octets}"
 
     wrong = (becn != 1) | (psn != 0) | filled
-    return Judged(wrong, "it is not what a CNP is", found, "BECN 1, PSN 0, reserved octets 0")
+    return Judged(wrong, "it is not what a CNP is", found, "it differs from a CNP")
 
 
 def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:
@@ -200,7 +200,7 @@ class _Answers:
             "CNP005", Where(number, time_ns, interface, queue_pair),
             Judged(
                 np.array([marks_ns.get(flow, _NEVER_NS) for flow in flows]) > time_ns,
-                "a CNP, and no frame of its flow was marked before",
+                "a CNP without an earlier marked frame of its flow",
                 about=np.array(shows) & (time_ns >= since_ns),
             ),
         )  # fmt: skip
@@ -255,7 +255,7 @@ class _Answers:
             "ROCE004", _of_no_frame(seen),
             Judged(
                 np.array([bool(each.unasked_repeats) for each in seen]),
-                lambda row: f"{seen[row].source} sends packets again, and no NAK has asked for them",
+                lambda row: f"{seen[row].source} sends packets again without a NAK for them",
                 lambda row: counted(seen[row].unasked_repeats or 0, "time"), "behind NAKs",
             ),
         )  # fmt: skip
@@ -274,7 +274,7 @@ class _Answers:
         for way in RETRANSMISSIONS.values():
             flows = sum(each.retransmission == way for each in known)
             if flows:
-                report.note(f"dcqcn.{way}", f"{counted(flows, 'flow')} sent again by {way} behind NAKs")
+                report.note(f"dcqcn.{way}", f"{counted(flows, 'flow')} sent again by {way} after NAKs")
 
 
 _MANY = 3
@@ -401,8 +401,10 @@ RULES = (
         id="CNP002",
         name="CNPs that are marked",
         sentence="A CNP is not CE-marked itself.",
-        why="It came through a congested queue, behind the frames that it is to slow down: CNPs belong into "
-        "a priority of their own, and are not of an ECN-capable transport.",
+        why=(
+            "It came through a congested queue, after the frames that it is to slow down: CNPs belong "
+            "into a priority of their own, and are not of an ECN-capable transport."
+        ),
         clause=_CLAUSE,
         severity="warning",
         subject=_QUEUE_PAIR,
@@ -413,26 +415,29 @@ RULES = (
     _answer_rule(
         id="CNP003",
         name="CNPs too often",
-        sentence="At most one CNP goes in an interval, 50 µs unless configured, to one queue pair.",
-        why="Each cuts the sender's rate: more of them cut it deeper than the algorithm means to. Some "
-        "network cards keep a shorter interval (dcqcn.interval). A fifth less is let through for queues on "
-        "the way. Cards pace by queue pair, by pair of addresses, by destination or by port; a narrower "
-        "scope keeps CNPs to a queue pair apart as well, so that all are held to that unless dcqcn.scope "
-        "has another. A note names the narrowest scope that holds for each sender whose CNPs show it. A CNP "
-        "behind a NAK of the same scope is not judged: some cards send one with it.",
+        sentence="At most one CNP per interval, 50 µs unless configured, goes to one queue pair.",
+        why=("Each cuts the sender's rate, and more of them cut it deeper than the algorithm intends. Some"
+            " network cards keep a shorter interval (dcqcn.interval). The tolerance is a fifth, for "
+            "queues on the path. Cards pace by queue pair, by pair of addresses, by destination or by "
+            "port. A narrower scope includes CNPs to a queue pair, so that all are judged by it unless "
+            "dcqcn.scope sets another. A note names the narrowest scope that holds for each sender whose "
+            "CNPs show it. A CNP after a NAK of the same scope is not judged: some cards send one with "
+            "it."),
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         parameters=("interval", "scope"),
     ),
     _answer_rule(
         id="CNP004",
         name="marks without a CNP",
-        sentence="A queue pair whose frames are CE-marked is answered by CNPs.",
-        why="The receiver does not notify, or CNPs are lost or dropped on the way: the sender goes on at "
-        "full rate, and PFC has to stop it. Judged where the capture has frames of the way back and goes on "
-        "for dcqcn.answer after the first mark, and has CNPs of other addresses (an open loop has none), or "
-        "with --set dcqcn.closed=yes; between two addresses any CNP counts. Not judged are frames to a "
-        "receiver whose CNPs to several destinations are paced together (CNP003): another flow may have "
-        "taken each of them.",
+        sentence="CNPs answer a queue pair whose frames are CE-marked.",
+        why=(
+            "The receiver does not notify, or CNPs are lost or dropped on the path: the sender continues "
+            "at full rate, and PFC has to stop it. Judged where the capture has frames of the return "
+            "path, continues for dcqcn.answer after the first mark, and has CNPs of other addresses (an "
+            "open loop has none), or with --set dcqcn.closed=yes; between two addresses any CNP counts. "
+            "Not judged are frames to a receiver that paces CNPs to several destinations together "
+            "(CNP003): another flow may have received each of them."
+        ),
         clause="lossless 2",
         parameters=("answer", "closed"),
     ),
@@ -440,8 +445,8 @@ RULES = (
         id="ROCE001",
         name="invariant CRC",
         sentence="The invariant CRC of a RoCE packet holds.",
-        why="Some device changed what it must not change, and did not say so in the Ethernet FCS: receivers "
-        "drop the packet. Packets that are cut are not judged.",
+        why=("A device changed a protected octet without an error in the Ethernet FCS: receivers drop the "
+            "packet. Truncated packets are not judged."),
         clause="lossless 1",
         severity="error",
         optional=(CRC_STATUS,),
@@ -451,10 +456,12 @@ RULES = (
         id="CNP005",
         name="a CNP for nothing",
         sentence="A CNP answers a CE-marked frame of its flow.",
-        why="The receiver slows down a sender whose frames met no congestion. Judged where data of the "
-        "flow, between the same two addresses, is in the capture, from dcqcn.answer after its beginning on, "
-        "and where it has marks of frames to the same receiver: in front of the congested switch no frame "
-        "is marked yet. With --set dcqcn.behind=yes such marks are not asked for.",
+        why=(
+            "The receiver slows down a sender whose frames met no congestion. Judged where data of the "
+            "flow, between the same two addresses, is in the capture, from dcqcn.answer after its start "
+            "on, and where it has marked frames to the same receiver: before the congested switch no "
+            "frame is marked yet. With --set dcqcn.behind=yes such marks are not required."
+        ),
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
         parameters=("answer", "behind"),
     ),
@@ -462,10 +469,10 @@ RULES = (
         id="CNP006",
         name="CNP to an unknown queue pair",
         sentence="A CNP names a queue pair of the sender.",
-        why="The sender has no such flow: its rate stays as it is. Judged between two addresses where "
-        "frames back to the sender, such as acknowledges, name at least as many queue pairs as the sender's "
-        "own: then each is known. Queue pair 0, which `ecmproto replay` names where it knows none, is not "
-        "judged.",
+        why=("The sender has no such flow, and its rate stays. Judged between two addresses where frames "
+            "back to the sender, such as acknowledges, name at least all of the sender's own queue pairs:"
+            " then each is known. Queue pair 0, which `ecmproto replay` uses for an unknown one, is not "
+            "judged."),
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
     ),
     _packet_rule(
@@ -481,10 +488,10 @@ RULES = (
     _packet_rule(
         id="ROCE003",
         name="UDP length",
-        sentence="UDP's length of a RoCE packet is what IP's length leaves for it.",
-        why="Network cards find the invariant CRC by either of the two: with different ones it does not "
-        "hold, or part of the payload is lost. Fragments and packets behind extension headers are not "
-        "judged.",
+        sentence="UDP's length in a RoCE packet equals the rest of IP's length.",
+        why=("Network cards locate the invariant CRC by either of the two: with different ones it does not"
+            " match, or part of the payload is lost. Fragments and packets after extension headers are "
+            "not judged."),
         clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
         severity="error",
         fields=("udp.length",),
@@ -494,30 +501,30 @@ RULES = (
     _answer_rule(
         id="ROCE004",
         name="sent again unasked",
-        sentence="Packets are sent again behind a NAK that asks for them.",
-        why="Without a NAK a sender waits for its time-out, a thousand round trips or more: the last packet "
-        "of a message was lost, a NAK was, or acknowledges come too late. mlx5 counts such as "
-        "local_ack_timeout_err. Judged where the capture has the way back, and not where every third frame "
-        "of a flow repeats a PSN: then it may have frames several times.",
+        sentence="Packets are sent again after a NAK that requests them.",
+        why=("Without a NAK a sender waits for its time-out, a thousand round trips or more: the last "
+            "packet of a message was lost, a NAK was, or acknowledges come too late. mlx5 counts these as"
+            " local_ack_timeout_err. Judged where the capture has the return path, and not where every "
+            "third frame of a flow repeats a PSN: then it may have frames several times."),
         clause="IBTA vol. 1, 9.7.5",
     ),
     _answer_rule(
         id="ROCE005",
         name="go-back-N or selective repeat",
-        sentence="Behind a NAK a flow sends again what dcqcn.retransmission names.",
-        why="Go-back-N sends all from the PSN of the NAK on, and loses a window to each lost packet: a card "
-        "set to selective repeat that goes back has not agreed on it with its peer. Told apart by what is "
-        "sent again: all that was outstanding, or half of it at most. Not judged unless the parameter is "
-        "given; a note counts the flows of each kind.",
+        sentence="After a NAK a flow sends the packets of dcqcn.retransmission again.",
+        why=("Go-back-N sends all packets from the NAK's PSN on, and loses a window per lost packet. A "
+            "card set to selective repeat that goes back disagrees with its peer. The packets sent again "
+            "distinguish the two: all outstanding ones, or at most half of them. Not judged unless the "
+            "parameter is given; a note counts the flows of each type."),
         clause="IBTA vol. 1, 9.7.5",
         parameters=("retransmission",),
     ),
     Rule(
         id="ECN001",
         name="checksum of marked packets",
-        sentence="Where a packet of IPv4 is marked, its header checksum is brought up to date.",
-        why="The next router or the receiver drops a packet whose checksum is that before the mark, and its "
-        "sender never slows down. Checksums that are wrong otherwise are not judged.",
+        sentence="A router that marks an IPv4 packet updates its header checksum.",
+        why=("The next router or the receiver drops a packet with the checksum from before the mark, and "
+            "its sender never slows down. Checksums that are wrong otherwise are not judged."),
         clause="lossless 1; RFC 3168 5; RFC 1624",
         severity="error",
         subject=SENDER,
