@@ -11,10 +11,17 @@ from ecmproto.wire.codec import Ethernet, Frame, IPv6
 from ecmproto.wire.codec.frame import encode
 from ecmproto.wire.formats.ethernet import SNAP
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.tools.craft import build
 from ecmproto.wire.formats.registry import catalogue
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
 from tests.formats import roce
+
+
+WRAPPERS = (
+    "gre checksum=1 key=7 sequence=5", "erspan", "erspan3 o=1", "vxlan", "gpe", "mpls",
+    "geneve optlen=1 options=01028000", "tzsp tzsp.tag type=10 value=01 tzsp.mark type=1",
+)  # fmt: skip
 
 
 def value(name: str, frame: str) -> str:
@@ -64,7 +71,8 @@ def test_every_name_of_the_catalogue_can_be_asked_for() -> None:
     headers = (SNAP(), IPv6(), HopByHop(), Routing(), DestinationOptions(), AH(icv=b"icv."), FragmentHeader())
     extended = encode(Frame(layers=(Ethernet(), *headers)), fix=True)
     reader = FieldReader(names)
-    rows = [reader.row(record(octets)) for octets in [*FRAMES.values(), *roce.frames(), extended]]
+    wrapped = [encode(build(line)) for line in WRAPPERS]
+    rows = [reader.row(record(octets)) for octets in [*FRAMES.values(), *roce.frames(), extended, *wrapped]]
     filled = {name for row in rows for name, text in zip(names, row, strict=True) if text}
     # what no frame of the sample has
     assert {name for name in names if name not in filled} == {

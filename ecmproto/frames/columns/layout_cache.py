@@ -60,7 +60,7 @@ NO_LENGTH, NOWHERE = -1, -2
 """Columns of a layout. It applies to a frame with the given LINK, LEAST to MOST captured octets, CUT
 truncated ones, and the given words. ZEROS octets after the layers must be zero; otherwise the next layout
 applies. The length at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are set;
-those of frames inside are in words from END_WORD to END_LENGTH, with their offset and what they lack. The UDP
+lengths of inner frames are in words from END_WORD to END_LENGTH, with their offset and difference. The UDP
 port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS. The rest are results: end of the layers,
 number of frames, the layers, start of the FCS, the last layer's number, and the node among the paths.
 """

@@ -1,7 +1,7 @@
 """The base of wrappers: headers of mirrors and tunnels with a whole frame, or packet, inside.
 
 A wrapper declares in ``wraps`` the formats that may follow it.  A frame inside a frame starts with an
-Ethernet or IP header, its layers follow those of the wrapper, and the mirror may have truncated it.
+Ethernet or IP header, its layers follow the wrapper's, and the mirror may have truncated it.
 """
 
 from __future__ import annotations
