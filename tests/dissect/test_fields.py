@@ -7,16 +7,15 @@ import pytest
 from ecmproto.errors import SpecError
 from ecmproto.frames.dissect import Csv, FieldReader, Tabs
 from ecmproto.frames.dissect.tree import bit_pattern
+from ecmproto.tools.craft import build
 from ecmproto.wire.codec import Ethernet, Frame, IPv6
 from ecmproto.wire.codec.frame import encode
 from ecmproto.wire.formats.ethernet import SNAP
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
-from ecmproto.tools.craft import build
 from ecmproto.wire.formats.registry import catalogue
 from tests.dissect.sample import FRAMES
 from tests.dissect.test_forms import record
 from tests.formats import roce
-
 
 WRAPPERS = (
     "gre checksum=1 key=7 sequence=5", "erspan", "erspan3 o=1", "vxlan", "gpe", "mpls",
