@@ -61,12 +61,11 @@ def p4(cls: type[Layer]) -> str:
 
 
 def _meaning(field: Field) -> str:
-    unit = f" [{field.meta.unit}]" if field.meta.unit else ""
     standards = [
         each for each in field.meta.source.split("; ") if not each.startswith(("S0", "wire-formats"))
     ]
     source = f" ({'; '.join(standards)})" if standards else ""
-    return " ".join(f"{field.meta.doc}{unit}{source}".split())
+    return " ".join(f"{field.described}{source}".split())
 
 
 def _quoted(text: str) -> str:

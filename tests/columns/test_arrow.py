@@ -26,6 +26,7 @@ from ecmproto.frames.columns.arrow import (
 from ecmproto.frames.columns.files import fields_present, read_table, record_batches, write_columns
 from ecmproto.frames.dissect import records
 from ecmproto.frames.filter import compile_filter
+from ecmproto.wire.formats.registry import USUAL_FIELDS
 from tests.columns.reference import expected
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: no tables to compare")
@@ -51,12 +52,16 @@ def _as_lists(column: Any) -> list[list[Any]]:
 
 @pytest.mark.parametrize("path", [MIXED, MALFORMED, STACKS], ids=lambda path: path.name)
 def test_tables_hold_what_frames_say(path: Path) -> None:
-    table = read_table(path, addresses="octets")
+    table = read_table(path, all_fields=True, addresses="octets")
     told = _told(path)
     assert table.schema.names == list(every_name())
     for name in table.schema.names:
         assert _as_lists(table[name]) == told[name], name
     table.validate(full=True)
+
+
+def test_tables_have_the_usual_columns() -> None:
+    assert read_table(MIXED).column_names == list(USUAL_FIELDS)
 
 
 def test_first_of_repeated() -> None:
@@ -165,7 +170,7 @@ def test_files_come_back(tmp_path: Path, form: Any) -> None:
         table = pytest.importorskip("pyarrow.parquet").read_table(out)
     else:
         table = pytest.importorskip("pyarrow.feather").read_table(out)
-    whole = read_table(MIXED)
+    whole = read_table(MIXED, all_fields=True)
     for name in whole.schema.names:
         if name in table.schema.names:
             assert _as_lists(table[name]) == _as_lists(whole[name]), name

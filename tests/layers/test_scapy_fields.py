@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import pydoc
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scapy.fields import BitField, ConditionalField, StrField
-from scapy.packet import Packet
+from scapy.packet import Packet, ls
 from scapy.utils import mac2str, str2mac
 
 from ecmproto.errors import SpecError
 from ecmproto.tools.fuzz.strategies import layers_of
+from ecmproto.wire import codec
 from ecmproto.wire.codec import Field, Layer
 from ecmproto.wire.layers import CNM
 from ecmproto.wire.layers.bindings import LAYERS
@@ -149,3 +151,9 @@ def test_a_cpid_refuses_to_be_built_out_of_range() -> None:
     assert "18446744073709551616" in repr(packet)
     with pytest.raises(ValueError, match="cpid"):
         bytes(packet)
+
+
+def test_help_and_ls_print_meanings_and_units(capsys: pytest.CaptureFixture[str]) -> None:
+    for shown in (pydoc.plain(pydoc.render_doc(codec.CNM)), ls(CNM) or capsys.readouterr().out):
+        assert "Quantized Feedback, the magnitude of the negative feedback" in shown
+        assert "cnmQDelta = Qlen − Qlen_old: positive when growing [64 octets]" in shown

@@ -245,7 +245,7 @@ def test_counters_are_served_and_root_is_given_up(switched: Wires) -> None:
         ["ip", "netns", "exec", switched.name, "ss", "-Hltn"], stdout=subprocess.PIPE, text=True, check=True
     ).stdout.split()
     assert [word for word in listening if word.endswith(":9177")] == ["127.0.0.1:9177"]
-    assert 'ecmproto_link_received_frames{interface="a"} 1.0' in shown
+    assert 'ecmproto_link_received_frames_total{interface="a"} 1.0' in shown
     # ip replaces itself by what it starts.
     status = Path(f"/proc/{program.pid}/status").read_text(encoding="ascii")
     assert f"Uid:\t{pwd.getpwnam('nobody').pw_uid}\t" in status

@@ -222,8 +222,8 @@ def test_devices_of_one_process_forward_report_and_end_together(wired: Wires, tm
         ).stdout  # fmt: skip
         for line in (
             'ecmproto_cp_departed_frames_total{device="port"}',
-            'ecmproto_rp_waited_ns_total{device="left"}',
-            'ecmproto_link_received_frames{device="right",interface="m-far"}',
+            'ecmproto_rp_waited_seconds_total{device="left"}',
+            'ecmproto_link_received_frames_total{device="right",interface="m-far"}',
         ):
             assert line in scraped
         # An interface that is gone takes no other device along.

@@ -62,7 +62,7 @@ def test_estimates_of_samples_have_their_bounds() -> None:
     counts = Accumulator(sampled=(64, False))
     counts.add(Batch.from_frames([frame(1, 2)] * 3, time_ns=START_NS + np.arange(3) * 10**6))
     text = scraped(counts.result).decode()
-    found = dict(re.findall(r'estimate_per_s{bound="(\w+)",figure="frames",subject=""} (\S+)', text))
+    found = dict(re.findall(r'estimate_per_second{bound="(\w+)",figure="frames",subject=""} (\S+)', text))
     assert float(found["low"]) < float(found["value"]) < float(found["high"])
     every = Accumulator(sampled=(64, True))
     every.add(Batch.from_frames([frame(1, 2)] * 2, time_ns=START_NS + np.arange(2) * 10**6))
@@ -90,7 +90,7 @@ def test_a_scrape_tells_pauses_and_roce() -> None:
     flow = '{destination="10.0.0.2",queue_pair="0x22",source="10.0.0.1"}'
     for line in (
         "frames_total 4.0", 'kind_frames_total{kind="cnp"} 1.0', f"pause_transitions_total{paused} 1.0",
-        f"pause_time_us_total{paused} 100.045", f"pause_recent_time_us{paused} 100.045",
+        f"pause_time_seconds_total{paused} 0.000100045", f"pause_recent_time_seconds{paused} 0.000100045",
         f"pause_storms_total{paused} 1.0", f"pause_in_storm{paused} 1.0", 'pfc_frames_total{valid="no"} 1.0',
         'pfc_fault_frames_total{fault="upper_octet"} 1.0', f"queue_pair_ce_frames_total{flow} 1.0",
         f"queue_pair_cnps_against_total{flow} 1.0", 'cnp_delay_seconds_bucket{le="4.096e-06"} 0.0',

@@ -20,7 +20,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from ecmproto.control.live.device import InterfaceCounts, Snapshot
 from ecmproto.errors import MissingDependencyError, OutputError, ParameterError
-from ecmproto.units import NS_PER_S, NS_PER_US
+from ecmproto.units import NS_PER_S
 from ecmproto.wire.formats.text import mac_text
 
 if TYPE_CHECKING:
@@ -207,6 +207,7 @@ class _Collector:
 
         families: dict[str, Any] = {}
         for prefix, name, labels, value, gauge in self._samples():
+            name, value = _in_base_units(name, value)
             metric = f"{prefix}_{name}"
             if isinstance(value, Metric):
                 families[metric] = value
@@ -216,6 +217,21 @@ class _Collector:
                 families[metric] = kind(metric, name.replace("_", " "), labels=list(labels))
             families[metric].add_metric(list(labels.values()), value)
         yield from families.values()
+
+
+_BASE_UNITS = (
+    ("octets", "bytes", 1), ("octet_seconds", "byte_seconds", 1), ("_ns", "_seconds", NS_PER_S),
+    ("_bps", "_bytes_per_second", 8), ("bits_per_s", "bytes_per_second", 8), ("_per_s", "_per_second", 1), ("_share", "_ratio", 1),
+)  # fmt: skip
+"""The ends of names, the base units of OpenMetrics, and the divisors of values."""
+
+
+def _in_base_units(name: str, value: float | Metric) -> tuple[str, Any]:
+    """Return a sample's name and value in OpenMetrics' base units."""
+    for end, unit, divisor in _BASE_UNITS:
+        if name.endswith(end) and isinstance(value, int | float):
+            return name.removesuffix(end) + unit, value if divisor == 1 else value / divisor
+    return name, value
 
 
 def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
@@ -234,8 +250,8 @@ def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
                 yield _Sample(prefix, group, {**own, label: key}, value)
         for interface, link in links.items():
             for field in InterfaceCounts.__dataclass_fields__:
-                labels = {**own, "interface": interface}
-                yield _Sample(f"{_PREFIX}_link", field, labels, float(getattr(link, field)), gauge=True)
+                labels, value = {**own, "interface": interface}, getattr(link, field)
+                yield _Sample(f"{_PREFIX}_link", field, labels, float(value), gauge=isinstance(value, bool))
 
 
 _MAX_QUEUE_PAIRS = 64
@@ -292,9 +308,9 @@ def _pause_samples(statistics: Statistics, pauses: PauseTimes) -> Iterator[_Samp
             }
             for name, value, gauge in (
                 ("transitions", each.transitions or 0, False),
-                ("time_us", each.paused_ns / NS_PER_US, False),
+                ("time_ns", each.paused_ns, False),
                 ("expired", each.expired or 0, False),
-                ("recent_time_us", (each.recent_paused_ns or 0) / NS_PER_US, True),
+                ("recent_time_ns", each.recent_paused_ns or 0, True),
                 ("recent_timestamp_seconds", (each.recent_ns or 0) / NS_PER_S, True),
                 ("storms", storms[key], False),
                 ("in_storm", key in lasting, True),

@@ -23,6 +23,7 @@ from ecmproto.frames.filter.fields import DISPLAYED, FilterField
 from ecmproto.tables import arrow
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.registry import USUAL_FIELDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -139,13 +140,18 @@ def read_table(
     fields: Iterable[str] | None = None,
     filter: Filter | str | None = None,
     *,
+    all_fields: bool = False,
     repeated: Repeated = "list",
     addresses: Addresses = "text",
     ethertypes: EtherTypes = DEFAULT,
 ) -> pa.Table:
-    """Return a capture as one Arrow table; arguments and errors as in `record_batches`."""
+    """Return a capture as one Arrow table; arguments and errors as in `record_batches`.
+
+    Without ``fields`` it has the columns of ``dissect -w x.parquet``, or with ``all_fields`` one for each
+    field, which `batch_from` needs.
+    """
     pa = arrow()
-    names = [field.name for field in fields_named(fields)]
+    names = [field.name for field in fields_named(None if all_fields else fields or USUAL_FIELDS)]
     batches = record_batches(
         path, names, filter=filter, repeated=repeated, addresses=addresses, ethertypes=ethertypes
     )

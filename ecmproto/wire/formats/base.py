@@ -417,6 +417,7 @@ def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[
         made: Any = dataclass(frozen=True, slots=True, kw_only=True, repr=False)(cls)
         made.prefix, made.title, made.source = prefix, title, source
         made.layout = fields_of(_declared(made), prefix)
+        made.__slots__ = {field.key: field.described for field in made.layout}  # ``help`` shows them
         made.read_from_text = tuple(f for f in made.layout if f.kind in ("mac", "ipv4", "ipv6", "cpid"))
         made.moving = _moving(made)
         made.fixed_octets = sum(field.bits or 0 for field in _fixed(made)) // 8

@@ -237,6 +237,11 @@ class Field:
         return self.meta.kind in ("uint", "sint", "cpid")
 
     @property
+    def described(self) -> str:
+        """The meaning and the unit."""
+        return f"{self.meta.doc}{f' [{self.meta.unit}]' if self.meta.unit else ''}"
+
+    @property
     def minimum(self) -> int:
         """The minimum of a number."""
         return -(1 << (self._width - 1)) if self.meta.kind == "sint" else 0

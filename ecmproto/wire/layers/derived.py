@@ -98,9 +98,17 @@ def fields_of(cls: type[Layer], **names: Mapping[int, str]) -> list[Any]:
         if field.count and field.count.key and field.count.scale
     }
     return [
-        _field(cls, field, lengths.get(field.key), names.get(field.key, field.meta.names))
+        _described(field, _field(cls, field, lengths.get(field.key), names.get(field.key, field.meta.names)))
         for field in cls.layout
     ]
+
+
+def _described(field: Field, scapy_field: Any) -> Any:
+    """Return a Scapy field whose class has the meaning in its name, which is what Scapy's ``ls`` prints."""
+    inner = scapy_field.fld if isinstance(scapy_field, ConditionalField) else scapy_field
+    cls = type(inner)
+    inner.__class__ = type(f"{cls.__name__}: {field.described}", (cls,), {"__slots__": []})
+    return scapy_field
 
 
 def _field(cls: type[Layer], field: Field, counts: Field | None, names: Mapping[int, str]) -> Any:
