@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
@@ -343,6 +343,19 @@ def complete_ethertype(ctx: click.Context, param: click.Parameter, begun: str) -
     if equals:
         return _items([(found[role], "by default")] if role in found else [], value, head=f"{role}=")
     return _items(((f"{name}=", f"{text} by default") for name, text in found.items()), begun)
+
+
+def keyed_completer(keys: Mapping[str, Collection[str]]) -> Completer:
+    """Return a completer of ``KEY=VALUE,…``; ``keys`` has the values of each key."""
+
+    def complete(ctx: click.Context, param: click.Parameter, begun: str) -> Items:
+        done, comma, last = begun.rpartition(",")
+        key, equals, value = last.partition("=")
+        if equals:
+            return _items(((each, "") for each in keys.get(key, ())), value, head=f"{done}{comma}{key}=")
+        return _items(((f"{each}=", "") for each in keys), last, head=done + comma)
+
+    return complete
 
 
 def complete_file(ctx: click.Context, param: click.Parameter, begun: str) -> Items:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from ecmproto_cli.completion import keyed_completer
 from ecmproto_cli.terminal import color_callback, echo
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -308,7 +309,9 @@ def keyed_option(
             values[key] = value
         return values
 
-    return click.option(*names, metavar=metavar, multiple=True, callback=read, help=help)
+    return click.option(
+        *names, metavar=metavar, multiple=True, callback=read, shell_complete=keyed_completer(keys), help=help
+    )
 
 
 def fields_option(function: F) -> F:

@@ -59,6 +59,8 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto live mon", ["monitor"]),
         ("ecmproto --col", ["--color"]),
         ("ecmproto dissect -e cnm.q_", ["cnm.q_delta", "cnm.q_offset"]),
+        ("ecmproto dissect -E occurrence=f,he", ["occurrence=f,header="]),
+        ("ecmproto dissect -E values=", ["values=text", "values=raw"]),
         ("ecmproto dissect -e cnt", ["cntag.etype", "cntag.flow_id", "cntag.len"]),
         ("ecmproto dissect -e encapsulated.cnta", ["encapsulated.cntag.etype"]),
         ("ecmproto dissect -Y cnm.qntz", ["cnm.qntz_fb", "cnm.qntz_fb == "]),
@@ -180,7 +182,8 @@ def test_every_option_that_takes_such_a_value_is_completed() -> None:
         shown = (param.metavar or (param.name or "").upper()).strip("[]….")
         if shown in _METAVARS:
             seen.add(shown)
-            found = completer_of(ctx, param) is not None or isinstance(param.type, click.Path)
+            own = getattr(param, "_custom_shell_complete", None)
+            found = own or completer_of(ctx, param) or isinstance(param.type, click.Path)
             assert found, f"{path} {param.opts}"
     assert {"FILE", "FILTER", "FIELD", "IF", "MECHANISM", "SCENARIO", "DIR"} <= seen
 

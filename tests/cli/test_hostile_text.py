@@ -140,7 +140,7 @@ LINES = (
     "fuzz decode -r @C --runs 1 -w @D", "fuzz decode -r @H --runs 1",
     "fuzz target -r @C --runs 1 -- @TRUE @H",
     "fuzz send -i @H", "doctor @H", "units @H", "units pause @H", "schema @H", "fields @H",
-    "wireshark install --dir @D", "help @H", "demo -w @D", "completion @H", "@H",
+    "wireshark install --dir @D", "help @H", "demo -w @D", "mcp @H", "completion @H", "@H",
 )  # fmt: skip
 
 

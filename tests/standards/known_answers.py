@@ -56,7 +56,10 @@ from ecmproto.wire.formats.dcbx import (
     ETSRecommendation,
     PFCConfiguration,
 )
+from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
 from ecmproto.wire.formats.ethernet import SNAP
+from ecmproto.wire.formats.geneve import Geneve
+from ecmproto.wire.formats.gre import GRE, GREChecksum, GREKey, GRESequence
 from ecmproto.wire.formats.infiniband import (
     AETH,
     BTH,
@@ -72,6 +75,9 @@ from ecmproto.wire.formats.infiniband import (
     ImmDt,
 )
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.mpls import MPLS, ControlWord
+from ecmproto.wire.formats.tzsp import TZSP, Mark, Tag
+from ecmproto.wire.formats.vxlan import GPE, VXLAN
 from tests.standards.octets import octets
 
 ONE = bytes.fromhex("020000000001")
@@ -1015,6 +1021,135 @@ BEHIND_GRH = (
     ),
 )  # fmt: skip
 
+INNER = octets("02 00 00 00 00 02 02 00 00 00 00 01 08 00") + IP_UDP
+"""The frame of 60 octets inside mirrors and tunnels."""
+INNER_LAYERS = (Ethernet(dst=TWO, src=ONE, type=0x0800), *IP_UDP_LAYERS)
+
+
+def _in_ip(
+    name: str, protocol: int, checksum: str, written: str, inner: bytes, *layers: Layer
+) -> KnownAnswer:
+    """Return a frame whose IPv4 packet contains ``written`` octets and an inner frame or packet."""
+    content = octets(written) + inner
+    total = 20 + len(content)
+    header = octets("45 00") + total.to_bytes(2, "big") + octets("00 00 00 00 40") + bytes((protocol,))
+    return KnownAnswer(
+        name=name,
+        octets=TWO + ONE + octets("08 00") + header + octets(checksum) + HOST_1 + HOST_2 + content,
+        layers=(
+            Ethernet(dst=TWO, src=ONE, type=0x0800),
+            IPv4(
+                len=total,
+                proto=protocol,
+                checksum=int.from_bytes(octets(checksum), "big"),
+                src=HOST_1,
+                dst=HOST_2,
+            ),
+            *layers,
+        ),
+    )
+
+
+MIRRORS = (
+    _in_ip(
+        "GRE with checksum, key and sequence number", 47, "66 6d",
+        """
+        b0 00 65 58   # checksum, key and sequence number; Ethernet
+        8a 15 00 00   # checksum of all of it, reserved
+        00 00 00 64   # key 100
+        00 00 00 07   # sequence number 7
+        """,
+        INNER,
+        GRE(flags=0xB000), GREChecksum(checksum=0x8A15), GREKey(key=100), GRESequence(sequence=7),
+        *INNER_LAYERS,
+    ),
+    _in_ip(
+        "ERSPAN II", 47, "66 6d",
+        """
+        10 00 88 be 00 00 00 07   # GRE, sequence number 7
+        10 64                     # version 1, VLAN 100
+        70 0c                     # priority 3, 802.1Q, session 12
+        00 01 23 45               # index
+        """,
+        INNER,
+        GRE(flags=0x1000, protocol=0x88BE), GRESequence(sequence=7),
+        ERSPAN(vlan=100, cos=3, encapsulation=2, session=12, index=0x12345), *INNER_LAYERS,
+    ),
+    _in_ip(
+        "ERSPAN III with a platform subheader", 47, "66 61",
+        """
+        10 00 22 eb 00 00 00 08   # GRE, sequence number 8
+        20 64                     # version 2, VLAN 100
+        64 0c                     # priority 3, truncated, session 12
+        00 00 01 00               # time stamp
+        00 05                     # security group tag
+        80 2b                     # Ethernet, engine 2, outgoing, 100 ns, a subheader follows
+        14 00 00 07 00 00 00 2a   # platform 5
+        """,
+        INNER,
+        GRE(flags=0x1000, protocol=0x22EB), GRESequence(sequence=8),
+        ERSPAN3(
+            vlan=100, cos=3, truncated=1, session=12, timestamp=256, sgt=5, hardware=2, direction=1,
+            granularity=1, o=1,
+        ),
+        Platform(platform=5, info=7, number=42), *INNER_LAYERS,
+    ),
+    _in_ip(
+        "VXLAN", 17, "66 8b",
+        """
+        c0 00 12 b5 00 4c 00 00   # ports 49152, 4789; length 76, no checksum
+        08 00 00 00 00 00 2a 00   # network identifier 42
+        """,
+        INNER,
+        UDP(srcport=49152, dstport=4789, length=76), VXLAN(vni=42), *INNER_LAYERS,
+    ),
+    _in_ip(
+        "VXLAN-GPE around a packet", 17, "66 99",
+        """
+        c0 00 12 b6 00 3e 00 00   # ports 49152, 4790; length 62, no checksum
+        0c 00 00 01 00 00 2a 00   # next protocol IPv4, network identifier 42
+        """,
+        IP_UDP,
+        UDP(srcport=49152, dstport=4790, length=62), GPE(next=1, vni=42), *IP_UDP_LAYERS,
+    ),
+    _in_ip(
+        "Geneve with an option", 17, "66 87",
+        """
+        c0 00 17 c1 00 50 00 00   # ports 49152, 6081; length 80, no checksum
+        01 00 65 58 00 00 2a 00   # an option of four octets, Ethernet, network identifier 42
+        01 02 80 00               # class 0x102, critical type 0, no data
+        """,
+        INNER,
+        UDP(srcport=49152, dstport=6081, length=80),
+        Geneve(optlen=1, vni=42, options=bytes((1, 2, 0x80, 0))), *INNER_LAYERS,
+    ),
+    _in_ip(
+        "TZSP with tags", 17, "66 8a",
+        """
+        c0 00 90 90 00 4d 00 00   # ports 49152, 37008; length 77, no checksum
+        01 00 00 01               # received frame, Ethernet
+        00 0a 01 9c 01            # padding, signal 0x9c, end
+        """,
+        INNER,
+        UDP(srcport=49152, dstport=37008, length=77), TZSP(), Mark(type=0), Tag(length=1, value=b"\x9c"),
+        Mark(), *INNER_LAYERS,
+    ),
+    KnownAnswer(
+        name="Ethernet pseudowire in MPLS",
+        octets=octets("""
+            02 00 00 00 00 02 02 00 00 00 00 01
+            88 47         # MPLS
+            00 01 00 40   # label 16, TTL 64
+            00 01 1b 40   # label 17, traffic class 5, bottom of the stack
+            00 00 00 07   # control word, sequence number 7
+        """) + INNER,
+        layers=(
+            Ethernet(dst=TWO, src=ONE, type=0x8847),
+            MPLS(label=16, bottom=0), MPLS(label=17, exp=5), ControlWord(sequence=7), *INNER_LAYERS,
+        ),
+    ),
+)  # fmt: skip
+
 KNOWN_ANSWERS: tuple[KnownAnswer, ...] = (
-    tuple(value for value in list(globals().values()) if isinstance(value, KnownAnswer)) + BEHIND_GRH
-)
+    *(value for value in list(globals().values()) if isinstance(value, KnownAnswer)), *BEHIND_GRH, *MIRRORS,
+)  # fmt: skip

@@ -36,7 +36,7 @@ def test_fixing_computes_types_lengths_checksums_and_padding(known: KnownAnswer)
         zero = {key: 0 for key in ("msdu_length", "len", "plen", "checksum") if hasattr(value, key)}
         if value.next_key and index + 1 < len(known.layers) and known.layers[index + 1].announced_by:
             zero[value.next_key] = 0
-        layers.append(value if value.prefix in ("udp", "tcp") else value.replace(**zero))
+        layers.append(value if value.prefix in ("udp", "tcp", "gresum") else value.replace(**zero))
     assert encode(Frame(layers=tuple(layers)), fix=True) == known.octets
 
 

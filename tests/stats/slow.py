@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -72,7 +73,7 @@ class Slow:
         speed_bps: int = DEFAULT_SPEED_BPS,
         selects: Callable[[Record], bool] = lambda record: True,
     ) -> None:
-        self.read = [record for batch in batches for record in records(batch, interfaces)]
+        self.read = [outermost(record) for batch in batches for record in records(batch, interfaces)]
         self.records = [record for record in self.read if selects(record)]
         self.interfaces = interfaces
         self.speed_bps = speed_bps
@@ -566,6 +567,15 @@ def flow_id_of(record: Record, message: Any) -> int | None:
         tag = first(record, CNTag)
         return 0 if tag is None else int(tag.flow_id)
     return int(message.flow_id) if isinstance(message, E2CM) else None
+
+
+def outermost(record: Record) -> Record:
+    """Return a record without the layers of frames inside wrappers, which are unwrapped before they count."""
+    inner = record.frame.inner_frames()
+    if not inner:
+        return record
+    layers = record.frame.layers[: inner[0]]
+    return dataclasses.replace(record, frame=dataclasses.replace(record.frame, layers=layers))
 
 
 def names_of(record: Record) -> set[str]:

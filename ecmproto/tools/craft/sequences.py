@@ -164,7 +164,7 @@ def only_given(values: Values, *names: str) -> dict[str, str]:
 _COMMON = {
     "dst": Parameter(default="", doc="destination address (none given: a default)"),
     "src": Parameter(default="", doc="source address (none given: a default)"),
-    "count": Parameter(default="", doc="number of frames, repeating the sweep (none given: each once)"),
+    "count": Parameter(default="", doc="number of frames, repeating the sweep (default: each once)"),
     "rate": Parameter(default="100000pps", doc="frames per second"),
 }
 

@@ -6,6 +6,7 @@ of a reader may look like a gap or a loss: then a failure is inconclusive.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import threading
@@ -16,6 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from ecmproto.control.live.device import ProcessorWait
+from ecmproto.control.live.privileges import run_in_realtime
 from ecmproto.errors import InterfaceError, counted
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.capture.batch import Int64
@@ -56,6 +58,9 @@ class Capturing:
         self._thread.start()
 
     def _run(self) -> None:
+        # before ordinary processes, after senders: what is not captured is no proof
+        with contextlib.suppress(PermissionError):
+            run_in_realtime(behind_devices=True)
         try:
             for batch in self.reader:
                 if len(batch):

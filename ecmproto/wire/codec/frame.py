@@ -339,11 +339,16 @@ def _decode(
             cls, bound = value.following(formats, data, end, stop)
         # a bound at the end of the captured octets is either a length's or merely inherited: with an octet
         # less, only the latter moves
-        if (
-            value.holds
-            or bound != stop
-            or (stop < reach and value.following(formats, data, end, stop - 1)[1] == stop)
-        ):
+        if stop < reach and bound == stop:
+            shorter = (
+                value.inside(data, pos, end, stop - 1)
+                if value.holds
+                else value.following(formats, data, end, stop - 1)
+            )
+            bounded = shorter[1] == stop
+        else:
+            bounded = bound != stop
+        if bounded:
             if bound > reach and wrapped:
                 reach = bound  # the mirror truncated the frame
             elif bound > reach:
