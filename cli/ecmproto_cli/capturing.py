@@ -114,8 +114,12 @@ def captured(
     snap_octets: int | None = None,
     promiscuous: bool = True,
     idle_batches: bool = False,
+    outer: bool = True,
 ) -> InterfaceReader:
-    """Return the reader of an interface; the kernel may leave out frames that ``filter`` does not select."""
+    """Return the reader of an interface; the kernel may leave out frames that ``filter`` does not select.
+
+    The filter is one of innermost frames without ``outer``.
+    """
     from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
     from ecmproto.frames.capture.linux.interface import interface_facts
     from ecmproto.frames.capture.linux.reader import open_interface
@@ -123,7 +127,7 @@ def captured(
 
     linktype = interface_facts(interface).linktype
     program = (
-        prefilter(filter, linktype=linktype, snap_octets=snap_octets, ethertypes=ethertypes)
+        prefilter(filter, linktype=linktype, snap_octets=snap_octets, ethertypes=ethertypes, outer=outer)
         if filter is not None
         else ()
     )

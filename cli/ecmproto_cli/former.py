@@ -54,7 +54,8 @@ FORMER = (
     Former("lab.run", "--capture", "{}"),
     Former("lab.run", "--rate", "--set topology.rate={}"),
     Former("lab.run", "--buffer", "--set topology.buffer={}"),
-    Former("lab.run", "--inner", "--set flow.capture_inner=true"),
+    Former("replay diff browse live.monitor", "--inner", ""),
+    Former("lab.run", "--outer", "--set flow.capture_outer=true"),
     Former("lab", "--html", "--report"),
     Former("lab", "--figure", "--report"),
     Former("lab fleet fuzz", "--out", "-w"),
@@ -111,6 +112,9 @@ def present(args: list[str]) -> tuple[list[str], list[str]]:
             continue
         if former.now.startswith("ecmproto "):
             raise click.UsageError(f"{former.name} is now {former.now.format('MECHANISM')}")
+        if not former.now:
+            hints.append(f"{former.name} is the default")
+            continue
         hints.append(f"{former.name} is now {former.now.replace('={}', '=…').replace(':{}', ':…')}")
         if " " in former.name:
             queue.pop(0)

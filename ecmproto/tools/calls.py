@@ -156,18 +156,21 @@ def diff(
     align_time: Literal["none", "offset", "drift"] = "none",
     per_interface: bool = False,
     filter: str | None = None,
+    outer: bool = False,
     limit: int = MAX_DIFFERENCES,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Differences:
     """Return the differences of two captures, up to ``limit`` of them listed, all counted.
 
-    ``ignore`` are fields and layers, ``tolerance`` differences by field (``{"time": "1us"}``).  Raises
-    CaptureError, FilterError, SpecError and ParameterError.
+    ``ignore`` are fields and layers, ``tolerance`` differences by field (``{"time": "1us"}``); ``outer``
+    compares wrappers.  Raises CaptureError, FilterError, SpecError and ParameterError.
     """
     rules = rules_of(ignore, tolerance, align_time=align_time, by_interface=per_interface)
     test = None if filter is None else compile_filter(filter)
     listed: list[dict[str, Any]] = []
-    with Comparison(os.fspath(a), os.fspath(b), rules, filter=test, ethertypes=ethertypes) as comparison:
+    with Comparison(
+        os.fspath(a), os.fspath(b), rules, filter=test, outer=outer, ethertypes=ethertypes
+    ) as comparison:
         for difference in comparison:
             if len(listed) < limit:
                 listed.append(dict(difference_document(difference)))

@@ -157,7 +157,7 @@ def test_the_first_page_waits_for_no_compiler(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(source, "_compiled", compiled)
     monkeypatch.setattr(library, "is_ready", lambda: False)
     for path in (write_pcap(tmp_path / "a.pcap", 9000), write_sections(tmp_path / "b.pcapng", 3000, 3000)):
-        pages = open_pages([str(path)])
+        pages = open_pages([str(path)], outer=True)
         assert pages.count == 0
         pages.start(first=True)
         assert pages.count > 0
@@ -220,7 +220,7 @@ def test_pages_of_innermost_frames(tmp_path: Path) -> None:
     bare = list(frames(3000))
     wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number, frame in enumerate(bare)]
     path = written(tmp_path / "mirror.pcap", wrapped)
-    pages = open_pages([str(path)], inner=True)
+    pages = open_pages([str(path)])
     pages.start(first=True)
     assert pages.finish(30)
     assert [row[:3] for row in by_page(pages)] == [(frame, number, 1) for number, frame in enumerate(bare)]

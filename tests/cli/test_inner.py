@@ -46,10 +46,8 @@ def test_replay_of_innermost_frames_equals_that_of_bare_ones(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = []
-    for path, option in ((captures[0], []), (captures[1], ["--inner"])):
-        assert (
-            run(["replay", path, *option, "--cp", "qcn", "--speed", "1G", "--seed", "1", "-T", "json"]) == 0
-        )
+    for path in captures:
+        assert run(["replay", path, "--cp", "qcn", "--speed", "1G", "--seed", "1", "-T", "json"]) == 0
         documents.append(json.loads(capsys.readouterr().out))
     for document in documents:
         document.pop("capture", None)
@@ -83,9 +81,9 @@ def test_diff_of_innermost_frames_finds_none(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain, mirror = captures
-    assert run(["diff", plain, mirror, "--stat"]) == 1
+    assert run(["diff", plain, mirror, "--stat", "--outer"]) == 1
     assert "innermost" not in capsys.readouterr().err
-    assert run(["diff", plain, mirror, "--stat", "--inner"]) == 0
+    assert run(["diff", plain, mirror, "--stat"]) == 0
     assert f"ecmproto: {mirror}: {SUMMARY.removeprefix('ecmproto: ')}" in capsys.readouterr().err
 
 
@@ -93,18 +91,16 @@ def test_laboratory_runs_on_innermost_frames(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = []
-    inner = ["--set", "flow.capture_inner=true"]
-    for path, option in ((captures[0], []), (captures[1], inner), (captures[1], [])):
+    outer = ["--set", "flow.capture_outer=true"]
+    for path, option in ((captures[0], []), (captures[1], []), (captures[1], outer)):
         command = ["lab", "run", path, *option, "--set", "topology.rate=1G", "--seed", "1", "-T", "json"]
         assert run(command) == 0
         documents.append(json.loads(capsys.readouterr().out)["figures"])
     assert documents[0] == documents[1] != documents[2]
 
 
-def test_options_that_innermost_frames_go_without_are_named(capsys: pytest.CaptureFixture[str]) -> None:
-    for command, needed in (
-        (["live", "monitor", "-i", "lo", "--inner", "-w", "x.pcap"], "--inner goes without -w"),
-        (["browse", "-i", "lo", "--inner"], "--inner goes with a FILE"),
-    ):
-        assert run(command) == 2
-        assert needed in capsys.readouterr().err
+def test_innermost_frames_are_the_default(
+    captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["diff", *captures, "--stat", "--inner"]) == 0
+    assert "ecmproto: --inner is the default\n" in capsys.readouterr().err

@@ -202,7 +202,7 @@ def test_innermost_frames_are_counted(veth: Network, capsys: pytest.CaptureFixtu
         thread = threading.Thread(target=send)
         thread.start()
         try:
-            words = ["--duration", "1s", "--interval", "300ms", "-T", "ndjson", "-Y", "pause", "--inner"]
+            words = ["--duration", "1s", "--interval", "300ms", "-T", "ndjson", "-Y", "pause"]
             assert run(["live", "monitor", "-i", FAR, *words]) == 0
         finally:
             ended.set()

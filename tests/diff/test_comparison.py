@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ecmproto.errors import CaptureError, ParameterError, SpecError
+from ecmproto.frames.batch.inner import open_unwrapped
 from ecmproto.frames.capture import Batch, CaptureReader, Interface, PcapngWriter, PcapWriter, open_capture
 from ecmproto.frames.capture.source import zstd_module
 from ecmproto.frames.filter import compile_filter
@@ -445,11 +446,11 @@ def test_many_interfaces_are_read_twice_in_all(tmp_path: Path, monkeypatch: pyte
     b = write_ports(tmp_path / "b", frames, ports)
     opened: list[str] = []
 
-    def opening(path: str) -> CaptureReader:
-        opened.append(path)
-        return open_capture(path)
+    def opening(paths: tuple[str, ...], **options: Any) -> CaptureReader:
+        opened.extend(paths)
+        return open_unwrapped(paths, **options)
 
-    monkeypatch.setattr(captures, "open_capture", opening)
+    monkeypatch.setattr(captures, "open_unwrapped", opening)
     found = compared(a, b, rules_of(["time"], by_interface=True))
     assert [each.kind for each in found] == ["missing"] * ports
     assert sorted(opened) == sorted([a, b] * 2)

@@ -16,7 +16,7 @@ from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     filter_option,
     force_option,
-    inner_option,
+    outer_option,
     read_option,
     with_ethertypes,
     write_option,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @read_option(required=False)
 @interface_option("Capture on this interface instead, and show frames as they arrive.")
 @filter_option("Begin with this display filter. With -i the kernel discards other frames for good.")
-@inner_option
+@outer_option
 @write_option("With -i: write all captured frames to this file at the end.")
 @force_option
 @with_ethertypes
@@ -42,7 +42,7 @@ def command(
     paths: tuple[str, ...],
     interface: str | None,
     filter: Filter | None,
-    inner: bool,
+    outer: bool,
     output: str | None,
     force: bool,
     ethertypes: EtherTypes,
@@ -52,14 +52,12 @@ def command(
     \b
     ecmproto browse in.pcapng
     ecmproto browse -r monday.pcap.gz -Y 'cnm or pfc'
-    ecmproto browse mirror.pcap --inner
+    ecmproto browse mirror.pcap --outer
     ecmproto browse -i eth0
     tcpdump -U -w - | ecmproto browse -
     """
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"expected a FILE or -i IF, got {'both' if paths else 'none'}")
-    if inner and interface is not None:
-        raise click.UsageError("--inner goes with a FILE: capture with -w first")
     if output is not None and interface is None:
         raise click.UsageError("-w goes with -i; a file is written with the key w")
     if not sys.stdout.isatty() or (not sys.stdin.isatty() and "-" not in paths):
@@ -67,7 +65,7 @@ def command(
     if importlib.util.find_spec("textual") is None:
         raise MissingDependencyError(package="textual", extra="tui", purpose="a window in the terminal")
     check_outputs([output], force=force)
-    pages = _opened(paths, interface, filter, inner, ethertypes)
+    pages = _opened(paths, interface, filter, outer, ethertypes)
     from ecmproto.tools.browse.browser import Browser
     from ecmproto_cli.browse.app import BrowseApp
 
@@ -99,15 +97,15 @@ def _opened(
     paths: tuple[str, ...],
     interface: str | None,
     filter: Filter | None,
-    inner: bool,
+    outer: bool,
     ethertypes: EtherTypes,
 ) -> Pages:
     from ecmproto.tools.browse.pages import live_pages, open_pages
 
     if interface is not None:
-        reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True)
-        return live_pages(reader, reader.stop, interface)
-    return open_pages(paths, pipe=_stdin() if "-" in paths else None, inner=inner, ethertypes=ethertypes)
+        reader = captured(interface, filter=filter, ethertypes=ethertypes, idle_batches=True, outer=outer)
+        return live_pages(reader, reader.stop, interface, outer=outer, ethertypes=ethertypes)
+    return open_pages(paths, pipe=_stdin() if "-" in paths else None, outer=outer, ethertypes=ethertypes)
 
 
 def _stdin() -> BinaryIO:

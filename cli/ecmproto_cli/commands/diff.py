@@ -13,7 +13,7 @@ import click
 from ecmproto.errors import counted
 from ecmproto.units import TIME_UNITS
 from ecmproto_cli.errors import FINDINGS, warn
-from ecmproto_cli.options import filter_option, inner_option, with_ethertypes
+from ecmproto_cli.options import filter_option, outer_option, with_ethertypes
 from ecmproto_cli.output import Stdout
 from ecmproto_cli.progress import reading, work
 from ecmproto_cli.terminal import echo, paint
@@ -87,7 +87,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     "--window", metavar="N", type=click.IntRange(min=_MIN_WINDOW, max=_MAX_WINDOW),
     help="Align N frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
 )  # fmt: skip
-@inner_option
+@outer_option
 @with_ethertypes
 def command(
     a: str,
@@ -104,7 +104,7 @@ def command(
     limit: int | None,
     times: bool | None,
     window: int | None,
-    inner: bool,
+    outer: bool,
     ethertypes: EtherTypes,
 ) -> int:
     """Compare the captures A and B, - for stdin: list the frames and fields that differ.
@@ -116,7 +116,7 @@ def command(
     ecmproto diff before.pcap after.pcapng.gz
     ecmproto diff in.pcap out.pcapng --ignore cntag --tolerance frame.time_epoch=1us
     ecmproto diff port1.pcap port2.pcap --ignore eth --align-time drift
-    ecmproto diff mirror.pcap port.pcap --inner --align-time offset
+    ecmproto diff mirror.pcap port.pcap --align-time offset
     """
     if a == b == "-":
         raise click.UsageError("stdin can be read once: expected - once, got it twice")
@@ -133,7 +133,7 @@ def command(
         snap_octets=snap_octets,
     )
     with Comparison(
-        a, b, rules, filter=filter, ethertypes=ethertypes, inner=inner, window=window or WINDOW_FRAMES,
+        a, b, rules, filter=filter, ethertypes=ethertypes, outer=outer, window=window or WINDOW_FRAMES,
         list_times=times, watch=_watched,
     ) as comparison:  # fmt: skip
         out = Stdout()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import ParameterError
-from ecmproto_cli.capturing import opened
 from ecmproto_cli.errors import warn
 from ecmproto_cli.options import (
     RATE,
@@ -20,7 +19,7 @@ from ecmproto_cli.options import (
     TIME,
     filter_option,
     force_option,
-    inner_option,
+    outer_option,
     print_unwrapped,
     read_option,
     trailer_option,
@@ -95,7 +94,7 @@ if TYPE_CHECKING:
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
     help="Octets on the line besides a frame's own: FCS, preamble, gap.",
 )  # fmt: skip
-@inner_option
+@outer_option
 @trailer_option
 @write_option("Write the resulting capture, with all generated frames in it.")
 @click.option(
@@ -127,7 +126,7 @@ def command(
     seed: int | None,
     cp_mac: str,
     overhead: int,
-    inner: bool,
+    outer: bool,
     trailer: str | None,
     output: str | None,
     report: tuple[str, ...],
@@ -201,7 +200,7 @@ def command(
             flow_control=flow_control,
             seed=drawn,
             ethertypes=ethertypes,
-            inner=inner,
+            outer=outer,
             trailer=trailer,
             output=output,
             reports=report,
@@ -268,7 +267,7 @@ class ReplayRequest:
     flow_control: str | None
     seed: int
     ethertypes: EtherTypes
-    inner: bool
+    outer: bool
     """Whether frames in mirrors and tunnels are unwrapped."""
     trailer: str | None
     """The device whose time stamps frames have."""
@@ -387,10 +386,11 @@ def _replay(
     request: ReplayRequest, plan: Plan, samples: SampleWriter | None, label: str
 ) -> tuple[Outcome, Exception | None]:
     from ecmproto.control.replay.session import output_of, replay_capture
+    from ecmproto.frames.batch.inner import open_unwrapped
 
     sink = samples.rows_of(plan.machine, plan.variant) if samples else None
-    with opened(
-        request.paths, inner=request.inner, trailer=request.trailer, ethertypes=request.ethertypes
+    with open_unwrapped(
+        request.paths, outer=request.outer, trailer=request.trailer, ethertypes=request.ethertypes
     ) as reader:
         with output_of(reader, plan, request.output, force=request.force) as output:
 

@@ -220,8 +220,8 @@ class Flow:
     """The file of the offered capture; time 0 is the first frame's."""
     capture_source: str = ""
     """The source MAC address of the capture's offered frames; empty for all."""
-    capture_inner: bool = False
-    """Whether the innermost frames of mirrors and tunnels are offered."""
+    capture_outer: bool = False
+    """Whether frames are offered in the wrappers of mirrors and tunnels."""
     group: str = ""
     """The group in tables; empty for none."""
     hops: int = 0

@@ -23,7 +23,8 @@ from ecmproto.control.replay.series import Samples, sample_rows
 from ecmproto.control.replay.summary import ReplaySummary, flow_labels
 from ecmproto.control.replay.tables import comparison_table, replay_table
 from ecmproto.errors import ParameterError
-from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, open_captures
+from ecmproto.frames.batch.inner import open_unwrapped
+from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader
 from ecmproto.frames.capture.names import names_shown
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.kernels.structs import method_errors
@@ -180,6 +181,7 @@ def replay(
     flow_control: str | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
+    outer: bool = False,
     ethertypes: EtherTypes = DEFAULT,
     **parameters: object,
 ) -> Outcome | Comparison:
@@ -189,8 +191,9 @@ def replay(
     is a station whose reaction point times their departure. The options of ``ecmproto replay`` apply: rates
     in bit/s, sizes in octets and times in ns as numbers, or text with units. ``set`` are parameters of the
     mechanism (``{"qeq": "33kB", "rp.gd": 0.01}``); further keywords are parameters too, without type checks.
-    ``output`` is the path of the resulting capture. Raises ParameterError for a value out of range,
-    CaptureError for an unreadable capture.
+    ``output`` is the path of the resulting capture; ``outer`` replays the wrappers of mirrors and
+    tunnels, not the frames in them. Raises ParameterError for a value out of range, CaptureError for an
+    unreadable capture.
     """
     names = [mechanism] if isinstance(mechanism, str) else list(mechanism)
     given = [captures] if isinstance(captures, str | os.PathLike) else captures
@@ -227,7 +230,10 @@ def replay(
             filter=compile_filter(filter) if isinstance(filter, str) else filter,
             ethertypes=ethertypes,
         )
-        with open_captures(paths) as reader, output_of(reader, plan, output, force=force) as writer:
+        with (
+            open_unwrapped(paths, outer=outer, ethertypes=ethertypes) as reader,
+            output_of(reader, plan, output, force=force) as writer,
+        ):
             outcomes.append(replay_capture(reader, plan, output=writer, capture=names_shown(paths)))
     return outcomes[0] if isinstance(mechanism, str) else Comparison(outcomes)
 

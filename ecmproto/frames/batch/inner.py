@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Iterator, Sequence
-from typing import BinaryIO, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,6 @@ from ecmproto.frames.batch.sflow import (
     FRAME,
     NO_LINK,
     PACKET,
-    SFLOW_PORT,
     Samples,
     SflowReading,
     SflowReports,
@@ -54,7 +53,7 @@ from ecmproto.wire.formats.gre import (
     SEQUENCE,
     SONIC,
 )
-from ecmproto.wire.formats.ip import PROTO_UDP, UDP, IPv4, IPv6
+from ecmproto.wire.formats.ip import PROTO_UDP, SFLOW_PORT, UDP, IPv4, IPv6
 from ecmproto.wire.formats.mpls import MPLS
 from ecmproto.wire.formats.tzsp import TZSP
 from ecmproto.wire.formats.vxlan import GPE, VXLAN
@@ -88,6 +87,9 @@ _CHECKSUM, _ROUTING, _KEY, _SEQUENCE = (
 _GRE_VERSION = 0x0007
 _UDP_OCTETS, _IPV6_OCTETS, _TUNNEL_OCTETS = UDP.fixed_octets, IPv6.fixed_octets, VXLAN.fixed_octets
 _ERSPAN_OCTETS, _ERSPAN_3_OCTETS, _PLATFORM_OCTETS = (cls.fixed_octets for cls in (ERSPAN, ERSPAN3, Platform))
+
+
+_SEARCHED_FRAMES = 1024
 
 
 class Wrapped(NamedTuple):
@@ -389,6 +391,22 @@ def open_innermost(
     return reader if outer else InnerReader(reader, ethertypes=ethertypes)
 
 
+def open_unwrapped(
+    paths: Sequence[str | os.PathLike[str] | BinaryIO], *, outer: bool = False, **options: Any
+) -> CaptureReader:
+    """Open captures as `open_innermost` does, but as they are if no frame of the first thousand is wrapped.
+
+    A reader of frames as they are has their records and comments.  Pipes cannot be read twice, so that their
+    innermost frames are read.
+    """
+    if not outer and all(not hasattr(path, "read") and os.path.isfile(path) for path in paths):
+        options_ = {**options, "trailer": None, "batch_frames": _SEARCHED_FRAMES}
+        with open_innermost(paths, **options_) as reader:
+            next(iter(reader), None)
+            outer = not getattr(reader, "summary", "")
+    return open_innermost(paths, outer=outer, **options)
+
+
 def sflow_reports(reader: object) -> SflowReports | None:
     """Return the reports of sFlow agents in a capture so far, sampled headers aside; None without any."""
     return reader.sflow if isinstance(reader, InnerReader) else None
@@ -399,13 +417,18 @@ class InnerReader(DerivedReader):
 
     With ``records``, batches retain the original records of the frames, on interfaces of one section, and
     blocks without a frame are given as well, as in a merge of several captures.  Datagrams of sFlow then stay
-    frames.
+    frames.  ``watch`` gets each batch as it was read.
     """
 
     def __init__(
-        self, reader: CaptureReader, *, ethertypes: EtherTypes = DEFAULT, records: bool = False
+        self,
+        reader: CaptureReader,
+        *,
+        ethertypes: EtherTypes = DEFAULT,
+        records: bool = False,
+        watch: Callable[[Batch], None] | None = None,
     ) -> None:
-        self._unwrapping = _Unwrapping(reader, ethertypes, records=records)
+        self._unwrapping = _Unwrapping(reader, ethertypes, records=records, watch=watch)
         super().__init__(self._unwrapping)
         self.displayed = reader.displayed
 
@@ -422,8 +445,16 @@ class InnerReader(DerivedReader):
 class _Unwrapping(Deriving):
     """The parser of an `InnerReader`."""
 
-    def __init__(self, reader: CaptureReader, ethertypes: EtherTypes, *, records: bool) -> None:
+    def __init__(
+        self,
+        reader: CaptureReader,
+        ethertypes: EtherTypes,
+        *,
+        records: bool,
+        watch: Callable[[Batch], None] | None,
+    ) -> None:
         super().__init__(reader, records=records)
+        self._watch = watch
         self.sampling = SflowReading()
         self._ethertypes = ethertypes
         self._counts = np.zeros(len(NAMES), np.int64)
@@ -447,6 +478,8 @@ class _Unwrapping(Deriving):
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield the innermost frames of batches."""
         for batch in batches:
+            if self._watch is not None:
+                self._watch(batch)
             bare, datagrams = self._unwrapped(batch)
             if not len(datagrams):
                 yield bare

@@ -27,7 +27,6 @@ from ecmproto.wire.formats.text import address_text
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
-SFLOW_PORT = 6343
 NO_LINK, FRAME, PACKET, DATAGRAM = range(4)
 """The first header of some octets: unknown, Ethernet, IP, or an sFlow datagram's."""
 

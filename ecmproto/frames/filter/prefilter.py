@@ -51,7 +51,7 @@ from ecmproto.frames.filter.fields import (
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import SNAP_START, VLAN, Ethernet, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
-from ecmproto.wire.formats.ip import PROTO_UDP, Extension, IPv4, IPv6
+from ecmproto.wire.formats.ip import PROTO_UDP, SFLOW_PORT, Extension, IPv4, IPv6
 from ecmproto.wire.formats.registry import FORMATS, announcement, dispatch
 
 _HEADER_OCTETS = 14
@@ -62,7 +62,7 @@ _SNAP_OCTETS = 8
 _IP4_START = 0x45
 """The first octet of an IPv4 header without options."""
 _WRAPPERS = [cls for cls in FORMATS if cls.wraps]
-_WRAPPER_PORTS = [port for cls in _WRAPPERS for port in cls.udp_ports]
+_WRAPPER_PORTS = [*(port for cls in _WRAPPERS for port in cls.udp_ports), SFLOW_PORT]
 _WRAPPER_PROTOCOLS = [cls.ip_protocol for cls in _WRAPPERS if cls.ip_protocol is not None]
 _EXTENSIONS = [
     number
@@ -89,8 +89,11 @@ def prefilter(
     linktype: int = ETHERNET,
     snap_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
+    outer: bool = True,
 ) -> tuple[Instruction, ...]:
     """Return the program by which the kernel accepts a superset of the filter's selection on an interface.
+
+    Without ``outer`` the filter is one of innermost frames, and the program accepts all wrapped ones.
 
     It is empty, which accepts everything, where nothing can be left out: links other than Ethernet, a snap
     length within the Ethernet header, and filters that depend on the number or times of frames
@@ -102,7 +105,7 @@ def prefilter(
     translator = _Translator(ethertypes)
     condition = translator.at_least(filter.test)
     fields = fields_of(filter.test)
-    if any(field.origin != "record" and field.nesting != "outer" for field in fields):
+    if not outer or any(field.origin != "record" and field.nesting != "outer" for field in fields):
         condition = any_of(condition, translator.wrapped())
     return program_of(condition)
 

@@ -12,6 +12,7 @@ from ecmproto.frames.columns import Column
 from ecmproto.frames.stats.tally import CountedBatch
 from ecmproto.values import dataclass
 from ecmproto.wire.formats.gre import GRE
+from ecmproto.wire.formats.ip import SFLOW_PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +31,7 @@ MIRRORS = (
     Mirror(name="VXLAN", field="udp.dstport", value=VXLAN_PORT),
     Mirror(name="VXLAN-GPE", field="udp.dstport", value=GPE_PORT),
     Mirror(name="Geneve", field="udp.dstport", value=GENEVE_PORT),
-    Mirror(name="sFlow", field="udp.dstport", value=6343),
+    Mirror(name="sFlow", field="udp.dstport", value=SFLOW_PORT),
     Mirror(name="TZSP", field="udp.dstport", value=TZSP_PORT),
 )
 MIRROR_FIELDS = tuple(dict.fromkeys(each.field for each in MIRRORS))

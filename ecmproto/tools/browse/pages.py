@@ -21,11 +21,10 @@ from contextlib import ExitStack, suppress
 from typing import Any, BinaryIO
 
 from ecmproto.errors import CaptureError, OutputError
-from ecmproto.frames.batch.inner import open_innermost
+from ecmproto.frames.batch.inner import InnerReader, open_unwrapped
 from ecmproto.frames.capture import Batch, Block, CaptureReader, Interface, PcapngWriter, Sink, open_capture
 from ecmproto.frames.capture.names import is_remote, is_single, names_shown
 from ecmproto.frames.capture.reader import Place
-from ecmproto.frames.capture.several import open_captures
 from ecmproto.frames.capture.source import DecompressedStream, is_compressed, regular_size
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -301,20 +300,22 @@ def open_pages(
     paths: Sequence[str],
     *,
     pipe: BinaryIO | None = None,
-    inner: bool = False,
+    outer: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Pages:
     """Open captures, several as one in the order of time, to be read by number.
 
-    ``pipe`` is the stream for the path ``-``; ``inner`` gives the innermost frames. CaptureError if one
-    cannot be read or does not start as a capture.
+    ``pipe`` is the stream for the path ``-``; frames are unwrapped as by `open_unwrapped`. CaptureError if
+    one cannot be read or does not start as a capture.
     """
     path = paths[0]
-    if inner:
+    is_several = len(paths) > 1 or is_remote(path) or not is_single(path)
+    if is_several or not outer:
         given = [pipe if each == "-" and pipe is not None else each for each in paths]
-        return _copied(open_innermost(given, ethertypes=ethertypes), names_shown(paths))
-    if len(paths) > 1 or is_remote(path) or not is_single(path):
-        return _copied(open_captures(paths), names_shown(paths))
+        frames = open_unwrapped(given, outer=outer, ethertypes=ethertypes)
+        if is_several or isinstance(frames, InnerReader):
+            return _copied(frames, names_shown(paths))
+        frames.close()
     if path == "-":
         assert pipe is not None
         return _spooled(pipe, "-")
@@ -346,9 +347,16 @@ def _unreadable(path: str, error: Exception) -> CaptureError:
     return CaptureError(path=path, offset=0, frame=0, needed="a readable capture file", got=got)
 
 
-def live_pages(reader: CaptureReader, stop: Callable[[], None], name: str) -> Pages:
+def live_pages(
+    reader: CaptureReader,
+    stop: Callable[[], None],
+    name: str,
+    *,
+    outer: bool = False,
+    ethertypes: EtherTypes = DEFAULT,
+) -> Pages:
     """Return the pages of an interface's ``reader``; ``stop`` ends the capture."""
-    pages = _copied(reader, name)
+    pages = _copied(reader if outer else InnerReader(reader, ethertypes=ethertypes), name)
     pages.live = stop
     return pages
 

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import CaptureError
-from ecmproto.frames.capture import Batch, CaptureReader, Interface, open_capture
+from ecmproto.frames.batch.inner import open_unwrapped
+from ecmproto.frames.capture import Batch, CaptureReader, Interface
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
 from ecmproto.tools.diff.digests import Digester, Digests, Gatherer
@@ -35,10 +36,10 @@ class ReadTwice:
     """A capture that can be read repeatedly, under its original name."""
 
     def __init__(
-        self, path: str, stack: contextlib.ExitStack, *, inner: bool = False, ethertypes: EtherTypes = DEFAULT
+        self, path: str, stack: contextlib.ExitStack, *, outer: bool = False, ethertypes: EtherTypes = DEFAULT
     ) -> None:
         self.path = path
-        self._inner = inner
+        self._outer = outer
         self._ethertypes = ethertypes
         self._stack = stack
         self._readable = path
@@ -65,12 +66,7 @@ class ReadTwice:
     def reader(self) -> CaptureReader:
         """Return a reader at the start, to be closed; CaptureError with the original name."""
         try:
-            if not self._inner:
-                return open_capture(self._readable)
-            # Loads the unwrapping code.
-            from ecmproto.frames.batch.inner import open_innermost
-
-            return open_innermost((self._readable,), ethertypes=self._ethertypes)
+            return open_unwrapped((self._readable,), outer=self._outer, ethertypes=self._ethertypes)
         except CaptureError as error:
             raise self.named(error) from error.__cause__
 

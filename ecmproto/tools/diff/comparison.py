@@ -26,7 +26,7 @@ from ecmproto.tools.diff.alignment import WHOLE, Alignment, Pairs, Parts, Rows, 
 from ecmproto.tools.diff.captures import DigestReader, FramePicker, ReadTwice, Watch
 from ecmproto.tools.diff.clocks import Clock, TimeDifference, TimeSample, timed_pairs
 from ecmproto.tools.diff.digests import NO_TIME, Digester, Digests, Numbers
-from ecmproto.tools.diff.fields import ChangedField, FieldChange, FieldComparison, Side
+from ecmproto.tools.diff.fields import ChangedField, FieldChange, FieldComparison, Side, differing_interfaces
 from ecmproto.tools.diff.rules import INTERFACE, TIME, Rules, Tolerance
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -143,9 +143,9 @@ class Comparison:
 
     Iteration yields all differences in order; a missing frame comes in its former position. Frames with a
     differing time alone are not listed if they are more than half, unless ``list_times`` overrides it;
-    `Summary.times` covers them. ``filter`` restricts the comparison in both captures. ``inner`` compares the
-    innermost frames of mirrors and tunnels; their interfaces, sessions in the order of their appearance, are
-    not compared. ``window`` is a number of frames, which determines the memory: some 100 bytes each.
+    `Summary.times` covers them. ``filter`` restricts the comparison in both captures. Of mirrors and tunnels
+    the innermost frames are compared, without regard to interfaces; ``outer`` compares wrappers. ``window``
+    is a number of frames, which determines the memory: some 100 bytes each.
 
     CaptureError for a capture that cannot be read; one that breaks off is compared as far as possible, and
     ``problem`` is set afterwards.
@@ -159,15 +159,13 @@ class Comparison:
         *,
         filter: Filter | None = None,
         ethertypes: EtherTypes = DEFAULT,
-        inner: bool = False,
+        outer: bool = False,
         window: int = WINDOW_FRAMES,
         list_times: bool | None = None,
         threads: int = 2,
         watch: Watch = lambda batches, reader: batches,
     ) -> None:
         self.rules = rules or Rules()
-        if inner:
-            self.rules = dataclasses.replace(self.rules, names=self.rules.names | {INTERFACE})
         self.list_times = list_times
         self.listing = True
         """Whether differences are yielded or only counted; it may be changed during iteration."""
@@ -176,7 +174,7 @@ class Comparison:
         self._pickers: tuple[FramePicker, ...] = ()
         with contextlib.ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
-            reading = partial(ReadTwice, stack=stack, inner=inner, ethertypes=ethertypes)
+            reading = partial(ReadTwice, stack=stack, outer=outer, ethertypes=ethertypes)
             self.captures = reading(a), reading(b)
             digester = self._digester = Digester(self.rules, ethertypes)
             self._digests = tuple(
@@ -332,13 +330,9 @@ class Comparison:
             self._sample.beyond += int(np.count_nonzero(beyond & timed))
             kinds[beyond & (kinds == _SAME)] = _RETIMED
         if INTERFACE not in self.rules.names:
-            one, other = (
-                np.array([each.local_index for each in reader.interfaces] or [0])[side]
-                for reader, side in zip(
-                    self._digests, (a.interface[ordered.a], b.interface[ordered.b]), strict=True
-                )
-            )
-            kinds[one != other] = _CHANGED
+            of_a, of_b = (reader.interfaces for reader in self._digests)
+            *_, differ = differing_interfaces(of_a, a.interface[ordered.a], of_b, b.interface[ordered.b])
+            kinds[differ] = _CHANGED
         for name, tolerance in self.rules.tolerances.items():
             if name != TIME:
                 kinds[_apart(a.values[name], b.values[name], ordered, tolerance)] = _CHANGED

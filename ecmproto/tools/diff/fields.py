@@ -122,8 +122,9 @@ class FieldComparison:
             CAPTURED: (a.batch.captured, b.batch.captured, one.captured != other.captured),
         }
         if INTERFACE not in self._rules.names:
-            local_a, local_b = local_numbers(a), local_numbers(b)
-            numbers[INTERFACE] = local_a, local_b, local_a != local_b
+            numbers[INTERFACE] = differing_interfaces(
+                a.interfaces, a.batch.interface, b.interfaces, b.batch.interface
+            )
         for name, (of_a, of_b, pairs) in numbers.items():
             if name not in self._rules.names and pairs.any():
                 yield ChangedField(name, pairs, *([[each] for each in of.tolist()] for of in (of_a, of_b)))
@@ -174,9 +175,19 @@ def _with(batch: Batch, reduced: Reduced) -> Batch:
     )  # fmt: skip
 
 
-def local_numbers(side: Side) -> NDArray[np.int64]:
-    """Return the number of each frame's interface in its section, like ``frame.interface_id``."""
-    return np.array([each.local_index for each in side.interfaces] or [0], np.int64)[side.batch.interface]
+def differing_interfaces(
+    of_a: Sequence[Interface], a: NDArray[Any], of_b: Sequence[Interface], b: NDArray[Any]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], Mask]:
+    """Return the numbers of interfaces like ``frame.interface_id``, and a mask of those that differ.
+
+    Sessions of mirrors, numbered as they appear, equal every interface.
+    """
+    one, other = (
+        np.array([(each.local_index, each.wrapper != "") for each in known] or [(0, False)], np.int64)[which]
+        for known, which in ((of_a, a), (of_b, b))
+    )
+    differ = (one[:, 0] != other[:, 0]) & (one[:, 1] | other[:, 1] == 0)
+    return one[:, 0], other[:, 0], differ
 
 
 def _linktypes(side: Side) -> NDArray[np.int64]:

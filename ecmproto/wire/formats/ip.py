@@ -21,6 +21,7 @@ SOURCE_IP6, DESTINATION_IP6 = (bytes.fromhex(f"20010db8{i:024x}") for i in (1, 2
 """The documentation's addresses (RFC 5737, RFC 3849), for crafted frames."""
 SOURCE_PORT, DESTINATION_PORT = 49152, 4791
 """The UDP ports of crafted frames: an ephemeral one and RoCEv2's."""
+SFLOW_PORT = 6343
 
 
 def _hw_type(default: int) -> int:

@@ -6,7 +6,7 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
@@ -20,8 +20,8 @@ from ecmproto_cli.options import (
     TIME,
     filter_option,
     force_option,
-    inner_option,
     keyed_option,
+    outer_option,
     print_unwrapped,
     storm_options,
     with_ethertypes,
@@ -80,7 +80,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
     "--prometheus", metavar="[HOST:]PORT",
     help="Serve the counts of the last look at this port: to this machine alone where no host is given.",
 )  # fmt: skip
-@inner_option
+@outer_option
 @click.option("--no-promiscuous", is_flag=True, help="Leave out frames for other stations.")
 @force_option
 @with_ethertypes
@@ -98,7 +98,7 @@ def command(
     storm_detect: str,
     storm_restore: str,
     prometheus: str | None,
-    inner: bool,
+    outer: bool,
     no_promiscuous: bool,
     force: bool,
     ethertypes: EtherTypes,
@@ -111,7 +111,7 @@ def command(
     ecmproto live monitor -i eth0
     ecmproto live monitor -i eth0 -Y 'cnm or pfc' -w feedback.pcapng
     ecmproto live monitor -i eth0 -w all.pcapng -b filesize:100MB -b files:10
-    ecmproto live monitor -i mirror0 --inner -Y pfc
+    ecmproto live monitor -i mirror0 -Y pfc
     """
     from ecmproto.frames.capture.linux.interface import interface_facts
     from ecmproto.frames.stats import Accumulator
@@ -124,8 +124,6 @@ def command(
         raise click.UsageError("-b files:N belongs to -b filesize:SIZE or -b duration:TIME")
     if files is not None and not (files.isdecimal() and int(files)):
         raise click.UsageError(f"-b files: expected a number of at least 1, got {files!r}")
-    if inner and output is not None:
-        raise click.UsageError("--inner goes without -w: frames are written as they come")
     output_form(output, None, ("pcap", "pcapng"), text="")
     if not rotation:
         check_outputs([output], force=force)
@@ -146,14 +144,15 @@ def command(
         ethertypes=ethertypes,
         every_ns=parse_time(every),
         duration_ns=parse_time(duration) if duration else None,
-        inner=inner,
+        outer=outer,
     )
     interface_facts(interface)  # one that is not there is said to be before the work
     with told_when_compiling():
         watch.warm_up()
     with captured(
         interface,
-        filter=None if inner else filter,  # the kernel looks at wrappers
+        filter=filter,
+        outer=outer,
         ethertypes=ethertypes,
         snap_octets=snap,
         promiscuous=not no_promiscuous,
@@ -207,7 +206,7 @@ class Watch:
         ethertypes: EtherTypes,
         every_ns: int,
         duration_ns: int | None,
-        inner: bool,
+        outer: bool,
     ) -> None:
         self.interrupted = False
         """Whether an interrupt ended it."""
@@ -217,7 +216,7 @@ class Watch:
         self._ethertypes = ethertypes
         self._every_ns = every_ns
         self._duration_ns = duration_ns
-        self._inner = inner
+        self._outer = outer
         self._screen = Screen()
         self._before: Statistics | None = None
         self._begun_ns = self._told_ns = time.monotonic_ns()
@@ -239,11 +238,21 @@ class Watch:
         """Watch until the time is over, the interface is gone or an interrupt; then print the summary."""
         self._begun_ns = self._told_ns = time.monotonic_ns()
         saving = Saving(rotation.flush) if rotation is not None else None
-        frames = self._frames_of(reader)
+
+        def write(batch: Batch) -> None:
+            """Write frames as they arrive."""
+            if rotation is not None and len(batch):
+                selected = self._selected(batch, reader.interfaces)
+                rotation.write(batch if selected is None else batch.select(selected))
+
+        frames = self._frames_of(reader, write)
         with StoppingInterrupt(reader.stop).held() as interrupt:
             for batch in frames:
+                if self._outer:
+                    write(batch)
                 if len(batch):
-                    self._take(batch, frames.interfaces, rotation)
+                    selected = self._selected(batch, frames.interfaces)
+                    self._counts.add(batch, interfaces=frames.interfaces, selected=selected)
                 if saving is not None:
                     saving.look()
                 now_ns = time.monotonic_ns()
@@ -256,19 +265,13 @@ class Watch:
         self._end(reader, frames.interfaces)
         print_unwrapped(frames)
 
-    def _frames_of(self, reader: InterfaceReader) -> CaptureReader:
-        """Return the reader of the frames to count."""
-        if not self._inner:
+    def _frames_of(self, reader: InterfaceReader, watch: Callable[[Batch], None]) -> CaptureReader:
+        """Return the reader of the frames to count; ``watch`` gets frames before they are unwrapped."""
+        if self._outer:
             return reader
         from ecmproto.frames.batch.inner import InnerReader
 
-        return InnerReader(reader, ethertypes=self._ethertypes)
-
-    def _take(self, batch: Batch, interfaces: Sequence[Interface], rotation: Rotation | None) -> None:
-        selected = self._selected(batch, interfaces)
-        self._counts.add(batch, interfaces=interfaces, selected=selected)
-        if rotation is not None:
-            rotation.write(batch if selected is None else batch.select(selected))
+        return InnerReader(reader, ethertypes=self._ethertypes, watch=watch)
 
     def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
         if self._filter is None:

@@ -416,7 +416,7 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         bursts=_bursts(values["bursts"] or (), f"{where}.bursts"),
         capture=_file(values["capture"], f"{where}.capture", document) if values["capture"] else "",
         capture_source=values["capture_source"],
-        capture_inner=values["capture_inner"],
+        capture_outer=values["capture_outer"],
         group=values["group"] or several,
         hops=values["hops"],
         via=values["via"] or (),

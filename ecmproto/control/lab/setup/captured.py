@@ -77,7 +77,7 @@ def captured_frames(flows: Sequence[Flow], machine: Machine | None = None) -> di
         if flow.pattern is not Pattern.CAPTURE:
             continue
         source = int.from_bytes(mac_of(flow.capture_source)) if flow.capture_source else None
-        capture = flow.capture, flow.capture_inner
+        capture = flow.capture, flow.capture_outer
         if capture not in read:
             read[capture] = _columns(*capture, _machine(machine), [])
         result[index] = _frames_of(read[capture], source)
@@ -95,7 +95,7 @@ def _machine(machine: Machine | None) -> Machine:
 
 
 def _taken(
-    path: str, inner: bool, machine: Machine, problems: list[CaptureError]
+    path: str, outer: bool, machine: Machine, problems: list[CaptureError]
 ) -> Iterator[tuple[Taken, FlowTable]]:
     """Yield the batches of a capture for the engine; an error at its end is appended to ``problems``."""
     from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
@@ -103,7 +103,7 @@ def _taken(
     from ecmproto.wire.formats.ethertypes import DEFAULT
 
     table = flow_table(machine, stations=MAX_SOURCES, flows=MOST_FLOWS)
-    with open_innermost((path,), outer=not inner) as reader:
+    with open_innermost((path,), outer=outer) as reader:
         intake = Intake(
             machine, cp_mac=_CP_MAC, ethertypes=DEFAULT, interfaces=reader.interfaces, flows=table
         )
@@ -114,12 +114,12 @@ def _taken(
             problems.append(reader.problem)
 
 
-def _columns(path: str, inner: bool, machine: Machine, problems: list[CaptureError]) -> _Columns:
+def _columns(path: str, outer: bool, machine: Machine, problems: list[CaptureError]) -> _Columns:
     import numpy as np
 
     parts: list[_Columns] = []
     frames = 0
-    for taken, table in _taken(path, inner, machine, problems):
+    for taken, table in _taken(path, outer, machine, problems):
         frames += len(taken.batch)
         if frames > MOST_FRAMES:
             raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
@@ -159,20 +159,20 @@ def _frames_of(columns: _Columns, source: int | None) -> CapturedFrames:
 # The network of one port ----------------------------------------------------------------------------------
 
 
-def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Document:
+def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", outer: bool = False) -> Document:
     """Return the scenario of one port to which all sources of a capture send, as in ``replay``.
 
     Each source address is a host, whose frames reach the port at their captured times, unless its reaction
-    point delays them; messages take 10 µs. ``inner`` selects the innermost frames. ``rate`` may have changes,
-    as ``10G,1G@10ms``. SpecError for a capture without frames, or of too many sources. Frames more than
-    eleven days after the first are beyond its end.
+    point delays them; messages take 10 µs. ``outer`` offers frames in their wrappers. ``rate`` may
+    have changes, as ``10G,1G@10ms``. SpecError for a capture without frames, or of too many sources. Frames
+    more than eleven days after the first are beyond its end.
     """
     served = _checked("rate", rate, parse_port_rate)
     _checked("buffer", buffer, parse_buffer)
     if path == "-":
         raise SpecError(where="capture", needed="a file, which is read more than once", got="stdin")
     problems: list[CaptureError] = []
-    columns = _columns(path, inner, _machine(None), problems)
+    columns = _columns(path, outer, _machine(None), problems)
     if not len(columns.source):
         raise SpecError(where=path, needed="frames that occupy a queue", got="none")
     title = f"One port, to which the frames of {PurePath(path).name} come"
@@ -194,7 +194,7 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", inn
             "overhead": "24B",
             "topology": f"star hosts={len(sources) + 1} rate={link_rate} propagation=0ns buffer={capacity}",
         },
-        flow=list(_flows(path, inner, sources, sink)),
+        flow=list(_flows(path, outer, sources, sink)),
         control={"mechanism": "none", "message_delay": "10us", "points": f"core>{sink}"},
         measure={
             "from": "0ns",
@@ -214,7 +214,7 @@ def _checked(name: str, text: str, parse: Any) -> Any:
         raise SpecError(where=name, needed=error.needed, got=shown(text)) from None
 
 
-def _flows(path: str, inner: bool, sources: Iterable[int], sink: str) -> Iterator[dict[str, Any]]:
+def _flows(path: str, outer: bool, sources: Iterable[int], sink: str) -> Iterator[dict[str, Any]]:
     from ecmproto.wire.formats.text import mac_text
 
     for number, source in enumerate(sources, 1):
@@ -225,7 +225,7 @@ def _flows(path: str, inner: bool, sources: Iterable[int], sink: str) -> Iterato
             "pattern": "capture",
             "capture": path,
             "capture_source": mac_text(source.to_bytes(6)),
-            **({"capture_inner": True} if inner else {}),
+            **({"capture_outer": True} if outer else {}),
             "group": "sources",
         }
 

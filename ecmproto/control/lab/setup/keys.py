@@ -266,8 +266,8 @@ FLOW: Mapping[str, Key] = {
         doc="source MAC address of the offered frames, as 02:00:00:00:00:01; default, all",
         default="",
     ),
-    "capture_inner": Key(
-        kind=FLAG, doc="whether the innermost frames of mirrors and tunnels are offered", default=False
+    "capture_outer": Key(
+        kind=FLAG, doc="whether frames are offered in the wrappers of mirrors and tunnels", default=False
     ),
     "group": Key(kind=WORD, doc="group in tables; for several flows their name", default=""),
     "hops": Key(
@@ -292,7 +292,7 @@ PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.TRANSACTIONS: ((), ("connections", *TCP_KEYS, "request", "response", "idle")),
     Pattern.SIZES: (("rate", "sizes"), ("connections", *TCP_KEYS)),
     Pattern.SCHEDULE: (("bursts",), ()),
-    Pattern.CAPTURE: (("capture",), ("capture_source", "capture_inner")),
+    Pattern.CAPTURE: (("capture",), ("capture_source", "capture_outer")),
 }
 """The required and the optional keys of each pattern."""
 _OF_PATTERNS = frozenset(key for keys in PATTERN_KEYS.values() for each in keys for key in each) | {

@@ -228,12 +228,12 @@ def load_scenario(name: str, *, outside: bool = False) -> Scenario:
         raise SpecError(where=path, needed="a readable file", got=got) from None
 
 
-def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", inner: bool = False) -> Scenario:
+def capture_scenario(path: str, *, rate: str = "10G", buffer: str = "500kB", outer: bool = False) -> Scenario:
     """Return the scenario of one port with ``rate`` and the traffic of all sources in a capture.
 
     It is the set-up of `replay.session.replay`, closed. CaptureError for an unreadable file.
     """
-    scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer, inner=inner))
+    scenario = Scenario(document=capture_document(path, rate=rate, buffer=buffer, outer=outer))
     scenario.experiment()
     return scenario
 
