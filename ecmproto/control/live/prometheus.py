@@ -221,7 +221,8 @@ class _Collector:
 
 _BASE_UNITS = (
     ("octets", "bytes", 1), ("octet_seconds", "byte_seconds", 1), ("_ns", "_seconds", NS_PER_S),
-    ("_bps", "_bytes_per_second", 8), ("bits_per_s", "bytes_per_second", 8), ("_per_s", "_per_second", 1), ("_share", "_ratio", 1),
+    ("_bps", "_bytes_per_second", 8), ("bits_per_s", "bytes_per_second", 8), ("_per_s", "_per_second", 1),
+    ("_share", "_ratio", 1),
 )  # fmt: skip
 """The ends of names, the base units of OpenMetrics, and the divisors of values."""
 
