@@ -2,8 +2,9 @@
 
 Everything is built twice, in two folders, once from the commit and once from the sdist, and must be the same
 octet for octet; kernels are compiled twice for that.  Then each is installed in an empty environment, where
-the demo must run with nothing to write to but an empty home, and no compiler: the wheel with the library of
-kernels without numba, the others with it.
+the demo must run with nothing to write to but an empty folder, and no compiler: the wheel with the library of
+kernels without numba, without a home and without memory that is both written and executed, the others with
+numba.
 """
 
 from __future__ import annotations
@@ -25,6 +26,10 @@ from ecmproto._version import __version__
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 DIST = REPOSITORY / "dist"
+HARDENED = (
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(65, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])"
+)
+"""PR_SET_MDWE, for a command: memory that was written to is not executed."""
 SPECIFICATION = "1.6"
 """Of CycloneDX."""
 
@@ -149,6 +154,9 @@ def _try(artifact: Path, folder: Path) -> None:
     alone = {**environment, "TMPDIR": str(home), "NUMBA_CACHE_DIR": str(compiled)}
     subprocess.run(["chmod", "-R", "a-w", folder], check=True)
     command: list[str | Path] = [*closed(folder), folder / "bin" / "ecmproto"]
+    if has_library:
+        command[-1:] = [folder / "bin" / "python", "-c", HARDENED, command[-1]]
+        del alone["HOME"]
     subprocess.run([*command, "demo"], cwd=home, env=alone, check=True, stdout=sys.stderr)
     said = subprocess.run(
         [*command, "--version"], cwd=home, env=alone, check=True, stdout=subprocess.PIPE, text=True

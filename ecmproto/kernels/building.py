@@ -17,8 +17,8 @@ import os
 import pickle
 import re
 import subprocess
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from numba.core import types
 from numba.np import arrayobj
 
 from ecmproto.kernels import library
+from ecmproto.kernels.sources import COMPILERS
 
 _OCTET = ir.IntType(8)
 _WORD = ir.IntType(64)
@@ -51,6 +52,8 @@ class Emitter:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._modules: set[str] = set()
+        self._checksums = {path: library.checksum(path) for path in library.PACKAGE.rglob("*.py")}
         self.left_out: dict[str, str] = {}
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
@@ -72,11 +75,13 @@ class Emitter:
             self.left_out[name] = f"it takes or returns {error}"
             return
         self._emit(name, made, f"{function.__module__}.{function.__qualname__}", entry.module)
+        self._modules.add(function.__module__)
 
-    def method(self, name: str | None, made: Any) -> None:
-        """Emit a method that is called by its address."""
+    def method(self, name: str | None, made: Any, module: str) -> None:
+        """Emit a method, of a class in ``module``, that is called by its address."""
         if name is not None:
             self._emit(name, made, name)
+            self._modules.add(module)
 
     def _emit(self, name: str, made: Any, native: str, entry: Any = None) -> None:
         module = llvm.parse_assembly(_PICKLED.sub(_as_text, str(made.library._final_module)))
@@ -98,6 +103,49 @@ class Emitter:
                 each.name = f"{native}.{number}"
         file = self._folder / f"{hashlib.sha256(name.encode()).hexdigest()[:24]}.o"
         file.write_bytes(self._machine.emit_object(module))
+
+    def link(self, path: Path) -> None:
+        """Link the object files, and what they were made from, into the library at ``path``."""
+        files = {library.PACKAGE / name for name in COMPILERS} | _imported(self._modules)
+        sources = {
+            path.relative_to(library.PACKAGE).as_posix(): self._checksums[path]
+            for path in sorted(files & self._checksums.keys())
+        }
+        information: Mapping[str, Any] = {
+            "processor": str(_numba.config.CPU_NAME),
+            "numba": _numba.__version__,
+            "llvmlite": llvmlite.__version__,
+            "sources": sources,
+            "digest": hashlib.sha256(repr(sources).encode()).hexdigest(),
+            "debug": "with line tables, " * bool(_numba.config.DEBUGINFO_DEFAULT)
+            + "with bounds checks, " * bool(_numba.config.BOUNDSCHECK),
+        }
+        text = json.dumps(json.dumps(information))
+        source, partial = self._folder / "information.c", path.with_name(f"{path.name}.{os.getpid()}")
+        source.write_text(f"const char {library.INFORMATION}[] = {text};\n")
+        subprocess.run(
+            ["cc", "-shared", "-nostartfiles", "-O0", "-fPIC", "-Wl,-z,defs", "-Wl,--build-id=none",
+             "-Wl,--hash-style=gnu", "-o", str(partial), str(source),
+             *sorted(map(str, self._folder.glob("*.o"))), "-lm", "-lc"],
+            check=True,
+        )  # fmt: skip
+        partial.replace(path)
+
+
+_IMPORTED = """
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+print(*(path for each in sys.modules.values() if (path := getattr(each, "__file__", None))), sep="\\n")
+"""
+
+
+def _imported(modules: Iterable[str]) -> set[Path]:
+    """Return the files of modules and of all that they import, whose constants and arrays code depends on."""
+    command = [sys.executable, "-c", _IMPORTED, *sorted(modules)]
+    plain = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    files = subprocess.run(command, env=plain, check=True, stdout=subprocess.PIPE, text=True).stdout
+    return set(map(Path, files.splitlines()))
 
 
 _PICKLED = re.compile(r'(@"?\.const\.pickledata\.[0-9a-f]+"? = [^\[]*\[\d+ x i8\] c)"([^"]*)"')
@@ -244,27 +292,3 @@ class _Entry:
                 raise _NoWordsError(kind)
         builder.store(word, builder.gep(place, [ir.Constant(_WORD, at)]))
         return shape
-
-
-def link(folder: Path, path: Path) -> None:
-    """Link the object files of a folder, and what they were made from, into the library at ``path``."""
-    information: Mapping[str, str] = {
-        "processor": str(_numba.config.CPU_NAME),
-        "numba": _numba.__version__,
-        "llvmlite": llvmlite.__version__,
-        "sources": library.sources_digest(),
-        "debug": "with line tables, " * bool(_numba.config.DEBUGINFO_DEFAULT)
-        + "with bounds checks, " * bool(_numba.config.BOUNDSCHECK),
-    }
-    text = json.dumps(json.dumps(information))
-    with tempfile.TemporaryDirectory() as name:
-        source = Path(name, "information.c")
-        source.write_text(f"const char {library.INFORMATION}[] = {text};\n")
-        objects = sorted(str(each) for each in folder.glob("*.o"))
-        partial = path.with_name(f"{path.name}.{os.getpid()}")
-        subprocess.run(
-            ["cc", "-shared", "-nostartfiles", "-O0", "-fPIC", "-Wl,-z,defs", "-Wl,--build-id=none",
-             "-Wl,--hash-style=gnu", "-o", str(partial), str(source), *objects, "-lm", "-lc"],
-            check=True,
-        )  # fmt: skip
-    partial.replace(path)

@@ -180,7 +180,7 @@ def method_address(struct: type[Any], protocol: type[Any], name: str) -> int:
     kinds = struct_types.struct_type(struct), *arguments
     made: Any = cached_entry(getattr(struct, name), returned, kinds)
     if emitters:
-        emitters[-1].method(library.method_symbol(struct, protocol, name), made._made)
+        emitters[-1].method(library.method_symbol(struct, protocol, name), made._made, struct.__module__)
     address: int = made.address
     _natives[address] = made
     return address

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from ecmproto.kernels.kernel import functions
+from ecmproto.kernels.library import PACKAGE
 
-_PACKAGE = Path(__file__).parents[1]
-_COMPILERS = (
+COMPILERS = (
     "kernels/kernel.py",
     "kernels/compiler.py",
     "kernels/parts.py",
@@ -56,7 +56,7 @@ def source_digest(function: Callable[..., Any]) -> str:
 
 @functools.cache
 def _compilers() -> str:
-    return hashlib.sha256(b"".join((_PACKAGE / name).read_bytes() for name in _COMPILERS)).hexdigest()
+    return hashlib.sha256(b"".join((PACKAGE / name).read_bytes() for name in COMPILERS)).hexdigest()
 
 
 def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:

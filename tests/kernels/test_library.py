@@ -134,7 +134,7 @@ import planted
 from ecmproto.kernels import building, compiler
 compiler.emitters[:] = [building.Emitter(Path(sys.argv[1]))]
 planted.results()
-building.link(Path(sys.argv[1]), Path(sys.argv[1], "made.so"))
+compiler.emitters[-1].link(Path(sys.argv[1], "made.so"))
 print(compiler.emitters[-1].left_out)
 """
 
@@ -163,9 +163,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, text: str, *words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
     others = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    paths = os.pathsep.join([str(folder), *filter(None, sys.path)])
     return subprocess.run(
         [sys.executable, "-c", text, *words],
-        env={**others, "PYTHONPATH": str(folder), "NUMBA_CACHE_DIR": str(folder / "cache"), **environment},
+        env={**others, "PYTHONPATH": paths, "NUMBA_CACHE_DIR": str(folder / "cache"), **environment},
         cwd=folder, capture_output=True, text=True, timeout=600,
     )  # fmt: skip
 
@@ -191,7 +192,7 @@ def test_without_library_and_numba_kernels_run_as_plain_python(folder: Path) -> 
 
 
 def test_a_library_of_other_sources_is_not_used(folder: Path) -> None:
-    text = "import ecmproto.kernels.library as library; library.sources_digest = lambda: 'others'\n" + RUN
+    text = "import ecmproto.kernels.library as library; library.checksum = lambda path: 1\n" + RUN
     done = run(folder, text, folder / "made.so")
     assert json.loads(done.stdout.splitlines()[0])[0] is False
     assert done.stderr.count("CacheWarning: the library of kernels was built from other sources") == 1

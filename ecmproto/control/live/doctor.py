@@ -187,7 +187,7 @@ def _kernels() -> Iterator[Diagnosis]:
     if built:
         text = (
             f"library of kernels: {built['path']}, for {built['processor']}, {built['debug']}built by numba"
-            f" {built['numba']} and llvmlite {built['llvmlite']} from the sources {built['sources'][:12]}"
+            f" {built['numba']} and llvmlite {built['llvmlite']} from the sources {built['digest'][:12]}"
         )
         yield _system_check("library", "ok", text)
     elif is_disabled():

@@ -21,11 +21,8 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from multiprocessing.context import ForkProcess
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from ecmproto.errors import CaptureError, EcmprotoError, ExecutorError
 from ecmproto.frames.capture.batch import Interface
@@ -33,6 +30,10 @@ from ecmproto.frames.capture.parts import Part, PartReader, Reached, RecordSearc
 from ecmproto.frames.capture.reader import BATCH_FRAMES, opened_source
 from ecmproto.frames.capture.source import MappedSource, Source
 from ecmproto.kernels import library
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.context import ForkProcess
 
 PART_OCTETS = 8 << 20
 """The size of parts: in the processor's cache from the search for records to the result."""
@@ -109,6 +110,8 @@ class ForkedCapture:
 
     def __enter__(self) -> Self:
         """Start the processes, before threads of progress are."""
+        from multiprocessing import get_context  # it imports sockets and temporary files
+
         context, count = get_context("fork"), self._processes
         ends = [context.Pipe(duplex=False) for _ in range(count)]
         answers = [context.Pipe() for _ in range(count)]

@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +33,9 @@ from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField, N
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.infiniband import CRC_STATUS
 from ecmproto.wire.formats.registry import field_of
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 SHARED_FRAMES = 8192
 """Minimum number of frames that two threads share."""

@@ -11,9 +11,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,9 @@ from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
 from ecmproto.wire.formats.wrapper import BEGINNINGS
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]

@@ -9,8 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +31,9 @@ from ecmproto.wire.formats.base import UNBOUNDED, Layer
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.registry import FORMATS
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Int64 = NDArray[np.int64]
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,7 @@ from ecmproto.frames.columns.relations import (
     stretches_of,
     within,
 )
+from ecmproto.frames.columns.threads import new_pool
 from ecmproto.frames.columns.walk import decoded_frame
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.frames.filter.evaluation import Captured, cut, fields_of
@@ -66,6 +66,9 @@ from ecmproto.wire.codec.frame import Frame
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.registry import BY_PREFIX
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Mask = NDArray[np.bool_]
 
@@ -113,7 +116,7 @@ def count(
     FilterError for a text that is no filter; CaptureError for a capture that cannot be read to its end.
     """
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
-    pool = ThreadPoolExecutor(1) if threads > 1 else None
+    pool = new_pool() if threads > 1 else None
     frames = 0
     with pool or contextlib.nullcontext(), open_captures((path,)) as reader:
         for batch in reader:

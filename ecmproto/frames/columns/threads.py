@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from threading import Event
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _Result = TypeVar("_Result")
+
+
+def new_pool(threads: int = 1) -> ThreadPoolExecutor:
+    """Return a pool of threads."""
+    from concurrent.futures import ThreadPoolExecutor  # with it comes logging, as long as a small capture
+
+    return ThreadPoolExecutor(threads)
 
 
 def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> list[_Result]:
@@ -31,7 +40,7 @@ def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_
             yield work()
         return
     pending: deque[_Pending[_Result]] = deque()
-    with ThreadPoolExecutor(threads - 1) as pool:
+    with new_pool(threads - 1) as pool:
         for work in works:
             pending.append(_Pending(work, pool.submit(work)))
             while len(pending) > threads or (pending and pending[0].future.done()):
@@ -50,7 +59,7 @@ class _Pending(Generic[_Result]):
         """Run the task unless a thread has started it; return whether it was run."""
         if not self.future.cancel():
             return False
-        self.future = Future()
+        self.future = type(self.future)()
         try:
             self.future.set_result(self.work())
         except Exception as error:  # raised when its result is due

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -29,6 +28,8 @@ from ecmproto.wire.codec.frame import Frame, assembled, decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
+
     from ecmproto.frames.columns.text.pieces import Path, Piece
     from ecmproto.frames.columns.text.renderer import Renderer
 

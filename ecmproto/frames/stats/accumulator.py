@@ -10,9 +10,8 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from typing import Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +25,7 @@ from ecmproto.frames.capture.batch import ETHERNET, Interface
 from ecmproto.frames.capture.forked import PART_OCTETS, Done, ForkedCapture
 from ecmproto.frames.capture.parts import open_part
 from ecmproto.frames.columns import extract
+from ecmproto.frames.columns.threads import new_pool
 from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.frames.stats.counters import (
     FEEDBACK_FIELDS,
@@ -72,6 +72,9 @@ from ecmproto.frames.stats.statistics import Intervals, RoceTraffic, Sample, Spa
 from ecmproto.frames.stats.tally import FARTHEST_NS, CountedBatch, Timeline, counted_batch, usable_times
 from ecmproto.units import format_rate, format_time
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 plain_value(Interface)
 DEFAULT_SPEED_BPS = 10 * 10**9
@@ -430,7 +433,7 @@ def capture_stats(
     """
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     with contextlib.ExitStack() as stack:
-        pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
+        pool = stack.enter_context(new_pool()) if threads > 1 else None
         counts = Accumulator(
             interval_ns=interval_ns, speed_bps=speed_bps, detect_ns=detect_ns, restore_ns=restore_ns,
             lossless=lossless, sampled=sampled, ethertypes=ethertypes, pool=pool,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +35,9 @@ from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 from ecmproto.wire.formats.infiniband import BAD, ICRC
 from ecmproto.wire.formats.registry import FORMATS, MOST_FORMATS
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
