@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 
 import click
@@ -69,6 +68,8 @@ def report(error: Exception, command: str = "") -> None:
     print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
     if isinstance(error, click.NoSuchOption) and not error.possibilities:
+        import difflib
+
         near = difflib.get_close_matches(error.option_name, GROUP_OPTIONS)
         error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
     if isinstance(error, click.ClickException):
