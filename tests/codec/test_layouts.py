@@ -68,6 +68,11 @@ TABLES: dict[str, tuple[int, str]] = {
     "ipv6": (40, """version 0.0 4 uint | tclass 0.4 8 uint | flow 1.4 20 uint | plen 4.0 16 uint
         | nxt 6.0 8 uint
         | hlim 7.0 8 uint | src 8.0 128 ipv6 | dst 24.0 128 ipv6"""),
+    "llc_other": (3, "dsap 0.0 8 uint | ssap 1.0 8 uint | control 2.0 8 uint"),
+    "llc_snap": (8, """dsap 0.0 8 uint | ssap 1.0 8 uint | control 2.0 8 uint | oui 3.0 24 uint
+        | pid 6.0 16 uint"""),
+    **dict.fromkeys(("lldp8021", "lldp8023", "lldporg"), (6, """type 0.0 7 uint | length 0.7 9 uint
+        | oui 2.0 24 uint | subtype 5.0 8 uint | value 6.0 + octets""")),
     "llc": (8, """dsap 0.0 8 uint | ssap 1.0 8 uint | control 2.0 8 uint | oui 3.0 24 uint
         | etype 6.0 16 uint"""),
     "ipv6.hopopts": (2, "nxt 0.0 8 uint | len 1.0 8 uint | options 2.0 + octets"),

@@ -43,7 +43,9 @@ def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
     cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
     bth = ("opcode", "se", "m", "padcnt", "tver", "p_key", "fecn", "becn", "reserved6", "destqp", "a")
     qaz = ("lldpets", "lldpetsrec", "lldppfc", "lldpapp")
-    tlvs = ("lldp", "lldpcn", *qaz, "lldpcee")
+    others = ("lldp8021", "lldp8023", "lldporg")
+    tlvs = ("lldp", "lldpcn", *qaz, "lldpcee", *others)
+    llc = ("llc", "llc_other", "llc_snap")
     shares = ("lldpets", "lldpetsrec", "lldpcee.pg")
     features = ("lldpcee.pg", "lldpcee.pfc", "lldpcee.app")
     priorities = [f"prio{n}" for n in range(8)]
@@ -52,8 +54,11 @@ def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
         **{f"infiniband.reth.{key}": ("reth", "atomiceth") for key in ("va", "r_key")},
         "macc.opcode": ("pause", "pfc", "macc"),
         **{f"lldp.tlv.{key}": tlvs for key in ("type", "len")},
-        "lldp.dcbx.oui": (*qaz, "lldpcee"),
-        "lldp.ieee.802_1.subtype": ("lldpcn", *qaz),
+        "lldp.orgtlv.oui": tlvs[1:],
+        "lldp.ieee.802_1.subtype": ("lldpcn", *qaz, "lldp8021"),
+        "lldp.tlv.value": ("lldp", *others),
+        **{f"llc.{key}": llc for key in ("dsap", "ssap", "control")},
+        "llc.oui": ("llc", "llc_snap"),
         "lldp.dcbx.ieee.willing": ("lldpets", "lldppfc"),
         **{f"lldp.dcbx.feature.pg.{key}{n}": shares for key in ("pgid_prio", "per") for n in range(8)},
         **{f"lldp.dcbx.ieee.ets.tsa{n}": shares[:2] for n in range(8)},

@@ -54,6 +54,8 @@ from ecmproto.wire.formats.dcbx import (
     ETSRecommendation,
     PFCConfiguration,
 )
+from ecmproto.wire.formats.ethernet import OtherSNAP
+from ecmproto.wire.formats.lldp import IEEE8021TLV, IEEE8023TLV, OrganizationTLV
 from ecmproto.wire.formats.text import cpid
 
 SOURCE = bytes.fromhex("020000000001")
@@ -173,6 +175,14 @@ FRAMES: dict[str, bytes] = {
         CEE(proto=1, value=b"cin"),
         TLV(),
     ),
+    "other organizations": octets(
+        Ethernet(dst=NEAREST_BRIDGE, src=SWITCH),
+        IEEE8021TLV(value=b"\0\1"),
+        IEEE8023TLV(value=b"\3\x6c\1\0\x10"),
+        OrganizationTLV(oui=0x12BB, subtype=1, value=b"med"),
+        TLV(),
+    ),
+    "protocol of an organization": octets(_FORTH, OtherSNAP(pid=0x2000), Data(data=b"cdp")),
 }
 
 

@@ -68,6 +68,43 @@ class Toy(Layer):
 """
 
 
+ADDED_TLV = """
+from ecmproto.wire.formats.base import Limit, layer, register
+from ecmproto.wire.formats.lldp import AnyTLV, information, tlv_length, tlv_oui, tlv_subtype, tlv_type
+from ecmproto.wire.formats.schema import uint
+
+@register
+@layer("lldpmtu", title="Maximum frame size", source="802.3 79.3.4")
+class MaximumFrameSize(AnyTLV):
+    type: int = tlv_type(127)
+    length: int = tlv_length(6)
+    oui: int = tlv_oui(0x00120F)
+    subtype: int = tlv_subtype(4, "lldp.ieee.802_3.subtype")
+    octets: int = uint(16, default=1518, doc="maximum frame size", source="802.3 79.3.4")
+    follows = "tlv"
+    constants = ("type", "length", "oui", "subtype")
+    limits = (Limit(key="length", low=6, high=6),)
+    selected_by = (information(0x00120F, 4),)
+
+from ecmproto.frames.capture import Batch
+from ecmproto.frames.columns import extract
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import decode, encode
+from ecmproto.wire.layers import payload_text
+
+octets = encode(build("lldpmtu octets=9216"))
+assert MaximumFrameSize in decode(octets)
+columns = extract(Batch.from_frames([octets]), ["lldpmtu.octets", "lldp.orgtlv.oui", "frame.protocols"])
+print([columns[name].values.tolist() for name in ("lldpmtu.octets", "lldp.orgtlv.oui")])
+print(columns["frame.protocols"].values.words[-1], "octets = 9216" in payload_text(octets))
+"""
+
+
+def test_an_added_tlv_is_one_class(tmp_path: Path) -> None:
+    ended = run(tmp_path, "-c", ADDED_TLV)
+    assert ended.stdout == "[[9216], [4623]]\neth:lldp:lldpmtu:lldp True\n", ended.stderr
+
+
 @pytest.mark.parametrize(
     ("prefix", "announcement", "same"),
     [

@@ -57,7 +57,7 @@ from ecmproto.wire.formats.dcbx import (
     PFCConfiguration,
 )
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
-from ecmproto.wire.formats.ethernet import SNAP
+from ecmproto.wire.formats.ethernet import SNAP, OtherLLC
 from ecmproto.wire.formats.geneve import Geneve
 from ecmproto.wire.formats.gre import GRE, GREChecksum, GREKey, GRESequence
 from ecmproto.wire.formats.infiniband import (
@@ -657,7 +657,8 @@ LENGTH = KnownAnswer(
         42 42 03                  # LLC: a spanning tree BPDU
     """) + bytes(35) + bytes(8),
     layers=(
-        Ethernet(dst=bytes.fromhex("0180c2000000"), src=ONE, type=38), Data(data=b"\x42\x42\x03" + bytes(35)),
+        Ethernet(dst=bytes.fromhex("0180c2000000"), src=ONE, type=38),
+        OtherLLC(dsap=0x42, ssap=0x42, control=3), Data(data=bytes(35)),
     ),
     padding=8,
 )  # fmt: skip
@@ -675,7 +676,7 @@ LENGTH_TAGGED = KnownAnswer(
         Ethernet(dst=TWO, src=ONE, type=0x8100),
         VLAN(priority=3, id=100, etype=0x22E9),
         CNTag(flow_id=1, etype=4),
-        Data(data=b"\xaa\xaa\x03\x00"),
+        OtherLLC(dsap=0xAA, ssap=0xAA, control=3), Data(data=b"\0"),
     ),
     padding=34,
 )  # fmt: skip

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernels.kernel import inlined, over_batches
-from ecmproto.wire.formats.ethernet import SNAP, SNAP_START
 from ecmproto.wire.formats.experimental import CPID_OCTETS
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
@@ -16,8 +15,6 @@ _Scalar = TypeVar("_Scalar", bound=np.generic)
 ADDRESS_OCTETS = 6
 TYPE_AT = 12
 HEADER_OCTETS = 14
-SNAP_OCTETS = SNAP.fixed_octets
-_SNAP_WORDS = tuple(int.from_bytes(SNAP_START[at : at + 2], "big") for at in (0, 2, 4))
 _CHECKSUM_AT = 10
 _ECN_BITS = 3
 
@@ -45,17 +42,6 @@ def two_octets(buffer: NDArray[np.uint8], start: int) -> int:
 def four_octets(buffer: NDArray[np.uint8], start: int) -> int:
     """Return the 32-bit number at ``start``."""
     return (two_octets(buffer, start) << 16) | two_octets(buffer, start + 2)
-
-
-@inlined
-def is_snap(buffer: NDArray[np.uint8], at: int, stop: int) -> bool:
-    """Return whether LLC and SNAP headers that announce an EtherType start at ``at``: `SNAP_START`."""
-    return bool(
-        at + SNAP_OCTETS <= stop
-        and two_octets(buffer, at) == _SNAP_WORDS[0]
-        and two_octets(buffer, at + 2) == _SNAP_WORDS[1]
-        and two_octets(buffer, at + 4) == _SNAP_WORDS[2]
-    )
 
 
 @inlined

@@ -18,7 +18,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.base import Follows, Layer
-from ecmproto.wire.formats.ethernet import SNAP, Data
+from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import EtherTypes
 from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
 from ecmproto.wire.formats.infiniband import BTH, GRH
@@ -100,7 +100,7 @@ MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
     )
 }
 """Fields without a fixed offset, numbered like formats, after padding, trailer and FCS."""
-DATA_NUMBER, SNAP_NUMBER = NUMBER_OF[Data], NUMBER_OF[SNAP]
+DATA_NUMBER = NUMBER_OF[Data]
 
 NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
 ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)

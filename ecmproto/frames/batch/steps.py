@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.frames.batch.headers import four_octets, has_no_cpid, is_snap, signed, two_octets
+from ecmproto.frames.batch.headers import four_octets, has_no_cpid, signed, two_octets
 from ecmproto.frames.batch.parse_tables import (
     ANNOUNCED,
     ARP_OF_BOTH,
@@ -76,7 +76,6 @@ from ecmproto.frames.batch.parse_tables import (
     SCALE,
     SHIFT,
     SHOWN_OCTETS,
-    SNAP_NUMBER,
     SNAPPED,
     STRANGE,
     TAG_WORDS,
@@ -89,11 +88,20 @@ from ecmproto.frames.batch.parse_tables import (
     ParseTables,
 )
 from ecmproto.kernels.kernel import inlined
+from ecmproto.wire.formats.ethernet import NOVELL, SNAP, SNAP_START, OtherLLC, OtherSNAP
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.experimental import CPID_AT, UNKNOWN_LENGTH
 from ecmproto.wire.formats.infiniband import IBA_TRANSPORT, ROCE_PORT
 from ecmproto.wire.formats.ip import NO_NEXT_HEADER
-from ecmproto.wire.formats.lldp import END, ORGANIZATIONALLY_SPECIFIC, TLV
+from ecmproto.wire.formats.lldp import (
+    END,
+    HEADER_OCTETS,
+    ORGANIZATION_OCTETS,
+    ORGANIZATIONALLY_SPECIFIC,
+    TLV,
+    OrganizationTLV,
+    other_information,
+)
 from ecmproto.wire.formats.schema import BitField
 
 Octets = NDArray[np.uint8]
@@ -104,7 +112,11 @@ NO_LENGTH, NOWHERE = -1, -2
 NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
 """Errors of a frame; CONDITION and following numbers are the format's conditions in order."""
 
-_TLV = NUMBER_OF[TLV]
+_TLV, _ORGANIZATION_TLV = NUMBER_OF[TLV], NUMBER_OF[OrganizationTLV]
+_LLC, _SNAP, _OTHER_SNAP = NUMBER_OF[OtherLLC], NUMBER_OF[SNAP], NUMBER_OF[OtherSNAP]
+_LLC_OCTETS, _SNAP_OCTETS = OtherLLC.fixed_octets, SNAP.fixed_octets
+_SNAP_START, _NOVELL = int.from_bytes(SNAP_START), int.from_bytes(NOVELL)
+_OTHER_SUBTYPE = other_information(0)
 _MIN_ETHERTYPE = 0x0600
 
 
@@ -186,13 +198,29 @@ class Next(NamedTuple):
 
 @inlined
 def _tlv(buffer: Octets, pos: int, stop: int, tlvs: Int64) -> int:
-    if stop - pos < 6 or signed(buffer[pos]) >> 1 != ORGANIZATIONALLY_SPECIFIC:
+    """Return the format of the TLV at ``pos``; see `formats.lldp.tlv_chooser`."""
+    whole = stop - pos >= HEADER_OCTETS + ORGANIZATION_OCTETS
+    if not whole or signed(buffer[pos]) >> 1 != ORGANIZATIONALLY_SPECIFIC:
         return _TLV
     information = four_octets(buffer, pos + 2)
+    others = information & ~0xFF | _OTHER_SUBTYPE
+    layer = _TLV if two_octets(buffer, pos) & 0x1FF < ORGANIZATION_OCTETS else _ORGANIZATION_TLV
     row = 0
     while tlvs[row, 0] != information and tlvs[row, 0] != LAST_TLV:
+        if tlvs[row, 0] == others and layer != _TLV:
+            layer = int(tlvs[row, 1])
         row += 1
-    return int(tlvs[row, 1])
+    return layer if tlvs[row, 0] == LAST_TLV else int(tlvs[row, 1])
+
+
+@inlined
+def _llc(buffer: Octets, pos: int, stop: int) -> int:
+    """Return the format of the octets after an 802.3 length; see `formats.ethernet.llc_at`."""
+    if stop - pos < _LLC_OCTETS or two_octets(buffer, pos) == _NOVELL:
+        return DATA_NUMBER
+    if stop - pos < _SNAP_OCTETS or four_octets(buffer, pos) >> 8 != _SNAP_START:
+        return _LLC
+    return _OTHER_SNAP if four_octets(buffer, pos + 2) & 0xFFFFFF else _SNAP
 
 
 @inlined
@@ -218,8 +246,7 @@ def announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTabl
         if value <= MAX_LENGTH:
             # The octets after the length decide, which are no words of a layer.
             bound = pos + value
-            snapped = is_snap(buffer, pos, min(stop, bound))
-            return Next(SNAP_NUMBER if snapped else layer, bound, False, NOWHERE)
+            return Next(_llc(buffer, pos, min(stop, bound)), bound, False, NOWHERE)
         return Next(layer, stop, True, NO_LENGTH)
     if layer >= 0:
         return Next(layer, stop, True, NO_LENGTH)

@@ -144,7 +144,7 @@ class _Translator:
         steps = {*self._tags, self._ethertypes.cn_tag}
         snap = Value(place=at.place + _SNAP_OCTETS, octets=2)
         has_snap = all_of(
-            inverse(above(at, MAX_LENGTH)), equal(Value(place=at.place + 2), int.from_bytes(SNAP_START[:4]))
+            inverse(above(at, MAX_LENGTH)), equal(Value(place=at.place + 2), int.from_bytes(SNAP_START) << 8)
         )
         condition = any_of(
             equal(at, *self._labels, *self._opaque),

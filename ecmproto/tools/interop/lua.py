@@ -32,6 +32,7 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, OFF
 from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, UnknownMessage, UnknownTag
 from ecmproto.wire.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, ROCE_ETHERTYPE, ROCE_PORT
 from ecmproto.wire.formats.ip import TCP, UDP, IPv4, IPv6
+from ecmproto.wire.formats.lldp import LLDPPart
 from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS, announcement
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.summary import Case, Clause, First
@@ -39,9 +40,8 @@ from ecmproto.wire.formats.summary import Case, Clause, First
 FILE_NAME = "ecmproto.lua"
 
 IN_WIRESHARK = frozenset((
-    "eth", "vlan", "ieee8021ad", "ieee8021ah", "llc", "data", "sll", "sll2", "macc", "pause", "pfc", "lldp",
-    "lldpcn", "lldpets", "lldpetsrec", "lldppfc", "lldpapp", "lldpapp.entry", "lldpcee", "lldpcee.control",
-    "lldpcee.pg", "lldpcee.pfc", "lldpcee.app", "lldpcee.app.entry", "lldpcee.tlv", "arp", "arp_mac",
+    "eth", "vlan", "ieee8021ad", "ieee8021ah", "llc", "llc_snap", "llc_other", "data", "sll", "sll2", "macc",
+    "pause", "pfc", *(cls.prefix for cls in FORMATS if issubclass(cls, LLDPPart)), "arp", "arp_mac",
     "arp_ipv4", "arp_other", "ip", "ipv6", "ipv6.hopopts", "ipv6.routing", "ipv6.fraghdr", "ipv6.dstopts",
     "ah", "tcp", "udp", "bth", "cnp", "rdeth", "deth", "reth", "atomiceth", "aeth", "atomicacketh", "immdt",
     "ieth", "icrc", "grh", "lrh", "gre", "gresum", "grekey", "greseq", "erspan", "erspan3",

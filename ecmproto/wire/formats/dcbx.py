@@ -15,12 +15,15 @@ from ecmproto.wire.formats.lldp import (
     HEADER_OCTETS,
     ORGANIZATIONALLY_SPECIFIC,
     OUI_8021,
+    SUBTYPE_8021,
     AnyTLV,
     LLDPPart,
     information,
     information_octets,
     listed_priorities,
     tlv_length,
+    tlv_oui,
+    tlv_subtype,
     tlv_type,
 )
 from ecmproto.wire.formats.schema import Count, octets, uint
@@ -123,13 +126,8 @@ class _Qaz(AnyTLV):
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(_ETS_OCTETS)
-    oui: int = uint(
-        24, default=OUI_8021, base="hex", doc="OUI of the organization that defines the TLV",
-        source="802.1AB 8.6.1", name="lldp.dcbx.oui",
-    )  # fmt: skip
-    subtype: int = uint(
-        8, default=0, base="hex", doc="subject of the TLV", source=_QAZ, name="lldp.ieee.802_1.subtype"
-    )
+    oui: int = tlv_oui(OUI_8021)
+    subtype: int = tlv_subtype(0, SUBTYPE_8021)
 
 
 @shared
@@ -490,10 +488,7 @@ class CEE(AnyTLV):
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(_CEE_OCTETS)
-    oui: int = uint(
-        24, default=OUI_INTEL, base="hex", doc="OUI of the organization that defines the TLV",
-        source="802.1AB 8.6.1", name="lldp.dcbx.oui",
-    )  # fmt: skip
+    oui: int = tlv_oui(OUI_INTEL)
     proto: int = uint(
         8, default=CEE_VERSION, base="hex", doc="dialect", source=_CEE,
         names={CIN: "CIN", CEE_VERSION: "CEE"}, name="lldp.dcbx.proto",

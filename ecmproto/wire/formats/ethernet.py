@@ -6,13 +6,14 @@ Every header and tag here contains the EtherType, or 802.3 length, of what follo
 
 from __future__ import annotations
 
-from ecmproto.wire.formats.base import Following, Formats, Layer, layer
+from ecmproto.wire.formats.base import Following, Formats, Layer, layer, shared
 from ecmproto.wire.formats.schema import REST, Address, mac, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
 _TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
 _PCP = "priority code point"
 _DEI = "drop eligible indicator"
+_SNAP_SAP, _UNNUMBERED = 0xAA, 3
 
 
 @layer("eth", title="Ethernet", source="802.3 3.2")
@@ -75,27 +76,61 @@ class ITag(Layer):
     next_key = "etype"
 
 
-@layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
-class SNAP(Layer):
-    """LLC and SNAP headers after an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would.
+@shared
+class LLC(Layer):
+    """Base of the headers after an 802.3 length: service access points and control."""
 
-    Other LLC headers, and SNAP of other organisations, are `Data`: the common part of all these headers has
-    names of its own, since Wireshark's ``llc.dsap`` and so on are in those too.
-    """
+    __slots__ = ()
 
     dsap: int = uint(
-        8, default=0xAA, base="hex", doc="destination service access point", source="802.2 3.3.1",
-        name="snap.dsap",
+        8, default=_SNAP_SAP, base="hex", doc="destination service access point", source="802.2 3.3.1",
+        name="llc.dsap",
     )  # fmt: skip
     ssap: int = uint(
-        8, default=0xAA, base="hex", doc="source service access point", source="802.2 3.3.1",
-        name="snap.ssap",
+        8, default=_SNAP_SAP, base="hex", doc="source service access point", source="802.2 3.3.1",
+        name="llc.ssap",
     )  # fmt: skip
     control: int = uint(
-        8, default=3, base="hex", doc="control: unnumbered information", source="802.2 5.4",
-        name="snap.control",
+        8, default=_UNNUMBERED, base="hex", doc="control; of a numbered PDU its first octet",
+        source="802.2 5.4", name="llc.control",
     )  # fmt: skip
-    oui: int = uint(24, default=0, doc="organisation", source="RFC 1042", name="snap.oui")
+
+    def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
+        """Octets follow."""
+        return Data, stop
+
+
+@layer("llc_other", title="LLC", source="802.2", dsap=0x42, ssap=0x42)
+class OtherLLC(LLC):
+    """An LLC header without SNAP, for example of the spanning tree protocol."""
+
+    follows = "data"
+
+
+@shared
+class _Organization(LLC):
+    """Base of LLC headers with SNAP."""
+
+    __slots__ = ()
+
+    oui: int = uint(24, default=0, base="hex", doc="organization", source="RFC 1042", name="llc.oui")
+
+
+@layer("llc_snap", title="LLC and SNAP of an organization", source="802 10.3", oui=0x00000C)
+class OtherSNAP(_Organization):
+    """LLC and SNAP headers with a protocol of an organization, for example of Cisco."""
+
+    pid: int = uint(
+        16, default=0, base="hex", doc="protocol of the organization", source="802 10.3", name="llc.pid"
+    )
+    follows = "data"
+    constants = ("dsap", "ssap", "control")
+
+
+@layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
+class SNAP(_Organization):
+    """LLC and SNAP headers after an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would."""
+
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
     )
@@ -115,8 +150,19 @@ class SNAP(Layer):
         return {} if ethertype is None else {"etype": ethertype}
 
 
-SNAP_START = bytes.fromhex("aaaa03000000")
-"""The first octets of LLC and SNAP headers with an EtherType."""
+SNAP_START = bytes((_SNAP_SAP, _SNAP_SAP, _UNNUMBERED))
+"""The first octets of LLC and SNAP headers; an OUI and two octets follow."""
+NOVELL = b"\xff\xff"
+"""The first octets of a packet without LLC after an 802.3 length."""
+
+
+def llc_at(data: bytes, pos: int, stop: int) -> type[Layer]:
+    """Return the format of the octets ``data[pos:stop]`` after an 802.3 length."""
+    if stop - pos < OtherLLC.fixed_octets or data.startswith(NOVELL, pos):
+        return Data
+    if stop - pos < SNAP.fixed_octets or not data.startswith(SNAP_START, pos):
+        return OtherLLC
+    return OtherSNAP if any(data[pos + 3 : pos + 6]) else SNAP
 
 
 @layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")

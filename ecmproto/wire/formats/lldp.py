@@ -5,17 +5,18 @@ Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from ecmproto.errors import counted
-from ecmproto.wire.formats.base import Crafting, Following, Formats, Layer, Limit, layer
+from ecmproto.wire.formats.base import Crafting, Following, Formats, Layer, Limit, layer, shared
 from ecmproto.wire.formats.schema import Count, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
 DESTINATION = bytes.fromhex("0180c200000e")
 """Nearest bridge, the default destination of LLDP frames (802.1AB 7.1)."""
 
-OUI_8021 = 0x0080C2
+OUI_8021, OUI_8023 = 0x0080C2, 0x00120F
+SUBTYPE_8021 = "lldp.ieee.802_1.subtype"
 CN_SUBTYPE = 0x08
 TYPES = {
     0: "End of LLDPDU", 1: "Chassis ID", 2: "Port ID", 3: "Time To Live", 4: "Port Description",
@@ -53,6 +54,32 @@ def tlv_texts(layers: Sequence[Layer]) -> list[str]:
     return [*filter(None, (value.told for value in parts)), counted(tlvs, "TLV")]
 
 
+def tlv_oui(default: int) -> int:
+    """Declare the OUI of an organization's TLV."""
+    value: int = uint(
+        24, default=default, base="hex", doc="OUI of the organization that defines the TLV",
+        source="802.1AB 8.6.1", name="lldp.orgtlv.oui",
+    )  # fmt: skip
+    return value
+
+
+def tlv_subtype(default: int, name: str) -> int:
+    """Declare the subtype of an organization's TLV."""
+    value: int = uint(
+        8, default=default, base="hex", doc="subject of the TLV", source="802.1AB 8.6.1", name=name
+    )
+    return value
+
+
+def tlv_value(octets_before: int = 0) -> bytes:
+    """Declare the octets of a TLV without a format of its own, after some that its length counts too."""
+    value: bytes = octets(
+        Count(key="length", minus=octets_before), default=b"", doc="the information", source="802.1AB 8.4",
+        name="lldp.tlv.value",
+    )  # fmt: skip
+    return value
+
+
 _SYSTEM_NAME = 5
 
 
@@ -64,6 +91,16 @@ def listed_priorities(bits: int) -> str:
 def information(oui: int, subtype: int) -> int:
     """Return the value by which an organizationally specific TLV is selected: its OUI and subtype."""
     return oui << 8 | subtype
+
+
+def other_information(oui: int) -> int:
+    """Return the value for all other subtypes of an OUI."""
+    return oui << 8 | _OTHER_SUBTYPE
+
+
+_OTHER_SUBTYPE = 1 << 32
+ORGANIZATION_OCTETS = 4
+"""The octets of an OUI and a subtype."""
 
 
 class LLDPPart(Layer):
@@ -116,9 +153,7 @@ class TLV(AnyTLV):
 
     type: int = tlv_type(END)
     length: int = tlv_length(0)
-    value: bytes = octets(
-        Count(key="length"), default=b"", doc="the information", source="802.1AB 8.4", name="lldp.tlv.value"
-    )
+    value: bytes = tlv_value()
     follows = "tlv"
 
     @property
@@ -127,24 +162,56 @@ class TLV(AnyTLV):
         return self.value.decode("utf-8", errors="replace") if self.type == _SYSTEM_NAME else ""
 
 
+@shared
+class OtherOrganizationTLV(AnyTLV):
+    """Base of the organizations' TLVs without a format of their own, beginning with the OUI."""
+
+    __slots__ = ()
+
+    type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
+    length: int = tlv_length(ORGANIZATION_OCTETS)
+    oui: int = tlv_oui(0)
+    follows = "tlv"
+    limits = (Limit(key="length", low=ORGANIZATION_OCTETS, high=511),)
+
+
+@layer("lldp8021", title="LLDP TLV of 802.1", source="802.1Q Annex D", oui=OUI_8021)
+class IEEE8021TLV(OtherOrganizationTLV):
+    """A TLV of 802.1, its information as octets."""
+
+    subtype: int = tlv_subtype(1, SUBTYPE_8021)
+    value: bytes = tlv_value(ORGANIZATION_OCTETS)
+    constants = ("type", "oui")
+    selected_by = (other_information(OUI_8021),)
+
+
+@layer("lldp8023", title="LLDP TLV of 802.3", source="802.3 79.3", oui=OUI_8023)
+class IEEE8023TLV(OtherOrganizationTLV):
+    """A TLV of 802.3, its information as octets."""
+
+    subtype: int = tlv_subtype(1, "lldp.ieee.802_3.subtype")
+    value: bytes = tlv_value(ORGANIZATION_OCTETS)
+    constants = ("type", "oui")
+    selected_by = (other_information(OUI_8023),)
+
+
+@layer("lldporg", title="LLDP TLV of an organization", source="802.1AB 8.6")
+class OrganizationTLV(OtherOrganizationTLV):
+    """A TLV of any other organization, its information as octets."""
+
+    subtype: int = tlv_subtype(0, "lldp.unknown_subtype")
+    value: bytes = tlv_value(ORGANIZATION_OCTETS)
+    constants = ("type",)
+
+
 @layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
 class CongestionNotificationTLV(AnyTLV):
     """The CNPVs of this port, and the priorities ready for CN-TAGs."""
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(6)
-    oui: int = uint(
-        24,
-        default=OUI_8021,
-        base="hex",
-        doc="00-80-C2",
-        source="802.1Q Annex D",
-        name="lldp.ieee.802_1qau.oui",
-    )
-    subtype: int = uint(
-        8, default=CN_SUBTYPE, base="hex", doc="Congestion Notification", source="802.1Q Annex D",
-        name="lldp.ieee.802_1.subtype",
-    )  # fmt: skip
+    oui: int = tlv_oui(OUI_8021)
+    subtype: int = tlv_subtype(CN_SUBTYPE, SUBTYPE_8021)
     cnpv: int = uint(
         8, default=0, base="hex", doc="per-priority CNPV indicators, bit n = priority n",
         source="802.1Q 33.5", name="lldp.ieee.802_1qau.cnpv", flags="lldp.ieee.802_1qau.cnpv.prio{}",
@@ -162,3 +229,20 @@ class CongestionNotificationTLV(AnyTLV):
     def told(self) -> str:
         """The CNPVs, and those that are ready."""
         return f"CN TLV CNPV {listed_priorities(self.cnpv)} ready {listed_priorities(self.ready)}"
+
+
+def tlv_chooser(formats: Iterable[type[Layer]]) -> Callable[[bytes, int, int], type[Layer]]:
+    """Return the function that selects the format of the TLV at ``data[pos:stop]``."""
+    by_value = {value: cls for cls in formats for value in cls.selected_by}
+
+    def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
+        if stop - pos < HEADER_OCTETS + ORGANIZATION_OCTETS or data[pos] >> 1 != ORGANIZATIONALLY_SPECIFIC:
+            return TLV
+        cls = by_value.get(int.from_bytes(data[pos + 2 : pos + 6], "big"))
+        if cls is not None or (data[pos] & 1) << 8 | data[pos + 1] < ORGANIZATION_OCTETS:
+            return cls or TLV
+        return by_value.get(
+            other_information(int.from_bytes(data[pos + 2 : pos + 5], "big")), OrganizationTLV
+        )
+
+    return choose

@@ -37,7 +37,20 @@ from ecmproto.wire.formats.dcbx import (
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.ecm import ECM, CMTag
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
-from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2, SNAP, SNAP_START, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.formats.ethernet import (
+    MSDU,
+    SLL,
+    SLL2,
+    SNAP,
+    VLAN,
+    Data,
+    Ethernet,
+    ITag,
+    OtherLLC,
+    OtherSNAP,
+    STag,
+    llc_at,
+)
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, OFF, EtherTypes
 from ecmproto.wire.formats.experimental import UnknownMessage, UnknownTag, selector
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
@@ -76,7 +89,14 @@ from ecmproto.wire.formats.ip import (
     Routing,
     arp_at,
 )
-from ecmproto.wire.formats.lldp import ORGANIZATIONALLY_SPECIFIC, TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.lldp import (
+    IEEE8021TLV,
+    IEEE8023TLV,
+    TLV,
+    CongestionNotificationTLV,
+    OrganizationTLV,
+    tlv_chooser,
+)
 from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from ecmproto.wire.formats.schema import Field
@@ -93,7 +113,8 @@ OWN: tuple[type[Layer], ...] = (
     CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, LRH, MSDU, SLL,
     SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE,
     CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV, GRE, GREChecksum, GREKey,
-    GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP, Tag, Mark,
+    GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP, Tag, Mark, OtherLLC,
+    OtherSNAP, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
 )  # fmt: skip
 
 """The formats of ecmproto itself."""
@@ -192,7 +213,7 @@ def _differ(cls: type[Layer], other: type[Layer]) -> bool:
     return bool(other.selected_by)
 
 
-_SELECTING = ("message", "tag", "mac_control")
+_SELECTING = ("message", "tag", "mac_control", "lldp")
 """The roles of EtherTypes that any number of formats may share."""
 
 FORMATS: tuple[type[Layer], ...] = _with_added(OWN)
@@ -230,9 +251,7 @@ class Dispatch:
             return choose(data, pos, stop), stop
         if value > MAX_LENGTH:
             return Data, stop
-        bound = pos + value
-        whole = min(stop, bound) - pos >= SNAP.fixed_octets
-        return SNAP if whole and data.startswith(SNAP_START, pos) else Data, bound
+        return llc_at(data, pos, min(stop, pos + value)), pos + value
 
     def ethertype_of(self, following: Layer | None) -> int | None:
         """Return the EtherType of ``following``, None without one."""
@@ -279,7 +298,7 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
         ethertypes.message: _by_selector(groups[ethertypes.message], _discriminator, UnknownMessage),
         ethertypes.tag: _by_selector(groups[ethertypes.tag], _discriminator, UnknownTag),
         ethertypes.mac_control: _by_selector(groups[ethertypes.mac_control], _first_two, MACControl),
-        ethertypes.lldp: _by_information(groups[ethertypes.lldp]),
+        ethertypes.lldp: tlv_chooser(groups[ethertypes.lldp]),
         ARP_ETHERTYPE: arp_at,
     }
     for value, members in groups.items():
@@ -298,18 +317,6 @@ def _by_selector(
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
         return short if stop - pos < 2 else by_value.get(select(data, pos), other)
-
-    return choose
-
-
-def _by_information(members: list[type[Layer]]) -> Chooser:
-    """Return the chooser of TLVs, of which organizations have their own."""
-    by_value = {value: cls for cls in members for value in cls.selected_by}
-
-    def choose(data: bytes, pos: int, stop: int) -> type[Layer]:
-        if stop - pos < 6 or data[pos] >> 1 != ORGANIZATIONALLY_SPECIFIC:
-            return TLV
-        return by_value.get(int.from_bytes(data[pos + 2 : pos + 6], "big"), TLV)
 
     return choose
 

@@ -21,9 +21,8 @@ from scapy.fields import (
 from scapy.packet import Packet
 
 from ecmproto.wire import codec
-from ecmproto.wire.formats import dcbx
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, HEADER_OCTETS, OUI_8021, TYPES
+from ecmproto.wire.formats.lldp import CN_SUBTYPE, END, HEADER_OCTETS, OUI_8021, TYPES, LLDPPart
 from ecmproto.wire.formats.registry import FORMATS, dispatch
 from ecmproto.wire.layers.derived import fields_of
 from ecmproto.wire.layers.parts import over_ether, whole_or_raw
@@ -87,7 +86,7 @@ class LLDPTLV(LLDPLayer):
 
     def mysummary(self) -> Any:
         """The TLV's type."""
-        return over_ether(self.sprintf("LLDPTLV %type%"), LLDPCongestionNotification, *DCBX.values())
+        return over_ether(self.sprintf("LLDPTLV %type%"), *PARTS.values())
 
 
 class LLDPCongestionNotification(LLDPLayer):
@@ -114,7 +113,7 @@ class LLDPCongestionNotification(LLDPLayer):
 
 
 def _layer(cls: type[Layer]) -> type[Packet]:
-    """Return the layer of a format of DCBX."""
+    """Return the layer of a format without one of its own here."""
     attributes: dict[str, Any] = {
         "__module__": __name__,
         "__doc__": cls.__doc__,
@@ -127,11 +126,8 @@ def _layer(cls: type[Layer]) -> type[Packet]:
     return type(cls.__name__, (LLDPLayer,), attributes)
 
 
-DCBX: dict[type[Layer], type[Packet]] = {
-    cls: _layer(cls) for cls in FORMATS if cls.__module__ == dcbx.__name__
-}
-"""The layers of DCBX by their formats."""
 PARTS: dict[type[Layer], type[Packet]] = {
-    codec.TLV: LLDPTLV, codec.CongestionNotificationTLV: LLDPCongestionNotification, **DCBX,
+    codec.TLV: LLDPTLV, codec.CongestionNotificationTLV: LLDPCongestionNotification,
 }  # fmt: skip
+PARTS |= {cls: _layer(cls) for cls in FORMATS if issubclass(cls, LLDPPart) and cls not in PARTS}
 """The layers of all parts of an LLDPDU."""

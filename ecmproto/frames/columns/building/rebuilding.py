@@ -37,7 +37,14 @@ from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import Frame
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
-from ecmproto.wire.formats.lldp import ORGANIZATIONALLY_SPECIFIC, TLV, AnyTLV, LLDPPart
+from ecmproto.wire.formats.lldp import (
+    HEADER_OCTETS,
+    ORGANIZATIONALLY_SPECIFIC,
+    TLV,
+    AnyTLV,
+    LLDPPart,
+    OtherOrganizationTLV,
+)
 from ecmproto.wire.formats.registry import BY_PREFIX, catalogue, dispatch
 from ecmproto.wire.formats.schema import Field
 
@@ -414,6 +421,8 @@ def missing(name: str, rest: str) -> SpecError:
 
 NO_VALUE = -1
 MAX_TLVS = 512
+WITH_VALUE = (TLV, OtherOrganizationTLV)
+"""The TLVs whose information is octets."""
 
 TLVFormats = tuple[tuple[type[Layer], ...], tuple[int, ...]]
 
@@ -469,11 +478,12 @@ def _value(
     cls: type[Layer], type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
 ) -> int | None:
     """Return the index of the value of a TLV of that format, NO_VALUE without one; None if impossible."""
-    if cls is not TLV:
-        # A TLV of another length is malformed, and nothing after it is read as TLVs.
-        fits = all(each.low <= length <= each.high for each in cls.limits)
-        return NO_VALUE if type_ == ORGANIZATIONALLY_SPECIFIC and (fits or is_last) else None
-    if not length:
+    # A TLV of another length is malformed, and nothing after it is read as TLVs.
+    fits = cls is TLV or all(each.low <= length <= each.high for each in cls.limits)
+    if cls is not TLV and (type_ != ORGANIZATIONALLY_SPECIFIC or not (fits or is_last)):
+        return None
+    length -= cls.fixed_octets - HEADER_OCTETS
+    if not issubclass(cls, WITH_VALUE) or length <= 0:
         return NO_VALUE
     number = max(used, default=NO_VALUE) + 1
     if number < len(values):
@@ -554,7 +564,7 @@ def _with_tlvs(
             values={
                 first + index: number
                 for index, number in enumerate(numbers)
-                if issubclass(layers[index], TLV)
+                if issubclass(layers[index], WITH_VALUE)
             },
         )
 

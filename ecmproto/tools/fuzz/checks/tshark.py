@@ -40,7 +40,7 @@ PLAIN_FIELDS = (
     "ieee8021ah.isid", "ieee8021ah.cdst", "ieee8021ah.csrc", "ieee8021ah.etype",
     "macc.opcode", "macc.pause_time", "macc.cbfc.enbv",
 )  # fmt: skip
-_OWN = ("lldp.dcbx.oui", "lldp.dcbx.cin", "lldp.dcbx.feature.pfc.enable", "lldp.dcbx.feature.app.prio")
+_OWN = ("lldp.dcbx.cin", "lldp.dcbx.feature.pfc.enable", "lldp.dcbx.feature.app.prio")
 """Prefixes of DCBX fields that tshark lacks, or uses for something else."""
 _DCBX = tuple(
     dict.fromkeys(
@@ -58,6 +58,7 @@ FIELDS = (
     *(f"lldp.ieee.802_1qau.cnpv.prio{priority}" for priority in range(8)),
     *(f"lldp.ieee.802_1qau.ready.prio{priority}" for priority in range(8)),
     *_DCBX,
+    *("lldp.orgtlv.oui", "lldp.ieee.802_1.subtype", "lldp.ieee.802_3.subtype"),
 )
 MALFORMED = "_ws.malformed"
 """The field of frames that tshark gives up on."""

@@ -22,7 +22,7 @@ from ecmproto.tools.fuzz.strategies.layers import (
     MAX_DRAWN_OCTETS,
     SELECTING,
     cn_tags,
-    is_other_tlv,
+    is_tlv_of_its_format,
     layers_of,
     messages,
     possible_cpid,
@@ -44,7 +44,7 @@ from ecmproto.wire.formats.dcbx import (
 from ecmproto.wire.formats.e2cm import E2CM
 from ecmproto.wire.formats.ecm import ECM, CMTag
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
-from ecmproto.wire.formats.ethernet import SNAP, VLAN, Data, Ethernet, ITag, STag
+from ecmproto.wire.formats.ethernet import LLC, VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.formats.experimental import MIN_SAMPLED_OCTETS, UnknownTag
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
@@ -61,7 +61,13 @@ from ecmproto.wire.formats.infiniband import (
     ROCE_PORT,
 )
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
-from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV
+from ecmproto.wire.formats.lldp import (
+    IEEE8021TLV,
+    IEEE8023TLV,
+    TLV,
+    CongestionNotificationTLV,
+    OrganizationTLV,
+)
 from ecmproto.wire.formats.mac_control import PFC, MACControl, Pause
 from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from ecmproto.wire.formats.schema import Field
@@ -97,7 +103,7 @@ def _takes_all(layers: Sequence[Layer]) -> bool:
         return False
     inner = max(inner_frames([*map(type, layers)]), default=0)
     inner = inner if type(layers[inner]) is Ethernet else 0
-    bounded = any(isinstance(value, IPv4 | IPv6 | SNAP) for value in layers[inner:])
+    bounded = any(isinstance(value, IPv4 | IPv6 | LLC) for value in layers[inner:])
     if not isinstance(last, Data) or bounded:
         return not bounded
     before = layers[-2]
@@ -347,13 +353,15 @@ def lldp_frames(draw: DrawFn, *, fcs_octets: int = 0) -> Frame:
 
 @functools.cache
 def _tlvs() -> SearchStrategy[list[Layer]]:
-    other = layers_of(TLV, type=st.integers(1, 127)).filter(is_other_tlv)
+    other = layers_of(TLV, type=st.integers(1, 127)).filter(is_tlv_of_its_format)
     single = (other, *map(layers_of, (CongestionNotificationTLV, *_SINGLE_TLVS)))
     groups = [*(each.map(_alone) for each in single), _holding(Applications), _holding(CEE)]
     return st.lists(st.one_of(groups), max_size=5).map(_joined)
 
 
-_SINGLE_TLVS = (ETSConfiguration, ETSRecommendation, PFCConfiguration, CEE)
+_SINGLE_TLVS = (
+    ETSConfiguration, ETSRecommendation, PFCConfiguration, CEE, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
+)  # fmt: skip
 
 
 def _alone(value: Layer) -> list[Layer]:

@@ -18,6 +18,7 @@ from ecmproto.wire.formats.cn import CNM, CNTag
 from ecmproto.wire.formats.dcbx import CEE, CEE_TYPES, CEE_VERSION, CEETLV, CIN
 from ecmproto.wire.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV
 from ecmproto.wire.formats.ecm import ECM, CMTag
+from ecmproto.wire.formats.ethernet import OtherLLC, OtherSNAP, llc_at
 from ecmproto.wire.formats.experimental import Proposed, UnknownMessage, Word, selector
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.formats.ip import (
@@ -31,7 +32,7 @@ from ecmproto.wire.formats.ip import (
     OtherARP,
     arp_format,
 )
-from ecmproto.wire.formats.lldp import TLV
+from ecmproto.wire.formats.lldp import TLV, OtherOrganizationTLV
 from ecmproto.wire.formats.mac_control import MACControl
 from ecmproto.wire.formats.registry import BEHIND_PORTS, FORMATS, OWN, dispatch
 from ecmproto.wire.formats.schema import Count, Field
@@ -85,7 +86,10 @@ def selection(cls: type[Layer]) -> SearchStrategy[dict[str, Any]]:
     if cls is CEE:
         octets = st.fixed_dictionaries({"proto": st.just(CIN)})
         return octets | st.just({"proto": CEE_VERSION, "length": 4, "value": b""})
-    return st.just({})
+    if cls is OtherLLC:
+        points = st.fixed_dictionaries({key: st.integers(0, 0xFF) for key in ("dsap", "ssap", "control")})
+        return points.filter(lambda values: llc_at(bytes(values.values()) + bytes(8), 0, 11) is OtherLLC)
+    return st.fixed_dictionaries({"oui": st.integers(1, (1 << 24) - 1)} if cls is OtherSNAP else {})
 
 
 ARPS: tuple[type[Layer], ...] = (ARP, EthernetARP, IPv4ARP, OtherARP)
@@ -161,7 +165,7 @@ def layers_of(cls: type[T], **overrides: Any) -> SearchStrategy[T]:
 def _any_of(cls: type[Layer]) -> SearchStrategy[Layer]:
     values = _layer(cls, {})
     # by chance, an organization's TLV could be one that has a format of its own
-    return values.filter(is_other_tlv) if cls is TLV else values
+    return values.filter(is_tlv_of_its_format) if issubclass(cls, TLV | OtherOrganizationTLV) else values
 
 
 def _strategy(value: object) -> SearchStrategy[Any]:
@@ -245,10 +249,10 @@ def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStr
     return st.binary(min_size=cls.least_shown, max_size=MAX_DRAWN_OCTETS)
 
 
-def is_other_tlv(tlv: Layer) -> bool:
-    """Return whether a TLV is by its octets none that has a format of its own."""
+def is_tlv_of_its_format(tlv: Layer) -> bool:
+    """Return whether a TLV is by its octets of its format, and not of one for its OUI and subtype."""
     octets, formats = tlv.build(), dispatch()
-    return formats.announced(formats.ethertypes.lldp, octets, 0, len(octets))[0] is TLV
+    return formats.announced(formats.ethertypes.lldp, octets, 0, len(octets))[0] is type(tlv)
 
 
 def cn_tags(**overrides: Any) -> SearchStrategy[CNTag]:

@@ -19,7 +19,7 @@ from ecmproto.tools.fuzz.strategies.layers import (
 from ecmproto.wire.formats import lldp
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import CNTag
-from ecmproto.wire.formats.ethernet import SNAP, VLAN, Data, ITag, STag
+from ecmproto.wire.formats.ethernet import NOVELL, SNAP, VLAN, Data, ITag, OtherLLC, OtherSNAP, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.formats.ip import EXTENSIONS, NO_NEXT_HEADER, TCP, UDP, IPv4, IPv6
 from ecmproto.wire.formats.registry import BEHIND_IPV6, FORMATS, OWN, announcement
@@ -87,13 +87,13 @@ def payload_layers() -> SearchStrategy[tuple[int, list[Layer]]]:
     """Return ``(ethertype, layers)`` of a payload, with 0 if the layers state their type themselves.
 
     IPv4 and IPv6 with UDP, TCP or other octets, IPv6 with extension headers, ARP, octets of an unknown
-    EtherType, octets after an 802.3 length, and IP, ARP and octets after LLC and SNAP.
+    EtherType, octets and LLC after an 802.3 length, and IP, ARP and octets after LLC and SNAP.
     """
     return _payload()
 
 
 _ARPS = {cls.prefix: cls for cls in ARPS}
-_KINDS = tuple((kind, False) for kind in ("raw", "length", "ipv4", "ipv6", "extended", *_ARPS))
+_KINDS = tuple((kind, False) for kind in ("raw", "length", "llc", "ipv4", "ipv6", "extended", *_ARPS))
 _SNAPPED = tuple((kind, True) for kind in ("raw", "ipv4", "extended", "arp"))
 
 
@@ -112,7 +112,9 @@ def _of_kind(draw: DrawFn, kind: str) -> tuple[int, list[Layer]]:
     if kind == "raw":
         return draw(unknown_ethertypes()), data
     if kind == "length":
-        return len(octets), data
+        return 2 + len(octets), [Data(data=NOVELL + octets)]
+    if kind == "llc":
+        return 0, [draw(layers_of(OtherLLC) | layers_of(OtherSNAP)), *data]
     if kind in _ARPS:
         return 0, [draw(layers_of(_ARPS[kind]))]
     udp_or_tcp: SearchStrategy[Layer] = layers_of(UDP) | layers_of(TCP)
