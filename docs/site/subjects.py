@@ -136,6 +136,7 @@ SUBJECTS: dict[str, tuple[Subject, ...]] = {
         ),
         Subject("dcqcn", "senders", "Reaction point, variant nic", DCQCN_STATES, _dcqcn, _NIC),
     ),
+    "ecn": (),
     "csig": (),
     "pause": _flow_control("pause"),
     "pfc": _flow_control("pfc"),
@@ -353,6 +354,7 @@ CHARTS: dict[str, tuple[Callable[[], Chart], ...]] = {
             {},
         ),
     ),
+    "ecn": (_marking,),
     "csig": (_signals,),
 }
 """What is measured of each mechanism, by calling its own functions."""

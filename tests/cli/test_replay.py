@@ -158,7 +158,7 @@ def test_frames_of_another_link_type_are_refused_by_name(
     [
         (
             "--cp qcm",
-            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, csig, pause, pfc, none, "
+            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, csig, pause, pfc, none, "
             "got 'qcm' (did you mean 'qcn'?)",
         ),
         (

@@ -48,13 +48,14 @@ class OneLink(Struct):
     source: NDArray[np.int64]
     octets: NDArray[np.int64]
     number: NDArray[np.int64]
+    echo: NDArray[np.int64]
 
 
 def new_link(*, delay_ns: int = 1000, lose_every: int = 0, rate_bps: int = 10**10) -> OneLink:
     """Return a link on which nothing is."""
     link = new_record(Link)
     link.rate_bps, link.delay_ns, link.lose_every = rate_bps, delay_ns, lose_every
-    return OneLink(link, new_offers(1 << 16), *(np.zeros(RING, np.int64) for _ in range(5)))
+    return OneLink(link, new_offers(1 << 16), *(np.zeros(RING, np.int64) for _ in range(6)))
 
 
 @compiled
@@ -84,8 +85,8 @@ def drive(network: OneLink, sources: Sources, until_ns: int, most: int) -> int:
                 sources.on_frame_delivered(
                     network.source[at],
                     network.number[at],
-                    network.octets[at],
-                    network.offered_ns[at],
+                    network.echo[at],
+                    False,
                     now_ns,
                     offers,
                 )
@@ -100,6 +101,7 @@ def drive(network: OneLink, sources: Sources, until_ns: int, most: int) -> int:
             network.source[at] = offer.source
             network.octets[at] = offer.octets
             network.number[at] = offer.number
+            network.echo[at] = offer.echo
         offers.count.posted = 0
     return events
 

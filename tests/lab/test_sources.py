@@ -86,6 +86,19 @@ def test_what_is_due_at_once_comes_in_the_order_of_sources_as_far_as_there_is_ro
     assert [each.source for each in offers.records[: offers.count.posted]] == [16, 17, 18, 19]
 
 
+@pytest.mark.parametrize(("backlog", "kept"), [(1500, 10), (4000, 12), (0, 20)])
+def test_a_backlog_drops_what_cannot_leave(backlog: int, kept: int) -> None:
+    # Twice the link's rate for twenty frames; those after the backlog leave one by one.
+    given = flow(Pattern.CBR, rate_bps=2 * 10**10, backlog_octets=backlog, stop_ns=12_000)
+    network = TinyNetwork(sources_of(given)).run(60_000)
+    source = network.sources.records[0]
+    assert len(network.offered) == kept
+    assert source.excess_frames == 20 - kept
+    assert source.excess_octets == 1500 * source.excess_frames
+    assert source.offered_frames == 20
+    assert source.delivered_frames == kept
+
+
 def test_bernoulli_slots_are_the_frames_time_on_the_link() -> None:
     given = flow(Pattern.BERNOULLI, rate_bps=6 * 10**9, start_ns=100)
     slots, rests = np.divmod(drawn_ns(given, 10_000) - 100, 1200)

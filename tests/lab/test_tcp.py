@@ -27,11 +27,11 @@ from tests.lab.tiny_network import Seen, TinyNetwork, sources_of
 
 MS = 1_000_000
 ROUND_TRIP_NS = 3248
-ALGORITHMS = ("reno", "newreno", "cubic")
+ALGORITHMS = ("reno", "newreno", "cubic", "dctcp")
 
 
 def bulk(*, until_ns: int | None = None, **parameters: Any) -> Any:
-    return flow(Pattern.TCP, tcp=TCP(**parameters), stop_ns=until_ns)
+    return flow(Pattern.TCP, tcp=TCP(**({"sack": False} | parameters)), stop_ns=until_ns)
 
 
 def sent(network: TinyNetwork, kind: int = DATA) -> list[tuple[int, int]]:
@@ -62,7 +62,7 @@ def assert_all_came(network: TinyNetwork) -> None:
         assert end.acked == end.received == end.most == source.delivered_frames
         assert (end.beyond, end.recovering) == (0, 0)
         assert source.offered_frames == source.delivered_frames + source.retransmits
-    assert not network.sources.connections.arrived.any()
+    assert not network.sources.connections.segments.any()
 
 
 def test_slow_start_by_hand() -> None:
@@ -98,7 +98,7 @@ def test_acknowledgements_go_back_with_the_flow_and_priority_of_their_data() -> 
     sources = sources_of(given)
     sources.records[1].reverse_flow = 77
     offers = TinyNetwork(sources).offers
-    sources.on_frame_delivered(1, 0 << 19 | 1500 << 3 | DATA, 1504, 0, 10, offers)
+    sources.on_frame_delivered(1, 0 << 19 | 1500 << 3 | DATA, 0, False, 10, offers)
     (ack,) = offers.records[: offers.count.posted]
     assert (ack.source, ack.station, ack.destination) == (1, 3, 2)
     assert (ack.flow, ack.priority, ack.octets, ack.path) == (77, 5, 84, 1)
@@ -408,6 +408,7 @@ def test_no_connection_ever_stalls(
         delayed_ack=delays,
         rto_max_ns=4 * MS,
         syn=seed % 2 == 0,
+        sack=seed % 3 > 0,
     )
     chance = random.Random(seed)
     flows = [
@@ -487,6 +488,7 @@ def test_a_sender_does_what_the_documents_say_word_by_word(
         rto_min_ns=limits[0],
         rto_max_ns=limits[1],
         syn=False,
+        sack=False,
     )
     chance = random.Random(seed)
     network = Compared(

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import re
+
+import pytest
 
 from ecmproto.control.lab.setup.scenario import Scenario, explain, read_scenario
 from ecmproto.control.lab.setup.thresholds import default_thresholds
+from ecmproto.errors import SpecError
 
 STAR = """
 [scenario]
@@ -94,3 +98,49 @@ def test_outputs_have_two_thirds_and_one_third_of_the_buffer() -> None:
     assert switch.pause is not None
     assert switch.pause.on_output
     assert (switch.pause.high_octets, switch.pause.low_octets) == (66_666, 33_333)
+
+
+SHARED = '[[switch]]\nname = "core"\nmemory = "1MB"\npause.alpha = 0.5\n'
+
+
+def test_dynamic_thresholds_are_a_share_of_memory_without_headroom() -> None:
+    (first, *_) = default_thresholds(star(SHARED).experiment()).values()
+    shared = 1_000_000 - 3 * headroom_by_hand(10)
+    assert first.thresholds.alpha == 0.5
+    assert first.thresholds.shared_octets == first.room_octets == shared
+    assert first.thresholds.high_octets == shared // 2
+    assert shared // 2 - first.thresholds.low_octets == 2 * 1_508
+
+
+def test_headroom_is_taken_once_for_each_lossless_priority() -> None:
+    two = '[[flow]]\nfrom = "h3"\nto = "h1"\npattern = "saturating"\npriority = 3\n'
+    (both, *_) = default_thresholds(star(SHARED + two).experiment()).values()
+    assert both.room_octets == 1_000_000 - 6 * headroom_by_hand(10)
+    one = SHARED + 'pause.priorities = "3"\n' + two
+    (first, *_) = default_thresholds(star(one).experiment()).values()
+    assert first.room_octets == 1_000_000 - 3 * headroom_by_hand(10)
+
+
+def test_dynamic_thresholds_are_shown_with_their_reason() -> None:
+    high = {row.path: row for row in explain(star(SHARED))}["switch[core].pause.high"]
+    assert high.value == "491.54 kB"
+    assert high.source == "0.5 of 983.08 kB shared memory while it is free; headroom 5.64 kB an input"
+
+
+@pytest.mark.parametrize(
+    ("more", "where"),
+    [
+        ("pause.alpha = 1", "memory: expected a memory"),
+        ('pause.alpha = 1\nmemory = "1MB"\npause.high = "9kB"', "pause.high: expected no such key"),
+        ('pause.priorities = "8"', "pause.priorities: expected priorities, 0 to 7"),
+        ('pause.watchdog_action = "forward"', "pause.watchdog: expected a time"),
+    ],
+)
+def test_keys_that_do_not_go_together_are_refused(more: str, where: str) -> None:
+    with pytest.raises(SpecError, match=re.escape(where)):
+        star(f'[[switch]]\nname = "core"\n{more}\n').experiment()
+
+
+def test_a_memory_that_headroom_fills_is_refused() -> None:
+    with pytest.raises(SpecError, match="memory: expected more than"):
+        default_thresholds(star(SHARED.replace("1MB", "10kB")).experiment())

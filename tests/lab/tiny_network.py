@@ -32,6 +32,8 @@ class Seen(NamedTuple):
     station: int
     octets: int
     number: int
+    echo: int
+    is_ect: bool
 
 
 class Done(NamedTuple):
@@ -65,6 +67,7 @@ class TinyNetwork:
         delay_ns: int = 1000,
         link_bps: int = LINK_BPS,
         lose: Callable[[Seen], bool] = lambda frame: False,
+        mark: Callable[[Seen], bool] = lambda frame: False,
         later_ns: Callable[[Seen], int] = lambda frame: 0,
         nic_frames: int = 10**6,
         room: int = 16,
@@ -73,7 +76,7 @@ class TinyNetwork:
         self.offers = new_offers()
         self.offers.records = new_records(Offer, room)
         self.delay_ns, self.link_bps, self.nic_frames = delay_ns, link_bps, nic_frames
-        self.lose, self.later_ns = lose, later_ns
+        self.lose, self.later_ns, self.mark = lose, later_ns, mark
         self.offered: list[Seen] = []
         self.completed: list[Done] = []
         self.lost = 0
@@ -110,14 +113,15 @@ class TinyNetwork:
             self.sources.on_frame_sent(frame.source, frame.number, now_ns, self.offers)
         else:
             self.sources.on_frame_delivered(
-                frame.source, frame.number, frame.octets, frame.time_ns, now_ns, self.offers
+                frame.source, frame.number, frame.echo, frame.is_ect and self.mark(frame), now_ns, self.offers
             )
         self._take(now_ns)
 
     def _take(self, now_ns: int) -> None:
         count: Any = self.offers.count
         for offer in self.offers.records[: count.posted]:
-            frame = Seen(now_ns, int(offer.source), int(offer.station), int(offer.octets), int(offer.number))
+            values = (offer.source, offer.station, offer.octets, offer.number, offer.echo)
+            frame = Seen(now_ns, *map(int, values), bool(offer.is_ect))
             self.offered.append(frame)
             if self._held.get(frame.station, 0) >= self.nic_frames:
                 self.sources.on_frame_refused(frame.source, frame.number, now_ns)

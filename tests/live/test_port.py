@@ -87,7 +87,7 @@ def test_a_port_does_what_the_replay_of_its_arrivals_does(mechanism: str) -> Non
     assert (counts.dropped_frames, counts.dropped_octets) == (summary.dropped_frames, summary.dropped_octets)
     assert counts.dropped_frames > 0 or mechanism in ("pause", "pfc")
     assert counts.departed_frames == counts.queued_frames == len(expected["enqueued"])
-    if mechanism not in ("none", "dbp", "dcqcn", "csig", "fecn"):
+    if mechanism not in ("none", "dbp", "dcqcn", "ecn", "csig", "fecn"):
         assert expected["messages"]
 
 

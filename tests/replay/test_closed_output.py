@@ -132,7 +132,7 @@ def test_what_was_sent_is_what_stands_there(name: str) -> None:
     by_kind = Counter(named[kind] for kind in sent["kind"].tolist())
     told = Counter(row.comment.split(" for frame ")[0].split(":")[0] for row in result.generated)
     assert told == by_kind
-    assert name in ("none", "dbp", "dcqcn", "csig") or len(sent) > 10
+    assert name in ("none", "dbp", "dcqcn", "ecn", "csig") or len(sent) > 10
 
 
 @pytest.mark.parametrize("name", [name for name in BUSY if name not in ("none", "dbp")])

@@ -48,8 +48,8 @@ class Frame:
     """The number of the source that offered the frame, NOWHERE for none."""
     number: int
     """The frame's number at its source; for a message, the number of its sender (ports, then stations)."""
-    offered_ns: int
-    """The time of the offer."""
+    echo: int
+    """A second number of the source, as `Offer.echo`."""
     sent_ns: int
     """The departure time from the station's queue."""
     carries: int

@@ -52,7 +52,9 @@ from ecmproto.control.engine.port import PASSED_BY, depart, end_control
 from ecmproto.control.engine.port_steps import leave, tick
 from ecmproto.control.engine.stations import receive_message, route_frame, wake_station
 from ecmproto.control.engine.switches import (
+    drop,
     gate_port,
+    is_discarding,
     lose,
     note_passage,
     pass_to_port,
@@ -71,6 +73,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.wire.formats.ip import CE, ECT0
 
 if TYPE_CHECKING:
     from ecmproto.control.engine.feedback import CapturedFeedback
@@ -348,8 +351,9 @@ def _take_offers(network: NetworkState, senders: Senders, now_ns: int) -> None:
         frame.answerable = 1
         frame.path = offer.path
         frame.source = offer.source
-        frame.number = offer.number
-        frame.offered_ns = now_ns
+        frame.number, frame.echo = offer.number, offer.echo
+        if offer.is_ect == 1:
+            frame.tagged, frame.tag = 1, ECT0
         route_frame(network, senders, index, now_ns)
     offers.count.posted = 0
 
@@ -404,9 +408,11 @@ def _depart(
         feed = network.feeds[memory.first_feed + frame.input]
         feed.held_octets -= frame.octets
         feed.held_frames -= 1
-    counts.sent_frames += 1
-    counts.sent_octets += frame.octets
-    if network.loop.is_tracing == 1 and way.is_adapter == 0:
+    discards = is_discarding(network, number, frame.priority)
+    if not discards:
+        counts.sent_frames += 1
+        counts.sent_octets += frame.octets
+    if network.loop.is_tracing == 1 and not discards and way.is_adapter == 0:
         trace_frame(network, index, number, now_ns)
     if way.control != NOWHERE:
         send_of_port(network, posted, number, now_ns)
@@ -416,10 +422,13 @@ def _depart(
         set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
         stop_feeds(network, posted, way.switch, now_ns)
         posted = outbox.posted.count
-    if way.loss > 0.0 and network.draws.random() < way.loss:
+    if discards or (way.loss > 0.0 and network.draws.random() < way.loss):
         outbox.posted.cause = NO_CAUSE
         send_of_port(network, posted, number, now_ns)
-        lose(network, index, number)
+        if discards:
+            drop(network, index, number)
+        else:
+            lose(network, index, number)
         return
     if way.next_switch != NOWHERE or way.delay_ns > 0:
         outbox.posted.cause = NO_CAUSE
@@ -524,9 +533,8 @@ def _count_delivery(network: NetworkState, sources: Sources, index: int, now_ns:
         counts.delivered_octets += frame.octets
         counts.delay_ns += delay_ns
         counts.longest_ns = max(counts.longest_ns, delay_ns)
-        sources.on_frame_delivered(
-            frame.source, frame.number, frame.octets, frame.offered_ns, now_ns, network.offers
-        )
+        is_marked = frame.tagged == 1 and frame.tag == CE
+        sources.on_frame_delivered(frame.source, frame.number, frame.echo, is_marked, now_ns, network.offers)
 
 
 @compiled

@@ -59,7 +59,6 @@ def message_frame(network: NetworkState, message: Message, station: int, sender:
     frame.destination = message.station
     frame.carries = 1
     frame.number = sender
-    frame.offered_ns = now_ns
     return index
 
 
@@ -166,6 +165,15 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
                     continue
                 station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
                 put_in_flight(network, message, station, sent_ns + feed.back_ns)
+
+
+@compiled
+def send_storm(network: NetworkState, message: Message, station: int, port: int, now_ns: int) -> None:
+    """Send a PAUSE or PFC frame of a broken station to the port that feeds it."""
+    octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
+    occupy(network, station, octets, now_ns, True)
+    due_ns = network.links[station].free_ns + network.ways[port].delay_ns
+    put_in_flight(network, message, len(network.links) + port, due_ns)
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import MutableSequence, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -283,6 +283,12 @@ class Switch:
     """The maximum number of frames in all ports, as ``memory_octets`` for octets; or NO_LIMIT."""
     held_octets: int
     held_frames: int
+    alpha: float
+    """The share of the free ``shared_octets`` that a queue of a lossy priority may have; 0 for no limit."""
+    shared_octets: int
+    """The memory without headroom."""
+    lossless_mask: int
+    """Bit p: the switch sends PFC for priority p, whose frames may use headroom."""
     hash_salt: int
     """The switch's 32-bit salt of ECMP hashes."""
 
@@ -307,6 +313,21 @@ class PortCount:
     """The time for which at least one priority was stopped, up to the last change."""
     stopped_since_ns: int
     """The time since which a priority is stopped; NEVER_NS while none is."""
+
+
+class Watchdog:
+    """The watchdog of a port against endless PAUSE and PFC; a record."""
+
+    time_ns: int
+    """The time of a stop after which a priority with waiting frames is served nevertheless; 0 for never."""
+    drops: int
+    """1 if frames that are served nevertheless are dropped, 0 if they are sent."""
+    served_mask: int
+    """Bit p: priority p is stopped, and served nevertheless."""
+    fired: int
+    """The number of priorities that began to be served nevertheless."""
+    since_ns: Annotated[NDArray[np.int64], PRIORITIES]
+    """The start of the stop of each priority, or the last time it had no frames; NEVER_NS if not stopped."""
 
 
 class FlowCount:
@@ -423,6 +444,8 @@ class NetworkState(Struct):
     message_counts: NDArray[np.int64]
     """The number of messages by sender (ports, then stations) and kind up to MESSAGE_KINDS."""
     port_counts: Sequence[PortCount]
+    watchdogs: Sequence[Watchdog]
+    """The watchdog of each port; empty without any."""
     flow_counts: Sequence[FlowCount]
     passages: Sequence[Passage]
     traced: Sequence[TracedFrame]
@@ -508,6 +531,7 @@ def new_network(
         message_octets=np.full(MESSAGE_KINDS, MIN_MESSAGE_OCTETS),
         message_counts=np.zeros((count + stations) * MESSAGE_KINDS, np.int64),
         port_counts=new_port_counts(count),
+        watchdogs=new_records(Watchdog, 0),
         flow_counts=new_records(FlowCount, 0),
         passages=new_records(Passage, _PASSAGES),
         traced=new_records(TracedFrame, 1),

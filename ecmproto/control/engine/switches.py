@@ -6,7 +6,7 @@ from ecmproto.control.engine.event_heap import set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back, take_first
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.messages import send_of_port, stop_feeds
-from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, ON_LINK, SPRAY, NetworkState
+from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, ON_LINK, SPRAY, NetworkState, Switch
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
 from ecmproto.control.engine.port_steps import enter
 from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message, flow_control_payload
@@ -80,7 +80,7 @@ def pass_to_port(
     frame, outbox = network.pool.frames[index], network.outbox
     number = port_to(network, switch, frame.destination, frame.path)
     if number == NOWHERE:
-        _drop(network, index, network.switches[switch].first_port)
+        drop(network, index, network.switches[switch].first_port)
         return
     port, point, way = network.ports[number], network.points[number], network.ways[number]
     memory = network.switches[switch]
@@ -91,6 +91,7 @@ def pass_to_port(
         memory.held_octets + frame.octets <= memory.memory_octets
         and memory.held_frames < memory.memory_frames
         and _fits_partition(network, memory.first_feed + inlet, inlet, frame.octets)
+        and _fits_share(memory, port.gauge.queues[frame.priority].octets, frame)
     )
     if frame.carries == 1:
         enqueued = fits and arrive(port, now_ns, frame.priority, frame.octets, index, False)
@@ -116,7 +117,7 @@ def pass_to_port(
     if way.control != NOWHERE and enqueued:
         _watch(network, frame, number, now_ns)
     if not enqueued:
-        _drop(network, index, number)
+        drop(network, index, number)
 
 
 @inlined
@@ -128,6 +129,15 @@ def _fits_partition(network: NetworkState, number: int, inlet: int, octets: int)
     return bool(
         feed.held_octets + octets <= feed.partition_octets and feed.held_frames < feed.partition_frames
     )
+
+
+@inlined
+def _fits_share(memory: Switch, queue_octets: int, frame: Frame) -> bool:
+    """Return whether a frame fits its queue's share of the free memory (Choudhury and Hahne, 1998)."""
+    if memory.alpha == 0.0 or (memory.lossless_mask >> frame.priority) & 1:
+        return True
+    free_octets = memory.shared_octets - memory.held_octets
+    return bool(queue_octets + frame.octets <= memory.alpha * free_octets)
 
 
 @compiled
@@ -178,7 +188,7 @@ def cut_link(network: NetworkState, sender: int) -> None:
 
 
 @compiled
-def _drop(network: NetworkState, index: int, number: int) -> None:
+def drop(network: NetworkState, index: int, number: int) -> None:
     """Count a frame that a port has dropped."""
     frame, counts = network.pool.frames[index], network.port_counts[number]
     if frame.carries == 1:
@@ -243,14 +253,47 @@ def log_stop(network: NetworkState, message: Message, station: int, now_ns: int)
 
 
 @compiled
+def _watched_ns(network: NetworkState, number: int, priority: int, opens_ns: int, now_ns: int) -> int:
+    """Run the watchdog of a port's priority, stopped until ``opens_ns``; return its next time."""
+    watchdog, bit = network.watchdogs[number], 1 << priority
+    if opens_ns <= now_ns or watchdog.time_ns == 0:
+        watchdog.since_ns[priority] = NEVER_NS
+        watchdog.served_mask &= ~bit
+        return NEVER_NS
+    if watchdog.served_mask & bit:
+        return NEVER_NS
+    waits = network.ports[number].gauge.queues[priority].octets > 0
+    if watchdog.since_ns[priority] == NEVER_NS or not waits:
+        watchdog.since_ns[priority] = now_ns
+    if now_ns - watchdog.since_ns[priority] < watchdog.time_ns:
+        return int(watchdog.since_ns[priority]) + watchdog.time_ns
+    watchdog.served_mask |= bit
+    watchdog.fired += 1
+    return NEVER_NS
+
+
+@inlined
+def is_discarding(network: NetworkState, number: int, priority: int) -> bool:
+    """Return whether the watchdog of a port drops the frames of ``priority``."""
+    if len(network.watchdogs) == 0:
+        return False
+    watchdog = network.watchdogs[number]
+    return bool(watchdog.drops == 1 and (watchdog.served_mask >> priority) & 1)
+
+
+@compiled
 def gate_port(network: NetworkState, number: int, now_ns: int) -> None:
     """Stop or start a port's priorities by the current state of PAUSE and PFC (rule 6)."""
     stopped, until_ns = 0, NEVER_NS
     for priority in range(PRIORITIES):
         opens = opens_ns(network.port_gates, number, priority, now_ns)
+        if len(network.watchdogs) > 0:
+            until_ns = min(until_ns, _watched_ns(network, number, priority, opens, now_ns))
         if opens > now_ns:
             stopped |= 1 << priority
             until_ns = min(until_ns, opens)
+    if len(network.watchdogs) > 0:
+        stopped &= ~network.watchdogs[number].served_mask
     counts = network.port_counts[number]
     if stopped == 0 and counts.stopped_since_ns != NEVER_NS:
         counts.stopped_ns += now_ns - counts.stopped_since_ns

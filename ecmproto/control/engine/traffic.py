@@ -39,6 +39,10 @@ class Offer:
     number: int
     path: int
     """The hash input that selects one of several paths of equal length."""
+    echo: int
+    """A second number for the frame's receiver, such as the block of an acknowledgement."""
+    is_ect: int
+    """1 if congestion points may mark the frame (ECN)."""
 
 
 class Completion:
@@ -82,8 +86,9 @@ def has_offer_room(offers: Offers) -> bool:
 
 @inlined
 def next_offer(offers: Offers) -> Offer:
-    """Return the next offer; the caller has checked the capacity and sets all its fields."""
+    """Return the next offer; the caller checked the capacity and sets all fields except ECN and echo."""
     offer = offers.records[offers.count.posted]
+    offer.echo = offer.is_ect = 0
     offers.count.posted += 1
     return offer
 
@@ -116,11 +121,11 @@ class Sources(Protocol):
         """Note that the NIC refused a frame of ``source``, which is lost; try again later."""
 
     def on_frame_delivered(
-        self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
+        self, source: int, number: int, echo: int, is_marked: bool, now_ns: int, offers: Offers
     ) -> None:
-        """Receive a frame of ``source`` at its destination, offered at ``offered_ns``; offer answers.
+        """Receive a frame of ``source`` at its destination; offer answers.
 
-        ``octets`` is its length on arrival, with its remaining tags.
+        ``is_marked`` is whether a congestion point has marked it (ECN).
         """
 
 
@@ -141,6 +146,6 @@ class NoSources(Struct):
         """Do nothing."""
 
     def on_frame_delivered(
-        self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
+        self, source: int, number: int, echo: int, is_marked: bool, now_ns: int, offers: Offers
     ) -> None:
         """Do nothing."""

@@ -32,6 +32,8 @@ class Host:
     """The delay from a message's arrival to the reaction point's action."""
     queue_octets: int = 1_000_000
     """The size of each queue of the NIC; a frame that exceeds it is lost."""
+    storms: tuple[tuple[int, int], ...] = ()
+    """The times (from, until) in which the host is broken and stops its link by PAUSE or PFC."""
     adapter: Adapter | None = None
     """The receive buffer after the link; None if the host takes frames as they come."""
 
@@ -54,6 +56,10 @@ class Thresholds:
     high_octets: int
     low_octets: int
     on_output: bool = False
+    alpha: float = 0.0
+    """The share of ``shared_octets`` minus the octets held in it that is XOFF; 0 for static thresholds."""
+    shared_octets: int = 0
+    """The memory for all inputs, without their headroom."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +76,15 @@ class Switch:
     partition: Buffer | None = None
     """The capacity for frames of one input, to any outputs; None for no limit."""
     pause: Thresholds | None = None
-    """The thresholds if the experiment has flow control; None for static ones by each input's headroom."""
+    """The thresholds if the experiment has flow control; None for ones by each input's headroom."""
+    alpha: float = 0.0
+    """The share of the free memory that is an input's XOFF; 0 for static thresholds."""
+    watchdog_ns: int = 0
+    """The time after which a stopped port serves a priority with waiting frames nevertheless; 0 for never."""
+    watchdog_forwards: bool = False
+    """Whether the watchdog sends these frames; otherwise it drops them."""
+    lossless: frozenset[int] | None = None
+    """The priorities for which the switch sends PFC; None for all that flow control stops."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,7 +183,7 @@ class TCP:
     """The parameters of a TCP connection; windows in segments of a frame each."""
 
     algorithm: str = "newreno"
-    """The congestion control: reno, newreno or cubic."""
+    """The congestion control: reno, newreno, cubic or dctcp."""
     window: int = 64
     """The maximum number of segments in flight."""
     initial_window: int = 1
@@ -179,6 +193,10 @@ class TCP:
     ack_octets: int = 60
     syn: bool = True
     """Whether each connection, or each transaction, begins with a handshake."""
+    sack: bool = True
+    """Whether acknowledgements are selective."""
+    ecn: bool = False
+    """Whether segments may be marked by congestion points; always with dctcp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +220,8 @@ class Flow:
     off_ns: int = 0
     shape: float = 0.0
     """The Pareto shape of times on and off; 0 for exponential times, below 0 for constant ones."""
+    backlog_octets: int = 0
+    """The octets that may wait in the host, beyond which the source drops frames; 0 for no such limit."""
     connections: int = 1
     """The number of concurrent TCP connections."""
     tcp: TCP | None = None

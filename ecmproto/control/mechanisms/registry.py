@@ -15,7 +15,7 @@ from ecmproto.control.mechanisms.api.parameters import unknown_name
 from ecmproto.control.mechanisms.bcn.parameters import BCN
 from ecmproto.control.mechanisms.csig.parameters import CSIG
 from ecmproto.control.mechanisms.dbp.parameters import DBP
-from ecmproto.control.mechanisms.dcqcn.parameters import DCQCN
+from ecmproto.control.mechanisms.dcqcn.parameters import DCQCN, ECN
 from ecmproto.control.mechanisms.e2cm.parameters import E2CM
 from ecmproto.control.mechanisms.ecm.parameters import ECM
 from ecmproto.control.mechanisms.fecn.parameters import FECN
@@ -33,7 +33,7 @@ NONE = Mechanism(
 """The mechanism without control."""
 
 
-MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, CSIG, PAUSE, PFC, NONE)
+MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, CSIG, PAUSE, PFC, NONE)
 """The mechanisms of ecmproto itself."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"

@@ -63,6 +63,10 @@ MECHANISMS: Mapping[str, str] = {
         "The congestion point marks ECN-capable frames, more of them the longer its queue is. The "
         "destination answers marks with notifications (CNPs), and each notified queue pair slows down."
     ),
+    "ecn": (
+        "The congestion point marks ECN-capable frames, more of them the longer its queue is; the hosts' own "
+        "transport reacts."
+    ),
     "csig": (
         "Frames have a tag in which each congestion point on the path writes its load if it is worse than"
         " the tag's; there is no reaction."

@@ -106,6 +106,8 @@ class RunFigures:
         chosen = [self.port(subject)] if subject else [p for p in self.result.ports if p.kind != "host"]
         if kind == "drops":
             return sum(self._sum(port.dropped_frames, span) for port in chosen)
+        if kind == "watchdogs":
+            return sum(self._sum(port.watchdogs, span) for port in chosen)
         paused = [self.port(subject)] if subject else list(self.result.ports)
         if kind == "losses":
             return sum(self._sum(port.lost_frames, span) for port in paused)

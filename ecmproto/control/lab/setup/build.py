@@ -47,6 +47,7 @@ from ecmproto.control.lab.setup.keys import (
     RATES_BPS,
     ROLES,
     SECTIONS,
+    SWITCH,
     TCP_KEYS,
     TIMES_NS,
     Document,
@@ -179,6 +180,8 @@ def _host(name: str, known: Host | None, table: Table, values: Mapping[str, Any]
     host = known or Host(name=name)
     changes = {"delay": "delay_ns", "reaction_delay": "reaction_delay_ns", "queue": "queue_octets"}
     host = replace(host, **{changes[key]: values[key] for key in changes if key in table})
+    if "storm" in table:
+        host = replace(host, storms=_spans(values["storm"], f"{where}.storm"))
     if not any(key.startswith("adapter.") for key in table):
         return host
     return replace(host, adapter=_adapter(host.adapter, table, values, f"{where}.adapter"))
@@ -223,6 +226,28 @@ def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, 
     switch = known or Switch(name=name, buffer=values["buffer"])
     changes = {"delay": "delay_ns", "buffer": "buffer", "memory": "memory", "partition": "partition"}
     switch = replace(switch, **{changes[key]: values[key] for key in changes if key in table})
+    alpha, priorities = values["pause.alpha"], values["pause.priorities"]
+    if priorities is not None:
+        if not all(0 <= each <= 7 for each in priorities):
+            got = ",".join(map(str, priorities))
+            raise SpecError(where=f"{where}.pause.priorities", needed="priorities, 0 to 7", got=got)
+        switch = replace(switch, lossless=frozenset(priorities))
+    if "pause.watchdog" in table:
+        forwards = values["pause.watchdog_action"] == "forward"
+        switch = replace(switch, watchdog_ns=values["pause.watchdog"], watchdog_forwards=forwards)
+    elif "pause.watchdog_action" in table:
+        needed = SWITCH["pause.watchdog"].kind.needed
+        raise SpecError(where=f"{where}.pause.watchdog", needed=needed, got="nothing")
+    if alpha is not None:
+        if switch.memory is None:
+            raise SpecError(
+                where=f"{where}.memory", needed="a memory, which pause.alpha shares", got="nothing"
+            )
+        for key in ("pause.high", "pause.low", "pause.on"):
+            if key in table:
+                needed = "no such key with pause.alpha, from which thresholds follow"
+                raise SpecError(where=f"{where}.{key}", needed=needed, got=shown(str(table[key])))
+        return replace(switch, alpha=alpha, buffer=values["buffer"] if "buffer" in table else switch.memory)
     pause = _thresholds(values, f"{where}.pause", "pause", values["pause.on"] == "output")
     if pause is None and values["pause.on"] == "output":
         pause = thresholds_of_output(switch.buffer.octets)
@@ -302,21 +327,21 @@ def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) ->
     if "loss" in table:
         changes["loss"] = values["loss"]
     if "down" in table:
-        changes["down"] = _outages(values["down"], f"{where}.down")
+        changes["down"] = _spans(values["down"], f"{where}.down")
     return replace(link, **changes)
 
 
-def _outages(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
-    outages: list[tuple[int, int]] = []
+def _spans(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
+    spans: list[tuple[int, int]] = []
     for part in parts:
         begin, dots, end = part.partition("..")
         if not dots:
             raise SpecError(where=where, needed="a range of times, as 5ms..8ms", got=shown(part))
-        outage = read_value(TIME, begin, where, TIMES_NS), read_value(TIME, end, where, TIMES_NS)
-        if not (outages[-1][1] if outages else -1) < outage[0] < outage[1]:
+        span = read_value(TIME, begin, where, TIMES_NS), read_value(TIME, end, where, TIMES_NS)
+        if not (spans[-1][1] if spans else -1) < span[0] < span[1]:
             raise SpecError(where=where, needed="rising times", got=shown(part))
-        outages.append(outage)
-    return tuple(outages)
+        spans.append(span)
+    return tuple(spans)
 
 
 def _flows(document: Document, network: Network) -> tuple[Flow, ...]:
@@ -407,6 +432,7 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         on_ns=values["on"] or 0,
         off_ns=values["off"] or 0,
         shape=shape if pattern is Pattern.ON_OFF else 0.0,
+        backlog_octets=values["backlog"] or 0,
         connections=values["connections"],
         tcp=tcp,
         request_octets=values["request"],
@@ -446,6 +472,8 @@ def _tcp(values: Mapping[str, Any], where: str) -> TCP:
         delayed_ack=values["tcp.delayed_ack"],
         ack_octets=values["tcp.ack"],
         syn=values["tcp.syn"],
+        sack=values["tcp.sack"],
+        ecn=values["tcp.ecn"],
     )
 
 

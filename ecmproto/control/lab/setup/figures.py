@@ -146,6 +146,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "share": _of("port", NUMBER, "share of a port in the octets of all ports that its switch selects among"),
     "drops": _of("port", NUMBER, "frames dropped; without a port, in the whole network"),
     "losses": _of("port", NUMBER, "frames lost on a port's link; without a port, on all links"),
+    "watchdogs": _of("port", NUMBER, "stopped priorities served by a port's watchdog; without a port, all"),
     "pause.count": _of("port", NUMBER, "times that a port was stopped by PAUSE or PFC; without a port, all"),
     "pause.time": _of("port", TIME, "time for which a port was stopped; without a port, the sum of all"),
     "control.frames": _of("network", NUMBER, "messages of the mechanism"),

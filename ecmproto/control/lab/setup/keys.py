@@ -28,6 +28,7 @@ from ecmproto.control.lab.setup.topology import DEFAULT_BUFFER
 from ecmproto.control.lab.setup.values import (
     BUFFER,
     COUNT,
+    COUNTS,
     FLAG,
     NAME,
     NUMBER,
@@ -131,6 +132,10 @@ HOST: Mapping[str, Key] = {
         within=_PORT_OCTETS,
         default=_default(Host, "queue_octets"),
     ),
+    "storm": Key(
+        kind=NAMES,
+        doc='times in which the host is broken and stops its link by PAUSE or PFC, as ["5ms..80ms"]',
+    ),
     "adapter.rate": Key(kind=RATE_CHANGES, doc="rate at which the host empties its receive buffer"),
     "adapter.buffer": Key(kind=BUFFER, doc="capacity of the receive buffer"),
     "adapter.pause.high": Key(
@@ -160,6 +165,27 @@ SWITCH: Mapping[str, Key] = {
         doc="whether thresholds are of one input's frames or an output queue; by default, input thresholds "
         "leave the headroom free, and output ones are two thirds and one third of the buffer",
         default="input",
+    ),
+    "pause.alpha": Key(
+        kind=NUMBER,
+        doc="dynamic thresholds: an input's XOFF is this share of the memory that is free, without the "
+        "headroom of all inputs; default, static thresholds",
+        within=(1 / 128, 128),
+    ),
+    "pause.watchdog": Key(
+        kind=TIME,
+        doc="time after which a port serves a stopped priority with waiting frames nevertheless, until "
+        "the stop ends; default, never",
+        within=(1_000, LONGEST_NS),
+    ),
+    "pause.watchdog_action": Key(
+        kind=choice("drop", "forward"),
+        doc="whether the watchdog drops or sends the frames of a stopped priority",
+        default="drop",
+    ),
+    "pause.priorities": Key(
+        kind=COUNTS,
+        doc="priorities for which the switch sends PFC, as 3,4; default, those of the flow control",
     ),
 }
 
@@ -230,8 +256,16 @@ FLOW: Mapping[str, Key] = {
         default="exponential",
     ),
     "shape": Key(kind=NUMBER, doc="shape of the Pareto distribution", within=(1.01, 100), default=1.5),
+    "backlog": Key(
+        kind=OCTETS,
+        doc="octets of the flow that may wait in its host, beyond which the source drops frames; default, as "
+        "many as the NIC's queue takes",
+        within=(1, 10**9),
+    ),
     "connections": Key(kind=COUNT, doc="number of concurrent TCP connections", within=(1, 10_000), default=1),
-    "tcp.algorithm": _of_tcp(choice("reno", "newreno", "cubic"), "algorithm", "congestion control of TCP"),
+    "tcp.algorithm": _of_tcp(
+        choice("reno", "newreno", "cubic", "dctcp"), "algorithm", "congestion control of TCP"
+    ),
     "tcp.window": _of_tcp(COUNT, "window", "maximum number of segments in flight", (1, 100_000)),
     "tcp.initial_window": _of_tcp(COUNT, "initial_window", "initial window in segments", (1, 100_000)),
     "tcp.rto_min": _of_tcp(TIME, "rto_min_ns", "minimum retransmission time-out", (1_000, 10**12)),
@@ -239,6 +273,8 @@ FLOW: Mapping[str, Key] = {
     "tcp.delayed_ack": _of_tcp(FLAG, "delayed_ack", "whether every second segment is acknowledged"),
     "tcp.ack": _of_tcp(OCTETS, "ack_octets", "length of an acknowledgement's frame", _FRAME),
     "tcp.syn": _of_tcp(FLAG, "syn", "whether each connection, or transaction, begins with a handshake"),
+    "tcp.sack": _of_tcp(FLAG, "sack", "whether acknowledgements are selective"),
+    "tcp.ecn": _of_tcp(FLAG, "ecn", "whether ports may mark segments (ECN), as always with dctcp"),
     "request": Key(
         kind=OCTETS,
         doc="length of the request of `to`; 0: the source sends without requests",
@@ -284,10 +320,10 @@ FLOW: Mapping[str, Key] = {
 TCP_KEYS = tuple(key for key in FLOW if key.startswith("tcp."))
 PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.SATURATING: ((), ()),
-    Pattern.CBR: (("rate",), ("random_start",)),
-    Pattern.BERNOULLI: (("rate",), ()),
-    Pattern.POISSON: (("rate",), ()),
-    Pattern.ON_OFF: (("rate", "on", "off"), ("times", "shape", "random_start")),
+    Pattern.CBR: (("rate",), ("random_start", "backlog")),
+    Pattern.BERNOULLI: (("rate",), ("backlog",)),
+    Pattern.POISSON: (("rate",), ("backlog",)),
+    Pattern.ON_OFF: (("rate", "on", "off"), ("times", "shape", "random_start", "backlog")),
     Pattern.TCP: ((), ("connections", *TCP_KEYS)),
     Pattern.TRANSACTIONS: ((), ("connections", *TCP_KEYS, "request", "response", "idle")),
     Pattern.SIZES: (("rate", "sizes"), ("connections", *TCP_KEYS)),

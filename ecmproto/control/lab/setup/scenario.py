@@ -526,6 +526,10 @@ def _threshold_rows(inputs: Sequence[Input]) -> tuple[tuple[str, str, str], ...]
     needed = _from_to([each.headroom_octets for each in inputs])
     high = _from_to([each.thresholds.high_octets for each in inputs])
     low = _from_to([each.thresholds.low_octets for each in inputs])
+    alpha = inputs[0].thresholds.alpha
+    if alpha:
+        reason = f"{alpha:g} of {capacity} shared memory while it is free; headroom {needed} an input"
+        return (("pause.high", high, reason), ("pause.low", low, "two frames below high"))
     return (
         ("pause.high", high, f"capacity {capacity} minus headroom {needed}"),
         ("pause.low", low, "half of high"),

@@ -1,13 +1,16 @@
-"""Thresholds of PAUSE and PFC for switches without own ones: static, for each input by its headroom.
+"""Thresholds of PAUSE and PFC for switches without own ones, for each input by its headroom.
 
 An input's capacity is its share of the storage that loses frames when full: of an output's buffer, which all
 other inputs may fill together, of the memory that all inputs share, and its partition; with PFC, per priority
 in use. XOFF is the capacity minus the headroom (`mechanisms.lossless`), XON half of that.
+
+With dynamic thresholds (``pause.alpha``) the memory is shared, without the headroom of all inputs and
+lossless priorities: XOFF is α times what is free of it, XON two frames less.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
@@ -20,7 +23,8 @@ from ecmproto.control.mechanisms.lossless import (
     input_thresholds,
     output_thresholds,
 )
-from ecmproto.units import NS_PER_S, QUANTUM_BITS, WIRE_OVERHEAD_OCTETS
+from ecmproto.errors import SpecError
+from ecmproto.units import NS_PER_S, QUANTUM_BITS, WIRE_OVERHEAD_OCTETS, exact_octets
 
 _FCS_OCTETS = 4
 _TAG_OCTETS = 4
@@ -52,7 +56,8 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
         if line.end in feeds:
             feeds[line.end] += 1
     result = {}
-    classes, largest = _classes(experiment), _largest_octets(experiment)
+    classes, largest = len(_classes(experiment)), _largest_octets(experiment)
+    reserved = dict.fromkeys(switches, 0)
     for ends, line in lines.items():
         if line.end in switches:
             switch = switches[line.end]
@@ -65,7 +70,33 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
             high, low = input_thresholds(capacity, needed)
             thresholds = Thresholds(high_octets=high, low_octets=low)
             result[ends] = Input(room_octets=capacity, headroom_octets=needed, thresholds=thresholds)
+            reserved[line.end] += needed * len(lossless_of(experiment, switch))
+    for ends, entry in result.items():
+        switch = switches[ends[1]]
+        if switch.alpha:
+            thresholds = _dynamic(switch, reserved[switch.name], largest)
+            result[ends] = replace(entry, room_octets=thresholds.shared_octets, thresholds=thresholds)
     return result
+
+
+def _dynamic(switch: Switch, reserved_octets: int, largest_octets: int) -> Thresholds:
+    """Return the thresholds of an empty switch; SpecError for a memory that the headroom fills."""
+    assert switch.memory is not None
+    shared = switch.memory.octets - reserved_octets
+    if shared <= 0:
+        where, needed = f"switch {switch.name}: memory", exact_octets(reserved_octets)
+        raise SpecError(
+            where=where, needed=f"more than {needed}, the headroom", got=exact_octets(switch.memory.octets)
+        )
+    high = int(switch.alpha * shared)
+    low = max(0, high - 2 * largest_octets)
+    return Thresholds(high_octets=high, low_octets=low, alpha=switch.alpha, shared_octets=shared)
+
+
+def lossless_of(experiment: Experiment, switch: Switch) -> frozenset[int]:
+    """Return the priorities in use for which the switch sends PFC; one for PAUSE, which stops all."""
+    classes = _classes(experiment)
+    return classes if switch.lossless is None or len(classes) == 1 else classes & switch.lossless
 
 
 def _capacity_octets(switch: Switch, feeds: int) -> int:
@@ -77,13 +108,13 @@ def _capacity_octets(switch: Switch, feeds: int) -> int:
     return min(rooms)
 
 
-def _classes(experiment: Experiment) -> int:
-    """Return the number of priorities that can be stopped separately."""
+def _classes(experiment: Experiment) -> frozenset[int]:
+    """Return the priorities in use that can be stopped separately; only 0 with PAUSE."""
     control = experiment.control
     if "pfc" not in (control.mechanism, control.flow_control):
-        return 1
-    used = {flow.priority for flow in experiment.flows}
-    return len(used | {control.message_priority} if control.in_band else used) or 1
+        return frozenset({0})
+    used = frozenset(flow.priority for flow in experiment.flows)
+    return used | {control.message_priority} if control.in_band else used or frozenset({0})
 
 
 def _largest_octets(experiment: Experiment) -> int:

@@ -101,6 +101,8 @@ class PortSeries:
     xoff_frames: Integers = field(default_factory=_integers)
     xon_frames: Integers = field(default_factory=_integers)
     """PAUSE and PFC frames that resumed the port; ``xoff_frames`` stopped it."""
+    watchdogs: Integers = field(default_factory=_integers)
+    """Priorities that the port's watchdog began to serve in spite of a stop."""
     service_bps: Floats = field(default_factory=_floats)
     """The mean rate of the link, or of an adapter's service, over the window."""
     levels: Levels = field(default_factory=Levels)

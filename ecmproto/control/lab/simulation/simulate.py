@@ -27,6 +27,7 @@ from ecmproto.control.engine.feedback import no_feedback
 from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.control.engine.gauge import TOTAL, settle
 from ecmproto.control.engine.loop import make_room, run, spare_events
+from ecmproto.control.engine.messages import send_storm
 from ecmproto.control.engine.network import (
     FLOWLET,
     FLOWLET_SLOTS,
@@ -37,6 +38,7 @@ from ecmproto.control.engine.network import (
     FlowCount,
     NetworkState,
     Switch,
+    Watchdog,
     Way,
     carry_messages,
     new_network,
@@ -52,7 +54,7 @@ from ecmproto.control.engine.traffic import Sources
 from ecmproto.control.lab.model import FRAME_OCTETS, PATHS, Experiment, Flow, Pattern
 from ecmproto.control.lab.model import Link as LabLink
 from ecmproto.control.lab.setup.captured import captured_frames
-from ecmproto.control.lab.setup.thresholds import thresholds_of_output
+from ecmproto.control.lab.setup.thresholds import lossless_of, thresholds_of_output
 from ecmproto.control.lab.simulation.routing import Routes
 from ecmproto.control.lab.simulation.series import (
     MAX_EVENTS,
@@ -81,16 +83,20 @@ from ecmproto.control.lab.traffic.sources import (
 )
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame, machine_of
 from ecmproto.control.mechanisms.api.protocol import (
+    PAUSE_KIND,
+    PFC_KIND,
     CongestionPoint,
     Message,
     NullCongestionPoint,
     Receivers,
     Senders,
+    flow_control_payload,
     takes_deliveries,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
-from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
+from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS, MOST_QUANTA
 from ecmproto.control.mechanisms.pause.gate import paused_ns
+from ecmproto.control.mechanisms.pause.reaction_point import ALL_PRIORITIES
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import SpecError, shown
 from ecmproto.frames.batch.tags import tag_layout
@@ -98,6 +104,8 @@ from ecmproto.frames.capture import Batch, PcapngWriter
 from ecmproto.kernels.kernel import compiled
 from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.kernels.structs import Draws, as_interface, method_errors
+from ecmproto.units import quanta_to_ns
+from ecmproto.wire.codec.tags import ECNField
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _LARGEST_FLOWS = 4096
@@ -129,6 +137,7 @@ class PortSample:
     stopped_ns: int
     xoff_frames: int
     xon_frames: int
+    watchdogs: int
 
 
 @compiled
@@ -161,6 +170,8 @@ def sample_ports(network: NetworkState, now_ns: int, samples: Sequence[PortSampl
         sample.stopped_ns = counts.stopped_ns + running_ns
         sample.xoff_frames = counts.xoff_frames
         sample.xon_frames = counts.xon_frames
+        if len(network.watchdogs) > 0:
+            sample.watchdogs = network.watchdogs[number].fired
 
 
 class StationSample:
@@ -242,9 +253,12 @@ class Simulation:
             overhead_octets=experiment.overhead_octets,
             captured=self._captured,
         )
+        if not isinstance(self.machine.tag, ECNField):
+            columns(self.sources.connections.records)["ecn"] = 0
         self.network = self._new_network()
         self._changes = self._rate_changes()
         self._outages = self._link_changes()
+        self._storms = self._storm_frames()
         self._down: set[int] = set()
         self._windows = Windows(
             experiment.measure.window_ns,
@@ -502,7 +516,9 @@ class Simulation:
                 feed.back_ns = wired.back_ns
                 feed.partition_octets, feed.partition_frames = _limits(switch.partition)
             first += len(switch.feeds)
+        self._share_memories(switches)
         network.ways, network.switches, network.feeds = ways, switches, feeds
+        network.watchdogs = self._watchdogs()
         network.controls = self._flow_controls(ways)
         for link, line, host in zip(network.links, wiring.host_lines, wiring.hosts, strict=True):
             link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
@@ -513,6 +529,30 @@ class Simulation:
         for station in self._whole:
             network.links[station].whole, network.links[station].shared_ns = 1, 0
         schedule_points(network)
+
+    def _share_memories(self, records: Sequence[Switch]) -> None:
+        """Set the memory that lossy priorities share in switches with dynamic thresholds."""
+        is_pfc = self._flow_control == "pfc"
+        known = zip(records, self.wiring.switches, self.experiment.network.switches, strict=False)
+        for record, wired, switch in known:
+            thresholds = wired.feeds[0].thresholds if self._flow_control and wired.feeds else None
+            if thresholds is not None and thresholds.alpha:
+                record.alpha, record.shared_octets = thresholds.alpha, thresholds.shared_octets
+                lossless = lossless_of(self.experiment, switch) if is_pfc else range(_PRIORITIES)
+                record.lossless_mask = sum(1 << each for each in lossless)
+
+    def _watchdogs(self) -> Sequence[Watchdog]:
+        """Return the watchdog of each port; none if no switch has them."""
+        switches, ports = self.experiment.network.switches, self.wiring.ports
+        if not any(switch.watchdog_ns for switch in switches):
+            return new_records(Watchdog, 0)
+        watchdogs = new_records(Watchdog, len(ports))
+        columns(watchdogs)["since_ns"] = NEVER_NS
+        for watchdog, port in zip(watchdogs, ports, strict=True):
+            if not port.is_adapter:
+                switch = switches[port.switch]
+                watchdog.time_ns, watchdog.drops = switch.watchdog_ns, int(not switch.watchdog_forwards)
+        return watchdogs
 
     def _acting_stations(self) -> set[int]:
         """Return the hosts that act on received frames, beyond counting them."""
@@ -552,6 +592,8 @@ class Simulation:
             f"cp.high={given.high_octets}B",
             f"cp.low={given.low_octets}B",
         ]
+        if switch.lossless is not None and self._flow_control == "pfc":
+            own = (*own, f"cp.priorities={','.join(map(str, sorted(switch.lossless)))}")
         return machine_of(mechanism, mechanism.parse([*assignments, *own]))
 
     def _own_parameters(self) -> tuple[str, ...]:
@@ -574,6 +616,9 @@ class Simulation:
                 if feed.thresholds is not None:
                     settings.high_octets = feed.thresholds.high_octets
                     settings.low_octets = feed.thresholds.low_octets
+                    settings.alpha = feed.thresholds.alpha
+                    settings.shared_octets = feed.thresholds.shared_octets
+                    settings.hysteresis_octets = settings.high_octets - settings.low_octets
         typed: CongestionPoint = point
         return typed
 
@@ -628,6 +673,28 @@ class Simulation:
             routes = Routes(wiring.ports, len(wiring.switches), len(wiring.hosts), dead=self._down)
             network.routes, network.choices = routes.offsets, routes.choices
 
+    def _storm_frames(self) -> list[tuple[int, int]]:
+        """Return the frames of broken hosts in order of time, (time, host): one each half of a pause."""
+        if self._flow_control is None:
+            return []
+        interval_ns = quanta_to_ns(MOST_QUANTA, self._link_rate_bps) // 2
+        return sorted(
+            (time_ns, station)
+            for station, host in enumerate(self.wiring.hosts)
+            for begin_ns, end_ns in host.storms
+            for time_ns in range(max(1, begin_ns), end_ns, interval_ns)
+        )
+
+    def _send_storms(self, now_ns: int) -> None:
+        message = new_record(Message)
+        message.kind = PFC_KIND if self._flow_control == "pfc" else PAUSE_KIND
+        fields = flow_control_payload(message)
+        fields.enable_vector, fields.quanta = ALL_PRIORITIES, MOST_QUANTA
+        while self._storms and self._storms[0][0] == now_ns:
+            _, station = self._storms.pop(0)
+            (port,) = (n for n, each in enumerate(self.wiring.ports) if each.leads_to == station)
+            send_storm(self.network, message, station, port, now_ns)
+
     def run(self, watch: Watch | None = None) -> RunResult:
         """Run the simulation to its end, or until ``watch`` stops it, and return the result."""
         experiment, measure = self.experiment, self.experiment.measure
@@ -640,6 +707,7 @@ class Simulation:
             stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
             stops += [each for each in (from_ns, until_ns) if each > now_ns]
             stops += [each[0][0] for each in (self._changes, self._outages) if each]
+            stops += [each[0] for each in self._storms[:1]]
             now_ns = min(stops)
             began = time.perf_counter()
             self._advance(now_ns)
@@ -655,6 +723,7 @@ class Simulation:
             # After the window's end: the transmitted part of a frame on a line had the old rate.
             self._change_rates(now_ns)
             self._change_links(now_ns)
+            self._send_storms(now_ns)
         if not self._levels:
             self._end_levels(now_ns)
         if self._trace is not None:
@@ -784,7 +853,9 @@ class Simulation:
             xoff_octets = greatest_octets = None
             if control != NOWHERE:
                 point: Any = self.network.controls[control]
-                high_octets = columns(point.settings)["high_octets"]
+                settings = columns(point.settings)
+                dynamic_octets = (settings["alpha"] * settings["shared_octets"]).astype(np.int64)
+                high_octets = np.where(settings["alpha"] > 0, dynamic_octets, settings["high_octets"])
                 peak_octets = windows.of_port("peak_octets", number).max(initial=0, keepdims=True)
                 if point.by_station:
                     record = self.network.switches[port.switch]
@@ -816,6 +887,7 @@ class Simulation:
                     paused_ns=windows.of_port("stopped_ns", number),
                     xoff_frames=windows.of_port("xoff_frames", number),
                     xon_frames=windows.of_port("xon_frames", number),
+                    watchdogs=windows.of_port("watchdogs", number),
                     service_bps=windows.service_bps(number),
                     levels=self._levels[number],
                 )
@@ -1007,6 +1079,8 @@ def _by_flow(
         name: np.add.reduceat(own[name][:sources], first)
         for name in ("offered_frames", "offered_octets", "delivered_frames", "delivered_octets")
     }
+    for name in ("frames", "octets"):
+        summed[f"held_out_{name}"] += np.add.reduceat(own[f"excess_{name}"][:sources], first)
     summed["delay_max_ns"] = np.maximum.reduceat(counts["longest_ns"][:sources], first)
     limits = counts["limit_bps"][:sources]
     total = np.add.reduceat(limits, first)

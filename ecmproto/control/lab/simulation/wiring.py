@@ -40,6 +40,8 @@ class WiredPort:
     buffer: Buffer
     station: int = NOWHERE
     """The host at the end of the line, NOWHERE for a switch or an adapter."""
+    leads_to: int = NOWHERE
+    """The host at the end of the line, before its adapter, if it has one."""
     next_switch: int = NOWHERE
     inlet: int = NOWHERE
     """The input of the next switch that the port feeds."""
@@ -74,6 +76,8 @@ class WiredSwitch:
     partition: Buffer | None
     pause: Thresholds | None
     buffer: Buffer
+    lossless: frozenset[int] | None = None
+    """The priorities for which it sends PFC, if it has its own."""
     feeds: tuple[WiredFeed, ...]
     ports: tuple[int, ...]
     is_adapter: bool = False
@@ -195,6 +199,7 @@ class Wiring:
             rate_changes=line.rate_changes,
             buffer=buffer,
             station=NOWHERE if ends else self.station_of.get(line.end, NOWHERE),
+            leads_to=self.station_of.get(line.end, NOWHERE),
             next_switch=next_switch,
             inlet=0 if ends else self._inlets.get((line.origin, line.end), NOWHERE),
             delay_ns=line.propagation_ns + self._delay_ns[line.end],
@@ -218,6 +223,7 @@ class Wiring:
                 partition=switch.partition,
                 pause=switch.pause,
                 buffer=switch.buffer,
+                lossless=switch.lossless,
                 hash_salt=self._salts[self._switch_of[switch.name]],
                 feeds=tuple(
                     WiredFeed(

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.traffic import Offers, next_offer, post_completion
+from ecmproto.control.engine.traffic import Offer, Offers, next_offer, post_completion
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.structs import Random, Struct
@@ -72,7 +72,9 @@ class TrafficSource:
     off_ns: float
     pareto_shape: float
     in_nic: int
-    """The number of frames in the NIC, for sources that wait for it."""
+    """The number of frames in the NIC, for sources that wait for it or drop frames."""
+    backlog_frames: int
+    """The number of frames in the NIC from which on the source drops others; 0 for no limit."""
     table: int
     """The offset of the source's schedule, or distribution of sizes, in the table."""
     table_end: int
@@ -91,6 +93,9 @@ class TrafficSource:
     offered_frames: int
     """Data frames offered, with retransmissions."""
     offered_octets: int
+    excess_frames: int
+    """Offered frames that the source dropped, as too many others waited."""
+    excess_octets: int
     refused_frames: int
     """Frames refused by a NIC, answers included."""
     delivered_frames: int
@@ -196,8 +201,8 @@ def kinds_and_values(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDA
 
 
 @inlined
-def offer_data(source: TrafficSource, index: int, octets: int, value: int, offers: Offers) -> None:
-    """Offer a data frame of source ``index``; the caller has checked the capacity."""
+def offer_data(source: TrafficSource, index: int, octets: int, value: int, offers: Offers) -> Offer:
+    """Offer a data frame of source ``index``, and return it; the caller has checked the capacity."""
     offer = next_offer(offers)
     offer.source = index
     offer.station = source.station
@@ -209,12 +214,13 @@ def offer_data(source: TrafficSource, index: int, octets: int, value: int, offer
     offer.path = source.path
     source.offered_frames += 1
     source.offered_octets += octets
+    return offer
 
 
 @inlined
 def offer_control(
     source: TrafficSource, index: int, kind: int, octets: int, value: int, back: bool, offers: Offers
-) -> None:
+) -> Offer:
     """Offer a frame of another kind, forward or ``back``; the caller has checked the capacity."""
     offer = next_offer(offers)
     offer.source = index
@@ -227,6 +233,7 @@ def offer_control(
     # An explicit path back has the next lower number.
     offer.path = source.path - int(back and source.path < 0)
     source.control_frames += 1
+    return offer
 
 
 @inlined

@@ -9,6 +9,7 @@ The patterns:
 - Poisson: intervals are exponential
 - on and off: frames come at the rate while on; the rest of an interval at the end of an on time is continued
   in the next one, so that the mean rate has the shares of time, even for short times
+- CBR, Bernoulli, Poisson, on and off with a backlog: a frame that comes while the backlog waits is dropped
 - sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and are sent like saturating
   sources; a flow completes when all of its frames have come, and its latency counts from its arrival. A flow
   that lost a frame never completes
@@ -41,6 +42,7 @@ from ecmproto.control.engine.event_heap import (
 from ecmproto.control.engine.traffic import Offers, has_offer_room
 from ecmproto.control.lab.model import Flow, Pattern
 from ecmproto.control.lab.setup.captured import CapturedFrames, captured_frames
+from ecmproto.control.lab.traffic.scoreboard import Scoreboard
 from ecmproto.control.lab.traffic.source import (
     LONGEST_NS,
     MAX_FRAME_OCTETS,
@@ -60,12 +62,12 @@ from ecmproto.control.lab.traffic.tcp import (
     ALGORITHMS,
     Connection,
     Connections,
-    arrived_octets,
     connection_count,
     on_tcp_frame,
     on_tcp_frame_left,
     on_tcp_timer,
     parameters_of,
+    ring_length,
     set_up_connection,
     tcp_due_ns,
 )
@@ -177,7 +179,14 @@ class TrafficSources(Struct):
                 next_arrival(self.table, source, self.draws)
                 due_ns = source.timer_ns
             else:
-                offer_data(source, index, source.frame_octets, 0, offers)
+                if source.in_nic < source.backlog_frames or source.backlog_frames == 0:
+                    offer_data(source, index, source.frame_octets, 0, offers)
+                    source.in_nic += 1
+                else:
+                    source.offered_frames += 1
+                    source.offered_octets += source.frame_octets
+                    source.excess_frames += 1
+                    source.excess_octets += source.frame_octets
                 due_ns = _next_frame_ns(source, self.draws)
             set_due(self.events, index, due_ns)
 
@@ -188,7 +197,8 @@ class TrafficSources(Struct):
             _notify_connection(self, source, number, now_ns)
         elif sender.in_nic > 0:
             sender.in_nic -= 1
-            set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
+            if sender.pattern == _SATURATING or sender.pattern in _IN_FLOWS:
+                set_due(self.events, source, _fill_nic(self, source, now_ns, offers))
 
     def on_frame_refused(self, source: int, number: int, now_ns: int) -> None:
         """Count a lost frame; a source that keeps its NIC busy waits for a frame's time."""
@@ -198,15 +208,18 @@ class TrafficSources(Struct):
             _notify_connection(self, source, number, now_ns)
         elif sender.in_nic > 0:
             sender.in_nic -= 1
-            set_due(self.events, source, now_ns + sender.frame_ns)
+            if sender.pattern == _SATURATING or sender.pattern in _IN_FLOWS:
+                set_due(self.events, source, now_ns + sender.frame_ns)
 
     def on_frame_delivered(
-        self, source: int, number: int, octets: int, offered_ns: int, now_ns: int, offers: Offers
+        self, source: int, number: int, echo: int, is_marked: bool, now_ns: int, offers: Offers
     ) -> None:
         """Count a frame, and a flow completed by it; a connection answers it."""
         sender = self.records[source]
         if sender.pattern == _TCP:
-            on_tcp_frame(self.connections, sender, source, number, self.draws, now_ns, offers)
+            on_tcp_frame(
+                self.connections, sender, source, number, echo, is_marked, self.draws, now_ns, offers
+            )
             _schedule_connection(self, source, now_ns)
             return
         sender.delivered_frames += 1
@@ -224,7 +237,7 @@ class TrafficSources(Struct):
 @inlined
 def _notify_connection(sources: TrafficSources, index: int, number: int, now_ns: int) -> None:
     """Notify a connection of a frame that has left its host."""
-    on_tcp_frame_left(sources.connections.records[sources.records[index].connection], number, now_ns)
+    on_tcp_frame_left(sources.connections, sources.records[index], number, now_ns)
     _schedule_connection(sources, index, now_ns)
 
 
@@ -374,7 +387,7 @@ def new_sources(
         raise ValueError(f"{len(of_sources)} sources, but {len(endpoints)} endpoints")
     captured = captured_frames(of_sources) if captured is None else captured
     tables = [_table(flow, captured.get(index)) for index, flow in enumerate(of_sources)]
-    rings = [arrived_octets(flow) if connection_count(flow) else 0 for flow in of_sources]
+    rings = [ring_length(flow) if connection_count(flow) else 0 for flow in of_sources]
     flights = [_FLIGHTS if _NUMBERS[flow.pattern] in _IN_FLOWS and not connection_count(flow) else 0
                for flow in of_sources]  # fmt: skip
     sources = _new_stores(tables, rings, flights, generator)
@@ -389,7 +402,7 @@ def new_sources(
         _set_up(source, flow, ends, overhead_octets)
         due_ns = _first_ns(sources, source, flow)
         if rings[index]:
-            set_up_connection(sources.connections.records[connection], source, flow, ring_at, due_ns)
+            set_up_connection(sources.connections, source, flow, ring_at, due_ns)
             ring_at += rings[index]
             connection += 1
         set_due(sources.events, index, due_ns)
@@ -408,7 +421,8 @@ def _new_stores(
     table = FlowTable(
         *(np.concatenate([getattr(each, name) for each in all_tables]) for name in _NO_TABLE.parts())
     )
-    connections = new_records(Connection, max(1, sum(1 for ring in rings if ring)))
+    count_of_tcp = max(1, sum(1 for ring in rings if ring))
+    connections, boards = new_records(Connection, count_of_tcp), new_records(Scoreboard, count_of_tcp)
     in_flight = new_records(FlowInFlight, max(1, sum(flights)))
     columns(in_flight)["serial"] = _NO_FLOW
     return TrafficSources(
@@ -416,7 +430,7 @@ def _new_stores(
         new_records(TrafficSource, count),
         in_flight,
         table,
-        Connections(connections, np.zeros(max(1, sum(rings)), np.uint8), table),
+        Connections(connections, boards, np.zeros(max(1, sum(rings)), np.uint8), table),
         Draws(generator),
     )
 
@@ -432,6 +446,7 @@ def _set_up(source: TrafficSource, flow: Flow, ends: Endpoints, overhead_octets:
     link_octets = flow.frame_octets + overhead_octets
     source.frame_ns = serialisation_ns(link_octets, ends.link_rate_bps)
     source.stop_ns = NEVER_NS if flow.stop_ns is None else flow.stop_ns
+    source.backlog_frames = -(-flow.backlog_octets // flow.frame_octets)
     source.on_ns, source.off_ns, source.pareto_shape = flow.on_ns, flow.off_ns, flow.shape
     bits, rate_bps = 8 * flow.frame_octets, flow.rate_bps
     if flow.pattern is Pattern.BERNOULLI:

@@ -1,4 +1,6 @@
-"""TCP connections: Reno, NewReno and CUBIC, bulk transfers and transactions, in segments of one frame each.
+"""TCP connections: Reno, NewReno, CUBIC and DCTCP, bulk transfers and transactions.
+
+A segment is one frame.
 
 A connection carries data from ``source`` to ``destination``, its acknowledgements back; both ends are one
 record, but each acts only on frames that reached it. Segments are numbered over all transfers of a
@@ -19,7 +21,16 @@ connection.
   of order, fills a gap or is a duplicate. 500 µs are the maximum of RFC 5681, divided by 1,000 as time-outs
   here are
 
-The congestion window does not grow beyond the receiver's. There is neither SACK nor FIN.
+- RFC 2018 and RFC 6675 (with ``sack``, `lab.traffic.scoreboard`): each acknowledgement has one block, the
+  range of the segment that came last. The segments in the network are counted as Linux and ns-3 do. A
+  recovery retransmits the first lost segment at once, others and new ones within the window; it ends when
+  all segments sent before it are acknowledged
+- RFC 3168 (with ``ecn``): a mark halves the window (cubic: 0.7), at most once a round trip; the receiver
+  echoes it until a segment announces the reduction
+- RFC 8257 (dctcp): the receiver echoes the mark of each segment, and acknowledges at once when marks begin
+  or end; the sender estimates the marked share α with the gain 1/16, and a mark reduces the window by α/2
+
+The congestion window does not grow beyond the receiver's. There is no FIN.
 
 A transaction begins with a handshake, if the connection has one, and with the initial window then. If
 ``destination`` sends requests, it opens, sends the request in one frame, and completes with the last octet of
@@ -33,11 +44,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from ecmproto.control.engine.traffic import Offers, has_offer_room
+from ecmproto.control.engine.traffic import Offer, Offers, has_offer_room
 from ecmproto.control.lab.model import TCP, Flow, Pattern
+from ecmproto.control.lab.traffic.scoreboard import (
+    ARRIVED,
+    NO_SEGMENT,
+    Scoreboard,
+    Segments,
+    advance,
+    find_losses,
+    in_network,
+    lose_all,
+    next_lost,
+    note_resent,
+    take_block,
+)
 from ecmproto.control.lab.traffic.source import (
     ACK,
     DATA,
@@ -68,7 +89,8 @@ FIRST_RTO_NS = NS_PER_S
 _RENO = 0
 _NEWRENO = 1
 _CUBIC = 2
-ALGORITHMS = {"reno": _RENO, "newreno": _NEWRENO, "cubic": _CUBIC}
+_DCTCP = 3
+ALGORITHMS = {"reno": _RENO, "newreno": _NEWRENO, "cubic": _CUBIC, "dctcp": _DCTCP}
 
 _IDLE = 0
 """A phase: waiting for the next transfer."""
@@ -89,6 +111,13 @@ _CUBIC_ALPHA = 3.0 * (1.0 - _CUBIC_BETA) / (1.0 + _CUBIC_BETA)
 _CUBIC_MAX_GROWTH = 1.5
 _NO_EPOCH = -1
 
+_DCTCP_GAIN = 1.0 / 16.0
+_ECHO = 1
+"""The bit of an acknowledgement's echo, ECE, or of a segment's announcement of a reduced window, CWR."""
+_BLOCK_BITS = 21
+"""The width of each end of an acknowledgement's block, counted from the first missing segment."""
+_BLOCK_MASK = (1 << _BLOCK_BITS) - 1
+
 
 class Connection:
     """Both ends of a TCP connection; a record (``kernels.record``)."""
@@ -101,6 +130,9 @@ class Connection:
     rto_max_ns: int
     delays_ack: int
     ack_octets: int
+    sack: int
+    ecn: int
+    """1 if segments are ECN-capable (ECT)."""
     handshake: int
     request_octets: int
     """The length of a request; 0 for data without requests."""
@@ -171,6 +203,17 @@ class Connection:
     epoch_ns: int
     """The start of this congestion avoidance, _NO_EPOCH for none."""
     k_s: float
+    reduced_to: int
+    """ECN: the segment after all sent ones at the last reduction by a mark; another one waits for it."""
+    announces: int
+    """ECN: 1 if the next new segment announces a reduction."""
+    alpha: float
+    """DCTCP: the estimated share of marked segments."""
+    window_end: int
+    """DCTCP: the segment whose acknowledgement ends this window of observation."""
+    seen_segments: int
+    marked_segments: int
+    """DCTCP: the number of segments acknowledged with a mark in this window; ``seen_segments`` is of all."""
 
     received: int
     """The first segment not yet received."""
@@ -181,17 +224,20 @@ class Connection:
     unacked: int
     """The number of received segments that are not yet acknowledged."""
     ack_due_ns: int
-    arrived_at: int
-    """The offset of the ring of received segments, one byte each."""
-    arrived_size: int
-    """The length of the ring of received segments; a power of 2."""
+    block_from: int
+    block_to: int
+    """The range of arrived segments that has the last one, ``block_to`` excluded."""
+    echoes: int
+    """ECN: whether acknowledgements echo a mark."""
 
 
 class Connections(Struct):
     """All connections of an experiment."""
 
     records: Sequence[Connection]
-    arrived: NDArray[np.uint8]
+    boards: Sequence[Scoreboard]
+    segments: Segments
+    """The bits of segments in flight, of all connections."""
     table: FlowTable
 
 
@@ -204,14 +250,14 @@ def on_tcp_timer(
     if tcp.ack_due_ns <= now_ns and has_offer_room(offers):
         _acknowledge(tcp, source, index, offers)
     if tcp.rto_due_ns <= now_ns and has_offer_room(offers):
-        _time_out(tcp, source, index, now_ns, offers)
+        _time_out(connections, tcp, source, index, now_ns, offers)
     if tcp.open_ns <= now_ns and has_offer_room(offers):
         if tcp.phase == _IDLE:
-            _begin(connections.table, tcp, source, index, draws, now_ns, offers)
+            _begin(connections, tcp, source, index, draws, now_ns, offers)
         else:
             source.timeouts += 1
             _open(tcp, source, index, now_ns, offers)
-    _send(tcp, source, index, now_ns, offers)
+    _send(connections, tcp, source, index, now_ns, offers)
 
 
 @inlined
@@ -228,6 +274,8 @@ def on_tcp_frame(
     source: TrafficSource,
     index: int,
     number: int,
+    echo: int,
+    is_marked: bool,
     draws: Draws,
     now_ns: int,
     offers: Offers,
@@ -236,11 +284,12 @@ def on_tcp_frame(
     tcp = connections.records[source.connection]
     kind, value = kind_of(number), value_of(number)
     if kind == DATA:
+        _echo_mark(tcp, source, index, echo, is_marked, offers)
         _take_segment(connections, tcp, source, index, value, octets_of(number), now_ns, offers)
         if tcp.phase == _BUSY and tcp.request_octets > 0 and tcp.received == _asked_end(tcp):
             _end_transfer(tcp, source, index, draws, now_ns, offers)
     elif kind == ACK:
-        _take_ack(tcp, source, index, value, now_ns, offers)
+        _take_ack(connections, tcp, source, index, value, echo, now_ns, offers)
         unasked = tcp.request_octets == 0 and tcp.transfer_segments > 0
         if tcp.phase == _BUSY and unasked and tcp.acked == tcp.end:
             _end_transfer(tcp, source, index, draws, now_ns, offers)
@@ -248,26 +297,35 @@ def on_tcp_frame(
         _offer(tcp, source, index, SYN_ACK, value, tcp.request_octets == 0, offers)
     elif kind == SYN_ACK:
         if tcp.phase == _OPENING and value == tcp.transfer:
-            _opened(tcp, source, index, now_ns, offers)
+            _opened(connections, tcp, source, index, now_ns, offers)
     elif value > tcp.serving:
-        _start_sending(tcp, source, index, value, now_ns, offers)
+        _start_sending(connections, tcp, source, index, value, now_ns, offers)
 
 
 @inlined
-def on_tcp_frame_left(tcp: Connection, number: int, now_ns: int) -> None:
+def on_tcp_frame_left(connections: Connections, source: TrafficSource, number: int, now_ns: int) -> None:
     """Note that a frame of the connection has left its host, or was refused there."""
+    tcp = connections.records[source.connection]
     if kind_of(number) == DATA:
         tcp.in_host -= 1
-        if tcp.is_held and not _is_in_host(tcp):
+        if tcp.is_held and not _is_in_host(connections, tcp, source):
             tcp.is_held = 0
             if tcp.rto_due_ns == NEVER_NS and tcp.acked < tcp.most:
                 tcp.rto_due_ns = now_ns + tcp.rto_ns
 
 
 @inlined
-def _is_in_host(tcp: Connection) -> bool:
+def _flight(connections: Connections, tcp: Connection, source: TrafficSource) -> int:
+    """Return the number of segments in flight; with SACK, of those in the network."""
+    if tcp.sack:
+        return in_network(connections.boards[source.connection], tcp.following)
+    return tcp.following - tcp.acked
+
+
+@inlined
+def _is_in_host(connections: Connections, tcp: Connection, source: TrafficSource) -> bool:
     """Return whether the first segment in flight is still in its host; frames leave in offer order."""
-    return tcp.in_host >= tcp.following - tcp.acked
+    return tcp.in_host >= max(1, _flight(connections, tcp, source))
 
 
 @inlined
@@ -278,16 +336,16 @@ def _asked_end(tcp: Connection) -> int:
 @inlined
 def _offer(
     tcp: Connection, source: TrafficSource, index: int, kind: int, value: int, back: bool, offers: Offers
-) -> None:
+) -> Offer:
     octets = tcp.ack_octets
     if kind == REQUEST:
         octets = max(MIN_FRAME_OCTETS, tcp.request_octets)
-    offer_control(source, index, kind, octets, value, back, offers)
+    return offer_control(source, index, kind, octets, value, back, offers)
 
 
 @compiled
 def _begin(
-    table: FlowTable,
+    connections: Connections,
     tcp: Connection,
     source: TrafficSource,
     index: int,
@@ -300,8 +358,8 @@ def _begin(
     if source.table < source.table_end:
         # It may have arrived during an earlier one.
         tcp.began_ns = source.timer_ns
-        _set_size(tcp, source, drawn_octets(table, source, draws))
-        next_arrival(table, source, draws)
+        _set_size(tcp, source, drawn_octets(connections.table, source, draws))
+        next_arrival(connections.table, source, draws)
     elif now_ns >= source.stop_ns:
         tcp.open_ns = NEVER_NS
         return
@@ -313,7 +371,7 @@ def _begin(
         tcp.phase = _OPENING
         _open(tcp, source, index, now_ns, offers)
     else:
-        _go_on(tcp, source, index, now_ns, offers)
+        _go_on(connections, tcp, source, index, now_ns, offers)
 
 
 @compiled
@@ -338,17 +396,21 @@ def _open(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offer
 
 
 @compiled
-def _opened(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+def _opened(
+    connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
+) -> None:
     """Continue after the handshake."""
     if tcp.open_tries == 1:
         measure_rtt(tcp, now_ns - tcp.opened_ns)
     tcp.open_tries = 0
     tcp.open_rto_ns = tcp.rto_ns
-    _go_on(tcp, source, index, now_ns, offers)
+    _go_on(connections, tcp, source, index, now_ns, offers)
 
 
 @compiled
-def _go_on(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+def _go_on(
+    connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
+) -> None:
     """Send the request, or data without one."""
     if tcp.request_octets > 0:
         tcp.phase = _ASKING
@@ -357,7 +419,7 @@ def _go_on(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offe
     else:
         tcp.phase = _BUSY
         tcp.open_ns = NEVER_NS
-        _start_sending(tcp, source, index, tcp.transfer, now_ns, offers)
+        _start_sending(connections, tcp, source, index, tcp.transfer, now_ns, offers)
 
 
 @compiled
@@ -374,10 +436,17 @@ def _end_transfer(
 
 @compiled
 def _start_sending(
-    tcp: Connection, source: TrafficSource, index: int, transfer: int, now_ns: int, offers: Offers
+    connections: Connections,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    transfer: int,
+    now_ns: int,
+    offers: Offers,
 ) -> None:
     """Send the start of a transfer; its request implies that the previous one was received."""
     first = tcp.end
+    advance(connections.boards[source.connection], connections.segments, first)
     tcp.serving = transfer
     tcp.acked = tcp.following = tcp.most = first
     tcp.end = first + tcp.transfer_segments
@@ -390,9 +459,10 @@ def _start_sending(
         tcp.recover = first - 1
         tcp.w_max = tcp.prior = 0.0
         tcp.epoch_ns = _NO_EPOCH
+        tcp.alpha, tcp.reduced_to, tcp.window_end = 1.0, first, first
     elif now_ns - tcp.sent_ns > tcp.rto_ns:
         tcp.cwnd = min(tcp.cwnd, float(tcp.initial_window))
-    _send(tcp, source, index, now_ns, offers)
+    _send(connections, tcp, source, index, now_ns, offers)
 
 
 @inlined
@@ -406,9 +476,12 @@ def _has_data(tcp: Connection, source: TrafficSource, now_ns: int) -> bool:
 
 
 @inlined
-def _is_open(tcp: Connection) -> bool:
+def _is_open(connections: Connections, tcp: Connection, source: TrafficSource) -> bool:
     """Return whether the windows allow the next segment."""
     flight = tcp.following - tcp.acked
+    if tcp.sack:
+        in_flight = in_network(connections.boards[source.connection], tcp.following)
+        return in_flight < int(tcp.cwnd) and flight < tcp.window
     allowed = int(tcp.cwnd)
     if not tcp.recovering and tcp.following >= tcp.most:
         allowed += min(tcp.duplicates, _LIMITED)
@@ -416,14 +489,26 @@ def _is_open(tcp: Connection) -> bool:
 
 
 @compiled
-def _send(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Send the segments that the windows allow, up to the capacity."""
+def _send(
+    connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
+) -> None:
+    """Send the segments that the windows allow, up to the capacity; lost ones first."""
     tcp.blocked = 0
-    while _is_open(tcp) and _has_data(tcp, source, now_ns):
+    if tcp.sack:
+        board, segments = connections.boards[source.connection], connections.segments
+        while in_network(board, tcp.following) < int(tcp.cwnd):
+            lost = next_lost(board, segments)
+            if lost == NO_SEGMENT:
+                break
+            if not has_offer_room(offers):
+                tcp.blocked = 1
+                return
+            _retransmit(connections, tcp, source, index, lost, now_ns, offers)
+    while _is_open(connections, tcp, source) and _has_data(tcp, source, now_ns):
         if not has_offer_room(offers):
             tcp.blocked = 1
             return
-        if tcp.following - tcp.acked >= int(tcp.cwnd):
+        if not tcp.sack and tcp.following - tcp.acked >= int(tcp.cwnd):
             tcp.limited += 1
         _send_segment(tcp, source, index, tcp.following, now_ns, offers)
         tcp.following += 1
@@ -436,12 +521,14 @@ def _send_segment(
     octets = source.frame_octets
     if tcp.transfer_segments > 0 and segment == tcp.end - 1:
         octets = tcp.last_octets
-    offer_data(source, index, octets, segment, offers)
+    offer = offer_data(source, index, octets, segment, offers)
+    offer.is_ect = tcp.ecn
     tcp.in_host += 1
     if segment < tcp.most:
         source.retransmits += 1
     else:
         tcp.most = segment + 1
+        offer.echo, tcp.announces = tcp.announces, 0
         if tcp.timed < 0:
             tcp.timed, tcp.timed_ns = segment, now_ns
     tcp.sent_ns = now_ns
@@ -450,21 +537,46 @@ def _send_segment(
 
 
 @compiled
-def _retransmit(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
-    """Retransmit the first unacknowledged segment."""
+def _retransmit(
+    connections: Connections,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    segment: int,
+    now_ns: int,
+    offers: Offers,
+) -> None:
     tcp.timed = -1
-    _send_segment(tcp, source, index, tcp.acked, now_ns, offers)
+    if tcp.sack:
+        note_resent(connections.boards[source.connection], connections.segments, segment)
+    _send_segment(tcp, source, index, segment, now_ns, offers)
 
 
 @compiled
 def _take_ack(
-    tcp: Connection, source: TrafficSource, index: int, value: int, now_ns: int, offers: Offers
+    connections: Connections,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    value: int,
+    echo: int,
+    now_ns: int,
+    offers: Offers,
 ) -> None:
-    if tcp.acked < value <= tcp.most:
-        if 0 <= tcp.timed < value:
-            measure_rtt(tcp, now_ns - tcp.timed_ns)
-            tcp.timed = -1
-        count = value - tcp.acked
+    if value > tcp.most:
+        return
+    count = max(0, value - tcp.acked)
+    is_marked = tcp.ecn == 1 and echo & _ECHO == 1
+    if tcp.algorithm == _DCTCP:
+        _estimate_marks(tcp, value, count, is_marked)
+    if is_marked and not tcp.recovering and value > tcp.reduced_to:
+        _reduce_by_mark(tcp)
+    if count > 0 and 0 <= tcp.timed < value:
+        measure_rtt(tcp, now_ns - tcp.timed_ns)
+        tcp.timed = -1
+    if tcp.sack:
+        _take_selective_ack(connections, tcp, source, index, value, echo, now_ns, offers)
+    elif count > 0:
         tcp.acked = value
         tcp.following = max(tcp.following, value)
         restarts = True
@@ -477,19 +589,82 @@ def _take_ack(
             restarts = not tcp.was_partial
             tcp.was_partial = 1
             tcp.cwnd = max(tcp.cwnd - count + 1.0, 1.0)
-            _retransmit(tcp, source, index, now_ns, offers)
-        if tcp.acked == tcp.most:
-            tcp.rto_due_ns = NEVER_NS
-        elif restarts:
-            tcp.rto_due_ns = now_ns + tcp.rto_ns
+            _retransmit(connections, tcp, source, index, tcp.acked, now_ns, offers)
+        _set_timer(tcp, restarts, now_ns)
     elif value == tcp.acked and tcp.acked < tcp.most:
         tcp.duplicates += 1
         if tcp.recovering:
             tcp.cwnd += 1.0
         elif tcp.duplicates == _DUPLICATES and (tcp.algorithm == _RENO or tcp.acked > tcp.recover):
             _enter_recovery(tcp)
-            _retransmit(tcp, source, index, now_ns, offers)
-    _send(tcp, source, index, now_ns, offers)
+            _retransmit(connections, tcp, source, index, tcp.acked, now_ns, offers)
+    _send(connections, tcp, source, index, now_ns, offers)
+
+
+@inlined
+def _set_timer(tcp: Connection, restarts: bool, now_ns: int) -> None:
+    """Stop the timer if nothing is in flight, or restart it."""
+    if tcp.acked == tcp.most:
+        tcp.rto_due_ns = NEVER_NS
+    elif restarts:
+        tcp.rto_due_ns = now_ns + tcp.rto_ns
+
+
+@compiled
+def _take_selective_ack(
+    connections: Connections,
+    tcp: Connection,
+    source: TrafficSource,
+    index: int,
+    value: int,
+    echo: int,
+    now_ns: int,
+    offers: Offers,
+) -> None:
+    """Note what has arrived, and begin or end a recovery (RFC 6675, 5)."""
+    board, segments = connections.boards[source.connection], connections.segments
+    count = value - tcp.acked
+    if count > 0:
+        advance(board, segments, value)
+        tcp.acked = value
+        if tcp.recovering and value >= tcp.recover:
+            tcp.recovering = 0
+        elif not tcp.recovering:
+            _grow(tcp, count, now_ns)
+        _set_timer(tcp, True, now_ns)
+    begin, end = echo >> 1 & _BLOCK_MASK, echo >> (1 + _BLOCK_BITS)
+    if end > begin:
+        take_block(board, segments, value + begin, value + end)
+    if find_losses(board, segments) >= max(0, tcp.recover) and not tcp.recovering:
+        _reduce(tcp, min(int(tcp.cwnd), tcp.following - tcp.acked))
+        tcp.cwnd = tcp.ssthresh
+        tcp.recover = tcp.most
+        tcp.recovering = 1
+        if has_offer_room(offers):
+            _retransmit(connections, tcp, source, index, next_lost(board, segments), now_ns, offers)
+
+
+@compiled
+def _reduce_by_mark(tcp: Connection) -> None:
+    """Reduce the window for a mark (RFC 3168, 6.1.2; RFC 8257, 3.3)."""
+    _reduce(tcp, int(tcp.cwnd))
+    if tcp.algorithm == _DCTCP:
+        tcp.ssthresh = max(tcp.cwnd * (1.0 - tcp.alpha / 2.0), _MIN_SSTHRESH)
+    tcp.cwnd = tcp.ssthresh
+    tcp.reduced_to = tcp.most
+    tcp.announces = _ECHO
+
+
+@compiled
+def _estimate_marks(tcp: Connection, value: int, count: int, is_marked: bool) -> None:
+    """Estimate the share of marked segments, once a window (RFC 8257, 3.3)."""
+    tcp.seen_segments += count
+    tcp.marked_segments += count * int(is_marked)
+    if value > tcp.window_end:
+        share = tcp.marked_segments / max(1, tcp.seen_segments)
+        tcp.alpha += _DCTCP_GAIN * (share - tcp.alpha)
+        tcp.window_end = tcp.most
+        tcp.seen_segments = tcp.marked_segments = 0
 
 
 @compiled
@@ -528,9 +703,11 @@ def _reduced(tcp: Connection, flight: int) -> float:
 
 
 @compiled
-def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers) -> None:
+def _time_out(
+    connections: Connections, tcp: Connection, source: TrafficSource, index: int, now_ns: int, offers: Offers
+) -> None:
     """Treat all segments in flight as lost, unless they have not left."""
-    if _is_in_host(tcp):
+    if _is_in_host(connections, tcp, source):
         tcp.is_held = 1
         tcp.rto_due_ns = NEVER_NS
         return
@@ -550,8 +727,11 @@ def _time_out(tcp: Connection, source: TrafficSource, index: int, now_ns: int, o
     tcp.timed = -1
     tcp.rto_ns = min(2 * tcp.rto_ns, tcp.rto_max_ns)
     tcp.rto_due_ns = NEVER_NS
-    tcp.following = tcp.acked
-    _send(tcp, source, index, now_ns, offers)
+    if tcp.sack:
+        lose_all(connections.boards[source.connection], connections.segments, tcp.most)
+    else:
+        tcp.following = tcp.acked
+    _send(connections, tcp, source, index, now_ns, offers)
 
 
 @compiled
@@ -568,7 +748,9 @@ def measure_rtt(tcp: Connection, rtt_ns: int) -> None:
 
 @compiled
 def _grow(tcp: Connection, count: int, now_ns: int) -> None:
-    """Increase the window for an acknowledgement of ``count`` segments."""
+    """Increase the window for an acknowledgement of ``count`` segments, unless a mark has just reduced it."""
+    if tcp.acked <= tcp.reduced_to and tcp.ecn == 1:
+        return
     if tcp.cwnd < tcp.ssthresh:
         tcp.cwnd += 1.0
     elif tcp.algorithm == _CUBIC:
@@ -616,19 +798,20 @@ def _take_segment(
     if tcp.phase == _ASKING and segment >= tcp.asked_at:
         tcp.phase = _BUSY
         tcp.open_ns = NEVER_NS
-    arrived, mask = connections.arrived, tcp.arrived_size - 1
+    segments, board = connections.segments, connections.boards[source.connection]
     at_once = True
-    if segment >= tcp.received and arrived[tcp.arrived_at + (segment & mask)] == 0:
+    if segment >= tcp.received and not _has_arrived(segments, board, segment):
         source.delivered_frames += 1
         source.delivered_octets += octets
         if segment > tcp.received:
-            arrived[tcp.arrived_at + (segment & mask)] = 1
+            segments[board.offset + (segment & board.mask)] |= ARRIVED
             tcp.beyond += 1
+            _extend_block(tcp, segments, board, segment)
         else:
             at_once = tcp.beyond > 0 or not tcp.delays_ack
             tcp.received += 1
-            while tcp.beyond > 0 and arrived[tcp.arrived_at + (tcp.received & mask)]:
-                arrived[tcp.arrived_at + (tcp.received & mask)] = 0
+            while tcp.beyond > 0 and _has_arrived(segments, board, tcp.received):
+                segments[board.offset + (tcp.received & board.mask)] &= 0xFF ^ ARRIVED
                 tcp.beyond -= 1
                 tcp.received += 1
     tcp.unacked += 1
@@ -639,10 +822,48 @@ def _take_segment(
 
 
 @inlined
+def _has_arrived(segments: Segments, board: Scoreboard, segment: int) -> bool:
+    return bool(segments[board.offset + (segment & board.mask)] & ARRIVED > 0)
+
+
+@compiled
+def _extend_block(tcp: Connection, segments: Segments, board: Scoreboard, segment: int) -> None:
+    """Set the block of the next acknowledgement to the range that has ``segment``."""
+    if segment != tcp.block_to:
+        tcp.block_from = segment
+        while tcp.block_from - 1 > tcp.received and _has_arrived(segments, board, tcp.block_from - 1):
+            tcp.block_from -= 1
+    tcp.block_to = segment + 1
+    while tcp.block_to <= tcp.received + board.mask and _has_arrived(segments, board, tcp.block_to):
+        tcp.block_to += 1
+
+
+@compiled
+def _echo_mark(
+    tcp: Connection, source: TrafficSource, index: int, echo: int, is_marked: bool, offers: Offers
+) -> None:
+    """Set the echo of the next acknowledgements for a segment that has just come."""
+    if tcp.ecn == 0:
+        return
+    if tcp.algorithm == _DCTCP:
+        if tcp.unacked > 0 and tcp.echoes != int(is_marked):
+            _acknowledge(tcp, source, index, offers)
+        tcp.echoes = int(is_marked)
+    elif is_marked:
+        tcp.echoes = _ECHO
+    elif echo & _ECHO == 1:
+        tcp.echoes = 0
+
+
+@inlined
 def _acknowledge(tcp: Connection, source: TrafficSource, index: int, offers: Offers) -> None:
     tcp.unacked = 0
     tcp.ack_due_ns = NEVER_NS
-    _offer(tcp, source, index, ACK, tcp.received, True, offers)
+    offer = _offer(tcp, source, index, ACK, tcp.received, True, offers)
+    offer.echo = tcp.echoes
+    if tcp.sack and tcp.block_to > tcp.received:
+        begin, end = max(0, tcp.block_from - tcp.received), tcp.block_to - tcp.received
+        offer.echo |= (end << _BLOCK_BITS | begin) << 1
 
 
 def connection_count(flow: Flow) -> int:
@@ -651,8 +872,8 @@ def connection_count(flow: Flow) -> int:
     return flow.connections if over_tcp or flow.pattern in (Pattern.TCP, Pattern.TRANSACTIONS) else 0
 
 
-def arrived_octets(flow: Flow) -> int:
-    """Return the capacity that a connection of ``flow`` needs in ``Connections.arrived``."""
+def ring_length(flow: Flow) -> int:
+    """Return the number of segments of a connection of ``flow`` in ``Connections.segments``."""
     return 1 << (parameters_of(flow).window - 1).bit_length()
 
 
@@ -662,10 +883,14 @@ def parameters_of(flow: Flow) -> TCP:
 
 
 def set_up_connection(
-    tcp: Connection, source: TrafficSource, flow: Flow, arrived_at: int, start_ns: int
+    connections: Connections, source: TrafficSource, flow: Flow, offset: int, start_ns: int
 ) -> None:
     """Set up the connection of a source of ``flow``, which opens at ``start_ns``."""
+    tcp, board = connections.records[source.connection], connections.boards[source.connection]
+    board.offset, board.mask = offset, ring_length(flow) - 1
     given = parameters_of(flow)
+    tcp.sack = int(given.sack)
+    tcp.ecn = int(given.ecn or given.algorithm == "dctcp")
     tcp.algorithm = ALGORITHMS[given.algorithm]
     tcp.window, tcp.initial_window = given.window, given.initial_window
     tcp.rto_min_ns, tcp.rto_max_ns = given.rto_min_ns, given.rto_max_ns
@@ -679,4 +904,3 @@ def set_up_connection(
     tcp.rto_due_ns = tcp.ack_due_ns = NEVER_NS
     tcp.lost_at = tcp.timed = -1
     tcp.epoch_ns = _NO_EPOCH
-    tcp.arrived_at, tcp.arrived_size = arrived_at, arrived_octets(flow)

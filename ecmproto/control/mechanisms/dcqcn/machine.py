@@ -30,7 +30,6 @@ from ecmproto.control.mechanisms.dcqcn.notification_point import (
 )
 from ecmproto.control.mechanisms.dcqcn.parameters import (
     BY_VARIANT,
-    DCQCNCongestionPointParameters,
     DCQCNEdgeParameters,
     DCQCNReactionPointParameters,
 )
@@ -41,20 +40,40 @@ from ecmproto.wire.flow import FlowKey, QueuePair
 from ecmproto.wire.formats.infiniband import CNP, CNP_OPCODE, ROCE_PORT
 
 
-class DCQCNMachine(Machine):
-    """DCQCN with its parameters."""
+class MarkingMachine(Machine):
+    """Ports that mark frames (ECN); hosts react by their own transport, such as TCP."""
 
     flow_key = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
     tag = ECNField()
+    shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
+
+    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point."""
+        parameters: Any = self.parameters[Role.CONGESTION_POINT]
+        return new_port(parameters, place, generator)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion point."""
+        return port_counters(machine) if isinstance(machine, DCQCNPort) else {}
+
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return a remark if no frame could be marked."""
+        if not isinstance(point, DCQCNPort) or point.state.ect_frames or not point.state.not_ect_frames:
+            return ()
+        frames = f"{point.state.not_ect_frames:,} frames"
+        return (f"{self.name.upper()} never marked: {frames} are not ECT",)
+
+
+class DCQCNMachine(MarkingMachine):
+    """DCQCN with its parameters."""
+
     udp_messages = (ROCE_PORT, CNP_OPCODE)
     kinds = MappingProxyType({CNP_KIND: "CNP"})
     answers = frozenset({CNP_KIND})
-    shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
     refusal_record = MessageDiscards
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
-        self._cp: DCQCNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
         self._rp: DCQCNReactionPointParameters = parameters[Role.REACTION_POINT]
         self._edge: DCQCNEdgeParameters = parameters[Role.EDGE]
 
@@ -65,10 +84,6 @@ class DCQCNMachine(Machine):
         return super().parameters_as_text() | {
             Role.REACTION_POINT.value: dataclasses.replace(rp, **decided).as_text()
         }
-
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's congestion point."""
-        return new_port(self._cp, place, generator)
 
     def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points before their first CNP."""
@@ -113,14 +128,8 @@ class DCQCNMachine(Machine):
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point, the stations or the notification points."""
-        if isinstance(machine, DCQCNPort):
-            return port_counters(machine)
         if isinstance(machine, DCQCNReceivers):
             return receiver_counters(machine)
-        return station_counters(machine) if isinstance(machine, DCQCNStations) else {}
-
-    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return a remark if no frame could be marked."""
-        if not isinstance(point, DCQCNPort) or point.state.ect_frames or not point.state.not_ect_frames:
-            return ()
-        return (f"DCQCN never marked: {point.state.not_ect_frames:,} frames are not ECT",)
+        if isinstance(machine, DCQCNStations):
+            return station_counters(machine)
+        return super().counters(machine)

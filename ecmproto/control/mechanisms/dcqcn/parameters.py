@@ -234,3 +234,11 @@ DCQCN = Mechanism(
         Role.EDGE: DCQCNEdgeParameters,
     },
 )
+
+ECN = Mechanism(
+    name="ecn",
+    title="Explicit congestion notification: ports mark frames, TCP and DCTCP of the hosts react",
+    source=f"RFC 3168, RFC 8257; {_PAPER} for the thresholds",
+    machine="ecmproto.control.mechanisms.dcqcn.machine:MarkingMachine",
+    roles={Role.CONGESTION_POINT: DCQCNCongestionPointParameters},
+)

@@ -72,6 +72,11 @@ class FlowControlSettings:
     refresh_after_ns: int
     class_mask: int
     """Bit n: class n is ever stopped."""
+    alpha: float
+    """The share of the free memory that is XOFF; 0 for static thresholds."""
+    shared_octets: int
+    """The memory of which a share is XOFF; ``hysteresis_octets`` below XOFF is XON."""
+    hysteresis_octets: int
 
 
 class Signal(NamedTuple):
@@ -86,6 +91,7 @@ def flow_control_settings(parameters: GenerationParameters, *, rate_bps: int) ->
     return record_from(
         FlowControlSettings, parameters, class_mask=sum(1 << number for number in parameters.classes),
         refresh_after_ns=quanta_to_ns(parameters.pause_quanta, rate_bps) // 2,
+        alpha=0.0, shared_octets=0, hysteresis_octets=0,
     )  # fmt: skip
 
 
@@ -163,6 +169,8 @@ class RefreshClock:
     """The number of stopped classes, over all links."""
     refresh_ns: int
     """A lower bound of the next refresh, while ``stops`` is not 0."""
+    held_octets: int
+    """The octets of all links' frames."""
 
 
 class FlowControlPoint(Struct):
@@ -218,7 +226,11 @@ def _change(
     number = priority if point.by_priority else 0
     index = link * CLASSES + number
     point.octets[index] += octets
-    change = judge(point.meters[index], point.settings[link], point.octets[index])
+    point.clock.held_octets += octets
+    settings = point.settings[link]
+    if settings.alpha > 0.0:
+        _share(settings, point.clock.held_octets)
+    change = judge(point.meters[index], settings, point.octets[index])
     if change == 0:
         return
     signal = demand(point.links[link], point.settings[link], now_ns, number, change)
@@ -229,6 +241,15 @@ def _change(
         point.clock.refresh_ns = point.links[link].refresh_ns[number]
     point.clock.stops += change
     _post_signal(point, now_ns, link, number, signal, outbox)
+
+
+@inlined
+def _share(settings: FlowControlSettings, held_octets: int) -> None:
+    """Set dynamic thresholds by the free memory (Choudhury and Hahne, 1998)."""
+    free_octets = max(0, settings.shared_octets - held_octets)
+    settings.high_octets = int(settings.alpha * float(free_octets))
+    # An input that is stopped has frames here: at its last one it resumes.
+    settings.low_octets = max(0, settings.high_octets - settings.hysteresis_octets)
 
 
 @compiled
