@@ -1,4 +1,4 @@
-"""What goes wrong in fabrics, as the bundled scenarios show it: their bands hold."""
+"""Bands of the bundled scenarios of fabrics and their workloads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ecmproto.control.lab.simulation.simulate import simulate
     [
         "lossy-link", "dctcp-pair", "dynamic-thresholds", "dynamic-thresholds:eighth", "lossy-and-lossless",
         "misconfigured-priority", "misconfigured-priority:mended", "pfc-storm", "pfc-storm:no-watchdog",
-        "pfc-storm:forward", "slow-receiver",
+        "pfc-storm:forward", "slow-receiver", "all-reduce", "all-to-all",
     ],
 )  # fmt: skip
 def test_bands_of_the_scenario_hold(name: str) -> None:

@@ -65,4 +65,7 @@ def test_a_baseline_has_no_flow_control_beneath_it(name: str) -> None:
     scenario = load_scenario("e2cm-hotspot")
     assert scenario.experiment().control.flow_control == "pause"
     assert scenario.with_mechanism(name).experiment().control.flow_control is None
+    of_none = load_scenario("slow-receiver")
+    assert of_none.experiment().control.flow_control == "pfc"
+    assert of_none.with_mechanism(name).experiment().control.flow_control is None
     assert scenario.with_mechanism("qcn").experiment().control.flow_control == "pause"

@@ -123,8 +123,8 @@ def test_headroom_is_taken_once_for_each_lossless_priority() -> None:
 
 def test_dynamic_thresholds_are_shown_with_their_reason() -> None:
     high = {row.path: row for row in explain(star(SHARED))}["switch[core].pause.high"]
-    assert high.value == "491.54 kB"
-    assert high.source == "0.5 of 983.08 kB shared memory while it is free; headroom 5.64 kB an input"
+    assert high.value == "491540 B"
+    assert high.source == "0.5 of 983080 B shared memory while it is free; headroom 5.64 kB an input"
 
 
 @pytest.mark.parametrize(

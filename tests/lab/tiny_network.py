@@ -120,8 +120,9 @@ class TinyNetwork:
     def _take(self, now_ns: int) -> None:
         count: Any = self.offers.count
         for offer in self.offers.records[: count.posted]:
-            values = (offer.source, offer.station, offer.octets, offer.number, offer.echo)
-            frame = Seen(now_ns, *map(int, values), bool(offer.is_ect))
+            source, station, octets = int(offer.source), int(offer.station), int(offer.octets)
+            number, echo, is_ect = int(offer.number), int(offer.echo), bool(offer.is_ect)
+            frame = Seen(now_ns, source, station, octets, number, echo, is_ect)
             self.offered.append(frame)
             if self._held.get(frame.station, 0) >= self.nic_frames:
                 self.sources.on_frame_refused(frame.source, frame.number, now_ns)

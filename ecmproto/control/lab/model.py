@@ -174,6 +174,8 @@ class Pattern(Enum):
     """Flows in sequence or at once, with random sizes and Poisson start times: ``rate_bps`` on average."""
     SCHEDULE = "schedule"
     """Bursts of given octets at given times."""
+    ALL_REDUCE = "all-reduce"
+    """A collective of hosts, made of schedules that wait for one another."""
     CAPTURE = "capture"
     """The frames of a capture, with their times and lengths."""
 
@@ -236,6 +238,10 @@ class Flow:
     """The distribution of flow sizes: (octets, share of flows up to that size), rising to 1."""
     bursts: tuple[tuple[int, int], ...] = ()
     """The schedule: (ns, octets)."""
+    after: tuple[str, ...] = ()
+    """The scheduled flows for which burst n waits: until burst n − ``lead`` of each has completed."""
+    lead: int = 0
+    """The number of bursts that wait for none."""
     capture: str = ""
     """The file of the offered capture; time 0 is the first frame's."""
     capture_source: str = ""

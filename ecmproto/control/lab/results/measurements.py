@@ -269,7 +269,8 @@ class RunFigures:
             values = took_ns / np.maximum(1.0, self._unloaded_ns(flow, octets))
         if not len(values):
             return math.nan
-        return float(np.percentile(values, float(detail.removeprefix("p"))) if detail else values.mean())
+        percent = 100.0 if detail == "max" else float(detail.removeprefix("p") or 0)
+        return float(np.percentile(values, percent) if detail else values.mean())
 
     def _completions(self, flow: FlowSeries, span: tuple[int, int]) -> tuple[Floats, Floats]:
         """Return the durations of the transactions or sized flows that ended in ``span``, and the octets."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -28,6 +28,7 @@ from ecmproto.control.lab.model import (
     Switch,
     Thresholds,
 )
+from ecmproto.control.lab.setup.collectives import collective
 from ecmproto.control.lab.setup.figures import (
     RESERVED,
     Dimension,
@@ -411,10 +412,24 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
             needed=f"later than start, {TIME.show(values['start'])}",
             got=TIME.show(values["stop"]),
         )
+    if pattern is Pattern.SCHEDULE and ("bursts" in table) == ("list" in table):
+        needed = f"either bursts or list, {FLOW['list'].doc}"
+        got = "both" if "list" in table else "neither"
+        raise SpecError(where=f"{where}.bursts", needed=needed, got=got)
+    if "chunks" in table and values["algorithm"] != "tree":
+        raise SpecError(where=f"{where}.chunks", needed='algorithm = "tree"', got=values["algorithm"])
     tcp = None
     if "connections" in keys and (pattern is not Pattern.SIZES or any(key in table for key in TCP_KEYS)):
         tcp = _tcp(values, where)
     pairs = _pairs(values, where, hosts)
+    bursts: list[tuple[tuple[int, int], ...]] = []
+    if values["list"]:
+        listed = _listed(_file(values["list"], f"{where}.list", document), f"{where}.list", set(pairs))
+        pairs, bursts = list(listed), [tuple(each) for each in listed.values()]
+    steps = collective(pairs, values, where) if pattern is Pattern.ALL_REDUCE else None
+    if steps is not None:
+        pairs, bursts = [each.pair for each in steps], [each.bursts for each in steps]
+        pattern = Pattern.SCHEDULE
     names = _names(values["name"], pairs, where)
     share = Counter(source for source, _ in pairs)
     shape = {"constant": -1.0, "exponential": 0.0, "pareto": values["shape"]}[values["times"]]
@@ -454,9 +469,45 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
             source=source,
             destination=destination,
             rate_bps=values["rate"] or (values["host_rate"] or 0) // share[source],
+            bursts=bursts[number] if bursts else base.bursts,
+            after=tuple(names[each] for each in steps[number].after) if steps else (),
+            lead=steps[number].lead if steps else 0,
         )
-        for name, (source, destination) in zip(names, pairs, strict=True)
+        for number, (name, (source, destination)) in enumerate(zip(names, pairs, strict=True))
     ]
+
+
+_MOST_BURSTS = 1_000_000
+
+
+def _listed(
+    path: str, where: str, pairs: Collection[tuple[str, str]]
+) -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """Return the bursts in a file of flows between ``pairs``, by source and destination."""
+    result: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    try:
+        with open(path, encoding="utf-8", newline="") as file:
+            for number, row in enumerate(csv.reader(file), 1):
+                if not row or row[0].startswith(("#", "time")):
+                    continue
+                if len(row) != 4 or number > _MOST_BURSTS:
+                    needed = f"up to {_MOST_BURSTS:,} lines of time, source, destination, octets"
+                    raise SpecError(
+                        where=f"{where} line {number}", needed=needed, got=shown(",".join(row)[:60])
+                    )
+                time, source, destination, octets = (each.strip() for each in row)
+                if (source, destination) in pairs:
+                    size = octets if not octets.isdigit() else f"{octets}B"
+                    burst = (
+                        read_value(TIME, time, f"{where} line {number}", TIMES_NS),
+                        read_value(OCTETS, size, f"{where} line {number}", (1, 10**12)),
+                    )
+                    result.setdefault((source, destination), []).append(burst)
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(where=where, needed="a readable file", got=str(error)) from None
+    if not result:
+        raise SpecError(where=where, needed="flows between hosts of from and to", got="none")
+    return result
 
 
 def _tcp(values: Mapping[str, Any], where: str) -> TCP:

@@ -166,6 +166,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "latency.p99": _of("flow", TIME, "a percentile of a transaction's time; also p50, p99.9 and so on"),
     "fct": _of("flow", TIME, "mean completion time of flows of given sizes"),
     "fct.p99": _of("flow", TIME, "a percentile of the completion time"),
+    "fct.max": _of("flow", TIME, "the longest completion time, such as a collective's"),
     "slowdown": _of("flow", NUMBER, "mean ratio of the completion time to the one in an empty network"),
     "slowdown.p99": _of("flow", NUMBER, "a percentile of the slowdown"),
 }  # fmt: skip

@@ -294,6 +294,16 @@ FLOW: Mapping[str, Key] = {
         kind=TEXT, doc="distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
     ),
     "bursts": Key(kind=NAMES, doc='bursts at times, as ["0ms 100kB", "5ms 1MB"]'),
+    "list": Key(
+        kind=TEXT,
+        doc="file.csv of flows, a line each: time, source, destination, octets; those between the hosts of "
+        "`from` and `to`",
+    ),
+    "octets": Key(kind=OCTETS, doc="length of each host's data in a collective", within=(1, 10**12)),
+    "algorithm": Key(kind=choice("ring", "tree"), doc="way of the data in a collective", default="ring"),
+    "chunks": Key(
+        kind=COUNT, doc="number of parts in which a tree passes its data on", within=(1, 10_000), default=1
+    ),
     "capture": Key(
         kind=TEXT, doc="capture file, whose frames are offered at their times, with their lengths"
     ),
@@ -327,7 +337,8 @@ PATTERN_KEYS: Mapping[Pattern, tuple[tuple[str, ...], tuple[str, ...]]] = {
     Pattern.TCP: ((), ("connections", *TCP_KEYS)),
     Pattern.TRANSACTIONS: ((), ("connections", *TCP_KEYS, "request", "response", "idle")),
     Pattern.SIZES: (("rate", "sizes"), ("connections", *TCP_KEYS)),
-    Pattern.SCHEDULE: (("bursts",), ()),
+    Pattern.SCHEDULE: ((), ("bursts", "list")),
+    Pattern.ALL_REDUCE: (("octets",), ("algorithm", "chunks")),
     Pattern.CAPTURE: (("capture",), ("capture_source", "capture_outer")),
 }
 """The required and the optional keys of each pattern."""

@@ -347,7 +347,8 @@ class _Edit:
         A baseline runs alone, without the flow control that the scenario adds to its own mechanism.
         """
         document = self.document
-        if value == document.control.get("mechanism"):
+        beneath = document.control.pop("flow_control", None) if str(value) in BASELINES else None
+        if value == document.control.get("mechanism") and beneath is None:
             return ["control.mechanism"]
         document.control["mechanism"] = value
         build.mechanism_of(document)
@@ -356,8 +357,6 @@ class _Edit:
         parameters = document.mechanisms.get(str(value), {})
         document.control.update(parameters)
         document.band, document.published = [], []
-        if str(value) in BASELINES:
-            document.control.pop("flow_control", None)
         return ["control.mechanism"]
 
     def _in_list(self, section: str, which: str | None, key: str, value: object, path: str) -> list[str]:

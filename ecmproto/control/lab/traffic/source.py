@@ -85,6 +85,14 @@ class TrafficSource:
     """The index of the source's first flow in flight."""
     serial: int
     """The number of flows begun."""
+    lead: int
+    """Schedule: the number of bursts that wait for no other source."""
+    awaits: int
+    """Schedule: the index of the first awaited source, ``awaits_end`` that after the last."""
+    awaits_end: int
+    releases: int
+    """Schedule: the index of the first source that awaits this one, ``releases_end`` that after the last."""
+    releases_end: int
     backlog_octets: int
     """Octets of the last flow that are not yet sent."""
     connection: int

@@ -13,6 +13,8 @@ The patterns:
 - sizes and schedule: flows (bursts) come at their times, wait for earlier ones, and are sent like saturating
   sources; a flow completes when all of its frames have come, and its latency counts from its arrival. A flow
   that lost a frame never completes
+- schedule after others: a burst also waits until the burst of its number, less ``lead``, of each of these has
+  completed
 - sizes over TCP: each connection has its share of the flows, one after another
 - capture: each frame comes at its time since the first of the capture, in its priority; frames below 60
   octets are padded, and frames that occupy no queue are left out
@@ -30,6 +32,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ecmproto.control.engine.event_heap import (
     EventHeap,
@@ -151,6 +154,8 @@ class TrafficSources(Struct):
 
     events: EventHeap
     """The due time of each source."""
+    awaited: NDArray[np.int64]
+    """The sources that bursts wait for, of all sources, and the sources that each releases."""
     records: Sequence[TrafficSource]
     flights: Sequence[FlowInFlight]
     table: FlowTable
@@ -232,6 +237,8 @@ class TrafficSources(Struct):
                 if flight.missing_frames == 0:
                     flight.serial = _NO_FLOW
                     complete(sender, source, flight.octets, flight.began_ns, now_ns, offers)
+                    for at in range(sender.releases, sender.releases_end):
+                        set_due(self.events, self.awaited[at], now_ns)
 
 
 @inlined
@@ -336,12 +343,23 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
             if source.backlog_octets == 0:
                 if source.timer_ns > now_ns:
                     return source.timer_ns
+                if not _may_begin(sources, source):
+                    return NEVER_NS
                 _begin_flow(sources, source)
             octets = min(source.frame_octets, source.backlog_octets)
             source.backlog_octets -= octets
         source.in_nic += 1
         offer_data(source, index, max(octets, MIN_FRAME_OCTETS), source.serial, offers)
     return NEVER_NS
+
+
+@inlined
+def _may_begin(sources: TrafficSources, source: TrafficSource) -> bool:
+    """Return whether the bursts that the source's next one waits for have completed."""
+    for at in range(source.awaits, source.awaits_end):
+        if sources.records[sources.awaited[at]].completed <= source.serial - source.lead:
+            return False
+    return True
 
 
 @compiled
@@ -406,7 +424,27 @@ def new_sources(
             ring_at += rings[index]
             connection += 1
         set_due(sources.events, index, due_ns)
+    _set_awaited(sources, of_sources)
     return sources
+
+
+def _set_awaited(sources: TrafficSources, flows: Sequence[Flow]) -> None:
+    """Set the sources that each source awaits, and those that it releases."""
+    index_of = {flow.name: index for index, flow in enumerate(flows)}
+    releases: list[list[int]] = [[] for _ in flows]
+    awaited: list[int] = []
+    for index, flow in enumerate(flows):
+        source = sources.records[index]
+        source.lead, source.awaits = flow.lead, len(awaited)
+        awaited += [index_of[name] for name in flow.after]
+        source.awaits_end = len(awaited)
+        for name in flow.after:
+            releases[index_of[name]].append(index)
+    for source, each in zip(sources.records, releases, strict=False):
+        source.releases = len(awaited)
+        awaited += each
+        source.releases_end = len(awaited)
+    sources.awaited = np.array(awaited, np.int64)
 
 
 def _new_stores(
@@ -427,6 +465,7 @@ def _new_stores(
     columns(in_flight)["serial"] = _NO_FLOW
     return TrafficSources(
         new_event_heap(count),
+        np.zeros(0, np.int64),
         new_records(TrafficSource, count),
         in_flight,
         table,
