@@ -55,14 +55,34 @@ def _block(value: float, top: float) -> str:
     return _BLOCKS[min(len(_BLOCKS) - 1, 1 + int(value / top * (len(_BLOCKS) - 2)))]
 
 
-def columns_of(rows: Sequence[tuple[str, Sequence[str]]], *, paint: Paint = plain) -> str:
-    """Return a table: in each line a name and its values, these aligned to the right under one another."""
+def columns_of(
+    rows: Sequence[tuple[str, Sequence[str]]], *, width: int | None = None, paint: Paint = plain
+) -> str:
+    """Return a table: in each line a name and its values, these aligned to the right under one another.
+
+    If it is wider than ``width``, one space separates columns; if that is too wide as well, further columns
+    are tables below the first.
+    """
     name_width = max(len(name) for name, _ in rows)
     widths = [max(map(len, column)) for column in zip(*(values for _, values in rows), strict=True)]
+    wide = sum(widths) + 2 * len(widths)
+    left = max(1, (width or wide + name_width + 2) - name_width - 2)
+    gap = 1 if wide > left >= wide - len(widths) else 2
+    if wide > left and gap == 2:
+        left = min(left, -(-wide // -(-wide // left)) + max(widths) // 2)  # tables of similar widths
+    blocks: list[list[int]] = [[]]
+    used = 0
+    for column, cell in enumerate(widths):
+        used += gap + cell
+        if used > left and blocks[-1]:
+            blocks.append([])
+            used = gap + cell
+        blocks[-1].append(column)
     lines = []
-    for name, values in rows:
-        cells = "  ".join(value.rjust(width) for value, width in zip(values, widths, strict=True))
-        lines.append(f"  {paint(name.ljust(name_width), 'name')}  {cells}")
+    for block in blocks:
+        for name, values in rows:
+            cells = "".join(f"{'':{gap}}{values[each].rjust(widths[each])}" for each in block)
+            lines.append(f"  {paint(name.ljust(name_width), 'name')}{cells}")
     return "\n".join(lines)
 
 

@@ -1,4 +1,7 @@
-"""Breaches of the rules of language (CONTRIBUTING.md) in docstrings: ``python -m tests.language PATH…``."""
+"""Breaches of the rules of language (CONTRIBUTING.md): ``python -m tests.language PATH…``.
+
+They are in docstrings, in names of functions, parameters, classes and their fields, and in names of tests.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,13 @@ ANYWHERE = {
     "as many": re.compile(r"\b(?:as|so) many\b(?! as\b)", re.IGNORECASE),
 }
 """Patterns of a whole docstring; code in double backticks does not count."""
+NAME = re.compile(
+    r"(?:^|_)(?:told|found|said|wanted|kept|taken|there|least|most|places?|stretch(?:es)?|room|ways|kinds|picks"
+    r"|words|beginnings)(?:$|_)"
+)
+"""Words of names for which the field has others: minimum, maximum, offset, span, capacity, paths, types."""
+MAX_TEST_WORDS = 8
+_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODE = re.compile(r"``.*?``", re.DOTALL)
 
 
@@ -55,6 +65,35 @@ def breaches(paths: list[Path]) -> Iterator[Breach]:
                     for match in pattern.finditer(prose):
                         around = prose[max(0, match.start() - 30) : match.end() + 30]
                         yield Breach(module, line, rule, " ".join(around.split()))
+
+
+def names(paths: list[Path]) -> Iterator[Breach]:
+    """Yield the names that break rule 7, of functions, parameters, classes and fields of classes."""
+    for module in sorted(each for path in paths for each in path.rglob("*.py")):
+        for line, name in _declared(ast.parse(module.read_text())):
+            if NAME.search(_CAPITAL.sub("_", name).lower()):
+                yield Breach(module, line, "name", name)
+
+
+def _declared(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node.lineno, node.name
+        if isinstance(node, ast.arg):
+            yield node.lineno, node.arg
+        if isinstance(node, ast.ClassDef):
+            for each in node.body:
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                    yield each.lineno, each.target.id
+
+
+def long_tests(path: Path) -> Iterator[Breach]:
+    """Yield the names of tests in more than `MAX_TEST_WORDS` words."""
+    for module in sorted(path.rglob("*.py")):
+        for node in ast.walk(ast.parse(module.read_text())):
+            name = getattr(node, "name", "") or ""
+            if name.startswith("test_") and name.count("_") > MAX_TEST_WORDS:
+                yield Breach(module, getattr(node, "lineno", 0), "test", name)
 
 
 def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:

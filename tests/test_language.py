@@ -1,17 +1,34 @@
-"""All docstrings keep the rules of language (CONTRIBUTING.md)."""
+"""Docstrings keep the rules of language (CONTRIBUTING.md); breaches in names may only become fewer."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.language import breaches
+from tests.language import breaches, long_tests, names
 
 _ROOT = Path(__file__).parents[1]
+NAMES, LONG_TESTS = 513, 1338
+"""The maximum numbers of breaches, to be lowered with each that goes."""
 
 
 @pytest.mark.parametrize("folder", ["ecmproto", "cli"])
 def test_docstrings_keep_the_rules(folder: str) -> None:
     assert not "\n".join(map(str, breaches([_ROOT / folder])))
+
+
+def test_breaches_in_names_only_become_fewer() -> None:
+    assert len(list(names([_ROOT / "ecmproto", _ROOT / "cli"]))) <= NAMES
+
+
+def test_long_test_names_only_become_fewer() -> None:
+    assert len(list(long_tests(_ROOT / "tests"))) <= LONG_TESTS
+
+
+@pytest.mark.parametrize("name", ["told", "_places", "at_most", "Stretches", "LayersFound"])
+def test_a_name_is_a_breach(tmp_path: Path, name: str) -> None:
+    (tmp_path / "module.py").write_text(f"def function({name}): pass\n\n\ndef test_{'a_' * 8}b(): pass\n")
+    assert [each.text for each in names([tmp_path])] == [name]
+    assert len(list(long_tests(tmp_path))) == 1
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import click
 
 from ecmproto import tables
 from ecmproto_cli.progress import work
-from ecmproto_cli.terminal import paint, visible
+from ecmproto_cli.terminal import paint, terminal_width, visible
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture import Sink
@@ -148,5 +148,5 @@ def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0) -> str:
 
 
 def columns_of(rows: Sequence[tuple[str, Sequence[str]]]) -> str:
-    """Return a table as `ecmproto.tables.columns_of`, coloured if requested."""
-    return tables.columns_of(rows, paint=paint)
+    """Return a table as `ecmproto.tables.columns_of`, as wide as the terminal, coloured if requested."""
+    return tables.columns_of(rows, width=terminal_width(), paint=paint)

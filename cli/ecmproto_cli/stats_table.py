@@ -14,9 +14,10 @@ from ecmproto.errors import counted, escaped, printable
 from ecmproto.tables import bars, sparkline
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, per_second
 from ecmproto_cli.output import columns_of, pairs
-from ecmproto_cli.terminal import paint
+from ecmproto_cli.terminal import paint, prose_width, terminal_width
 
 if TYPE_CHECKING:
+    from ecmproto.control.live.monitor import QueuePairChange
     from ecmproto.frames.stats import (
         AdvertisedRate,
         CongestionPoint,
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     )
     from ecmproto.frames.stats.cells import Columns
 
-OVER_TIME_COLUMNS = 56
+_WHOLE_WIDTH = 100
+"""The width of tables that no terminal shows."""
 _SENDERS_SHOWN = 8
 _STORMS_SHOWN = 16
 _DISCARDS_SHOWN = 12
@@ -43,7 +45,6 @@ _FB_STEP = 8
 
 _Rows = list[tuple[str, Sequence[str]]]
 
-_WIDTH = 80
 _NAMES = 11
 _BAR = 40
 _INTERFACES_SHOWN = 16
@@ -52,6 +53,15 @@ _WHOLE_FRAMES = 65535
 """The minimum snap length that truncates no frame of a link."""
 _CURVES = ("message", "flow control")
 """The groups of frames shown over time."""
+
+
+def _width() -> int:
+    return terminal_width() or _WHOLE_WIDTH
+
+
+def over_time_columns() -> int:
+    """Return the columns of a curve, between its label and its maximum."""
+    return max(8, min(56, _width() - 36))
 
 
 def stats_table(statistics: Statistics, path: str) -> str:
@@ -208,7 +218,7 @@ def _curves(statistics: Statistics) -> Iterator[str]:
     ]
     label = max(len(name) for name, _, _ in curves)
     lines = [_over_time(name.ljust(label), values, show(max(values))) for name, values, show in curves]
-    end = format_time(width_ns * count).rjust(min(OVER_TIME_COLUMNS, count) - 1)
+    end = format_time(width_ns * count).rjust(min(over_time_columns(), count) - 1)
     rest = f", intervals of {format_time(width_ns)}, full height at the right"
     yield _titled("rates over time", *lines, f"  {'':{label}}  0{end}", rest=rest)
 
@@ -221,13 +231,13 @@ def _sizes(statistics: Statistics) -> Iterator[str]:
         for each in sizes.buckets[used[0] : used[-1] + 1]
     ]
     rest = f", {sizes.minimum} to {sizes.maximum}, mean {sizes.mean:.1f}"
-    yield _titled("sizes in octets", bars(counts, width=_BAR), rest=rest)
+    yield _titled("sizes in octets", bars(counts, width=min(_BAR, _width() - 24)), rest=rest)
 
 
 def _priorities(statistics: Statistics) -> Iterator[str]:
     if statistics.priorities:
         counts = [(str(priority), count) for priority, count in statistics.priorities.items()]
-        yield _titled("frames by VLAN priority", bars(counts, width=_BAR))
+        yield _titled("frames by VLAN priority", bars(counts, width=min(_BAR, _width() - 24)))
 
 
 def _malformed(statistics: Statistics) -> Iterator[str]:
@@ -248,7 +258,7 @@ def _counted(rows: Sequence[tuple[str, str]]) -> list[str]:
 def _notes(statistics: Statistics) -> Iterator[str]:
     if statistics.notes:
         yield _titled("notes", *(
-            textwrap.fill(note, _WIDTH, initial_indent="  ", subsequent_indent="    ")
+            textwrap.fill(note, prose_width(), initial_indent="  ", subsequent_indent="    ")
             for note in statistics.notes
         ))  # fmt: skip
 
@@ -284,7 +294,8 @@ def _classes(statistics: Statistics, whole: PauseSender | PauseInterface) -> str
     for place, each in enumerate(whole.classes, 1):
         curve = each.paused_ns_over_time
         if len(curve) > 1 and any(curve):
-            lines[place] += f"  {_paused_line(curve, statistics.intervals.width_ns)}"
+            left = _width() - len(lines[place]) - 2
+            lines[place] += f"  {_paused_line(curve, statistics.intervals.width_ns, left)}"
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -442,7 +453,7 @@ def _roce(statistics: Statistics) -> Iterator[str]:
     found = statistics.roce
     if found is None:
         return
-    rows = [(_flow_name(each), each) for each in found.queue_pairs[:_FLOWS_SHOWN]]
+    rows = [(flow_name(each), each) for each in found.queue_pairs[:_FLOWS_SHOWN]]
     lines = [
         pairs(list(_roce_facts(statistics, found)), width=_NAMES),
         table(rows, _QUEUE_PAIRS, statistics),
@@ -492,7 +503,8 @@ def _listed(counts: Mapping[str, int]) -> str:
 _ADDRESS = 15
 
 
-def _flow_name(each: QueuePair) -> str:
+def flow_name(each: QueuePair | QueuePairChange) -> str:
+    """Return the addresses, shortened, and the queue pair."""
     whole = each.source, each.destination
     ends = (text if len(text) <= _ADDRESS else f"{text[:7]}…{text[-7:]}" for text in whole)
     return f"{' → '.join(ends)} QP {each.queue_pair:#x}"
@@ -568,7 +580,7 @@ def _histogram(points: Sequence[CongestionPoint]) -> str:
     for first in range(0, len(whole), _FB_STEP):
         low, last = max(1, first), first + _FB_STEP - 1
         counts.append((f"{low}–{last}", sum(whole[low : last + 1])))
-    return bars(counts, width=_BAR)
+    return bars(counts, width=min(_BAR, _width() - 24))
 
 
 def _flow_id(each: Any, whole: object) -> str | None:
@@ -653,13 +665,15 @@ def address(octets: bytes | None) -> str:
 
 def _over_time(label: str, values: Sequence[float], full: str) -> str:
     """Return a line of blocks between its label and the value of its full height."""
-    line = sparkline(values, top=max(values), width=OVER_TIME_COLUMNS)
+    line = sparkline(values, top=max(values), width=over_time_columns())
     return f"  {label}  {paint(line, 'congestion')}  {full}"
 
 
-def _paused_line(paused_ns: Sequence[int], width_ns: int) -> str:
-    """Return the paused share of the time as blocks, over intervals of ``width_ns``."""
-    columns = min(OVER_TIME_COLUMNS // 2, len(paused_ns))
+def _paused_line(paused_ns: Sequence[int], width_ns: int, left: int) -> str:
+    """Return the paused share of the time as ``left`` blocks at most, over intervals of ``width_ns``."""
+    columns = min(28, left, len(paused_ns))
+    if columns < 1:
+        return ""
     bounds = [place * len(paused_ns) // columns for place in range(columns + 1)]
     shares = [sum(paused_ns[low:high]) / (high - low) for low, high in pairwise(bounds)]
     return paint(sparkline(shares, top=width_ns, width=columns), "pause")

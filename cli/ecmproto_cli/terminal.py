@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import sys
 
 import click
@@ -26,6 +27,8 @@ _SEQUENCES = {
 }
 _OWN = re.compile(f"({'|'.join(_SEQUENCES)})")
 """The sequences of colours."""
+_GAP, _WORD = re.compile(r"^ +| {2,}"), re.compile(r" *[^ ]+ *")
+_WIDTH = 80
 _CLEAR_LINE = "\r\x1b[K"
 
 _coloured = False
@@ -60,9 +63,45 @@ def visible(text: str) -> str:
     )
 
 
-def echo(text: str = "", *, err: bool = False, nl: bool = True) -> None:
-    """Print text, `visible`, on stdout or stderr: the only function of the command line that does."""
-    click.echo(visible(text), err=err, nl=nl)
+def terminal_width() -> int | None:
+    """Return the columns of the terminal that is stdout, None if stdout is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def prose_width() -> int:
+    """Return the columns for paragraphs: 80, or fewer on a narrow terminal."""
+    return min(_WIDTH, terminal_width() or _WIDTH)
+
+
+def wrapped(text: str) -> str:
+    """Return text whose lines fit the terminal; continued lines begin below the last column of the first."""
+    width = terminal_width()
+    return text if width is None else "\n".join(_wrapped(line, width) for line in text.split("\n"))
+
+
+def _wrapped(line: str, width: int) -> str:
+    if len(_OWN.sub("", line)) <= width:
+        return line
+    columns = [len(_OWN.sub("", line[: gap.end()])) for gap in _GAP.finditer(line)]
+    indent = max((each for each in columns if each <= width // 2), default=0)
+    lines, used = [""], 0
+    for word in _WORD.findall(line):
+        length = len(_OWN.sub("", word))
+        if used and used + len(_OWN.sub("", word.rstrip())) > width:
+            lines[-1] = lines[-1].rstrip(" ")
+            lines.append(" " * indent)
+            used = indent
+        lines[-1] += word
+        used += length
+    return "\n".join(lines)
+
+
+def echo(text: str = "", *, err: bool = False, nl: bool = True, wrap: bool = False) -> None:
+    """Print text, `visible`, on stdout or stderr: the only function of the command line that does.
+
+    ``wrap`` fits it to the terminal.
+    """
+    click.echo(visible(wrapped(text) if wrap else text), err=err, nl=nl)
 
 
 class Printed:

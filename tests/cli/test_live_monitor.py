@@ -176,7 +176,7 @@ def test_a_terminal_is_drawn_over(veth: Network) -> None:
     [
         (["-b", "files:3"], "-b belongs to -w"),
         (["-w", "x.pcap", "-b", "files:3"], "-b files:N belongs to -b filesize:SIZE or -b duration:TIME"),
-        (["-w", "-"], "stdout tells what is seen"),
+        (["-w", "-"], "stdout contains the reports"),
         (["--interval", "often"], "expected a time"),
     ],
 )

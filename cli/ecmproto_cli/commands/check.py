@@ -26,7 +26,7 @@ from ecmproto_cli.options import (
     with_ethertypes,
 )
 from ecmproto_cli.output import Stdout, check_outputs
-from ecmproto_cli.terminal import echo, paint
+from ecmproto_cli.terminal import echo, paint, prose_width
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 _LIST = "list"
 _LEVELS = ("error", "warning", "note")
 _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
-_WIDTH = 80
 
 
 @click.command()
@@ -125,7 +124,7 @@ def command(
         from ecmproto.tools.check.reference import as_text
 
         rule = find_rule(explain, families)
-        echo(as_text(rule, families_of(families)[rule.id], width=_WIDTH))
+        echo(as_text(rule, families_of(families)[rule.id], width=prose_width()))
         return 0
     wanted = chosen(select, ignore, families)
     if _LIST in rules:
@@ -222,7 +221,7 @@ def _listed(rules: Sequence[Rule], family_of: Mapping[str, Family]) -> str:
                 if lines
                 else [paint(f"{title} ({family.name})", "title")]
             )
-        first, *more = textwrap.wrap(rule.sentence, _WIDTH - 21)
+        first, *more = textwrap.wrap(rule.sentence, prose_width() - 21)
         lines.append(f"  {paint(rule.id, 'name')}  {rule.severity:<7}  {first}")
         lines += [f"{'':19}{line}" for line in more]
     return "\n".join(lines) or "no rules"
@@ -259,7 +258,7 @@ def _print_findings(checked: Checked, path: str, form: str, limit: int) -> None:
     from ecmproto.tools.check import documents
 
     if form == "text":
-        echo("\n".join(_lines(checked, path, limit)))
+        echo("\n".join(_lines(checked, path, limit)), wrap=True)
     elif form == "ndjson":
         output = Stdout()
         for line in documents.json_lines(checked, path):
@@ -291,16 +290,17 @@ def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:
     if passed:
         ids = " ".join(each.rule.id for each in passed)
         yield from textwrap.wrap(
-            f"passed: {ids}", _WIDTH, initial_indent="  ", subsequent_indent="          "
+            f"passed: {ids}", prose_width(), initial_indent="  ", subsequent_indent="          "
         )
     for note in checked.notes:
-        yield from textwrap.wrap(note, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+        yield from textwrap.wrap(note, prose_width(), initial_indent="  ", subsequent_indent="  ")
 
 
 def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Iterator[str]:
     rule = result.rule
     yield from textwrap.wrap(
-        f"{paint(rule.id, 'name')} {paint(rule.severity, _STYLES[rule.severity])}: {rule.sentence}", _WIDTH
+        f"{paint(rule.id, 'name')} {paint(rule.severity, _STYLES[rule.severity])}: {rule.sentence}",
+        prose_width(),
     )
     shown = result.findings[:limit] if limit else result.findings
     for finding in shown:
@@ -325,7 +325,9 @@ def _of_finding(finding: Finding, checked: Checked, path: str) -> Iterator[str]:
     if len(checked.interfaces) > 1 and name is not None and subject != f"{PORT.name} {name}":
         subject += f" on {name}"
     yield f"  {paint(place, 'dim')}  {subject}"
-    yield from textwrap.wrap(sentence_of(finding), _WIDTH, initial_indent="    ", subsequent_indent="    ")
+    yield from textwrap.wrap(
+        sentence_of(finding), prose_width(), initial_indent="    ", subsequent_indent="    "
+    )
 
 
 def _write_documents(checked: Checked, path: str, junit: str | None, sarif: str | None, force: bool) -> None:

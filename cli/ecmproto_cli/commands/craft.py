@@ -147,7 +147,7 @@ def command(
     from ecmproto.units import parse_octets
 
     if listing:
-        echo(sequence_list())
+        echo(sequence_list(), wrap=True)
         return
     sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
     check_sources(sources, words, line)

@@ -52,7 +52,7 @@ def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str)
         )
     if fix:
         checks = [mended(check) for check in checks]
-    echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks))
+    echo(json.dumps(_document(checks), indent=2) if form == "json" else _table(checks), wrap=form != "json")
     findings = sum(check.state == "finding" for check in checks)
     if findings:
         echo(f"ecmproto: {counted(findings, 'finding')}", err=True)

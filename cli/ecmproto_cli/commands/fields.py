@@ -40,7 +40,7 @@ def command(name: str, form: str) -> None:
     if format is not None:
         _draw(format, form)
     if mechanism is not None and form == "text":
-        echo(f"{'' if format is None else chr(10)}{_parameters(mechanism)}")
+        echo(f"{'' if format is None else chr(10)}{_parameters(mechanism)}", wrap=True)
     if format is not None or mechanism is not None:
         return
     if form in ("md", "lua"):
@@ -59,7 +59,7 @@ def _draw(format: Any, form: str) -> None:
     elif form == "json":
         echo(json.dumps(as_dict(format), indent=2, ensure_ascii=False))
     else:
-        echo(as_markdown(format) if form == "md" else as_text(format))
+        echo(as_markdown(format) if form == "md" else as_text(format), wrap=form != "md")
 
 
 def _parameters(mechanism: Any) -> str:
@@ -98,9 +98,9 @@ def _list(pattern: str, form: str) -> None:
         echo(json.dumps(document, indent=2, ensure_ascii=False))
         return
     for each in formats:
-        echo(f"{paint(each.prefix.ljust(12), 'name')} {each.title}; {each.source}")
+        echo(f"{paint(each.prefix.ljust(12), 'name')} {each.title}; {each.source}", wrap=True)
     width = max(len(name) for name in (*short, *(entry.name for entry in entries)))
     for entry in entries:
-        echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}")
+        echo(f"{paint(entry.name.ljust(width), 'name')}  {entry.type:<8} {entry.doc}", wrap=True)
     for alias, name in short.items():
-        echo(f"{paint(alias.ljust(width), 'name')}  {'':<8} short for {name}")
+        echo(f"{paint(alias.ljust(width), 'name')}  {'':<8} short for {name}", wrap=True)

@@ -12,14 +12,13 @@ import click
 from ecmproto_cli.declared import command_context
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.main import COMMANDS, cli
-from ecmproto_cli.terminal import echo, paint
+from ecmproto_cli.terminal import echo, paint, prose_width
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
     from ecmproto_cli.finding import Entry
 
-_WIDTH = 80
 _SHOWN = 5
 _HINT = "ecmproto help WORD finds commands, options, fields, parameters and rules."
 _LONGEST = 150
@@ -73,7 +72,9 @@ def command(words: tuple[str, ...], every: bool) -> int:
 
 def _row(name: str, text: str, width: int) -> Iterator[str]:
     """Yield a name and its description, with wrapped lines."""
-    lines = textwrap.wrap(text, _WIDTH - width - 4, break_long_words=False, break_on_hyphens=False) or [""]
+    lines = textwrap.wrap(
+        text, prose_width() - width - 4, break_long_words=False, break_on_hyphens=False
+    ) or [""]
     if len(name) > width:
         yield f"  {paint(name, 'name')}"
         name = ""

@@ -421,7 +421,7 @@ def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
     if request.form == "json":
         echo(json.dumps(shown.as_dict(), indent=2))
         return
-    echo(shown.table(paint), err=request.output == "-")
+    echo(shown.table(paint), err=request.output == "-", wrap=True)
 
 
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:

@@ -130,7 +130,7 @@ def _show(statistics: Statistics, path: str, form: str) -> None:
         return
     from ecmproto_cli.stats_table import stats_table
 
-    echo(stats_table(statistics, path))
+    echo(stats_table(statistics, path), wrap=True)
 
 
 def _write(name: str, octets: bytes, force: bool) -> None:

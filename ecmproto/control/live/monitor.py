@@ -15,7 +15,7 @@ import numpy as np
 
 from ecmproto.errors import OutputError
 from ecmproto.frames.capture import Batch, Interface, PcapngWriter, PcapWriter, format_of
-from ecmproto.frames.stats import ClassPause, Neighbour, RoceTraffic, Statistics
+from ecmproto.frames.stats import ClassPause, Neighbour, QueuePair, RoceTraffic, Statistics
 from ecmproto.frames.stats.statistics import CPID, Kind, in_json
 from ecmproto.units import NS_PER_S
 
@@ -74,6 +74,23 @@ class RoceChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePairChange:
+    """RoCE frames to a queue pair: all so far, rates, and problems since the previous statistics."""
+
+    source: str
+    destination: str
+    queue_pair: int
+    frames: int
+    bits_per_s: float
+    ce_share: float
+    cnps: int
+    """CNPs for these frames."""
+    psns_missing: int
+    psn_repeats: int
+    naks: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """Statistics of ``span_ns``; ``frames`` and ``octets`` are totals so far."""
 
@@ -86,6 +103,8 @@ class Change:
     points: tuple[PointChange, ...] = field(metadata=in_json("congestion_points"))
     pauses: tuple[PauseChange, ...]
     roce: RoceChange | None = None
+    queue_pairs: tuple[QueuePairChange, ...] = ()
+    """The queue pairs with most problems so far, `MAX_QUEUE_PAIRS` at most."""
     neighbours: tuple[Neighbour, ...] = ()
     """The stations that speak LLDP, as they are now."""
 
@@ -143,8 +162,47 @@ def change_between(before: Statistics | None, after: Statistics, span_ns: int) -
             for (source, priority), each in _paused(after)
         ),
         roce=_roce(before.roce if before is not None else None, after.roce, per_second),
+        queue_pairs=_queue_pairs(before.roce if before is not None else None, after.roce, per_second),
         neighbours=after.neighbours,
     )
+
+
+MAX_QUEUE_PAIRS = 64
+
+
+def _queue_pairs(
+    before: RoceTraffic | None, after: RoceTraffic | None, per_second: float
+) -> tuple[QueuePairChange, ...]:
+    earlier = {_ends(each): _counted(each) for each in (before.queue_pairs if before is not None else ())}
+    changes = []
+    for each in after.queue_pairs[:MAX_QUEUE_PAIRS] if after is not None else ():
+        now = _counted(each)
+        old = earlier.get(_ends(each), (0,) * len(now))
+        frames, octets, ce, cnps, missing, repeats, naks = (a - b for a, b in zip(now, old, strict=True))
+        changes.append(
+            QueuePairChange(
+                source=each.source,
+                destination=each.destination,
+                queue_pair=each.queue_pair,
+                frames=each.frames,
+                bits_per_s=8 * octets * per_second,
+                ce_share=ce / max(1, frames),
+                cnps=cnps,
+                psns_missing=missing,
+                psn_repeats=repeats,
+                naks=naks,
+            )
+        )
+    return tuple(changes)
+
+
+def _ends(each: QueuePair) -> tuple[str, str, int]:
+    return each.source, each.destination, each.queue_pair
+
+
+def _counted(each: QueuePair) -> tuple[int, ...]:
+    psns = each.psns_missing or 0, each.psn_repeats or 0
+    return each.frames, each.octets, each.ce_frames, each.cnps_against, *psns, each.refusals_against
 
 
 def _roce(before: RoceTraffic | None, after: RoceTraffic | None, per_second: float) -> RoceChange | None:

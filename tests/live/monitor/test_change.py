@@ -89,6 +89,20 @@ def test_marks_and_cnps_since_the_look_before() -> None:
     assert change_between(None, Accumulator().result(), 1).roce is None
 
 
+def test_queue_pairs_have_their_own_rows() -> None:
+    counts = Accumulator()
+    counts.add(batch([roce.roce(roce.A, roce.B, 5, ecn=CE)] * 2, 0), interfaces=INTERFACES)
+    first = counts.result()
+    added = [roce.roce(roce.A, roce.B, 5, ecn=CE), roce.cnp(roce.B, roce.A, 6), roce.roce(roce.A, roce.B, 5)]
+    counts.add(batch(added, 10**6), interfaces=INTERFACES)
+    happened = change_between(first, counts.result(), 10**9)
+    pair = next(each for each in happened.queue_pairs if each.queue_pair == 5)
+    assert (pair.frames, pair.bits_per_s) == (4, 8 * (len(added[0]) + len(added[2])))
+    assert (pair.ce_share, pair.cnps) == (1 / 2, 1)
+    (row,) = (line for line in monitor_table(happened, "x", 10**9, 0).splitlines() if "QP 0x5" in line)
+    assert row.split("QP 0x5")[1].split()[3:6] == ["50.0", "%", "1"]
+
+
 def test_nothing_is_no_rate() -> None:
     happened = change_between(None, Accumulator().result(), 0)
     assert (happened.frames, happened.frames_per_s, happened.kinds, happened.points) == (0, 0, (), ())

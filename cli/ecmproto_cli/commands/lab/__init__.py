@@ -306,9 +306,9 @@ def list_command(form: str) -> None:
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
         source = f" ({row['source']})" if row["source"] else ""
-        echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']}{source}")
+        echo(f"{paint(str(row['name']).ljust(width), 'name')}  {row['title']}{source}", wrap=True)
         for variant, title in dict(row["variants"]).items():
-            echo(f"{' ' * width}    {paint(f':{variant}', 'name')}  {title}")
+            echo(f"{' ' * width}    {paint(f':{variant}', 'name')}  {title}", wrap=True)
 
 
 @command.command("show")
@@ -348,7 +348,7 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
 
     network, measure = experiment.network, experiment.measure
     source = f" ({experiment.source})" if experiment.source else ""
-    echo(f"{paint(found.name, 'title')}: {experiment.title}{source}")
+    echo(f"{paint(found.name, 'title')}: {experiment.title}{source}", wrap=True)
     sizes = [
         counted(len(network.hosts), "host"),
         counted(len(network.switches), "switch").replace("switchs", "switches"),
@@ -361,18 +361,21 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
     values = max(len(row.value) for row in rows)
     for row in rows:
         by = row.set_by if not row.source else f"{row.set_by}, {row.source}"
-        echo(f"  {paint(row.path.ljust(width), 'name')}  {row.value.ljust(values)}  {paint(by, 'dim')}")
+        echo(
+            f"  {paint(row.path.ljust(width), 'name')}  {row.value.ljust(values)}  {paint(by, 'dim')}",
+            wrap=True,
+        )
     if measure.bands:
         echo(f"\n{paint('bands', 'title')}")
         lines = [(band.figure, f"{band_text(band)}  {band.source}".rstrip()) for band in measure.bands]
-        echo(pairs(lines))
+        echo(pairs(lines), wrap=True)
     if measure.published:
         echo(f"\n{paint('published', 'title')}")
         lines = [(each.figure, f"{each.value}  {each.source}".rstrip()) for each in measure.published]
-        echo(pairs(lines))
+        echo(pairs(lines), wrap=True)
     if found.variants:
         echo(f"\n{paint('variants', 'title')}")
-        echo(pairs(list(found.variants.items())))
+        echo(pairs(list(found.variants.items())), wrap=True)
 
 
 @command.command("new")

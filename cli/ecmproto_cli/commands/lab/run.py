@@ -191,7 +191,7 @@ def _show(outcome: Outcome, checks: Sequence[Check], form: str, scenario: Scenar
     if form == "csv":
         _write_csv(outcome)
     elif form == "text":
-        echo(outcome.table(paint))
+        echo(outcome.table(paint), wrap=True)
         for number, check in enumerate(checks):
             echo("" if number else "\n", nl=False)
             echo(paint(check.sentence(), "name" if check.holds else "error"))

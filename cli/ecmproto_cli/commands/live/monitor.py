@@ -29,7 +29,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import check_outputs, output_form, pairs
 from ecmproto_cli.progress import told_when_compiling
-from ecmproto_cli.stats_table import address, share, stats_table, table
+from ecmproto_cli.stats_table import address, flow_name, share, stats_table, table
 from ecmproto_cli.terminal import echo, paint, visible
 
 if TYPE_CHECKING:
@@ -342,7 +342,13 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
         for each in change.neighbours
         if each.dialects
     ]
-    parts = [f"{title}\n{pairs(rows, width=_NAMES)}", *_pauses(change), *_points(change), *_kinds(change)]
+    parts = [
+        f"{title}\n{pairs(rows, width=_NAMES)}",
+        *_pauses(change),
+        *_queue_pairs(change),
+        *_points(change),
+        *_kinds(change),
+    ]
     return "\n\n".join(parts)
 
 
@@ -371,6 +377,22 @@ def _points(change: Change) -> Iterator[str]:
     more = len(rows) - _POINTS_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
     yield f"{paint('messages by congestion point', 'title')}\n{shown}{tail}"
+
+
+_QUEUE_PAIRS: Columns = {
+    "frames": "frames", "now": "bits_per_s", "CE": "ce_share", "CNPs": "cnps", "missing": "psns_missing",
+    "again": "psn_repeats", "NAKs": "naks",
+}  # fmt: skip
+
+
+def _queue_pairs(change: Change) -> Iterator[str]:
+    if not change.queue_pairs:
+        return
+    rows = [(flow_name(each), each) for each in change.queue_pairs]
+    shown = table(rows[:_POINTS_SHOWN], _QUEUE_PAIRS, change)
+    more = len(rows) - _POINTS_SHOWN
+    tail = f"\n  and {more} more" if more > 0 else ""
+    yield f"{paint('RoCE', 'title')}, by queue pair and direction, most trouble first\n{shown}{tail}"
 
 
 def _pauses(change: Change) -> Iterator[str]:
