@@ -126,7 +126,8 @@ def _build_all(source: Path, out: Path, library: Path, environment: Mapping[str,
     _build(source, out, "--sdist", "--wheel", environment=environment)
     packages = os.pathsep.join([str(source), str(source / "cli")])
     compiling = {**environment, "PYTHONPATH": packages}
-    _python("-m", "ecmproto_cli.prebuilding", str(library), environment=compiling)
+    # where it runs is the first place of modules
+    _python("-m", "ecmproto_cli.prebuilding", str(library), environment=compiling, folder=source)
     _build(source, out, "--wheel", environment={**environment, "ECMPROTO_LIBRARY": str(library)})
 
 
@@ -192,8 +193,8 @@ def _bill_of_materials(environment: Path) -> None:
     )  # fmt: skip
 
 
-def _python(*words: str, environment: Mapping[str, str] | None = None) -> None:
-    subprocess.run([sys.executable, *words], cwd=REPOSITORY, env=environment, check=True, stdout=sys.stderr)
+def _python(*words: str, environment: Mapping[str, str] | None = None, folder: Path = REPOSITORY) -> None:
+    subprocess.run([sys.executable, *words], cwd=folder, env=environment, check=True, stdout=sys.stderr)
 
 
 def _git(*words: str) -> str:
