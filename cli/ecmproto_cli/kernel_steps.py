@@ -143,6 +143,14 @@ def _hold() -> None:
     keep(Timetable(new_record(StreamFacts), *columns), new_worker(0, 0, second=False, spin_ns=0))
 
 
+def _judge() -> None:
+    """Judge a storm without frames."""
+    from ecmproto.frames.capture import Batch
+    from ecmproto.frames.stats.lapses import Lapses
+
+    Lapses({"a": 10**9}).take("a", Batch.from_frames([]))
+
+
 def _send() -> None:
     """Send no frames."""
     import numpy as np
@@ -257,7 +265,7 @@ _GENERAL = (
     ),
     Step(
         name="interfaces",
-        calls=(_receive, _send, _hold),
+        calls=(_receive, _send, _hold, _judge),
     ),
 )  # fmt: skip
 

@@ -18,12 +18,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ecmproto.frames.capture.batch import Batch, Int64
+from ecmproto.frames.batch.headers import TYPE_AT, fixed, signed, two_octets
+from ecmproto.frames.capture.batch import Batch, Int64, Octets
+from ecmproto.kernels.kernel import compiled
 from ecmproto.units import NS_PER_S, QUANTUM_BITS
 
 LINK = 8
 """The class of PAUSE, which stops the link; 0 to 7 are priorities."""
-_MAC_CONTROL = bytes.fromhex("8808")
+_MAC_CONTROL = 0x8808
 _PAUSE, _PFC = 1, 0x101
 _PAUSE_OCTETS, _PFC_OCTETS = 18, 34
 
@@ -61,50 +63,23 @@ class Held:
     port: str
     priority: int | None
     """None for the link."""
-    frames: int = 0
+    frames: int
     """Frames with a time."""
-    releases: int = 0
-    gaps: int = 0
-    lapsed_ns: int = 0
+    releases: int
+    gaps: int
+    lapsed_ns: int
     """The total time beyond what the quanta cover."""
-    longest_lapse_ns: int = 0
-    longest_ns: int = 0
+    longest_lapse_ns: int
+    longest_ns: int
     """The longest gap between a frame with a time and the next one."""
-    first_lapse_ns: int | None = None
+    first_lapse_ns: int | None
     """The end of the first pause that lapsed, by the receiver's clock."""
-    _late: list[Int64] = dataclasses.field(default_factory=list, repr=False)
+    late: Int64 = dataclasses.field(repr=False)
     """Rows of each gap: the frame before it, the end of that one's pause, the frame after it."""
-    _until_ns: int = dataclasses.field(default=0, repr=False)
-    _last_ns: int = dataclasses.field(default=0, repr=False)
-    _open: bool = dataclasses.field(default=False, repr=False)
-
-    def take(self, time_ns: Int64, quanta: Int64, rate_bps: int) -> None:
-        """Take frames in the order in which they came."""
-        if not len(time_ns):
-            return
-        asking = quanta > 0
-        until_ns = time_ns + -(-quanta * QUANTUM_BITS * NS_PER_S // rate_bps)
-        before_until = np.concatenate([[self._until_ns], until_ns[:-1]])
-        before_ns = np.concatenate([[self._last_ns], time_ns[:-1]])
-        holding = np.concatenate([[self._open], asking[:-1]])
-        lapse_ns = np.where(holding, np.maximum(time_ns - before_until, 0), 0)
-        late = np.flatnonzero(lapse_ns)
-        self.frames += int(asking.sum())
-        self.releases += int((~asking).sum())
-        self.gaps += len(late)
-        self.lapsed_ns += int(lapse_ns.sum())
-        self.longest_lapse_ns = max(self.longest_lapse_ns, int(lapse_ns.max()))
-        if holding.any():
-            self.longest_ns = max(self.longest_ns, int((time_ns - before_ns)[holding].max()))
-        if self.gaps - len(late) < MOST_GAPS:
-            self._late.append(np.stack([before_ns, before_until, time_ns], axis=1)[late])
-        if len(late) and self.first_lapse_ns is None:
-            self.first_lapse_ns = int(before_until[late[0]])
-        self._until_ns, self._last_ns, self._open = int(until_ns[-1]), int(time_ns[-1]), bool(asking[-1])
 
     def remaining(self, taken: Int64) -> Remaining:
         """Return the gaps that remain without the times ``taken``: rows of begin and end, in order."""
-        rows = np.concatenate([np.zeros((0, 3), np.int64), *self._late])
+        rows = self.late
         before = np.concatenate([[0], np.cumsum(taken[:, 1] - taken[:, 0])])
 
         def taken_until(time_ns: Int64) -> Int64:
@@ -131,8 +106,7 @@ class Held:
 
     def document(self) -> dict[str, object]:
         """Return it as plain data."""
-        fields = (each.name for each in dataclasses.fields(self) if not each.name.startswith("_"))
-        return {name: getattr(self, name) for name in fields}
+        return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.repr}
 
 
 class Lapses:
@@ -140,38 +114,87 @@ class Lapses:
 
     def __init__(self, rates_bps: Mapping[str, int]) -> None:
         self._rates_bps = dict(rates_bps)
-        self._held: dict[tuple[str, int], Held] = {}
+        self._classes = {port: np.zeros((LINK + 1, len(_COLUMNS)), np.int64) for port in rates_bps}
+        self._late: dict[str, list[Int64]] = {port: [] for port in rates_bps}
 
     def take(self, port: str, batch: Batch) -> None:
         """Take the frames that came to a port; those that are neither PAUSE nor PFC do not count."""
-        octets = batch.buffer
-        offset = batch.offset[batch.captured >= _PAUSE_OCTETS]
-        time_ns, captured = (
-            each[batch.captured >= _PAUSE_OCTETS] for each in (batch.time_ns, batch.captured)
-        )
-        opcode = octets[offset + 14].astype(np.int64) << 8 | octets[offset + 15]
-        control = (octets[offset + 12] == _MAC_CONTROL[0]) & (octets[offset + 13] == _MAC_CONTROL[1])
-        link = control & (opcode == _PAUSE)
-        self._take(port, LINK, time_ns[link], _numbers(octets, offset[link] + 16))
-        pfc = control & (opcode == _PFC) & (captured >= _PFC_OCTETS)
-        offset, time_ns = offset[pfc], time_ns[pfc]
-        enabled = octets[offset + 17]
-        for priority in range(8):
-            rows = enabled & 1 << priority != 0
-            self._take(port, priority, time_ns[rows], _numbers(octets, offset[rows] + 18 + 2 * priority))
-
-    def _take(self, port: str, priority: int, time_ns: Int64, quanta: Int64) -> None:
-        if len(time_ns):
-            named = None if priority == LINK else priority
-            held = self._held.setdefault((port, priority), Held(port=port, priority=named))
-            held.take(time_ns, quanta, self._rates_bps[port])
+        classes = self._classes[port]
+        late = np.empty((LINK * len(batch), 4), np.int64)
+        before = int(classes[:, _GAPS].sum())
+        count = _follow(
+            fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.time_ns),
+            self._rates_bps[port], classes, late,
+        )  # fmt: skip
+        if count and before < MOST_GAPS:
+            self._late[port].append(late[:count].copy())
 
     def held(self) -> list[Held]:
         """Return each class of each port that a frame came for, by port and class."""
-        return [self._held[key] for key in sorted(self._held)]
+        return [
+            self._held(port, number, dict(zip(_COLUMNS, row.tolist(), strict=True)))
+            for port, classes in sorted(self._classes.items())
+            for number, row in enumerate(classes)
+            if row[_FRAMES] or row[_RELEASES]
+        ]
+
+    def _held(self, port: str, number: int, counts: dict[str, int]) -> Held:
+        late = np.concatenate([np.zeros((0, 4), np.int64), *self._late[port]])
+        own = {name: counts[name] for name in _COLUMNS[:_REPORTED]}
+        return Held(
+            port=port,
+            priority=None if number == LINK else number,
+            **own,
+            first_lapse_ns=counts["first_lapse_ns"] if counts["gaps"] else None,
+            late=late[late[:, 0] == number, 1:],
+        )
 
 
-def _numbers(octets: np.ndarray[tuple[int], np.dtype[np.uint8]], offset: Int64) -> Int64:
-    """Return the 16-bit numbers at offsets."""
-    numbers: Int64 = octets[offset].astype(np.int64) << 8 | octets[offset + 1]
-    return numbers
+_COLUMNS = (
+    "frames", "releases", "gaps", "lapsed_ns", "longest_lapse_ns", "longest_ns", "first_lapse_ns",
+    "until_ns", "last_ns", "open",
+)  # fmt: skip
+"""The state of a class; the last three are its last frame and the end of that one's pause."""
+_REPORTED = 6
+_FRAMES, _RELEASES, _GAPS, _LAPSED, _LONGEST_LAPSE, _LONGEST, _FIRST, _UNTIL, _LAST, _OPEN = range(10)
+
+
+@compiled
+def _follow(
+    buffer: Octets, offset: Int64, captured: Int64, time_ns: Int64, rate_bps: int, classes: Int64, late: Int64
+) -> int:
+    """Count frames in the state of their ``classes``; put gaps in ``late`` and return their number."""
+    found = 0
+    for row in range(len(offset)):
+        at = offset[row]
+        if captured[row] < _PAUSE_OCTETS or two_octets(buffer, at + TYPE_AT) != _MAC_CONTROL:
+            continue
+        opcode = two_octets(buffer, at + 14)
+        if opcode == _PAUSE:
+            first, enabled, times_at = LINK, 1, at + 16
+        elif opcode == _PFC and captured[row] >= _PFC_OCTETS:
+            first, enabled, times_at = 0, signed(buffer[at + 17]), at + 18
+        else:
+            continue
+        for number in range(8):
+            if not enabled >> number & 1:
+                continue
+            state, now = classes[first + number], time_ns[row]
+            quanta = two_octets(buffer, times_at + 2 * number)
+            if state[_OPEN]:
+                state[_LONGEST] = max(state[_LONGEST], now - state[_LAST])
+                lapse_ns = now - state[_UNTIL]
+                if lapse_ns > 0:
+                    if state[_GAPS] == 0:
+                        state[_FIRST] = state[_UNTIL]
+                    state[_GAPS] += 1
+                    state[_LAPSED] += lapse_ns
+                    state[_LONGEST_LAPSE] = max(state[_LONGEST_LAPSE], lapse_ns)
+                    late[found, 0] = first + number
+                    late[found, 1], late[found, 2], late[found, 3] = state[_LAST], state[_UNTIL], now
+                    found += 1
+            state[_FRAMES if quanta else _RELEASES] += 1
+            state[_LAST] = now
+            state[_UNTIL] = now - -quanta * QUANTUM_BITS * NS_PER_S // rate_bps
+            state[_OPEN] = quanta > 0
+    return found

@@ -168,6 +168,8 @@ class Watch:
     def __init__(self, storms: Sequence[Storming], data: Sequence[Numbered] = ()) -> None:
         self._storms, self._data = tuple(storms), tuple(data)
         self._lapses = Lapses({each.port: each.rate_bps for each in storms})
+        for storm in self._storms[:1]:
+            self._lapses.take(storm.port, Batch.from_frames([]))  # compiled before frames come
         self._sides = [(each, _Numbers(each), _Numbers(each)) for each in data]
         takes: dict[str, list[Callable[[Batch], None]]] = {}
         for name in {each.port for each in storms}:
