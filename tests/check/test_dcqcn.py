@@ -59,9 +59,6 @@ def test_cnps_of_one_queue_pair_that_come_too_often_are_found() -> None:
     assert faults(dcqcn(events, interval="4us")) == []
 
 
-NAK = frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn=7 aeth syndrome=0x60")
-
-
 def paced(*destinations: tuple[str, int], every_us: int, source: str = "10.0.0.2") -> list[Event]:
     """CNPs to addresses and queue pairs in turn."""
     return [
@@ -106,9 +103,13 @@ def test_cnps_are_held_to_a_scope_that_is_given() -> None:
     assert faults(dcqcn(by_destination, scope="destination")) == []
 
 
-def test_a_cnp_behind_a_nak_is_not_judged() -> None:
-    assert faults(dcqcn([(0, CNP), (5 * US, NAK), (6 * US, CNP)])) == []
-    assert faults(dcqcn([(0, CNP), (5 * US, BACK), (6 * US, CNP)])) == [("CNP003", 3)]
+@pytest.mark.parametrize(
+    ("syndrome", "judged"),
+    [(0x60, False), (0x7F, False), (0x20, False), (0x3F, False), (0, True), (0x40, True)],
+)
+def test_a_cnp_behind_a_nak_is_not_judged(syndrome: int, judged: bool) -> None:
+    answer = frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn=7 aeth syndrome={syndrome}")
+    assert faults(dcqcn([(0, CNP), (5 * US, answer), (6 * US, CNP)])) == [("CNP003", 3)] * judged
 
 
 def test_flows_to_a_receiver_that_paces_by_port_are_not_missed() -> None:
@@ -127,6 +128,12 @@ def test_marks_that_nobody_answers_are_found() -> None:
     assert result.findings[0].what == "no CNP goes from 10.0.0.2 to 10.0.0.1"
     assert result.findings[0].measured == "4 CE-marked frames"
     assert faults(dcqcn([*marked, (4 * MS, CNP)])) == []
+
+
+@pytest.mark.parametrize(("last_ns", "found"), [(MS, True), (MS - 1, False)])
+def test_marks_have_the_time_of_an_answer(last_ns: int, found: bool) -> None:
+    events: list[Event] = [(0, data(3)), (last_ns, BACK)]
+    assert bool(faults(dcqcn(events, closed="yes", answer="1ms"))) == found
 
 
 @pytest.mark.parametrize(

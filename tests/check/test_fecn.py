@@ -6,6 +6,8 @@ import itertools
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from tests.check.planting import MS, START_NS, US, Event, checked, faults, frame
 
 SOURCE, SINK = "02:00:00:00:00:01", "02:00:00:00:00:0a"
@@ -50,6 +52,12 @@ def test_rates_are_lowered_along_a_path() -> None:
     assert checked([(event[0], event[1]) for event in seen], ["FECN003"]).results[0].judged == 0
     often: list[Event] = [(9 * MS + at * US, tagged(100 * at), 0) for at in range(1, 4)]
     assert checked([*seen, *often], ["FECN003"]).wrong == 0
+
+
+@pytest.mark.parametrize(("later_ns", "judged"), [(500 * US, 1), (500 * US + 1, 0)])
+def test_a_tag_is_the_same_within_half_an_interval(later_ns: int, judged: int) -> None:
+    seen: list[Event] = [(0, tagged(9000), 0), (later_ns, tagged(8000), 1)]
+    assert checked(seen, ["FECN003"], {"fecn.interval": "1ms"}).results[0].judged == judged
 
 
 def test_what_comes_back_went_out() -> None:

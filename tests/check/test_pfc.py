@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from ecmproto.tools.check import Checked
-from tests.check.planting import MS, US, Event, checked, faults, frame
+from ecmproto.frames.capture import Interface
+from ecmproto.tools.check import FAMILIES, Checked, Checker, chosen
+from tests.check.planting import MS, US, Event, batch_of, checked, faults, frame
 
 QUANTUM_NS = 51.2
 """At 10 Gb/s."""
@@ -103,6 +104,16 @@ def test_a_pause_that_ran_out_before_it_was_renewed_is_found() -> None:
     assert any("10 Gb/s" in note for note in result.notes)
     assert ("PFC009", 6) in faults(pfc(events, late="10ms"))
     assert faults(pfc(events, rate="1G")) == []
+
+
+@pytest.mark.parametrize(
+    ("speed_bps", "assumed"), [(0, True), (1, False), ((1 << 62) - 1, False), (1 << 62, True)]
+)
+def test_the_speed_of_an_interface_is_used_where_it_is_possible(speed_bps: int, assumed: bool) -> None:
+    checker = Checker(chosen(["PFC009"], (), FAMILIES))
+    link = Interface(index=0, linktype=1, name="east", speed_bps=speed_bps)
+    checker.add(batch_of([(0, frame("pause quanta=1"))]), interfaces=[link])
+    assert any("rate is not in the capture" in note for note in checker.result().notes) == assumed
 
 
 def test_pauses_of_other_classes_senders_and_interfaces_are_told_apart() -> None:

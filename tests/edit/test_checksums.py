@@ -229,7 +229,8 @@ def test_fix_takes_lengths_back_to_what_a_frame_has() -> None:
     spoilt = b"".join(layer.build() for layer in long) + frame.padding
     llc = encode(Ethernet(type=400), Data(data=bytes(80)), fix=False)
     short = octets[:16] + b"\0\x05" + octets[18:]
-    batch = Batch.from_frames([spoilt, llc, short, octets])
+    right = encode(Ethernet(type=80), Data(data=bytes(80)), fix=False)
+    batch = Batch.from_frames([spoilt, llc, short, octets, right])
     after, report = edited(batch, fix=True)
     assert decode(after[1])[Ethernet].type == 80
     assert is_right(after[0])
