@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ecmproto.frames.capture import Batch, Interface
+from ecmproto.frames.capture.batch import INFINIBAND, RAW_IP
 from ecmproto.frames.columns import extract
 from ecmproto.tools.craft import build
 from ecmproto.tools.edit import Edit, Editor, Report, assignments_from
@@ -23,11 +24,13 @@ from ecmproto.wire.codec import (
     Ethernet,
     IPv4,
     IPv6,
+    ITag,
     Layer,
     decode,
     decode_lax,
     encode,
 )
+from ecmproto.wire.formats.infiniband import GRH, LRH
 from ecmproto.wire.formats.ip import HopByHop, Routing
 
 ETHERNET = (Interface(index=0, linktype=1),)
@@ -230,12 +233,14 @@ def test_fix_takes_lengths_back_to_what_a_frame_has() -> None:
     llc = encode(Ethernet(type=400), Data(data=bytes(80)), fix=False)
     short = octets[:16] + b"\0\x05" + octets[18:]
     right = encode(Ethernet(type=80), Data(data=bytes(80)), fix=False)
-    batch = Batch.from_frames([spoilt, llc, short, octets, right])
+    tagged = encode(Ethernet(type=0x88E7), ITag(etype=400), Data(data=bytes(80)), fix=False)
+    batch = Batch.from_frames([spoilt, llc, short, octets, right, tagged])
     after, report = edited(batch, fix=True)
     assert decode(after[1])[Ethernet].type == 80
     assert is_right(after[0])
     assert report.fixed["eth.len"] == 1
     assert after[3] == octets
+    assert decode(after[5])[ITag].etype == 80
 
 
 def test_fix_says_of_which_it_cannot_tell() -> None:
@@ -291,6 +296,21 @@ def test_an_invariant_crc_behind_a_cut_header_stays_right(padding: bytes) -> Non
     assert report.kept == {"infiniband.invariant.crc": 1}
     after, report = edited(Batch.from_frames([wrong + padding]), fix=True)
     assert list(after) == [CUT_HEADER + padding]
+
+
+def test_checksums_of_packets_without_ethernet() -> None:
+    raw, infiniband = (Interface(index=0, linktype=each) for each in (RAW_IP, INFINIBAND))
+    after, report = edited(Batch.from_frames([CUT_HEADER[14:]]), "infiniband.bth.psn=77", interfaces=(raw,))
+    assert crc_holds(CUT_HEADER[:14] + after[0])
+    assert report.kept == {"infiniband.invariant.crc": 1}
+    octets = packets()[8]
+    after, _ = edited(Batch.from_frames([octets[14:-1] + b"\xa5"]), fix=True, interfaces=(raw,))
+    assert is_right(octets[:14] + after[0])
+    # with a link header of InfiniBand the CRC covers that too, and is left
+    routed = encode(LRH(lnh=3), GRH(), BTH(opcode=4), Data(data=bytes(4)), ICRC())
+    assert {LRH, GRH, BTH, ICRC} <= {type(layer) for layer in decode(routed, first=LRH).layers}
+    after, report = edited(Batch.from_frames([routed]), fix=True, interfaces=(infiniband,))
+    assert (list(after), report.fixed) == ([routed], {})
 
 
 def test_an_invariant_crc_that_is_cut_is_counted() -> None:
