@@ -320,15 +320,15 @@ def fields_option(function: F) -> F:
         "-E", "settings", metavar="KEY=VALUE",
         keys={"header": ("y", "n"), "occurrence": ("f", "a"), "values": ("text", "raw")},
         help="header=y: begin -T fields with a line of their names. For -T parquet and arrow: occurrence=f, "
-        "the first value of a repeated field (vlan.id), or a, a list of all (the default); values=raw, "
-        "addresses and CPIDs as octets and numbers.",
+        "the first value of each field, or a, lists of all values, as wrapped frames need (default: only for "
+        "fields such as vlan.id); values=raw, addresses and CPIDs as octets and numbers.",
     )(function)  # fmt: skip
 
 
 def columns_settings(settings: Mapping[str, str]) -> dict[str, Any]:
     """Return ``repeated`` and ``addresses`` for writers of columns, from the settings of ``-E``."""
     return {
-        "repeated": "first" if settings.get("occurrence") == "f" else "list",
+        "repeated": {"f": "first", "a": "all"}.get(settings.get("occurrence", ""), "list"),
         "addresses": "octets" if settings.get("values") == "raw" else "text",
     }
 

@@ -1,12 +1,13 @@
 """Columns as Arrow record batches and tables, with a schema that depends on the fields only.
 
 A field that can occur several times in a frame (a VLAN tag, a TLV) is a list of values, or with ``repeated``
-"first" its outermost value. A frame without the field has null. Numbers have the narrowest sufficient type.
-MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, text with few values
-dictionary-encoded. ``frame.time_epoch`` is a timestamp in ns; times since another frame are durations. With
-``addresses`` "octets", addresses are fixed-size binary and CPIDs ``uint64``; pandas turns the latter into
-floats and loses digits where frames have none. ``as_text`` converts them to text. The metadata of a field
-contain its unit, meaning and source.
+"first" its outermost value. In a wrapped frame any field can: "all" makes them all lists, from which such
+frames are rebuilt; other columns have the outermost value. A frame without the field has null. Numbers have
+the narrowest sufficient type. MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, text
+with few values dictionary-encoded. ``frame.time_epoch`` is a timestamp in ns; times since another frame are
+durations. With ``addresses`` "octets", addresses are fixed-size binary and CPIDs ``uint64``; pandas turns the
+latter into floats and loses digits where frames have none. ``as_text`` converts them to text. The metadata of
+a field contain its unit, meaning and source.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
 Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 
-Repeated: TypeAlias = Literal["list", "first"]
+Repeated: TypeAlias = Literal["list", "first", "all"]
+"""Columns that are lists: those of repeatable fields, none, or all of layers, which wrapped frames repeat."""
 
 Addresses: TypeAlias = Literal["text", "octets"]
 """Form of addresses and CPIDs: readable text, or the octets of the frames."""
@@ -61,7 +63,10 @@ def schema_of(
     columns = []
     for field in fields_named(fields):
         kind = _value_type(field, addresses)
-        if repeated == "list" and is_repeated(field, ethertypes):
+        is_list = is_repeated(field, ethertypes) or (
+            repeated == "all" and field.origin == "layers" and not field.nesting
+        )
+        if repeated != "first" and is_list:
             kind = pa.list_(pa.field("item", kind, nullable=False))
         entry = documented.get(field.name)
         notes = {"unit": entry.unit, "doc": entry.doc, "source": entry.source} if entry else {}

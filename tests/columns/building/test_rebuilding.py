@@ -35,6 +35,8 @@ from ecmproto.wire.codec import (
 from ecmproto.wire.codec.frame import decode_lax
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ip import AH, DestinationOptions, HopByHop, Routing
+from ecmproto_cli.main import run
+from tests.batch.test_inner import WRAPPERS, written
 from tests.conftest import REPOSITORY, SHARED_CAPTURES
 
 PCAPS = sorted((REPOSITORY / "pcaps").glob("*.pcap*"))
@@ -306,3 +308,17 @@ def test_tlvs_that_could_be_either_are_unclear() -> None:
 def test_data_alone_is_a_path() -> None:
     assert rebuilt([b"\1\2\3", b""]) == [b"\1\2\3", b""]
     assert Data in decode(encode(build("udp data data=00")))
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_wrapped_frames_return_from_tables(name: str, tmp_path: Path) -> None:
+    bare = [encode(build(text)) for text in ("vlan id=5 ip udp dstport=9", "pfc prio3=9", "vlan id=3 cnm")]
+    wrapped = [WRAPPERS[name](frame, number) for number, frame in enumerate(bare)]
+    octets = [*wrapped, *(WRAPPERS["ERSPAN II session 12"](frame, 0) for frame in wrapped)]
+    path = str(written(tmp_path / "wrapped.pcap", octets))
+    for form in ("parquet", "arrow"):
+        table = tmp_path / f"wrapped.{form}"
+        assert run(["dissect", path, "-w", str(table), "--all-fields", "-E", "occurrence=a"]) == 0
+        assert run(["craft", "--from-columns", str(table), "-w", str(tmp_path / f"{form}.pcap")]) == 0
+        with open_capture(tmp_path / f"{form}.pcap") as reader:
+            assert [frame for batch in reader for frame in batch] == octets
