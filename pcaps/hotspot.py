@@ -40,7 +40,7 @@ def data_frame(source: int) -> bytes:
     tags = (VLAN(id=100, priority=3), *([CNTag(flow_id=source)] if source < SOURCES else []))
     ip = IPv4(src=bytes([10, 0, 0, source]), dst=bytes([10, 0, 0, 10]))
     headers = (Ethernet(dst=_DESTINATION, src=_HOST + bytes([source])), *tags, ip)
-    udp = UDP(srcport=49152 + source, dstport=4791)
+    udp = UDP(srcport=49152 + source, dstport=4792)
     used = len(encode(Frame(layers=(*headers, udp))))
     return encode(Frame(layers=(*headers, udp, Data(data=bytes(OCTETS - used)))), fix=True)
 

@@ -33,7 +33,7 @@ def data_frame(source: int) -> bytes:
         Ethernet(dst=_DESTINATION, src=_HOST + bytes([source])),
         VLAN(id=100, priority=3),
         IPv4(src=bytes([10, 0, 0, source]), dst=bytes([10, 0, 0, 10])),
-        UDP(srcport=49152 + source, dstport=4791),
+        UDP(srcport=49152 + source, dstport=4792),
     )
     used = len(encode(Frame(layers=headers)))
     return encode(Frame(layers=(*headers, Data(data=bytes(OCTETS - used)))), fix=True)

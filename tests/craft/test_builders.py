@@ -44,7 +44,7 @@ def test_messages_show_a_sampled_frame_that_decodes_as_far_as_its_ports(kind: st
     assert inner.error is None
     assert inner[IPv4].proto == 17
     if kind == "cnm":
-        assert inner[UDP].dstport == 4791
+        assert inner[UDP].dstport == 4792
 
 
 def test_the_line_of_the_interface_document() -> None:

@@ -172,7 +172,7 @@ def scapy() -> None:
         assert bytes(to_scapy(octets)) == octets
     packet = to_scapy(encode(build("blm queue=3 depth=-2")))
     assert (packet["BLM"].queue, packet["BLM"].depth) == (3, -2)
-    assert packet["BLM"].encapsulated()["UDP"].dport == 4791
+    assert packet["BLM"].encapsulated()["UDP"].dport == 4792
     assert to_scapy(encode(build("bls queue=4")))["BacklogSignal"].queue == 4
     bind()
     built: Any = Ether(dst="02:00:00:00:00:01", src="02:00:00:00:00:02") / LAYERS[BLM](queue=6)

@@ -7,10 +7,9 @@ declarations (`ecmproto.wire.formats.base`), and importing construct would take 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from construct import (
-    Adapter,
     BitsInteger,
     BitStruct,
     Bytes,
@@ -25,6 +24,24 @@ from construct import (
 
 from ecmproto.wire.formats.schema import Count, Meta, Width
 
+if TYPE_CHECKING:
+
+    class Adapter:
+        """construct's class, with types."""
+
+        def __init__(self, subcon: Any) -> None:
+            self.subcon = subcon
+
+        def parse(self, data: bytes, **context: Any) -> Any:
+            """Return the values in octets."""
+
+        def build(self, obj: Any, **context: Any) -> bytes:
+            """Return the octets of values."""
+            return b""
+
+else:
+    from construct import Adapter
+
 
 class Documented(Subconstruct):  # type: ignore[misc]  # construct is untyped
     """A construct that carries a field's `Meta` and, for a variable one, its `Count`."""
@@ -35,7 +52,7 @@ class Documented(Subconstruct):  # type: ignore[misc]  # construct is untyped
         self.count = count
 
 
-class FlatStruct(Adapter):  # type: ignore[misc]
+class FlatStruct(Adapter):
     """A Struct whose BitStruct members, named ``_bits…``, show as fields of the whole."""
 
     def _decode(self, obj: Any, context: Any, path: str) -> Any:

@@ -19,8 +19,8 @@ NO_NEXT_HEADER = 59
 SOURCE_IP, DESTINATION_IP = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 SOURCE_IP6, DESTINATION_IP6 = (bytes.fromhex(f"20010db8{i:024x}") for i in (1, 2))
 """The documentation's addresses (RFC 5737, RFC 3849), for crafted frames."""
-SOURCE_PORT, DESTINATION_PORT = 49152, 4791
-"""The UDP ports of crafted frames: an ephemeral one and RoCEv2's."""
+SOURCE_PORT, DESTINATION_PORT = 49152, 4792
+"""The UDP ports of crafted frames: an ephemeral one, and one that no protocol has."""
 SFLOW_PORT = 6343
 
 
