@@ -43,6 +43,18 @@ def test_options_and_fields_are_the_same_thing(capsys: pytest.CaptureFixture[str
     assert first == second
 
 
+def test_lines_are_those_of_dissect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out.pcap")
+    words = ["craft", "cnm", "--sweep", "qntz_fb=1..3"]
+    assert run([*words, "-w", out]) == 0
+    capsys.readouterr()
+    assert run([*words, "-T", "line"]) == 0
+    crafted = capsys.readouterr().out
+    assert run(["dissect", "-r", out, "--color", "never"]) == 0
+    assert crafted == capsys.readouterr().out
+    assert len(crafted.splitlines()) == 3
+
+
 def test_a_pipe_of_json_gives_the_same_octets() -> None:
     made = craft("cnm", "qntz_fb=40", "flow_id=7", "--vlan", "5", "--prio", "3", "-T", "json")
     again = craft("--from-json", stdin=made.stdout)
@@ -136,7 +148,7 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
         ("cnm --time -1", "--time: expected a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: expected a frame that may have a tag, got a MAC Control frame, which never has one"
          " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
-        ("cnm -w x.bin", "x.bin: expected -T with one of hex, pcap, pcapng, python, json, ndjson, toml,"
+        ("cnm -w x.bin", "x.bin: expected -T with one of hex, line, pcap, pcapng, python, json, ndjson, toml,"
          " or a name that ends in .pcap, .json, .hex or .py\nhelp: ecmproto craft --help"),
     ],
 )  # fmt: skip

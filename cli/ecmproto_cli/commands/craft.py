@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from ecmproto.tools.craft.spec import Reading
     from ecmproto.wire.formats.ethertypes import EtherTypes
 
-FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson", "toml")
+FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 
 
 @click.command()

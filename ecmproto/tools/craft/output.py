@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from ecmproto.wire.codec.frame import Frame, decode_lax
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
-FORMS = ("hex", "pcap", "pcapng", "python", "json", "ndjson")
+if TYPE_CHECKING:
+    from ecmproto.frames.dissect.lines import Lines
+
+FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson")
 _MAX_PCAP_FCS_OCTETS = 30
 """Four bits of a pcap header count words of two octets."""
 MAX_SCRIPT_FRAMES = 100_000
@@ -47,6 +50,7 @@ def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherT
     capture.describe(0, ETHERNET)
     makers: dict[str, Callable[[], Output]] = {
         "hex": lambda: _Hex(sink),
+        "line": lambda: _Line(sink, capture, ethertypes),
         "pcap": lambda: _Pcap(sink, capture),
         "pcapng": lambda: _Pcapng(sink, capture),
         "python": lambda: _Script(sink, ethertypes),
@@ -159,7 +163,7 @@ class _NdJson(_Text):
         super().__init__(sink)
         self._capture = capture
         self._ethertypes = ethertypes
-        self._form: Json | NdJson = NdJson()
+        self._form: Json | Lines | NdJson = NdJson()
         self._count = 0
 
     def write(self, chunk: Chunk) -> None:
@@ -170,6 +174,16 @@ class _NdJson(_Text):
             if chunk.comments:
                 record = dataclasses.replace(record, comments=chunk.comments)
             self.sink.write(self._form.record(record))
+
+
+class _Line(_NdJson):
+    """The summaries of `ecmproto dissect`."""
+
+    def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
+        from ecmproto.frames.dissect.lines import Lines  # takes longer to import than others to write
+
+        super().__init__(sink, capture, ethertypes)
+        self._form = Lines()
 
 
 class _Json(_NdJson):
