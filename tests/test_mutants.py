@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-from tests.mutants import REPOSITORY, ROOMS, mutants_of
+from tests.mutants import EQUIVALENT, REPOSITORY, ROOMS, mutants_of
 
 TEXT = "LIMIT = 3\n\ndef f(a: int = 7) -> bool:\n    return 0 <= a < LIMIT and a != 5\n"
 
@@ -29,3 +29,11 @@ def test_rooms_and_their_tests_are_there() -> None:
     tests = {word for line in ROOMS.values() for word in line.split() if word.startswith("tests/")}
     paths = {*tests, *(room.partition("::")[0] for room in ROOMS)}
     assert [path for path in paths if not Path(REPOSITORY, path).is_file()] == []
+
+
+def test_equivalent_mutants_are_of_present_lines() -> None:
+    files = {room.partition("::")[0] for room in ROOMS}
+    lines = {
+        line.strip() for file in files for line in Path(REPOSITORY, file).read_text("utf-8").splitlines()
+    }
+    assert [line for _, line in EQUIVALENT if line not in lines] == []
