@@ -132,7 +132,7 @@ class Intervals:
         for name in self.PRIORITIES:
             sampled = np.where(rows.has(name)[at], rows[name][at], sampled)
         until = np.zeros(len(at), np.int64)
-        for each in np.unique(sampled).tolist():
+        for each in np.flatnonzero(np.bincount(sampled)).tolist():
             summed = np.cumsum(np.where(priority == each, octets, 0))
             mine = sampled == each
             until[mine] = self._totals[each] + summed[at[mine]]
