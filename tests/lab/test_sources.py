@@ -44,7 +44,7 @@ def drawn_ns(given: Flow, frames: int, *, overhead: int = 0) -> NDArray[np.int64
     return offered_ns(driven(sources_of(given, overhead=overhead), most=frames))
 
 
-def test_a_saturating_source_keeps_two_frames_in_its_nic() -> None:
+def test_saturating_source_keeps_two_frames_queued() -> None:
     network = offered(flow(Pattern.SATURATING, start_ns=500, stop_ns=5000), until_ns=10_000)
     assert times(network.offered) == [500, 500, 1700, 2900, 4100]
     source = network.sources.records[0]
@@ -220,7 +220,7 @@ def test_frames_of_a_capture_come_at_their_times(tmp_path: Path) -> None:
         sources_of(flow(Pattern.CAPTURE, capture=path + "x"))
 
 
-def test_a_flow_that_lost_a_frame_does_not_complete() -> None:
+def test_flow_with_a_lost_frame_never_completes() -> None:
     bursts = tuple((2000 * k, 1500) for k in range(600))
     lost: list[int] = []
 

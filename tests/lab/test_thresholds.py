@@ -103,7 +103,7 @@ def test_outputs_have_two_thirds_and_one_third_of_the_buffer() -> None:
 SHARED = '[[switch]]\nname = "core"\nmemory = "1MB"\npause.alpha = 0.5\n'
 
 
-def test_dynamic_thresholds_are_a_share_of_memory_without_headroom() -> None:
+def test_dynamic_thresholds_leave_headroom_free() -> None:
     (first, *_) = default_thresholds(star(SHARED).experiment()).values()
     shared = 1_000_000 - 3 * headroom_by_hand(10)
     assert first.thresholds.alpha == 0.5

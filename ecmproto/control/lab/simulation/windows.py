@@ -31,12 +31,14 @@ class Table:
     def __init__(self, kind: str, columns: int, dtype: type[np.generic]) -> None:
         self._kind = kind
         self.rows = np.zeros((_FIRST_WINDOWS, columns), dtype)
+        self._series: NDArray[Any] | None = None
 
     def put(self, window: int, values: NDArray[Any]) -> None:
         """Set the row of ``window``."""
         if window >= len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
         self.rows[window] = values
+        self._series = None
 
     def fold(self, windows: int) -> None:
         """Merge ``windows`` windows, an even number, in pairs."""
@@ -46,10 +48,13 @@ class Table:
 
     def series(self, column: int, windows: int) -> NDArray[Any]:
         """Return a column: the increase in each window, or the value in it."""
-        values = self.rows[:windows, column].copy()
-        if self._kind in _MOMENTS or self._kind in _PEAKS:
-            return values
-        return np.diff(values, prepend=values.dtype.type(0))
+        # Of all columns at once: a network has ten thousands.
+        if self._series is None:
+            values = self.rows[:windows].T.copy()
+            is_level = self._kind in _MOMENTS or self._kind in _PEAKS
+            self._series = values if is_level else np.diff(values, prepend=values.dtype.type(0))
+        series: NDArray[Any] = self._series[column]
+        return series
 
 
 class Windows:
