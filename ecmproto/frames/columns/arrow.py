@@ -39,7 +39,7 @@ Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 
 Repeated: TypeAlias = Literal["list", "first", "all"]
-"""Columns that are lists: those of repeatable fields, none, or all of layers, which wrapped frames repeat."""
+"""Columns that are lists: of repeatable fields, none, or all of layers, which wrapped frames repeat."""
 
 Addresses: TypeAlias = Literal["text", "octets"]
 """Form of addresses and CPIDs: readable text, or the octets of the frames."""
