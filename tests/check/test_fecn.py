@@ -60,6 +60,14 @@ def test_a_tag_is_the_same_within_half_an_interval(later_ns: int, judged: int) -
     assert checked(seen, ["FECN003"], {"fecn.interval": "1ms"}).results[0].judged == judged
 
 
+@pytest.mark.parametrize(("later_ns", "wrong"), [(500 * US, 1), (500 * US + 1, 0)])
+def test_a_later_tag_of_a_hop_lowers_the_rate(later_ns: int, wrong: int) -> None:
+    own: list[Event] = [(2 * at * MS, tagged(9000), 0) for at in range(9)]
+    hop: list[Event] = [(2 * at * MS + later_ns, tagged(5000), 1) for at in range(9)]
+    back: list[Event] = [(18 * MS, returned(9000), 0)]
+    assert checked([*sorted(own + hop), *back], ["FECN004"]).wrong == wrong
+
+
 def test_what_comes_back_went_out() -> None:
     seen: list[Event] = []
     for at in range(20):

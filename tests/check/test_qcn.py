@@ -27,6 +27,7 @@ def test_version_and_reserved_bits_are_0() -> None:
     result = checked(seen, ["QCN001"])
     assert faults(result) == [("QCN001", 2), ("QCN001", 3), ("QCN001", 4)]
     assert result.findings[1].measured == "Version 0, ReservedV 3, encapsulated reserved 0"
+    assert {each.allowed for each in result.findings} == {0}
 
 
 def test_cnms_have_their_priority() -> None:
