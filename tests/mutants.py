@@ -50,6 +50,7 @@ ROOMS = {
 EQUIVALENT = {
     ("0 → 1", "transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0"): "UDP starts no frame",
     ("0 → 1", "rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))"): "nor do BTH and CRC",
+    ("1 → 2", "while step > 1:"): "steps are powers of ten",
 }
 """Changes, with their lines, that no test can notice, and the reasons."""
 _OTHER = {
