@@ -2,8 +2,8 @@
 
 ``python -m docs.sampling_coverage`` simulates runs of the laboratory whose figures are all known, draws
 random samples of their frames, and prints the percentage of intervals of 95 % that contain the figure of all
-frames.  What is not in a sample counts with the interval that the page states for it, up to three times N
-frames.
+frames: in one table for figures with at least `MIN_FRAMES` expected frames in a sample, in another for those
+with fewer.  A figure without a frame in a sample has the interval that the page states.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import io
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from ecmproto.frames.capture import Batch, open_capture
 from ecmproto.frames.stats import Accumulator, Statistics
+from ecmproto.frames.stats.sampling import NONE_SEEN
 from ecmproto_cli.main import run
 
 RUNS: Mapping[str, tuple[str, ...]] = {
@@ -31,8 +32,9 @@ RUNS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Commands that write all frames of a run."""
 ONE_IN = (16, 64, 256, 1024, 4096)
-SAMPLES = 334
-"""Samples of each run, for each N: a thousand of the three."""
+SAMPLES = 1000
+"""Samples of each run, for each N."""
+MIN_FRAMES = 10
 
 Key = tuple[str, str]
 
@@ -76,6 +78,19 @@ def figures(statistics: Statistics) -> dict[Key, float]:
     return {key: value for key, value in found.items() if "share" not in key[0] or 0 < value < 1}
 
 
+def frames_of(statistics: Statistics) -> dict[Key, int]:
+    """Return the number of frames that each figure is of; of a share, that of its smaller part."""
+    found = {("frames", ""): statistics.frames, ("rate", ""): statistics.frames}
+    for kind in statistics.kinds:
+        found[f"{kind.kind.title} frames", ""] = kind.frames
+    for priority, frames in statistics.priorities.items():
+        found["share of frames", f"priority {priority}"] = min(frames, statistics.frames - frames)
+    for each in () if statistics.roce is None else statistics.roce.queue_pairs:
+        found["rate", f"{each.source} → {each.destination} QP {each.queue_pair:#x}"] = each.frames
+        found["CE share", ""] = found.get(("CE share", ""), 0) + each.ce_frames
+    return found
+
+
 def kind_of(key: Key) -> str:
     """Return the row of the table that a figure counts in."""
     figure, subject = key
@@ -89,8 +104,8 @@ def kind_of(key: Key) -> str:
     }.get(figure, "frames/s of a kind")
 
 
-def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[tuple[str, bool]]:
-    """Yield the row of each figure, and whether its interval contains the truth."""
+def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[tuple[Key, bool]]:
+    """Yield each figure, and whether its interval contains the truth."""
     statistics = statistics_of(batch, one_in)
     assert statistics.sample is not None
     stated = {(each.figure, each.subject): (each.low, each.high) for each in statistics.sample.estimates}
@@ -98,35 +113,43 @@ def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[t
     mean_octets = statistics.octets / statistics.frames
     for key, value in truth.items():
         unit = 8 * mean_octets if key[0] == "rate" else 1
-        low, high = stated.get(key, (0.0, 3 * one_in * unit / seconds))
+        low, high = stated.get(key, (0.0, NONE_SEEN * one_in * unit / seconds))
         assert low is not None
         assert high is not None
-        yield kind_of(key), low <= value <= high
+        yield key, low <= value <= high
 
 
-def table(samples: int) -> Iterator[str]:
-    """Yield the lines of the table."""
-    draw = np.random.default_rng(1)
-    counts: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+def counts_of(samples: int) -> dict[tuple[str, int, bool], list[int]]:
+    """Return the numbers of intervals with the truth and of all, by row, N and whether frames are few."""
+    counts: dict[tuple[str, int, bool], list[int]] = defaultdict(lambda: [0, 0])
     with tempfile.TemporaryDirectory() as folder:
         for name in RUNS:
             batch = simulated(name, Path(folder))
-            truth = figures(statistics_of(batch))
+            statistics = statistics_of(batch)
+            truth, frames = figures(statistics), frames_of(statistics)
+            draw = np.random.default_rng(1)
             for one_in in ONE_IN:
                 for _ in range(samples):
-                    frames = batch.select(draw.random(len(batch)) < 1 / one_in)
-                    for row, holds in covered(truth, frames, one_in):
-                        counts[row, one_in][0] += holds
-                        counts[row, one_in][1] += 1
+                    sample = batch.select(draw.random(len(batch)) < 1 / one_in)
+                    for key, holds in covered(truth, sample, one_in):
+                        count = counts[kind_of(key), one_in, frames[key] < MIN_FRAMES * one_in]
+                        count[0] += holds
+                        count[1] += 1
             print(f"{name}: {len(batch):,} frames", file=sys.stderr)
-    heads = [f"1:{one_in}" for one_in in ONE_IN]
-    yield f"| | {' | '.join(heads)} |"
-    yield f"|---|{'---|' * len(heads)}"
-    for row in dict.fromkeys(key[0] for key in counts):
-        cells = [counts[row, one_in] for one_in in ONE_IN]
-        yield f"| {row} | {' | '.join(f'{100 * holds / number:.1f}' for holds, number in cells)} |"
+    return counts
+
+
+def table(counts: Mapping[tuple[str, int, bool], Sequence[int]], *, few: bool) -> Iterator[str]:
+    """Yield the lines of a table."""
+    yield f"| | {' | '.join(f'1:{one_in}' for one_in in ONE_IN)} |"
+    yield f"|---|{'---|' * len(ONE_IN)}"
+    for row in dict.fromkeys(row for row, _, is_few in counts if is_few == few):
+        cells = [counts.get((row, one_in, few)) for one_in in ONE_IN]
+        texts = [f"{100 * cell[0] / cell[1]:.1f}" if cell else "–" for cell in cells]
+        yield f"| {row} | {' | '.join(texts)} |"
 
 
 if __name__ == "__main__":
-    for line in table(int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES):
-        print(line)
+    counted = counts_of(int(sys.argv[1]) if len(sys.argv) > 1 else SAMPLES)
+    for few in (False, True):
+        print(*table(counted, few=few), "", sep="\n")

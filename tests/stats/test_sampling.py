@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from ecmproto.frames.capture import Batch, open_capture
 from ecmproto.frames.capture.batch import ETHERNET, Interface
 from ecmproto.frames.stats import Accumulator, Estimate
 from ecmproto.frames.stats.accumulator import capture_stats
-from ecmproto.frames.stats.sampling import parse_sampled, share_interval, sum_interval
+from ecmproto.frames.stats.sampling import NONE_SEEN, parse_sampled, share_interval, sum_interval
 from ecmproto.tools.check.checker import check_capture
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import encode
@@ -60,6 +61,19 @@ def test_intervals_of_sums_are_those_of_counts() -> None:
     for bound in (low / 16, high / 16):
         assert (10 - bound) ** 2 == pytest.approx(1.959964**2 * bound)
     assert sum_interval(0.0, 0.0) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("expected", "low", "high"),
+    [(0.06, 0.94, 1), (0.15, 0.94, 1), (0.5, 0.94, 1), (3.5, 0.94, 0.98), (12, 0.94, 0.965)],
+)
+def test_intervals_of_few_frames_contain_the_truth(expected: float, low: float, high: float) -> None:
+    covered, chance = 0.0, math.exp(-expected)
+    for count in range(100):
+        bounds = sum_interval(float(count), float(count)) if count else (0.0, NONE_SEEN)
+        covered += chance * (bounds[0] <= expected <= bounds[1])
+        chance *= expected / (count + 1)
+    assert low <= covered <= high
 
 
 @pytest.mark.parametrize(("text", "sampled"), [("1:4096", (4096, False)), ("every:16", (16, True))])

@@ -9,8 +9,8 @@ not.  There are two designs:
 - Every N-th: what repeats in step with N shows nowhere in the sample, and can be all of it or nothing.  Sums
   stand for N times as many as they do at random, but the sample determines no interval.
 
-A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the ones
-of a Poisson variable with the same relative variance, intervals of shares Wilson's with the same variance.
+A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the
+score intervals of a Poisson variable with the same relative variance, those of shares Wilson's.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ MAX_RATES = 16
 """The maximum number of sampling rates; frames of others are in no estimate."""
 _Z = 1.959964
 _Z2 = _Z * _Z
-_NONE_SEEN = 3.0
-"""The count of which none is seen with a probability of 5 %."""
+NONE_SEEN = _Z2
+"""The upper bound of the count of which none is seen."""
+_FEW = 3
 _MARKED, _UNMARKED = range(2)
 _MESSAGES = tuple(number for number, kind in enumerate(KINDS) if kind.group in ("message", "flow control"))
 _PRIORITIES = 8
@@ -209,7 +210,7 @@ class SampleCounts:
         variance = float(weight @ sums.squares) + (value / self._frames) ** 2
         low, high = sum_interval(value, variance)
         if not value:
-            high = _NONE_SEEN * float(one_in.max())
+            high = NONE_SEEN * float(one_in.max())
         bounds = {} if self._every else {"low": max(0.0, low) / seconds, "high": high / seconds}
         unit: Literal["bits_per_s", "per_s"] = "bits_per_s" if bits else "per_s"
         return Estimate(figure=figure, subject=subject, unit=unit, value=value / seconds, **bounds)
@@ -256,7 +257,11 @@ def sum_interval(value: float, variance: float) -> tuple[float, float]:
         return value, value
     count = value**2 / variance
     half = _Z * math.sqrt(count + _Z2 / 4)
-    return value / count * (count + _Z2 / 2 - half), value / count * (count + _Z2 / 2 + half)
+    low, high = count + _Z2 / 2 - half, count + _Z2 / 2 + half
+    if count < _FEW:  # the score interval of one or two misses a tenth of a frame: Byar's, of mid-P
+        middle = count + 0.5
+        low = middle * max(0.0, 1 - 1 / (9 * middle) - _Z / (3 * math.sqrt(middle))) ** 3
+    return value / count * low, value / count * high
 
 
 def share_interval(share: float, frames: float) -> tuple[float, float]:
