@@ -94,7 +94,7 @@ def test_a_column_is_an_array(repository: Path) -> None:
     assert len(msdu) == 64
 
 
-def test_a_replay_is_a_call_and_shows_its_table(repository: Path) -> None:
+def test_replay_is_call_and_shows_its_table(repository: Path) -> None:
     path = repository / "pcaps" / "incast.pcap.gz"
     outcome = ecmproto.replay(path, "qcn", closed=True, set={"qeq": "33kB"}, seed=1)
     assert outcome.summary.parameters["cp"]["qeq"] == "33 kB"
@@ -117,7 +117,7 @@ def test_several_mechanisms_stand_side_by_side(repository: Path, tmp_path: Path)
         ecmproto.replay(path, ["qcn", "none"], output=written)
 
 
-def test_a_replay_with_flow_control_beneath_shows_its_table(repository: Path) -> None:
+def test_replay_with_flow_control_beneath_shows_its_table(repository: Path) -> None:
     outcome = ecmproto.replay(repository / "pcaps" / "hotspot.pcap.gz", "qcn", flow_control="pfc", seed=1)
     assert "through Quantized Congestion Notification" in repr(outcome)
 

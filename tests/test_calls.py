@@ -31,7 +31,7 @@ def test_dissect_yields_selected_frames(mixed: Path) -> None:
         assert len(list(ecmproto.dissect(file))) == 26
 
 
-def test_dissect_raises_at_the_end_of_a_truncated_capture(mixed: Path, tmp_path: Path) -> None:
+def test_dissect_raises_at_end_of_truncated_capture(mixed: Path, tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(mixed.read_bytes()[:-5])
     read: list[object] = []

@@ -88,7 +88,7 @@ def test_what_was_given_is_shown_short() -> None:
     assert len(shown([["y" * 1000] * 1000])) < 2000
 
 
-def test_an_error_with_a_note_can_still_be_copied() -> None:
+def test_error_with_note_can_still_be_copied() -> None:
     error, _ = ERRORS[0]
     noted = copy.copy(error)
     noted.add_note("the output before it is in x.partial")

@@ -12,7 +12,7 @@ from ecmproto.errors import ParameterError
 G = 10**9
 
 
-def test_headroom_is_the_sum_of_seven_terms_by_hand() -> None:
+def test_headroom_is_sum_of_seven_terms_by_hand() -> None:
     # 10 Gb/s, 100 m: 8·(9216 + 20) twice, 8·84, 60·512 twice, 500 ns · 10 bit/ns twice
     room = headroom(10 * G, Fraction(100))
     assert [int(term.bits) for term in room.terms] == [73_888, 672, 30_720, 5_000, 30_720, 73_888, 5_000]
@@ -32,7 +32,7 @@ def test_headroom_takes_what_is_given_for_each_term() -> None:
     assert room.octets == 4615, "36,915.3 bits are 4614.4 octets"
 
 
-def test_the_response_at_40_gbps_is_60416_bit_times() -> None:
+def test_response_at_40_gbps_is_60416_bit_times() -> None:
     assert RESPONSE_QUANTA[40 * G] * 512 == 60_416
     assert RESPONSE_QUANTA[400 * G] * 512 == 463_360
 

@@ -214,7 +214,7 @@ def drive_both(frames: int) -> tuple[int, int, int]:
     return found[0], found[1], meters[1].octets
 
 
-def test_methods_are_called_through_an_interface_and_through_another() -> None:
+def test_methods_are_called_through_interface_and_through_another() -> None:
     sums = sum(sum(range(n + 1)) + 4 for n in range(5))
     assert drive_both(5) == (sums, 2 * sums + 7 + 1000 * 4, 10)
     assert drive_both(50)[2] == 0
@@ -227,7 +227,7 @@ def test_a_loop_is_compiled_once_for_every_class_behind_an_interface() -> None:
     assert len(signatures) == 1
 
 
-def test_a_method_is_compiled_into_a_caller_that_knows_the_class() -> None:
+def test_method_is_compiled_into_caller_that_knows_class() -> None:
     meter = new_record(Meter)
     assert drive(Adds(meter), whole().inner, 5) == sum(sum(range(n + 1)) + 4 for n in range(5))
 
@@ -339,7 +339,7 @@ def enlarged_sum(rows: Rows, which: int) -> int:
     return int(rows.enlargers[which].enlarge(total))
 
 
-def test_a_struct_has_rows_of_structs_and_of_interfaces() -> None:
+def test_struct_has_rows_of_structs_and_of_interfaces() -> None:
     rows = Rows([Box(np.array([1, 2])), Box(np.array([10]))], [ByAmount(5), ByFactor(3)])
     assert enlarged_sum(rows, 0) == 16
     assert enlarged_sum(rows, 1) == 42

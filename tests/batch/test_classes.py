@@ -76,7 +76,7 @@ def test_link_local_frames_occupy_nothing_and_are_never_sampled(da: str, occupie
     assert classes.sampled.tolist() == [occupies]
 
 
-def test_no_message_to_a_group_address_or_to_oneself() -> None:
+def test_no_message_to_group_address_or_to_oneself() -> None:
     frames = [frame("0800", sa=sa) for sa in (SA, "030000000002", "ffffffffffff", "0200000000cc")]
     classes = of(*frames, own_mac=bytes.fromhex("0200000000cc"))
     assert classes.answerable.tolist() == [True, False, False, False]
@@ -86,13 +86,13 @@ def test_no_message_to_a_group_address_or_to_oneself() -> None:
 @pytest.mark.parametrize(
     "body", ["", "ff", "00" * 46, "ff" * 46, f"0000 {CPID}" + "00" * 36, "0700" + "00" * 44]
 )
-def test_the_message_ethertype_is_never_sampled_whatever_follows_it(body: str) -> None:
+def test_message_ethertype_is_never_sampled_whatever_follows_it(body: str) -> None:
     classes = of(frame("88b5", body), frame(VLAN, CN, CM_TAG, "88b5", body))
     assert not classes.sampled.any()
     assert classes.occupies.all()
 
 
-def test_an_i_tag_and_an_unassigned_tag_are_payload() -> None:
+def test_i_tag_and_unassigned_tag_are_payload() -> None:
     unassigned = "88b6 0400" + "00" * 12
     frames = [
         frame(VLAN, "88e7", "00" * 16, CN),

@@ -72,7 +72,7 @@ def test_of_several_queue_pairs_without_acknowledge_none_is_found() -> None:
     assert made.queue_pair(0, 0) == 0
 
 
-def test_the_only_queue_pair_is_found_by_its_addresses() -> None:
+def test_only_queue_pair_is_found_by_its_addresses() -> None:
     made = table(data(0x11, 5), data(0x11, 6), data(0x12, 5, source=B, destination=A))
     assert found(made, 0x99) == "10.0.0.1 → 10.0.0.2 QP 0x11"
     station, flow = made.find_queue_pair(MAC[A], QueuePair(B, A, 0x99))
@@ -99,7 +99,7 @@ def test_sequence_numbers_go_round() -> None:
     assert made.queue_pair(0, 0) == 0x77
 
 
-def test_an_acknowledge_that_may_be_of_two_ties_none() -> None:
+def test_acknowledge_that_may_be_of_two_ties_none() -> None:
     made = table(data(0x11, 1), data(0x11, 9), data(0x12, 4), data(0x12, 6), learnt=(acknowledge(0x77, 5),))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0, 0]
     made.number_batch(Batch.from_frames([acknowledge(0x77, 8)]))

@@ -57,7 +57,7 @@ STACKS = ["", "8100 a005 ", "88a8 0007 8100 a005 ", "8100 0005 22e9 1234 ", "88b
     options=st.sampled_from([b"", bytes(4), b"\x94\x04\0\0" * 10]), source=st.integers(0, 2**32 - 1),
 )  # fmt: skip
 @settings(max_examples=40, deadline=None)
-def test_the_field_is_read_and_written_and_nothing_else(
+def test_field_is_read_and_written_and_nothing_else(
     stack: str, codepoints: tuple[int, int], dscp: int, is_6: bool, options: bytes, source: int
 ) -> None:
     before, after = codepoints

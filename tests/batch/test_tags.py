@@ -133,7 +133,7 @@ def test_a_tag_is_whole_once_its_own_octets_are_there(kind: str) -> None:
 
 
 @pytest.mark.parametrize("length", range(12, 19))
-def test_where_the_header_was_cut_off_no_tag_goes(length: int) -> None:
+def test_where_header_was_cut_off_no_tag_goes(length: int) -> None:
     whole = bytes.fromhex(MACS + VLAN_TAG + "0800")
     assert of(whole[:length], kind="ecm").tag_at.tolist() == [16 if length >= 18 else -1]
 

@@ -18,7 +18,7 @@ from tests.browse.captures import opened, write_pcap
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=40), max_size=8), st.integers(1, 64))
-def test_a_set_is_what_was_said_of_each_frame(parts: list[list[bool]], block: int) -> None:
+def test_set_is_what_was_said_of_each_frame(parts: list[list[bool]], block: int) -> None:
     said = [each for part in parts for each in part]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matches, "_BLOCK_FRAMES", 8 * block)

@@ -235,7 +235,7 @@ def test_an_inserted_frame_never_stands_before_its_neighbour(resolution: int, tm
 
 @pytest.mark.parametrize("magic", [0xA1B2C3D4, 0xA1B23C4D, 0xA1B2CD34])
 @pytest.mark.parametrize("big", [False, True])
-def test_a_frame_inserted_into_pcap_has_the_files_own_records(magic: int, big: bool, tmp_path: Path) -> None:
+def test_frame_inserted_into_pcap_has_files_own_records(magic: int, big: bool, tmp_path: Path) -> None:
     extra = bytes(8) if magic == 0xA1B2CD34 else b""
     records = [pcap_record(bytes([i]) * 4, seconds=i, ticks=7, big=big) for i in range(3)]
     octets = pcap_header(magic=magic, big=big) + b"".join(r[:16] + extra + r[16:] for r in records)

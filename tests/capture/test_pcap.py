@@ -60,7 +60,7 @@ def test_before_2_3_the_original_length_comes_first(version: tuple[int, int]) ->
 
 
 @pytest.mark.parametrize("lengths", ["40000000 02000000", "02000000 40000000"])
-def test_in_2_3_the_smaller_length_is_the_captured_one(lengths: str) -> None:
+def test_in_2_3_smaller_length_is_captured_one(lengths: str) -> None:
     record = bytes.fromhex("00000000 00000000" + lengths + "aabb")
     seen, _ = read(pcap_header(version=(2, 3)) + record + record)
     assert [(s.original, s.frame) for s in seen] == [(64, b"\xaa\xbb")] * 2

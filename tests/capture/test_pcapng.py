@@ -113,7 +113,7 @@ def test_speed_of_the_link(big: bool) -> None:
     assert reader.interfaces[0].speed_bps == 400 * 10**9
 
 
-def test_a_speed_of_other_than_eight_octets_is_none() -> None:
+def test_speed_of_other_than_eight_octets_is_none() -> None:
     _, reader = read(section() + description(options=option(8, b"\x01\x02")))
     assert reader.interfaces[0].speed_bps == 0
 
@@ -138,7 +138,7 @@ def test_an_interface_described_between_frames() -> None:
     assert reader.problem is None
 
 
-def test_times_beyond_64_bits_are_clamped_with_a_warning() -> None:
+def test_times_beyond_64_bits_are_clamped_with_warning() -> None:
     options = option(14, struct.pack("<q", 1 << 40))
     seen, reader = read(section() + description(options=options) + enhanced(b"a", ticks=1))
     assert seen[0].time_ns == (1 << 63) - 1
@@ -251,7 +251,7 @@ def test_frames_behind_other_blocks_sections_and_interfaces_are_one_batch() -> N
     assert batch.timed.tolist() == timed
 
 
-def test_a_section_in_the_other_byte_order_begins_a_batch() -> None:
+def test_section_in_other_byte_order_begins_batch() -> None:
     octets = GOOD + section(big=True) + description(big=True) + enhanced(b"big", big=True) + GOOD
     with open_capture(io.BytesIO(octets)) as reader:
         assert [list(batch.frames()) for batch in reader] == [[b"good"], [b"big"], [b"good"]]

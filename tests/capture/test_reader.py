@@ -43,7 +43,7 @@ def test_mapped_and_streamed_are_the_same(octets: bytes, tmp_path: Path) -> None
 @BOTH
 @given(chunk=st.integers(1, 200), batch_frames=st.integers(1, 6))
 @settings(max_examples=60)
-def test_chunks_and_batches_of_any_size_are_the_same(octets: bytes, chunk: int, batch_frames: int) -> None:
+def test_chunks_and_batches_of_any_size_are_same(octets: bytes, chunk: int, batch_frames: int) -> None:
     expected, _ = read(octets)
     seen, reader = read(octets, chunk_octets=chunk, batch_frames=batch_frames)
     assert seen == expected
@@ -85,7 +85,7 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sum(map(len, reader)) == 3
 
 
-def test_a_mapped_batch_is_a_view_and_outlives_its_reader(tmp_path: Path) -> None:
+def test_mapped_batch_is_view_and_outlives_its_reader(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(small_pcap())
     with open_capture(path) as reader:
@@ -177,7 +177,7 @@ class Failing(io.RawIOBase):
 
 
 @BOTH
-def test_a_failing_device_is_a_problem_not_an_exception(octets: bytes) -> None:
+def test_failing_device_is_problem_not_exception(octets: bytes) -> None:
     with open_capture(Failing(octets)) as reader:  # type: ignore[arg-type]
         assert sum(map(len, reader)) == len(read(octets)[0])
     assert reader.problem is not None

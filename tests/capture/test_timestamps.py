@@ -57,7 +57,7 @@ def test_known_times(resolution: int, ticks: int, time_ns: int) -> None:
 
 
 @given(time_ns=st.integers(-(10**18), 10**18), resolution=st.sampled_from([9, 0x80 | 30, 12]), offset=OFFSETS)
-def test_ticks_are_the_last_at_or_before_a_time(time_ns: int, resolution: int, offset: int) -> None:
+def test_ticks_are_last_at_or_before_time(time_ns: int, resolution: int, offset: int) -> None:
     clock = TickClock(resolution=resolution, offset_s=offset)
     ticks = clock.ticks(time_ns)
     assert clock.ns(ticks) <= time_ns <= clock.ns(ticks + 1)

@@ -79,7 +79,7 @@ def test_round_trip(
 
 @FORMATS
 @given(count=st.integers(0, 40), length=st.integers(0, 20), byte_order=ORDERS)
-def test_matrix_batch_and_single_frames_give_the_same_octets(
+def test_matrix_batch_and_single_frames_give_same_octets(
     format: str, count: int, length: int, byte_order: str, tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("same")

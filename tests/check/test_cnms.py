@@ -40,14 +40,14 @@ def test_a_cpid_of_another_address_is_found() -> None:
     assert (result.findings[0].measured, result.findings[0].allowed) == ("02:00:00:00:00:c2", SWITCH)
 
 
-def test_an_encapsulated_address_that_nobody_sends_to_is_found() -> None:
+def test_encapsulated_address_that_nobody_sends_to_is_found() -> None:
     result = cnms(data(), cnm(), cnm(encap_dst=OTHER), data(OTHER, OTHER))
     assert faults(result) == [("QCN014", 3)]
     assert result.findings[0].measured == OTHER
     assert faults(cnms(data(OTHER), cnm(encap_dst=OTHER))) == []  # nothing of the station is in the capture
 
 
-def test_a_cnm_in_a_vlan_of_others_is_found() -> None:
+def test_cnm_in_vlan_of_others_is_found() -> None:
     other = cnm("vlan id=6 priority=6")
     result = cnms(data(), cnm(), other, data(OTHER, vlan=6))
     assert faults(result) == [("QCN015", 3)]

@@ -50,7 +50,7 @@ def test_the_latest_lldpdu_of_an_end_counts() -> None:
     assert faults(dcbx(events[1], (3, lldp(HOST, "lldppfc enable=16"), 1))) == []  # another link
 
 
-def test_bandwidths_that_are_not_the_whole_link_are_found() -> None:
+def test_bandwidths_that_are_not_whole_link_are_found() -> None:
     short, recommended = SHARED.replace("per3=50", "per3=40"), "lldpetsrec per0=50 tsa0=2"
     result = link(short, f"{SHARED} {recommended}")
     assert faults(result) == [("DCB003", 1), ("DCB003", 2)]

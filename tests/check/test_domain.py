@@ -82,7 +82,7 @@ def test_a_second_cn_tag_is_found() -> None:
 EAST, WEST = 0, 1
 
 
-def test_a_cnpv_from_outside_behind_the_edge_is_found() -> None:
+def test_cnpv_from_outside_behind_edge_is_found() -> None:
     sent, kept, remapped = (
         frame(f"eth src={STATION} vlan id=5 priority={each} data data=00") for each in (3, 3, 2)
     )

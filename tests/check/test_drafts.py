@@ -80,7 +80,7 @@ def test_feedback_is_saturated(kind: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM004"), ("e2cm", "E2CM004")])
-def test_the_q_bit_is_held_to_a_given_qeq(kind: str, rule: str) -> None:
+def test_q_bit_is_held_to_given_qeq(kind: str, rule: str) -> None:
     seen = [ecm(kind=kind, q=1, q_off=20, q_delta=each) for each in (750, -750, 749, -40, 40)]
     assert planted(rule, *seen) == []
     assert planted(rule, *seen, **{f"{kind}.qeq": "24kB"}) == [3, 4, 5]
@@ -259,6 +259,6 @@ def test_frames_that_wait_or_were_dropped_are_sampled(rule: str, fields: dict[st
     assert checked(messages_apart(kind, 75_000), [rule], every).wrong == 1
 
 
-def test_the_random_part_is_at_most_the_fixed_one() -> None:
+def test_random_part_is_at_most_fixed_one() -> None:
     with pytest.raises(ParameterError, match=r"ecm\.sr: expected at most sf"):
         checked(messages_apart("ecm", 1500), ["ECM010"], {"ecm.sf": "10kB", "ecm.sr": "11kB"})

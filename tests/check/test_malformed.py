@@ -23,7 +23,7 @@ SHORT = {
 
 
 @pytest.mark.parametrize("rule", SHORT)
-def test_a_frame_too_short_for_its_format_is_found(rule: str) -> None:
+def test_frame_too_short_for_its_format_is_found(rule: str) -> None:
     whole, octets = SHORT[rule]
     result = checked([(0, whole), (MS, whole[:octets])])
     assert faults(result) == [(rule, 2)]

@@ -36,9 +36,7 @@ def written(path: Path, frames: list[bytes]) -> str:
     return str(path)
 
 
-def test_text_tells_the_place_the_rule_and_what_is_wrong(
-    capture: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_tells_place_rule_and_what_is_wrong(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", capture, "--select", "QCN001,QCN002,PFC"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "QCN001 error: A CNM's Version and reserved bits are 0."
@@ -124,7 +122,7 @@ def test_lines_of_json_have_findings_and_a_summary(capture: str, capsys: pytest.
     ]  # fmt: skip
 
 
-def test_junit_has_a_case_for_each_rule_and_subject(
+def test_junit_has_case_for_each_rule_and_subject(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out.xml"

@@ -43,9 +43,7 @@ def test_a_storm_is_a_capture_and_its_arithmetic(tmp_path: Path, capsys: pytest.
     assert decode(found[-1][0])[PFC].times == (0,) * 8
 
 
-def test_stats_sees_a_storm_that_holds_all_the_time(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stats_sees_storm_that_holds_all_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "storm.pcap"
     run(["craft", *STORM, "--duration", "100ms", "-w", str(path)])
     assert run(["stats", "-r", str(path), "--speed", "10G", "-T", "json"]) == 0

@@ -121,7 +121,7 @@ def test_a_pipe_proves_large_by_what_came(
     assert switching
 
 
-def test_what_a_slow_pipe_brings_is_shown_at_once(capture: Path) -> None:
+def test_what_slow_pipe_brings_is_shown_at_once(capture: Path) -> None:
     octets = capture.read_bytes()
     with subprocess.Popen(
         [*DISSECT, "-r", "-", "-T", "ndjson"], stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -57,7 +57,7 @@ def times_of(path: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
     return [json.loads(line)["time_ns"] for line in capsys.readouterr().out.splitlines()]
 
 
-def test_a_late_time_of_pcap_moves_on_in_pcapng(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_time_of_pcap_moves_on_in_pcapng(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     late = tmp_path / "late.pcap"
     late.write_bytes(pcap_header() + pcap_record(DATA, seconds=(1 << 32) - 1, ticks=5))
     assert run(["edit", "-r", str(late), "--shift", "1.5s", "-w", str(tmp_path / "late.pcapng")]) == 0
@@ -77,7 +77,7 @@ def test_times_beyond_64_bits_move_exactly(
 @pytest.mark.parametrize(
     ("name", "shift"), [("far.pcapng", "8s"), ("far.pcapng", "-1s"), ("late.pcap", "2s")]
 )
-def test_a_time_that_a_file_cannot_hold_leaves_nothing(
+def test_time_that_file_cannot_hold_leaves_nothing(
     name: str, shift: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     octets = pcap_header() + pcap_record(DATA) + pcap_record(DATA, seconds=(1 << 32) - 1)

@@ -136,9 +136,7 @@ def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -
         assert sum(len(batch) for batch in reader) == 1
 
 
-def test_a_file_as_it_is_under_the_limits_of_a_campaign(
-    folder: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_file_as_it_is_under_limits_of_campaign(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     once = ["target", "--as-is", "-r", MIXED, "--timeout", "20s"]
     assert told([*once, "--", "cat", "{}"], capsys)[0] == f"fine: {MIXED}\n"
     swelling = [sys.executable, "-S", "-c", "import time; kept = bytearray(200_000_000); time.sleep(60)"]
@@ -147,14 +145,14 @@ def test_a_file_as_it_is_under_the_limits_of_a_campaign(
     assert list(folder.iterdir()) == []
 
 
-def test_a_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     options = ["--seed", "1", "--duration", "1s", "--frames-per-run", "512"]
     _, err = told(["target", *options, "--", *command], capsys, code=1)
     assert err.endswith("--duration was up before 1 finding could be reduced: all frames are stored\n")
 
 
-def test_a_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["target", "-r", MIXED, "--runs", "2", "--frames-per-run", "3", "--", "true"], capsys)
     assert "executions  6 frames" in out
     out, _ = told(
@@ -189,7 +187,7 @@ def test_a_capture_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert (kept / "case.capture").stat().st_size == 24 + 16
 
 
-def test_a_relative_program_is_found_from_the_folder_of_a_finding(
+def test_relative_program_is_found_from_folder_of_finding(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "own").write_text("#!/bin/sh\nexit 9\n")

@@ -301,7 +301,7 @@ def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
     assert done >= 150
 
 
-def test_an_interface_that_is_removed_ends_with_the_report(
+def test_interface_that_is_removed_ends_with_report(
     veth: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     remover = subprocess.Popen(

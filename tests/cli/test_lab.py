@@ -92,7 +92,7 @@ def test_a_run_has_ours_beside_published_and_band(scenario: str, capsys: Capture
     assert shown.out.startswith("two-into-one: Two hosts into one\n")
 
 
-def test_a_missed_band_is_told_and_exits_with_1(scenario: str, capsys: Captured) -> None:
+def test_missed_band_is_told_and_exits_with_1(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "9"]) == 1
     assert "outside, 16 % above" in capsys.readouterr().out
 
@@ -134,7 +134,7 @@ def test_json_has_everything_and_no_progress(scenario: str, capsys: Captured) ->
     assert paths["measure.port"] == "scenario"
 
 
-def test_ndjson_tells_how_far_it_is_then_the_result(scenario: str, capsys: Captured) -> None:
+def test_ndjson_tells_how_far_it_is_then_result(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "-T", "ndjson"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["schema"] for line in lines] == ["ecmproto/lab-progress/1"] * 10 + ["ecmproto/lab/1"]
@@ -349,7 +349,7 @@ def test_a_sweep_that_is_interrupted_says_how_to_go_on(
     assert capsys.readouterr().out.count("\n") == 6
 
 
-def test_points_that_fail_are_named_and_the_rest_done(
+def test_points_that_fail_are_named_and_rest_done(
     scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def simulate(given: Experiment, *, seed: int) -> object:
@@ -399,7 +399,7 @@ def test_a_sweep_shows_effects_of_two_values_each(scenario: str, capsys: Capture
     assert [each["factors"] for each in effects[1:3]] == [["control.qeq"], ["control.rp.gd"]]
 
 
-def test_a_sweep_draws_a_heat_map_of_each_figure(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+def test_sweep_draws_heat_map_of_each_figure(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     picture = tmp_path / "heat.svg"
     axes = ["--sweep", "control.qeq=26kB,33kB", "--sweep", "control.rp.gd=0.01,0.02,0.03"]
     shown = ["--show", "queue.p50", "--show", "drops", "--jobs", "1", "--report", str(picture)]

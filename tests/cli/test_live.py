@@ -65,7 +65,7 @@ def test_mistakes_are_one_sentence_and_one_line_of_help(
 
 
 @needs_root
-def test_a_missing_interface_is_told_before_anything_is_compiled(
+def test_missing_interface_is_told_before_anything_is_compiled(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(CP) == 4

@@ -188,7 +188,7 @@ def test_closed_standard_streams_are_told_without_a_traceback(redirected: str, c
     assert told in done.stderr
 
 
-def test_a_closed_stdout_is_not_where_the_output_goes(tmp_path: Path) -> None:
+def test_closed_stdout_is_not_where_output_goes(tmp_path: Path) -> None:
     out = tmp_path / "out.pcap"
     command = f"{sys.executable} -m ecmproto_cli dissect -r pcaps/mixed.pcap -w {out} >&- <&-"
     subprocess.run(["sh", "-c", command], check=True, cwd=REPOSITORY)

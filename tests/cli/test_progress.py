@@ -68,7 +68,7 @@ def test_one_line_is_all_where_stderr_is_no_terminal(
     assert capsys.readouterr().err == "ecmproto: replay qcn, 1 of 2\n"
 
 
-def test_a_terminal_is_told_each_step_that_takes_long(
+def test_terminal_is_told_each_step_that_takes_long(
     impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)

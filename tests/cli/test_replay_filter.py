@@ -34,7 +34,7 @@ def octets_of(path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_a_filtered_replay_is_that_of_a_filtered_capture(
+def test_filtered_replay_is_that_of_filtered_capture(
     loop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy, one, other = tmp_path / "copy.pcap", tmp_path / "one.pcap", tmp_path / "other.pcap"
@@ -47,9 +47,7 @@ def test_a_filtered_replay_is_that_of_a_filtered_capture(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_with_nothing_selected_it_is_a_replay_of_nothing(
-    loop: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_with_nothing_selected_it_is_replay_of_nothing(loop: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert replay(capsys, HOTSPOT, *LOOPS[loop], "-Y", "arp")["frames"] == 0
 
 
@@ -66,9 +64,7 @@ def test_frames_of_other_link_types_can_be_left_out(
     assert replay(capsys, path, "--cp", "qcn", "-Y", "frame.interface_id == 0")["frames"] == 3
 
 
-def test_a_message_names_the_frame_of_the_whole_capture(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_message_names_frame_of_whole_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "out.pcapng"
     arguments = ["--cp", "qcn", "-Y", FILTER, "-w", str(path)]
     messages = replay(capsys, HOTSPOT, *arguments)["ports"][0]["messages"]["CNM"]
@@ -94,7 +90,7 @@ def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return summary
 
 
-def test_captured_messages_slow_the_stations_that_they_are_for(
+def test_captured_messages_slow_stations_that_they_are_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answered = str(tmp_path / "answered.pcapng")

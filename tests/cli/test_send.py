@@ -191,7 +191,7 @@ def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.Captur
     assert "help: ip -brief link" in told
 
 
-def test_an_interface_that_is_down_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_interface_that_is_down_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     veth.ip(f"link set {NEAR} down")
     assert run(["send", "-i", NEAR, "cnm"]) == 4
     told = capsys.readouterr().err
@@ -239,7 +239,7 @@ def test_a_few_frames_are_repeated_many_times(
     assert (document["frames"], document["octets"], document["jitter"]) == (100_003, 100_003 * 64, None)
 
 
-def test_a_link_that_is_not_there_is_warned_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_link_that_is_not_there_is_warned_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     veth.unplug(FAR)
     run(["send", "-i", NEAR, "cnm"])
     assert "warning: near has no link: what is sent may go nowhere" in capsys.readouterr().err

@@ -43,7 +43,7 @@ def seen(receiver: FrameReceiver) -> tuple[list[bytes], list[int]]:
     return frames, times
 
 
-def test_a_storm_arrives_octet_for_octet_and_is_released(
+def test_storm_arrives_octet_for_octet_and_is_released(
     veth: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with FrameReceiver(FAR) as receiver:

@@ -61,7 +61,7 @@ def test_without_tshark_the_default_folders_are_taken(home: Path) -> None:
     }
 
 
-def test_the_dissector_is_printed_and_a_format_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dissector_is_printed_and_format_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["wireshark", "print"]) == 0
     whole = capsys.readouterr().out
     assert whole == dissector()

@@ -76,7 +76,7 @@ def test_a_file_gets_what_stdout_would(
     assert (tmp_path / name).read_text(encoding="utf-8") == shown
 
 
-def test_a_name_of_columns_gets_columns_and_no_capture(sample: Path, tmp_path: Path) -> None:
+def test_name_of_columns_gets_columns_and_no_capture(sample: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "x.parquet"
     assert run(["dissect", "-r", str(sample), "-w", str(out)]) == 0
@@ -114,7 +114,7 @@ def test_a_capture_is_copied_beside_what_is_shown(
         ),
     ],
 )
-def test_a_name_and_a_form_that_contradict_are_refused(
+def test_name_and_form_that_contradict_are_refused(
     words: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(words) == 2
@@ -175,7 +175,7 @@ def test_a_second_capture_does_not_replace_the_first(
     assert json.loads(capsys.readouterr().out)["frames"] == 2 * len(FRAMES)
 
 
-def test_a_folder_a_pattern_and_captures_as_they_are_named(
+def test_folder_pattern_and_captures_as_they_are_named(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "ring"

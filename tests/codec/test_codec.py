@@ -42,7 +42,7 @@ def test_schema_and_codec_parse_the_same_values(cls: type[Layer], data: st.DataO
 
 @ANY_FORMAT
 @given(data=st.data())
-def test_schema_and_codec_parse_the_same_of_any_octets(cls: type[Layer], data: st.DataObject) -> None:
+def test_schema_and_codec_parse_same_of_any_octets(cls: type[Layer], data: st.DataObject) -> None:
     octets = data.draw(st.binary(min_size=cls.fixed_octets, max_size=cls.fixed_octets + 40))
     parsed = cls.parse(octets, 0, len(octets))
     if parsed is None:
@@ -57,7 +57,7 @@ def test_schema_and_codec_parse_the_same_of_any_octets(cls: type[Layer], data: s
 
 
 @ANY_FORMAT
-def test_schema_says_of_each_field_what_the_layout_says(cls: type[Layer]) -> None:
+def test_schema_says_of_each_field_what_layout_says(cls: type[Layer]) -> None:
     of_schema = [(name, leaf.meta, leaf.count, bits) for name, leaf, bits in _leaves(cls.schema.subcon)]
     assert of_schema == [(field.key, field.meta, field.count, field.bits) for field in cls.layout]
 

@@ -176,7 +176,7 @@ _LAYERS = st.fixed_dictionaries(
 
 
 @given(_JSON | st.fixed_dictionaries({"layers": st.lists(_LAYERS)}, optional={"padding": _JSON}))
-def test_any_json_is_a_frame_or_a_spec_error(document: object) -> None:
+def test_any_json_is_frame_or_spec_error(document: object) -> None:
     with contextlib.suppress(SpecError):
         frame, given_keys = from_document(document)
         assert len(given_keys) == len(frame.layers)

@@ -67,7 +67,7 @@ def test_an_msdu_starts_with_its_type() -> None:
     assert inner.layers == (MSDU(type=0x88F7), Data(data=bytes(30)))
 
 
-def test_an_i_tag_is_payload_of_a_backbone_msdu() -> None:
+def test_i_tag_is_payload_of_backbone_msdu() -> None:
     inner = shown(CNM(msdu=PBB.octets[16:56]))
     assert [type(value).__name__ for value in inner.layers] == ["MSDU", "ITag", "VLAN", "CNTag", "Data"]
     assert inner[ITag] == PBB.layers[2]

@@ -53,7 +53,7 @@ def test_numbers_one_below_and_one_above_their_range(cls: type[Layer], field: Fi
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(number=True))
-def test_numbers_at_the_ends_of_their_range_are_taken(cls: type[Layer], field: Field) -> None:
+def test_numbers_at_ends_of_their_range_are_taken(cls: type[Layer], field: Field) -> None:
     for value in (field.minimum, field.maximum):
         # what the number counts is there
         octets = cls(**{field.key: value}).build() + bytes(600)
@@ -100,7 +100,7 @@ def test_variable_fields_that_are_no_octets(cls: type[Layer], field: Field) -> N
         assert (error.needed, error.got) == ("octets", repr(wrong))
 
 
-def test_the_first_wrong_field_in_wire_order_is_named() -> None:
+def test_first_wrong_field_in_wire_order_is_named() -> None:
     assert error_of(VLAN, VLAN.layout[0], 8).field == "priority"
     with pytest.raises(EncodeError, match=r"vlan\.priority: expected an integer in 0\.\.7, got 8"):
         VLAN(priority=8, id=4096).build()

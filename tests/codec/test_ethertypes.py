@@ -56,7 +56,7 @@ def test_one_changed_role(role: str) -> None:
         assert encode(frame, fix=True)[12:14] == b"\xab\xcd"
 
 
-def test_the_old_s_tag_is_read_like_a_c_tag() -> None:
+def test_old_s_tag_is_read_like_c_tag() -> None:
     octets = bytes(12) + bytes.fromhex("9100 e064 8100 0001 88f7") + bytes(40)
     assert decode(octets).layers[:3] == (
         Ethernet(type=0x9100), VLAN(priority=7, id=100, etype=0x8100), VLAN(id=1, etype=0x88F7),

@@ -87,7 +87,7 @@ def test_lengths() -> None:
     assert (frame[IPv6].plen, frame[IPv6].nxt, frame[UDP].length) == (58, 17, 58)
 
 
-def test_a_length_that_its_field_cannot_hold_is_refused() -> None:
+def test_length_that_its_field_cannot_hold_is_refused() -> None:
     for layers, field in (
         ((IPv4(), Data(data=bytes(65536))), "len"),
         ((IPv4(options=bytes(44)),), "ihl"),

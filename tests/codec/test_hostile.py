@@ -123,7 +123,7 @@ def test_a_cut_frame_loses_its_fcs_first(cut: tuple[bytes, int]) -> None:
 
 
 @given(frames(), st.data())
-def test_the_layers_before_the_cut_are_those_of_the_whole_frame(frame: Frame, data: st.DataObject) -> None:
+def test_layers_before_cut_are_those_of_whole_frame(frame: Frame, data: st.DataObject) -> None:
     octets = encode(frame)
     kept = data.draw(st.integers(0, len(octets)))
     starts = decode(octets).starts
@@ -178,7 +178,7 @@ def test_less_than_a_header(octets: bytes) -> None:
     assert decode(octets, original_octets=60).cut == 60 - len(octets)
 
 
-def test_the_strict_and_the_lax_twin_share_their_map() -> None:
+def test_strict_and_lax_twin_share_their_map() -> None:
     vendor = EtherTypes(cnm=0x9999)
     octets = bytes(12) + b"\x99\x99" + bytes(10)
     assert decode_lax(octets, ethertypes=vendor).error is not None

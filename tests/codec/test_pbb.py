@@ -71,7 +71,7 @@ def test_a_customer_frame_without_cn_tag_is_flow_0_and_untagged_is_priority_0() 
     assert converted[CNM].encap_prio == 0
 
 
-def test_only_the_outermost_inner_tag_takes_the_cnm_priority() -> None:
+def test_only_outermost_inner_tag_takes_cnm_priority() -> None:
     inner = (STag(id=7, priority=2, dei=1), VLAN(id=9, priority=3), CNTag(flow_id=1))
     converted = convert_cnm(backbone_cnm(backbone_msdu(*inner)))
     assert converted is not None

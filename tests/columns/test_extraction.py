@@ -82,7 +82,7 @@ def test_spoilt_frames() -> None:
         assert_equal(spoilt_batch(generator, _BATCH_FRAMES), interfaces=INTERFACES)
 
 
-def test_an_inner_length_up_to_where_the_capture_was_cut() -> None:
+def test_inner_length_up_to_where_capture_was_cut() -> None:
     # a TCP header longer than its IP packet, in frames of which more, less or nothing is missing
     octets = bytes.fromhex(
         "80711f84efc580711f84efcc8100003208004500004000000000000600000a0000100a000011"

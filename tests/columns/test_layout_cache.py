@@ -181,7 +181,7 @@ def test_an_authentication_header_behind_ipv4_is_told_apart() -> None:
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
 
 
-def test_short_frames_behind_a_run_at_the_end_of_the_buffer() -> None:
+def test_short_frames_behind_run_at_end_of_buffer() -> None:
     generator = random.Random(12)
     long = _packets(IPv4(), UDP(), range(40, 60))
     for octets in (0, 1, 13, 23, 24, 30, 41):

@@ -41,7 +41,7 @@ def test_pandas_keeps_every_digit_of_a_cpid_where_other_frames_have_none(frames:
     assert table.groupby("cnm.cpid")["cnm.qntz_fb"].max().to_dict() == {f"{CPID:016x}": 40}
 
 
-def test_duckdb_finds_an_address_written_as_people_write_it(frames: Path) -> None:
+def test_duckdb_finds_address_written_as_people_write_it(frames: Path) -> None:
     duckdb: Any = pytest.importorskip("duckdb", reason="DuckDB is not installed: nothing to read with")
     out = parquet(frames)
 

@@ -117,7 +117,7 @@ def both_readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("both_readers")
 @pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
-def test_each_row_is_the_frame_that_the_line_would_be(make: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_each_row_is_frame_that_line_would_be(make: Callable[[Path], Path], tmp_path: Path) -> None:
     assert [octets for _, octets in crafted(make(tmp_path))] == EXPECTED
 
 

@@ -136,7 +136,7 @@ def test_frames_of_another_link_type_need_pcapng(tmp_path: Path) -> None:
     )
 
 
-def test_an_octet_added_by_hand_makes_the_frame_longer() -> None:
+def test_octet_added_by_hand_makes_frame_longer() -> None:
     frame = {"layers": [{"layer": "data", "data": "000102"}], "captured_octets": 2, "original_octets": 9}
     (chunk,) = chunks(read_json(io.StringIO(json.dumps(frame)), "x", Reading(exact=True)))
     assert isinstance(chunk, Chunk)

@@ -185,7 +185,7 @@ def priority_of(frame: Frame) -> int | None:
 
 
 @pytest.mark.parametrize("mode", ["disabled", "interior", "interiorReady", "edge"])
-def test_a_mode_that_was_set_does_not_follow_the_neighbour(mode: str) -> None:
+def test_mode_that_was_set_does_not_follow_neighbour(mode: str) -> None:
     of = steps("cnd-boundary", mode=mode)
     assert {each["modes"]["3"] for each in expected(of) if each["kind"] == "lldp"} == {mode}
     first, second = (

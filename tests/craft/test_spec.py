@@ -88,7 +88,7 @@ def test_raw_padding_trailer_and_fcs_stand_as_they_are() -> None:
     assert len(frames(made)[1]) == 64
 
 
-def test_addresses_beside_a_frame_are_its_own_not_ips() -> None:
+def test_addresses_beside_frame_are_its_own_not_ips() -> None:
     (octets,) = frames(toml('[[frames]]\nframe = "ip dst=10.0.0.1"\ndst = "02:00:00:00:00:0a"\nflow = 9'))
     assert octets[:6].hex() == "02000000000a"
     assert octets[12:16].hex() == "22e90009"

@@ -125,7 +125,7 @@ def test_the_last_sweep_runs_fastest() -> None:
     ]  # fmt: skip
 
 
-def test_a_count_ends_a_sweep_early_or_starts_it_over() -> None:
+def test_count_ends_sweep_early_or_starts_it_over() -> None:
     three = swept("cnm", {"qntz_fb": "0..2"})
     assert swept("cnm", {"qntz_fb": "0..2"}, count=2) == three[:2]
     assert swept("cnm", {"qntz_fb": "0..2"}, count=7) == (three * 3)[:7]
@@ -156,7 +156,7 @@ def test_octets_of_variable_length_get_a_template_each() -> None:
     assert [octets[24 + 14 :] for octets in swept("cnm", {"msdu": "0000..0003"})][3].startswith(b"\x00\x03")
 
 
-def test_the_type_of_an_e2cm_message_decides_its_payload() -> None:
+def test_type_of_e2cm_message_decides_its_payload() -> None:
     frames = swept("e2cm", {"type": "0..4"})
     assert [len(octets) for octets in frames] == [86, 86, 86, 60, 60]
     assert all(decode(octets).error is None for octets in frames)
@@ -171,7 +171,7 @@ def test_chunks_are_bounded_and_carry_on(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [bytes(octets) for piece in pieces for octets in piece] == whole
 
 
-def test_the_second_of_two_equal_tags_can_be_swept() -> None:
+def test_second_of_two_equal_tags_can_be_swept() -> None:
     frames = swept("vlan id=1 vlan id=2 ip", {"vlan.priority#2": "0..7"})
     assert [octets[18] >> 5 for octets in frames] == list(range(8))
     assert {octets[14] >> 5 for octets in frames} == {0}
@@ -183,7 +183,7 @@ def test_implied_layers_are_put_in_for_a_sweep() -> None:
     assert len(frames) == 16
 
 
-def test_layers_a_frame_has_by_default_can_be_swept() -> None:
+def test_layers_frame_has_by_default_can_be_swept() -> None:
     frames = [decode(octets) for octets in swept("cntag", {"ip.ttl": "1..3", "srcport": "7,8"})]
     assert [(frame[IPv4].ttl, frame[UDP].srcport) for frame in frames] == [
         (1, 7), (1, 8), (2, 7), (2, 8), (3, 7), (3, 8),
@@ -257,7 +257,7 @@ def test_times_go_on_from_recipe_to_recipe() -> None:
     assert [time for chunk in made for time in chunk.times().tolist()] == [5, 6, 7, 8, 100, 100, 101]
 
 
-def test_times_on_a_wire_follow_from_the_frames_before() -> None:
+def test_times_on_wire_follow_from_frames_before() -> None:
     swept = Recipe(plan=plan("cnm", {"msdu": "00..ff"}), count=3, spacing=WireRate(10**9))
     first, *_ = (len(octets) for chunk in chunks([swept]) for octets in chunk.octets())
     later, last = Recipe(plan=plan("cnm", {}), time_ns=10**6), Recipe(plan=plan("pause", {}))

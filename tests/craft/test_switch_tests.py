@@ -132,12 +132,12 @@ def test_frames_come_in_the_order_of_their_times_and_are_numbered_once() -> None
     assert sorted(marked) == list(range(1, len(marked) + 1))
 
 
-def test_a_late_refresh_leaves_a_quarter_of_a_pause_free() -> None:
+def test_late_refresh_leaves_quarter_of_pause_free() -> None:
     spans = paused(sent("pfc-late")["near"])
     assert {b[0] - a[1] for a, b in pairwise(spans[:-1])} == {3_355_392 // 4}
 
 
-def test_a_storm_that_returns_comes_back_within_the_restoration_time() -> None:
+def test_storm_that_returns_comes_back_within_restoration_time() -> None:
     first, second = paused(sent("pfc-storm-return", detect="100ms", restore="200ms")["near"])
     assert first[1] - first[0] == second[1] - second[0] == 200 * MS
     assert second[0] - first[1] == 100 * MS
@@ -166,7 +166,7 @@ def test_prose_is_made_of_the_data() -> None:
     assert dataclasses.replace(said, frames=(0, 0)).sentence().startswith("x: no frame, from")
 
 
-def test_an_ecn_sweep_has_every_octet_of_the_field() -> None:
+def test_ecn_sweep_has_every_octet_of_field() -> None:
     frames = sent("ecn-sweep")["near"]
     assert sorted(octets[15] for _, octets in frames) == list(range(256))
 
@@ -205,9 +205,7 @@ def test_a_switch_that_pauses_a_lossy_priority_fails(
     assert "frames later than 20 ms" in verdicts[failed(verdicts)[0]][1]
 
 
-def test_a_late_refresh_lets_frames_go_once_a_pause(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_late_refresh_lets_frames_go_once_pause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["pfc-late", "latency=1ms", "rate=20pps"]
     assert judged(words, tmp_path, obeys, capsys)[0] == 0
 
@@ -222,7 +220,7 @@ def test_a_late_refresh_lets_frames_go_once_a_pause(
 
 
 @pytest.mark.parametrize(("watchdog", "wrong"), [("none", "forward"), ("drop", "none"), ("forward", "drop")])
-def test_a_watchdog_does_what_it_is_said_to_do(
+def test_watchdog_does_what_it_is_said_to_do(
     watchdog: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["pfc-storm-return", "detect=100ms", "restore=200ms", "rate=40pps"]
@@ -318,7 +316,7 @@ def test_ecn_that_changes_without_congestion_is_found(
     assert (code, failed(verdicts)) == (1, ["ECT(0) of every DSCP comes through with both unchanged"])
 
 
-def test_the_boundary_of_a_domain_is_judged_frame_by_frame(
+def test_boundary_of_domain_is_judged_frame_by_frame(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     expected = [step.expected for step in sequence_named("cnd-boundary").steps({})]

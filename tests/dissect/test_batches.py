@@ -164,7 +164,7 @@ def test_messages_and_what_they_show_in_many_combinations(monkeypatch: pytest.Mo
     assert_same(batch, INTERFACES, "ndjson")
 
 
-def test_a_message_that_shows_a_message_that_shows_a_frame() -> None:
+def test_message_that_shows_message_that_shows_frame() -> None:
     inner = FRAMES["ecm"]
     start = inner.index(bytes.fromhex("88b5"))
     nested = inner[: start + 20] + inner[:80]

@@ -171,7 +171,7 @@ def test_messages_have_programs(name: str) -> None:
     assert assert_same([Batch.from_frames([octets(*MESSAGES[name])] * 2)], paint=tagged) == []
 
 
-def test_a_message_that_shows_a_message_is_told_alone() -> None:
+def test_message_that_shows_message_is_told_alone() -> None:
     inner = octets(*MESSAGES["stop"])
     assert assert_same([Batch.from_frames([octets(_BACK, ECM(cpid=CP1, q_off=1, payload=inner))])]) == [1]
 
@@ -185,7 +185,7 @@ def test_only_a_bad_fcs_is_told_alone() -> None:
     assert len(alone) < len(batch)
 
 
-def test_times_count_from_the_first_frame_shown_or_not() -> None:
+def test_times_count_from_first_frame_shown_or_not() -> None:
     lines = Lines()
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)) * 1_000_000_000 + 7)
     shown = np.arange(len(FRAMES)) == 5

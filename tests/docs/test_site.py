@@ -159,7 +159,7 @@ def test_cells_of_tables_of_sentences_say_under_which_heading_they_stand() -> No
     assert labelled(numbers) == numbers
 
 
-def test_each_command_stands_in_a_page_that_a_person_wrote() -> None:
+def test_each_command_stands_in_page_that_person_wrote() -> None:
     written = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "docs").rglob("*.md")]
     for name in cli.commands.keys() | COMMANDS.keys():
         assert any(re.search(rf"ecmproto {name}\b", text) for text in written), name

@@ -221,7 +221,7 @@ def test_times_move_in_every_resolution(tmp_path: Path, resolution: int) -> None
 
 
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_a_time_that_the_file_cannot_hold_is_refused(tmp_path: Path, form: str) -> None:
+def test_time_that_file_cannot_hold_is_refused(tmp_path: Path, form: str) -> None:
     path, out = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
     (write_pcap if form == "pcap" else write_pcapng)(path, [frame(1)])
     for shift in (-START_NS - 1, 1 << 70):
@@ -286,7 +286,7 @@ def test_frames_are_left_out_as_the_filter_says(tmp_path: Path) -> None:
         assert [each[2] for each in read(out)] == [frame(n) for n in kept]
 
 
-def test_of_the_same_time_the_file_named_first_comes_first(tmp_path: Path) -> None:
+def test_of_same_time_file_named_first_comes_first(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     paths, every = [], []
     for number in range(3):

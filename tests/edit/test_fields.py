@@ -233,7 +233,7 @@ def test_only_what_the_filter_selects_is_set() -> None:
     assert report.selected == sum(tagged)
 
 
-def test_one_that_has_the_value_already_counts_as_the_same() -> None:
+def test_one_that_has_value_already_counts_as_same() -> None:
     batch, _ = every_format()
     _, report = edited(batch[-2:-1], "vlan.id=2")
     told = report.assigned[0]

@@ -49,7 +49,7 @@ def test_rule_1_a_stations_own_link_is_no_limit_to_what_was_captured() -> None:
     assert times_of(run(frames, "none", link_rate_bps=10**9), 0) == [0, 1, 2]
 
 
-def test_rule_1_a_paused_priority_waits_others_do_not() -> None:
+def test_rule_1_paused_priority_waits_others_do_not() -> None:
     loop = stopped_burst()
     # Both are through at 1600 and, with the frame of priority 6 between them, at 1700; resumed at 1800.
     assert passed(loop) == [
@@ -63,7 +63,7 @@ def test_rule_1_what_waited_leaves_in_order_and_no_faster_than_the_link() -> Non
     assert times_of(stopped_burst(link_rate_bps=5 * 10**9), 0)[2:] == [1_800, 3_400, 5_000]
 
 
-def test_rule_1_a_frame_waits_behind_one_that_waits() -> None:
+def test_rule_1_frame_waits_behind_one_that_waits() -> None:
     """At 1750 nothing is paused any more, but an earlier frame still waits for the link."""
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), *(Sent(t, 1, 976) for t in (100, 200, 1_750, 3_400))]
     loop = run(frames, "pfc", *STOPS, delay_ns=100)
@@ -78,11 +78,11 @@ def test_rule_1_a_stations_queue_is_finite() -> None:
     assert (loop.summary.ports[0].frames, loop.summary.frames) == (5, 6)
 
 
-def test_rule_1_a_frame_larger_than_the_queue_never_waits() -> None:
+def test_rule_1_frame_larger_than_queue_never_waits() -> None:
     assert [disposition for *_, disposition in passed(stopped_burst(queue_octets=975))].count(HELD_OUT) == 3
 
 
-def test_rule_1_a_limiter_spaces_frames_by_its_rate() -> None:
+def test_rule_1_limiter_spaces_frames_by_its_rate() -> None:
     """FECN starts at a tenth of the link; the first frame's tag of 10 octets counts."""
     loop = run([Sent(100 * n, 1, 976) for n in range(4)], "fecn", "rp.N0=10", delay_ns=LONG_NS)
     assert times_of(loop, 0) == [0, 8 * 986, 8 * (986 + 976), 8 * (986 + 2 * 976)]
@@ -104,7 +104,7 @@ def test_rule_1_a_limiters_queue_is_finite() -> None:
     assert [row for row in passed(loop) if row[2] == HELD_OUT] == [(3, 3, HELD_OUT), (4, 4, HELD_OUT)]
 
 
-def test_rule_1_a_limiter_waits_for_its_priority_too() -> None:
+def test_rule_1_limiter_waits_for_its_priority_too() -> None:
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(100, 1, 976)]
     both = StackedMachine(machine("fecn", "rp.N0=1"), machine("pfc", *STOPS))
     loop = run(frames, both, delay_ns=100)
@@ -143,7 +143,7 @@ def test_rule_1_frames_of_unknown_stations_go_past(monkeypatch: pytest.MonkeyPat
     assert loop.passages["station"].tolist() == [0, 1, -1, 0]
 
 
-def test_rule_2_a_probe_follows_its_frame_in_band() -> None:
+def test_rule_2_probe_follows_its_frame_in_band() -> None:
     loop = run(incast(4), "e2cm", "cp.qeq=20kB")
     passages = loop.passages
     probes = np.flatnonzero(passages["probe"] == 1)

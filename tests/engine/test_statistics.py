@@ -156,7 +156,7 @@ def fed(rows: list[Passed], held_back: frozenset[int] = frozenset()) -> FlowSeri
     return series
 
 
-def test_fairness_covers_every_flow_not_only_the_first_64() -> None:
+def test_fairness_covers_every_flow_not_only_first_64() -> None:
     flows = 200
     rows = [(n, 10 * t, 1000, ENQUEUED, 0) for t in range(100) for n in range(flows) if n < 100 or t < 1]
     starved = [(n, 10 * t, 1000, HELD_OUT, 0) for t in range(1, 100) for n in range(100, flows)]

@@ -147,7 +147,7 @@ def test_a_run_does_what_is_missing(tmp_path: Path) -> None:
     assert len(calls.read_text().split()) == 9
 
 
-def test_a_key_is_of_function_options_data_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_key_is_of_function_options_data_and_code(monkeypatch: pytest.MonkeyPatch) -> None:
     call = Call(f"{FUNCTIONS}:squared", {"a": 1, "calls": "x"}, outside=("calls",))
     keys = {
         task_key(call, 1),
@@ -175,7 +175,7 @@ def test_who_closes_a_run_ends_its_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("name", ["tests.executors.nothing:f", f"{FUNCTIONS}:nothing", "nothing"])
-def test_a_function_that_is_not_there_is_told_once(name: str, jobs: int) -> None:
+def test_function_that_is_not_there_is_told_once(name: str, jobs: int) -> None:
     call = Call(name)
     with pytest.raises(ExecutorError, match="can import"):
         list(Processes(jobs).run([Task(key="a", data={}), Task(key="b", data={})], call))
@@ -202,9 +202,7 @@ with RowStore(Path(sys.argv[1]) / "rows") as store:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_what_is_done_stays_when_the_run_is_killed(
-    tmp_path: Path, how: signal.Signals, repository: Path
-) -> None:
+def test_what_is_done_stays_when_run_is_killed(tmp_path: Path, how: signal.Signals, repository: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     slow = [*command, "0.2"]  # a busy machine sees ten rows long before it is done
     first = subprocess.Popen(slow, cwd=repository, stderr=subprocess.DEVNULL, start_new_session=True)

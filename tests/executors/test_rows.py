@@ -85,7 +85,7 @@ def test_rows_are_there_the_next_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rest", [b'{"digest": "c", "y"', b"\0" * 40, b"\0" * 40 + b"\n", b"x"])
-def test_a_cut_tail_is_replaced_by_the_next_row(tmp_path: Path, rest: bytes) -> None:
+def test_cut_tail_is_replaced_by_next_row(tmp_path: Path, rest: bytes) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "a"}, {"digest": "b"})
     whole = path.read_bytes()
@@ -105,7 +105,7 @@ def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
     assert store["b"]["text"] == '{"$array": "0"}'
 
 
-def test_what_a_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
+def test_what_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "ab1", "array": np.arange(3)})
     old, new = (tmp_path / "rows.ndjson.arrays" / "ab" / f".ab2.npz.{name}" for name in ("old", "new"))

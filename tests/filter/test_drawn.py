@@ -55,7 +55,7 @@ def attempt(text: str) -> Filter | FilterError:
 @given(TEXTS)
 @example("cnm[0:99999999999999999999999999] == 02")
 @example("eth.src[" + "9" * 5000 + "]")
-def test_any_text_is_a_filter_or_a_filter_error(text: str) -> None:
+def test_any_text_is_filter_or_filter_error(text: str) -> None:
     compiled = attempt(text)
     if isinstance(compiled, FilterError):
         assert str(compiled).encode().count(b"\n") == 2

@@ -119,7 +119,7 @@ def test_results_among_captures_are_no_captures(captures: Path, pattern: str) ->
         assert [line.name for line in read_manifest(out)[1]] == list(CAPTURES)
 
 
-def test_a_folder_with_nothing_but_results_has_no_captures(
+def test_folder_with_nothing_but_results_has_no_captures(
     captures: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (captures / "out").mkdir()

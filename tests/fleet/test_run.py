@@ -161,7 +161,7 @@ def test_a_parquet_set_has_the_columns_of_all_captures_in_folders_by_day_and_hos
     assert "host=__HIVE_DEFAULT_PARTITION__" in lines["qcn.pcapng"].outputs[0]
 
 
-def test_a_filter_copies_what_it_selects_of_each_capture(captures: Path, tmp_path: Path) -> None:
+def test_filter_copies_what_it_selects_of_each_capture(captures: Path, tmp_path: Path) -> None:
     wanted = "(cnm or pfc) and frame.number > 20"
     lines = fleet("filter", captures, tmp_path / "out", "--jobs", "1", "-Y", wanted)
     for name, line in lines.items():

@@ -117,7 +117,7 @@ def test_what_is_not_whole_is_an_error_and_keeps_its_octets(octets: bytes) -> No
 
 
 @pytest.mark.parametrize("octets", CUT, ids=lambda octets: str(len(octets)))
-def test_what_a_snap_length_cut_off_is_no_error(octets: bytes) -> None:
+def test_what_snap_length_cut_off_is_no_error(octets: bytes) -> None:
     whole = 14 + (28 if len(octets) < 20 else 8 + 2 * (octets[18] + octets[19]))
     frame = decode(octets, original_octets=whole)
     assert encode(frame) == octets

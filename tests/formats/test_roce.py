@@ -68,7 +68,7 @@ def masked_crc(octets: bytes, ones: str) -> bytes:
     return zlib.crc32(b"\xff" * 8 + octets).to_bytes(4, "little")
 
 
-def test_what_switches_change_is_not_in_an_invariant_crc() -> None:
+def test_what_switches_change_is_not_in_invariant_crc() -> None:
     ip4 = "00ff0000000000 00ff00ffff".replace(" ", "") + 8 * "00" + 6 * "00" + "ffff"
     ip6 = "0fffffff000000ff" + 32 * "00" + 6 * "00" + "ffff"
     grh = "0fffffff000000ff" + 32 * "00"

@@ -114,7 +114,7 @@ def test_sound_views_agree(tmp_path: Path) -> None:
     assert found.progress.failures == 0
 
 
-def test_an_exception_of_the_lax_decoder_is_found_and_reduced(
+def test_exception_of_lax_decoder_is_found_and_reduced(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def planted(octets: bytes, **options: object) -> Frame:
@@ -260,7 +260,7 @@ def test_what_needs_several_frames_keeps_these(tmp_path: Path) -> None:
     assert finding.outcome.signature == "marked: both are there"
 
 
-def test_a_check_that_does_not_end_is_a_hang(tmp_path: Path) -> None:
+def test_check_that_does_not_end_is_hang(tmp_path: Path) -> None:
     finding = only_finding(campaign(tmp_path, Endless(b"\x22\xe7\x00"), bounds=Bounds(seconds=0.05)))
     assert finding.outcome.kind == "hang"
     assert "in found" in finding.outcome.output
@@ -413,7 +413,7 @@ def test_a_process_that_crashes_is_a_finding_and_another_takes_its_place(tmp_pat
     assert found.progress.failures == found.findings[finding.outcome.signature].count >= 1
 
 
-def test_a_process_that_ends_otherwise_is_a_defect_of_ours(tmp_path: Path) -> None:
+def test_process_that_ends_otherwise_is_defect_of_ours(tmp_path: Path) -> None:
     class Local(Cnm):
         """Cannot be found by its name in another process."""
 

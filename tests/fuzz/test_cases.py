@@ -106,7 +106,7 @@ def test_they_are_the_same_and_in_order() -> None:
             assert made == [cases[index].octets for index in range(start, start + 1200)]
 
 
-def test_they_go_on_when_the_other_process_is_ended() -> None:
+def test_they_go_on_when_other_process_is_ended() -> None:
     cases = Cases(template_frames(), seed=11)
     with closing(PrefetchedCases(cases)) as ahead:
         made = ahead.starting_at(5)

@@ -33,7 +33,7 @@ def heartbeat(text: str) -> Iterator[Heartbeat]:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_an_echo_comes_from_a_host_that_is_up(veth: Network, address: str) -> None:
+def test_echo_comes_from_host_that_is_up(veth: Network, address: str) -> None:
     veth.ip("link set lo up")
     with heartbeat(f"ping:{address}") as echo:
         assert [echo.beat(5) for _ in range(3)] == ["", "", ""]
@@ -160,7 +160,7 @@ def test_nothing_is_waited_for_without_heartbeats(veth: Network) -> None:
         assert (device.beats, device.missed) == (0, 0)
 
 
-def test_a_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 10_000_000)
     recovery = f"ip link set {NEAR} up"
     with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}", recovery=recovery) as (device, sending):

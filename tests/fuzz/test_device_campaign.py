@@ -105,12 +105,12 @@ def test_a_frame_alone_is_made_simpler_too() -> None:
     assert len(least.octets) == 60, "as it is sent"
 
 
-def test_a_frame_that_is_known_stays_as_it_was() -> None:
+def test_frame_that_is_known_stays_as_it_was() -> None:
     (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40), known=lambda octets: True).least
     assert least == suspects(40)[17]
 
 
-def test_each_trial_begins_with_a_device_that_is_alive() -> None:
+def test_each_trial_begins_with_device_that_is_alive() -> None:
     deaths = []
 
     def dies(frames: Sequence[bytes]) -> bool:
@@ -228,7 +228,7 @@ def test_heartbeats_by_time(tmp_path: Path) -> None:
     assert all(len(sent) >= 100 for sent in device.sent[:-1])
 
 
-def test_the_frame_that_kills_is_found_reduced_and_kept(tmp_path: Path) -> None:
+def test_frame_that_kills_is_found_reduced_and_kept(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: any(map(lying, frames)))
     said: list[str] = []
     made = campaign(device, tmp_path, say=said.append)
@@ -254,7 +254,7 @@ def test_the_frame_that_kills_is_found_reduced_and_kept(tmp_path: Path) -> None:
     assert made.trial_frames >= made.trials
 
 
-def test_a_campaign_goes_on_and_counts_what_it_knows(tmp_path: Path) -> None:
+def test_campaign_goes_on_and_counts_what_it_knows(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: any(map(lying, frames)))
     first = campaign(device, tmp_path)
     next(first.run(always))

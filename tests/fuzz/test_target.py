@@ -109,7 +109,7 @@ def test_planted_defects_are_found_reduced_and_seen_again(
         assert [frame for batch in reader for frame in batch.frames()] == [octets]
 
 
-def test_the_case_of_a_finding_is_that_of_its_index(tmp_path: Path) -> None:
+def test_case_of_finding_is_that_of_its_index(tmp_path: Path) -> None:
     cases = Cases(corpus("mixed.pcap"), seed=5)
     found = first_finding(TargetCampaign(planted("msdu-length"), Feed(frames=cases), tmp_path, tries=20))
     alone = tmp_path / "alone.pcap"
@@ -157,7 +157,7 @@ def test_a_leak_is_found_without_a_limit(tmp_path: Path) -> None:
     assert shown_again(folder / "findings" / found.name).status != 0
 
 
-def test_a_program_that_keeps_all_frames_does_not_leak(tmp_path: Path) -> None:
+def test_program_that_keeps_all_frames_does_not_leak(tmp_path: Path) -> None:
     program = planted("keeps-all", "{}")
     frames = corpus("mixed.pcap", "lldp_cn.pcap", "vlan_stacks.pcap")
     feed = Feed(frames=Cases(frames, seed=1))
@@ -264,9 +264,7 @@ def test_a_program_that_always_fails_needs_no_frames(tmp_path: Path) -> None:
     assert found.outcome.signature.startswith("ModuleNotFoundError in <module>")
 
 
-def test_a_program_that_runs_only_where_it_was_called(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_program_that_runs_only_where_it_was_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.py").write_text(READER.read_text())
     monkeypatch.chdir(tmp_path)
     command = Command(words=(sys.executable, "-S", "-m", "own", "msdu-length", "{}"))
@@ -306,7 +304,7 @@ def test_jobs_that_cannot_be(tmp_path: Path) -> None:
         TargetCampaign(planted("none"), Feed(frames=Cases([], seed=1)), tmp_path, jobs=0)
 
 
-def test_a_program_that_cannot_be_started_ends_a_campaign(tmp_path: Path) -> None:
+def test_program_that_cannot_be_started_ends_campaign(tmp_path: Path) -> None:
     campaign = TargetCampaign(
         Command(words=("no-such-program",)), Feed(frames=Cases([], seed=1)), tmp_path, jobs=2
     )
@@ -391,7 +389,7 @@ def test_quick_runs_get_more_frames_and_others_fewer() -> None:
     assert frames.count == 1
 
 
-def test_a_slow_start_is_no_reason_for_fewer_frames() -> None:
+def test_slow_start_is_no_reason_for_fewer_frames() -> None:
     frames = RunFrames(None, 60.0)
     for _ in range(4):
         frames.took(frames.count, ended(seconds=3, processor_s=3))

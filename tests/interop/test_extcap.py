@@ -97,7 +97,7 @@ def test_interfaces_and_the_toolbar_are_told(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("interface", OPTIONS)
-def test_options_of_an_interface_are_told_with_their_values(
+def test_options_of_interface_are_told_with_their_values(
     interface: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     told = [attributes(line) for line in answer(capsys, f"--extcap-config --extcap-interface {interface}")]
@@ -222,12 +222,12 @@ def test_what_cannot_run_is_told_before_the_fifo_is_opened(
     assert shown.count("\n") == 1
 
 
-def test_a_capture_filter_cannot_be_and_an_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_capture_filter_cannot_be_and_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     told = answer(capsys, f"--extcap-interface {LAB} --extcap-capture-filter udp")
     assert told == ["capture filter: expected none: the interface's own options choose frames"]
 
 
-def test_options_of_a_wireshark_to_come_are_left_aside() -> None:
+def test_options_of_wireshark_to_come_are_left_aside() -> None:
     line = f"--capture --extcap-interface {LAB} --fifo f --extcap-new-thing=1 --other 2 --seed 7"
     request = parse(line.split())
     assert (request.asked, request.fifo, request.options["seed"]) == ("capture", "f", "7")

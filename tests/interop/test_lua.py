@@ -172,12 +172,12 @@ def test_a_packet_that_a_message_or_the_capture_cut_off_is_not_malformed(shown: 
     assert shown(packet, options=fields, cut=60) == f"1\t192.0.2.1\t9\t{text}\t192.0.2.1\n"
 
 
-def test_filters_take_the_names_and_values_that_ours_take(shown: Shown) -> None:
+def test_filters_take_names_and_values_that_ours_take(shown: Shown) -> None:
     wanted = "cnm&&cnm.qntz_fb>=40&&cnm.cpid==0200000000c10001&&cntag.flow_id==7"
     assert shown(MESSAGE, DATA, options=f"-T fields -e frame.number -Y {wanted}") == "1\n"
 
 
-def test_units_names_and_derived_values_are_in_the_tree(shown: Shown) -> None:
+def test_units_names_and_derived_values_are_in_tree(shown: Shown) -> None:
     tree = shown(MESSAGE, encode(TO_STATION, BCN(e=-3, capacity=10_000_000)), options="-V")
     assert "CPID: 0200000000c10001 (02:00:00:00:00:c1/1)" in tree
     assert "E: -3 × 64 octets = -192 octets" in tree

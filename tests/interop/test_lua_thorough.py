@@ -26,7 +26,7 @@ def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_tshark_has_the_codecs_fields_of_a_thousand_frames_a_format(
+def test_tshark_has_codecs_fields_of_thousand_frames_format(
     tshark: str, plugin: Path, tmp_path: Path
 ) -> None:
     samples = [sample for cls in OURS for sample in (*crafted(cls, FRAMES, seed=2), *truncated(cls, seed=2))]

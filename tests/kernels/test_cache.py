@@ -134,9 +134,7 @@ def test_code_that_others_can_write_was_unpickled(
 
 
 @pytest.mark.parametrize("cache_home", ["", "relative"])
-def test_code_was_taken_from_the_folder_one_stands_in(
-    monkeypatch: pytest.MonkeyPatch, cache_home: str
-) -> None:
+def test_code_was_taken_from_folder_one_stands_in(monkeypatch: pytest.MonkeyPatch, cache_home: str) -> None:
     # numba joins an empty or relative XDG_CACHE_HOME to it.
     monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
     places = list(folder._places("/x", ""))
@@ -145,7 +143,7 @@ def test_code_was_taken_from_the_folder_one_stands_in(
 
 
 @needs_root
-def test_code_was_taken_from_the_home_of_another_user(
+def test_code_was_taken_from_home_of_another_user(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     # As `sudo -E` does it with a package that nothing can be written beside.
@@ -181,9 +179,7 @@ def test_code_was_taken_from_the_home_of_another_user(
 
 
 @needs_root
-def test_a_group_of_the_owner_alone_is_the_owner(
-    sources: Path, elsewhere: dict[str, str], tmp_path: Path
-) -> None:
+def test_group_of_owner_alone_is_owner(sources: Path, elsewhere: dict[str, str], tmp_path: Path) -> None:
     # Where each user has a group, what they make is often its to write.
     for each in (tmp_path / "cache").rglob("*"):
         each.chmod(0o775 if each.is_dir() else 0o664)
@@ -192,7 +188,7 @@ def test_a_group_of_the_owner_alone_is_the_owner(
     assert "data loaded" in done.stdout
 
 
-def test_a_pipe_in_place_of_a_file_was_waited_for(
+def test_pipe_in_place_of_file_was_waited_for(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     file = compiled_in(tmp_path / "cache")
@@ -357,7 +353,7 @@ def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
     assert line.startswith(f"ecmproto: warning: {tmp_path / 'cache'} can be written to by everyone: ")
 
 
-def test_a_truncated_file_of_a_capture_walk_broke_every_run(
+def test_truncated_file_of_capture_walk_broke_every_run(
     tmp_path: Path, elsewhere: dict[str, str], repository: Path
 ) -> None:
     capture = next(iter(sorted((repository / "pcaps").rglob("*.pcap"))))

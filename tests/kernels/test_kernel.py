@@ -75,7 +75,7 @@ def test_a_changed_callee_of_equal_size_and_time_is_compiled_anew(tmp_path: Path
     assert "saved" not in cache
 
 
-def test_a_cache_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+def test_cache_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
     # As after an upgrade that moved a class which signatures in the cache name.
     (tmp_path / "outer_part.py").write_text(OUTER)
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
@@ -184,7 +184,7 @@ def test_functions_of_one_name_are_two_kernels(tmp_path: Path) -> None:
         assert run_outer(tmp_path, NUMBA_DISABLE_JIT="0", **environment)[0] == expected
 
 
-def test_without_the_compiler_the_text_runs_as_it_stands(tmp_path: Path) -> None:
+def test_without_compiler_text_runs_as_it_stands(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(OUTER)
     (tmp_path / "inner_part.py").write_text(INNER.format(5))
     assert run_outer(tmp_path, NUMBA_DISABLE_JIT="1") == ("6", "")
@@ -208,7 +208,7 @@ def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> 
     assert done.stdout == "2 True\n"
 
 
-def test_a_numba_with_other_insides_compiles_all_the_same(tmp_path: Path) -> None:
+def test_numba_with_other_insides_compiles_all_same(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     (tmp_path / "outer_part.py").write_text(OUTER)
     for hidden in ("parts", "cache"):

@@ -184,7 +184,7 @@ def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path)
         capture_scenario(str(path), buffer="-1B")
 
 
-def test_measuring_from_the_start_has_all_lengths_of_the_queue(path: Path) -> None:
+def test_measuring_from_start_has_all_lengths_of_queue(path: Path) -> None:
     result = simulate(scenario_of(path, "none").experiment(), seed=SEED)
     (port,) = (each for each in result.ports if each.name == "core>h4")
     assert port.levels.held_ns.sum() == result.duration_ns

@@ -142,7 +142,7 @@ def test_errors_say_where_what_and_the_nearest(text: str, told: str) -> None:
     assert told in str(raised.value)
 
 
-def test_unknown_flows_and_ports_are_told_with_the_nearest() -> None:
+def test_unknown_flows_and_ports_are_told_with_nearest() -> None:
     with pytest.raises(SpecError, match=r"got SR2 \(did you mean 'SR1'\?\)"):
         parse_figure("tps(SR2)").evaluate(RATES)
     with pytest.raises(SpecError, match=r"expected a port, got SW3>DT \(did you mean 'SW2>DT'\?\)"):
@@ -181,6 +181,6 @@ def test_every_measurement_is_read(name: str) -> None:
 
 
 @given(st.text(alphabet="queue.mean(r1..,r2)[5ms]<>=@+-*/%k B9\n", max_size=40))
-def test_no_text_gives_anything_but_a_figure_or_an_error(text: str) -> None:
+def test_no_text_gives_anything_but_figure_or_error(text: str) -> None:
     with contextlib.suppress(SpecError):
         parse_expectation(text)

@@ -94,7 +94,7 @@ def test_every_measurement_can_be_read() -> None:
             assert isinstance(each, float | int), name
 
 
-def test_slowdown_is_by_the_way_through_an_empty_network() -> None:
+def test_slowdown_is_by_way_through_empty_network() -> None:
     """10 000 octets: 1500 over two links, 8500 behind them; 0.5 µs for each link, 1 µs for the switch."""
     unloaded_ns = 2 * 1200 + 6800 + 2 * 500 + 1000
     assert list(value("slowdown.p50(r2)")) == pytest.approx([40_000 / unloaded_ns])
@@ -148,14 +148,14 @@ def test_a_band_holds_when_nine_of_ten_seeds_are_inside() -> None:
     assert not outcome(31_500).holds
 
 
-def test_the_verdict_says_by_how_much_a_band_is_missed() -> None:
+def test_verdict_says_by_how_much_band_is_missed() -> None:
     assert outcome(24_000).rows[0].verdict_text() == "inside"
     assert outcome(24_000, 25_000).rows[0].verdict_text() == "inside on all 2"
     assert outcome(31_500).rows[0].verdict_text() == "outside, 5 % above"
     assert outcome(24_000, 15_000).rows[0].verdict_text() == "inside on 1 of 2; worst 25 % below"
 
 
-def test_the_row_of_several_seeds_has_median_and_range() -> None:
+def test_row_of_several_seeds_has_median_and_range() -> None:
     row = outcome(24_000, 22_000, 29_000).rows[0]
     assert list(row.medians) == [24_000]
     assert list(row.ranges) == [(22_000, 29_000)]
@@ -193,7 +193,7 @@ def test_json_has_neither_infinity_nor_nan() -> None:
     assert (units["queue.mean"], units["rate(r1..r2)"], units["utilisation"]) == ("octets", "bit/s", "")
 
 
-def test_figures_of_other_runs_are_of_the_same_seed() -> None:
+def test_figures_of_other_runs_are_of_same_seed() -> None:
     bands = Measure(from_ns=50 * MS, bands=(Band(figure="queue.mean / queue.mean@none", low=0.4, high=0.6),))
     given = experiment(measure=bands)
     ours = [RunFigures(run_result(seed, settled_octets=12_000)) for seed in (1, 2)]
@@ -202,7 +202,7 @@ def test_figures_of_other_runs_are_of_the_same_seed() -> None:
     assert row.values == ((0.5,), (0.25,))
 
 
-def test_a_comparison_is_about_the_same_port_in_every_run() -> None:
+def test_comparison_is_about_same_port_in_every_run() -> None:
     first = run_result()
     other = replace(first.ports[1], name="s>e", octet_ns=first.ports[1].octet_ns / 2)
     whole = replace(first, ports=(*first.ports, other))

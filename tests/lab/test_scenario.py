@@ -73,7 +73,7 @@ def test_measuring_begins_half_way_where_a_run_is_over_by_100_ms() -> None:
     assert _experiment(head=_HEAD.replace("200ms", "50ms")).measure.from_ns == 25_000_000
 
 
-def test_ten_hosts_with_uniform_destinations_are_a_few_lines() -> None:
+def test_ten_hosts_with_uniform_destinations_are_few_lines() -> None:
     flows = _experiment(
         head=_HEAD.replace("dumbbell sources=4", "star hosts=10"),
         flow='[[flow]]\nfrom = "h1..h10"\nto = "all others"\npattern = "bernoulli"\nhost_rate = "8.1G"\n',
@@ -129,7 +129,7 @@ def test_patterns_take_their_keys() -> None:
 
 
 @pytest.mark.parametrize("name", ["websearch", "datamining"])
-def test_flow_sizes_of_a_published_distribution_rise_to_one(name: str) -> None:
+def test_flow_sizes_of_published_distribution_rise_to_one(name: str) -> None:
     (flow,) = _flows(f'name="x"\nfrom="s1"\nto="d1"\npattern="sizes"\nrate="1G"\nsizes="{name}"')
     octets, shares = zip(*flow.sizes, strict=True)
     assert list(octets) == sorted(set(octets))
@@ -650,7 +650,7 @@ def _mixed(base: Any, drawn: Any) -> Any:
 
 
 @given(st.dictionaries(_KEYS, _TREES, max_size=4))
-def test_no_document_gives_anything_but_an_experiment_or_an_error(drawn: dict[str, Any]) -> None:
+def test_no_document_gives_anything_but_experiment_or_error(drawn: dict[str, Any]) -> None:
     import tomllib
 
     from ecmproto.control.lab.setup.keys import read_tables
@@ -665,7 +665,7 @@ def test_no_document_gives_anything_but_an_experiment_or_an_error(drawn: dict[st
 
 
 @given(st.binary(max_size=200))
-def test_no_octets_give_anything_but_a_scenario_or_an_error(octets: bytes) -> None:
+def test_no_octets_give_anything_but_scenario_or_error(octets: bytes) -> None:
     with contextlib.suppress(SpecError):
         read_scenario(io.BytesIO(octets))
 
@@ -674,7 +674,7 @@ _SCENARIO = _read(_VARIED)
 
 
 @given(st.text(alphabet="flowcontrlqtpygbskrae[]0123.=>GkBm ", max_size=40))
-def test_no_assignment_gives_anything_but_a_scenario_or_an_error(assignment: str) -> None:
+def test_no_assignment_gives_anything_but_scenario_or_error(assignment: str) -> None:
     with contextlib.suppress(SpecError):
         changed = apply(_SCENARIO, [assignment])
         changed.experiment()

@@ -82,7 +82,7 @@ def test_files_are_found_from_any_folder(
     assert flow.capture == str(tmp_path / "own" / "in.pcap")
 
 
-def test_values_from_the_command_line_follow_the_same_rule(
+def test_values_from_command_line_follow_same_rule(
     scenario: Callable[[str], str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, other = scenario(sizes("sizes.csv")), str(tmp_path / "other.csv")

@@ -107,7 +107,7 @@ def test_overhead_is_on_every_link() -> None:
 
 @pytest.mark.parametrize("gbps", [10, 25, 100, 400, 800, 1_600])
 @pytest.mark.parametrize("octets", [64, 1_500])
-def test_frames_follow_one_another_at_exactly_the_line_rate(gbps: int, octets: int) -> None:
+def test_frames_follow_one_another_at_exactly_line_rate(gbps: int, octets: int) -> None:
     flow = Flow(name="f", source="a", destination="b", pattern=Pattern.SATURATING, frame_octets=octets)
     rate_bps = gbps * 10**9
     result = simulate(row((rate_bps, rate_bps), (flow,), 100_000), seed=1)
@@ -123,7 +123,7 @@ def test_frames_follow_one_another_at_exactly_the_line_rate(gbps: int, octets: i
     assert abs(len(leaves_ns) * frame_ns - (100_000 - 1_000)) <= 3 * frame_ns + 2
 
 
-def test_a_rate_change_holds_from_the_next_frame_on() -> None:
+def test_rate_change_holds_from_next_frame_on() -> None:
     experiment = row((10**10, 10**10), (bursts((0, 4_500)),), MS)
     slow = Link(a="s1", b="b", rate_bps=10**10, rate_changes=(RateChange(2_000, 10**9),))
     network = dataclasses.replace(experiment.network, links=(experiment.network.links[0], slow))
@@ -335,7 +335,7 @@ def test_trees_neither_deadlock_nor_lose_frames_by_default(line: str, kind: str)
 
 @pytest.mark.parametrize("in_band", [False, True])
 @pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
-def test_every_mechanism_slows_an_incast_without_losing_frames_forever(mechanism: str, in_band: bool) -> None:
+def test_every_mechanism_slows_incast_without_losing_frames_forever(mechanism: str, in_band: bool) -> None:
     result = incast(Control(mechanism=mechanism, in_band=in_band), duration_ns=60 * MS)
     lossy = incast(Control(), duration_ns=60 * MS)
     assert result.conservation.missing_frames == 0
@@ -417,7 +417,7 @@ def test_frames_that_somebody_acts_on_are_events(name: str) -> None:
     assert not any(way.counts_only for way in network.ways)
 
 
-def test_watching_sees_each_window_and_can_end_a_run() -> None:
+def test_watching_sees_each_window_and_can_end_run() -> None:
     seen = []
     experiment = row((10**10, 10**10), (bursts((0, 1_500)),), MS)
 

@@ -171,7 +171,7 @@ def test_shards_joined_are_the_whole_sweep(tmp_path: Path, seeds_run: list[int])
     assert [row["figures"] for row in rows] == [row["figures"] for row in swept(None, points)]
 
 
-def test_a_point_that_fails_is_named_and_tried_again(tmp_path: Path, seeds_run: list[int]) -> None:
+def test_point_that_fails_is_named_and_tried_again(tmp_path: Path, seeds_run: list[int]) -> None:
     path = tmp_path / "rows.ndjson"
     points = full_factorial([QEQ], [12, 13])
     failed = [row for row in swept(path, points) if "failure" in row]
@@ -207,7 +207,7 @@ def test_effects_of_a_textbook_design() -> None:
     assert shares == pytest.approx([1600 / 2100, 400 / 2100, 100 / 2100])
 
 
-def test_effects_with_repetitions_leave_the_rest_to_the_seeds() -> None:
+def test_effects_with_repetitions_leave_rest_to_seeds() -> None:
     """Jain 18.1: (15, 18, 12), (45, 48, 51), (25, 28, 19), (75, 75, 81); SSE = 102 of SST = 7032."""
     rows = design(
         {

@@ -103,7 +103,7 @@ def run_with(mechanism: str, pattern: Pattern = Pattern.SATURATING, *parameters:
     return run_result(experiment=experiment(flows=flows, control=control))
 
 
-def test_the_optimum_beside_a_run_is_that_of_its_parameters() -> None:
+def test_optimum_beside_run_is_that_of_its_parameters() -> None:
     (optimum, *fluid) = curves_of(run_with("bcn"))
     assert optimum.label.startswith("Lyapunov")
     assert optimum.value.tolist() == [5e9, 5e9]

@@ -29,7 +29,7 @@ def test_every_shape_is_one_piece_with_each_host_on_one_link(shape: str) -> None
     assert reached == set(names)
 
 
-def test_a_dumbbell_s_sources_reach_the_bottleneck_through_edge_switches() -> None:
+def test_dumbbell_s_sources_reach_bottleneck_through_edge_switches() -> None:
     network = _network("dumbbell sources=3 destinations=2 bottleneck=1G")
     assert [host.name for host in network.hosts] == ["s1", "s2", "s3", "d1", "d2"]
     assert [_neighbours(network, f"s{n}") for n in (1, 2, 3)] == [{"e1"}, {"e2"}, {"e3"}]
@@ -121,7 +121,7 @@ def test_what_only_building_shows_is_an_error_too(line: str) -> None:
 
 
 @given(st.text(alphabet="star dumbelkoptinc=0123456789,.GkBµs-", max_size=60))
-def test_no_line_gives_anything_but_a_topology_or_an_error(line: str) -> None:
+def test_no_line_gives_anything_but_topology_or_error(line: str) -> None:
     try:
         topology = parse_topology(line)
     except SpecError:

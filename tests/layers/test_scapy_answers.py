@@ -57,7 +57,7 @@ def test_a_reply_behind_a_cn_tag_of_its_own_is_still_an_answer() -> None:
     assert not reply.answers(request)
 
 
-def test_a_reverse_probe_answers_the_forward_probe_of_its_flow() -> None:
+def test_reverse_probe_answers_forward_probe_of_its_flow() -> None:
     forward = Ether(dst=B, src=A) / Dot1Q(prio=3) / E2CM(type="BCN_PROBE_FWD", cpid=f"{B}/0", flow_id=0x4EDD)
     reverse = Ether(dst=A, src=B) / Dot1Q(prio=7) / E2CM(type="BCN_PROBE_REV", cpid=f"{B}/0", flow_id=0x4EDD)
     assert Ether(bytes(reverse)).answers(forward)
@@ -71,7 +71,7 @@ def test_a_reverse_probe_answers_the_forward_probe_of_its_flow() -> None:
     assert reverse.answers(forward)
 
 
-def test_a_fecn_return_answers_the_rd_tag_of_its_queue() -> None:
+def test_fecn_return_answers_rd_tag_of_its_queue() -> None:
     assert FECNReturn(rlq_id=4).answers(RDTag(rlq_id=4) / IP())
     assert FECNReturn(rlq_id=4).hashret() == (RDTag(rlq_id=4) / IP()).hashret()
     assert not FECNReturn(rlq_id=5).answers(RDTag(rlq_id=4))

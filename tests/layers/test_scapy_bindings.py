@@ -115,7 +115,7 @@ def test_a_changed_map_is_honoured_building_and_dissecting() -> None:
     assert Ether(octets).layers() == [Ether, Raw]
 
 
-def test_the_old_service_tag_is_read_as_a_vlan_tag() -> None:
+def test_old_service_tag_is_read_as_vlan_tag() -> None:
     octets = bytes.fromhex("020000000002020000000001" + "91006005" + "81000007" + "22e90001" + "0000")
     with bound():
         assert Ether(octets).layers() == [Ether, Dot1Q, Dot1Q, CNTag]

@@ -56,7 +56,7 @@ def test_every_step_of_a_tagged_data_frame_has_its_type() -> None:
     assert codec.UDP in decode(octets)
 
 
-def test_experimental_tags_stand_before_the_payload_in_any_number() -> None:
+def test_experimental_tags_stand_before_payload_in_any_number() -> None:
     tags = CNTag(flow_id=1) / RDTag(rlq_id=2, rate=1000) / RRTTag(cpid=3) / CMTag(cpid=4, protocol=2)
     octets = bytes(ether() / Dot1AD(vlan=9) / Dot1Q() / tags / IP(src="10.0.0.1", dst="10.0.0.2"))
     assert Ether(octets).layers() == [Ether, Dot1AD, Dot1Q, CNTag, RDTag, RRTTag, CMTag, IP]
@@ -66,7 +66,7 @@ def test_experimental_tags_stand_before_the_payload_in_any_number() -> None:
 
 
 @pytest.mark.parametrize("tag", [CNTag, CMTag, RRTTag, RDTag])
-def test_a_tag_before_an_8023_frame_carries_its_length(tag: type[Packet]) -> None:
+def test_tag_before_8023_frame_carries_its_length(tag: type[Packet]) -> None:
     octets = bytes(ether() / tag() / LLC() / STP()) + bytes(8)
     packet = Ether(octets)
     assert packet.layers() == [Ether, tag, LLC, STP, Padding]
@@ -74,7 +74,7 @@ def test_a_tag_before_an_8023_frame_carries_its_length(tag: type[Packet]) -> Non
     assert bytes(packet) == octets
 
 
-def test_a_payload_without_an_ethertype_is_announced_by_its_length() -> None:
+def test_payload_without_ethertype_is_announced_by_its_length() -> None:
     assert bytes(CNTag() / Raw(b"abc"))[2:] == b"\0\3abc"
     assert bytes(CNTag() / Raw(bytes(1501)))[2:4] == b"\x90\0"  # as Scapy's Ether would
     assert bytes(CNTag() / LLC() / Raw(bytes(1501)))[2:4] == b"\x88\x70"
@@ -101,7 +101,7 @@ def test_removing_or_replacing_the_payload_of_a_tag_changes_its_type() -> None:
     assert tag.etype == 0x88B6
 
 
-def test_a_users_own_payload_of_a_tag_comes_first() -> None:
+def test_users_own_payload_of_tag_comes_first() -> None:
     CNTag.payload_guess = [({"etype": 0x0800}, Pause)]
     try:
         assert CNTag(b"\0\7\x08\0\0\1\0\0").layers() == [CNTag, Pause]
@@ -143,7 +143,7 @@ def test_lldp_goes_to_the_nearest_bridge() -> None:
     assert Ether(octets + bytes(3)).layers() == [Ether, LLDPCongestionNotification, LLDPTLV, Padding]
 
 
-def test_a_message_that_shows_a_frame_goes_to_its_source() -> None:
+def test_message_that_shows_frame_goes_to_its_source() -> None:
     sampled = bytes(ether() / Dot1Q() / IP(src="10.0.0.1", dst="10.0.0.2"))
     for message in (ECM(sample=sampled), BCN(sample=sampled), E2CM(sample=sampled)):
         assert bytes(Ether(src=SWITCH) / Dot1Q() / message)[:6] == mac2str(A)
@@ -161,7 +161,7 @@ def test_octets_behind_a_fixed_body_are_padding(packet: Packet) -> None:
 
 
 @pytest.mark.parametrize("packet", [ECM(), BCN(), E2CM(type="BCN_MAX")])
-def test_a_message_takes_all_remaining_octets_as_its_sample(packet: Packet) -> None:
+def test_message_takes_all_remaining_octets_as_its_sample(packet: Packet) -> None:
     dissected = type(packet)(bytes(packet) + b"\0\0\x01")
     assert dissected.layers() == [type(packet)]
     assert dissected.sample == b"\0\0\x01"
@@ -234,7 +234,7 @@ def test_the_frame_in_a_cnm_is_a_packet() -> None:
 
 
 @pytest.mark.parametrize("octets", range(65))
-def test_the_frame_in_a_message_may_be_cut_anywhere(octets: int) -> None:
+def test_frame_in_message_may_be_cut_anywhere(octets: int) -> None:
     data = bytes(ether() / CNTag() / IP(src="10.0.0.1", dst="10.0.0.2") / UDP() / bytes(40))
     for packet, sample in (
         (CNM(msdu=data[16 : 16 + octets]), data[16 : 16 + octets]),

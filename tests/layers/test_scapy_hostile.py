@@ -94,7 +94,7 @@ def test_octets_too_few_for_a_layer_are_raw(cls: type[Packet]) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(DOORS))
-def test_a_frame_that_ends_behind_an_ethertype_is_a_header(role: str, bindings: None) -> None:
+def test_frame_that_ends_behind_ethertype_is_header(role: str, bindings: None) -> None:
     header = ETHERNET.replace(type=getattr(codec.EtherTypes(), role)).build()
     assert to_scapy(header).layers() == [Ether]
     assert to_scapy(header + b"\0").layers() == [Ether, Raw]

@@ -100,7 +100,7 @@ def traffic() -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("bench", [("none", 10**10), ("qcn", 10**10)], indirect=True)
-def test_the_same_frames_leave_as_from_the_loop_in_python(bench: Bench) -> None:
+def test_same_frames_leave_as_from_loop_in_python(bench: Bench) -> None:
     clock = Clock()
     port = port_of(bench.port.machine.name, 10**10, clock, 0)
     left: list[list[bytes]] = [[], [], []]
@@ -178,7 +178,7 @@ def test_a_port_gives_up_what_it_missed_beyond_200_ms(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("bench", [("qcn", 10**6)], indirect=True)
-def test_messages_are_sent_about_the_frames_that_caused_them(bench: Bench) -> None:
+def test_messages_are_sent_about_frames_that_caused_them(bench: Bench) -> None:
     sent = [frame(1, RECEIVER, 1400, number=number) for number in range(450)]
     sends_in_batches(bench, sent)
     said = [left.octets for left in bench.clock.left if left.interface == 0]

@@ -87,7 +87,7 @@ def test_what_an_agent_carries_is_read(link: Link) -> None:
     assert encode(decode(octets)) == octets
 
 
-def test_an_agent_takes_crafted_tlvs_for_what_they_are(link: Link) -> None:
+def test_agent_takes_crafted_tlvs_for_what_they_are(link: Link) -> None:
     link.heard()
     sent = encode(build("lldppfc enable=8 willing=1 lldpapp lldpapp.entry priority=3 protocol=4791"))
     deadline = time.monotonic() + PATIENCE_S

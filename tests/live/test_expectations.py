@@ -103,7 +103,7 @@ def test_a_bridge_forwards_but_does_not_stop(
     assert all(found.startswith("passed") for found in verdicts.values()), verdicts
 
 
-def test_a_device_that_drops_and_one_that_rewrites_a_priority(
+def test_device_that_drops_and_one_that_rewrites_priority(
     ports: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def drops(octets: bytes) -> bytes | None:
@@ -121,7 +121,7 @@ def test_a_device_that_drops_and_one_that_rewrites_a_priority(
         assert told in next(iter(failed.values()))
 
 
-def test_the_same_interface_twice_and_one_that_is_missing(
+def test_same_interface_twice_and_one_that_is_missing(
     ports: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["send", "-i", NEAR, "pfc-storm", "--receive", NEAR]) == 4

@@ -201,7 +201,7 @@ def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_whe
     assert [links[name]["lost"] for name in ("a", "b", "c")] == [1, 1, 1]
 
 
-def test_the_namespace_of_a_running_port_may_lose_its_name(switched: Wires) -> None:
+def test_namespace_of_running_port_may_lose_its_name(switched: Wires) -> None:
     program = switched.start(*CP, "--speed", "1G")
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
         subprocess.run(["ip", "netns", "del", switched.name], check=True)
@@ -210,7 +210,7 @@ def test_the_namespace_of_a_running_port_may_lose_its_name(switched: Wires) -> N
 
 
 @pytest.mark.parametrize("role", ["rp", "edge"])
-def test_a_killed_device_leaves_nothing_that_stops_the_next(wired: Wires, role: str) -> None:
+def test_killed_device_leaves_nothing_that_stops_next(wired: Wires, role: str) -> None:
     for name in ("h", "n"):
         wired.pair(name)
     words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]

@@ -55,7 +55,7 @@ def test_frames_to_the_host_pass_untouched() -> None:
     assert clock.out_of(HOST) == [came.octets for came in frames]
 
 
-def test_a_cn_tag_is_inserted_and_nothing_else_changes() -> None:
+def test_cn_tag_is_inserted_and_nothing_else_changes() -> None:
     clock = Clock()
     frames = stream(3)
     clock.drive(reaction_point(clock, "qcn"), frames)
@@ -163,7 +163,7 @@ def test_a_queue_that_is_full_drops_and_counts() -> None:
     assert point.held == 0
 
 
-def test_a_tag_that_would_not_fit_is_left_out() -> None:
+def test_tag_that_would_not_fit_is_left_out() -> None:
     clock = Clock()
     point = reaction_point(clock, "qcn", longest_octets=1000)
     frames = [Came(0, HOST, frame(1, RECEIVER, octets)) for octets in (996, 997, 1000)]
@@ -172,7 +172,7 @@ def test_a_tag_that_would_not_fit_is_left_out() -> None:
     assert point.counts.untagged_frames == 2
 
 
-def test_a_vlan_tag_is_put_on_and_taken_off() -> None:
+def test_vlan_tag_is_put_on_and_taken_off() -> None:
     clock = Clock()
     point = reaction_point(clock, "none", vlan=3 << 13 | 5)
     bare, tagged = frame(1, RECEIVER), frame(RECEIVER, 1, head="8100 2005")

@@ -47,7 +47,7 @@ def judgement(outcomes: Sequence[dict[str, Any]]) -> str:
         ({"messages": 0}, "fails", "fails", "fails"),
     ],
 )
-def test_how_busy_a_machine_was_decides_what_it_excuses(
+def test_how_busy_machine_was_decides_what_it_excuses(
     difference: dict[str, Any], calm: str, busy: str, starved: str
 ) -> None:
     told = [judgement([difference | how] * 3) for how in (CALM, BUSY, STARVED)]

@@ -128,7 +128,7 @@ def test_reports_become_numbers() -> None:
     assert outcome.starved_ns == 0
 
 
-def test_a_testbed_says_first_that_its_devices_were_starved() -> None:
+def test_testbed_says_first_that_its_devices_were_starved() -> None:
     point = {"elapsed_ns": 20 * 10**9, "waited_ns": 3_900_000_000, "counters": {}}
     calm = {"elapsed_ns": 20 * 10**9, "waited_ns": 300_000_000, "counters": {"missed_ns": 5_000_000_000}}
     report = RunReport(

@@ -73,7 +73,7 @@ PARSED = [of for of in FRAMES if "FWD" not in SPEAKING[of].kinds[of[1]]]
 
 
 @pytest.mark.parametrize("of", PARSED, ids=str)
-def test_a_message_is_for_the_station_that_it_is_to(of: tuple[str, int]) -> None:
+def test_message_is_for_station_that_it_is_to(of: tuple[str, int]) -> None:
     machine, octets = SPEAKING[of], FRAMES[of]
     parsed, _ = parse_frame(machine, octets, OWN, PLACE)
     assert parsed is not None

@@ -34,7 +34,7 @@ def test_idleness_earns_no_credit() -> None:
     assert leaves_ns(subject, 10**9) == 10**9 + 24_000
 
 
-def test_a_change_of_rate_counts_from_its_time_on() -> None:
+def test_change_of_rate_counts_from_its_time_on() -> None:
     subject = limiter(1e9)
     leave(subject, 0, 1500)
     set_rate(subject, 6_000, 5e8)
@@ -52,7 +52,7 @@ def test_rate_0_holds_everything_and_keeps_the_debt() -> None:
     assert leaves_ns(subject, 10**12) == 10**12 + 12_000
 
 
-def test_a_rate_too_low_for_any_time_is_never() -> None:
+def test_rate_too_low_for_any_time_is_never() -> None:
     subject = limiter(1e-9)
     leave(subject, 0, 9000)
     assert leaves_ns(subject, 0) == NEVER_NS

@@ -95,7 +95,7 @@ def in_live_edge(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("run", [in_replay, in_laboratory, in_live_edge])
-def test_a_failing_method_ends_the_run_by_its_name(
+def test_failing_method_ends_run_by_its_name(
     run: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(simulation, "_machines", lambda experiment: (FailingMachine({}), None))

@@ -59,7 +59,7 @@ def test_messages_are_made_and_told_by_the_names_of_head_and_payload() -> None:
     assert np.asarray(payload_columns(toys, ToyPayload)["share"]).tolist() == [0.5, 0.5]
 
 
-def test_a_field_that_no_payload_has_is_left_out() -> None:
+def test_field_that_no_payload_has_is_left_out() -> None:
     (message,) = messages_of([{"kind": TOY_KIND, "quanta": 4}], PAYLOADS)
     assert "quanta" not in fields_of(message, PAYLOADS)
     with pytest.raises(AttributeError, match="has no 'quanta'"):

@@ -152,7 +152,7 @@ def seen_by(diary: Diary) -> list[int]:
     return numbers
 
 
-def test_both_see_every_frame_and_the_first_comes_first() -> None:
+def test_both_see_every_frame_and_first_comes_first() -> None:
     first, second = diaries()
     both, outbox = StackedCongestionPoint(first, second), new_outbox(8)
     arrival = Arrival(5, 1, 2, 3, 100, True, True, True, True, 9, 8, 100, 200)
@@ -162,7 +162,7 @@ def test_both_see_every_frame_and_the_first_comes_first() -> None:
     assert [int(outbox.messages[index].kind) for index in range(int(outbox.posted.count))] == [1, 2, 1, 2]
 
 
-def test_a_tag_passes_the_first_and_then_the_second() -> None:
+def test_tag_passes_first_and_then_second() -> None:
     assert StackedCongestionPoint(*diaries()).rewrite_tag(3, 5) == (5 * 2 + 1) * 10 + 1
 
 

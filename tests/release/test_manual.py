@@ -80,7 +80,7 @@ def test_what_is_escaped_is_shown_as_it_is(text: str, needs: Callable[[str], str
     assert f"{text}<" in re.sub(".\b", "", shown)
 
 
-def test_variables_of_the_environment_are_those_that_are_read(repository: Path) -> None:
+def test_variables_of_environment_are_those_that_are_read(repository: Path) -> None:
     named = {name for name, _ in ENVIRONMENT}
     texts = [
         path.read_text(encoding="utf-8")

@@ -125,7 +125,7 @@ def test_the_result_does_not_depend_on_the_batches(name: str) -> None:
 
 
 @pytest.mark.parametrize("pause_on", ["output", "input"])
-def test_stations_that_come_late_are_stopped_like_the_others(pause_on: str) -> None:
+def test_stations_that_come_late_are_stopped_like_others(pause_on: str) -> None:
     """There is room for sixteen at first; the first PAUSE comes before the others do."""
     frames = [Sent(100 * n, n + 1, 976) for n in range(80)]
     thresholds = (f"cp.pause_on={pause_on}", "cp.high=5kB", "cp.low=1kB") if pause_on == "output" else (
@@ -171,13 +171,13 @@ def test_many_messages_under_way_are_all_received_in_order(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["qcn", "ecm", "e2cm"])
-def test_the_same_seed_gives_the_same_and_another_does_not(name: str) -> None:
+def test_same_seed_gives_same_and_another_does_not(name: str) -> None:
     frames = mixed(2_000, gap_ns=500)
     first, again, other = (text_of(busy(name, frames, seed=seed)) for seed in (5, 5, 6))
     assert first == again != other
 
 
-def test_without_control_the_closed_loop_is_the_open_one() -> None:
+def test_without_control_closed_loop_is_open_one() -> None:
     frames = mixed(4_000, gap_ns=500)
     loop = busy("none", frames)
     port = PortConfig(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)

@@ -65,7 +65,7 @@ def test_without_control_the_buffer_fills_and_overflows() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_fecn_gives_all_sources_the_same_and_drops_nothing(seed: int) -> None:
+def test_fecn_gives_all_sources_same_and_drops_nothing(seed: int) -> None:
     summary = hot_spot("fecn", seed=seed)
     assert summary.stations is not None
     assert summary.stations.fairness >= 0.999
@@ -78,7 +78,7 @@ def test_fecn_gives_all_sources_the_same_and_drops_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["pause", "pfc"])
-def test_flow_control_loses_nothing_and_keeps_the_line_busy(name: str) -> None:
+def test_flow_control_loses_nothing_and_keeps_line_busy(name: str) -> None:
     thresholds = ("cp.pause_on=output", f"cp.high={2 * BUFFER_OCTETS // 3}B", f"cp.low={BUFFER_OCTETS // 3}B")
     summary = hot_spot(name, *thresholds, milliseconds=20)
     assert summary.ports[0].dropped_frames == 0

@@ -33,7 +33,7 @@ def test_time_that_runs_backwards_stands_still_and_is_counted() -> None:
     assert run.summary().duration_ns == 1
 
 
-def test_frames_without_a_time_arrive_at_the_latest_time_seen() -> None:
+def test_frames_without_time_arrive_at_latest_time_seen() -> None:
     batch = batch_of([Arriving(0, 60, 0), Arriving(0, 60, 0), Arriving(5, 60, 0), Arriving(0, 60, 0)])
     timed = dataclasses.replace(
         batch, timed=np.array([False, True, True, False]), time_ns=batch.time_ns * np.array([0, 1, 1, 0])

@@ -161,7 +161,7 @@ def test_fecn_lowers_the_rates_of_rd_tags_in_the_output_and_nothing_else() -> No
     assert (dispositions[2::3] == DROPPED).any() or (dispositions == ENQUEUED).all()
 
 
-def test_a_cnm_echoes_the_flow_id_of_the_sampled_frame() -> None:
+def test_cnm_echoes_flow_id_of_sampled_frame() -> None:
     frames = [frame(n % 3 + 1, "22e9" + f"{n % 3 + 77:04x}" if n % 3 else "") for n in range(2_000)]
     _, (part,) = replayed("qcn", batch_of(frames, wave()))
     for one in generated([part]):

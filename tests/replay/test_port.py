@@ -70,7 +70,7 @@ ARRIVALS = st.lists(
         st.integers(1, 310_000), st.sampled_from([10**10, 10**9, 33_333_333, 7_777_777_777]), max_size=4
     ),
 )
-def test_equals_the_event_simulation_however_the_frames_are_batched(
+def test_equals_event_simulation_however_frames_are_batched(
     frames: list[Arriving],
     in_order: bool,
     rate: int,

@@ -130,7 +130,7 @@ def test_the_output_does_not_depend_on_the_batches(text: str) -> None:
     assert sum(row[2] != "" for row in one) > 20
 
 
-def test_each_port_answers_from_an_address_of_its_own() -> None:
+def test_each_port_answers_from_address_of_its_own() -> None:
     frames = burst()
     run, parts = through(frames, "dst")
     sources: dict[int, set[int]] = {}
@@ -147,7 +147,7 @@ def test_each_port_answers_from_an_address_of_its_own() -> None:
     assert all(names[n] == f"to 02:00:00:00:00:{d:02x}" for n, (d,) in sources.items())
 
 
-def test_the_first_port_draws_the_same_however_many_there_are() -> None:
+def test_first_port_draws_same_however_many_there_are() -> None:
     frames = [frame for frame in burst() if not frame.to_group]
     first = frames[0].destination
     alone = [frame for frame in frames if frame.destination == first]

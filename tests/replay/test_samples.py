@@ -18,7 +18,7 @@ ROOM = 10
 
 @given(st.lists(st.integers(0, 25), max_size=30))
 @settings(max_examples=100)
-def test_the_first_is_kept_and_every_nth_after_it(sizes: list[int]) -> None:
+def test_first_is_kept_and_every_nth_after_it(sizes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(series, "LARGEST_ROWS", ROOM)
         kept, seen = Samples(), 0

@@ -53,7 +53,7 @@ BURST = [Sent(100 * n, 1 + n % 3, 976, 3 * (n % 2)) for n in range(60)]
     sizes=[],
     changes={1_000: 10**9, 9_000: TEN_G},
 )
-def test_every_passage_and_message_is_that_of_the_rules(
+def test_every_passage_and_message_is_that_of_rules(
     kind: str,
     frames: list[Sent],
     rate_bps: int,

@@ -204,7 +204,7 @@ def test_json_needs_no_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     [7, 599, 7000, 121_000, 86_400 * 1460, 86_400 * 50_000],
     ids=["s", "just s", "min", "h", "d", "years"],
 )
-def test_numbers_at_the_time_axis_stand_apart_and_within(span_s: int, form: Format) -> None:
+def test_numbers_at_time_axis_stand_apart_and_within(span_s: int, form: Format) -> None:
     frames = [other()] * 2
     figure = single("rate", of_frames(frames, [0, span_s * 10**9]), form)
     figure.draw_without_rendering()

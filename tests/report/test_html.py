@@ -27,7 +27,7 @@ def compared() -> str:
     return html_page(two_runs())
 
 
-def test_a_page_is_well_formed_and_needs_nothing_else(compared: str) -> None:
+def test_page_is_well_formed_and_needs_nothing_else(compared: str) -> None:
     page = check_page(compared)
     assert "Content-Security-Policy" in page.values("http-equiv")
     assert page.values("lang") == ["en"]
@@ -60,7 +60,7 @@ def test_every_picture_says_what_it_shows(compared: str) -> None:
     assert "Longest queue: QCN 60 kB and no control 60 kB." in pictures[0]
 
 
-def test_the_best_values_are_marked_in_words_and_signs(compared: str) -> None:
+def test_best_values_are_marked_in_words_and_signs(compared: str) -> None:
     best = re.findall(r'<td class="best">(.*?)</td>', compared)
     assert len(best) == 3
     assert all("★" in cell and "best: " in cell for cell in best)
@@ -90,7 +90,7 @@ def test_hostile_texts_stay_texts() -> None:
     assert not set("\x00\x1b\u202e\ud800") & set(page.text())
 
 
-def test_a_label_that_is_a_colour_stays_a_label() -> None:
+def test_label_that_is_colour_stays_label() -> None:
     label = f"fill: {COLOURS[0].light}"
     page = check_page(html_page(report_of(full_run(label=label))))
     assert [data for tag, data in page.texts if tag == "text" and data == label]

@@ -21,7 +21,7 @@ def outcome() -> Outcome:
     return Outcome(experiment(), runs)
 
 
-def test_the_page_has_ours_beside_published_and_every_picture(outcome: Outcome) -> None:
+def test_page_has_ours_beside_published_and_every_picture(outcome: Outcome) -> None:
     page = check_page(html_page(lab_report([outcome])))
     text = page.text()
     for heading in ("Ours beside published", "Queue length", "Queue and rate against each other"):
@@ -79,7 +79,7 @@ def test_a_model_that_holds_is_drawn_over_queue_and_rates() -> None:
     assert "Lyapunov optimum (S004)" in svg
 
 
-def test_a_port_without_a_set_point_has_no_phase_plot() -> None:
+def test_port_without_set_point_has_no_phase_plot() -> None:
     result = run_result()
     ports = tuple(replace(port, set_point_octets=None) for port in result.ports)
     report = lab_report([Outcome(experiment(), [RunFigures(replace(result, ports=ports))])])

@@ -211,7 +211,7 @@ def test_forms_are_chosen_by_suffix() -> None:
         assert caught.value.got == got
 
 
-def test_a_written_report_is_whole_and_replaces_nothing_unasked(tmp_path: Path) -> None:
+def test_written_report_is_whole_and_replaces_nothing_unasked(tmp_path: Path) -> None:
     path = tmp_path / "out.svg"
     path.write_text("precious")
     with pytest.raises(OutputError, match="a name that is free"):
@@ -224,7 +224,7 @@ def test_a_written_report_is_whole_and_replaces_nothing_unasked(tmp_path: Path) 
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["out.svg", "out.svg.gz"]
 
 
-def test_without_matplotlib_the_extra_is_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_matplotlib_extra_is_named_before_any_work(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in [name for name in sys.modules if name.partition(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
@@ -242,7 +242,7 @@ def loaded_after(code: str, *modules: str) -> list[str]:
     return ran.stdout.split()
 
 
-def test_importing_the_doors_imports_neither_matplotlib_nor_the_kernels() -> None:
+def test_importing_doors_imports_neither_matplotlib_nor_kernels() -> None:
     code = "import ecmproto.tools.report.html"
     assert loaded_after(code, "matplotlib", "numba", "scapy", "ecmproto.control.replay") == []
 

@@ -89,7 +89,7 @@ def test_few_points_stay_as_they_are_but_for_what_is_no_number() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), max_size=12))
-def test_shares_of_pauses_add_up_to_the_time_paused(spans: list[tuple[int, int]]) -> None:
+def test_shares_of_pauses_add_up_to_time_paused(spans: list[tuple[int, int]]) -> None:
     pauses = [PausedSpan(start_ns=start, end_ns=end) for start, end in spans]
     paused = {ns for start, end in spans for ns in range(start, end)}
     shares = paused_shares(pauses, 100, 10)
@@ -98,7 +98,7 @@ def test_shares_of_pauses_add_up_to_the_time_paused(spans: list[tuple[int, int]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 30), st.floats(0, 1)), min_size=1, max_size=12), st.integers(1, 40))
-def test_shares_of_slots_keep_the_time_stopped_in_them(slots: list[tuple[int, float]], bins: int) -> None:
+def test_shares_of_slots_keep_time_stopped_in_them(slots: list[tuple[int, float]], bins: int) -> None:
     edges = np.cumsum([0, *(width for width, _ in slots)])
     stopped = floats(*(width * share for width, share in slots))
     shares = shares_of(edges, stopped, int(edges[-1]), bins)

@@ -135,7 +135,7 @@ def test_1_1_an_unassigned_type_is_unknown_with_its_octets_kept(word: str) -> No
 
 @pytest.mark.parametrize("cpid", [bytes(8), bytes.fromhex("0100000000c10001"), b"\xff" * 8], ids=bytes.hex)
 @pytest.mark.parametrize("word", ["0000", "0100", "0110", "0200", "0230", "0240"])
-def test_1_1_a_message_without_a_possible_cpid_is_unknown(word: str, cpid: bytes) -> None:
+def test_1_1_message_without_possible_cpid_is_unknown(word: str, cpid: bytes) -> None:
     body = bytes.fromhex(word) + cpid + bytes(40)
     for frame in (decode(behind(0x88B5, body)), decode_lax(behind(0x88B5, body))):
         assert isinstance(frame.layers[1], UnknownMessage)
@@ -147,7 +147,7 @@ def test_1_1_a_message_without_a_possible_cpid_is_unknown(word: str, cpid: bytes
 
 @pytest.mark.parametrize("cpid", [bytes(8), bytes.fromhex("0100000000c10001")], ids=bytes.hex)
 @pytest.mark.parametrize("word", ["0000", "0100", "0200"])
-def test_1_1_a_tag_without_a_possible_cpid_is_unknown(word: str, cpid: bytes) -> None:
+def test_1_1_tag_without_possible_cpid_is_unknown(word: str, cpid: bytes) -> None:
     frame = decode(behind(0x88B6, bytes.fromhex(word) + cpid + bytes(36)))
     assert [type(value) for value in frame.layers] == [Ethernet, UnknownTag]
 
@@ -157,7 +157,7 @@ def test_1_1_fifty_zero_octets_are_no_ecm_stop() -> None:
 
 
 @pytest.mark.parametrize("cpid", [b"\x02" + bytes(7), bytes(7) + b"\x01"], ids=bytes.hex)
-def test_1_1_a_cpid_is_possible_with_a_single_octet(cpid: bytes) -> None:
+def test_1_1_cpid_is_possible_with_single_octet(cpid: bytes) -> None:
     assert ECM in decode(behind(0x88B5, b"\0\0" + cpid + bytes(40)))
 
 
@@ -246,7 +246,7 @@ def test_1_2_a_value_up_to_1500_is_a_length_that_counts_what_follows(value: int)
     assert frame.padding == bytes(max(0, 46 - value))
 
 
-def test_1_2_a_value_above_1500_is_no_length() -> None:
+def test_1_2_value_above_1500_is_no_length() -> None:
     assert decode(behind(1501, bytes(46))).layers[1:] == (Data(data=bytes(46)),)
 
 
@@ -271,7 +271,7 @@ def test_1_2_units_are_truncated_toward_zero(octets_: int, units: int) -> None:
     assert queue_units(octets_) == units
 
 
-def test_1_2_a_cpid_is_mac_and_local_identifier() -> None:
+def test_1_2_cpid_is_mac_and_local_identifier() -> None:
     assert cpid(CP, 1) == cpid("02:00:00:00:00:cc", 1) == CPID
     assert decode(known.CNM_SHORT.octets)[CNM].cpid == CPID
 
@@ -330,7 +330,7 @@ def test_2_cn_tag_is_four_octets_with_its_ethertype_after_the_vlan_tags() -> Non
     assert data[20:24] == bytes.fromhex("22e9 002a")
 
 
-def test_2_a_frame_without_a_cn_tag_is_legal() -> None:
+def test_2_frame_without_cn_tag_is_legal() -> None:
     assert CNTag not in decode(HEADER + b"\x08\x00" + known.IP_UDP)
 
 
@@ -349,7 +349,7 @@ def test_3_an_msdu_length_above_64_is_malformed() -> None:
         decode(behind(0x22E7, body))
 
 
-def test_3_an_msdu_length_above_the_octets_present_is_malformed() -> None:
+def test_3_msdu_length_above_octets_present_is_malformed() -> None:
     body = bytes(22) + (64).to_bytes(2, "big") + bytes(63)
     with pytest.raises(DecodeError, match="cnm at octet 14: expected 88 octets, got 87 octets"):
         decode(behind(0x22E7, body))
@@ -409,7 +409,7 @@ def _backbone_cnm(msdu: bytes) -> Frame:
     return decode(encode(Frame(layers=layers), fix=True))
 
 
-def test_3_1_a_cnm_is_converted_for_the_customer() -> None:
+def test_3_1_cnm_is_converted_for_customer() -> None:
     converted = convert_cnm(_backbone_cnm(_BACKBONE_MSDU))
     assert converted is not None
     assert converted.layers == (
@@ -443,7 +443,7 @@ def test_4_an_ecm_frame_of_24_octets_payload_is_64_octets_with_its_fcs() -> None
     assert ECM.fixed_octets == 18
 
 
-def test_4_the_payload_is_every_octet_that_is_left() -> None:
+def test_4_payload_is_every_octet_that_is_left() -> None:
     data = known.ECM_ZERO.octets + bytes(100)
     frame = decode(data)
     assert len(frame[ECM].payload) == 128
@@ -495,7 +495,7 @@ def test_4_ecm_max_saturates_with_q_set() -> None:
 # 5 BCN and RRT tag
 
 
-def test_5_the_bcn_message_has_the_18_octets_of_ecm() -> None:
+def test_5_bcn_message_has_18_octets_of_ecm() -> None:
     assert BCN.fixed_octets == ECM.fixed_octets == 18
 
 

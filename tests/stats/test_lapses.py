@@ -32,7 +32,7 @@ def held_of(*batches: Batch) -> list[Held]:
     return lapses.held()
 
 
-def test_a_gap_counts_from_the_end_of_the_quanta() -> None:
+def test_gap_counts_from_end_of_quanta() -> None:
     full = "pfc prio3=65535 prio4=100"
     (three, four) = held_of(batch_of((0, full), (PAUSE_NS, full), (2 * PAUSE_NS + 10, full)))
     assert (three.priority, three.frames, three.gaps, three.lapsed_ns) == (3, 3, 1, 10)

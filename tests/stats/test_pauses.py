@@ -94,7 +94,7 @@ def test_a_pause_is_renewed_after_it_ended() -> None:
     assert paused(pauses, None).paused_ns == 2 * 512
 
 
-def test_a_shorter_pause_takes_the_place_of_a_longer_one() -> None:
+def test_shorter_pause_takes_place_of_longer_one() -> None:
     pauses = times_of([(0, pause(1000)), (100, pause(10)), (10**6, other())])
     assert paused(pauses, None).paused_ns == 100 + 512
 

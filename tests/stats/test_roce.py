@@ -116,7 +116,7 @@ def test_an_acknowledge_ties_two_queue_pairs(place: int) -> None:
     assert delay.maximum == 8000
 
 
-def test_an_acknowledge_of_what_no_flow_sent_ties_nothing() -> None:
+def test_acknowledge_of_what_no_flow_sent_ties_nothing() -> None:
     frames = [(0, roce(A, B, 0x22, 5)), (1, roce(A, B, 0x23, 90_000)), (2, ack(B, A, 0x11, 50_000))]
     assert row(traffic(frames), B, 0x11).about_by == "one of"
 

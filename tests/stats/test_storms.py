@@ -108,7 +108,7 @@ def test_a_storm_is_detected_and_restored() -> None:
     assert (storm.source, storm.priority, storm.seen, storm.frames_left) == (EAST, 3, "pause", None)
 
 
-def test_a_storm_ends_when_its_last_pause_runs_out() -> None:
+def test_storm_ends_when_its_last_pause_runs_out() -> None:
     (storm,) = storms_of(held(0, 600 * MS)[:-1])
     assert storm.restored_ns == START_NS + 597 * MS + LONGEST_NS + 400 * MS
 
@@ -131,13 +131,13 @@ def test_gaps_of_a_hundredth_are_allowed() -> None:
     assert storms_of(flutter[1]) == ()
 
 
-def test_the_detection_time_may_start_with_a_later_pause() -> None:
+def test_detection_time_may_start_with_later_pause() -> None:
     """A short pause, 50 ms of nothing, then a storm."""
     (storm,) = storms_of([(0, pfc(time3=65535)), *held(50 * MS, 300 * MS)])
     assert ms(storm) == (50, 250, 700)
 
 
-def test_back_within_the_restoration_time_is_the_same_storm() -> None:
+def test_back_within_restoration_time_is_same_storm() -> None:
     again = [*held(0, 300 * MS), *held(699 * MS, 1000 * MS)]
     assert [ms(each) for each in storms_of(again)] == [(0, 200, 1400)]
     later = [*held(0, 300 * MS), *held(700 * MS, 1000 * MS)]

@@ -137,7 +137,7 @@ def test_a_plan_is_sent_and_judged(veth: Network, tmp_path: Path, capsys: pytest
     assert junit.read_text().count("<testcase") == 3
 
 
-def test_a_storm_that_lapses_fails_by_the_receivers_stamps(
+def test_storm_that_lapses_fails_by_receivers_stamps(
     veth: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # every 0.6 µs: nobody can

@@ -124,7 +124,7 @@ def sent_with(depart: Any, due_ns: list[int], seed: int, **settings: int) -> tup
 
 @pytest.mark.parametrize("even", [0, 1])
 @pytest.mark.parametrize("spin_ns", [0, 120_000])
-def test_both_let_the_same_frames_leave_at_the_same_moments(even: int, spin_ns: int) -> None:
+def test_both_let_same_frames_leave_at_same_moments(even: int, spin_ns: int) -> None:
     for seed in range(4):
         draws = random.Random(seed)
         gaps = [draws.choice((0, 0, 2_000, 10_000, 400_000)) for _ in range(300)]

@@ -173,7 +173,7 @@ def test_kernels_that_cannot_ignore_what_they_send_do_it_by_a_program(
         assert receiver.receive() is None
 
 
-def test_a_program_drops_frames_and_the_snap_length_still_cuts(veth: Network) -> None:
+def test_program_drops_frames_and_snap_length_still_cuts(veth: Network) -> None:
     # takes what goes on with 0x8808 behind its addresses
     program = (
         Instruction(LOAD_HALF, value=12),
@@ -192,7 +192,7 @@ def test_a_program_drops_frames_and_the_snap_length_still_cuts(veth: Network) ->
         assert frames_of(captured(reader, 2)) == [pause[:20]] * 2
 
 
-def test_promiscuous_mode_is_on_while_the_socket_is_open(veth: Network) -> None:
+def test_promiscuous_mode_is_on_while_socket_is_open(veth: Network) -> None:
     def count() -> int:
         import json
         import subprocess
@@ -301,7 +301,7 @@ def test_an_interface_that_is_removed_ends_the_capture(veth: Network) -> None:
             receiver.receive()
 
 
-def test_a_capture_of_an_interface_is_copied_like_a_file(veth: Network, tmp_path: os.PathLike[str]) -> None:
+def test_capture_of_interface_is_copied_like_file(veth: Network, tmp_path: os.PathLike[str]) -> None:
     for name in ("copy.pcapng", "copy.pcap"):
         path = os.path.join(tmp_path, name)
         with open_interface(FAR) as reader:

@@ -39,7 +39,7 @@ def refused(mtu: int, octets: int, head: str = "0800") -> bool:
 @pytest.mark.parametrize(
     "head", ["0800", "8100600a0800", "88a8600a0800", "8100600a8100600a0800", "22e900010800"]
 )
-def test_the_longest_frame_is_predicted_as_the_kernel_has_it(veth: Network, mtu: int, head: str) -> None:
+def test_longest_frame_is_predicted_as_kernel_has_it(veth: Network, mtu: int, head: str) -> None:
     for name in (NEAR, FAR):
         veth.ip(f"link set {name} mtu {mtu}")
     extra = 4 if head.startswith("8100") else 0
@@ -141,7 +141,7 @@ def test_no_frame_leaves_before_its_time(veth: Network, many: bool) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_the_report_tells_the_first_frame_that_is_refused(veth: Network, many: bool) -> None:
+def test_report_tells_first_frame_that_is_refused(veth: Network, many: bool) -> None:
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of(), many=many)
         transmission.run(
@@ -193,7 +193,7 @@ def test_a_link_that_stays_down_is_an_error(
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_frames_that_the_other_end_refuses_are_an_error(
+def test_frames_that_other_end_refuses_are_error(
     veth: Network, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 50_000_000)

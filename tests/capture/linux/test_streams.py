@@ -198,7 +198,7 @@ def timetable_of(*streams: list[tuple[int, int, int, int, int]]) -> Timetable:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_late_thread_leaves_frames_out_and_counts_gaps(seed: int) -> None:
+def test_late_thread_leaves_frames_out_and_counts_gaps(seed: int) -> None:
     clock = Clock(seed)
     worker = new_worker(1, 2, second=False, spin_ns=1000)
     end_ns = 20 * MS
@@ -266,7 +266,7 @@ def gaps_of(limit_ns: int, *calls: tuple[int, int]) -> tuple[int, int, int]:
     return int(worker.longest_ns[0]), int(worker.longer[0]), int(worker.excess_ns[0])
 
 
-def test_a_gap_is_from_the_earliest_to_the_latest_moment() -> None:
+def test_gap_is_from_earliest_to_latest_moment() -> None:
     assert gaps_of(100, (5, 9)) == (0, 0, 0), "one frame has none"
     assert gaps_of(100, (1, 10), (90, 100), (250, 270)) == (180, 1, 80)
     assert gaps_of(100, (1, 10), (90, 102))[1] == 1, "it may have been just too long"

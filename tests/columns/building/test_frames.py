@@ -146,7 +146,7 @@ def test_frames_are_what_the_encoder_gives_of_each(
     ),
     True,
 )
-def test_layers_in_any_order_are_what_the_encoder_gives(
+def test_layers_in_any_order_are_what_encoder_gives(
     case: tuple[Frame, dict[str, Any], list[Frame]], fix: bool
 ) -> None:
     check(case, fix)
@@ -175,7 +175,7 @@ def test_flags_are_set_one_by_one() -> None:
     assert [decode(each)[PFC].class_enable_vector for each in made] == [0, 1]
 
 
-def test_the_frame_that_a_message_shows_can_be_changed() -> None:
+def test_frame_that_message_shows_can_be_changed() -> None:
     made = octets(
         CNM_FRAME, 2, {"encapsulated.ip.src": ["10.0.0.1", "10.0.0.2"], "encapsulated.udp.srcport": 7}
     )

@@ -126,7 +126,7 @@ def test_words_that_differ_in_their_numbers_compare_as_words() -> None:
     assert related(left, ">", right).tolist() == [False, True, False]
 
 
-def test_anchors_of_a_pattern_are_the_ends_of_each_value() -> None:
+def test_anchors_of_pattern_are_ends_of_each_value() -> None:
     rows = np.frombuffer(b"abcabcxbc", np.uint8).reshape(-1, 3)
     for values in (rows, stretches_of(rows)):
         assert matched(values, b"^A").tolist() == [True, True, False]

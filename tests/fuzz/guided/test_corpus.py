@@ -45,7 +45,7 @@ def test_the_corpus_is_small_and_in_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_a_target_says_what_must_hold_and_what_guides(name: str) -> None:
+def test_target_says_what_must_hold_and_what_guides(name: str) -> None:
     target = find_target(name)
     assert len(target.promises) >= 2
     assert target.subject in SUBJECTS

@@ -92,7 +92,7 @@ def test_octets_fit_a_length_that_is_given(cnm: CNM) -> None:
 
 
 @given(layers_of(CNM, msdu_length=64, msdu=b"abc"))
-def test_a_length_and_octets_that_disagree_may_be_given(cnm: CNM) -> None:
+def test_length_and_octets_that_disagree_may_be_given(cnm: CNM) -> None:
     assert (cnm.msdu_length, cnm.msdu) == (64, b"abc")
 
 

@@ -99,7 +99,7 @@ def test_without_names_all_that_are_up_are_looked_at(veth: Network) -> None:
     assert {check.subject for check in examine()} == {"system", NEAR}
 
 
-def test_a_name_that_is_not_there_is_an_error(veth: Network) -> None:
+def test_name_that_is_not_there_is_error(veth: Network) -> None:
     with pytest.raises(InterfaceError, match="did you mean 'near'"):
         list(examine(["nera"]))
 

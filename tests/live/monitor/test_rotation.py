@@ -102,7 +102,7 @@ def test_without_turns_it_is_one_file_of_that_name(tmp_path: Path) -> None:
         ({"octets": 24 + 2 * (60 + 16), "span_ns": 41}, [2, 2, 1]),
     ],
 )
-def test_files_are_filled_to_the_last_octet_and_ns(
+def test_files_are_filled_to_last_octet_and_ns(
     options: dict[str, int], counts: list[int], tmp_path: Path
 ) -> None:
     with Rotation(

@@ -23,7 +23,7 @@ FRAMES = [
 ]  # fmt: skip
 
 
-def test_the_default_key_tells_vlan_addresses_and_priority_apart() -> None:
+def test_default_key_tells_vlan_addresses_and_priority_apart() -> None:
     parameters = ECMReactionPointParameters()
     for one, other in combinations(FRAMES, 2):
         assert flow_of(one, parameters).key != flow_of(other, parameters).key
@@ -46,7 +46,7 @@ def test_the_key_is_configurable() -> None:
     assert flow_of(FRAMES[3], without_priority).priority == 1
 
 
-def test_tags_of_other_kinds_do_not_change_a_flow() -> None:
+def test_tags_of_other_kinds_do_not_change_flow() -> None:
     parameters = ECMReactionPointParameters()
     plain = flow_of(frame("8100 2001"), parameters)
     assert flow_of(frame("8100 2001 22e9 0009 88b6 0000 0202030405060708 0001 0000"), parameters) == plain

@@ -201,7 +201,7 @@ def paused(threshold: PauseThreshold, now_ns: int, port_octets: int, step: Any =
     return int(flow_control_payload(message).quanta)
 
 
-def test_pause_above_qst_and_resume_at_the_lower_mark() -> None:
+def test_pause_above_qst_and_resume_at_lower_mark() -> None:
     parameters = BCNCongestionPointParameters(qst_octets=135_000, qst_low_octets=60_000)
     threshold = new_threshold(parameters, LINK)
     levels = [0, 135_000, 135_001, 140_000, 60_001, 60_000, 59_000, 135_001]

@@ -74,7 +74,7 @@ def test_a_message_reads_back() -> None:
     assert received(answered(sampled(), STOP, 0), point) == BCNFields(STOP, CPID, 0, 10_000_000)
 
 
-def test_a_message_without_capacity_is_malformed_where_the_capacity_counts() -> None:
+def test_message_without_capacity_is_malformed_where_capacity_counts() -> None:
     point = new_record(LimiterTable)
     frame = answered(sampled(), capacity_bps=0)
     assert received(frame, point) is None

@@ -73,7 +73,7 @@ def test_only_negative_feedback_or_stop_limits_a_flow() -> None:
     assert subject.receive(message(0, stop=True), flow=3) != NO_LIMITER
 
 
-def test_positive_feedback_needs_the_matching_cpid_negative_moves_it() -> None:
+def test_positive_feedback_needs_matching_cpid_negative_moves_it() -> None:
     subject = station()
     subject.receive(message(-1))
     subject.receive(message(100, cpid=OTHER_CP))
@@ -101,7 +101,7 @@ def test_after_a_stop_the_restart_is_at_a_hundredth_of_the_messages_capacity(
     assert subject.rate() == rate
 
 
-def test_the_restart_does_not_back_off_but_tmax_does() -> None:
+def test_restart_does_not_back_off_but_tmax_does() -> None:
     subject = station()
     seen = []
     for _ in range(3):

@@ -75,7 +75,7 @@ def test_buckets_are_as_wide_as_parameters_say() -> None:
 @given(
     st.integers(0, 7), st.integers(0, 31), st.integers(0, 127), st.integers(0, 10**6), st.integers(0, 10**5)
 )
-def test_a_value_is_replaced_where_the_ports_says_more(
+def test_value_is_replaced_where_ports_says_more(
     signal: int, value: int, locator: int, queue: int, sent: int
 ) -> None:
     point = point_at(qlen=queue, port=queue, sent=sent)

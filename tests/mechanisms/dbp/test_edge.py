@@ -90,7 +90,7 @@ def test_nothing_is_due_before_its_time() -> None:
     assert next_timer_ns(receiver.destination) == 10 * MS
 
 
-def test_sources_beyond_the_table_are_counted_and_get_nothing() -> None:
+def test_sources_beyond_table_are_counted_and_get_nothing() -> None:
     receiver = Receiver()
     for source in (-1, 4, 10**9):
         receiver.hear(source, 0)

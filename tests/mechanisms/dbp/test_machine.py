@@ -132,7 +132,7 @@ def test_reports_that_still_wait_are_not_lost_when_the_next_are_due() -> None:
     assert receivers.next_report_ns() == 20 * MS
 
 
-def test_stations_beyond_the_table_of_sources_get_no_reports() -> None:
+def test_stations_beyond_table_of_sources_get_no_reports() -> None:
     receivers, outbox = receivers_of(place(3, 2), sources="2"), new_outbox(4)
     for station in range(3):
         deliver(receivers, station, 1, 5, outbox)
@@ -223,7 +223,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert parse_frame(machine, data, A, where) == (None, {})
 
 
-def test_a_report_about_a_group_comes_from_the_ports_address() -> None:
+def test_report_about_group_comes_from_ports_address() -> None:
     message = new_outbox(1).messages[0]
     message.kind = REPORT_KIND
     frame = made("dbp").frame(message, SampledFrame(GROUP + A + PAYLOAD, 76, 12), place(1, 1))

@@ -28,7 +28,7 @@ def made(frame: bytes, destination: Destination, link_rate_bps: int = 10**10) ->
     return report(frame, destination, station_mac=B, link_rate_bps=link_rate_bps, priority=7)
 
 
-def test_item_5_a_report_starts_with_the_receiving_link_speed() -> None:
+def test_item_5_report_starts_with_receiving_link_speed() -> None:
     destination = new_record(Destination)
     assert made(DATA, destination) == REPORT.ljust(60, b"\0")
     assert rate_of(REPORT) == 10_000_000
@@ -106,7 +106,7 @@ def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_not
 
 
 @pytest.mark.parametrize(("flow", "unknown"), [(-1, 1), (0, 0), (1, 1), (5, 1)])
-def test_a_report_from_a_destination_without_queue_is_ignored(flow: int, unknown: int) -> None:
+def test_report_from_destination_without_queue_is_ignored(flow: int, unknown: int) -> None:
     parameters = DBPReactionPointParameters(queues=2)
     record, queues, source = (
         settings_record(parameters),

@@ -14,7 +14,7 @@ from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParam
 from ecmproto.errors import ParameterError
 
 
-def test_the_switch_is_fecns_with_t_at_10_ms() -> None:
+def test_switch_is_fecns_with_t_at_10_ms() -> None:
     ours, fecn = DBPCongestionPointParameters().as_text(), FECNCongestionPointParameters().as_text()
     assert ours.pop("T") == "10 ms"
     del fecn["T"]

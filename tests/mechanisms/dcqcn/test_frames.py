@@ -163,7 +163,7 @@ PORT = PortConfig(rate_bps=10**9, buffer_octets=200_000, cp_mac=CP_MAC)
 
 
 @pytest.mark.parametrize("ecn", [ECT0, NOT_ECT, CE])
-def test_an_open_loop_marks_ect_frames_in_the_output(ecn: int) -> None:
+def test_open_loop_marks_ect_frames_in_output(ecn: int) -> None:
     own = machine("dcqcn", "cp.kmin=10kB", "cp.kmax=60kB", "cp.pmax=0.5")
     batches = burst(150, ecn=ecn)
     replay = OpenLoopReplay(batches, machine=own, port=PORT, seed=1)

@@ -306,7 +306,7 @@ def test_notifies_as_the_literal_transcription_does(scope: str) -> None:
     check_notifications(scope)
 
 
-def test_queue_pairs_beyond_those_with_a_rate_share_the_last() -> None:
+def test_queue_pairs_beyond_those_with_rate_share_last() -> None:
     senders = machine("rp.queue_pairs=2").senders(PLACE, np.random.default_rng(1))
     assert senders.limiters() == 2
     assert [senders.route(0, flow, 0, 0) for flow in range(4)] == [NO_LIMITER] * 4

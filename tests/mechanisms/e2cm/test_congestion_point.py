@@ -87,7 +87,7 @@ def test_1_qdelta_is_since_the_previous_sample_of_either_kind() -> None:
     assert queue.sampled(90_000).qdelta_octets == -10_000
 
 
-def test_1_increase_signals_are_sent_to_the_associated_alone() -> None:
+def test_1_increase_signals_are_sent_to_associated_alone() -> None:
     queue = Queue()
     queue.sampled(60_000)
     assert queue.sampled(50_000).kind == SILENT

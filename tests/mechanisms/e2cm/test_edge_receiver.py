@@ -29,7 +29,7 @@ class Edge:
         return on_probe(self.flow, self.counters, now_ns, timestamp_ns)
 
 
-def test_3_the_first_probe_has_a_latency_and_no_throughput() -> None:
+def test_3_first_probe_has_latency_and_no_throughput() -> None:
     edge = Edge()
     edge.data(75_000)
     assert edge.probe(1_000_000, 990_000) == ProbeReply(10_000, 0)
@@ -73,7 +73,7 @@ def test_two_probes_at_one_time_lose_no_octets() -> None:
     assert edge.probe(2_400, 0).throughput_kbps == 10_000_000
 
 
-def test_a_flow_without_a_record_is_answered_with_its_latency() -> None:
+def test_flow_without_record_is_answered_with_its_latency() -> None:
     edge = Edge()
     assert on_unknown_probe(edge.counters, 500, 100) == ProbeReply(400, 0)
     assert (edge.counters.probes, edge.counters.unmeasured_probes) == (1, 1)

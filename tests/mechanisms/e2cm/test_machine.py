@@ -287,7 +287,7 @@ def test_a_probe_by_time_follows_the_next_frame_after_it_is_due() -> None:
     assert PROBE_KIND in [message.kind for message in loop.data(0, after_ns=20_000)]
 
 
-def test_flows_without_a_record_are_limited_but_not_probed() -> None:
+def test_flows_without_record_are_limited_but_not_probed() -> None:
     loop = Loop(machine({Role.REACTION_POINT: E2CMReactionPointParameters(max_flows=1, probe_frames=1)}))
     for flow in (0, 1):
         deliver_message(loop.senders, bcn(flow=flow), 0)
@@ -296,13 +296,13 @@ def test_flows_without_a_record_are_limited_but_not_probed() -> None:
     assert loop.last_sent.tagged
 
 
-def test_probes_may_travel_with_a_priority_of_their_own() -> None:
+def test_probes_may_travel_with_priority_of_their_own() -> None:
     loop = limited(E2CMReactionPointParameters(probe_frames=1, probe_priority=5))
     (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
     assert probe.priority == 5
 
 
-def test_a_probe_tells_the_time_modulo_2_to_the_32() -> None:
+def test_probe_tells_time_modulo_2_to_32() -> None:
     loop = limited(E2CMReactionPointParameters(probe_frames=1))
     loop.now_ns = 2**32 + 5
     (probe,) = [message for message in loop.data(0) if message.kind == PROBE_KIND]
@@ -393,7 +393,7 @@ HALF_TAGS = st.tuples(
     st.sampled_from((24, 34, 48, 200)),
     st.sampled_from((0.125, 1.0, 4.0)),
 )
-def test_a_message_is_what_its_frame_is_read_as(
+def test_message_is_what_its_frame_is_read_as(
     qlens: list[int], carried: tuple[int, int] | None, own: bool, header: str, payload: int, qscale: float
 ) -> None:
     cp = E2CMCongestionPointParameters(**EAGER, qsc_octets=300_000, payload_octets=payload, qscale=qscale)
@@ -448,7 +448,7 @@ def test_a_message_is_what_its_frame_is_read_as(
 
 
 @given(st.integers(0, 2**50), st.sampled_from(HEADERS), st.sampled_from((-1, 5)))
-def test_a_probe_is_what_its_frame_is_read_as(now_ns: int, header: str, probe_priority: int) -> None:
+def test_probe_is_what_its_frame_is_read_as(now_ns: int, header: str, probe_priority: int) -> None:
     rp = E2CMReactionPointParameters(probe_priority=probe_priority)
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
     message.kind, probe_payload(message).mark = PROBE_KIND, now_ns % 2**32
@@ -460,7 +460,7 @@ def test_a_probe_is_what_its_frame_is_read_as(now_ns: int, header: str, probe_pr
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1), st.sampled_from(HEADERS), st.integers(0, 7))
-def test_a_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: str, priority: int) -> None:
+def test_reply_is_what_its_frame_is_read_as(latency: int, rate: int, header: str, priority: int) -> None:
     edge = E2CMEdgeParameters(reply_priority=priority)
     frame, message = data(header, CMTag(protocol=2, cpid=CPID)), new_record(Message)
     message.kind, reply_payload(message).latency, reply_payload(message).throughput = (
@@ -519,7 +519,7 @@ def test_a_reply_with_a_flow_id_of_no_priority_is_about_no_flow() -> None:
     assert parsed.fields["throughput"] == 77
 
 
-def test_a_frame_for_a_source_that_takes_none_is_refused() -> None:
+def test_frame_for_source_that_takes_none_is_refused() -> None:
     frame = bytearray(data())
     frame[6] |= 1
     with pytest.raises(ValueError, match="takes no messages"):
@@ -527,7 +527,7 @@ def test_a_frame_for_a_source_that_takes_none_is_refused() -> None:
 
 
 @given(HALF_TAGS, st.sampled_from(HEADERS))
-def test_tags_packed_by_hand_are_what_a_limiter_inserts(carried: tuple[int, int], header: str) -> None:
+def test_tags_packed_by_hand_are_what_limiter_inserts(carried: tuple[int, int], header: str) -> None:
     cpid, mark = carried
     made, limiter = machine(), new_record(Limiter)
     limiter.cpid = cpid
@@ -560,7 +560,7 @@ def test_what_the_machine_says_of_itself() -> None:
 
 
 @pytest.mark.parametrize(("exponent", "qeq"), [(-1, 5_000), (0, 15_000), (1, 45_000)])
-def test_the_hops_of_a_path_set_what_flows_are_given(exponent: int, qeq: int) -> None:
+def test_hops_of_path_set_what_flows_are_given(exponent: int, qeq: int) -> None:
     """S002's three fairness settings: throughput first, proportional, max-min."""
     made = loops_machine("e2cm", f"rp.hops_exponent={exponent}")
     place = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3, hops=3)

@@ -20,7 +20,7 @@ from ecmproto.errors import ParameterError
 LINK = 10_000_000_000
 
 
-def test_5_the_congestion_points_defaults_are_those_of_s002() -> None:
+def test_5_congestion_points_defaults_are_those_of_s002() -> None:
     parameters = E2CMCongestionPointParameters()
     assert (parameters.qeq_octets, parameters.qmc_octets, parameters.qsc_octets) == (75_000, 280_000, 0)
     assert (parameters.fixed_octets, parameters.tagged_fixed_octets) == (75_000, 15_000)
@@ -29,7 +29,7 @@ def test_5_the_congestion_points_defaults_are_those_of_s002() -> None:
     assert not parameters.q_bit
 
 
-def test_5_the_reaction_points_defaults_are_those_of_s002() -> None:
+def test_5_reaction_points_defaults_are_those_of_s002() -> None:
     parameters = E2CMReactionPointParameters()
     assert (parameters.weight, parameters.rate_unit_bps, parameters.floor_bps) == (2.0, 1_000_000, 1_000_000)
     assert (parameters.flow_qeq_octets, parameters.flow_qmax_octets) == (15_000, 56_000)
@@ -57,7 +57,7 @@ def test_5_gi0_divides_where_the_slide_multiplies() -> None:
     assert gains.increase * 375_000 * 1e6 == pytest.approx(0.005 * LINK)
 
 
-def test_5_the_gains_follow_the_link_and_not_the_rate_unit() -> None:
+def test_5_gains_follow_link_and_not_rate_unit() -> None:
     one = E2CMReactionPointParameters().gains(10**9)
     other = E2CMReactionPointParameters(rate_unit_bps=2_000_000).gains(10**9)
     assert one.increase * 1_000_000 == pytest.approx(other.increase * 2_000_000)
@@ -78,12 +78,12 @@ def test_6_the_three_fairness_settings(exponent: int, hops: int, qeq: int) -> No
     assert parameters.path_qeq_octets(hops) == qeq
 
 
-def test_6_qmax_keeps_its_distance_from_the_flows_qeq() -> None:
+def test_6_qmax_keeps_its_distance_from_flows_qeq() -> None:
     parameters = E2CMReactionPointParameters(hops_exponent=1)
     assert parameters.path_qmax_octets(parameters.path_qeq_octets(5)) == 280_000
 
 
-def test_6_a_frame_may_be_longer_than_the_whole_queue() -> None:
+def test_6_frame_may_be_longer_than_whole_queue() -> None:
     parameters = E2CMReactionPointParameters(flow_qeq_octets=900, hops_exponent=-1)
     assert parameters.path_qeq_octets(3) == 900
 

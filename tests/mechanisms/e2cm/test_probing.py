@@ -119,7 +119,7 @@ def test_4_a_flow_at_its_qeq_gets_no_feedback_and_none_queued_the_most() -> None
     assert flow.queue(0) == Reaction(True, 0.0, 15_000.0)
 
 
-def test_4_the_feedback_is_clamped_and_full_above_qmax() -> None:
+def test_4_feedback_is_clamped_and_full_above_qmax() -> None:
     flow = Flow(flight_ns=1_000)
     flow.queue(0)
     assert flow.queue(50_000).feedback_octets == -15_000 - 2 * 30_000
@@ -138,7 +138,7 @@ def test_4_little_s_formula() -> None:
     assert flow.reply(1_000 + 80_000, 1_000_000).queue_octets == pytest.approx(10_000)
 
 
-def test_4_the_first_reply_only_tells_the_flight_time() -> None:
+def test_4_first_reply_only_tells_flight_time() -> None:
     flow = Flow()
     assert flow.reply(5_000) == SKIPPED
     assert flow.probing.flight_ns == 5_000
@@ -153,7 +153,7 @@ def test_4_a_reply_without_throughput_is_skipped_too_but_its_latency_counts() ->
     assert (flow.probing.flight_ns, flow.counters.unmeasured_replies) == (4_000, 1)
 
 
-def test_4_the_flight_time_is_the_least_latency_seen() -> None:
+def test_4_flight_time_is_least_latency_seen() -> None:
     flow = Flow()
     for latency_ns, least_ns in [(9_000, 9_000), (12_000, 9_000), (7_000, 7_000), (8_000, 7_000)]:
         flow.reply(latency_ns)

@@ -43,7 +43,7 @@ def queued(station: Station, octets: int, now_ns: int = 0, flow: int = 0) -> Rea
     return station.reply(now_ns, 1_000 + octets * 4 // 5, flow=flow)
 
 
-def test_2_a_message_starts_probing_of_its_flow_alone() -> None:
+def test_2_message_starts_probing_of_its_flow_alone() -> None:
     station = Station()
     assert not any(station.sends(0) for _ in range(200))
     station.message(1_000, bcn(10), flow=0)
@@ -52,7 +52,7 @@ def test_2_a_message_starts_probing_of_its_flow_alone() -> None:
     assert not any(station.sends(1_000, flow=1) for _ in range(200))
 
 
-def test_2_a_message_that_limits_nothing_starts_no_probing() -> None:
+def test_2_message_that_limits_nothing_starts_no_probing() -> None:
     station = Station()
     assert station.message(0, bcn(-10)) == -1
     assert station.probing().active == 0
@@ -116,7 +116,7 @@ def test_2_autonomous_probes_start_with_the_first_frame_and_limit_on_need() -> N
     assert station.source.counters.allocated == 1
 
 
-def test_4_the_gains_of_probes_on_the_shared_limiter() -> None:
+def test_4_gains_of_probes_on_shared_limiter() -> None:
     station = limited(flight_ns=1_000)
     assert queued(station, 15_000).feedback_octets == -30_000
     # 2.5 / 375 000 of the rate per octet.
@@ -160,7 +160,7 @@ def test_4_positive_messages_still_need_the_matching_cpid() -> None:
     assert station.rate_bps() == before
 
 
-def test_4_the_floor_and_the_links_capacity_hold_for_probes() -> None:
+def test_4_floor_and_links_capacity_hold_for_probes() -> None:
     station = limited(flight_ns=1_000)
     for _ in range(100):
         queued(station, 60_000)
@@ -233,7 +233,7 @@ def test_a_type_says_what_ecm_tells_by_zeros() -> None:
     assert station.limiter().status == TIMED_OUT
 
 
-def test_a_time_out_ignores_replies_as_it_does_messages() -> None:
+def test_time_out_ignores_replies_as_it_does_messages() -> None:
     station = limited(flight_ns=1_000)
     station.message(0, STOP)
     assert queued(station, 0).reacts
@@ -276,7 +276,7 @@ def test_replies_for_unknown_flows_are_counted_and_change_nothing() -> None:
     assert (station.source.counters.unknown_replies, station.source.counters.idle_replies) == (3, 1)
 
 
-def test_flows_beyond_the_table_are_limited_but_not_probed() -> None:
+def test_flows_beyond_table_are_limited_but_not_probed() -> None:
     station = Station(E2CMReactionPointParameters(max_flows=1))
     assert station.message(0, LARGEST, flow=7) == 0
     join(station.source.limiters, 0)

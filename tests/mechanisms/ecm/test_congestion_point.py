@@ -84,7 +84,7 @@ def test_rule_1_without_a_fixed_part_the_interval_is_random_from_0_to_sr() -> No
     assert np.mean(drawn) == pytest.approx(32_000, rel=0.03)
 
 
-def test_rule_1_the_count_starts_anew_at_each_sample() -> None:
+def test_rule_1_count_starts_anew_at_each_sample() -> None:
     point = Point(fixed_octets=1000, random_octets=0)
     assert point.arrive(5000, QEQ) is not None
     assert point.arrive(999, QEQ) is None
@@ -200,7 +200,7 @@ def test_rule_2_the_q_bit_is_off_unless_asked_for() -> None:
 # Rule 3
 
 
-def test_rule_3_an_unmoved_queue_at_equilibrium_says_nothing() -> None:
+def test_rule_3_unmoved_queue_at_equilibrium_says_nothing() -> None:
     point = Point()
     point.sample(QEQ)
     assert point.sample(QEQ, own_tag=True).kind == SILENT

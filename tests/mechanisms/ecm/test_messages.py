@@ -95,7 +95,7 @@ def test_the_payload_is_min_n_captured_filled_to_its_minimum(
 
 
 @pytest.mark.parametrize("source", ["030000000002", "ffffffffffff", CP])
-def test_no_message_goes_to_a_group_or_to_the_generator(source: str) -> None:
+def test_no_message_goes_to_group_or_to_generator(source: str) -> None:
     assert answer(bytes.fromhex(DA + source + PAYLOAD)) is None
 
 
@@ -104,7 +104,7 @@ def test_a_frame_of_which_too_little_was_captured_is_not_answered() -> None:
         assert answer(sampled()[:octets]) is None
 
 
-def test_the_cpid_of_a_cm_tag_wherever_it_stands() -> None:
+def test_cpid_of_cm_tag_wherever_it_stands() -> None:
     for header in (
         CM_TAG,
         "8100 0001" + CM_TAG,
@@ -220,7 +220,7 @@ def test_rule_9_the_tag_stands_behind_vlan_stack_and_cn_tag(before: str, after: 
     assert decode(tag(frame))[CMTag].cpid == CPID
 
 
-def test_rule_9_an_older_tag_is_replaced_and_counted() -> None:
+def test_rule_9_older_tag_is_replaced_and_counted() -> None:
     point = new_record(LimiterTable)
     older = "88b6 0000 0202030405060708 0001 0000"
     assert tag(sampled("8100 0001" + older), point) == sampled("8100 0001" + CM_TAG)

@@ -144,7 +144,7 @@ def test_rule_3_decrease_saturates_at_alpha() -> None:
     assert subject.point.saturated == 1
 
 
-def test_rule_3_increase_saturates_at_beta_of_the_capacity() -> None:
+def test_rule_3_increase_saturates_at_beta_of_capacity() -> None:
     subject = station(largest_increase=0.01, increase_gain=100.0)
     subject.receive(SLOWER)
     subject.receive(FASTER)
@@ -294,7 +294,7 @@ def test_rule_4_the_first_positive_feedback_restores_both() -> None:
     assert (subject.limiter().restart_bps, subject.limiter().tmax_ns) == (100e6, 10_000)
 
 
-def test_rule_4_a_restart_is_never_above_the_link() -> None:
+def test_rule_4_restart_is_never_above_link() -> None:
     subject = station(link=50_000_000)
     subject.send()
     subject.receive(STOP)
@@ -319,7 +319,7 @@ def test_rule_5_active_limiters_gain_rd_every_td() -> None:
     assert subject.rate() == LINK / 2 + 9e6
 
 
-def test_rule_5_self_increase_is_capped_at_the_capacity() -> None:
+def test_rule_5_self_increase_is_capped_at_capacity() -> None:
     subject = station(link=100_000_000)
     subject.receive(SLOWER)
     for _ in range(30):
@@ -547,7 +547,7 @@ def test_rule_8_frames_that_no_limiter_matches_are_never_queued() -> None:
 # Rule 9
 
 
-def test_rule_9_what_leaves_a_limiter_carries_its_cpid() -> None:
+def test_rule_9_what_leaves_limiter_carries_its_cpid() -> None:
     subject = station()
     subject.receive(SLOWER)
     subject.send()

@@ -114,7 +114,7 @@ def test_severe_congestion_silences_and_restarts() -> None:
     assert sender.station.limiter(1, 3).restart_bps == 100e6
 
 
-def test_the_association_moves_to_the_bridge_that_slows_down() -> None:
+def test_association_moves_to_bridge_that_slows_down() -> None:
     """S000 3.3: two congestion points on one path."""
     first, second, sender = Bridge(1), Bridge(2), Sender()
     sender.hears(first.forward(sender.sends(), 30_000))
@@ -127,7 +127,7 @@ def test_the_association_moves_to_the_bridge_that_slows_down() -> None:
     assert sender.station.point.increased == 1
 
 
-def test_the_round_trip_time_is_measured_by_the_tags_timestamp() -> None:
+def test_round_trip_time_is_measured_by_tags_timestamp() -> None:
     bridge, sender = Bridge(1), Sender()
     sender.station.now_ns = 5_000_000
     sender.hears(bridge.forward(sender.sends(), 30_000))

@@ -133,7 +133,7 @@ def test_enhancement_3_the_largest_increase_by_queue(qlen: int, factor: float) -
     assert switch.state.increase_bps == pytest.approx(5e8 * factor)
 
 
-def test_enhancement_3_limits_the_increase_over_the_last_rate() -> None:
+def test_enhancement_3_limits_increase_over_last_rate() -> None:
     switch = Switch(FECNCongestionPointParameters(initial_sources=4, averaging=1.0))
     switch.state.increase_bps = 3e8
     switch.state.previous_rate_bps = 1e9
@@ -213,7 +213,7 @@ def test_enhancement_4_happens_in_an_idle_interval_too() -> None:
     assert switch.interval(0, 0) == 1e9
 
 
-def test_item_2_an_rd_tag_gets_the_lesser_rate() -> None:
+def test_item_2_rd_tag_gets_lesser_rate() -> None:
     switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     assert lowered(switch.state, 2_500_001) == 2_500_000
     assert lowered(switch.state, 2_500_000) == 2_500_000
@@ -267,7 +267,7 @@ def test_item_2_a_late_tick_takes_what_came_as_a_rate_over_all_that_time(
     assert next_timer_ns(late.state) == 9 * MS
 
 
-def test_item_2_a_late_tick_hardly_raises_the_rate() -> None:
+def test_item_2_late_tick_hardly_raises_rate() -> None:
     late, punctual = Switch(), Switch()
     rate_bps = late.state.rate_bps
     count(late.state, FULL // 100, 8 * MS)

@@ -27,7 +27,7 @@ def test_known_answer_of_section_7_convergence_takes_log_lambda_of_n0_over_n(n0:
     assert loop.drops == 0
 
 
-def test_the_rates_become_equal_and_the_queue_stays_at_qeq() -> None:
+def test_rates_become_equal_and_queue_stays_at_qeq() -> None:
     loop = Loop(4, n0=20)
     loop.run_until(18 * MS)
     served = loop.served_octets

@@ -167,7 +167,7 @@ def test_sources_have_no_timers() -> None:
     assert senders.next_station_timer_ns(0) == NEVER_NS
 
 
-def test_a_tag_replaces_the_one_that_a_frame_brought() -> None:
+def test_tag_replaces_one_that_frame_brought() -> None:
     senders, outbox = senders_of(place(1, 1)), new_outbox(1)
     for now_ns in (0, 1, 2):
         senders.route(0, 0, 3, now_ns)
@@ -357,7 +357,7 @@ def test_numbers_equal_the_frames_on_a_wire(
     assert machine.frame(message, SampledFrame(bare, length, 12), where) == built
 
 
-def test_a_frame_to_a_group_is_answered_from_the_ports_address() -> None:
+def test_frame_to_group_is_answered_from_ports_address() -> None:
     message = new_outbox(1).messages[0]
     message.kind = RETURN_KIND
     frame = made("fecn").frame(message, SampledFrame(GROUP + A + PAYLOAD, 76, 12), place(1, 1))

@@ -84,7 +84,7 @@ def test_an_rd_tag_stands_behind_vlan_stack_and_cn_tag_before_older_tags(stack: 
     assert untagged(tag(bare)) == bare
 
 
-def test_a_length_behind_the_tags_counts_what_it_counted() -> None:
+def test_length_behind_tags_counts_what_it_counted() -> None:
     # 802.3: a length of 3, LLC of 3 octets, 43 octets of padding
     bare = octets(B, A, "0003 424203", "00" * 43)
     assert tag(bare) == octets(B, A, TAG, "0003 424203", "00" * 43)
@@ -181,7 +181,7 @@ def test_item_3_no_answer_goes_to_a_group_or_to_the_receiver_itself() -> None:
         assert (edge.unanswerable, edge.returns) == (1, 0)
 
 
-def test_item_3_a_group_frame_is_answered_from_the_station() -> None:
+def test_item_3_group_frame_is_answered_from_station() -> None:
     _, (_, back) = at_receiver(octets(GROUP, A, TAG, PAYLOAD))
     assert back is not None
     assert decode(back)[Ethernet].src == octets(B)
@@ -201,7 +201,7 @@ def test_item_3_a_frame_without_tag_passes() -> None:
         assert (edge.stripped, edge.foreign, edge.unanswerable) == (0, 0, 0)
 
 
-def test_item_1_the_source_reads_what_the_receiver_sent() -> None:
+def test_item_1_source_reads_what_receiver_sent() -> None:
     source = new_record(FECNSource)
     _, (_, back) = at_receiver(with_rate(tag(octets(B, A, "8100 6005", PAYLOAD)), 12_345))
     assert back is not None
@@ -216,7 +216,7 @@ def test_a_return_for_another_station_or_a_group_is_refused_and_counted(destinat
     assert (source.foreign_returns, source.malformed_returns) == (1, 0)
 
 
-def test_a_return_from_a_group_address_is_refused_and_counted() -> None:
+def test_return_from_group_address_is_refused_and_counted() -> None:
     source = new_record(FECNSource)
     frame = octets(A, GROUP, "88b5 0310 0007 0000c350").ljust(60, b"\0")
     assert received(frame, source, station_mac=octets(A)) is None

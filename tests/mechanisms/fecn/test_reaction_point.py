@@ -86,7 +86,7 @@ def test_item_1_a_frame_leaves_when_its_predecessors_debt_is_paid() -> None:
     assert leaves_ns(queue, 0) == (1_500 + TAG_OCTETS) * 8
 
 
-def test_item_1_a_tag_that_replaces_one_adds_nothing() -> None:
+def test_item_1_tag_that_replaces_one_adds_nothing() -> None:
     station = Station()
     queue = station.arrive(0, 0)
     assert leave(station.source, queue, station.settings, 0, 1_500, 0)
@@ -113,7 +113,7 @@ def test_item_1_every_nth_frame_is_an_option() -> None:
     assert [station.pass_through(0, MS + n) for n in range(3)] == [False, False, True]
 
 
-def test_item_1_a_queue_starts_anew_after_2t_idle() -> None:
+def test_item_1_queue_starts_anew_after_2t_idle() -> None:
     station = Station()
     station.pass_through(0, 0)
     station.on_return(1, 4_000_000, 10)
@@ -163,7 +163,7 @@ def test_item_1_the_rate_stays_between_the_least_rate_and_the_links() -> None:
     assert leaves_ns(queue, 0) == 0
 
 
-def test_item_1_flows_beyond_the_table_share_the_last_queue() -> None:
+def test_item_1_flows_beyond_table_share_last_queue() -> None:
     station = Station(FECNReactionPointParameters(queues=2))
     station.arrive(0, 0)
     for flow in (1, 2, 700, -1):

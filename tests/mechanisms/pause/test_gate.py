@@ -54,7 +54,7 @@ def opening(ends: Gates, station: int, now_ns: int) -> list[int]:
     return [opens_ns(ends, station, priority, now_ns) for priority in range(8)]
 
 
-def test_pfc_stops_the_enabled_priorities_of_its_station_alone() -> None:
+def test_pfc_stops_enabled_priorities_of_its_station_alone() -> None:
     ends = gates(3)
     obey(ends, 1, message(PFC_KIND, 100, 3, 5), 10)
     assert opening(ends, 1, 10) == [10, 10, 10, 110, 10, 110, 10, 10]
@@ -103,7 +103,7 @@ def test_without_priorities_pfc_is_not_obeyed_at_all() -> None:
     assert counters(ends)["ignored_frames"] == 1
 
 
-def test_the_paused_time_counts_what_both_kinds_stop_once() -> None:
+def test_paused_time_counts_what_both_kinds_stop_once() -> None:
     ends = gates(2)
     obey(ends, 0, message(PAUSE_KIND, 100), 0)
     obey(ends, 0, message(PFC_KIND, 100, 3), 50)
@@ -255,7 +255,7 @@ class Station:
     frames=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), max_size=25),
     frame_ns=st.integers(1, 50),
 )
-def test_a_paused_priority_never_starts_a_frame_before_its_resume(
+def test_paused_priority_never_starts_frame_before_its_resume(
     messages: list[tuple[int, int, int, set[int]]], frames: list[tuple[int, int]], frame_ns: int
 ) -> None:
     station = Station(gates(rate_bps=QUANTUM_IS_10_NS), frame_ns)
@@ -278,7 +278,7 @@ def test_a_paused_priority_never_starts_a_frame_before_its_resume(
 @pytest.mark.parametrize(
     ("rate_bps", "lasts_ns"), [(10**9, 512), (10**10, 52), (25 * 10**9, 21), (10**11, 6)]
 )
-def test_a_pause_lasts_by_the_links_rate_rounded_up(rate_bps: int, lasts_ns: int) -> None:
+def test_pause_lasts_by_links_rate_rounded_up(rate_bps: int, lasts_ns: int) -> None:
     ends = gates(rate_bps=rate_bps)
     obey(ends, 0, message(PFC_KIND, 1, 6), 7)
     assert opens_ns(ends, 0, 6, 7) == 7 + lasts_ns

@@ -115,7 +115,7 @@ def test_pfc_stops_each_priority_by_itself_and_refreshes_what_is_due_in_one_fram
     assert sender.clock(2 * HALF_NS + 1) == Signal(0xA0, 0xFFFF)
 
 
-def test_a_priority_that_takes_no_part_is_never_stopped() -> None:
+def test_priority_that_takes_no_part_is_never_stopped() -> None:
     sender = Sender(PFCGenerationParameters(priorities=frozenset({3})))
     assert sender.occupancy(0, 299_000, number=4) == NOTHING
     assert sender.occupancy(0, 299_000, number=3) == Signal(0x08, 0xFFFF)

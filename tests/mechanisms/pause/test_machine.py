@@ -170,7 +170,7 @@ def test_dropped_frames_and_those_of_unknown_stations_take_no_memory_of_an_input
     assert not port.point.octets.any()
 
 
-def test_a_priority_that_takes_no_part_is_not_stopped() -> None:
+def test_priority_that_takes_no_part_is_not_stopped() -> None:
     port = Port(pfc(priorities=frozenset({3})))
     assert port.comes(10, 9000, priority=4) == []
     assert port.point.next_timer_ns() == NEVER_NS
@@ -292,7 +292,7 @@ def test_stations_do_not_disturb_each_other() -> None:
         assert own == [message for message in every if message[where] == station]
 
 
-def test_on_the_output_the_occupancy_is_the_queues_own_length() -> None:
+def test_on_output_occupancy_is_queues_own_length() -> None:
     frames = crossing(4, steps=1500, stations=STATIONS, buffer_octets=60_000, gap_ns=2_000)
     machine = pfc(pause_on="output")
     outbox = shown(machine.congestion_point(PLACE, np.random.default_rng(1)), frames)

@@ -53,7 +53,7 @@ def test_what_is_sent_is_what_is_read(vector: int, quanta: int) -> None:
     assert got == (KIND_PAUSE, 0xFF, (quanta,) * 8)
 
 
-def test_the_high_octet_of_the_enable_vector_does_not_count() -> None:
+def test_high_octet_of_enable_vector_does_not_count() -> None:
     assert read_flow_control(frame(HEADER + "0101 ff02" + "0005" * 8)).enable_vector == 0x02
 
 
@@ -77,7 +77,7 @@ def test_what_is_no_pause_frame_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("good", [HEADER + "0001 ffff", HEADER + "0101 00ff" + "ffff" * 8])
-def test_a_frame_cut_anywhere_in_its_fields_is_refused(good: str) -> None:
+def test_frame_cut_anywhere_in_its_fields_is_refused(good: str) -> None:
     octets = bytes.fromhex(good.replace(" ", ""))
     assert read_flow_control(octets).kind != KIND_REFUSED
     for length in range(len(octets)):
@@ -90,7 +90,7 @@ def test_reading_never_raises(octets: bytes) -> None:
     assert read_flow_control(bytes.fromhex(HEADER) + octets).kind in (KIND_PAUSE, KIND_PFC, KIND_REFUSED)
 
 
-def test_a_frame_is_heard_as_the_messages_that_make_it() -> None:
+def test_frame_is_heard_as_messages_that_make_it() -> None:
     counted = new_record(PauseDiscards)
     assert parse_flow_control(pause_frame(Signal(1, 7), src=SRC), counted) == [
         {"kind": PAUSE_KIND, "enable_vector": 0xFF, "quanta": 7}

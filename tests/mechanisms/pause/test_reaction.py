@@ -94,7 +94,7 @@ def test_0_resumes() -> None:
     assert receiver.starts(500)[3:5] == [500, 51_200]
 
 
-def test_a_pause_counts_from_the_end_of_its_reception() -> None:
+def test_pause_counts_from_end_of_its_reception() -> None:
     receiver = Receiver(PauseReactionParameters())
     # 60 octets with FCS, preamble and gap take 67.2 ns at 10 Gb/s: it is told when they are over.
     receiver.receive(1_068, pause(10))

@@ -105,7 +105,7 @@ def test_rule_3_reloads_by_quantized_feedback_div_8(qntz_fb: int, base: int) -> 
     assert point.state.countdown_octets == base
 
 
-def test_rule_3_the_table_scales_with_the_minimum_sample_base() -> None:
+def test_rule_3_table_scales_with_minimum_sample_base() -> None:
     record = settings_record(QCNCongestionPointParameters(sample_base_octets=15_000))
     assert record.reload_octets.tolist() == [15_000, 7_500, 5_000, 3_750, 3_000, 2_500, 2_150, 1_850]
 

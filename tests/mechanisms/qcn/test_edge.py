@@ -110,7 +110,7 @@ def test_automatic_mode_follows_the_neighbours_tlv(
     assert modes == (*[DefenceMode.DISABLED] * 3, mode, *[DefenceMode.DISABLED] * 4)
 
 
-def test_a_mode_that_is_set_does_not_ask_the_neighbour() -> None:
+def test_mode_that_is_set_does_not_ask_neighbour() -> None:
     assert defence_modes(parameters(3, mode=4), tlv(0xFF, 0xFF))[3] is DefenceMode.EDGE
 
 
@@ -138,7 +138,7 @@ def test_two_ports_that_hear_each_other_become_ready() -> None:
         ((7,), 7, 6),
     ],
 )
-def test_the_alternate_priority_is_the_next_lower_else_the_next_higher(
+def test_alternate_priority_is_next_lower_else_next_higher(
     cnpv: tuple[int, ...], priority: int, alternate: int
 ) -> None:
     assert alternate_priority(parameters(*cnpv), priority) == alternate
@@ -216,7 +216,7 @@ def converted(octets: bytes, **options: Any) -> tuple[bytes | None, dict[str, in
     return convert(edge, QCNEdgeParameters(**options), octets, BACKBONE_EDGE), counted(edge)
 
 
-def test_a_backbone_cnm_becomes_the_customers_octet_by_octet() -> None:
+def test_backbone_cnm_becomes_customers_octet_by_octet() -> None:
     octets, counters = converted(backbone_cnm(i_tagged()))
     assert octets is not None
     msdu = "0800 45000010" + "11" * 16
@@ -225,7 +225,7 @@ def test_a_backbone_cnm_becomes_the_customers_octet_by_octet() -> None:
     assert counters == {"taken_cnms": 1, "cnms_converted": 1}
 
 
-def test_the_customers_cnm_travels_in_the_priority_that_is_set() -> None:
+def test_customers_cnm_travels_in_priority_that_is_set() -> None:
     octets, _ = converted(backbone_cnm(i_tagged()), cnm_priority=4)
     assert octets is not None
     assert octets[14:16].hex() == "8123"

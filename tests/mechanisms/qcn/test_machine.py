@@ -53,7 +53,7 @@ def cnm(
     st.sampled_from(sorted(STACKS)),
     st.one_of(st.none(), st.integers(0, 0xFFFF)),
 )
-def test_a_cnm_is_parsed_as_the_message_that_it_is(
+def test_cnm_is_parsed_as_message_that_it_is(
     qntz_fb: int, qoff: int, qdelta: int, stack: str, flow_id: int | None
 ) -> None:
     octets = cnm(qntz_fb=qntz_fb, qoff=64 * qoff, qdelta=64 * qdelta, stack=stack, flow_id=flow_id)
@@ -117,7 +117,7 @@ def test_forged_cnms_are_refused_and_counted(octets: bytes, mac: bytes, reason: 
     assert parse_frame(machine(), octets, mac, PLACE) == (None, {reason: 1})
 
 
-def test_a_cnm_that_the_snap_length_cut_is_parsed() -> None:
+def test_cnm_that_snap_length_cut_is_parsed() -> None:
     octets = cnm()
     parsed, _ = parse_frame(machine(), octets[:64], OWN, PLACE, length_octets=len(octets))
     assert parsed is not None

@@ -59,7 +59,7 @@ def test_quantized_feedback_0_is_taken_for_the_reaction_point_to_count() -> None
     assert counted == {"taken_cnms": 1}
 
 
-def test_the_msdu_length_is_trusted_and_not_the_frame_length() -> None:
+def test_msdu_length_is_trusted_and_not_frame_length() -> None:
     found, _ = read(cnm(pdu(length="0000", msdu=""), pad=1514))
     assert isinstance(found, ReceivedCNM)
     assert found.frame[CNM].msdu == b""
@@ -91,7 +91,7 @@ def test_discards_are_counted_by_their_reason(octets: bytes, reason: Discard) ->
     assert counted == {reason.value: 1}
 
 
-def test_what_the_snap_length_cut_off_is_no_lie() -> None:
+def test_what_snap_length_cut_off_is_no_lie() -> None:
     whole = cnm(pdu(length="0028", msdu="0800" + "45" * 38))
     found, _ = read(whole[:60], length_octets=len(whole))
     assert isinstance(found, ReceivedCNM)

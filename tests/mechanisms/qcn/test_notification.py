@@ -87,7 +87,7 @@ def test_short_cnms_are_padded_to_60_octets_with_zeros() -> None:
     assert cnm[12 + 4 + 2 + 24 + 4 :] == bytes(14)
 
 
-def test_what_was_not_captured_is_not_in_the_msdu() -> None:
+def test_what_was_not_captured_is_not_in_msdu() -> None:
     assert decode(cnm_for("8100 6001", payload="0800aabb", length=1514))[CNM].msdu.hex() == "0800aabb"
 
 

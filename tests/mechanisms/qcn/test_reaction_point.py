@@ -102,7 +102,7 @@ def test_rule_1_after_a_byte_stage_the_target_becomes_the_rate_and_the_counter_r
     assert stages(station, 3) == (0, 0)
 
 
-def test_rule_1_a_cnm_restarts_the_timer_with_a_full_period() -> None:
+def test_rule_1_cnm_restarts_timer_with_full_period() -> None:
     station = exact()
     station.cnm(3, 63)
     station.run_for(7 * 15 * MS)
@@ -124,7 +124,7 @@ def test_rule_1_quantized_feedback_0_changes_nothing_and_is_counted() -> None:
 
 
 @pytest.mark.parametrize("flow", [-1, 8, 2**40, -(2**40)])
-def test_an_id_never_sent_is_counted_and_changes_nothing(flow: int) -> None:
+def test_id_never_sent_is_counted_and_changes_nothing(flow: int) -> None:
     station = Station()
     assert station.cnm(flow, 63) == -1
     assert station.count("unknown_flow") == 1
@@ -234,7 +234,7 @@ def test_rule_2_a_target_of_just_ten_times_the_rate_is_not_divided() -> None:
     assert station.limiter(3).target_bps == 10 * GBPS
 
 
-def test_rule_2_the_target_is_clamped_to_the_maximum() -> None:
+def test_rule_2_target_is_clamped_to_maximum() -> None:
     station = exact()
     station.cnm(3, 63)
     for _ in range(7):
@@ -269,7 +269,7 @@ def test_rule_2_the_margin_is_15_percent_to_each_side() -> None:
         assert abs(sum(reloads) / len(reloads) / base - 1) < 0.01
 
 
-def test_rule_3_release_at_the_maximum_with_an_empty_queue() -> None:
+def test_rule_3_release_at_maximum_with_empty_queue() -> None:
     station = exact()
     station.cnm(3, 63)
     station.run_for(1_000 * MS)
@@ -414,7 +414,7 @@ class TestStandardVariant:
         assert station.limiter(3).byte_countdown_octets == 75_000
 
 
-def test_the_maximum_is_the_links_rate_or_a_lower_one() -> None:
+def test_maximum_is_links_rate_or_lower_one() -> None:
     def highest(max_rate_bps: int) -> float:
         parameters = QCNReactionPointParameters(max_rate_bps=max_rate_bps)
         return settings_record(parameters, link_rate_bps=LINK_BPS).max_rate_bps
