@@ -313,15 +313,15 @@ class FrameTree(Pane):
         self.cursor = -1
         self.go(same or 0)
 
-    def _key(self, place: int) -> str:
+    def _key(self, position: int) -> str:
         """Return the key under which a layer's folding is remembered."""
-        line = self.lines[place]
+        line = self.lines[position]
         if line.name:
             return line.name.removeprefix("encapsulated.")
         return line.text.partition(" ")[0].lower()
 
-    def _is_layer(self, place: int) -> bool:
-        return place + 1 < len(self.lines) and self.lines[place + 1].depth > self.lines[place].depth
+    def _is_layer(self, position: int) -> bool:
+        return position + 1 < len(self.lines) and self.lines[position + 1].depth > self.lines[position].depth
 
     def _fold(self) -> None:
         """Determine the visible lines."""
@@ -365,10 +365,10 @@ class FrameTree(Pane):
         self.cursor = -1
         self.go(self._seen.index(place))
 
-    def _around(self, place: int) -> list[int]:
+    def _around(self, position: int) -> list[int]:
         """Return the lines of the layers around a line."""
-        depth, around = self.lines[place].depth, []
-        for other in range(place - 1, -1, -1):
+        depth, around = self.lines[position].depth, []
+        for other in range(position - 1, -1, -1):
             if self.lines[other].depth < depth:
                 around.append(other)
                 depth = self.lines[other].depth

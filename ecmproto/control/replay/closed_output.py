@@ -101,10 +101,10 @@ def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: E
 class _Stored:
     """A batch with frames that have not reached the port."""
 
-    def __init__(self, taken: Taken, first: int) -> None:
-        self.taken = taken
+    def __init__(self, used: Taken, first: int) -> None:
+        self.taken = used
         self.first = first
-        self.missing = len(taken.batch)
+        self.missing = len(used.batch)
 
 
 class FramesInFlight:

@@ -37,13 +37,13 @@ class Pairs(NamedTuple):
 class Chain:
     """Follows the events of up to ``most`` keys; an event has ``width`` columns after the common ones."""
 
-    def __init__(self, most: int, width: int) -> None:
+    def __init__(self, maximum: int, width: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
 
-        self.keys = Numbering(most)
-        self._first: Int64 = np.zeros((most, 3 + width), np.int64)
-        self._last: Int64 = np.zeros((most, 3 + width), np.int64)
-        self._seen: Mask = np.zeros(most, np.bool_)
+        self.keys = Numbering(maximum)
+        self._first: Int64 = np.zeros((maximum, 3 + width), np.int64)
+        self._last: Int64 = np.zeros((maximum, 3 + width), np.int64)
+        self._seen: Mask = np.zeros(maximum, np.bool_)
 
     @property
     def is_full(self) -> bool:
@@ -167,11 +167,11 @@ def first_of(rows: Int64, more: Int64, most: int) -> Int64:
 class SeenKeys:
     """The set of 64-bit keys, up to ``most``."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, maximum: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
 
-        self._keys = Numbering(most)
-        self._most = most
+        self._keys = Numbering(maximum)
+        self._most = maximum
 
     def add(self, keys: Int64) -> None:
         """Note keys."""
@@ -200,11 +200,11 @@ class SeenKeys:
 class FirstEvents:
     """The first event of each key of 64 bits, up to ``most`` of them."""
 
-    def __init__(self, most: int, width: int) -> None:
+    def __init__(self, maximum: int, width: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
 
-        self._keys = Numbering(most)
-        self._events: Int64 = np.zeros((most, 3 + width), np.int64)
+        self._keys = Numbering(maximum)
+        self._events: Int64 = np.zeros((maximum, 3 + width), np.int64)
 
     def __len__(self) -> int:
         return self._keys.count

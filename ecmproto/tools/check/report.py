@@ -112,9 +112,9 @@ class Report:
 
     NOT_STATE = ("rules", "most")
 
-    def __init__(self, rules: Iterable[Rule], most: int = MOST_LISTED) -> None:
+    def __init__(self, rules: Iterable[Rule], maximum: int = MOST_LISTED) -> None:
         self.rules = {rule.id: rule for rule in rules}
-        self.most = most
+        self.most = maximum
         self._findings: dict[str, list[Finding]] = {name: [] for name in self.rules}
         self._counts: dict[str, _Counts] = {name: _Counts() for name in self.rules}
         self._notes: dict[str, str] = {}
@@ -242,12 +242,12 @@ def _place(finding: Finding) -> int:
     return finding.frame or _NO_FRAME
 
 
-def _told(told: Told, row: int) -> Value:
+def _told(reported: Told, row: int) -> Value:
     """Return the value for one row."""
-    if isinstance(told, np.ndarray):
-        value: Value = told[row].item()
+    if isinstance(reported, np.ndarray):
+        value: Value = reported[row].item()
         return value
-    return told(row) if callable(told) else told
+    return reported(row) if callable(reported) else reported
 
 
 def _moved_key(subject: Subject, key: int, shift: Shift) -> int:

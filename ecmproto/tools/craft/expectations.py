@@ -393,8 +393,8 @@ class Judge:
         """Return the verdict of each expectation."""
         return [self._verdict(place) for place in range(len(self._expectations))]
 
-    def _verdict(self, place: int) -> Verdict:
-        expectation, found = self._expectations[place], self._found[place]
+    def _verdict(self, position: int) -> Verdict:
+        expectation, found = self._expectations[position], self._found[position]
 
         def verdict(outcome: Outcome, text: str) -> Verdict:
             return Verdict(expectation=expectation, outcome=outcome, found=text)
@@ -432,20 +432,20 @@ class Judge:
             if holds and next_ns - before_ns > pause_ns
         ]
 
-    def _latencies(self, found: _Found, rows: Sequence[int]) -> list[int]:
+    def _latencies(self, results: _Found, rows: Sequence[int]) -> list[int]:
         """Return the latencies of marked frames from their capture on the near side, or their due time."""
         began_ns = self._came_ns if self._began_ns is None else self._began_ns
         late = []
         for row in rows:
-            number = found.numbers[row]
+            number = results.numbers[row]
             if number in self._left_ns:
-                late.append(found.times[row] - self._left_ns[number])
+                late.append(results.times[row] - self._left_ns[number])
             elif number in self._due_ns and began_ns is not None:
-                late.append(found.times[row] - began_ns - self._due_ns[number])
+                late.append(results.times[row] - began_ns - self._due_ns[number])
         return late
 
     def _problems(
-        self, expectation: Expectation, found: _Found, times: Sequence[int], rows: Sequence[int]
+        self, expectation: Expectation, results: _Found, times: Sequence[int], rows: Sequence[int]
     ) -> list[str]:
         problems = []
         least, most = expectation.frames
@@ -460,7 +460,7 @@ class Judge:
             low, high = expectation.rate_fps
             if fps is None or fps < low or (high is not None and fps > high):
                 problems.append(f"expected {_range_text(expectation.rate_fps)} frames/s")
-        numbers = [found.numbers[row] for row in rows if found.numbers[row] >= 0]
+        numbers = [results.numbers[row] for row in rows if results.numbers[row] >= 0]
         if expectation.in_order:
             backwards = [b for a, b in pairwise(numbers) if b < a]
             if backwards:
@@ -470,12 +470,12 @@ class Judge:
             if len(set(numbers)) < len(numbers):
                 problems.append(f"{counted(len(numbers) - len(set(numbers)), 'frame')} twice")
         if expectation.unchanged:
-            changed = sum(found.changed[row] for row in rows)
+            changed = sum(results.changed[row] for row in rows)
             if changed:
-                line = self._line(found.first_changed)
+                line = self._line(results.first_changed)
                 problems.append(f"{counted(changed, 'frame')} changed on the way, such as {line}")
         if expectation.latency_ns is not None:
-            late = [each for each in self._latencies(found, rows) if each > expectation.latency_ns]
+            late = [each for each in self._latencies(results, rows) if each > expectation.latency_ns]
             if late:
                 problems.append(
                     f"{counted(len(late), 'frame')} later than {format_time(expectation.latency_ns)}"
@@ -483,7 +483,7 @@ class Judge:
         return problems
 
     def _told(
-        self, expectation: Expectation, found: _Found, times: Sequence[int], rows: Sequence[int]
+        self, expectation: Expectation, results: _Found, times: Sequence[int], rows: Sequence[int]
     ) -> str:
         parts = [f"got {counted(len(rows), 'frame')}"]
         if rows and expectation.frames == (0, 0):
@@ -491,7 +491,7 @@ class Judge:
         fps = _rate_of([times[row] for row in rows])
         if expectation.rate_fps is not None and fps is not None:
             parts.append(f"{fps:,.4g} frames/s")
-        latencies = self._latencies(found, rows)
+        latencies = self._latencies(results, rows)
         if expectation.latency_ns is not None and latencies:
             parts.append(f"at most {format_time(max(latencies))} late")
         return ", ".join(parts)

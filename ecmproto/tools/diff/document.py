@@ -34,19 +34,19 @@ def difference_document(difference: Difference) -> dict[str, Json]:
     return document
 
 
-def _place(place: Place | None) -> dict[str, Json] | None:
-    if place is None:
+def _place(position: Place | None) -> dict[str, Json] | None:
+    if position is None:
         return None
     return {
-        "number": place.number,
-        "time_ns": place.time_ns,
-        "interface": place.interface,
-        "summary": " ".join(filter(None, describe(place.record.frame))),
+        "number": position.number,
+        "time_ns": position.time_ns,
+        "interface": position.interface,
+        "summary": " ".join(filter(None, describe(position.record.frame))),
     }
 
 
-def _counts(kinds: dict[Kind, int]) -> dict[str, Json]:
-    return dict(kinds.items())
+def _counts(types: dict[Kind, int]) -> dict[str, Json]:
+    return dict(types.items())
 
 
 def _field(change: FieldChange) -> dict[str, Json]:

@@ -255,23 +255,23 @@ def places_of(
 
 
 def _numbered(
-    assignment: Assignment, found: list[tuple[Writing, NDArray[np.int32], Int64, Int64]]
+    assignment: Assignment, results: list[tuple[Writing, NDArray[np.int32], Int64, Int64]]
 ) -> list[tuple[Writing, NDArray[np.int32], Int64]]:
     """Return the fields of each frame that an assignment selects and that can hold its value."""
-    picks: list[NDArray[np.bool_] | None] = [None] * len(found)
-    once = len(found) == 1 and bool((found[0][1][1:] > found[0][1][:-1]).all())
-    if assignment.number != EVERY and not (once and assignment.number == 0) and found:
-        rows = np.concatenate([row for _, row, _, _ in found])
-        starts = np.concatenate([start for _, _, start, _ in found])
+    picks: list[NDArray[np.bool_] | None] = [None] * len(results)
+    once = len(results) == 1 and bool((results[0][1][1:] > results[0][1][:-1]).all())
+    if assignment.number != EVERY and not (once and assignment.number == 0) and results:
+        rows = np.concatenate([row for _, row, _, _ in results])
+        starts = np.concatenate([start for _, _, start, _ in results])
         order = np.lexsort((starts, rows))
         ordered = rows[order]
         heads = np.flatnonzero(np.diff(ordered, prepend=-1))
         nth = np.empty(len(rows), np.int64)
         nth[order] = np.arange(len(rows)) - np.repeat(heads, np.diff(heads, append=len(rows)))
-        bounds = np.cumsum([len(row) for _, row, _, _ in found])[:-1]
+        bounds = np.cumsum([len(row) for _, row, _, _ in results])[:-1]
         picks = list(np.split(nth == assignment.number, bounds))
     meant = []
-    for (writing, row, start, octets), pick in zip(found, picks, strict=True):
+    for (writing, row, start, octets), pick in zip(results, picks, strict=True):
         fits = octets == len(writing.octets) if writing.field.bits is None else None
         mask = pick if fits is None else fits if pick is None else pick & fits
         meant.append((writing, row, start) if mask is None else (writing, row[mask], start[mask]))

@@ -151,16 +151,16 @@ def packets_in(found: LayersFound, shift: int = 0) -> Packets:
     )  # fmt: skip
 
 
-def _behind_ip_headers(found: LayersFound) -> tuple[Int64, Int64]:
+def _behind_ip_headers(results: LayersFound) -> tuple[Int64, Int64]:
     """Return the ends of the IP headers and extensions of frames, and the protocols that follow.
 
     Both are NOWHERE without any; so is the protocol of a fragment that is not the first.
     """
-    buffer, count = found.frames.buffer, len(found.frames.offset)
+    buffer, count = results.frames.buffer, len(results.frames.offset)
     end, protocol = np.full(count, NOWHERE, np.int64), np.full(count, NOWHERE, np.int64)
     for kind in (IPv4, IPv6, *_EXTENSIONS):
-        if kind in found.entries:
-            entries = found.entries[kind]
+        if kind in results.entries:
+            entries = results.entries[kind]
             entries = entries.select(entries.start >= end[entries.row])
             end[entries.row] = entries.start + entries.octets
             protocol[entries.row] = buffer[entries.start + {IPv4: 9, IPv6: 6}.get(kind, 0)]
@@ -378,9 +378,9 @@ def put_lengths_right(found: LayersFound, buffer: Octets) -> Counter[str]:
     return +told
 
 
-def _there(found: LayersFound, cls: type[Layer]) -> Iterator[Entries]:
+def _there(results: LayersFound, cls: type[Layer]) -> Iterator[Entries]:
     """Yield the layers of a format: each frame's first, then the second and so on."""
-    entries = found.entries.get(cls)
+    entries = results.entries.get(cls)
     if entries is None:
         return
     heads = np.flatnonzero(np.diff(entries.row, prepend=-1))
@@ -390,11 +390,11 @@ def _there(found: LayersFound, cls: type[Layer]) -> Iterator[Entries]:
 
 
 def _set(
-    told: Counter[str], name: str, buffer: Octets, entries: Entries, at: int, values: Int64,
+    reported: Counter[str], name: str, buffer: Octets, entries: Entries, at: int, values: Int64,
     wrong: NDArray[np.bool_],
 ) -> None:  # fmt: skip
     put_rows(buffer, entries.start[wrong] + at, _two(values[wrong]))
-    told[name] += int(wrong.sum())
+    reported[name] += int(wrong.sum())
 
 
 def put_checksums_right(found: LayersFound, buffer: Octets) -> tuple[Counter[str], Counter[str]]:

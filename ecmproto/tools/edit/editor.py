@@ -476,12 +476,12 @@ class _Outcome(NamedTuple):
     counts: dict[Assignment, tuple[int, int]]
 
 
-def _written(places: Sequence[Places], buffer: Octets, low: int, frames: int) -> _Outcome:
+def _written(positions: Sequence[Places], buffer: Octets, low: int, frames: int) -> _Outcome:
     """Write what assignments have found in ``frames`` frames, ``low`` octets in front of where it was."""
     done = []
     changed = np.zeros(frames, np.bool_)
     masks: dict[Assignment, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
-    for each in places:
+    for each in positions:
         written = write(buffer, each._replace(start=each.start - low))
         done.append(written)
         had, differs = masks.setdefault(

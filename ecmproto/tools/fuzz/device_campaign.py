@@ -198,10 +198,10 @@ class Narrowing:
         self.least = tuple(suspects)
         return True
 
-    def _confirmed(self, least: Sequence[Suspect]) -> int:
+    def _confirmed(self, minimum: Sequence[Suspect]) -> int:
         """Return the number of times that frames silence the device, independent of earlier frames."""
         self._fresh = self._device.recovers
-        return sum(self._silences(least) for _ in range(ATTEMPTS))
+        return sum(self._silences(minimum) for _ in range(ATTEMPTS))
 
     def _silences(self, suspects: Sequence[Suspect]) -> bool:
         """Try frames; return whether the device falls silent, and store them then."""
@@ -330,11 +330,11 @@ class DeviceCampaign:
         return (case.octets for case in self._cases.starting_at(index))
 
     def _next(
-        self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None
+        self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], maximum: int | None
     ) -> Finding | None:
         """Send an interval, then a heartbeat; return a new finding."""
         first = self.progress.index
-        interval = range(first, first + self._sent(feed, going_on, most))
+        interval = range(first, first + self._sent(feed, going_on, maximum))
         silence = self._pulse.silence(self._device)
         self._state.count(len(interval), failed=bool(silence))
         if not silence:
@@ -343,17 +343,17 @@ class DeviceCampaign:
         self._state.save()
         return self._new_finding(silence, interval)
 
-    def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], most: int | None) -> int:
+    def _sent(self, feed: Iterator[bytes], going_on: Callable[[Progress], bool], maximum: int | None) -> int:
         """Send cases until a heartbeat is due or the campaign ends; return their number."""
         done, start = 0, self._clock()
-        limits = [limit for limit in (most, self._pulse.every_frames) if limit is not None]
+        limits = [limit for limit in (maximum, self._pulse.every_frames) if limit is not None]
         while True:
             part = list(islice(feed, min([self._part_frames, *(limit - done for limit in limits)])))
             frames = [self._fitting.frame(octets) for octets in part]
             self._device.send([frame for frame in frames if frame is not None])
             done += len(part)
             due = self._pulse.due(done, self._clock() - start)
-            if due or done == most or not going_on(self.progress):
+            if due or done == maximum or not going_on(self.progress):
                 return done
 
     def _new_finding(self, silence: str, interval: range) -> Finding | None:

@@ -167,9 +167,9 @@ class Judge:
                 yield wrong
 
 
-def _unmade(told: str, row: int) -> Disagreement:
-    what = f"making a case: {signature_of(told) or told.splitlines()[-1]}"
-    return Disagreement(kind="report", signature=what, detail=told, check="", row=row)
+def _unmade(reported: str, row: int) -> Disagreement:
+    what = f"making a case: {signature_of(reported) or reported.splitlines()[-1]}"
+    return Disagreement(kind="report", signature=what, detail=reported, check="", row=row)
 
 
 def disagreements(

@@ -363,10 +363,10 @@ def _numbers(frame: Frame, of: Numbers) -> list[NumberAt]:
     return [(index, number) for index, value in enumerate(frame.layers) for number in of[type(value)]]
 
 
-def _set_one_of(places: Sequence[NumberAt], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
-    if not places:
+def _set_one_of(positions: Sequence[NumberAt], frame: Frame, octets: bytes, rng: random.Random) -> bytes:
+    if not positions:
         return octets
-    place = rng.choice(places)
+    place = rng.choice(positions)
     return _written(frame, octets, place, _value(place[1], rng))
 
 
@@ -376,9 +376,9 @@ def _value(number: Number, rng: random.Random) -> int:
     return number.minimum + rng.getrandbits(number.bits)
 
 
-def _written(frame: Frame, octets: bytes, place: NumberAt, value: int) -> bytes:
+def _written(frame: Frame, octets: bytes, position: NumberAt, value: int) -> bytes:
     """Return ``octets`` with a number set to ``value``; unchanged if it is truncated."""
-    index, number = place
+    index, number = position
     first = 8 * frame.boundaries()[index] + number.bit_offset
     start, stop = first // 8, -(-(first + number.bits) // 8)
     part = octets[start:stop]

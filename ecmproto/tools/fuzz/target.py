@@ -446,9 +446,9 @@ class TargetCampaign:
             # its addresses exceed that from the start, or it works without them
             self._state.keep(finding, here + judged_again(command, str(place / file)), name=file)
 
-    def _shows(self, command: Command, finding: Finding, place: Path) -> bool:
+    def _shows(self, command: Command, finding: Finding, folder: Path) -> bool:
         """Return whether the stored line reproduces a finding."""
-        again = self._shell(f"cd {shlex.quote(str(place))} && sh reproduce.sh")
+        again = self._shell(f"cd {shlex.quote(str(folder))} && sh reproduce.sh")
         if finding.outcome.kind == "hang":
             return again.status == TIMED_OUT
         if finding.outcome.kind == "memory":

@@ -276,11 +276,11 @@ def _columns(runs: int) -> int:
 
 
 def _overview_rows(
-    kinds: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
+    types: Mapping[Kind, Panels[Run]], band: Sequence[Run], right_px: float
 ) -> list[_OverviewRow]:
     """Return the rows for the kinds that have data in ``band``."""
     rows = []
-    for kind, panels in kinds.items():
+    for kind, panels in types.items():
         heights_px = [
             header_px(panels, run, panels.form, title=False) + panels.height_px(run)
             for run in band

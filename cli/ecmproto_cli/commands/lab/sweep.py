@@ -249,7 +249,7 @@ def _effects(rows: Sequence[Row], axes: Sequence[Axis], figures: Sequence[str]) 
     return {text: effects(rows, axes, text) for text in figures}
 
 
-def _effects_as_dict(found: dict[str, list[Effect]]) -> dict[str, list[dict[str, object]]]:
+def _effects_as_dict(results: dict[str, list[Effect]]) -> dict[str, list[dict[str, object]]]:
     """Return effects for JSON, which has no NaN."""
 
     def known(value: float) -> float | None:
@@ -260,7 +260,7 @@ def _effects_as_dict(found: dict[str, list[Effect]]) -> dict[str, list[dict[str,
             {"factors": each.factors, "effect": known(each.effect), "explained": known(each.explained)}
             for each in effects
         ]
-        for text, effects in found.items()
+        for text, effects in results.items()
     }
 
 

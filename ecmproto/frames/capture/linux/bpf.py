@@ -230,19 +230,19 @@ class _Assembler:
             case Disjunction(parts=parts):
                 self._chain(parts, taken, dropped, held=False)
 
-    def _chain(self, parts: tuple[Condition, ...], taken: int, dropped: int, *, held: bool) -> None:
+    def _chain(self, parts: tuple[Condition, ...], used: int, dropped: int, *, held: bool) -> None:
         """Write parts; each but the last continues with the next one, if it is true or if it is not."""
         for part in parts:
             following = self.label()
-            self.write(part, *((following, dropped) if held else (taken, following)))
+            self.write(part, *((following, dropped) if held else (used, following)))
             self.place(following)
-        self._jump(taken if held else dropped)
+        self._jump(used if held else dropped)
 
     def _jump(self, label: int) -> None:
         # a jump's distance has 32 bits, but its label is resolved like the others'
         self.add(JUMP, 0, label)
 
-    def _check(self, check: Check, taken: int, dropped: int) -> None:
+    def _check(self, check: Check, used: int, dropped: int) -> None:
         value = check.value
         if value.length:
             self.add(LOAD_LENGTH, 0)
@@ -255,8 +255,8 @@ class _Assembler:
             self.add(AND, value.mask)
         *others, last = check.numbers
         for number in others:
-            self.add(check.code, number, taken)
-        self.add(check.code, last, taken, dropped)
+            self.add(check.code, number, used)
+        self.add(check.code, last, used, dropped)
 
     def assembled(self) -> tuple[Instruction, ...]:
         """Return the instructions with distances, long ones by two jumps; none if they are too many."""

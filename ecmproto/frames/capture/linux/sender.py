@@ -176,11 +176,11 @@ class FrameSender:
 class Messages:
     """Frames as messages to the kernel (struct mmsghdr) at ``address``; ``length`` has their lengths."""
 
-    def __init__(self, room: int) -> None:
-        self._messages, parts = message_array(room)
+    def __init__(self, capacity: int) -> None:
+        self._messages, parts = message_array(capacity)
         # the address of an array takes as long to compute as a frame to send
         self.address: int = self._messages.ctypes.data
-        self.room = room
+        self.room = capacity
         self._base, self.length = parts["base"], parts["octets"]
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:

@@ -506,9 +506,9 @@ class _Sent:
         return int(self._time_ns[self._rows[place]]) if there else NO_TIME
 
 
-def _data_times(data: FirstEvents, places: Iterable[tuple[int, int]]) -> dict[int, int]:
+def _data_times(data: FirstEvents, positions: Iterable[tuple[int, int]]) -> dict[int, int]:
     """Return the time of the first data of each source and destination, NO_TIME without any."""
-    keys = np.array([key for key, _ in places], np.int64)
+    keys = np.array([key for key, _ in positions], np.int64)
     return dict(zip(keys.tolist(), data.of(keys, TIME, NO_TIME).tolist(), strict=True))
 
 

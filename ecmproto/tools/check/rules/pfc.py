@@ -281,10 +281,10 @@ class _Storms:
         )
 
 
-def _where(places: list[tuple[int, int, bytes | None]]) -> Where:
+def _where(positions: list[tuple[int, int, bytes | None]]) -> Where:
     """Return times, interfaces and addresses as what is about no one frame."""
     table = np.array(
-        [(0, time, interface, int.from_bytes(source or b"", "big")) for time, interface, source in places],
+        [(0, time, interface, int.from_bytes(source or b"", "big")) for time, interface, source in positions],
         np.int64,
     ).reshape(-1, 4)
     return Where(*table.T)

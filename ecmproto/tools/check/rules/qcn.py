@@ -241,14 +241,14 @@ class FeedbackAgainstQueue:
             kept = np.concatenate(self._kept)
             self._judge(report, kept, self._estimates | self._estimated(kept, report))
 
-    def _estimated(self, kept: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
+    def _estimated(self, retained: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
         """Return w and Qeq of each congestion point, None where none fit."""
         found: dict[int, tuple[float, int] | None] = {}
-        for cpid in np.unique(kept[:, 3]).tolist():
+        for cpid in np.unique(retained[:, 3]).tolist():
             if self._w is not None and self._qeq is not None:
                 found[cpid] = self._w, self._qeq
             else:
-                found[cpid] = self._estimate(kept[kept[:, 3] == cpid], report)
+                found[cpid] = self._estimate(retained[retained[:, 3] == cpid], report)
         return found
 
     def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
@@ -373,10 +373,10 @@ def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]
     return middle - hidden, middle + hidden
 
 
-def _most_covered(least: Any, most: Any) -> tuple[int, tuple[float, float]]:
+def _most_covered(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]:
     """Return by how many intervals a point is covered at most, and from where to where that is so."""
-    whole = least < most
-    starts, ends = np.sort(least[whole]), np.sort(most[whole])
+    whole = minimum < maximum
+    starts, ends = np.sort(minimum[whole]), np.sort(maximum[whole])
     if not len(starts):
         return 0, (0.0, 0.0)
     # behind each start: the intervals that have begun, less those that ended before
