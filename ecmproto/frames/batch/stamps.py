@@ -105,10 +105,11 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
         )
         for octets, version in ((4, 0x10), (4, 0x110), (2, 0x20), (2, 0x120))
     ),
-    # Arista 7150: 31 bits of 350 MHz in place of the FCS, or before it; its key frames are not read.
+    # Arista 7150: 31 bits of 350 MHz in place of the FCS, or before it; the first bit of the last octet is
+    # unused. Its key frames are not read.
     "arista7150": (
         Stamp(
-            octets=4, fraction=Part(0, 4), tick_ns=20 / 7, counter_bits=31, fixed=((Part(0, 1), 0x80, 0),)
+            octets=4, fraction=Part(0, 4), tick_ns=20 / 7, counter_bits=31, fixed=((Part(3, 1), 0x80, 0),)
         ),
     ),
     # Ixia's network visibility: type 3 to 7 (its clock), length, time, length, 0xAF12, checksum
@@ -357,6 +358,8 @@ class _Stamping(Deriving):
         if stamp.seconds is not None:
             return time_ns
         ticks = _numbers(batch, stamped.at[rows], stamp.fraction)
+        if stamp.counter_bits == 31:
+            ticks = ticks >> 8 << 7 | ticks & 0x7F
         parts = [_numbers(batch, stamped.at[rows], part) >> 4 & 63 for part in stamp.source]  # hardware id
         keys = np.column_stack([batch.interface[rows], *parts])
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
