@@ -10,7 +10,7 @@ not.  There are two designs:
   stand for N times as many as they do at random, but the sample determines no interval.
 
 A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the
-score intervals of a Poisson variable with the same relative variance, those of shares Wilson's.
+score intervals of a Poisson variable with the same relative variance, intervals of shares Wilson's.
 """
 
 from __future__ import annotations
