@@ -57,6 +57,7 @@ def test_what_runs_alone_is_where_make_looks_for_it(repository: Path) -> None:
     folder = repository / "tests"
     marked = [path for path in folder.rglob("test_*.py") if "pytest.mark.alone" in path.read_text("utf-8")]
     marked.remove(Path(__file__))
+    marked.remove(folder / "kernels" / "test_without_numba.py")  # CI builds the library for it
     assert {path.relative_to(folder).parts[0] for path in marked} == {"live", "testing"}
 
 

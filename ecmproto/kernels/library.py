@@ -74,7 +74,8 @@ def _loaded() -> _Library | str:
             if PATH.exists()
             else "there is no library of kernels"
         )
-    changed = _changed(found.information.get("sources", {"": 0}))
+    sources = found.information.get("sources")
+    changed = _changed(sources if isinstance(sources, dict) else {"": 0})  # of a former version: no dict
     if changed is not None:
         why = (
             f"the library of kernels was built from other sources than {PACKAGE / changed};"

@@ -22,7 +22,7 @@ def test_a_tag_stands_in_front_of_ip() -> None:
     assert octets[: len(OCTETS)] == OCTETS
     frame = decode(octets, ethertypes=ON)
     assert frame[CSIG] == CSIG(t=3, s=21, lm=5, etype=0x0800)
-    assert [layer.prefix for layer in frame.layers] == ["eth", "vlan", "csig", "ip", "udp", "data"]
+    assert [layer.prefix for layer in frame.layers] == ["eth", "vlan", "csig", "ip", "udp"]
     assert "CSIG queue depth 21 at 5" in describe(frame)[1]
     assert encode(frame) == octets
 

@@ -57,7 +57,7 @@ from ecmproto.wire.formats.dcbx import (
     PFCConfiguration,
 )
 from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
-from ecmproto.wire.formats.ethernet import SNAP, OtherLLC
+from ecmproto.wire.formats.ethernet import SNAP, OtherLLC, OtherSNAP
 from ecmproto.wire.formats.geneve import Geneve
 from ecmproto.wire.formats.gre import GRE, GREChecksum, GREKey, GRESequence
 from ecmproto.wire.formats.infiniband import (
@@ -75,6 +75,7 @@ from ecmproto.wire.formats.infiniband import (
     ImmDt,
 )
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.lldp import IEEE8021TLV, IEEE8023TLV, OrganizationTLV
 from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from ecmproto.wire.formats.tzsp import TZSP, Mark, Tag
 from ecmproto.wire.formats.vxlan import GPE, VXLAN
@@ -604,6 +605,44 @@ LLDP_CEE = KnownAnswer(
         CEEApplication(protocol=0x8906, selector=0, oui=0x1B21, priorities=8),
         CEETLV(length=2, value=b"ab"),
         TLV(),
+    ),
+)  # fmt: skip
+
+LLDP_ORGANIZATIONS = KnownAnswer(
+    name="LLDP with TLVs of three organizations",
+    octets=octets("""
+        01 80 c2 00 00 0e 02 00 00 00 00 01
+        88 cc
+        06 02 00 78                  # Time To Live: 120 s
+        fe 06 00 80 c2 01 00 64      # type 127, length 6, 802.1, Port VLAN ID 100
+        fe 06 00 12 0f 04 05 f2      # 802.3, Maximum Frame Size 1522
+        fe 05 00 1b 22 01 02         # another organization, subtype 1
+        00 00                        # End
+    """) + bytes(17),
+    layers=(
+        Ethernet(dst=bytes.fromhex("0180c200000e"), src=ONE, type=0x88CC),
+        TLV(type=3, length=2, value=b"\x00\x78"),
+        IEEE8021TLV(length=6, value=b"\x00\x64"),
+        IEEE8023TLV(length=6, subtype=4, value=b"\x05\xf2"),
+        OrganizationTLV(length=5, oui=0x1B22, subtype=1, value=b"\x02"),
+        TLV(),
+    ),
+    padding=17,
+)  # fmt: skip
+
+SNAP_OF_AN_ORGANIZATION = KnownAnswer(
+    name="SNAP with the protocol of an organization",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        00 2e                     # 46 octets follow
+        aa aa 03                  # 802.2: SNAP, unnumbered information
+        00 00 0c                  # Cisco
+        20 00                     # CDP
+    """) + bytes(38),
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=46),
+        OtherSNAP(dsap=0xAA, ssap=0xAA, control=3, oui=0x00000C, pid=0x2000),
+        Data(data=bytes(38)),
     ),
 )  # fmt: skip
 
