@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ecmproto.errors import DecodeError
 from ecmproto.tools.fuzz.strategies import frames
 from ecmproto.wire.codec import CNM, VLAN, Data, Ethernet, Frame, Layer, Placed, decode, decode_lax, encode
-from ecmproto.wire.formats.ethernet import SNAP
+from ecmproto.wire.formats.ethernet import LLC
+from ecmproto.wire.formats.mpls import ControlWord
 from tests.standards.known_answers import CNM_SHORT, KNOWN_ANSWERS, QINQ, KnownAnswer
 
 SELECTORS = {
@@ -51,7 +52,11 @@ def changed_field(octets: bytes, frame: Frame, placed: Placed, bit: int) -> None
     now = after.layers[placed.layer]
     if type(now) is not type(before):
         # LLC and SNAP are known by their first six octets; others of them are data
-        is_selector = key in SELECTORS or (isinstance(before, SNAP) and key != "etype")
+        is_selector = (
+            key in SELECTORS
+            or (isinstance(before, LLC) and key not in ("etype", "pid"))
+            or (isinstance(before, ControlWord) and key == "zero")
+        )
         assert is_selector, f"{placed.field.name} made {before!r} into {now!r}"
         return
     differing = {f.key for f in before.layout if getattr(before, f.key) != getattr(now, f.key)}
