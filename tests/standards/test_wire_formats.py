@@ -626,5 +626,5 @@ def test_9_its_length_is_six(length: int) -> None:
 def test_9_other_tlvs_are_kept_as_octets() -> None:
     frame = decode(behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b22 0102 0000"))
     assert [type(value) for value in frame.layers[1:]] == [IEEE8021TLV, OrganizationTLV, TLV]
-    assert [value.value for value in frame.layers[1:3]] == [b"\0\x64", b"\2"]
+    assert (frame[IEEE8021TLV].value, frame[OrganizationTLV].value) == (b"\0\x64", b"\2")
     assert encode(frame) == behind(0x88CC, "fe06 0080c2 01 0064 fe05 001b22 0102 0000")
