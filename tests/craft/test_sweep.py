@@ -55,6 +55,8 @@ LINES = [
     "gre flags=0xb000 gresum grekey greseq udp",
     "erspan cnm", "erspan3 erspan3.platform vlan udp", "vxlan cnp",
     "gpe ipv6 udp",
+    "eth llc_other data data=00", "eth llc_snap data data=00",
+    "lldp8021 value=00 lldp8023 value=01 lldporg value=02",
     "geneve arp", "mpls mpls pwethcw pause", "tzsp tzsp.tag value=00 tzsp.mark udp",
 ]  # fmt: skip
 

@@ -150,7 +150,7 @@ def test_storm_that_returns_comes_back_within_restoration_time() -> None:
     assert spans == {
         "priority 3 is stopped in storm 1": (220 * MS, 280 * MS),
         "priority 3 is dropped by the watchdog": (320 * MS, 880 * MS),
-        "priority 3 runs again behind the last pause": (920 * MS, None),
+        "priority 3 runs again after the last pause": (920 * MS, None),
     }
 
 
