@@ -139,7 +139,7 @@ def test_nearly_every_frame_has_a_program() -> None:
     alone = assert_same([Batch.from_frames(list(FRAMES.values()), original=original)])
     assert {list(FRAMES)[number - 1] for number in alone} == {
         "lldp", "only addresses", "arp over infiniband", "arp of another protocol", "arp of other addresses",
-        "arp cut", "dcbx", "cee",
+        "arp cut", "dcbx", "cee", "other organizations",
     }  # fmt: skip
 
 
