@@ -49,7 +49,6 @@ THOROUGH = (
     "docs/test_commands.py",
     "docs/test_site.py",
     "executors/test_cluster.py",
-    "executors/test_compiling.py",
     "executors/test_killed.py",
     "filter/test_tshark_oracle.py",
     "fleet/test_cluster.py",

@@ -83,7 +83,7 @@ def test_products_frames_and_feedback(capsys: pytest.CaptureFixture[str]) -> Non
         ("pause 5 --rate 0", "rate: expected a rate of more than 0 and at most"),
         ("pause 5 --rate 9999999T", "rate: expected a rate of more than 0 and at most"),
         ("pause 5 --rate 10", "expected a number with its unit: 10M or 10G?"),
-        ("pause 5", "Missing option '--rate'"),
+        ("pause 5", "Missing option '--speed'"),
         ("pause 5 --rate 10G --renew 1", "renew: expected a share of the pause"),
         ("pause 5 --rate 10G --cable 100", "cable: expected a length such as 100m"),
         ("pause 9999999999h --rate 10G", "amount: expected less than 2^63 ns"),

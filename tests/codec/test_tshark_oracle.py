@@ -58,6 +58,8 @@ from ecmproto.wire.formats.dcbx import (
     ETSRecommendation,
     PFCConfiguration,
 )
+from ecmproto.wire.formats.gre import GRE, SONIC
+from ecmproto.wire.formats.mpls import MPLS
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
 
@@ -239,6 +241,14 @@ def crafted() -> Iterator[Sample]:
         yield Sample(where=f"{value.prefix} of a wrong length", octets=octets, original=len(octets))
     octets = encode(Frame(layers=(_HEADER, _S1, _S2, *_IP)), fix=True)[:21]
     yield Sample(where="a second S-TAG that ends too early", octets=octets, original=len(octets))
+    inner = encode(Frame(layers=(_HEADER.replace(dst=bytes.fromhex("001b21000001")), *_IP)), fix=True)
+    octets = encode(Frame(layers=(_HEADER, MPLS(), Data(data=inner))), fix=True)
+    yield Sample(where="a frame in MPLS without a control word", octets=octets, original=len(octets))
+    outer = (_HEADER, IPv4(), GRE(protocol=SONIC))
+    octets = encode(Frame(layers=(*outer, _HEADER, *_IP)), fix=True)
+    yield Sample(where="a mirror of SONiC", octets=octets, original=len(octets))
+    octets = encode(Frame(layers=(*outer[:2], GRE(), _HEADER, *_IP)), fix=True)
+    yield Sample(where="a truncated frame in GRE", octets=octets[:-4], original=len(octets))
 
 
 def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:

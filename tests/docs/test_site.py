@@ -25,7 +25,7 @@ from ecmproto_cli.main import COMMANDS, cli
 
 TAGS = re.compile(r"<[^>]+>")
 FETCHED = re.compile(r"""<(?:script|link|img|iframe|source)\b[^>]*?(?:src|href)="([^"]*)""")
-BY_MECHANISM = {"pause": "flow-control", "pfc": "flow-control", "none": "README"}
+BY_MECHANISM = {"pause": "flow-control", "pfc": "flow-control", "none": "README", "ecn": "dcqcn"}
 
 
 @pytest.fixture(scope="module")

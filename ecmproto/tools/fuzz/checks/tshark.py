@@ -350,6 +350,11 @@ def _sonic(seen: FieldComparison) -> bool:
     return any(value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE))
 
 
+def _truncated_inside(seen: FieldComparison) -> bool:
+    sample = seen.sample
+    return len(sample.octets) < sample.original and bool(decode_lax(sample.octets).inner_frames())
+
+
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 
 DELIBERATE = (
@@ -360,6 +365,10 @@ DELIBERATE = (
         applies=_labelled,
     ),
     Reason(why="tshark does not know the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
+    Reason(
+        why="tshark lists no frame inside a wrapper where the capture truncated it; we list what is there",
+        applies=_truncated_inside,
+    ),
     Reason(
         why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
         "EtherType with data",
