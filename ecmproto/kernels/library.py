@@ -20,6 +20,7 @@ import ctypes
 import functools
 import json
 import os
+import pickle
 import pkgutil
 import struct
 import sys
@@ -217,8 +218,15 @@ def _raise(address: int) -> NoReturn:
     """Raise an exception of compiled code, with the line of its statement."""
     if not address:
         raise SystemError("a kernel failed without an exception")
-    kind, name, path, line, *message = ctypes.string_at(address).decode().split("\n", 4)
-    error: Exception = pkgutil.resolve_name(kind)(*message)
+    start = ctypes.c_uint64.from_address(address).value
+    if start >> 48:
+        kind, name, path, line, *message = ctypes.string_at(address).decode().split("\n", 4)
+        error: Exception = pkgutil.resolve_name(kind)(*message)
+    else:  # an address, no text: of a method that numba compiled, with class, arguments and place in a pickle
+        octets = ctypes.string_at(start, ctypes.c_int32.from_address(address + 8).value)
+        made, values, place = pickle.loads(octets)
+        error = made(*values or ())
+        name, path, line = map(str, place or ("", "", 1))
     if not name:
         raise error
     code: CodeType = compile("\n" * (int(line) - 1) + "raise error", str(PACKAGE.parent / path), "exec")
