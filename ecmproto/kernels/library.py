@@ -214,17 +214,20 @@ def _value(shape: str, values: Iterator[Any]) -> Any:
     return tuple(_value(each, values) for each in shape[1:-1])
 
 
+_FRAME_LENGTH_AT = 3
+"""The offset of a frame's length in a pickle, after its protocol and the frame's opcode."""
+
+
 def _raise(address: int) -> NoReturn:
     """Raise an exception of compiled code, with the line of its statement."""
     if not address:
         raise SystemError("a kernel failed without an exception")
-    start = ctypes.c_uint64.from_address(address).value
-    if start >> 48:
+    if ctypes.string_at(address, 1) != pickle.PROTO:
         kind, name, path, line, *message = ctypes.string_at(address).decode().split("\n", 4)
         error: Exception = pkgutil.resolve_name(kind)(*message)
-    else:  # an address, no text: of a method that numba compiled, with class, arguments and place in a pickle
-        octets = ctypes.string_at(start, ctypes.c_int32.from_address(address + 8).value)
-        made, values, place = pickle.loads(octets)
+    else:  # of a method that numba compiled: class, arguments and place in a pickle of one frame
+        octets = ctypes.c_uint64.from_address(address + _FRAME_LENGTH_AT).value
+        made, values, place = pickle.loads(ctypes.string_at(address, _FRAME_LENGTH_AT + 8 + octets))
         error = made(*values or ())
         name, path, line = map(str, place or ("", "", 1))
     if not name:
