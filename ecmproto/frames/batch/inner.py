@@ -78,7 +78,7 @@ _SESSIONS = {
 NO_NUMBER = -1
 """The session or sequence number of a wrapper that has none."""
 VXLAN_PORT, GPE_PORT, GENEVE_PORT, TZSP_PORT = (cls.udp_ports[0] for cls in (VXLAN, GPE, Geneve, TZSP))
-_PROTO_GRE = GRE.ip_protocol
+PROTO_GRE, _GRE_OCTETS = GRE.ip_protocol, GRE.fixed_octets
 _IPV4, _IPV6 = IPv4.announced_by, IPv6.announced_by
 _MPLS, (_MPLS_UPSTREAM,) = MPLS.announced_by, MPLS.further_ethertypes
 _CHECKSUM, _ROUTING, _KEY, _SEQUENCE = (
@@ -119,26 +119,28 @@ def _link_of(ethertype: int) -> int:
 
 
 @inlined
-def _in_gre(buffer: Octets, at: int, stop: int) -> Wrapped:
-    """Return the content of the GRE packet at ``at``."""
-    if at + 4 > stop:
-        return _none()
-    flags, ethertype = two_octets(buffer, at), two_octets(buffer, at + 2)
+def gre_content(buffer: Octets, at: int, stop: int) -> int:
+    """Return the offset after the GRE header at ``at``; NOWHERE if it is incomplete or not known here."""
+    if at + _GRE_OCTETS > stop:
+        return NOWHERE
+    flags = two_octets(buffer, at)
     if flags & (_ROUTING | _GRE_VERSION) != 0:
+        return NOWHERE
+    parts = (4 if flags & _CHECKSUM else 0) + (4 if flags & _KEY else 0) + (4 if flags & _SEQUENCE else 0)
+    end = at + _GRE_OCTETS + parts
+    return end if end <= stop else NOWHERE
+
+
+@inlined
+def _in_gre(buffer: Octets, start: int, stop: int) -> Wrapped:
+    """Return the content of the GRE packet at ``start``."""
+    at = gre_content(buffer, start, stop)
+    if at == NOWHERE:
         return _none()
-    at += 4
-    octets = (4 if flags & _CHECKSUM else 0) + (4 if flags & _KEY else 0) + (4 if flags & _SEQUENCE else 0)
-    if at + octets > stop:
-        return _none()
-    session = sequence = NO_NUMBER
-    if flags & _CHECKSUM:
-        at += 4
-    if flags & _KEY:
-        session = four_octets(buffer, at)
-        at += 4
-    if flags & _SEQUENCE:
-        sequence = four_octets(buffer, at)
-        at += 4
+    flags, ethertype = two_octets(buffer, start), two_octets(buffer, start + 2)
+    key_at = start + _GRE_OCTETS + (4 if flags & _CHECKSUM else 0)
+    session = four_octets(buffer, key_at) if flags & _KEY else NO_NUMBER
+    sequence = four_octets(buffer, at - 4) if flags & _SEQUENCE else NO_NUMBER
     if ethertype in (ERSPAN_TYPE, ERSPAN_3_TYPE):
         return _in_erspan(buffer, at, stop, ethertype, sequence)
     if ethertype == BRIDGED and session != NO_NUMBER:
@@ -255,7 +257,7 @@ def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, tables: Pars
     # The first fragment of a packet has the wrapper, but not the whole frame.
     if packet.kind == IP4 and two_octets(buffer, packet.network + 6) & 0x2000 != 0:
         return _none()
-    if packet.protocol == _PROTO_GRE:
+    if packet.protocol == PROTO_GRE:
         return _in_gre(buffer, packet.payload, packet.stop)
     at = packet.transport + _UDP_OCTETS
     if packet.protocol != PROTO_UDP or packet.transport == NOWHERE or at > packet.stop:

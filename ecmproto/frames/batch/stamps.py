@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import ParameterError, counted
 from ecmproto.frames.batch.derived import DerivedReader, Deriving
 from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT, fixed, two_octets
+from ecmproto.frames.batch.inner import PROTO_GRE, gre_content
 from ecmproto.frames.batch.packets import NOWHERE, packet_at
 from ecmproto.frames.batch.parse_tables import ParseTables, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch
@@ -30,6 +31,7 @@ from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.kernels.kernel import over_batches
 from ecmproto.units import NS_PER_S, format_time
 from ecmproto.wire.formats.ethertypes import DEFAULT
+from ecmproto.wire.formats.gre import ERSPAN_3_TYPE
 
 Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -40,8 +42,6 @@ AUTO = "auto"
 _TRIED_FRAMES = 1000
 _DAY_NS = 86400 * NS_PER_S
 _FCS_OCTETS = 4
-_GRE, _GRE_OCTETS, _ERSPAN_III = 47, 4, 0x22EB
-_GRE_WORDS = (0x8000, 0x2000, 0x1000)
 
 
 class Part(NamedTuple):
@@ -212,14 +212,11 @@ def _find_erspan(
         start = offset[i]
         reach = start + max(captured[i], original[i])
         packet = packet_at(buffer, start, start + captured[i], reach, tables)
-        at = packet.payload
-        if packet.protocol != _GRE or at == NOWHERE or at + _GRE_OCTETS > packet.stop:
+        if packet.protocol != PROTO_GRE or packet.payload == NOWHERE:
             continue
-        flags, behind = two_octets(buffer, at), at + _GRE_OCTETS
-        for bit in _GRE_WORDS:
-            behind += 4 if flags & bit else 0
-        if two_octets(buffer, at + 2) == _ERSPAN_III and behind <= packet.stop:
-            found[i] = behind
+        at = gre_content(buffer, packet.payload, packet.stop)
+        if at != NOWHERE and two_octets(buffer, packet.payload + 2) == ERSPAN_3_TYPE:
+            found[i] = at
 
 
 def _check_new_fcs(batch: Batch, fits: Mask) -> None:
