@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +21,7 @@ import numpy as np
 from ecmproto.frames.batch.headers import TYPE_AT, fixed, signed, two_octets
 from ecmproto.frames.capture.batch import Batch, Int64, Octets
 from ecmproto.kernels.kernel import compiled
+from ecmproto.kernels.record import new_records
 from ecmproto.units import NS_PER_S, QUANTUM_BITS
 
 LINK = 8
@@ -28,8 +29,6 @@ LINK = 8
 _MAC_CONTROL = 0x8808
 _PAUSE, _PFC = 1, 0x101
 _PAUSE_OCTETS, _PFC_OCTETS = 18, 34
-
-
 MOST_GAPS = 1 << 20
 _LISTED_GAPS = 1000
 
@@ -109,19 +108,39 @@ class Held:
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.repr}
 
 
+class _ClassState:
+    """The counts of a class, and the last frame for it; a record."""
+
+    frames: int
+    releases: int
+    gaps: int
+    lapsed_ns: int
+    longest_lapse_ns: int
+    longest_ns: int
+    first_lapse_ns: int
+    until_ns: int
+    """The end of the pause of the last frame."""
+    last_ns: int
+    holds: int
+    """1 if the last frame had a time, 0 if not."""
+
+
+_COUNTS = ("frames", "releases", "gaps", "lapsed_ns", "longest_lapse_ns", "longest_ns")
+
+
 class Lapses:
     """The classes of several ports; ``rates_bps`` has the rate of each port's link."""
 
     def __init__(self, rates_bps: Mapping[str, int]) -> None:
         self._rates_bps = dict(rates_bps)
-        self._classes = {port: np.zeros((LINK + 1, len(_COLUMNS)), np.int64) for port in rates_bps}
-        self._late: dict[str, list[Int64]] = {port: [] for port in rates_bps}
+        self._classes = {port: new_records(_ClassState, LINK + 1) for port in rates_bps}
+        self._late: dict[str, list[Int64]] = {port: [np.zeros((0, 4), np.int64)] for port in rates_bps}
 
     def take(self, port: str, batch: Batch) -> None:
         """Take the frames that came to a port; those that are neither PAUSE nor PFC do not count."""
         classes = self._classes[port]
         late = np.empty((LINK * len(batch), 4), np.int64)
-        before = int(classes[:, _GAPS].sum())
+        before = sum(state.gaps for state in classes)
         count = _follow(
             fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.time_ns),
             self._rates_bps[port], classes, late,
@@ -131,37 +150,32 @@ class Lapses:
 
     def held(self) -> list[Held]:
         """Return each class of each port that a frame came for, by port and class."""
-        return [
-            self._held(port, number, dict(zip(_COLUMNS, row.tolist(), strict=True)))
-            for port, classes in sorted(self._classes.items())
-            for number, row in enumerate(classes)
-            if row[_FRAMES] or row[_RELEASES]
-        ]
-
-    def _held(self, port: str, number: int, counts: dict[str, int]) -> Held:
-        late = np.concatenate([np.zeros((0, 4), np.int64), *self._late[port]])
-        own = {name: counts[name] for name in _COLUMNS[:_REPORTED]}
-        return Held(
-            port=port,
-            priority=None if number == LINK else number,
-            **own,
-            first_lapse_ns=counts["first_lapse_ns"] if counts["gaps"] else None,
-            late=late[late[:, 0] == number, 1:],
-        )
-
-
-_COLUMNS = (
-    "frames", "releases", "gaps", "lapsed_ns", "longest_lapse_ns", "longest_ns", "first_lapse_ns",
-    "until_ns", "last_ns", "open",
-)  # fmt: skip
-"""The state of a class; the last three are its last frame and the end of that one's pause."""
-_REPORTED = 6
-_FRAMES, _RELEASES, _GAPS, _LAPSED, _LONGEST_LAPSE, _LONGEST, _FIRST, _UNTIL, _LAST, _OPEN = range(10)
+        held = []
+        for port, classes in sorted(self._classes.items()):
+            late = np.concatenate(self._late[port])
+            held += [
+                Held(
+                    port=port,
+                    priority=None if number == LINK else number,
+                    **{name: int(getattr(state, name)) for name in _COUNTS},
+                    first_lapse_ns=int(state.first_lapse_ns) if state.gaps else None,
+                    late=late[late[:, 0] == number, 1:],
+                )
+                for number, state in enumerate(classes)
+                if state.frames or state.releases
+            ]
+        return held
 
 
 @compiled
 def _follow(
-    buffer: Octets, offset: Int64, captured: Int64, time_ns: Int64, rate_bps: int, classes: Int64, late: Int64
+    buffer: Octets,
+    offset: Int64,
+    captured: Int64,
+    time_ns: Int64,
+    rate_bps: int,
+    classes: Sequence[_ClassState],
+    late: Int64,
 ) -> int:
     """Count frames in the state of their ``classes``; put gaps in ``late`` and return their number."""
     found = 0
@@ -181,20 +195,23 @@ def _follow(
                 continue
             state, now = classes[first + number], time_ns[row]
             quanta = two_octets(buffer, times_at + 2 * number)
-            if state[_OPEN]:
-                state[_LONGEST] = max(state[_LONGEST], now - state[_LAST])
-                lapse_ns = now - state[_UNTIL]
+            if state.holds:
+                state.longest_ns = max(state.longest_ns, now - state.last_ns)
+                lapse_ns = now - state.until_ns
                 if lapse_ns > 0:
-                    if state[_GAPS] == 0:
-                        state[_FIRST] = state[_UNTIL]
-                    state[_GAPS] += 1
-                    state[_LAPSED] += lapse_ns
-                    state[_LONGEST_LAPSE] = max(state[_LONGEST_LAPSE], lapse_ns)
+                    if state.gaps == 0:
+                        state.first_lapse_ns = state.until_ns
+                    state.gaps += 1
+                    state.lapsed_ns += lapse_ns
+                    state.longest_lapse_ns = max(state.longest_lapse_ns, lapse_ns)
                     late[found, 0] = first + number
-                    late[found, 1], late[found, 2], late[found, 3] = state[_LAST], state[_UNTIL], now
+                    late[found, 1], late[found, 2], late[found, 3] = state.last_ns, state.until_ns, now
                     found += 1
-            state[_FRAMES if quanta else _RELEASES] += 1
-            state[_LAST] = now
-            state[_UNTIL] = now - -quanta * QUANTUM_BITS * NS_PER_S // rate_bps
-            state[_OPEN] = quanta > 0
+            if quanta:
+                state.frames += 1
+            else:
+                state.releases += 1
+            state.last_ns = now
+            state.until_ns = now - -quanta * QUANTUM_BITS * NS_PER_S // rate_bps
+            state.holds = int(quanta > 0)
     return found
