@@ -190,7 +190,7 @@ def _opened_streams(streams: Sequence[Stream], *, bypass: bool, realtime: bool) 
 
 @contextmanager
 def _timed_stream(streams: Sequence[Stream]) -> Iterator[TimedSender]:
-    """Let the kernel keep the times of a stream; InterfaceError where it cannot."""
+    """Yield a sender of a stream whose times the kernel keeps; InterfaceError without such a kernel."""
     from ecmproto.frames.capture.linux.timed_departures import TimedSender, time_keeping
 
     held = HeldInterrupt(signal.SIGINT, signal.SIGTERM)

@@ -12,7 +12,7 @@ import math
 import os
 import time
 import zlib
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -673,27 +673,37 @@ class Simulation:
             routes = Routes(wiring.ports, len(wiring.switches), len(wiring.hosts), dead=self._down)
             network.routes, network.choices = routes.offsets, routes.choices
 
-    def _storm_frames(self) -> list[tuple[int, int]]:
-        """Return the frames of broken hosts in order of time, (time, host): one each half of a pause."""
+    def _storm_frames(self) -> deque[tuple[int, int, int]]:
+        """Return the frames of broken hosts in order of time, (time, host, port that leads to it).
+
+        A frame leaves each half of a pause.
+        """
         if self._flow_control is None:
-            return []
+            return deque()
         interval_ns = quanta_to_ns(MOST_QUANTA, self._link_rate_bps) // 2
-        return sorted(
-            (time_ns, station)
-            for station, host in enumerate(self.wiring.hosts)
-            for begin_ns, end_ns in host.storms
-            for time_ns in range(max(1, begin_ns), end_ns, interval_ns)
+        port_to = {port.leads_to: number for number, port in enumerate(self.wiring.ports)}
+        return deque(
+            sorted(
+                (time_ns, station, port_to[station])
+                for station, host in enumerate(self.wiring.hosts)
+                for begin_ns, end_ns in host.storms
+                for time_ns in range(max(1, begin_ns), end_ns, interval_ns)
+            )
         )
 
-    def _send_storms(self, now_ns: int) -> None:
+    @cached_property
+    def _storm(self) -> Message:
+        """The message of a broken host: the longest pause of all priorities."""
         message = new_record(Message)
         message.kind = PFC_KIND if self._flow_control == "pfc" else PAUSE_KIND
         fields = flow_control_payload(message)
         fields.enable_vector, fields.quanta = ALL_PRIORITIES, MOST_QUANTA
+        return message
+
+    def _send_storms(self, now_ns: int) -> None:
         while self._storms and self._storms[0][0] == now_ns:
-            _, station = self._storms.pop(0)
-            (port,) = (n for n, each in enumerate(self.wiring.ports) if each.leads_to == station)
-            send_storm(self.network, message, station, port, now_ns)
+            _, station, port = self._storms.popleft()
+            send_storm(self.network, self._storm, station, port, now_ns)
 
     def run(self, watch: Watch | None = None) -> RunResult:
         """Run the simulation to its end, or until ``watch`` stops it, and return the result."""
@@ -706,8 +716,7 @@ class Simulation:
         while now_ns < experiment.duration_ns:
             stops = [self._windows.next_ns(now_ns), experiment.duration_ns]
             stops += [each for each in (from_ns, until_ns) if each > now_ns]
-            stops += [each[0][0] for each in (self._changes, self._outages) if each]
-            stops += [each[0] for each in self._storms[:1]]
+            stops += [each[0][0] for each in (self._changes, self._outages, self._storms) if each]
             now_ns = min(stops)
             began = time.perf_counter()
             self._advance(now_ns)
