@@ -132,7 +132,7 @@ class Switch(NamedTuple):
     """A switch's state. A waiting frame has equal indices in ``store`` and ``pool``.
 
     ``pauses`` has the pauses from the output's far end; the port has the currently stopped priorities.
-    ``tables`` is the result of `ecmproto.frames.batch.headers.parse_tables` for the EtherTypes in use.
+    ``tables`` is the result of `ecmproto.frames.batch.parse_tables.parse_tables` for the EtherTypes in use.
     """
 
     facts: SwitchFacts

@@ -228,7 +228,7 @@ def _find_older(
 def own_tag(buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout) -> OwnTag:
     """Return the newest tag of a kind in the frame at ``start`` with ``octets`` octets.
 
-    ``tables`` are the result of `ecmproto.frames.batch.headers.parse_tables`.
+    ``tables`` are the result of `ecmproto.frames.batch.parse_tables.parse_tables`.
     """
     if layout.is_ecn != 0:
         packet = packet_at(buffer, start, start + octets, start + octets, tables)
