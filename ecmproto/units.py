@@ -112,7 +112,7 @@ def _spelt(number: str, name: str) -> tuple[str, str]:
 RATE_UNITS = ((12, "Tb/s"), (9, "Gb/s"), (6, "Mb/s"), (3, "kb/s"), (0, "b/s"))
 _SIZE_UNITS = ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB"), (0, "B"))
 TIME_UNITS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
-"""In which units rates and durations are written: powers of ten and their names, the largest first."""
+"""The units of written rates and durations: powers of ten and their names, the largest first."""
 
 
 def format_rate(rate_bps: float) -> str:

@@ -78,7 +78,7 @@ def run(chosen: Iterable[Step], *, many: int = MANY) -> Iterator[str]:
 
 @contextmanager
 def _into(path: Path) -> Iterator[None]:
-    """Have what is printed in a file."""
+    """Redirect standard output and error to a file."""
     streams = sys.stdout, sys.stderr
     kept = [os.dup(stream.fileno()) for stream in streams]
     try:

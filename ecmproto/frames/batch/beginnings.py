@@ -1,4 +1,4 @@
-"""With which format the frames of a link type start, as far as that is known here."""
+"""The first format of the frames of each supported link type."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT_OF_VERSION: Mapping[int, type[Layer]] = {4: IPv4, 6: IPv6}
 
 
 def first_format(linktype: int, octets: bytes) -> type[Layer]:
-    """Return the format that a frame of a link type starts with; `Data` where it is not known."""
+    """Return the first format of a frame of a link type; `Data` for an unsupported type."""
     if linktype in RAW_IP_TYPES and octets:
         return FORMAT_OF_VERSION.get(octets[0] >> 4, Data)
     return FORMAT_OF.get(linktype, Data)

@@ -428,7 +428,7 @@ class SflowReading:
         return agents
 
     def _count(self, batch: Batch, entries: Int64, agents: Int64) -> None:
-        """Count what entries have beside sampled headers."""
+        """Count the other records of entries, beside sampled headers."""
         self.samples += int((entries[:, KIND] == SAMPLE).sum())
         of_skipped = entries[entries[:, KIND] == SKIPPED]
         for key, count in _counted(of_skipped[:, [LINK, NUMBER]]):

@@ -174,7 +174,7 @@ class Accumulator:
         return made
 
     def restore(self, state: State) -> None:
-        """Take what another accumulator with the same options counted; here where nothing was yet."""
+        """Take the counts of another accumulator with the same options; this one is empty."""
         restore(self, state["counts"])
 
     def add(

@@ -44,7 +44,7 @@ _CANDIDATES = 32
 """Beginnings of pauses from which on a class may turn out to be in a storm; where more come within one
 detection time, every other one is dropped."""
 REACTION_NS = 100_000
-"""For how long after the begin of a pause frames may still leave: those on their way, and one being sent."""
+"""The time after the begin of a pause in which frames may still leave: one being sent, some on their way."""
 DETECT_NS, RESTORE_NS = 200 * 10**6, 400 * 10**6
 
 

@@ -329,13 +329,13 @@ class ClassPause:
     resumes: int
     """Frames with time 0, which end a pause."""
     paused_ns: int = field(metadata=in_json(also="paused_share *history"))
-    """For how long a pause was in force: the union of all."""
+    """The total time with a pause in force: the union of all."""
     transitions: int | None = field(default=None, metadata=_LEFT_OUT)
     """Changes from not paused to paused; None for several senders together, as the next three."""
     recent_ns: int | None = field(default=None, metadata=_LEFT_OUT)
     """The begin of the latest pause."""
     recent_paused_ns: int | None = field(default=None, metadata=_LEFT_OUT)
-    """For how long that was in force, so far."""
+    """The time for which it was in force so far."""
     expired: int | None = field(default=None, metadata=_LEFT_OUT)
     """Pauses that ran out: neither renewed nor ended by a frame in time."""
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
@@ -370,7 +370,7 @@ class PauseSender:
     speed_is_stated: bool
     """Whether the capture states the speed; otherwise it is assumed."""
     paused_ns: int = field(metadata=in_json(also="paused_share"))
-    """For how long at least one class was stopped."""
+    """The total time with at least one class stopped."""
     classes: tuple[ClassPause, ...]
 
 

@@ -163,7 +163,7 @@ class Checker:
         return {"rules": [rule.id for rule in self.rules], "found": state_of(self, given=(Settings,))}
 
     def restore(self, state: State) -> None:
-        """Take what another checker with the same rules and parameters found; here where nothing was yet.
+        """Take the findings of another checker with the same rules and parameters; this one is empty.
 
         ParameterError for what is no such state.
         """

@@ -150,7 +150,7 @@ class Family:
 
 
 class Shift(NamedTuple):
-    """By how much the frames and interfaces of a later part are numbered higher in the whole."""
+    """The offsets of the numbers of frames and interfaces of a later part."""
 
     frames: int
     interfaces: int

@@ -250,7 +250,7 @@ _STATIONS = {
     "data": (DESTINATION, SOURCE), "feedback": (SOURCE, CONGESTION_POINT), "reply": (SOURCE, DESTINATION),
     "link": (DESTINATION, CONGESTION_POINT),
 }  # fmt: skip
-"""To whom, and from whom, a frame goes in a direction."""
+"""The destination and source of a frame by its direction."""
 
 
 def _default_addresses(kind: Part) -> tuple[bytes, bytes]:

@@ -477,7 +477,7 @@ class _Outcome(NamedTuple):
 
 
 def _written(positions: Sequence[Places], buffer: Octets, low: int, frames: int) -> _Outcome:
-    """Write what assignments have found in ``frames`` frames, ``low`` octets in front of where it was."""
+    """Write the assigned values in ``frames`` frames, ``low`` octets before their former offsets."""
     done = []
     changed = np.zeros(frames, np.bool_)
     masks: dict[Assignment, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}

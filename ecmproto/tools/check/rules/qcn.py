@@ -219,7 +219,7 @@ class FeedbackAgainstQueue:
             self._take(seen[room:])
 
     def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
-        """Keep what a later part has kept."""
+        """Add the frames and estimates that a later part has kept."""
         for part in later._kept:
             self._take(self._of_followed(moved(part, shift)))
         for cpid, estimate in later._estimates.items():
