@@ -26,6 +26,8 @@ from tests.conftest import REPOSITORY
 HOSTILE = "a\x1b]0;owned\x07\x1b[8m\x9b2J\x7f\u202eb\u2066\u200fc\u061c"
 """A title of the window, conceal, a C1 control that clears the screen, DEL, and bidirectional marks."""
 
+_END = b"\0the command has ended\0"
+
 Shown = Callable[..., tuple[int, str]]
 
 
@@ -38,14 +40,12 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
     def show(*args: str) -> tuple[int, str]:
         ours, theirs = pty.openpty()
         tty.setraw(theirs)
-        received: list[bytes] = []
+        received = bytearray()
 
         def drain() -> None:
-            try:
-                while octets := os.read(ours, 1 << 16):
-                    received.append(octets)
-            except OSError:  # the other end was closed
-                return
+            # to a mark, not to the end: processes that the command started may hold the terminal longer
+            while not received.endswith(_END):
+                received.extend(os.read(ours, 1 << 16))
 
         reader = threading.Thread(target=drain)
         reader.start()
@@ -54,10 +54,11 @@ def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
                 stream = stack.enter_context(open(os.dup(theirs), "w", encoding="utf-8"))
                 monkeypatch.setattr(sys, name, stream)
             code = run(list(args))
-        os.close(theirs)
+        os.write(theirs, _END)
         reader.join()
+        os.close(theirs)
         os.close(ours)
-        return code, b"".join(received).decode()
+        return code, received.removesuffix(_END).decode()
 
     yield show
     terminal._coloured = False
