@@ -27,6 +27,7 @@ import llvmlite.binding as llvm
 import numba
 from llvmlite import ir
 from numba.core import types
+from numba.misc import firstlinefinder
 from numba.np import arrayobj
 
 from ecmproto.kernels import library
@@ -38,6 +39,19 @@ _STATUS = ir.IntType(32)
 _DOUBLE = ir.DoubleType()
 _arrays: Any = arrayobj  # untyped
 _numba: Any = numba
+
+
+class _FirstLine(firstlinefinder.FindDefFirstLine):
+    """numba's search for the first line of a function, for line tables."""
+
+    def visit_FunctionDef(self, node: Any) -> None:  # noqa: N802  # numba's name
+        """Visit a function; behind a docstring numba takes a second statement, which methods may lack."""
+        node.body = node.body if node.body[1:] else node.body * 2
+        super().visit_FunctionDef(node)
+
+
+_lines: Any = firstlinefinder
+_lines.FindDefFirstLine = _FirstLine
 
 
 class _NoWordsError(Exception):
