@@ -102,7 +102,9 @@ def _value(value: Any) -> Any:
         return repr(value.dtype), value.shape, value.tobytes()
     named = [str(getattr(value, name, None)) for name in ("__module__", "__qualname__", "_fields")]
     own = vars(value).items() if isinstance(value, type) else ()
-    return named, [(name, repr(each)) for name, each in own if isinstance(each, _CONSTANTS)]
+    # Python's own attributes differ between processes (__orig_bases__ has an address) and versions.
+    constants = [(name, each) for name, each in own if not name.startswith("__")]
+    return named, [(name, repr(each)) for name, each in constants if isinstance(each, _CONSTANTS)]
 
 
 def _names(code: CodeType) -> Iterator[str]:

@@ -382,3 +382,29 @@ def test_truncated_file_of_capture_walk_broke_every_run(
         for each in kept:
             each.write_bytes(each.read_bytes()[:100])
     assert len(seen) == 1
+
+
+DIGESTS = """
+import importlib, pkgutil
+from ecmproto import frames
+from ecmproto.control import engine
+from ecmproto.kernels import sources
+for package in frames, engine:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        importlib.import_module(module.name)
+for function in set(sources.functions.values()):
+    print(function.__module__, function.__qualname__, sources.source_digest(function))
+"""
+
+
+def test_processes_agree_on_digests_of_sources() -> None:
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", DIGESTS],
+            env={**os.environ, "NUMBA_DISABLE_JIT": "0", "PYTHONHASHSEED": seed},
+            capture_output=True, text=True, check=True,
+        ).stdout.splitlines()
+        for seed in ("1", "2")
+    )  # fmt: skip
+    assert len(first) > 100
+    assert sorted(first) == sorted(second)
