@@ -228,6 +228,10 @@ class Watch:
 
         batch = Batch.from_frames([bytes(64)] * 2, time_ns=[1, 2])
         interfaces = [Interface(index=0, linktype=1)]
+        if not self._outer:
+            from ecmproto.frames.batch.inner import unwrap
+
+            unwrap(batch, interfaces, self._ethertypes)
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
 
     def last(self) -> Statistics | None:
