@@ -75,9 +75,9 @@ TRACED_FACTOR = 10
 """Factor on the time limit while memory is measured."""
 MEASURED_EVERY = 128
 MEASURED_CASES = 256
-"""The share of cases whose memory is measured, which takes a multiple of the time, is its inverse."""
-LOADING_SECONDS = 120.0
 """The number of cases whose memory is measured, which takes long, in one of `MEASURED_EVERY` batches."""
+LOADING_SECONDS = 120.0
+"""The time limit while checks may load and compile."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +124,12 @@ class Judge:
     def load(self) -> None:
         """Run the checks once, so that loading and compiling do not count as their time."""
         items = self.items(CaseRange(run=0, index=0, count=1))
-        patient = dataclasses.replace(self.bounds, seconds=LOADING_SECONDS)
         for each in self.scheduled:
-            disagreements(each.check, items, patient)
+            disagreements(each.check, items, self._patient)
+
+    @property
+    def _patient(self) -> Bounds:
+        return dataclasses.replace(self.bounds, seconds=max(LOADING_SECONDS, self.bounds.seconds))
 
     def items(self, batch: CaseRange) -> Items:
         """Return the octets of a batch; none of cases that cannot be made."""
@@ -161,10 +164,12 @@ class Judge:
         return found
 
     def _wrong(self, check: BatchCheck, items: Items) -> Iterator[Disagreement]:
-        for wrong in disagreements(check, items, self.bounds):
-            # a check that was too slow once may have waited for something else
-            if wrong.kind != "hang" or first_of(check, wrong, items, self.bounds) is not None:
-                yield wrong
+        found = disagreements(check, items, self.bounds)
+        if any(wrong.kind == "hang" for wrong in found):
+            # it may have compiled what these cases were the first to need: time it anew without that
+            disagreements(check, items, self._patient)
+            found = disagreements(check, items, self.bounds)
+        yield from found
 
 
 def _unmade(reported: str, row: int) -> Disagreement:
