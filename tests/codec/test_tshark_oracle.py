@@ -58,8 +58,9 @@ from ecmproto.wire.formats.dcbx import (
     ETSRecommendation,
     PFCConfiguration,
 )
+from ecmproto.wire.formats.geneve import Geneve
 from ecmproto.wire.formats.gre import GRE, SONIC
-from ecmproto.wire.formats.mpls import MPLS
+from ecmproto.wire.formats.mpls import MPLS, ControlWord
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
 
@@ -244,11 +245,16 @@ def crafted() -> Iterator[Sample]:
     inner = encode(Frame(layers=(_HEADER.replace(dst=bytes.fromhex("001b21000001")), *_IP)), fix=True)
     octets = encode(Frame(layers=(_HEADER, MPLS(), Data(data=inner))), fix=True)
     yield Sample(where="a frame in MPLS without a control word", octets=octets, original=len(octets))
+    octets = encode(Frame(layers=(_HEADER, MPLS(), ControlWord(), _HEADER, *_IP)), fix=True)
+    yield Sample(where="a pseudowire's frame of local addresses", octets=octets, original=len(octets))
     outer = (_HEADER, IPv4(), GRE(protocol=SONIC))
     octets = encode(Frame(layers=(*outer, _HEADER, *_IP)), fix=True)
     yield Sample(where="a mirror of SONiC", octets=octets, original=len(octets))
     octets = encode(Frame(layers=(*outer[:2], GRE(), _HEADER, *_IP)), fix=True)
     yield Sample(where="a truncated frame in GRE", octets=octets[:-4], original=len(octets))
+    reply = UDP(srcport=Geneve.udp_ports[0], dstport=2)
+    octets = encode(Frame(layers=(_HEADER, IPv4(), reply, Data(data=encode(Geneve()) + inner))), fix=True)
+    yield Sample(where="a frame from the port of Geneve", octets=octets, original=len(octets))
 
 
 def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:

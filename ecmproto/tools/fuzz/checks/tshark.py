@@ -28,6 +28,7 @@ from ecmproto.wire.formats.ethernet import Data, ITag, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.fecn import RDTag
 from ecmproto.wire.formats.gre import GRE, SONIC
+from ecmproto.wire.formats.ip import UDP
 from ecmproto.wire.formats.lldp import TLV, AnyTLV, LLDPPart
 from ecmproto.wire.formats.mpls import MPLS
 from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
@@ -65,8 +66,8 @@ MALFORMED = "_ws.malformed"
 _REQUESTED = (*FIELDS, MALFORMED)
 _MAX_LAYERS = 400
 """The maximum number of layers in a compared frame: tshark gives up at some 500."""
-# Protocols that may contain another Ethernet frame, whose fields would be listed after the outer one's.
-STOP_AT = ("ip", "ipv6", "llc", "mpls", "arp")
+# What these contain is data for us; tshark looks for Ethernet frames there too.
+STOP_AT = ("llc", "arp")
 
 Fields = dict[str, list[str]]
 
@@ -342,17 +343,20 @@ def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
     return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
 
 
-def _labelled(seen: FieldComparison) -> bool:
-    return MPLS in decode_lax(seen.sample.octets)
-
-
 def _sonic(seen: FieldComparison) -> bool:
     return any(value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE))
 
 
-def _truncated_inside(seen: FieldComparison) -> bool:
-    sample = seen.sample
-    return len(sample.octets) < sample.original and bool(decode_lax(sample.octets).inner_frames())
+def _labelled(seen: FieldComparison) -> bool:
+    return MPLS in decode_lax(seen.sample.octets)
+
+
+_WRAPPER_PORTS = frozenset(port for cls in FORMATS for port in cls.udp_ports)
+
+
+def _from_a_port(seen: FieldComparison) -> bool:
+    packets = decode_lax(seen.sample.octets).all(UDP)
+    return any(packet.srcport in _WRAPPER_PORTS for packet in packets) and seen.they_went_on
 
 
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
@@ -360,14 +364,14 @@ _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 DELIBERATE = (
     Reason(why="tshark takes DA 01-00-0C-00-00-XX for Cisco's ISL header; we follow 802.3", applies=_isl),
     Reason(
-        why="tshark guesses by addresses whether a control word is behind MPLS labels; for us four bits of 0 "
+        why="tshark guesses by addresses whether a control word is after MPLS labels; for us four bits of 0 "
         "start one",
         applies=_labelled,
     ),
     Reason(why="tshark does not know the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
     Reason(
-        why="tshark lists no frame inside a wrapper where the capture truncated it; we list what is there",
-        applies=_truncated_inside,
+        why="tshark takes UDP for a wrapper by its source port too; we go by the destination port",
+        applies=_from_a_port,
     ),
     Reason(
         why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
