@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.lab.results.measurements import RunFigures
-from ecmproto.control.lab.results.outcome import Outcome, control_text, explanations, problems
+from ecmproto.control.lab.results.outcome import HEADINGS, Outcome, control_text, explanations, problems
 from ecmproto.control.lab.results.theory import curves_of
 from ecmproto.control.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -76,19 +76,12 @@ def _name(outcome: Outcome) -> str:
 
 
 def _table(outcome: Outcome) -> ReportTable:
-    rows = tuple(
-        (
-            row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
-            row.verdict_text(),
-        )
-        for row in outcome.rows
-    )  # fmt: skip
     seeds = ", ".join(map(str, outcome.seeds))
     return ReportTable(
         heading="Ours beside published",
         caption=f"Medians and ranges over the seeds {seeds}." if len(outcome.seeds) > 1 else f"Seed {seeds}.",
-        columns=("Figure", "Ours", "Range", "Published", "Band", "Verdict"),
-        rows=rows,
+        columns=tuple(map(str.capitalize, HEADINGS)),
+        rows=tuple(row.cells() for row in outcome.rows),
     )
 
 

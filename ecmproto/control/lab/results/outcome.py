@@ -11,6 +11,7 @@ from typing import Any
 
 from ecmproto.control.lab.model import BASELINES, Band, Experiment, Measure, Published
 from ecmproto.control.lab.results.measurements import RunFigures
+from ecmproto.control.lab.results.published import are_met, published_ratios
 from ecmproto.control.lab.setup.figures import Expectation, Figure, parse_figure
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -31,7 +32,7 @@ PASSING = 0.9
 _FLOWS_SHOWN = 16
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class FigureRow:
     """A figure on all seeds, with its published values and its band."""
 
@@ -112,7 +113,34 @@ class FigureRow:
         """Return the published values, separated by commas."""
         return ", ".join(each.value for each in self.published)
 
+    @cached_property
+    def published_ratios(self) -> tuple[float, ...]:
+        """The medians divided by the published numbers; empty if there are none."""
+        texts = (each.value for each in self.published)
+        ratios = (published_ratios(text, self.figure.dimension, self.medians) for text in texts)
+        return next(filter(None, ratios), ())
+
     def verdict_text(self) -> str:
+        """Return whether the band and the published numbers are met."""
+        return "; ".join(filter(None, (self._band_verdict(), self._published_verdict())))
+
+    def _published_verdict(self) -> str:
+        ratios = self.published_ratios
+        if not ratios:
+            return ""
+        if are_met(ratios):
+            return "published: met"
+        worst = max(ratios, key=lambda ratio: abs(math.log(ratio)) if ratio > 0 else math.inf)
+        return f"published: not met, {worst:.3g} ×" if math.isfinite(worst) else "published: not met"
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the row's cells under `HEADINGS`."""
+        return (
+            self.figure.text, self.ours_text(), self.range_text(), self.published_text(),
+            self.band_text(), self.verdict_text(),
+        )  # fmt: skip
+
+    def _band_verdict(self) -> str:
         """Return whether the band holds, on how many seeds, and the deviation of the worst one."""
         if self.band is None:
             return ""
@@ -153,7 +181,8 @@ class FigureRow:
         if self.band is not None:
             row["band"] = {"low": self.band.low, "high": self.band.high, "source": self.band.source}
             row["inside"] = list(self.inside)
-            row["verdict"] = self.verdict_text()
+        if verdict := self.verdict_text():
+            row["verdict"] = verdict
         return row
 
 
@@ -303,7 +332,7 @@ class Outcome(Tabular):
                 "maximum": finite_or_none(high),
                 "band": row.band_text() if row.band is not None else None,
                 "published": row.published_text() or None,
-                "verdict": row.verdict_text() if row.band is not None else None,
+                "verdict": row.verdict_text() or None,
             }
             for row in self.rows
             for index, (median, (low, high)) in enumerate(zip(row.medians, row.ranges, strict=True))
@@ -447,22 +476,17 @@ def control_text(experiment: Experiment) -> str:
     return f"{text}, messages {'in band' if control.in_band else 'out of band'}"
 
 
-_HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
+HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
+"""The columns of tables of figures."""
 
 
 def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
     """Return figures in lines, without empty columns."""
-    cells = [
-        (
-            row.figure.text, row.ours_text(), row.range_text(), row.published_text(), row.band_text(),
-            row.verdict_text(),
-        )
-        for row in rows
-    ]  # fmt: skip
-    used = [column for column in range(len(_HEADINGS)) if column < 2 or any(row[column] for row in cells)]
-    widths = {column: max(len(row[column]) for row in (_HEADINGS, *cells)) for column in used}
+    cells = [row.cells() for row in rows]
+    used = [column for column in range(len(HEADINGS)) if column < 2 or any(row[column] for row in cells)]
+    widths = {column: max(len(row[column]) for row in (HEADINGS, *cells)) for column in used}
     lines = []
-    for number, row in enumerate((_HEADINGS, *cells)):
+    for number, row in enumerate((HEADINGS, *cells)):
         style = "title" if not number else ""
         held = number == 0 or rows[number - 1].holds
         texts = []

@@ -9,7 +9,15 @@ from typing import Any, TypedDict
 
 from ecmproto.control.lab.model import Experiment
 from ecmproto.control.lab.results.measurements import RunFigures
-from ecmproto.control.lab.results.outcome import FigureRow, control_text, explanations, figure_rows, problems
+from ecmproto.control.lab.results.outcome import (
+    HEADINGS,
+    FigureRow,
+    control_text,
+    explanations,
+    figure_rows,
+    problems,
+)
+from ecmproto.control.lab.results.published import READING, are_met
 from ecmproto.control.lab.results.running import runs_named
 from ecmproto.control.lab.results.sweeps import seeds_of
 from ecmproto.control.lab.setup.figures import parse_figure
@@ -201,10 +209,13 @@ def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapp
     """Return a document's page as Markdown; ``pictures`` are files by the names of entries."""
     judged = [row for entry in entries for row in entry.judged]
     held = sum(row.holds for row in judged)
+    published = [row.published_ratios for entry in entries for row in entry.rows if row.published_ratios]
+    met = sum(map(are_met, published))
     parts = [
         f"# {document}: {DOCUMENTS[document]}",
         f"Made by `make papers` with the code of `{commit}`; seeds are words of SHA-256(scenario + that). "
-        f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more.",
+        f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more. Of "
+        f"{counted(len(published), 'published number')} {met} are met within {READING:.0%}.",
         *(_section(entry, pictures.get(entry.name, "")) for entry in entries),
     ]
     return "\n\n".join(parts) + "\n"
@@ -237,14 +248,12 @@ def _section(entry: Entry, picture: str) -> str:
 
 def table(rows: Iterable[FigureRow]) -> str:
     """Return figures as a Markdown table."""
-    lines = ["| figure | ours | range | published | band | verdict |", "|---|---|---|---|---|---|"]
+    lines = [f"| {' | '.join(HEADINGS)} |", "|---" * len(HEADINGS) + "|"]
     for row in rows:
+        figure, ours, span, published, *verdicts = row.cells()
         sources = "; ".join(dict.fromkeys(each.source for each in row.published if each.source))
-        published = row.published_text() + (f" ({sources})" if sources else "")
-        cells = [
-            f"`{row.figure.text}`", row.ours_text(), row.range_text(), published, row.band_text(),
-            row.verdict_text(),
-        ]  # fmt: skip
+        published += f" ({sources})" if sources else ""
+        cells = [f"`{figure}`", ours, span, published, *verdicts]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
 

@@ -364,8 +364,17 @@ def show_value(value: float, dimension: Dimension) -> str:
         return "–"
     if math.isinf(value):
         return "never" if dimension == TIME else "∞"
-    show = {OCTETS: format_octets, RATE: format_rate, TIME: format_time}.get(dimension)
-    return show(value) if show else f"{value:,.6g}"
+    show = {OCTETS: format_octets, RATE: format_rate, TIME: format_time}.get(dimension, _show_number)
+    return show(value)
+
+
+def _show_number(value: float) -> str:
+    """Return a number in four digits as sizes, rates and times have, whole numbers in all of theirs."""
+    if value == int(value):
+        return f"{int(value):,}"
+    if abs(value) < 1e-3:
+        return f"{100 * value:.4g} %"
+    return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)
