@@ -1,6 +1,7 @@
 """Breaches of the rules of language (CONTRIBUTING.md): ``python -m tests.language PATH…``.
 
-They are in docstrings, in names of functions, parameters, classes and their fields, and in names of tests.
+They are in docstrings, help texts, errors and other output, in names of functions, parameters, classes and
+their fields, and in names of tests.
 """
 
 from __future__ import annotations
@@ -34,7 +35,12 @@ NAME = re.compile(
 """Words of names for which the field has others: minimum, maximum, offset, span, capacity, paths, types."""
 MAX_TEST_WORDS = 8
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
-_CODE = re.compile(r"``.*?``", re.DOTALL)
+_CODE = re.compile(r"``.*?``|\{[^}]*\}", re.DOTALL)
+EXCEPTIONS = {
+    "}? tell {": "the line of ARP as tcpdump and Wireshark print it",
+    "dcqcn.behind=": "a parameter that users set",
+}
+"""Parts of texts in which a rule does not hold, with the reason."""
 
 
 @dataclass(frozen=True)
@@ -52,14 +58,16 @@ class Breach:
 
 
 def breaches(paths: list[Path]) -> Iterator[Breach]:
-    """Yield the breaches in the modules of files and folders, in order."""
+    """Yield the breaches in docstrings and other texts, in the modules of files and folders."""
     for path in paths:
         for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
-            for line, text in _docstrings(ast.parse(module.read_text())):
+            tree = ast.parse(module.read_text())
+            for line, text in _docstrings(tree):
                 first = text.strip().split("\n\n")[0]
                 for rule, pattern in FIRST_LINE.items():
                     if pattern.match(first):
                         yield Breach(module, line, rule, first.split("\n")[0])
+            for line, text in _texts(tree):
                 prose = _CODE.sub("…", text)
                 for rule, pattern in ANYWHERE.items():
                     for match in pattern.finditer(prose):
@@ -100,6 +108,16 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string that is a statement of its own: attributes have such too."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(text := getattr(node.value, "value", None), str):
+            yield node.lineno, text
+
+
+def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each string with a space: docstrings, help texts, errors, output."""
+    for node in ast.walk(tree):
+        text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
+        if isinstance(text, str) and " " in text:
+            for exception in EXCEPTIONS:
+                text = text.replace(exception, " ")
             yield node.lineno, text
 
 

@@ -107,7 +107,7 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     if report.rate_fps is not None and report.rate_bps is not None:
         reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
         if report.reached is not None and report.reached < _SHORT:
-            reached += f": {report.reached:.1%} of what was asked"
+            reached += f": {report.reached:.1%} of the requested rate"
         rows += [("reached", reached), ("time", format_time(report.duration_ns))]
     if report.jitter is not None:
         rows.append(("jitter", f"{_distribution(report.jitter)} late"))

@@ -176,7 +176,7 @@ def _sample(statistics: Statistics) -> Iterator[str]:
     more = _more(len(found.estimates), len(shown), "estimates")
     rest = f", by a sample of one in {one_in} frames: intervals of 95 %"
     if found.every:
-        rest = f", by every {one_in}th: how far off cannot be said from a sample that may be in step"
+        rest = f", by every {one_in}th: no intervals, since the sample may be in step"
     yield _titled("all frames", columns_of(rows), *more, rest=rest)
 
 

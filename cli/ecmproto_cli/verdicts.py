@@ -35,7 +35,7 @@ def described_test(
         sequence_expectations(words, line, ethertypes=ethertypes) if spec is None else spec_expectations(spec)
     )
     if not expectations:
-        raise click.UsageError(f"--receive: {name} says nothing of what is to be expected")
+        raise click.UsageError(f"--receive: {name} has no expectation")
     if spec is None:
         steps = sequence_steps(words, line, ethertypes=ethertypes)
         return sequence_test(name, steps, expectations, ethertypes)

@@ -45,7 +45,7 @@ class _FirstLine(firstlinefinder.FindDefFirstLine):
     """numba's search for the first line of a function, for line tables."""
 
     def visit_FunctionDef(self, node: Any) -> None:  # noqa: N802  # numba's name
-        """Visit a function; behind a docstring numba takes a second statement, which methods may lack."""
+        """Visit a function; after a docstring numba takes a second statement, which methods may lack."""
         node.body = node.body if node.body[1:] else node.body * 2
         super().visit_FunctionDef(node)
 

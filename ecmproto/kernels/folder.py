@@ -208,7 +208,7 @@ def _tell(why: str, instead: str) -> None:
         _told.append(why)
         warnings.warn(
             f"{why}: compiled code there is not loaded, for anyone could have made it; it is {instead}. "
-            "NUMBA_CACHE_DIR may name a folder that is yours and that nobody else can write to",
+            "NUMBA_CACHE_DIR may name a folder of yours that no other user can write to",
             CacheWarning,
             stacklevel=2,
         )

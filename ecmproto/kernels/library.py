@@ -66,7 +66,7 @@ def _loaded() -> _Library | str:
     """Return the library, or why there is none."""
     unusual = sorted({name for name in os.environ if name.startswith("NUMBA_")} - _HARMLESS)
     if unusual:
-        return f"{unusual[0]} asks for other code"
+        return f"{unusual[0]} requires other code"
     try:
         found = _Library(PATH)
     except OSError as error:

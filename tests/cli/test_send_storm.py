@@ -98,7 +98,7 @@ def test_a_queue_that_ran_is_a_finding(veth: Network, capsys: pytest.CaptureFixt
         found["held"],
     )
     assert "frames that would have come too late" in found["left out"]
-    assert "% of what was asked" in found["reached"]
+    assert "% of the requested rate" in found["reached"]
     assert ("real-time threads send them" in told.err) is (found["kept by"] == "ordinary threads")
 
 
@@ -241,7 +241,7 @@ def test_an_interface_without_a_speed_asks_for_one(
     monkeypatch.setattr("ecmproto.frames.capture.linux.interface.speed_bps", lambda _: None)
     assert run(["send", "-i", NEAR, "pause", "--storm"]) == 2
     assert (
-        "storm: expected the link's speed, as in --storm 10G, got near, which tells none"
+        "storm: expected the link's speed, as in --storm 10G, got near, which reports none"
         in capsys.readouterr().err
     )
 

@@ -175,7 +175,7 @@ FRAME = {"layers": [{"layer": "data", "data": "00"}]}
         ({"capture": {"header": "00"}, "frames": []}, "x: capture.header: expected the 24 octets of a pcap header in hex, got '00'"),
         ({"capture": {"interfaces": [1]}, "frames": []}, "x: capture.interfaces[0]: expected an object, got 1"),
         ({"capture": {"interfaces": [{"linktype": 70000}]}, "frames": []}, "x: capture.interfaces[0].linktype: expected an integer in 0..65535, got 70000"),
-        ({"frames": [], "capture": {}}, "x, line 1: expected capture in front of frames, got it behind them"),
+        ({"frames": [], "capture": {}}, "x, line 1: expected capture before frames, got it after them"),
     ],
 )  # fmt: skip
 def test_documents_that_no_capture_could_be_are_refused(document: dict[str, Any], sentence: str) -> None:

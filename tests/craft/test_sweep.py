@@ -241,7 +241,7 @@ def test_fields_that_are_unknown_or_given_already_are_refused() -> None:
         plan("vlan ip", {"vlan.id#2": "0..3"})
     with pytest.raises(EncodeError, match=r"expected an integer in 0\.\.63, got 64"):
         plan("cnm", {"qntz_fb": "0..64"})
-    with pytest.raises(SpecError, match="expected ends with as many octets, got 1 and 2 octets"):
+    with pytest.raises(SpecError, match="expected first and last values of equal length, got 1 and 2 octets"):
         plan("cnm", {"msdu": "00..ffff"})
 
 

@@ -411,7 +411,7 @@ def test_what_cannot_be_is_told(name: str, given: dict[str, str]) -> None:
     ("words", "sentence"),
     [
         ("pfc prio3=5 --received x.pcap", "--receive belongs to a sequence, such as pfc-storm"),
-        ("cnm-flood --received x.pcap", "cnm-flood says nothing of what is to be expected"),
+        ("cnm-flood --received x.pcap", "cnm-flood has no expectation"),
         ("pfc-storm --received x.pcap -i lo", "--received sends nothing: expected no -i"),
         ("pfc-storm --received x.pcap --receive lo", "expected --receive, which captures, or --received"),
         ("pfc-storm --sent x.pcap", "--sent belongs to --received"),

@@ -257,7 +257,7 @@ def test_one_that_has_value_already_counts_as_same() -> None:
         ("eth.len=1501", "an integer in 0..1500"),
         ("ip.src=2001:db8::1", "4 octets"),
         ("frame.time_epoch=1", "--shift"),
-        ("eth.fcs=00000000", "stands in frames"),
+        ("eth.fcs=00000000", "a field of frames"),
         ("cnm.msdu=", "octets in hex"),
         ("ip.dsfield.ecn=4", "an integer in 0..3"),
         ("encapsulated.vlan.idd=1", "did you mean 'encapsulated.vlan.id'?"),

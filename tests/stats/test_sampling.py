@@ -167,7 +167,7 @@ def test_what_needs_all_frames_is_not_stated(tmp_path: Path, capsys: pytest.Capt
     assert all(each["low"] <= each["value"] <= each["high"] for each in document["sample"]["estimates"])
     assert run(["stats", path, "--sampled", "every:64"]) == 0
     shown = capsys.readouterr().out
-    assert "all frames, by every 64th: how far off cannot be said from a sample that may be in step" in shown
+    assert "all frames, by every 64th: no intervals, since the sample may be in step" in shown
     assert "its estimates have no intervals" in " ".join(shown.split())
     assert "paused" not in shown.partition("notes")[0]
     assert run(["stats", path, "--sampled", "64"]) == 2

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--replace-tags", is_flag=True,
-    help="Insert tags after the first VLAN tags of a frame, and replace those of their format.",
+    help="Insert tags after the first VLAN tags of a frame, and replace tags of their format.",
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,

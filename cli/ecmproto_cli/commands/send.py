@@ -168,7 +168,7 @@ def command(
         others |= {"-i": interface, "loop": loop, "storm": storm, "receive": far, "received": captured}
         given = [name for name, value in others.items() if value not in (None, (), False)]
         if given or words:
-            raise click.UsageError(f"--plan says what is sent: expected no {given[0] if given else 'words'}")
+            raise click.UsageError(f"--plan defines the frames: expected no {given[0] if given else 'words'}")
         check_outputs([junit], force=force)
         return send_plan(plan, seed=seed, bypass=bypassing, realtime=realtime, telling=telling)
     if storm is None and (far is not None or captured is not None or near_captured is not None):
@@ -375,7 +375,7 @@ def _speed_of(interface: str) -> int:
     found = speed_bps(interface_facts(interface).name)
     if not found:
         needed = "the link's speed, as in --storm 10G"
-        raise ParameterError(name="storm", needed=needed, got=f"{interface}, which tells none")
+        raise ParameterError(name="storm", needed=needed, got=f"{interface}, which reports none")
     return found
 
 

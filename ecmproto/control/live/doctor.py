@@ -349,7 +349,7 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
         why = f"{text}: frames of this machine leave without valid checksums"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "rxvlan":
-        why = f"{text}: captures here put the tags back, those of other tools may lack them"
+        why = f"{text}: captures here put the tags back, captures by other tools may lack them"
         yield _interface_check(name, offload.keyword, "note", why, command)
 
 

@@ -230,7 +230,7 @@ class Accumulator:
                 "priorities and EtherTypes", got="others",
             )  # fmt: skip
         if self._sample.any or later._sample.any:
-            raise ParameterError(name="statistics", needed="those of whole captures", got="a sample")
+            raise ParameterError(name="statistics", needed="statistics of whole captures", got="a sample")
         shift = len(self._interfaces) if other_interfaces else 0
         if other_interfaces:
             moved = [dataclasses.replace(each, index=each.index + shift) for each in later._interfaces]
@@ -612,7 +612,7 @@ _WITHOUT_PAUSES = (
 _CARDS = "Network cards normally consume PAUSE and PFC frames: there may have been more."
 _IN_STEP = (
     "Every N-th frame shows nothing of what repeats in step with N: its estimates have no intervals. Where "
-    "nothing does, --sampled 1:N has those of a random sample."
+    "nothing does, --sampled 1:N gives intervals of a random sample."
 )
 _MIRROR = "Many switches do not mirror PAUSE and PFC frames: that a mirror has none, or few, proves nothing."
 
@@ -654,7 +654,7 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
 def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
     """Yield notes on the limits of a sample."""
     yield (
-        "These frames are a sample. Counts and rates are the sample's; a section estimates those of all "
+        "These frames are a sample. Counts and rates are the sample's; a section estimates all "
         f"frames. Not estimated: {', '.join(sample.not_estimated)}."
     )
     if sample.every:

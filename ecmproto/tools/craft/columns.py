@@ -291,7 +291,7 @@ def _lines(path: str, file: IO[str]) -> Iterator[list[str]]:
     except UnicodeDecodeError as error:
         got = f"octet {error.object[error.start]:#04x}"
         raise SpecError(
-            where=f"{path}: behind line {reader.line_num}", needed="text in UTF-8", got=got
+            where=f"{path}: after line {reader.line_num}", needed="text in UTF-8", got=got
         ) from None
 
 

@@ -165,7 +165,7 @@ def expectations_from(items: object, name: str) -> list[Expectation]:
 
 def _expectation(item: object, where: str) -> Expectation:
     if not isinstance(item, Mapping):
-        raise SpecError(where=where, needed="a table that says what is expected", got=shown(item))
+        raise SpecError(where=where, needed="a table of expected frames", got=shown(item))
     for key in item:
         if key not in _ITEM_KEYS:
             hint = nearest(str(key), _ITEM_KEYS)

@@ -236,7 +236,7 @@ def _json_frames(stream: JsonStream, name: str, reading: Reading) -> Iterator[tu
                 _check_schema(value, name)
             elif key == "capture":
                 if has_frames:
-                    raise stream.error("capture in front of frames", "it behind them")
+                    raise stream.error("capture before frames", "it after them")
                 reading.capture = capture_info(value, where=f"{name}: capture")
         if not has_frames:
             yield f"{name}: frame {number + 1}", lone

@@ -126,7 +126,9 @@ def _range(
     assert isinstance(last, bytes)
     if len(first) != len(last):
         raise SpecError(
-            where=name, needed="ends with as many octets", got=f"{len(first)} and {len(last)} octets"
+            where=name,
+            needed="first and last values of equal length",
+            got=f"{len(first)} and {len(last)} octets",
         )
     if abs(high - low) // step >= MAX_LISTED:
         raise SpecError(

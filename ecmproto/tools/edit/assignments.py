@@ -103,7 +103,7 @@ def _assignment(text: str) -> Assignment:
     elif field.kind == "layer":
         needed = "the name of a field, not a layer's"
     elif not field.sources:
-        needed = "a field that stands in frames"
+        needed = "a field of frames"
     if needed:
         advice = _OF_CAPTURE.get(plain, "")
         raise SpecError(where="--set", needed=needed, got=shown(plain), hint=advice)

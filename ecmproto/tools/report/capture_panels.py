@@ -395,7 +395,7 @@ PANELS: Mapping[Name, PanelKind] = {
     ),
     "cnps": PanelKind(
         "CNPs", partial(LinePanel, lines_of=_cnps, scale=frame_scale, alone=True),
-        "Congestion notification packets per second. Each asks a queue pair's sender to slow down.",
+        "Congestion notification packets per second. Each requests a lower rate of a queue pair's sender.",
     ),
     "delay": PanelKind(
         "Delay of CNPs", DelayPanel,

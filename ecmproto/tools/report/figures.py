@@ -68,7 +68,7 @@ KINDS: Mapping[Kind, PanelKind] = {
         "Drops and pauses", LossPanels,
         ("Frames lost at a full buffer, and stops by PAUSE or PFC. The height of a mark is the loss, or "
         "the share of the time with a stopped sender; the figure at the right is the sum. In an open loop"
-        " no sender obeys: the time is the one that the port asked for."),
+        " no sender obeys: the time is the requested one."),
         absent="nothing dropped, no pause",
     ),
     "delivered": PanelKind(
@@ -92,7 +92,7 @@ KINDS: Mapping[Kind, PanelKind] = {
     ),
     "feedback": PanelKind(
         "Feedback computed", FeedbackPanels,
-        ("The congestion point's feedback at each sample. Below zero it asks for less, above zero the port"
+        ("The congestion point's feedback at each sample. Below zero it requests less, above zero the port"
         " has capacity left; an advertised rate is drawn unchanged. Triangles mark values beyond the "
         "scale."),
         absent="no feedback",
@@ -102,7 +102,7 @@ KINDS: Mapping[Kind, PanelKind] = {
     ),
     "messages": PanelKind(
         "Messages sent to the flows", MessagePanels,
-        ("Each mark is a message to this flow's source that asks it to change its rate. A higher mark is a"
+        ("Each mark is a message to this flow's source that requests another rate. A higher mark is a"
         " stronger request; the figure at the right is their number."),
         absent="no messages",
     ),

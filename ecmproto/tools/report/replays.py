@@ -59,7 +59,7 @@ def _window(summary: ReplaySummary) -> str:
     )
     return (
         f"All figures and pictures are about the {format_time(summary.duration_ns)} from the capture's first "
-        f"frame to its last. Its second half, where something is said of that, begins at "
+        f"frame to its last. Its second half begins at "
         f"{format_time(summary.second_half_ns)}.{closed}"
     )
 
@@ -274,8 +274,8 @@ _PAUSE_SLOTS = 512
 
 def _asked(message: dict[str, Any]) -> list[str]:
     if message["kind"] == PAUSE_KIND:
-        return ["asked of all stations"]
-    return [f"asked of priority {n}" for n in range(8) if message["enable_vector"] >> n & 1]
+        return ["for all stations"]
+    return [f"for priority {n}" for n in range(8) if message["enable_vector"] >> n & 1]
 
 
 def _drops(port: PortSummary) -> Drops:

@@ -191,7 +191,7 @@ def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
         same = "EtherType"
     if same:
         raise ParameterError(
-            name=cls.prefix, needed=f"a {same} that no other format has", got=f"that of {other.prefix}"
+            name=cls.prefix, needed=f"a {same} that no other format has", got=f"the {same} of {other.prefix}"
         )
 
 

@@ -368,7 +368,7 @@ class Reporter:
         snapshot, links = self.look(last=True)
         self._warn(snapshot)
         if self._unread:
-            warn(f"{counted(self._unread, 'report')} left out: nobody read those before")
+            warn(f"{counted(self._unread, 'report')} left out: stdout was not read in time")
         if self._form == "ndjson":
             return "", self._text("summary", now_ns, snapshot, links)
         elapsed_ns = now_ns - self._start_ns

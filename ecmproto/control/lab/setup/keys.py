@@ -185,7 +185,7 @@ SWITCH: Mapping[str, Key] = {
     ),
     "pause.priorities": Key(
         kind=COUNTS,
-        doc="priorities for which the switch sends PFC, as 3,4; default, those of the flow control",
+        doc="priorities for which the switch sends PFC, as 3,4; default, the flow control's",
     ),
 }
 

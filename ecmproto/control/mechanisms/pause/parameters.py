@@ -97,7 +97,7 @@ class PFCReactionParameters(Parameters):
 
     priorities: frozenset[int] = redeclared(
         PFCGenerationParameters, "priorities",
-        doc="priorities whose times are obeyed; those of others are counted and ignored",
+        doc="priorities whose times are obeyed; times of other priorities are counted and ignored",
     )  # fmt: skip
 
 

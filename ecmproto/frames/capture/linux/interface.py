@@ -75,7 +75,9 @@ def interface_facts(name: str) -> InterfaceFacts:
     except (OSError, ValueError) as error:
         if not isinstance(error, OSError) or error.errno in (None, errno.ENODEV, errno.ENXIO):
             raise missing(name, interface_names()) from None
-        raise InterfaceError(interface=name, needed="to be asked about", got=str(error.strerror)) from error
+        raise InterfaceError(
+            interface=name, needed="an interface that can be queried", got=str(error.strerror)
+        ) from error
     return InterfaceFacts(
         name=name, index=index, linktype=_LINKTYPES.get(hardware, -1), mtu_octets=mtu, address=address,
         up=bool(flags & _IFF_UP), running=bool(flags & _IFF_RUNNING),
@@ -112,7 +114,7 @@ def missing(name: str, names: Iterable[str]) -> InterfaceError:
         needed="a network interface",
         got="none of that name",
         hint=hint,
-        remedy="ip -brief link lists interfaces; those of a namespace: ip netns exec NAME ecmproto …",
+        remedy="ip -brief link lists interfaces; in a namespace: ip netns exec NAME ecmproto …",
     )
 
 

@@ -33,7 +33,7 @@ def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
     beyond = (np.abs(e) > most) & (most > 0)
 
     def what(row: int) -> str:
-        return f"e beyond ±(1 + 2w)·Qeq, {most}" if beyond[row] else "a message that says nothing, e = 0"
+        return f"e beyond ±(1 + 2w)·Qeq, {most}" if beyond[row] else "a message without feedback, e = 0"
 
     return Judged((e == 0) | beyond, what, e, about=~is_stop)
 

@@ -342,8 +342,8 @@ class Draft:
             sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit marks a greater Qdelta.",
             why="Both are clamped before they are scaled, so that one message never slows a source down "
             f"further than the gain allows for. With --set {self.prefix}.qeq the limits are exact, also "
-            "that of a Qdelta with the Q bit; without, they are those of the fields, and a Q bit whose "
-            "Qdelta is less than twice the offset is found all the same.",
+            "for a Qdelta with the Q bit. Without it the limits are the fields' own, and a Q bit whose "
+            "Qdelta is less than twice the offset is still a finding.",
             fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),
             parameters=("qeq", "qscale"),
             expression=partial(within_limits, self.prefix),
@@ -377,7 +377,7 @@ class Draft:
             name="priority of messages",
             sentence=f"{self.message} has the priority of messages, 7 unless configured, or the sampled "
             "frame's.",
-            why="In another priority it may wait behind the frames that it is to slow down.",
+            why="In another priority it may queue after the frames that it is to slow down.",
             severity="warning",
             clause="S000 3.1; wire-formats 1.2",
             fields=(f"{SHOWN}eth.type",),

@@ -256,7 +256,7 @@ class _Answers:
             Judged(
                 np.array([bool(each.unasked_repeats) for each in seen]),
                 lambda row: f"{seen[row].source} sends packets again without a NAK for them",
-                lambda row: counted(seen[row].unasked_repeats or 0, "time"), "behind NAKs",
+                lambda row: counted(seen[row].unasked_repeats or 0, "time"), "after NAKs",
             ),
         )  # fmt: skip
         known = [each for each in queue_pairs if each.retransmission is not None]

@@ -368,18 +368,18 @@ DELIBERATE = (
         "start one",
         applies=_labelled,
     ),
-    Reason(why="tshark does not know the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
+    Reason(why="tshark does not decode the mirrors of SONiC, EtherType 0x8949 in GRE", applies=_sonic),
     Reason(
         why="tshark takes UDP for a wrapper by its source port too; we go by the destination port",
         applies=_from_a_port,
     ),
     Reason(
-        why="tshark reads on behind Cisco's FabricPath header and lists the inner addresses; for us it is an "
+        why="tshark reads on after Cisco's FabricPath header and lists the inner addresses; for us it is an "
         "EtherType with data",
         applies=_fabric_path,
     ),
     Reason(
-        why="tshark reads on behind tags and headers that no document of ours has (TRILL, VN-TAG, MACsec and "
+        why="tshark reads on after tags and headers that no document of ours has (TRILL, VN-TAG, MACsec and "
         "others); for us what follows is data",
         applies=_carried,
     ),
@@ -400,7 +400,7 @@ DELIBERATE = (
     Reason(why="tshark gives up after 20 VLAN tags; wire-formats 1.2: any depth", applies=_too_deep),
     Reason(
         why="of a header that ends too early tshark shows the fields there are; we keep it as octets and, "
-        "where no snap length cut it, say what is missing",
+        "where no snap length cut it, report the missing part",
         applies=_unfinished,
     ),
     Reason(
@@ -434,7 +434,7 @@ DELIBERATE = (
         applies=_second_s_tag_unfinished,
     ),
     Reason(
-        why="at a TLV of congestion notification or DCBX of a wrong length we stop; behind one that is too "
+        why="at a TLV of congestion notification or DCBX of a wrong length we stop; after one that is too "
         "long tshark reads on",
         fields=_LLDP,
         applies=_behind_a_wrong_length,
@@ -445,13 +445,13 @@ DELIBERATE = (
         applies=_cin,
     ),
     Reason(
-        why="of a TLV inside that of CEE that is none of the four subjects tshark reads a head, whatever its "
+        why="in a CEE TLV, tshark reads a head in a TLV of another subject than the four, whatever its "
         "length; for us it is octets",
         fields=_LLDP,
         applies=_another_subject,
     ),
     Reason(
-        why="tshark stops reading LLDP, and says so, at a TLV with fewer octets than its kind has, or more "
+        why="tshark stops reading LLDP, with an error, at a TLV with fewer octets than its kind has, or more "
         "than there are; for us most are octets, and of one that has a format we read the fields",
         fields=_LLDP,
         applies=_malformed_tlv,
