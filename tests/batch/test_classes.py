@@ -70,7 +70,7 @@ def test_what_is_never_sampled(tags: list[str], etype: str, sampled: bool, occup
     ("da", "occupies"),
     [("0180c2000000", False), ("0180c200000f", False), ("0180c2000010", True), ("0180c2000100", True)],
 )
-def test_link_local_frames_occupy_nothing_and_are_never_sampled(da: str, occupies: bool) -> None:
+def test_link_local_frames_bypass_queues_and_sampling(da: str, occupies: bool) -> None:
     classes = of(frame("88cc", "00" * 46, da=da))
     assert classes.occupies.tolist() == [occupies]
     assert classes.sampled.tolist() == [occupies]
@@ -118,7 +118,7 @@ def test_a_map_of_ethertypes_replaces_the_default_one() -> None:
     assert of(*frames, ethertypes=EtherTypes(cnm=0x9ABC)).sampled.tolist() == [True, False]
 
 
-def test_every_truncation_is_classified_as_far_as_it_goes() -> None:
+def test_truncated_frame_is_classified_by_its_captured_octets() -> None:
     whole = frame(STAG, VLAN, CN, CM_TAG, "22e7", "00" * 24)
     classes = of(*(whole[:length] for length in range(len(whole) + 1)))
     lengths = np.arange(len(whole) + 1)

@@ -59,14 +59,14 @@ def found(made: FlowTable, qp: int) -> str | None:
     )
 
 
-def test_a_cnp_names_the_senders_queue_pair_not_the_one_that_data_are_to() -> None:
+def test_cnp_names_queue_pair_of_the_sender() -> None:
     made = table(data(0x11, 5), data(0x12, 900), learnt=(acknowledge(0x12, 5), acknowledge(0x11, 900)))
     assert found(made, 0x12) == "10.0.0.1 → 10.0.0.2 QP 0x11"
     assert found(made, 0x11) == "10.0.0.1 → 10.0.0.2 QP 0x12"
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0x12, 0x11]
 
 
-def test_of_several_queue_pairs_without_acknowledge_none_is_found() -> None:
+def test_ambiguous_queue_pairs_need_an_acknowledge() -> None:
     made = table(data(0x11, 5), data(0x12, 5))
     assert found(made, 0x11) is found(made, 0x12) is found(made, 0x99) is None
     assert made.queue_pair(0, 0) == 0
@@ -80,7 +80,7 @@ def test_only_queue_pair_is_found_by_its_addresses() -> None:
     assert made.find_queue_pair(bytes(6), QueuePair(A, B, 0x99)) == (NO_NUMBER, NO_NUMBER)
 
 
-def test_with_all_but_one_tied_the_last_is_told_by_what_is_left() -> None:
+def test_last_unmatched_queue_pair_is_found_by_elimination() -> None:
     made = table(data(0x11, 5), data(0x12, 900), learnt=(acknowledge(0x77, 5),))
     assert found(made, 0x77) == "10.0.0.1 → 10.0.0.2 QP 0x11"
     assert found(made, 0x78) == "10.0.0.1 → 10.0.0.2 QP 0x12"
@@ -109,7 +109,7 @@ def test_acknowledge_that_may_be_of_two_ties_none() -> None:
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0x77, 0x78]
 
 
-def test_packets_without_queue_pairs_are_told_by_a_number_that_stands_in() -> None:
+def test_tcp_flows_are_found_by_substitute_numbers() -> None:
     tcp = [packet(A, B, TCP(srcport=port, dstport=5201), Data(data=bytes(8))) for port in (40_000, 40_001)]
     made = table(*tcp)
     conversations = [Conversation(A, B, 6, port, 5201, None) for port in (40_000, 40_001)]
@@ -120,12 +120,12 @@ def test_packets_without_queue_pairs_are_told_by_a_number_that_stands_in() -> No
     assert found(table(tcp[0]), 0x99) is not None
 
 
-def test_cnps_are_no_conversation_and_make_no_flow_of_one() -> None:
+def test_cnps_form_no_conversation_or_flow() -> None:
     cnp = packet(A, B, UDP(srcport=50_000), CNP(qp=0x11), ICRC())
     assert found(table(cnp, data(0x12)), 5) == "10.0.0.1 → 10.0.0.2 QP 0x12"
 
 
-def test_what_is_no_ip_packet_is_told_apart_by_its_addresses() -> None:
+def test_non_ip_frames_are_distinguished_by_mac_addresses() -> None:
     other = bytes(MAC[B] + MAC[A]) + b"\x99\x99" + bytes(50)
     made = table(other, data(0x11))
     assert [flow.conversation is None for flow in made.flows()] == [True, False]

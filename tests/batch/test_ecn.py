@@ -97,7 +97,7 @@ def test_a_checksum_that_was_wrong_stays_as_wrong() -> None:
     ids=["cut IPv4", "cut IPv6", "cut options", "no header", "IPv6 as IPv4", "IPv4 as IPv6", "short header",
          "ARP", "no EtherType", "nothing", "nothing behind"],
 )  # fmt: skip
-def test_what_has_no_whole_ip_header_has_no_field_and_stays_as_it_is(octets: bytes) -> None:
+def test_frame_without_whole_ip_header_stays_unchanged(octets: bytes) -> None:
     assert found(octets) == (False, 0, NO_IP_HEADER, -1)
     batch = Batch.from_frames([octets])
     assert list(with_tag_values(batch, np.array([0]), np.array([CE]), ECNField()).frames()) == [octets]

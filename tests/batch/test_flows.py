@@ -109,7 +109,7 @@ def test_flows_are_those_of_the_reaction_points(frames: list[bytes]) -> None:
 
 
 @pytest.mark.parametrize(("bits", "src"), [(1, True), (1, False), (4, True), (32, True)])
-def test_with_hash_bits_flows_of_one_hash_are_one_flow(bits: int, src: bool) -> None:
+def test_keys_with_equal_hash_share_one_flow(bits: int, src: bool) -> None:
     heads = ("", "8100 a005", "8100 6fff", "88a8 0001")
     frames = [
         bytes.fromhex(f"0200000000{n:02x} 0200000000{station:02x} {head} 0800")
@@ -137,7 +137,7 @@ def test_with_hash_bits_flows_of_one_hash_are_one_flow(bits: int, src: bool) -> 
     assert one.hash == int.from_bytes(flow_of(frames[0], parameters).key)
 
 
-def test_flow_id_and_priority_alone_make_the_flow_of_frames_with_cn_tags() -> None:
+def test_flow_id_and_priority_identify_cn_tagged_flows() -> None:
     tags = ("8100 a005 22e9 0007", "8100 a006 22e9 0007", "8100 c005 22e9 0007", "8100 a005 22e9 0008")
     frames = [bytes.fromhex(f"{FRAME}{tag} 0800") for tag in (*tags, "8100 a005", "22e9 0007")]
     frames.append(b"\4" + frames[0][1:])
@@ -156,9 +156,7 @@ def many(stations: int, flows: int) -> list[bytes]:
 
 
 @given(frames=FRAMES, others=FRAMES, key=KEYS)
-def test_flows_are_found_by_their_values_and_never_made(
-    frames: list[bytes], others: list[bytes], key: FlowKey
-) -> None:
+def test_find_returns_flows_and_creates_none(frames: list[bytes], others: list[bytes], key: FlowKey) -> None:
     table = FlowTable(key, max_stations=3, max_flows=4)
     numbers = table.number(*batch_of(frames))
     flows, slots = table.flows(), (len(table._stations.number), len(table._flows.number))
@@ -187,7 +185,7 @@ def test_flows_are_found_by_their_values_and_never_made(
     assert (len(table._stations.number), len(table._flows.number)) == slots
 
 
-def test_what_is_not_known_of_a_flow_finds_none_where_it_matters() -> None:
+def test_find_needs_every_value_of_the_key() -> None:
     frames = [bytes.fromhex(f"{FRAME}8100 a005 0800"), bytes.fromhex(f"{FRAME}8100 a005 22e9 0007 0800")]
     # With the values that might stand for unknown ones.
     frames += [bytes.fromhex(f"{FRAME}{tags} 0800") for tags in ("8100 0005", "8100 0005 22e9 0007")]
@@ -278,7 +276,7 @@ def test_a_flow_has_its_key_as_values() -> None:
             table.source(station)
 
 
-def test_frames_that_are_not_chosen_have_no_numbers_and_make_none() -> None:
+def test_unchosen_frames_get_no_numbers() -> None:
     frames = [bytes.fromhex(FRAME + "0800"), bytes.fromhex(FRAME.replace("2 ", "3 ") + "0800")]
     table = FlowTable(ALL)
     batch = table.number(*batch_of(frames), chosen=np.array([False, True]))

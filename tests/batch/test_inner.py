@@ -213,7 +213,7 @@ def test_lost_frames_are_counted_by_sequence_numbers(tmp_path: Path) -> None:
     assert [each.name for each in reader.interfaces] == ["", "ERSPAN II session 12"]
 
 
-def test_sequence_numbers_count_by_source_and_session_over_batches(tmp_path: Path) -> None:
+def test_lost_frames_are_counted_per_source_and_session(tmp_path: Path) -> None:
     frame = encode(build("arp"))
     wrapped, lost = [], 0
     draw = random.Random(3)

@@ -50,7 +50,7 @@ def test_trailer_after_an_ip_packet_is_no_roce() -> None:
     assert packet_at(np.frombuffer(TRAILER_LIKE_BTH, np.uint8), 0, 66, 66, TABLES).bth == NOWHERE
 
 
-def test_roce_after_hop_by_hop_options_has_its_queue_pair() -> None:
+def test_roce_after_hop_by_hop_options_is_parsed() -> None:
     assert decode_lax(HOP_BY_HOP)[BTH].qp == 1911
     assert_agreement([HOP_BY_HOP], [len(HOP_BY_HOP)])
 

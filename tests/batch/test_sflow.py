@@ -162,7 +162,7 @@ def test_reports_without_samples_are_no_frames(tmp_path: Path) -> None:
         assert reader.sflow.discards[0].frames == 3000
 
 
-def test_tunnels_in_samples_are_unwrapped_and_sampled_datagrams_stay(tmp_path: Path) -> None:
+def test_sampled_tunnel_is_unwrapped_sampled_sflow_is_not(tmp_path: Path) -> None:
     tunnel = WRAPPERS["VXLAN VNI 77"](DATA, 0)
     sampled = sent(datagram(flow(raw(DATA))))[0]
     path = written(tmp_path / "sflow.pcap", sent(datagram(flow(raw(tunnel)), flow(raw(sampled, cut=200)))))

@@ -40,7 +40,7 @@ def without_own(frames: list[bytes], name: str) -> list[bytes]:
 
 
 @given(frames=FRAMES, name=NAMES)
-def test_tags_go_in_and_out_as_in_single_frames(frames: list[bytes], name: str) -> None:
+def test_tag_insertion_and_removal_match_single_frame_functions(frames: list[bytes], name: str) -> None:
     tag = OWN[name]
     assert with_own(frames, name) == [with_tag(octets, tag)[0] for octets in frames]
     assert without_own(frames, name) == [without_tags(octets, kind_of(tag))[0] for octets in frames]
@@ -48,7 +48,7 @@ def test_tags_go_in_and_out_as_in_single_frames(frames: list[bytes], name: str) 
 
 @pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_tags_go_in_and_out_however_deep_they_stand(name: str, before: int) -> None:
+def test_tags_are_inserted_and_removed_at_any_depth(name: str, before: int) -> None:
     tag = OWN[name]
     own = with_tag(DA + SA + b"\x08\0", tag)[0][12:-2]
     vlan = bytes.fromhex("88a8 a005")
@@ -62,7 +62,7 @@ def test_tags_go_in_and_out_however_deep_they_stand(name: str, before: int) -> N
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_a_frame_that_was_cut_off_among_its_tags_gets_none(name: str) -> None:
+def test_frame_cut_within_its_tags_gets_no_tag(name: str) -> None:
     whole = with_tag(DA + SA + b"\x08\0", OWN[name])[0]
     frames = [whole[:length] for length in range(len(whole) + 1)]
     assert with_own(frames, name) == frames
@@ -115,7 +115,7 @@ def test_places_count_in_the_frame_as_it_came(data: st.DataObject, frames: list[
     assert texts(spliced(*batch_of(frames), splice)) == expected
 
 
-def test_cut_frames_stay_cut_and_keep_what_their_records_said() -> None:
+def test_splicing_keeps_truncation_times_and_interfaces() -> None:
     batch = Batch.from_frames([bytes(20), bytes(30)], time_ns=[5, 6], original=[1500, 30], interface=[1, 0])
     splice = Splice(
         at=np.array([12, -1]),
@@ -172,7 +172,7 @@ def test_places_outside_a_frame_are_refused(wrong: dict[str, list[int]], told: s
         ([1], [5], [1]),
     ],
 )
-def test_a_list_of_removals_is_in_order_and_within_its_frames(
+def test_unordered_or_overrunning_removals_are_refused(
     frame: list[int], at: list[int], octets: list[int]
 ) -> None:
     more = Removals(np.array(frame), np.array(at), np.array(octets))

@@ -113,7 +113,7 @@ def test_new_fcs_is_taken_off_too(name: str, tmp_path: Path) -> None:
     assert (frames, times) == (FRAMES, TIMES)
 
 
-def test_frames_without_a_stamp_stay_unless_it_is_auto(tmp_path: Path) -> None:
+def test_frame_without_stamp_keeps_time_and_disables_auto(tmp_path: Path) -> None:
     mixed = stamped(metamako)
     mixed[5] = FRAMES[5]
     path = capture(tmp_path / "tap.pcap", mixed)
@@ -253,7 +253,7 @@ def test_unknown_device_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("command", [["stats"], ["check"], ["replay", "--cp", "qcn", "--seed", "1"]])
-def test_commands_read_stamps_of_frames_that_are_wrapped_inside(
+def test_commands_read_stamps_and_unwrap_inner_frames(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     frames = [

@@ -123,7 +123,7 @@ def test_what_the_newest_tag_says(frame: str, kind: str, found: tuple[bool, int,
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_tag_is_whole_once_its_own_octets_are_there(kind: str) -> None:
+def test_tag_is_complete_once_all_octets_are_captured(kind: str) -> None:
     tag = bytes.fromhex({"ecm": CM, "e2cm": E2CM, "bcn": RRT, "fecn": RD, "qcn": CN, "vlan": VLAN_TAG}[kind])
     for captured in range(len(tag) + 3):
         frame = (bytes.fromhex(MACS) + tag + b"\x08\0")[: 12 + captured]
@@ -195,7 +195,7 @@ def test_an_empty_batch() -> None:
     assert len(of(kind="ecm").tag_at) == 0
 
 
-def test_a_tag_goes_in_front_of_all_others_where_the_ethertype_was_captured() -> None:
+def test_outermost_tag_needs_a_captured_ethertype() -> None:
     batch = Batch.from_frames([octets_of(VLAN_TAG)[:octets] for octets in (13, 14)])
     splice = tag_splice(batch, np.zeros((2, 4), np.uint8), KINDS["qcn"], outermost=True)
     assert splice.at.tolist() == [NOWHERE, 12]

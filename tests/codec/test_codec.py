@@ -78,7 +78,7 @@ def _leaves(construct: Any) -> Iterator[tuple[str, Any, int | None]]:
 
 @ANY_FORMAT
 @given(data=st.data())
-def test_values_are_equal_copied_and_pickled_by_their_fields(cls: type[Layer], data: st.DataObject) -> None:
+def test_equality_copying_and_pickling_go_by_fields(cls: type[Layer], data: st.DataObject) -> None:
     value, other = data.draw(layers_of(cls)), data.draw(layers_of(cls))
     assert (value == other) == (fields_of(value) == fields_of(other))
     for same in (copy.deepcopy(value), pickle.loads(pickle.dumps(value))):
@@ -111,7 +111,7 @@ def test_parsing_starts_and_stops_where_it_is_told(cls: type[Layer], data: st.Da
 
 
 @ANY_FORMAT
-def test_too_few_octets_for_the_fixed_part_parse_as_none(cls: type[Layer]) -> None:
+def test_truncated_fixed_part_parses_as_none(cls: type[Layer]) -> None:
     octets = cls().build() + bytes(8)
     for kept in range(cls.fixed_octets):
         assert cls.parse(octets, 0, kept) is None

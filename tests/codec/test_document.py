@@ -32,7 +32,7 @@ KEYS = st.text(st.characters(codec="ascii")) | st.none() | st.booleans() | st.in
         max_leaves=30,
     )
 )
-def test_indented_json_is_laid_out_as_everybody_does_it(document: object) -> None:
+def test_indented_json_matches_the_standard_library(document: object) -> None:
     plain = json.dumps(document, ensure_ascii=False, indent=2).replace("\x7f", "\\u007f")
     assert json_text(document, indented=True) == plain
 
@@ -81,7 +81,7 @@ def test_the_documented_form_of_a_cnm() -> None:
     }  # fmt: skip
 
 
-def test_what_is_wrong_and_what_is_inside_is_said_and_not_read_back() -> None:
+def test_error_and_encapsulated_frame_are_output_only() -> None:
     document = to_document(decode_lax(bytes(12) + b"\x22\xe7\x00"))
     assert document["error"] == {"layer": "cnm", "offset": 14, "needed": "24 octets", "got": "1 octets"}
     frame, _ = from_document(document)

@@ -83,7 +83,7 @@ def test_one_octet_of_an_msdu() -> None:
     assert shown(CNM(msdu=b"\x08")).layers == (Data(data=b"\x08"),)
 
 
-def test_what_is_wrong_inside_is_said_of_the_inside_only() -> None:
+def test_error_in_sampled_frame_leaves_outer_valid() -> None:
     outer = message(CNM(msdu=b"\x08\x00\x65" + bytes(30)))
     inner = encapsulated(outer)
     assert outer.error is None

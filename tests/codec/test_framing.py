@@ -53,14 +53,12 @@ PAUSE_OCTETS = bytes(12) + b"\x88\x08\x00\x01\x00\x00"
         (bytes(10) + b"\x01" + bytes(60), b"", bytes(10) + b"\x01" + bytes(60)),
     ],
 )
-def test_zero_octets_up_to_60_are_padding_and_all_others_trailer(
-    tail: bytes, padding: bytes, trailer: bytes
-) -> None:
+def test_only_zeros_up_to_60_octets_are_padding(tail: bytes, padding: bytes, trailer: bytes) -> None:
     frame = decode(PAUSE_OCTETS + tail)
     assert (frame.layers, frame.padding, frame.trailer) == (PAUSE_LAYERS, padding, trailer)
 
 
-def test_a_frame_of_60_octets_or_more_has_no_padding() -> None:
+def test_frame_of_60_octets_has_no_padding() -> None:
     octets = bytes(12) + b"\x08\x00" + IP_UDP
     assert decode(octets + bytes(4)) == decode_lax(octets + bytes(4))
     frame = decode(octets + bytes(4))
@@ -86,7 +84,7 @@ def test_the_fcs_of_a_cut_frame(cut: int) -> None:
     assert len(frame.padding) == 42 - max(0, cut - 4)
 
 
-def test_an_original_length_below_the_captured_one_cuts_nothing() -> None:
+def test_original_length_below_captured_cuts_nothing() -> None:
     assert decode(PAUSE.octets, original_octets=10) == decode(PAUSE.octets)
     assert decode(PAUSE.octets, original_octets=10).cut == 0
 
@@ -113,7 +111,7 @@ def test_an_802_3_length_ends_the_payload(outer: tuple[Ethernet, ...], length: i
 
 
 @pytest.mark.parametrize("length", [1, 47, 1500])
-def test_an_802_3_length_beyond_the_frame_is_malformed(length: int) -> None:
+def test_802_3_length_beyond_the_frame_is_malformed(length: int) -> None:
     octets = bytes(12) + length.to_bytes(2, "big") + bytes(length - 1)
     with pytest.raises(
         DecodeError, match=f"eth at octet 0: expected {14 + length} octets, got {13 + length} octets"
@@ -137,7 +135,7 @@ def test_an_inner_length_bounds_what_is_inside() -> None:
     assert frame.padding == bytes(14)
 
 
-def test_a_total_length_of_0_takes_what_is_there() -> None:
+def test_total_length_0_means_all_remaining_octets() -> None:
     """Segmentation offload leaves it so."""
     octets = bytes(12) + b"\x08\x00" + IP_UDP[:2] + b"\x00\x00" + IP_UDP[4:]
     assert decode(octets).layers[-1] == Data(data=bytes(range(18)))
@@ -193,7 +191,7 @@ def test_a_transport_behind_ipv6_extension_headers_is_seen(transport: Layer, cou
     assert encode(from_document(document)[0]) == octets
 
 
-def test_only_the_first_fragment_of_ipv6_shows_its_transport() -> None:
+def test_only_first_ipv6_fragment_shows_its_transport() -> None:
     for offset, last in ((0, UDP), (1, Data)):
         octets = encode(extended(FragmentHeader(offset=offset), last=UDP()))
         assert type(decode(octets).layers[3]) is last
@@ -207,7 +205,7 @@ def test_an_authentication_header_of_no_length_is_malformed() -> None:
 
 
 @pytest.mark.parametrize("header", EXTENDED[:5], ids=lambda value: value.prefix)
-def test_an_extension_header_that_is_cut_is_no_error(header: Layer) -> None:
+def test_cut_extension_header_is_no_error(header: Layer) -> None:
     octets = encode(extended(header, last=UDP()))
     end = 54 + len(header.build())
     for captured in range(54, end):
@@ -223,7 +221,7 @@ BEHIND_SNAP: tuple[tuple[Layer, ...], ...] = (
 
 @pytest.mark.parametrize("tags", [(), (VLAN(),), (STag(), CNTag())], ids=["none", "VLAN", "S-VLAN, CN"])
 @pytest.mark.parametrize("layers", BEHIND_SNAP, ids=["IPv4", "IPv6", "extended", "ARP"])
-def test_ip_and_arp_behind_llc_and_snap_are_seen(layers: tuple[Layer, ...], tags: tuple[Layer, ...]) -> None:
+def test_ip_and_arp_after_snap_are_decoded(layers: tuple[Layer, ...], tags: tuple[Layer, ...]) -> None:
     frame = fixed(Frame(layers=(Ethernet(), *tags, SNAP(), *layers)))
     octets = encode(frame)
     found = decode(octets + bytes(9))
@@ -251,7 +249,7 @@ def test_snap_of_another_ethertype_is_followed_by_octets() -> None:
 
 
 @pytest.mark.parametrize("transport", [UDP(srcport=5), TCP(dstport=6)], ids=["UDP", "TCP"])
-def test_a_transport_behind_ipv4_and_an_authentication_header_is_seen(transport: Layer) -> None:
+def test_transport_after_ipv4_authentication_header_is_decoded(transport: Layer) -> None:
     header, ip, *rest = fixed(
         Frame(layers=(Ethernet(), IPv4(), AH(icv=bytes(12)), transport, Data(data=b"hello")))
     ).layers

@@ -189,7 +189,7 @@ def test_fields_stand_where_the_document_says(prefix: str) -> None:
 
 
 @pytest.mark.parametrize("prefix", TABLES)
-def test_each_bit_of_the_fixed_part_belongs_to_one_field(prefix: str) -> None:
+def test_each_fixed_bit_belongs_to_one_field(prefix: str) -> None:
     cls = BY_PREFIX[prefix]
     end = 0
     for field in cls.layout:
@@ -211,7 +211,7 @@ def test_fields_behind_variable_ones_say_so() -> None:
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_every_field_says_what_it_means_and_who_says_so(cls: type[Layer]) -> None:
+def test_every_field_has_meaning_and_source(cls: type[Layer]) -> None:
     assert cls.title
     assert cls.source
     for field in cls.layout:
@@ -231,7 +231,7 @@ def test_ranges_follow_from_width_and_sign() -> None:
     }  # fmt: skip
 
 
-def test_an_ethertype_up_to_1500_goes_by_the_name_of_a_length() -> None:
+def test_ethertype_up_to_1500_is_named_length() -> None:
     field = BY_PREFIX["eth"].layout[2]
     assert [field.name_for(value) for value in (0, 1500, 1501, 0x0800)] == [
         "eth.len",

@@ -55,15 +55,13 @@ def test_customer_addresses_tags_and_priority_replace_the_backbones() -> None:
         ((STag(id=7), VLAN(id=9), CNTag()), 30),
     ],
 )
-def test_an_msdu_converts_from_the_first_length_that_shows_all_tags(
-    tags: tuple[Layer, ...], end: int
-) -> None:
+def test_msdu_converts_once_all_tags_are_present(tags: tuple[Layer, ...], end: int) -> None:
     msdu = backbone_msdu(*tags)
     for length in range(65):
         assert (convert_cnm(backbone_cnm(msdu[:length])) is not None) == (length >= end), length
 
 
-def test_a_customer_frame_without_cn_tag_is_flow_0_and_untagged_is_priority_0() -> None:
+def test_untagged_customer_frame_becomes_flow_0_priority_0() -> None:
     converted = convert_cnm(backbone_cnm(backbone_msdu()))
     assert converted is not None
     assert [type(value) for value in converted.layers] == [Ethernet, CNTag, CNM]
@@ -80,7 +78,7 @@ def test_only_outermost_inner_tag_takes_cnm_priority() -> None:
     assert converted[CNM].encap_prio == 2
 
 
-def test_an_msdu_that_is_no_backbone_frame_does_not_convert() -> None:
+def test_non_backbone_msdu_does_not_convert() -> None:
     assert convert_cnm(backbone_cnm(bytes.fromhex("0800") + bytes(40))) is None
 
 

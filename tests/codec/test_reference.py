@@ -25,7 +25,7 @@ def test_a_diagram_is_drawn_as_the_rfcs_do() -> None:
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_every_diagram_is_rectangular_and_names_the_wide_fields(cls: type[Layer]) -> None:
+def test_diagrams_are_rectangular_and_name_wide_fields(cls: type[Layer]) -> None:
     drawn = diagram(cls)
     assert max(map(len, drawn.splitlines())) <= 65
     for field in cls.layout:
@@ -37,7 +37,7 @@ def test_names_of_formats_are_unique() -> None:
     assert len(BY_PREFIX) == len(FORMATS)
 
 
-def test_names_of_fields_are_unique_but_where_formats_share_a_field() -> None:
+def test_field_names_are_unique_except_shared_fields() -> None:
     shared = {entry.name: entry.formats for entry in catalogue() if len(entry.formats) > 1}
     arps = ("arp", "arp_mac", "arp_ipv4", "arp_other")
     cooked = ("pkttype", "hatype", "halen", "src.eth", "unused", "etype")
@@ -107,7 +107,7 @@ def test_the_names_promised_to_users_exist() -> None:
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_every_field_says_what_it_means_and_where_that_stands(cls: type[Layer]) -> None:
+def test_every_field_has_meaning_and_source(cls: type[Layer]) -> None:
     assert cls.title
     assert cls.source
     for field in cls.layout:
@@ -130,7 +130,7 @@ def test_text_and_markdown_give_each_field_its_place() -> None:
     assert "| 4–5 | `macc.cbfc.pause_time.c0` | uint16 |" in as_markdown(PFC)
 
 
-def test_a_field_without_a_fixed_place_stands_behind_the_one_before() -> None:
+def test_field_without_fixed_offset_follows_its_predecessor() -> None:
     (place,) = (field for field in as_dict(IPv4ARP)["fields"] if field["key"] == "src_proto")  # type: ignore[attr-defined]
     assert (place["bit_offset"], place["bits"]) == (None, 32)
     assert "     then  arp.src.proto_ipv4  ipv4" in as_text(IPv4ARP)

@@ -274,7 +274,7 @@ def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:
     return used
 
 
-def test_crafted_frames_and_that_every_reason_is_still_needed(tmp_path: Path) -> None:
+def test_crafted_frames_need_every_deliberate_difference(tmp_path: Path) -> None:
     assert compare(tmp_path, list(crafted())) == {reason.why for reason in DELIBERATE}
 
 

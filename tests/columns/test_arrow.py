@@ -104,7 +104,7 @@ TEXT_OF: dict[AddressKind, Callable[[bytes], str]] = {
 
 @pytest.mark.parametrize("kind", TEXT_OF)
 @pytest.mark.parametrize("different", [1, 3, 5000])
-def test_text_of_addresses_is_the_same_whether_they_repeat_or_not(kind: AddressKind, different: int) -> None:
+def test_address_text_is_right_with_and_without_repeats(kind: AddressKind, different: int) -> None:
     rng = np.random.default_rng(different)
     values = rng.integers(0, 256, (different, WIDTH[kind]), dtype=np.uint8)
     values[::2] *= rng.integers(0, 2, values[::2].shape, dtype=np.uint8)  # with runs of zeros
@@ -117,7 +117,7 @@ def test_text_of_addresses_is_the_same_whether_they_repeat_or_not(kind: AddressK
 
 @pytest.mark.parametrize("kind", TEXT_OF)
 @pytest.mark.parametrize("different", [0, 1, 3, 5000])
-def test_addresses_that_repeat_have_one_text_in_a_dictionary(kind: AddressKind, different: int) -> None:
+def test_repeated_addresses_share_one_dictionary_entry(kind: AddressKind, different: int) -> None:
     rng = np.random.default_rng(different)
     values = rng.integers(0, 256, (different, WIDTH[kind]), dtype=np.uint8)
     values[::2, 2:] = 0  # those that differ in their first octets only

@@ -105,7 +105,7 @@ def test_memory_is_not_used_again_while_somebody_looks() -> None:
         assert set(values) == {number}
 
 
-def test_frames_that_differ_in_their_cpid_alone_are_told_apart() -> None:
+def test_frames_differing_only_in_cpid_are_distinguished() -> None:
     generator = random.Random(7)
     possible = (1, 1 << 63, 0x0200000000C10001, 0x0000000000C10000, 1 << 57)
     cpids = [generator.choice((0, 1 << 56, (1 << 64) - 1, *possible)) for _ in range(300)]
@@ -125,7 +125,7 @@ def test_frames_that_differ_in_their_cpid_alone_are_told_apart() -> None:
     assert_equal(Batch.from_frames(frames), NAMES, INTERFACES)
 
 
-def test_frames_that_are_longer_than_a_message_can_be_are_told_apart() -> None:
+def test_frames_longer_than_their_message_are_distinguished() -> None:
     generator = random.Random(8)
     made = [Frame(layers=(Ethernet(), last)) for last in (FECNReturn(), DBPRateReport(), E2CM(type=4))]
     frames = [encode(generator.choice(made), fix=True) + bytes(generator.randrange(30)) for _ in range(200)]
@@ -149,7 +149,7 @@ def test_extension_headers_of_ipv6_are_told_apart() -> None:
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
 
 
-def test_snap_and_other_octets_behind_a_length_are_told_apart() -> None:
+def test_snap_and_other_payload_after_length_are_distinguished() -> None:
     generator = random.Random(10)
     kinds: tuple[tuple[Layer, ...], ...] = (
         (SNAP(), IPv4(), UDP()), (SNAP(), IPv6(), AH(icv=bytes(8)), TCP()), (SNAP(), ARP()),

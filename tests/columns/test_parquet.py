@@ -150,7 +150,7 @@ def test_threads_write_what_one_does(
     assert read(io.BytesIO(written[0])).equals(table_of(*columns))
 
 
-def test_a_file_of_no_frames_and_one_of_many_row_groups(repository: Path) -> None:
+def test_empty_file_and_many_row_groups_are_readable(repository: Path) -> None:
     batch = column("vlan.priority", np.arange(3, dtype=np.uint8))
     assert read(written(*[batch] * 40)).num_rows == 120
     file, schema = io.BytesIO(), schema_of(("vlan.priority",))

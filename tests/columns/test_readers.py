@@ -32,7 +32,7 @@ def parquet(frames: Path, *options: str) -> str:
     return str(out)
 
 
-def test_pandas_keeps_every_digit_of_a_cpid_where_other_frames_have_none(frames: Path) -> None:
+def test_pandas_keeps_every_digit_of_sparse_cpids(frames: Path) -> None:
     pandas: Any = pytest.importorskip("pandas", reason="pandas is not installed: nothing to read with")
     table = pandas.read_parquet(parquet(frames))
     assert table["cnm.cpid"].dropna().tolist() == [f"{CPID:016x}"]
@@ -66,7 +66,7 @@ def test_polars_finds_them_too(frames: Path) -> None:
     assert table["cnm.cpid"].drop_nulls().to_list() == [f"{CPID:016x}"]
 
 
-def test_text_that_is_encoded_once_is_plain_text_for_who_reads_it(frames: Path) -> None:
+def test_dictionary_encoded_text_reads_as_plain_strings(frames: Path) -> None:
     import pyarrow.parquet
 
     from ecmproto.frames.columns.arrow import schema_of
@@ -81,7 +81,7 @@ def test_text_that_is_encoded_once_is_plain_text_for_who_reads_it(frames: Path) 
     assert all("RLE_DICTIONARY" in encodings[name] for name in ADDRESSES)
 
 
-def test_a_row_group_of_several_batches_has_one_dictionary_a_column(tmp_path: Path) -> None:
+def test_row_group_has_one_dictionary_per_column(tmp_path: Path) -> None:
     import pyarrow.parquet
 
     from ecmproto import Ethernet, Frame, encode

@@ -117,9 +117,7 @@ def test_an_added_tlv_is_one_class(tmp_path: Path) -> None:
         ("toy", "ip_protocol = 44", "IP protocol"),
     ],
 )
-def test_a_format_that_cannot_be_told_from_another_is_refused(
-    prefix: str, announcement: str, same: str, tmp_path: Path
-) -> None:
+def test_ambiguous_format_is_refused(prefix: str, announcement: str, same: str, tmp_path: Path) -> None:
     ended = run(tmp_path, "-c", declared(prefix, announcement) + "import ecmproto.wire.codec")
     assert f"expected a {same} that no other format has" in ended.stderr
 
@@ -129,12 +127,12 @@ def test_a_format_is_not_registered_too_late(tmp_path: Path) -> None:
     assert "ParameterError: toy: expected a format registered before" in ended.stderr
 
 
-def test_a_field_cannot_be_called_as_what_formats_say_of_themselves(tmp_path: Path) -> None:
+def test_reserved_field_name_is_refused(tmp_path: Path) -> None:
     ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234").replace("number:", "role:"))
     assert "TypeError: Toy: a field of a format cannot be called role" in ended.stderr
 
 
-def test_a_map_that_gives_an_added_ethertype_another_role_is_refused(tmp_path: Path) -> None:
+def test_map_with_an_added_ethertype_is_refused(tmp_path: Path) -> None:
     code = "from ecmproto.wire.codec import EtherTypes, decode\n"
     code += "decode(bytes(60), ethertypes=EtherTypes(message=0x1234))"
     ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234") + code)
@@ -189,7 +187,7 @@ def test_styles_and_clauses_are_those_of_dissect() -> None:
     assert set(lines.CLAUSES) == CLAUSES
 
 
-def test_formats_of_one_ethertype_are_told_apart_by_their_first_two_octets(tmp_path: Path) -> None:
+def test_formats_of_one_ethertype_differ_by_subtype(tmp_path: Path) -> None:
     code = """
 from ecmproto.wire.formats.base import Layer, layer, register
 from ecmproto.wire.formats.schema import uint
@@ -229,7 +227,7 @@ for line in (
 )
 
 
-def test_a_format_with_ethertype_and_port_is_crafted_both_ways(tmp_path: Path) -> None:
+def test_format_with_ethertype_and_port_is_craftable(tmp_path: Path) -> None:
     ended = run(tmp_path, "-c", BOTH_WAYS)
     assert ended.stdout.splitlines() == [
         "eth toy", "eth toy", "eth toy", "eth vlan toy", "eth cntag toy",

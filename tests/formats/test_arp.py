@@ -95,7 +95,7 @@ def test_types_and_sizes_say_which_format_it_is(octets: bytes, cls: type[Layer])
     assert encode(frame, fix=True)[: len(octets)] == octets
 
 
-def test_a_field_behind_a_variable_one_has_its_place_in_the_frame() -> None:
+def test_field_after_variable_one_has_its_span() -> None:
     frame = decode(packet(32, 0x0800, 20, 4))
     places = [(*frame.spans(name), frame[name]) for name in ("arp.src.proto_ipv4", "arp.dst.hw")]
     counted = bytes(range(1, 49))
@@ -107,7 +107,7 @@ def test_a_field_behind_a_variable_one_has_its_place_in_the_frame() -> None:
 
 
 @pytest.mark.parametrize("octets", CUT, ids=lambda octets: str(len(octets)))
-def test_what_is_not_whole_is_an_error_and_keeps_its_octets(octets: bytes) -> None:
+def test_truncated_packet_is_error_and_keeps_octets(octets: bytes) -> None:
     frame = decode_lax(octets)
     assert encode(frame) == octets
     assert frame.error is not None
@@ -128,7 +128,7 @@ def test_what_snap_length_cut_off_is_no_error(octets: bytes) -> None:
     )
 
 
-def test_an_address_of_another_length_than_its_kind_is_not_encoded() -> None:
+def test_address_of_wrong_length_is_not_encoded() -> None:
     with pytest.raises(EncodeError, match="dst_proto: expected 4 octets, got 3 octets"):
         encode(Ethernet(), IPv4ARP(dst_proto=b"\1\2\3"))
     with pytest.raises(EncodeError, match="src_hw: expected octets"):

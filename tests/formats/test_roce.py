@@ -47,7 +47,7 @@ BEHIND = {  # IBTA table 38, by operation: reliable connections'
 CNP_HEADERS = 54
 
 
-def test_a_cnp_of_a_network_card_is_read_and_written_to_the_octet() -> None:
+def test_captured_cnp_is_read_and_written_exactly() -> None:
     frame = decode(CNP_OCTETS)
     cnp = frame[CNP]
     assert cnp == CNP(qp=0x118)
@@ -79,7 +79,7 @@ def test_what_switches_change_is_not_in_invariant_crc() -> None:
 
 
 @pytest.mark.parametrize("network", NETWORKS)
-def test_every_opcode_has_its_headers_its_payload_and_its_crc(network: str) -> None:
+def test_every_opcode_has_headers_payload_and_crc(network: str) -> None:
     for opcode in OPCODES:
         if opcode == CNP_OPCODE:
             continue
@@ -102,7 +102,7 @@ def test_every_opcode_has_its_headers_its_payload_and_its_crc(network: str) -> N
     assert decode(encode(build("bth opcode=0xff data data=01020304")))[Data].data == bytes((1, 2, 3, 4))
 
 
-def test_octets_behind_roces_port_that_are_no_packet_are_data() -> None:
+def test_non_roce_octets_after_port_4791_are_data() -> None:
     for payload, last in (
         ("00" * 64, Data),
         ("01" * 15, Data),
@@ -114,7 +114,7 @@ def test_octets_behind_roces_port_that_are_no_packet_are_data() -> None:
     assert type(decode(encode(build("udp dstport=4792 data data=" + "01" * 16))).layers[-1]) is Data
 
 
-def test_a_packet_that_was_cut_off_is_told_as_far_as_it_goes() -> None:
+def test_cut_packet_is_decoded_up_to_cut() -> None:
     for octets in range(CNP_HEADERS, len(CNP_OCTETS)):
         frame = decode(CNP_OCTETS[:octets], original_octets=len(CNP_OCTETS))
         assert frame[CNP].qp == 0x118
@@ -131,7 +131,7 @@ def test_every_crafted_frame_gives_its_octets_back() -> None:
         assert decode(encode(frame)) == frame, line
 
 
-def test_headers_of_a_sequence_are_crafted_behind_the_header_that_names_them() -> None:
+def test_extended_headers_imply_their_base_header() -> None:
     assert build("aeth")[BTH].opcode == 0x11
     assert build("reth va=0x1000")[BTH].opcode == 0x0C
     assert [layer.prefix for layer in build("grh cnp").layers] == ["eth", "grh", "cnp", "icrc"]

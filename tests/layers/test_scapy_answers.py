@@ -46,7 +46,7 @@ def test_a_cnm_does_not_answer_another_frame(reply: Packet) -> None:
     assert not cnm(b"").answers(cnm(b""))
 
 
-def test_a_reply_behind_a_cn_tag_of_its_own_is_still_an_answer() -> None:
+def test_reply_with_other_cn_tag_is_answer() -> None:
     tagged = Ether(dst=B, src=A) / CNTag(flow_id=1)
     request = tagged / IP(src="10.0.0.1", dst="10.0.0.2") / ICMP(id=4, seq=5)
     reply = tagged / IP(src="10.0.0.2", dst="10.0.0.1") / ICMP(type="echo-reply", id=4, seq=5)

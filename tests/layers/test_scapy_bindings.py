@@ -162,7 +162,7 @@ def test_importing_binds_nothing() -> None:
     )
 
 
-def test_importing_reads_no_routes_and_neither_all_of_scapy_nor_its_own_contribs() -> None:
+def test_importing_reads_no_routes_or_contribs() -> None:
     run(
         "import ecmproto.wire.layers, sys\n"
         "from scapy.config import conf\n"
@@ -172,7 +172,7 @@ def test_importing_reads_no_routes_and_neither_all_of_scapy_nor_its_own_contribs
     )
 
 
-def test_the_settings_of_a_scapy_that_is_there_already_are_left_alone() -> None:
+def test_settings_of_a_loaded_scapy_are_kept() -> None:
     run(
         "from scapy.config import conf\n"
         "import scapy.route\n"
@@ -181,7 +181,7 @@ def test_the_settings_of_a_scapy_that_is_there_already_are_left_alone() -> None:
     )
 
 
-def test_what_contribs_have_bound_to_our_ethertypes_comes_second_and_comes_back() -> None:
+def test_contrib_bindings_come_second_and_are_restored() -> None:
     run(
         "import ecmproto.wire.layers as ours\n"
         "ours.bind()\n"

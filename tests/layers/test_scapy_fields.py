@@ -68,14 +68,14 @@ def test_a_layer_has_the_fields_of_its_schema(cls: type[Layer], layer: type[Pack
 
 
 @pytest.mark.parametrize(("cls", "layer"), FORMATS)
-def test_a_layer_has_the_defaults_and_the_name_of_its_schema(cls: type[Layer], layer: type[Packet]) -> None:
+def test_layer_has_defaults_and_name_of_schema(cls: type[Layer], layer: type[Packet]) -> None:
     assert bytes(layer()) == cls().build()
     assert layer().name == cls.title
     assert layer.__name__ == NAMES.get(cls.__name__, cls.__name__)
 
 
 @pytest.mark.parametrize(("cls", "layer"), FORMATS)
-def test_only_types_and_lengths_are_computed_when_left_out(cls: type[Layer], layer: type[Packet]) -> None:
+def test_only_types_and_lengths_are_computed(cls: type[Layer], layer: type[Packet]) -> None:
     counts = {field.count.key for field in cls.layout if field.count} - {""}
     computed = {field.name for field in layer.fields_desc if field.default is None}
     assert computed == counts | ({cls.next_key} - {""})
@@ -128,14 +128,14 @@ def test_dissecting_what_was_built_gives_an_equal_packet(value: Layer) -> None:
         "0x0200000000010001",
     ],
 )
-def test_a_cpid_is_a_number_that_shows_as_address_and_number(given_cpid: int | str) -> None:
+def test_cpid_is_number_shown_with_address(given_cpid: int | str) -> None:
     packet = CNM(cpid=given_cpid)
     assert packet.cpid == 0x0200000000010001
     assert packet.sprintf("%cpid%") == "02:00:00:00:00:01/1"
     assert bytes(packet)[2:10].hex() == "0200000000010001"
 
 
-def test_a_cpid_out_of_a_list_makes_a_packet_each() -> None:
+def test_list_of_cpids_makes_one_packet_each() -> None:
     packets = list(CNM(cpid=["02:00:00:00:00:01/1", 7]))
     assert [packet.cpid for packet in packets] == [0x0200000000010001, 7]
 
@@ -146,7 +146,7 @@ def test_a_cpid_refuses_other_text(text: str) -> None:
         CNM(cpid=text)
 
 
-def test_a_cpid_refuses_to_be_built_out_of_range() -> None:
+def test_cpid_out_of_range_is_not_built() -> None:
     packet = CNM(cpid=1 << 64)
     assert "18446744073709551616" in repr(packet)
     with pytest.raises(ValueError, match="cpid"):

@@ -69,7 +69,7 @@ def test_there_are_eight_priorities(priority: int) -> None:
         (400_000_000_000, 0xFFFF, 83_885),
     ],
 )
-def test_a_quantum_is_512_bit_times_at_the_links_own_speed(rate_bps: int, quanta: int, ns: int) -> None:
+def test_quantum_is_512_bit_times_at_any_rate(rate_bps: int, quanta: int, ns: int) -> None:
     assert Pause(pause_time=quanta).pause_ns(rate_bps) == ns
     assert PFC.pausing({0: quanta, 5: 0}).pause_ns(rate_bps) == {0: ns, 5: 0}
     assert PFC(time0=quanta).pause_ns(rate_bps) == {}

@@ -215,7 +215,7 @@ def test_an_old_s_tag_stays_one() -> None:
     assert [each[12:14].hex() for each in made] == ["9100", "8100", "8100"]
 
 
-def test_lengths_that_announce_nothing_are_counted_and_types_kept() -> None:
+def test_802_3_lengths_are_computed_and_types_kept() -> None:
     plain = Frame(layers=(Ethernet(), Data(data=bytes(50))))
     made = octets(plain, 3, {"eth.type": [3, 0x1234, 1500], "data.data": [bytes(50), bytes(50), bytes(7)]})
     assert [int.from_bytes(each[12:14]) for each in made] == [50, 0x1234, 7]
@@ -260,7 +260,7 @@ def test_a_batch_of_no_frames_is_one() -> None:
             frames_from(CNM_FRAME, wrong, {})  # type: ignore[arg-type]
 
 
-def test_batches_are_read_only_and_equal_frames_lie_in_order() -> None:
+def test_batches_are_read_only_and_contiguous() -> None:
     batch = frames_from(CNM_FRAME, 3, {"cnm.qntz_fb": np.arange(3)})
     assert not batch.buffer.flags.writeable
     assert np.diff(batch.offset).tolist() == [110, 110]
@@ -421,9 +421,7 @@ assert not {"numba", "pyarrow", "scapy"} & sys.modules.keys(), sys.modules.keys(
 
 @pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind.next_key], ids=lambda kind: kind.prefix)
 @given(data=st.data())
-def test_every_format_computes_what_follows_from_that_field_alone(
-    kind: type[Layer], data: st.DataObject
-) -> None:
+def test_computed_next_key_ignores_other_fields(kind: type[Layer], data: st.DataObject) -> None:
     # what `Computing.announcing` relies on: an EtherType becomes what it does whatever the other fields are
     layer = data.draw(layers_of(kind))
     following = data.draw(st.sampled_from([None, Data(), IPv4(), VLAN(), CNTag()]))

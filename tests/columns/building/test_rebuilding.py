@@ -140,7 +140,7 @@ def test_frames_without_a_time_stay_without() -> None:
     assert (again.timed.tolist(), again.time_ns.tolist()) == ([False], [0])
 
 
-def test_no_columns_and_no_frames_are_an_empty_batch() -> None:
+def test_empty_table_rebuilds_as_empty_batch() -> None:
     assert len(batch_from(extract(Batch.from_frames([])))) == 0
     assert len(batch_from(extract(Batch.from_frames([]), []))) == 0
 
@@ -266,7 +266,7 @@ def test_names_that_no_extraction_gives_are_refused() -> None:
         batch_from(without().append_column("vlan.id", pa.array(SIX)))
 
 
-def test_outermost_values_alone_do_not_suffice_for_two_tags() -> None:
+def test_two_tags_need_more_than_outermost_values() -> None:
     octets = [encode(build("cnm", vlan="7,5"))]
     two = [encode(build("vlan id=1 vlan id=2 ip"))]
     first = record_batch_of(extract(Batch.from_frames(octets)), schema_of(repeated="first"))
@@ -280,7 +280,7 @@ TLVS = st.lists(layers_of(TLV) | layers_of(CongestionNotificationTLV), min_size=
 
 
 @given(TLVS)
-def test_tlvs_are_told_apart_or_said_to_be_unclear(tlvs: list[TLV | CongestionNotificationTLV]) -> None:
+def test_tlvs_are_distinguished_or_reported_unclear(tlvs: list[TLV | CongestionNotificationTLV]) -> None:
     names: list[str] = []
     for tlv in tlvs:
         if tlv.prefix != "lldp" or names[-1:] != ["lldp"]:

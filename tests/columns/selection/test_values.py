@@ -119,7 +119,7 @@ def test_networks_compare_as_that_of_the_address(
     assert 0 < sample.check(compile_filter(f"{name} {relation} {network}").test) < len(frames)
 
 
-def test_words_that_differ_in_their_numbers_compare_as_words() -> None:
+def test_texts_with_different_dictionaries_compare_by_word() -> None:
     left = Texts(codes=np.array([0, 1, 1], np.int32), words=("a", "b"))
     right = Texts(codes=np.array([1, 1, 0], np.int32), words=("b", "a"))
     assert related(left, "==", right).tolist() == [True, False, True]
@@ -175,7 +175,7 @@ def test_products_of_values_take_little_memory() -> None:
         tracemalloc.stop()
 
 
-def test_portions_are_runs_of_at_most_so_much_or_a_single_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_portions_stay_within_limit_or_single_value(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(selection, "AT_ONCE", 2)
     sizes = np.array([1, 1, 5, 0, 0, 2, 1, 9])
     assert [sizes[part].tolist() for part in portions(sizes)] == [[1, 1], [5], [0, 0, 2], [1], [9]]
