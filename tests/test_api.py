@@ -31,12 +31,12 @@ def test_addresses_are_taken_as_text() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "02:00:00:00:00", "02:00:00:00:00:0g", "example.org"])
-def test_text_that_is_no_address_is_said_to_be_none(text: str) -> None:
+def test_invalid_address_text_is_refused(text: str) -> None:
     with pytest.raises(EncodeError, match=r"eth\.dst: expected a MAC address such as"):
         Ethernet(dst=text)
 
 
-def test_layers_are_encoded_one_after_another_and_put_right() -> None:
+def test_layers_are_encoded_in_order_and_fixed() -> None:
     octets = encode(ADDRESSES, VLAN(id=5), CNTag(flow_id=7), MESSAGE)
     frame = decode(octets)
     assert frame[VLAN].etype == 0x22E9
@@ -123,7 +123,7 @@ def test_replay_with_flow_control_beneath_shows_its_table(repository: Path) -> N
 
 
 @pytest.mark.parametrize("options", [{"qeq": "-1"}, {"rate": "fast"}, {"colour": "red"}, {"ports": "two"}])
-def test_a_replay_that_cannot_be_is_said_to_be_none(repository: Path, options: dict[str, Any]) -> None:
+def test_invalid_replay_options_are_refused(repository: Path, options: dict[str, Any]) -> None:
     with pytest.raises(ecmproto.EcmprotoError):
         ecmproto.replay(repository / "pcaps" / "mixed.pcap", "qcn", **options)
 

@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_frames_of_overlapping_captures_are_in_the_order_of_time(folder: Path) -> None:
+def test_frames_of_overlapping_captures_are_time_ordered(folder: Path) -> None:
     frames = read_captures(folder, FIELDS, part_octets=PART_OCTETS)
     assert frames.known_divisions
     assert frames.npartitions > 3
@@ -58,7 +58,7 @@ def test_frames_of_overlapping_captures_are_in_the_order_of_time(folder: Path) -
         assert sorted(str(value) for value in told.where(told.notna(), None)) == values
 
 
-def test_captures_one_after_the_other_have_their_parts_as_partitions(folder: Path) -> None:
+def test_consecutive_captures_keep_parts_as_partitions(folder: Path) -> None:
     frames = read_captures(
         [folder / "a1.pcap", folder / "a2.pcap"], ["frame.number"], part_octets=PART_OCTETS
     )

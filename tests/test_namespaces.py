@@ -49,7 +49,7 @@ def test_a_test_that_fails_leaves_no_namespace(name: str) -> None:
     assert not is_there(name)
 
 
-def test_a_test_that_is_killed_leaves_neither_namespace_nor_program(name: str) -> None:
+def test_killed_test_leaves_no_namespace_or_program(name: str) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", MAKES_ONE, name], stdout=subprocess.PIPE, cwd=REPOSITORY
     ) as killed:

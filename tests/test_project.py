@@ -33,7 +33,7 @@ def bounds(requirement: Requirement) -> set[str]:
 
 
 @pytest.mark.parametrize("requirement", requirements(), ids=str)
-def test_a_dependency_without_an_upper_bound_took_what_no_test_has_seen(requirement: Requirement) -> None:
+def test_dependency_without_upper_bound_took_untested_versions(requirement: Requirement) -> None:
     assert bounds(requirement) & {"<", "<="}
     if requirement.name not in RELEASING and (requirement.marker is None or requirement.marker.evaluate()):
         assert version(requirement.name) in requirement.specifier
@@ -53,7 +53,7 @@ def test_modules_of_one_layer_were_not_kept_apart() -> None:
     assert {f"ecmproto.{name}" for name in modules} <= listed
 
 
-def test_what_runs_alone_is_where_make_looks_for_it(repository: Path) -> None:
+def test_tests_marked_alone_are_where_make_looks(repository: Path) -> None:
     folder = repository / "tests"
     marked = [path for path in folder.rglob("test_*.py") if "pytest.mark.alone" in path.read_text("utf-8")]
     marked.remove(Path(__file__))

@@ -34,7 +34,7 @@ class Better(Good):
     more: int
 
 
-def test_a_derived_record_has_the_base_fields_first_but_in_no_place_of_theirs() -> None:
+def test_derived_record_has_base_fields_at_other_offsets() -> None:
     assert record_dtype(Better).names == ("count", "share", "parts", "more")
     fields, base = record_dtype(Better).fields, record_dtype(Good).fields
     assert fields is not None
@@ -61,7 +61,7 @@ for kind, kernel in ((RateLimiter, leaves_ns), (Slot, outer), (RateLimiter, oute
 """
 
 
-def test_code_compiled_for_a_base_record_serves_a_derived_one_without_a_warning(tmp_path: Path) -> None:
+def test_code_for_base_record_serves_derived_record(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(OUTER)
     done = subprocess.run(
         [sys.executable, "-B", "-W", "error", "-c", "import outer_part"],
@@ -87,7 +87,7 @@ def test_names_that_numpy_would_hide_are_refused() -> None:
         record_dtype(Hidden)
 
 
-def test_a_record_is_changed_by_attributes_and_has_no_others() -> None:
+def test_record_has_only_its_declared_attributes() -> None:
     record = new_record(Good)
     record.count, record.parts[1, 2] = 7, 5
     record.share = 0.5

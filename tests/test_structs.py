@@ -74,7 +74,7 @@ def test_a_kernel_reads_every_kind_of_part() -> None:
     assert total(whole()) == EXPECTED
 
 
-def test_parts_that_are_set_anew_are_what_kernels_see_next() -> None:
+def test_kernels_see_replaced_parts() -> None:
     parts = whole()
     total(parts)
     parts.count, parts.rate, parts.wanted = 3, -1.0, False
@@ -107,7 +107,7 @@ def test_one_record_of_many_is_that_one() -> None:
     assert total(parts) == EXPECTED - 12 - 13 + 7
 
 
-def test_a_struct_is_made_of_all_its_parts_and_no_others() -> None:
+def test_struct_takes_exactly_its_parts() -> None:
     with pytest.raises(TypeError, match="Inner is made of: levels, flags"):
         Inner(np.arange(3))
     with pytest.raises(TypeError, match="Inner is made of: levels, flags"):
@@ -221,7 +221,7 @@ def test_methods_are_called_through_interface_and_through_another() -> None:
 
 
 @compiles
-def test_a_loop_is_compiled_once_for_every_class_behind_an_interface() -> None:
+def test_loop_is_compiled_once_per_interface() -> None:
     drive_both(5)
     signatures = [each for each in drive.signatures if isinstance(each[0], InterfaceType)]  # type: ignore[attr-defined]
     assert len(signatures) == 1
@@ -267,7 +267,7 @@ def draw(random: Random, count: int) -> float:
     return found
 
 
-def test_kernels_draw_the_numbers_of_the_generator_in_turn_with_python() -> None:
+def test_kernels_and_python_share_the_generator() -> None:
     generator, expected = np.random.default_rng(5), np.random.default_rng(5).random(6)
     draws = Draws(generator)
     assert draw(draws, 2) == expected[1]
@@ -278,7 +278,7 @@ def test_kernels_draw_the_numbers_of_the_generator_in_turn_with_python() -> None
 
 
 @compiles
-def test_code_of_a_struct_with_other_parts_is_not_taken_for_this_ones() -> None:
+def test_struct_types_with_different_parts_differ() -> None:
     now = struct_type(Inner)
     before = StructType(Inner, (*now.parts, ("more", now.parts[0][1])))
     assert pickle.loads(pickle.dumps(now)) == now
@@ -383,7 +383,7 @@ def enter(account: Account, times: int) -> int:
     return before
 
 
-def test_a_local_copy_is_written_back_and_arrays_and_records_with_arrays_are_shared() -> None:
+def test_local_copy_is_written_back_arrays_are_shared() -> None:
     late, meter = new_record(Late), new_record(Meter)
     late.octets, late.more, meter.share = 3, 1, 0.25
     account = Account(new_record(Count), Counted(late, meter), np.zeros(1, np.int64))

@@ -65,7 +65,7 @@ def test_what_people_write_is_read() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "fast", "-1G", "1.5B", "10GB/s", "0x10", "1e9", "NaN", "1 0G", "٣G"])
-def test_what_is_no_rate_is_refused_with_what_was_needed(text: str) -> None:
+def test_invalid_rate_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(ParameterError) as caught:
         parse_rate(text)
     assert caught.value.got == repr(text)
@@ -80,13 +80,13 @@ def test_what_people_read_has_a_unit() -> None:
     assert format_time(512) == "512 ns"
 
 
-def test_what_rounds_up_to_the_next_unit_is_written_in_it() -> None:
+def test_time_that_rounds_up_takes_next_unit() -> None:
     assert [format_time(ns) for ns in (999_949_999, 999_950_000, 999_999_900)] == ["999.9 ms", "1 s", "1 s"]
     assert format_time(-999_999_900) == "-1 s"
     assert format_octets(999_999) == "1 MB"
 
 
-def test_long_durations_are_hours_and_large_numbers_have_no_exponent() -> None:
+def test_long_durations_are_hours_without_exponent() -> None:
     assert [format_time(seconds * 10**9) for seconds in (3599, 3600, 36_000, 90_000_000)] == [
         "3599 s", "1 h", "10 h", "25000 h",
     ]  # fmt: skip
@@ -102,7 +102,7 @@ def test_long_durations_are_hours_and_large_numbers_have_no_exponent() -> None:
         (parse_octets, "150000", "150000B or 150kB"),
     ],
 )  # fmt: skip
-def test_numbers_without_a_unit_are_refused_with_what_they_may_mean(
+def test_number_without_unit_is_refused_with_suggestions(
     parse: Callable[[str], int], text: str, spelt: str
 ) -> None:
     with pytest.raises(ParameterError) as caught:
@@ -119,7 +119,7 @@ def test_what_is_written_exactly_is_read_back(value: int) -> None:
 
 
 @pytest.mark.parametrize("parse", [parse_rate, parse_octets, parse_time])
-def test_numbers_of_more_digits_than_python_reads_are_refused_like_others(
+def test_numbers_of_too_many_digits_are_refused(
     parse: Callable[[str], int],
 ) -> None:
     for text in (

@@ -65,7 +65,7 @@ def _attempt(cls: Any, arguments: Any) -> Any:
 
 
 @PAIRS
-def test_values_are_made_shown_and_compared_as_those_of_dataclasses(ours: Any, theirs: Any) -> None:
+def test_values_behave_as_frozen_dataclasses(ours: Any, theirs: Any) -> None:
     own, others = ([_attempt(cls, each) for each in GIVEN] for cls in (ours, theirs))
     for mine, other in zip(own, others, strict=True):
         assert _told(mine) == _told(other)

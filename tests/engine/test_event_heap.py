@@ -44,7 +44,7 @@ def test_first_entry_is_that_of_sorted_list(entries: int, changes: list[tuple[in
 
 
 @given(st.lists(TIMES, min_size=1, max_size=MOST))
-def test_entries_come_off_in_the_order_of_time_and_number(times_ns: list[int]) -> None:
+def test_entries_come_in_time_and_number_order(times_ns: list[int]) -> None:
     events = new_event_heap(len(times_ns))
     for entry, time_ns in enumerate(times_ns):
         set_due(events, entry, time_ns)
@@ -66,7 +66,7 @@ def test_all_entries_due_at_once_come_by_number() -> None:
 
 
 @given(st.lists(TIMES, min_size=1, max_size=MOST), st.integers(0, MOST), CHANGES)
-def test_more_entries_and_all_at_once_are_as_one_by_one(
+def test_bulk_changes_equal_single_changes(
     times_ns: list[int], more: int, changes: list[tuple[int, int]]
 ) -> None:
     at_once, one_by_one = new_event_heap(len(times_ns)), new_event_heap(len(times_ns) + more)

@@ -118,9 +118,7 @@ def places(found: CapturedFeedback) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize(("of", "fields"), TELLING.items(), ids=str)
-def test_a_message_is_read_for_its_station_about_its_flow(
-    of: tuple[str, int], fields: dict[str, int]
-) -> None:
+def test_message_reaches_its_station_and_flow(of: tuple[str, int], fields: dict[str, int]) -> None:
     name, kind = of
     reader = FeedbackReader(machine(name))
     frames = [data(B), data(A, OTHER), data(A, FAR)]
@@ -171,7 +169,7 @@ SENT = [data(), data(A, OTHER), data(A, OTHER, cn_flow=7), data(A, FAR, priority
         (data(A, FAR, vlan=7), -1),
     ],
 )
-def test_a_cnm_is_mapped_by_the_flow_id_of_its_frame(about: bytes, flow: int) -> None:
+def test_cnm_is_mapped_by_its_flow_id(about: bytes, flow: int) -> None:
     reader = FeedbackReader(machine("qcn"))
     assert places(reader.read(*SENT, frame_of(reader.machine, about, qntz_fb=1))) == [(0, flow)]
 
@@ -230,7 +228,7 @@ def test_without_feedback_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> No
     assert reader.counted() == {}
 
 
-def test_an_fcs_is_no_part_of_a_message_and_what_was_cut_off_is_no_lie() -> None:
+def test_fcs_is_stripped_and_truncated_cnm_is_valid() -> None:
     of = machine("qcn")
     cnm = frame_of(of, data(cn_flow=7), qntz_fb=9)
     reader = FeedbackReader(of, interfaces=[Interface(index=0, linktype=1, fcs_octets=4)])
@@ -249,7 +247,7 @@ def sampled_frames(name: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ["ecm", "bcn", "e2cm"])
-def test_messages_that_the_snap_length_cut_are_read_as_far_as_their_flow_shows(name: str) -> None:
+def test_cut_messages_are_read_while_flow_is_visible(name: str) -> None:
     whole = sampled_frames(name)
     shown = whole[0].index(data()[:18])
     # Addresses and VLAN tag control information of the sampled frame tell its flow.
@@ -263,7 +261,7 @@ def test_messages_that_the_snap_length_cut_are_read_as_far_as_their_flow_shows(n
 
 
 @pytest.mark.parametrize("name", ["ecm", "bcn", "e2cm"])
-def test_a_64_octet_snap_length_changes_nothing_of_what_messages_say(name: str) -> None:
+def test_64_octet_snap_length_changes_no_message(name: str) -> None:
     whole = sampled_frames(name)
     said = []
     for snap in (64, 2000):

@@ -28,7 +28,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_queues_are_deques_and_no_frame_is_in_two(steps: list[tuple[str, int, int]]) -> None:
+def test_queues_match_deques_and_share_no_frame(steps: list[tuple[str, int, int]]) -> None:
     pool, queues = new_pool(4), new_queues(QUEUES)
     model: list[deque[tuple[int, int]]] = [deque() for _ in range(QUEUES)]
     for what, number, octets in steps:
@@ -52,7 +52,7 @@ def test_queues_are_deques_and_no_frame_is_in_two(steps: list[tuple[str, int, in
 
 
 @given(st.integers(1, 9), st.integers(0, 9))
-def test_a_pool_is_used_up_when_fewer_are_free_than_asked_for(size: int, taken: int) -> None:
+def test_pool_is_used_up_below_requested_count(size: int, taken: int) -> None:
     pool = new_pool(size)
     for _ in range(min(size, taken)):
         take(pool)
@@ -61,7 +61,7 @@ def test_a_pool_is_used_up_when_fewer_are_free_than_asked_for(size: int, taken: 
         assert is_used_up(pool, count) == (count > free)
 
 
-def test_a_larger_pool_keeps_what_is_in_use_and_gives_out_each_free_frame_once() -> None:
+def test_enlarged_pool_keeps_frames_and_duplicates_none() -> None:
     pool = new_pool(4)
     used = [take(pool) for _ in range(4)]
     give_back(pool, used.pop(1))

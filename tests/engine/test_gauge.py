@@ -109,7 +109,7 @@ def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
     assert max(found.peak_octets) == max(level for *_, level in rows[TOTAL].spans)
 
 
-def test_levels_alone_are_kept_of_priorities_where_no_more_is_asked() -> None:
+def test_total_only_gauge_keeps_levels_by_priority() -> None:
     gauge = new_gauge(10_000)
     gauge.bins.total_only = 1
     for number, priority in enumerate((3, 3, 6, 1)):

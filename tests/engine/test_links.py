@@ -39,7 +39,7 @@ def with_links(
 
 
 @pytest.mark.parametrize("name", ["qcn", "ecm"])
-def test_a_delay_to_the_port_is_one_of_the_way_back_seen_later(name: str) -> None:
+def test_delay_before_port_acts_like_return_delay(name: str) -> None:
     """Round trips are as long either way, and stations do the same; the port sees it so much later."""
     options = {"rate_bps": 5 * 10**9, "buffer_octets": 120_000, "queue_octets": 400_000}
     there = run(incast(0.4), name, *BUSY[name], delay_ns=10_000, propagation_ns=TO_PORT_NS, **options)
@@ -53,7 +53,7 @@ def test_a_delay_to_the_port_is_one_of_the_way_back_seen_later(name: str) -> Non
     )
 
 
-def test_frames_come_as_much_later_as_their_own_link_delays_them() -> None:
+def test_frames_arrive_after_their_own_links_delay() -> None:
     frames = [Sent(time, station, 101) for time in (0, 5_000) for station in (1, 2, 3)]
     loop = with_links(loop_of(frames, "none"), to_port_ns=[900, 0, 20_000])
     passages = loop.passages[np.argsort(loop.passages["serial"])]
@@ -61,7 +61,7 @@ def test_frames_come_as_much_later_as_their_own_link_delays_them() -> None:
     assert loop.passages["time_ns"].tolist() == sorted(passages["time_ns"].tolist())
 
 
-def test_messages_come_to_each_station_after_its_own_delay() -> None:
+def test_messages_arrive_after_each_stations_own_delay() -> None:
     delays_ns = [100_000, 1, 30_000, 0]
     frames = incast(0.5)
     loop = with_links(loop_of(frames, "qcn"), to_station_ns=delays_ns)
@@ -78,7 +78,7 @@ def test_messages_come_to_each_station_after_its_own_delay() -> None:
 
 
 @pytest.mark.parametrize("name", ["qcn", "pause"])
-def test_messages_sorted_by_their_times_are_those_in_the_order_of_sending(name: str) -> None:
+def test_messages_sorted_by_time_equal_sending_order(name: str) -> None:
     """A message to every station is one for each of them then."""
     replays = [loop_of(incast(0.3), name, *BUSY[name], rate_bps=5 * 10**9) for _ in range(2)]
     replays[1]._network.loop.same_delays = 0
@@ -97,7 +97,7 @@ def test_pauses_stop_each_station_after_its_own_delay() -> None:
     assert times[4] > 1_600
 
 
-def test_what_waited_leaves_no_faster_than_its_own_link() -> None:
+def test_held_frames_leave_at_their_links_rate() -> None:
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), *(Sent(t, 1, 976) for t in (100, 300, 500))]
     for rate_bps, frame_ns in ((10**10, 800), (5 * 10**9, 1_600)):
         loop = with_links(loop_of(frames, "pfc", *STOPS, delay_ns=100), rate_bps=rate_bps, to_station_ns=100)

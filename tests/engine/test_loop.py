@@ -39,12 +39,12 @@ def stopped_burst(**options: Any) -> Loop:
     return run([*frames, Sent(600, 1, 101, priority=6)], "pfc", *STOPS, delay_ns=100, **options)
 
 
-def test_rule_1_a_frame_leaves_its_station_at_its_time() -> None:
+def test_rule_1_frame_leaves_station_at_its_time() -> None:
     frames = incast(0.1)
     assert passed(run(frames, "none")) == [(n, frame.time_ns, ENQUEUED) for n, frame in enumerate(frames)]
 
 
-def test_rule_1_a_stations_own_link_is_no_limit_to_what_was_captured() -> None:
+def test_rule_1_station_link_delays_no_captured_frame() -> None:
     frames = [Sent(0, 1), Sent(1, 1), Sent(2, 1)]
     assert times_of(run(frames, "none", link_rate_bps=10**9), 0) == [0, 1, 2]
 
@@ -59,7 +59,7 @@ def test_rule_1_paused_priority_waits_others_do_not() -> None:
     assert loop.messages[["time_ns", "priority"]].tolist() == [(0, 0), (1_700, 0)]
 
 
-def test_rule_1_what_waited_leaves_in_order_and_no_faster_than_the_link() -> None:
+def test_rule_1_held_frames_leave_at_link_rate() -> None:
     assert times_of(stopped_burst(link_rate_bps=5 * 10**9), 0)[2:] == [1_800, 3_400, 5_000]
 
 
@@ -91,7 +91,7 @@ def test_rule_1_limiter_spaces_frames_by_its_rate() -> None:
     assert loop.stations.limited_frames == 4
 
 
-def test_rule_1_a_new_rate_holds_for_what_already_waits() -> None:
+def test_rule_1_new_rate_applies_to_waiting_frames() -> None:
     loop = run(
         [Sent(100 * n, 1, 976) for n in range(4)], "fecn", "rp.N0=10", "cp.N0=20", "cp.T=1s", delay_ns=10_000
     )
@@ -126,7 +126,7 @@ def test_rule_1_what_occupies_no_queue_passes_by() -> None:
     assert replay.summary().passed_by == 2
 
 
-def test_rule_1_frames_to_groups_go_past_stopped_stations() -> None:
+def test_rule_1_group_frames_bypass_stopped_stations() -> None:
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(200, 1, 976, to_group=True), Sent(300, 1, 976)]
     loop = run(frames, "pfc", *STOPS, delay_ns=100)
     assert passed(loop)[2] == (2, 200, ENQUEUED)
@@ -160,7 +160,7 @@ def test_rule_2_probe_follows_its_frame_in_band() -> None:
 
 
 @pytest.mark.parametrize("delay_ns", [0, 1, 10_000, 100_000])
-def test_rule_3_messages_reach_stations_after_the_delay_not_before(delay_ns: int) -> None:
+def test_rule_3_messages_arrive_after_the_delay(delay_ns: int) -> None:
     loop = run(incast(0.5), "qcn", delay_ns=delay_ns)
     for station in range(4):
         of_station = (loop.messages["station"] == station) & (loop.messages["sent"] == 1)
@@ -174,7 +174,7 @@ def test_rule_3_messages_reach_stations_after_the_delay_not_before(delay_ns: int
         assert 0 < before.sum() < len(before)
 
 
-def test_rule_3_what_leaves_the_port_is_at_its_destination_at_that_time() -> None:
+def test_rule_3_departing_frame_arrives_at_once() -> None:
     loop = run([Sent(0, 1, 976), Sent(5_000, 1, 976)], "fecn", "rp.tag_frames=1")
     returns = loop.messages[loop.messages["sent"] == 1]
     assert returns["time_ns"].tolist() == [t + 808 for t in times_of(loop, 0)]
@@ -188,21 +188,21 @@ def test_rule_3_messages_take_nothing_of_the_port() -> None:
     assert loop.stations.messages == (loop.messages["sent"] == 1).sum() > 3
 
 
-def test_rule_4_a_departure_makes_room_for_an_arrival_of_the_same_time() -> None:
+def test_rule_4_departure_frees_buffer_for_simultaneous_arrival() -> None:
     frames = [Sent(0, 1, 976), Sent(799, 2, 976), Sent(800, 3, 976)]
     assert [disposition for *_, disposition in passed(run(frames, "none", buffer_octets=976))] == [
         ENQUEUED, DROPPED, ENQUEUED,
     ]  # fmt: skip
 
 
-def test_rule_4_a_message_comes_before_a_frame_of_the_same_time() -> None:
+def test_rule_4_message_precedes_frame_of_same_time() -> None:
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(99, 1, 976), Sent(100, 2, 976)]
     loop = run(frames, "pfc", "cp.pause_on=output", "cp.high=1500B", "cp.low=1000B", delay_ns=100)
     assert times_of(loop, 0)[1] == 99
     assert times_of(loop, 1)[1] > 100
 
 
-def test_rule_4_the_clock_of_the_congestion_point_comes_before_a_frame_of_the_same_time() -> None:
+def test_rule_4_congestion_point_timer_precedes_simultaneous_frame() -> None:
     """FECN's first update finds the octets of the first frame, not of the one that comes at that time."""
     alone = run([Sent(0, 1), Sent(999_999, 1), Sent(2_500_000, 1)], "fecn", "rp.N0=1", "cp.T=1ms")
     both = run([Sent(0, 1), Sent(1_000_000, 1), Sent(2_500_000, 1)], "fecn", "rp.N0=1", "cp.T=1ms")
@@ -214,7 +214,7 @@ def test_rule_4_the_clock_of_the_congestion_point_comes_before_a_frame_of_the_sa
     assert ticks[1] == (1_000_000, 0)
 
 
-def test_rule_4_what_waits_for_one_time_leaves_by_the_number_of_its_station_and_priority() -> None:
+def test_rule_4_simultaneous_departures_follow_priority_then_station() -> None:
     frames = [
         Sent(0, 1, 976), Sent(0, 2, 976),
         *(Sent(200 + n, station, 101, priority)
@@ -235,7 +235,7 @@ def test_the_port_drops_what_its_buffer_cannot_hold() -> None:
 @pytest.mark.parametrize(
     "buffer", [{"buffer_octets": 150_000}, {"buffer_octets": 151_000}, {"buffer_frames": 100}], ids=str
 )
-def test_tagged_frames_find_no_less_room_than_others_so_that_fecn_hears_of_a_full_queue(
+def test_tagged_frames_fit_a_full_buffer_equally(
     buffer: dict[str, int],
 ) -> None:
     """Two sources of 10 Gb/s: a full buffer leaves holes of 1500 octets, never one of 1510."""
@@ -262,7 +262,7 @@ def shared_link(limited_every: int, unlimited_every: int) -> Loop:
 
 
 @pytest.mark.parametrize("every", [(1, 2), (2, 2), (1, 1)], ids=str)
-def test_limited_and_unlimited_frames_of_one_station_do_not_overlap_on_its_link(
+def test_limited_and_unlimited_frames_share_the_link(
     every: tuple[int, int],
 ) -> None:
     passages = shared_link(*every).passages

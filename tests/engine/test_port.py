@@ -13,7 +13,7 @@ from ecmproto.control.engine.port import fitting_thresholds, new_port
 from ecmproto.control.mechanisms.pause.parameters import GenerationParameters
 
 
-def test_thresholds_are_two_thirds_and_one_third_of_the_buffer() -> None:
+def test_thresholds_are_thirds_of_the_buffer() -> None:
     """S003's rule of thumb: XOFF at 2 RTT and XON at 1 RTT of a buffer of 3 RTT, whole octets."""
     assert fitting_thresholds(375_000) == ["cp.pause_on=output", "cp.high=250000B", "cp.low=125000B"]
     assert fitting_thresholds(10) == ["cp.pause_on=output", "cp.high=6B", "cp.low=3B"]

@@ -95,7 +95,7 @@ def through(first: SwitchPort, second: SwitchPort) -> list[int]:
     return out
 
 
-def test_the_second_port_gets_what_the_first_lets_through_as_much_later_as_the_link_is_long() -> None:
+def test_second_port_receives_after_the_link_delay() -> None:
     first, second = SwitchPort(10**10, 1), SwitchPort(10**10, 2)
     assert through(first, second) == list(range(COUNT))
     assert first.left_ns == [number * GAP_NS + 800 for number in range(COUNT)]

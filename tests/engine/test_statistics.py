@@ -34,7 +34,7 @@ def columns(events: list[Event]) -> tuple[NDArray[np.int64], ...]:
 
 
 @given(PIECES)
-def test_spans_are_sums_by_time_however_they_were_fed(pieces: list[list[Event]]) -> None:
+def test_time_bins_do_not_depend_on_batches(pieces: list[list[Event]]) -> None:
     bins, whole = TimeBins(3), TimeBins(3)
     for piece in pieces:
         row, time_ns, value = columns(piece)
@@ -52,7 +52,7 @@ def test_spans_are_sums_by_time_however_they_were_fed(pieces: list[list[Event]])
 
 
 @given(EVENTS, st.integers(0, 2**40), st.integers(0, 2**40))
-def test_a_stretch_is_the_sum_of_the_spans_that_begin_in_it(events: list[Event], one: int, two: int) -> None:
+def test_between_sums_bins_that_begin_inside(events: list[Event], one: int, two: int) -> None:
     bins = TimeBins(3)
     row, time_ns, value = columns(events)
     bins.add(row, time_ns, value.astype(np.float64))
@@ -134,7 +134,7 @@ def test_the_series_of_flows_are_plain_sums(rows: list[Passed], cut: int) -> Non
 
 
 @given(st.integers(0, 2**62))
-def test_the_second_half_begins_with_a_span_at_most_a_thirty_second_after_the_middle(
+def test_second_half_starts_near_the_middle(
     duration_ns: int,
 ) -> None:
     start_ns = second_half_ns(duration_ns)
@@ -172,7 +172,7 @@ def test_fairness_leaves_out_flows_that_have_ended() -> None:
     assert (fairness.index, fairness.flows) == (1.0, 3)
 
 
-def test_fairness_counts_a_flow_that_still_waits_for_what_it_asked_before() -> None:
+def test_fairness_counts_a_flow_still_waiting() -> None:
     busy = [(n, 10 * t, 1000, ENQUEUED, 0) for t in range(100) for n in range(3)]
     waiting = [(3, 5, 1000, ENQUEUED, 0)]
     fairness = fed(waiting + busy, frozenset({3})).fairness(1_000)
@@ -180,7 +180,7 @@ def test_fairness_counts_a_flow_that_still_waits_for_what_it_asked_before() -> N
 
 
 @given(PASSED, st.integers(0, 120))
-def test_fairness_is_that_of_the_rates_told_where_all_flows_ask(rows: list[Passed], cut: int) -> None:
+def test_fairness_equals_jain_index_of_rates(rows: list[Passed], cut: int) -> None:
     duration_ns = 3_000_000
     asked = [(row[0], duration_ns - 1, 1, PASSED_BY, 0) for row in rows]
     series = series_of(sorted([*rows, *asked], key=lambda row: row[1]), cut)

@@ -76,7 +76,7 @@ def started(folder: Path, repository: Path, name: str) -> Iterator[Dask]:
             dask.end()
 
 
-def test_rows_are_those_of_one_process_whatever_was_killed(tmp_path: Path, repository: Path) -> None:
+def test_rows_survive_killed_worker_scheduler_and_command(tmp_path: Path, repository: Path) -> None:
     (tmp_path / "two.toml").write_text(SCENARIO.format(duration="5ms"))
     alone, broken = Sweep(tmp_path, "alone"), Sweep(tmp_path, "broken")
     process = alone.start()

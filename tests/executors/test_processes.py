@@ -228,7 +228,7 @@ def test_what_is_done_stays_when_run_is_killed(tmp_path: Path, how: signal.Signa
 # Batches --------------------------------------------------------------------------------------------------
 
 
-def test_batches_are_as_much_work_as_they_should_be() -> None:
+def test_batches_adapt_to_the_target_time() -> None:
     tasks = [Task(key=str(n), data={}) for n in range(10_000)]
     batches = Batches(tasks, target_s=10, expected=len(tasks))
     sizes = []

@@ -116,9 +116,7 @@ def test_what_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
     assert (old.exists(), new.exists()) == (False, True)
 
 
-def test_octets_are_read_by_who_is_told_where_they_stand(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stored_octets_are_readable_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     add(Path("rows.ndjson"), {"digest": "a", "array": np.arange(3), "state": b"\0{}"})
     place = RowStore(Path("rows.ndjson")).place_of("a", "state")

@@ -198,7 +198,7 @@ def test_pipe_in_place_of_file_was_waited_for(
     assert file.is_file()
 
 
-def test_what_is_made_under_an_open_umask_is_not_open(
+def test_cache_is_private_under_an_open_umask(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     shutil.rmtree(tmp_path / "cache")
@@ -220,9 +220,7 @@ def test_a_file_cut_short_is_made_anew(
     assert "data loaded" in run(sources, elsewhere).stdout
 
 
-def test_what_compiling_needs_is_not_loaded_for_code_that_needs_none_of_it(
-    sources: Path, elsewhere: dict[str, str]
-) -> None:
+def test_loading_code_does_not_import_its_compiler(sources: Path, elsewhere: dict[str, str]) -> None:
     code = """
 import sys
 from outer_part import outer
@@ -245,9 +243,7 @@ def total(generator, count):
 """
 
 
-def test_loaded_code_that_takes_a_generator_runs_as_the_first_of_a_process(
-    elsewhere: dict[str, str], tmp_path: Path
-) -> None:
+def test_cached_code_with_generator_runs_first(elsewhere: dict[str, str], tmp_path: Path) -> None:
     """Loaded without what numba loads to compile such code, it ended in a segmentation fault."""
     (tmp_path / "drawing_part.py").write_text(DRAWING)
     code = "from drawing_part import total; import numpy; print(total(numpy.random.default_rng(1), 3))"
@@ -263,7 +259,7 @@ def test_loaded_code_that_takes_a_generator_runs_as_the_first_of_a_process(
     assert [float(text.splitlines()[-1]) for text in (first, second)] == pytest.approx([expected, expected])
 
 
-def test_code_for_other_types_under_a_name_is_not_run(
+def test_cached_code_of_other_types_is_ignored(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     # As two processes left it that numbered their files at the same time.
@@ -324,7 +320,7 @@ def test_bounds_checked_code_is_other_code(tmp_path: Path, elsewhere: dict[str, 
             assert cached in done.stdout
 
 
-def test_a_command_says_in_one_sentence_that_it_keeps_no_code(
+def test_command_warns_once_without_a_cache(
     tmp_path: Path, elsewhere: dict[str, str], repository: Path
 ) -> None:
     (tmp_path / "cache").mkdir()

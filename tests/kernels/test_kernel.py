@@ -59,7 +59,7 @@ def plant(file: Path, pickled: bytes) -> None:
     file.write_bytes(stamp + hashlib.sha256(pickled).digest() + pickled)
 
 
-def test_a_changed_callee_of_equal_size_and_time_is_compiled_anew(tmp_path: Path) -> None:
+def test_changed_callee_of_equal_size_is_recompiled(tmp_path: Path) -> None:
     # Wheels carry one fixed time for every file: an upgrade must not run the old version's code.
     (tmp_path / "outer_part.py").write_text(OUTER)
     for added, expected in ((1, "2"), (2, "3")):
@@ -190,7 +190,7 @@ def test_without_compiler_text_runs_as_it_stands(tmp_path: Path) -> None:
     assert run_outer(tmp_path, NUMBA_DISABLE_JIT="1") == ("6", "")
 
 
-def test_with_no_place_to_cache_kernels_compile_all_the_same(tmp_path: Path) -> None:
+def test_kernels_compile_without_a_cache_folder(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     code = (
         "import ecmproto.kernels.folder as cache\n"
@@ -257,7 +257,7 @@ def outer(x: int) -> int:
 """
 
 
-def test_methods_of_an_interface_are_compiled_and_cached_by_what_they_call(tmp_path: Path) -> None:
+def test_interface_methods_are_compiled_and_cached(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(SHAPES)
     for added, expected in ((1, str(6 + 46)), (2, str(9 + 44))):
         (tmp_path / "inner_part.py").write_text(INNER.format(added))
@@ -303,7 +303,7 @@ def _sum(run: _Run) -> float:
     return total
 
 
-def test_a_named_tuple_is_typed_once_for_each_kind_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_named_tuple_is_typed_once_per_part_types(monkeypatch: pytest.MonkeyPatch) -> None:
     if not hasattr(_sum, "typeof_pyval"):
         pytest.skip("compiled code alone has types")
     typed: list[Any] = []

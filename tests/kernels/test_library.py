@@ -171,7 +171,7 @@ def run(folder: Path, text: str, *words: str | Path, **environment: str) -> subp
     )  # fmt: skip
 
 
-def test_kernels_of_the_library_return_and_raise_as_those_of_numba_do(folder: Path) -> None:
+def test_library_kernels_return_and_raise_like_numba(folder: Path) -> None:
     ours = run(folder, RUN, folder / "made.so", "numba", "llvmlite")
     theirs = run(folder, RUN, folder / "nothing.so")
     plain = run(folder, RUN, folder / "nothing.so", NUMBA_DISABLE_JIT="1")
@@ -183,7 +183,7 @@ def test_kernels_of_the_library_return_and_raise_as_those_of_numba_do(folder: Pa
     assert [each[0] for each in found[1]] == ["IndexError", "MethodError"]
 
 
-def test_without_library_and_numba_kernels_run_as_plain_python(folder: Path) -> None:
+def test_kernels_are_plain_python_without_library(folder: Path) -> None:
     plain = run(folder, RUN, folder / "nothing.so", "numba", "llvmlite")
     ours = run(folder, RUN, folder / "made.so", "numba", "llvmlite")
     assert json.loads(plain.stdout.splitlines()[0])[1:] == json.loads(ours.stdout.splitlines()[0])[1:]
@@ -199,7 +199,7 @@ def test_a_library_of_other_sources_is_not_used(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["NUMBA_BOUNDSCHECK", "NUMBA_CPU_NAME"])
-def test_code_of_other_options_is_not_taken_from_the_library(name: str, folder: Path) -> None:
+def test_code_of_other_options_is_compiled(name: str, folder: Path) -> None:
     value = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CPU_NAME": "generic"}[name]
     done = run(folder, RUN, folder / "made.so", **{name: value})
     assert json.loads(done.stdout.splitlines()[0])[0] is False
@@ -215,7 +215,7 @@ def test_what_the_library_lacks_is_compiled(folder: Path) -> None:
     assert done.stderr.count("CacheWarning: planted.bounds and what it calls run as plain Python") == 1
 
 
-def test_a_method_that_the_library_lacks_is_called_by_its_loop(folder: Path) -> None:
+def test_missing_method_runs_by_its_loop(folder: Path) -> None:
     call = "print(planted.drive(planted.as_interface(planted.Later(7), planted.Counter), 2))\n"
     call += "print([name for name in sys.modules.get('ecmproto.kernels.cache').compiled])\n"
     done = run(folder, RUN + call, folder / "made.so")
@@ -226,7 +226,7 @@ def test_a_method_that_the_library_lacks_is_called_by_its_loop(folder: Path) -> 
     assert done.stderr.count("CacheWarning: planted.drive and what it calls run as plain Python") == 1
 
 
-def test_a_wheel_with_the_library_is_for_all_pythons(folder: Path, tmp_path: Path, repository: Path) -> None:
+def test_wheel_with_library_is_for_all_pythons(folder: Path, tmp_path: Path, repository: Path) -> None:
     environment = {**os.environ, "ECMPROTO_LIBRARY": str(folder / "made.so")}
     command: list[str | Path] = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", tmp_path]
     subprocess.run(command, cwd=repository, env=environment, check=True, capture_output=True)

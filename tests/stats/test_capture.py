@@ -159,7 +159,7 @@ def test_more_flows_than_there_is_room_for() -> None:
     assert found.congestion_points[0].frames == MOST_FLOWS + 100
 
 
-def test_more_kinds_of_malformed_frames_than_there_is_room_for() -> None:
+def test_excess_malformation_types_are_counted_as_others() -> None:
     counts = FrameCounts()
     counts.malformed.update(f"way {number}" for number in range(MOST_MALFORMED))
     counts.add_errors({"cnm at octet 14: expected 24 octets, got 3 octets": 5, "way 3": 1})
@@ -178,7 +178,7 @@ def test_more_kinds_of_malformed_frames_than_there_is_room_for() -> None:
         ("something else", "something else"),
     ],
 )  # fmt: skip
-def test_what_is_malformed_is_said_without_numbers_of_one_frame(error: str, what: str) -> None:
+def test_malformation_omits_numbers_of_the_frame(error: str, what: str) -> None:
     assert malformation(error) == what
 
 
@@ -235,7 +235,7 @@ def test_the_document_of_mixed_frames() -> None:
     assert {len(each["frames_over_time"]) for each in lists} == {document["intervals"]["count"]}
 
 
-def test_means_over_time_are_null_where_there_was_nothing() -> None:
+def test_means_over_time_are_null_when_empty() -> None:
     layers = (Ethernet(dst=DST, src=SRC), E2CM(type=4, cpid=9 << 16, latency=500, flow_id=3))
     probe = encode(Frame(layers=layers), fix=True)
     tagged = encode(Frame(layers=(Ethernet(dst=DST, src=SRC), RDTag(rlq_id=1, rate=7))), fix=True)

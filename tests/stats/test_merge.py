@@ -91,7 +91,7 @@ def test_pauses_and_storms_across_the_cut(batches: list[Batch], detect_ns: int, 
         )  # fmt: skip
 
 
-def test_a_short_pause_behind_a_storm_of_an_earlier_part_is_none() -> None:
+def test_short_pause_after_an_earlier_storm_is_none() -> None:
     """Whether it may become one is told by the time paused, which each part knows of its own."""
     first = [(pfc(time3=65535), START_NS, 0, 0)]
     # behind the first frame nothing of the part before can be in force
@@ -143,7 +143,7 @@ def test_options_must_be_the_same() -> None:
 
 
 @pytest.mark.parametrize("octets", [b"", bytes(9), "text", zlib.compress(bytes(8))])
-def test_a_short_array_of_other_octets_than_it_says_is_no_state(octets: object) -> None:
+def test_array_state_with_other_octets_is_refused(octets: object) -> None:
     class Counter:
         def __init__(self) -> None:
             self.counts = np.arange(1, 3, dtype=np.int32)
@@ -160,7 +160,7 @@ def test_a_short_array_of_other_octets_than_it_says_is_no_state(octets: object) 
     st.sampled_from(["<i8", ">i8", "<u8", "<i2", "<f8", "|b1"]),
     st.sampled_from([1, 200]),
 )
-def test_arrays_of_any_numbers_come_back_with_their_types(numbers: list[int], dtype: str, times: int) -> None:
+def test_arrays_are_restored_with_their_types(numbers: list[int], dtype: str, times: int) -> None:
     class Counter:
         def __init__(self) -> None:
             self.counts = np.zeros(0)

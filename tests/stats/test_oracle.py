@@ -120,9 +120,7 @@ def test_totals(name: str, needs: Callable[[str], str]) -> None:
     )
 
 
-def test_pauses_are_as_long_as_a_replay_holds_its_stations(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pauses_equal_the_time_a_replay_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The gates of simulated stations are another text: what they add up is what the frames ask for."""
     path, out = tmp_path / "in.pcapng", tmp_path / "paused.pcapng"
     congested_capture(path)

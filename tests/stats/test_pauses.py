@@ -54,7 +54,7 @@ def paused(pauses: PauseTimes, priority: int | None, sender: int = 0) -> ClassPa
     return next(each for each in pauses.senders[sender].classes if each.priority == priority)
 
 
-def test_a_pause_lasts_its_quanta_up_to_the_next_whole_ns() -> None:
+def test_pause_time_rounds_up_to_whole_ns() -> None:
     pauses = times_of([(0, pause(3)), (10_000, other())])
     assert paused(pauses, None).paused_ns == 154  # 3 × 51.2 = 153.6
 
@@ -126,7 +126,7 @@ def test_pfc_stops_the_classes_that_it_enables() -> None:
     assert pauses.senders[0].paused_ns == 512
 
 
-def test_a_time_of_a_class_that_is_not_enabled_says_nothing() -> None:
+def test_time_of_a_disabled_class_is_ignored() -> None:
     octets = encode(
         Frame(layers=(Ethernet(dst=DA, src=EAST), PFC(class_enable_vector=2, time1=5, time4=9))), fix=True
     )

@@ -72,20 +72,20 @@ def test_the_history_of_a_priority() -> None:
 
 
 @pytest.mark.parametrize(("before_ns", "frames"), [(0, 0), (1, 1)])
-def test_frames_that_leave_as_a_pause_ends_do_not_count(before_ns: int, frames: int) -> None:
+def test_frames_leaving_at_pause_end_do_not_count(before_ns: int, frames: int) -> None:
     left = [(0, to(EAST)), (150 * MS - before_ns, to(EAST))]
     (storm,) = storms_of([*held(100 * MS, 150 * MS), *held(151 * MS, 400 * MS), *left])
     assert storm.frames_left == frames
 
 
 @pytest.mark.parametrize(("after_ns", "frames"), [(REACTION_NS - 1, 0), (REACTION_NS, 1)])
-def test_frames_that_leave_within_the_reaction_time_do_not_count(after_ns: int, frames: int) -> None:
+def test_frames_within_the_reaction_time_do_not_count(after_ns: int, frames: int) -> None:
     left = [(0, to(EAST)), (100 * MS + after_ns, to(EAST))]
     (storm,) = storms_of([*held(100 * MS, 400 * MS), *left])
     assert storm.frames_left == frames
 
 
-def test_a_pause_in_force_at_the_end_has_not_run_out() -> None:
+def test_pause_in_force_at_end_is_not_expired() -> None:
     found = paused(times_of([(0, pfc(time3=1954)), (60 * US, other())]), 3)
     assert (found.transitions, found.expired, found.recent_paused_ns) == (1, 0, 60 * US)
 

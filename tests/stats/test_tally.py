@@ -73,7 +73,7 @@ def test_there_are_neither_too_few_nor_too_many(span_ns: int) -> None:
     assert str(timeline.width_ns).rstrip("0") in ("1", "2")
 
 
-def test_a_width_asked_for_stays_as_long_as_it_can() -> None:
+def test_requested_width_is_kept_while_possible() -> None:
     assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS - 1]], 7)[0].width_ns == 7
     assert timeline_of([[0, 7 * MOST_ASKED_INTERVALS]], 7)[0].width_ns == 14
 
@@ -124,7 +124,7 @@ def test_percentiles_are_at_most_a_32nd_beyond(values: list[int]) -> None:
         assert exact <= value <= exact + abs(exact) / 32
 
 
-def test_rows_are_apart_and_what_has_no_number_is_in_none() -> None:
+def test_rows_are_separate_and_skip_missing_numbers() -> None:
     counts = Distributions()
     counts.add(np.array([0, 2, NO_NUMBER, 2]), np.array([7, -5, 1000, 9]), 3)
     assert counts.row(0) == distribution([7], 1)
