@@ -83,7 +83,7 @@ def test_from_a_message_to_its_flow_and_back(browser: Browser, message: int, nam
     assert all(browser.row_of(number - 1) == row for row, number in enumerate(shown(browser)))
 
 
-def test_flows_have_ids_and_flow_control_has_no_flow(browser: Browser) -> None:
+def test_flows_have_ids_and_pause_has_none(browser: Browser) -> None:
     assert "cntag.flow_id == 7" in browser.flow(0).messages  # type: ignore[union-attr]
     assert browser.flow(16) is None  # PAUSE
 
@@ -121,7 +121,7 @@ def test_the_filter_of_a_field_selects_its_frame(browser: Browser) -> None:
     assert tests > 400
 
 
-def test_lines_of_a_tree_stand_where_the_codec_has_their_fields() -> None:
+def test_tree_lines_and_codec_agree_on_field_spans() -> None:
     named = 0
     for name in ("mixed.pcapng", "malformed.pcapng", "qcn_pbb.pcap", "lldp_cn.pcap", "vlan_stacks.pcap"):
         with open_capture(PCAPS / name) as reader:

@@ -112,7 +112,7 @@ def test_a_pipe_is_shown_while_it_is_written(tmp_path: Path) -> None:
     pages.close()
 
 
-def test_what_is_wrong_is_told_and_the_rest_shown(tmp_path: Path) -> None:
+def test_broken_capture_is_shown_with_its_problem(tmp_path: Path) -> None:
     octets = write_pcap(tmp_path / "a.pcap", 2000).read_bytes()
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(octets[:-9])

@@ -31,14 +31,14 @@ from ecmproto.wire.formats.registry import FORMATS
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_the_bare_name_of_every_kind_makes_a_frame_that_decodes(cls: type[Layer]) -> None:
+def test_bare_format_name_builds_a_decodable_frame(cls: type[Layer]) -> None:
     octets = encode(build(cls.prefix))
     assert len(octets) >= 60
     assert encode(decode(octets)) == octets
 
 
 @pytest.mark.parametrize("kind", ["cnm", "ecm", "bcn", "e2cm"])
-def test_messages_show_a_sampled_frame_that_decodes_as_far_as_its_ports(kind: str) -> None:
+def test_messages_show_sampled_frame_down_to_ports(kind: str) -> None:
     inner = encapsulated(build(kind))
     assert inner is not None
     assert inner.error is None
@@ -57,7 +57,7 @@ def test_the_line_of_the_interface_document() -> None:
     assert encode(frame)[:26].hex() == "0200000000010200000000c18100600522e9000722e700280200"
 
 
-def test_a_chain_of_layers_is_built_in_its_order() -> None:
+def test_layer_chain_is_built_in_order() -> None:
     frame = build("vlan id=5 cntag flow_id=7 ip src=10.0.0.1 udp dstport=4791 data data=00ff")
     assert [value.prefix for value in frame.layers] == ["eth", "vlan", "cntag", "ip", "udp", "data"]
     assert (frame[IPv4].len, frame[UDP].length, len(frame.padding)) == (30, 10, 8)
@@ -78,7 +78,7 @@ def test_only_the_outermost_tag_gets_the_kinds_priority(line: str, priority: int
 
 
 @pytest.mark.parametrize("kind", ["pause", "pfc", "macc"])
-def test_mac_control_goes_to_its_address_and_is_never_tagged(kind: str) -> None:
+def test_mac_control_has_its_address_and_no_tag(kind: str) -> None:
     frame = build(kind)
     assert frame[Ethernet].dst.hex(":") == "01:80:c2:00:00:01"
     assert frame[Ethernet].type == 0x8808
@@ -87,11 +87,11 @@ def test_mac_control_goes_to_its_address_and_is_never_tagged(kind: str) -> None:
             build(f"{kind} {given}")
 
 
-def test_a_tag_named_in_front_of_mac_control_is_meant() -> None:
+def test_explicit_tag_before_mac_control_is_kept() -> None:
     assert [value.prefix for value in build("vlan id=5 pfc").layers] == ["eth", "vlan", "pfc"]
 
 
-def test_times_of_pfc_set_their_enable_bits_unless_those_are_given() -> None:
+def test_pfc_times_set_enable_bits_unless_given() -> None:
     assert build("pfc", prio3=65535, prio6=0)[PFC].class_enable_vector == 0b1001000
     assert build("pfc", time0=1)[PFC].times == (1, 0, 0, 0, 0, 0, 0, 0)
     assert build("pfc", time0=1, class_enable_vector=0)[PFC].class_enable_vector == 0
@@ -110,7 +110,7 @@ def test_probes_of_e2cm_carry_the_flow_they_measure() -> None:
     assert forward[E2CM].payload == b""
 
 
-def test_lldp_has_its_mandatory_tlvs_around_what_is_given() -> None:
+def test_lldp_gets_mandatory_tlvs_around_given_ones() -> None:
     frame = build("lldpcn", cnpv=0x18, ready=8)
     assert [value.type for value in frame.layers[1:]] == [1, 2, 3, 127, 0]  # type: ignore[attr-defined]
     assert frame[CongestionNotificationTLV].cnpv == 0x18
@@ -189,14 +189,14 @@ def test_mistakes_are_named_with_the_nearest_right_thing(line: str, sentence: st
     assert str(caught.value) == sentence
 
 
-def test_a_field_without_its_layer_is_told_which_layers_there_are() -> None:
+def test_error_for_field_without_layer_lists_layers() -> None:
     with pytest.raises(
         SpecError, match=r"the name of a layer in front of its fields, got 'qntz_fb=1' \(one of eth, "
     ):
         build("qntz_fb=1")
 
 
-def test_only_a_cnm_among_the_messages_implies_a_cn_tag() -> None:
+def test_only_cnm_implies_a_cn_tag() -> None:
     with pytest.raises(SpecError, match="got 'flow_id'"):
         build("ecm", flow_id=1)
     assert build("e2cm", flow_id=1)[E2CM].flow_id == 1
@@ -204,7 +204,7 @@ def test_only_a_cnm_among_the_messages_implies_a_cn_tag() -> None:
     assert build("e2cm flow_id=1 flow=7")[CNTag].flow_id == 7
 
 
-def test_values_out_of_range_are_refused_in_the_encoders_words() -> None:
+def test_out_of_range_value_is_refused_by_encoder() -> None:
     with pytest.raises(EncodeError) as caught:
         build("cnm", qntz_fb=64)
     assert str(caught.value) == "cnm.qntz_fb: expected an integer in 0..63, got 64"

@@ -132,7 +132,7 @@ def test_files_are_read_in_pieces(
 
 
 @pytest.mark.usefixtures("both_readers")
-def test_times_are_in_the_file_or_follow_from_each_other(tmp_path: Path) -> None:
+def test_times_come_from_file_or_craft_not_both(tmp_path: Path) -> None:
     path = csv(tmp_path, "frame.time_epoch,qntz_fb\n1.000000001,1\n0,2\n9223372036.854775807,3\n")
     assert [time for time, _ in crafted(path)] == [1_000_000_001, 0, 2**63 - 1]
     with pytest.raises(SpecError, match=r"column frame\.time_epoch: expected times from one place"):
@@ -224,7 +224,7 @@ def test_rows_are_counted_over_the_whole_file(tmp_path: Path, monkeypatch: pytes
 
 
 @pytest.mark.usefixtures("both_readers")
-def test_no_rows_are_no_frames_but_names_are_looked_at(tmp_path: Path) -> None:
+def test_empty_table_is_checked_and_makes_no_frames(tmp_path: Path) -> None:
     assert crafted(csv(tmp_path, "qntz_fb,cnm.msdu\n")) == []
     with pytest.raises(SpecError, match="got 'qntz_bf'"):
         crafted(csv(tmp_path, "qntz_bf\n"))
@@ -272,7 +272,7 @@ def repeated(path: Path, value: bytes, rows: int) -> None:
     assert path.stat().st_size < 1000
 
 
-def test_a_few_octets_that_stand_for_gigabytes_are_read_in_bounded_batches(tmp_path: Path) -> None:
+def test_compressed_columns_are_read_in_bounded_batches(tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
     repeated(path, bytes(60_000), 10_000)
     batches = [(count, rows["data.data"].nbytes) for count, rows in column_batches(str(path))]
@@ -280,7 +280,7 @@ def test_a_few_octets_that_stand_for_gigabytes_are_read_in_bounded_batches(tmp_p
     assert max(octets for _, octets in batches) < 3 * columns.BATCH_OCTETS
 
 
-def test_values_longer_than_frames_are_refused_before_many_are_read(tmp_path: Path) -> None:
+def test_values_longer_than_frames_are_refused_early(tmp_path: Path) -> None:
     path = tmp_path / "long.parquet"
     repeated(path, bytes(2 << 20), 1)
     with pytest.raises(SpecError, match=r"column data\.data: expected values of at most 1048576 octets"):
@@ -304,9 +304,7 @@ def test_names_are_shown_without_what_a_terminal_obeys(tmp_path: Path) -> None:
         crafted(path)
 
 
-def test_without_pyarrow_csv_is_read_and_the_rest_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_csv_is_read_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text, parquet = as_csv(tmp_path), as_parquet(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     assert [octets for _, octets in crafted(text)] == EXPECTED
@@ -332,7 +330,7 @@ def test_a_capture_in_columns_is_put_together_again(name: str, tmp_path: Path) -
     assert {chunk.linktype for chunk in made} == {linktype} == {info.interfaces[0].linktype}
 
 
-def test_captures_of_no_one_link_type_and_csv_are_refused(tmp_path: Path) -> None:
+def test_rebuilding_refuses_csv_and_wrong_lengths(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="expected a LAYER, or Parquet or Arrow with all columns of frames"):
         list(rebuilt_frames(str(as_csv(tmp_path)), capture=CaptureInfo()))
     path = tmp_path / "two.parquet"

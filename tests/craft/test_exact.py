@@ -144,7 +144,7 @@ def test_octet_added_by_hand_makes_frame_longer() -> None:
     assert chunk.original.tolist() == [10]
 
 
-def test_fix_puts_right_what_was_changed_by_hand_but_not_what_was_cut() -> None:
+def test_fix_corrects_edited_frames_but_not_cut_ones() -> None:
     layers = [{"layer": "eth"}, {"layer": "cnm", "cnm.msdu": "0102", "cnm.msdu_length": 9}]
     text = json.dumps({"frames": [{"layers": layers}, {"layers": layers, "cut": 3}]})
     made = chunks(read_json(io.StringIO(text), "x", Reading(exact=True, fix=True)))
@@ -195,13 +195,13 @@ def test_several_comments_of_a_frame_stay_several(tmp_path: Path) -> None:
     assert [comments(batch, i) for i in range(2)] == [("one", "", "three"), ()]
 
 
-def test_an_fcs_that_pcap_has_no_words_for_is_left_out() -> None:
+def test_unrepresentable_fcs_length_is_left_out_of_pcap() -> None:
     capture = {"format": "pcapng", "interfaces": [{"fcs_octets": 255}]}
     text = json.dumps({"capture": capture, "frames": [FRAME]})
     assert crafted(text, "pcap")[20:24].hex() == "01000000"
 
 
-def test_a_header_whose_records_are_laid_out_otherwise_is_not_repeated() -> None:
+def test_pcap_header_of_version_2_1_is_rewritten() -> None:
     # version 2.1 wrote the two lengths of a record the other way round
     swapped = "a1b2c3d40002000100000000000000000000ffff00000001"
     text = json.dumps({"capture": {"byte_order": "big", "header": swapped}, "frames": [FRAME]})

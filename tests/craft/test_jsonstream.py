@@ -67,7 +67,7 @@ def read(text: str) -> object:
         ('{"a": ' + "[" * 100_000, "in.json, line 1: expected values nested less than a thousand deep, got deeper nesting"),
     ],
 )  # fmt: skip
-def test_what_is_no_json_is_refused_with_its_line(text: str, sentence: str) -> None:
+def test_invalid_json_is_refused_with_its_line(text: str, sentence: str) -> None:
     with pytest.raises(SpecError) as caught:
         read(text)
     assert str(caught.value) == sentence

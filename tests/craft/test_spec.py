@@ -71,7 +71,7 @@ def test_counts_times_and_sweeps() -> None:
     assert [chunk.comments for chunk in made[1:]] == [("swept",)] * 6
 
 
-def test_raw_padding_trailer_and_fcs_stand_as_they_are() -> None:
+def test_raw_trailer_and_fcs_stay_as_given() -> None:
     made = toml(
         """
         [[frames]]
@@ -113,7 +113,7 @@ def test_json_takes_the_same_keys() -> None:
     assert times(made) == [7, 7]
 
 
-def test_dissected_frames_in_a_specification_are_taken_as_they_stand() -> None:
+def test_dissected_frames_in_specification_stay_unchanged() -> None:
     frame = {"layers": [{"layer": "data", "data": "0102"}]}
     text = json.dumps({"frames": [frame | {"captured_octets": 2}, {"frame": "pause"}]})
     made = list(chunks(read_json(io.StringIO(text), "x.json", Reading())))
@@ -164,7 +164,7 @@ def test_mistakes_are_named_with_their_place(text: str, sentence: str) -> None:
     assert str(caught.value).startswith(sentence)
 
 
-def test_dots_in_text_and_comments_make_no_long_key() -> None:
+def test_dots_outside_keys_make_no_long_key() -> None:
     dots = ".".join("a" * 200)
     text = f"""# {dots}
 [[frames]]
@@ -179,7 +179,7 @@ comment = '''
     assert len(frames(toml(text))) == 2
 
 
-def test_a_document_of_many_keys_beside_its_frames_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_document_with_huge_other_keys_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ecmproto.tools.craft.spec.MAX_VALUE_CHARACTERS", 1 << 20)
     keys = ", ".join(f'"{key}": {list(range(1000))}' for key in range(1000))
     with pytest.raises(SpecError, match="expected at most 1 Mi characters beside the frames, got more"):

@@ -67,9 +67,7 @@ def test_ten_gigabits_need_298_frames_a_second() -> None:
     st.integers(1, 10**13),
     st.fractions(min_value=0, max_value=1).filter(lambda share: 0 < share < 1),
 )
-def test_frames_always_come_before_the_pause_is_over_and_have_room(
-    quanta: int, rate_bps: int, share: Fraction
-) -> None:
+def test_renewal_precedes_pause_end_and_fits_the_link(quanta: int, rate_bps: int, share: Fraction) -> None:
     pause_ns = Fraction(quanta * 512 * G, rate_bps)
     if math.floor(share * pause_ns) < math.ceil(Fraction(672 * G, rate_bps)):
         with pytest.raises(ParameterError, match=r"expected at least .* quanta: a frame takes"):
@@ -139,7 +137,7 @@ def test_a_raw_frame_stays_raw() -> None:
     assert {len(octets) for octets, _ in frames_and_times(made(of, 10**7))} == {18}
 
 
-def test_a_start_moves_all_of_it_and_the_release_may_be_left_out() -> None:
+def test_start_shifts_all_and_release_is_optional() -> None:
     of = storm("pause", G)
     moved = frames_and_times(made(of, 10**8, start_ns=7))
     assert [time for _, time in moved] == [7 + time for _, time in frames_and_times(made(of, 10**8))]

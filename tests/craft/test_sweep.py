@@ -232,7 +232,7 @@ def test_bad_values_are_refused(values: object, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
-def test_fields_that_are_unknown_or_given_already_are_refused() -> None:
+def test_unknown_and_repeated_fields_are_refused() -> None:
     with pytest.raises(SpecError, match=r"got 'qntzfb' \(did you mean 'qntz_fb'\?\)"):
         plan("cnm", {"qntzfb": "0..3"})
     with pytest.raises(SpecError, match="the same field twice"):

@@ -123,7 +123,7 @@ def test_a_storm_holds_the_priorities_that_it_names(prio: str, held: set[int]) -
     assert (times[0], times[-1]) == (200 * MS, 350 * MS)
 
 
-def test_frames_come_in_the_order_of_their_times_and_are_numbered_once() -> None:
+def test_frames_are_in_time_order_with_unique_numbers() -> None:
     frames = sent("pfc-storm")
     for side in frames.values():
         assert [t for t, _ in side] == sorted(t for t, _ in side)
@@ -174,7 +174,7 @@ def test_ecn_sweep_has_every_octet_of_field() -> None:
 # -- verdicts ---------------------------------------------------------------------------------------------
 
 
-def test_a_switch_that_obeys_passes_and_a_bridge_does_not_stop(
+def test_obedient_switch_passes_and_plain_bridge_fails(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     junit = tmp_path / "out.xml"
@@ -354,7 +354,7 @@ def test_one_capture_says_what_it_can(tmp_path: Path, capsys: pytest.CaptureFixt
     assert text.splitlines()[-1] == "9 passed, 0 failed, 10 unknown"
 
 
-def test_a_capture_of_something_else_proves_no_stop_but_shows_that_nothing_came(
+def test_unrelated_capture_proves_loss_but_no_stop(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with PcapngWriter(tmp_path / "else.pcapng") as writer:
@@ -373,9 +373,7 @@ def test_cnps_alone_tell_when_they_began(tmp_path: Path, capsys: pytest.CaptureF
     assert "1 passed, 0 failed, 1 unknown" in capsys.readouterr().out
 
 
-def test_nothing_to_stop_is_no_proof_that_it_was_stopped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_stop_without_any_traffic_is_unproven(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, verdicts = judged(["pfc-storm"], tmp_path, lambda near, far: (bridge(near, far)[0], []), capsys)
     assert verdicts["priority 3 is stopped"][0] == "unknown"
     assert verdicts["priority 3 loses nothing"][0] == "failed"

@@ -100,7 +100,7 @@ def test_each_edit_is_told_as_what_it_is(tmp_path_factory: pytest.TempPathFactor
 
 
 @given(st.lists(st.integers(0, 6), max_size=30), st.lists(st.integers(0, 6), max_size=30), st.booleans())
-def test_what_is_told_makes_the_second_of_the_first(
+def test_differences_account_for_every_frame(
     tmp_path_factory: pytest.TempPathFactory, one: list[int], other: list[int], timed: bool
 ) -> None:
     folder = tmp_path_factory.mktemp("any")
@@ -145,7 +145,7 @@ def test_windows_see_what_is_told_at_once(tmp_path: Path, window: int) -> None:
     assert found == {("missing", place + 1, 0, ()) for place in range(20, 400, 50)}
 
 
-def test_frames_that_are_there_often_are_told_apart_across_windows(tmp_path: Path) -> None:
+def test_repeated_frames_are_matched_across_windows(tmp_path: Path) -> None:
     """Neither what a window ends with, nor the same frames elsewhere, take the place of what was changed."""
     before = captured([100 + place % 40 for place in range(600)])
     after: list[Captured] = []
@@ -234,7 +234,7 @@ def test_coarser_times_are_the_same_within_a_tolerance(tmp_path: Path) -> None:
     assert compared(a, b, rules_of(tolerance={"frame.time_epoch": "1us"})) == []
 
 
-def test_forms_and_compressions_of_the_same_frames_are_the_same(tmp_path: Path) -> None:
+def test_format_and_compression_make_no_difference(tmp_path: Path) -> None:
     octets = (FOLDER / "mixed.pcap").read_bytes()
     (tmp_path / "x.gz").write_bytes(gzip.compress(octets))
     (tmp_path / "x.zst").write_bytes(zstd_module().compress(octets))
@@ -307,7 +307,7 @@ def test_no_name_is_its_own_suggestion() -> None:
         assert "did you mean" not in str(caught.value)
 
 
-def test_captures_of_other_snap_lengths_are_compared_as_the_shorter(tmp_path: Path) -> None:
+def test_snap_length_rule_compares_only_common_octets(tmp_path: Path) -> None:
     frames = captured([200, 201, 202])
     cut = [dataclasses.replace(each, octets=each.octets[:50]) for each in frames]
     cut[1] = dataclasses.replace(cut[1], octets=cut[1].octets[:-1] + b"!")
@@ -317,7 +317,7 @@ def test_captures_of_other_snap_lengths_are_compared_as_the_shorter(tmp_path: Pa
     assert compared(a, b, rules_of(snap_octets=49)) == []
 
 
-def test_a_tag_that_is_ignored_may_be_there_or_not(tmp_path: Path) -> None:
+def test_ignored_tag_may_be_present_or_absent(tmp_path: Path) -> None:
     frames = captured([200, 201, 202])
     bare = []
     for frame in frames:
@@ -456,7 +456,7 @@ def test_many_interfaces_are_read_twice_in_all(tmp_path: Path, monkeypatch: pyte
     assert sorted(opened) == sorted([a, b] * 2)
 
 
-def test_what_breaks_off_is_compared_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_broken_capture_is_compared_up_to_break(tmp_path: Path) -> None:
     a = write(tmp_path / "a", captured(range(100, 110)))
     cut = tmp_path / "cut"
     cut.write_bytes(Path(a).read_bytes()[:-30])
@@ -497,7 +497,7 @@ def test_every_octet_is_compared(tmp_path: Path) -> None:
     assert sum(each.kind == "changed" for each in found) >= len(frames) - 2
 
 
-def test_frames_that_changed_in_many_places_are_known_again(tmp_path: Path) -> None:
+def test_heavily_changed_frames_are_still_matched(tmp_path: Path) -> None:
     """As a router, a translator of addresses and a tagger that sets checksums right make them."""
     before = captured([200, 201, 1, 202, 203])
     mac, address = bytes.fromhex("0200000000ff"), bytes((198, 51, 100, 1))

@@ -207,7 +207,7 @@ def test_comments_and_missing_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [5, (1 << 64) - 7])
-def test_times_beyond_64_bits_of_ns_are_shown_as_they_are(first: int, tmp_path: Path) -> None:
+def test_times_beyond_64_bits_are_shown_exactly(first: int, tmp_path: Path) -> None:
     path = tmp_path / "far.pcapng"
     ticks = (first, 1 << 63, 5)
     blocks = [section(), description(), *(enhanced(FRAMES["cnm"], ticks=each) for each in ticks)]
@@ -320,7 +320,7 @@ def test_trees_of_frames_with_an_fcs() -> None:
     assert (told.count(b"  good\n"), told.count(b"  bad\n")) == (len(good), len(bad) - 1)
 
 
-def test_trees_say_what_other_ethertypes_announce_from_batch_to_batch() -> None:
+def test_trees_follow_changing_ethertypes_between_batches() -> None:
     form, interfaces = Trees(), [Interface(index=0, linktype=1)]
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
     for types in (DEFAULT, EtherTypes(message=0x9999, tag=0x88B5, cn_tag=0x22EA), DEFAULT):
@@ -336,7 +336,7 @@ def test_a_deeper_tree_is_told_frame_by_frame() -> None:
 
 
 @pytest.mark.parametrize("octets", [0, 1, 2, 5, 6, 7, 31, 32, 33, 64])
-def test_columns_of_trees_are_as_wide_as_the_octets_in_them(octets: int) -> None:
+def test_tree_columns_fit_their_widest_octets(octets: int) -> None:
     # addresses and numbers of every width beside options and payloads of few octets
     generator = random.Random(octets)
     before = bytes(12) + bytes.fromhex("0800 46000040 00000000 0006 0000")

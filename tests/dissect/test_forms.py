@@ -116,7 +116,7 @@ def test_a_cut_frame_has_no_bad_fcs() -> None:
     assert "[cut: 148 of 150 octets were captured]" in tree_text(got)
 
 
-def test_times_count_from_the_first_frame_and_may_go_back() -> None:
+def test_times_are_relative_and_may_go_back() -> None:
     lines = Lines()
     assert lines.record(record(FRAMES["arp"], time_ns=5_000_000_000))[6:18] == " 0.000000000"
     assert lines.record(record(FRAMES["arp"], time_ns=4_999_999_999))[6:18] == "-0.000000001"
@@ -164,7 +164,7 @@ def test_messages_within_messages_may_be_a_thousand_deep() -> None:
     assert tree_text(captured).count("Sampled frame") == 1100
 
 
-def test_what_a_field_means_beside_others_is_not_kept_from_the_frame_before() -> None:
+def test_field_meaning_is_not_reused_between_frames() -> None:
     def told(*layers: Layer) -> str:
         return tree_text(
             record(encode(Frame(layers=(Ethernet(dst=bytes(6), src=bytes(6)), *layers)), fix=True))

@@ -68,7 +68,7 @@ def test_fields_and_no_invented_ethernet() -> None:
     assert got == ["3", "02:00:00:00:00:01", "", "10.0.0.1", "sll2:ip:udp:data"]
 
 
-def test_document_is_octets_with_what_can_be_said_beside() -> None:
+def test_document_has_octets_and_decoded_layers() -> None:
     document = record_document(record(SLL_OCTETS, linktype=113))
     assert (document["linktype"], document["linktype_name"]) == (113, "LINUX_SLL")
     assert document["layers"] == [{"layer": "data", "data.data": SLL_OCTETS.hex()}]

@@ -25,7 +25,7 @@ def test_summaries_name_styles_and_clauses_that_there_are() -> None:
             assert named <= STYLES | CLAUSES.keys() | summary.clauses.keys() | summary.styles.keys()
 
 
-def test_messages_in_messages_are_told_of_up_to_a_depth() -> None:
+def test_nested_messages_are_summarised_to_a_depth() -> None:
     message = octets(Ethernet(dst=SINK, src=SOURCE), ECM(cpid=CP1))
     for _ in range(2000):
         message = octets(Ethernet(dst=SINK, src=SOURCE), ECM(cpid=CP1, payload=message))

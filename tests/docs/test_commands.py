@@ -27,7 +27,7 @@ LINKED = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", DOCUMENTS)
-def test_commands_of_a_page_in_order_print_what_it_shows(name: str, tmp_path: Path) -> None:
+def test_commands_print_the_output_on_the_page(name: str, tmp_path: Path) -> None:
     text = (REPOSITORY / name).read_text(encoding="utf-8")
     folder = Folder(tmp_path)
     for block in blocks_of(text):
@@ -37,7 +37,7 @@ def test_commands_of_a_page_in_order_print_what_it_shows(name: str, tmp_path: Pa
         assert folder.run(block) == block.text, f"{name}:{line}: run python -m docs.transcripts {name}"
 
 
-def test_a_page_whose_commands_do_not_follow_each_other_is_an_error() -> None:
+def test_page_with_conflicting_commands_is_an_error() -> None:
     block = "```sh\necmproto craft cnm -w same.pcap\n```\n"
     assert brought_up_to_date(block) == block
     with pytest.raises(CommandError, match="expected a name that is free"):

@@ -75,7 +75,7 @@ def test_every_option_is_in_the_command_reference(site: Path) -> None:
             assert re.sub(r"[` ]", "", option.help.split("[default")[0]) in found, (command.path, option)
 
 
-def test_formats_rules_mechanisms_and_public_names_are_in_the_reference(site: Path) -> None:
+def test_reference_covers_formats_rules_mechanisms_and_api(site: Path) -> None:
     fields = text_of(site / "fields.html")
     for cls in FORMATS:
         assert cls.title in fields
@@ -133,7 +133,7 @@ def test_notebooks_are_shown_with_what_came_out(site: Path) -> None:
         assert 'class="output"' in page
 
 
-def test_links_to_files_that_the_site_has_not_are_names() -> None:
+def test_links_to_files_outside_site_become_names() -> None:
     text = (
         "See [`targets.py`](../ecmproto/tools/fuzz/guided/targets.py), "
         "[x](../CONTRIBUTING.md#a) and [y](lab.md).\n"
@@ -146,7 +146,7 @@ def test_links_to_files_that_the_site_has_not_are_names() -> None:
     assert page_of("docs/site/conf.py") is None
 
 
-def test_cells_of_tables_of_sentences_say_under_which_heading_they_stand() -> None:
+def test_cells_of_sentence_tables_carry_their_heading() -> None:
     head = '<table class="docutils align-default">\n<thead>\n<tr><th class="head"><p>name</p></th>'
     head += '<th class="head"><p>a <code>"b"</code></p></th></tr></thead>'
     sentence = "<p>What is longer than a word or two</p>"

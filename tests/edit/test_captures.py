@@ -103,9 +103,7 @@ def test_an_edit_of_nothing_changes_no_octet(
 
 @pytest.mark.parametrize("byte_order", ["little", "big"])
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_tags_change_frames_and_nothing_else_of_their_records(
-    tmp_path: Path, form: str, byte_order: str
-) -> None:
+def test_retagging_keeps_the_rest_of_each_record(tmp_path: Path, form: str, byte_order: str) -> None:
     frames = [tagged_frame(n) for n in range(23)] + [frame(99, tagged=False)]
     path, out = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
     if form == "pcap":
@@ -181,7 +179,7 @@ def test_a_snap_length_cuts_what_is_longer(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_times_move_and_are_taken_as_many_times_as_far(tmp_path: Path, form: str) -> None:
+def test_times_are_shifted_and_scaled(tmp_path: Path, form: str) -> None:
     frames = [frame(n) for n in range(8)]
     path, out = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
     (write_pcap if form == "pcap" else write_pcapng)(path, frames)
@@ -193,7 +191,7 @@ def test_times_move_and_are_taken_as_many_times_as_far(tmp_path: Path, form: str
     assert [each[2:] for each in read(out)] == [each[2:] for each in read(path)]
 
 
-def test_times_are_rounded_down_to_what_a_file_can_say_and_that_is_told(tmp_path: Path) -> None:
+def test_times_round_down_and_are_counted(tmp_path: Path) -> None:
     path, out = write_pcap(tmp_path / "in.pcap", [frame(1)] * 3, resolution="us"), tmp_path / "out.pcap"
     report = edit_capture([path], out, Edit(clock=Clock(shift_ns=1500)))
     assert [each[1] - START_NS for each in read(out)] == [1000, 1_001_000, 2_001_000]
@@ -390,7 +388,7 @@ def test_a_capture_without_frames_is_no_failure(tmp_path: Path, capsys: pytest.C
     ],
     ids=" ".join,
 )  # fmt: skip
-def test_contradictions_and_mistakes_are_refused_before_anything_is_written(
+def test_contradictory_options_are_refused_before_writing(
     tmp_path: Path, arguments: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["edit", str(MIXED), "-w", str(tmp_path / "out.pcap"), *arguments]) == 2
@@ -398,9 +396,7 @@ def test_contradictions_and_mistakes_are_refused_before_anything_is_written(
     assert not list(tmp_path.iterdir())
 
 
-def test_of_a_capture_that_breaks_off_what_is_there_is_edited(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_broken_capture_is_edited_up_to_break(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = write_pcap(tmp_path / "in.pcap", [frame(n) for n in range(5)]), tmp_path / "out.pcap"
     path.write_bytes(path.read_bytes()[:-3])
     assert run(["edit", str(path), "-w", str(out), "--set", "cntag.flow_id=9"]) == 3
@@ -409,7 +405,7 @@ def test_of_a_capture_that_breaks_off_what_is_there_is_edited(
 
 
 @pytest.mark.skipif(not SHARED_CAPTURES.is_dir(), reason="needs the captures of other projects")
-def test_captures_of_others_stay_as_they_are_but_for_what_is_set(tmp_path: Path) -> None:
+def test_empty_edit_preserves_captures_of_other_projects(tmp_path: Path) -> None:
     edit = Edit(filter=compile_filter("ip"), fix=False, snap_octets=None)
     paths = sorted(SHARED_CAPTURES.glob("secdev-scapy/**/*.pcap*"))[:40]
     for path in paths:

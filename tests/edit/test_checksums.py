@@ -131,7 +131,7 @@ def test_octets_at_the_edges_of_a_header_count(text: str) -> None:
     assert after[0] != frame
 
 
-def test_what_was_wrong_stays_wrong_and_a_datagram_without_checksum_goes_without() -> None:
+def test_wrong_or_absent_checksum_stays_so() -> None:
     right = packets()[0]
     wrong = right[:24] + b"\x12\x34" + right[26:40] + b"\x55\x55" + right[42:]
     none = right[:40] + bytes(2) + right[42:]
@@ -141,14 +141,14 @@ def test_what_was_wrong_stays_wrong_and_a_datagram_without_checksum_goes_without
     assert report.kept == {"ip.checksum": 2, "udp.checksum": 1}
 
 
-def test_frames_that_a_snap_length_has_cut_are_kept_right_too() -> None:
+def test_cut_frames_keep_correct_checksums() -> None:
     frame = packets()[-1]
     cut = Batch.from_frames([frame[:70]], original=len(frame))
     after, _ = edited(cut, "ip.src=10.0.0.1", "tcp.dstport=8")
     assert is_right(after[0] + frame[70:])
 
 
-def test_checksums_are_left_where_they_are_set_or_that_is_asked_for() -> None:
+def test_option_or_assignment_leaves_checksums_alone() -> None:
     batch = Batch.from_frames(packets())
     after, report = edited(batch, "ip.ttl=3", keep_checksums=False)
     assert not report.kept
@@ -157,7 +157,7 @@ def test_checksums_are_left_where_they_are_set_or_that_is_asked_for() -> None:
     assert {decode(octets)[IPv4].checksum for octets in after if IPv4 in decode(octets)} == {0x1234}
 
 
-def test_an_invariant_crc_is_renewed_where_it_was_right() -> None:
+def test_correct_invariant_crc_is_updated() -> None:
     good = encode(build("bth", opcode=0x0A, vlan=3))
     bad = good[:-4] + b"\0\1\2\3"
     over_ip6 = encode(build("cnp", ip="2001:db8::5,2001:db8::6"))
@@ -212,7 +212,7 @@ def test_fix_finds_checksums_that_are_off_by_one(off: int) -> None:
     assert list(edited(Batch.from_frames(spoilt), fix=True)[0]) == frames
 
 
-def test_fix_leaves_both_zeros_of_a_header_as_they_are() -> None:
+def test_fix_accepts_both_zeros_of_a_checksum() -> None:
     header = decode(whole(Ethernet(), IPv4(**ADDRESSES4), UDP(), Data()))[IPv4]
     octets = whole(Ethernet(), IPv4(**ADDRESSES4, id=header.checksum), UDP(), Data())
     frames = [octets[:24] + zero + octets[26:] for zero in (b"\0\0", b"\xff\xff")]
@@ -220,7 +220,7 @@ def test_fix_leaves_both_zeros_of_a_header_as_they_are() -> None:
     assert (list(after), report.fixed) == (frames, {})
 
 
-def test_fix_takes_lengths_back_to_what_a_frame_has() -> None:
+def test_fix_shortens_lengths_to_the_frame() -> None:
     octets = packets()[3]
     frame = decode(octets)
     long = [
@@ -255,7 +255,7 @@ def test_fix_says_of_which_it_cannot_tell() -> None:
     assert (list(after), report.changed) == (list(batch), 0)
 
 
-def test_fix_computes_the_invariant_crc_and_what_covers_it() -> None:
+def test_fix_computes_the_invariant_crc() -> None:
     good = encode(build("bth", opcode=0x0A))
     bad = good[:-4] + bytes(4)
     after, report = edited(Batch.from_frames([bad, good]), fix=True)
@@ -264,7 +264,7 @@ def test_fix_computes_the_invariant_crc_and_what_covers_it() -> None:
     assert BTH in decode(good)
 
 
-def test_headers_in_front_of_a_transport_do_not_count() -> None:
+def test_extension_headers_do_not_affect_udp_checksum() -> None:
     octets = whole(Ethernet(), IPv6(**ADDRESSES6), HopByHop(), UDP(srcport=5), Data(data=bytes(20)))
     after, _ = edited(Batch.from_frames([octets]), "ipv6.hopopts.options=010400000000", "udp.srcport=9")
     assert is_right(after[0])
@@ -287,7 +287,7 @@ def crc_holds(octets: bytes) -> bool:
 
 
 @pytest.mark.parametrize("padding", [b"", bytes(8)])
-def test_an_invariant_crc_behind_a_cut_header_stays_right(padding: bytes) -> None:
+def test_invariant_crc_after_cut_header_stays_right(padding: bytes) -> None:
     wrong = CUT_HEADER[:-1] + b"\0"
     after, report = edited(
         Batch.from_frames([CUT_HEADER + padding, wrong + padding]), "infiniband.bth.psn=77"
@@ -357,7 +357,7 @@ def test_a_checksum_that_the_capture_cuts_is_counted() -> None:
 
 
 @pytest.mark.parametrize(("name", "checksum"), [("udp", 0xFFFF), ("tcp", 0)])
-def test_a_checksum_of_zero_is_written_as_its_transport_has_it(name: str, checksum: int) -> None:
+def test_zero_checksum_is_written_per_transport(name: str, checksum: int) -> None:
     transport = UDP(srcport=0x1234) if name == "udp" else TCP(srcport=0x1234)
     octets = whole(Ethernet(), IPv4(**ADDRESSES4), transport, Data(data=b"1234"))
     at = decode(octets).starts[2] + (6 if name == "udp" else 16)

@@ -155,7 +155,7 @@ SETTABLE = [
 ]
 
 
-def test_every_field_of_every_format_is_set_as_the_codec_would_set_it() -> None:
+def test_every_field_is_set_as_by_codec() -> None:
     everything, every_frame = every_format()
     seen: set[type[Layer]] = set()
     for field in SETTABLE:
@@ -215,7 +215,7 @@ def test_several_fields_are_set_where_they_stood_before() -> None:
     assert frame[Ethernet].dst.hex() == "020000000099"
 
 
-def test_the_frame_that_a_message_shows_is_set_too_and_its_checksum_kept_right() -> None:
+def test_sampled_frame_is_set_with_correct_checksum() -> None:
     frame = build("cnm", flow_id=1)
     after, report = edited(Batch.from_frames([encode(frame)] * 3), "encapsulated.ip.ttl=3")
     cells = extract(after, ["encapsulated.ip.ttl", "encapsulated.ip.checksum"])
@@ -263,7 +263,7 @@ def test_one_that_has_value_already_counts_as_same() -> None:
         ("encapsulated.vlan.idd=1", "did you mean 'encapsulated.vlan.id'?"),
     ],
 )
-def test_what_cannot_be_set_is_refused_with_what_can(text: str, told: str) -> None:
+def test_unsettable_field_is_refused_with_a_hint(text: str, told: str) -> None:
     with pytest.raises(SpecError, match=r".") as caught:
         assignments_from([text])
     assert told in str(caught.value)

@@ -68,7 +68,7 @@ def test_any_text_is_filter_or_filter_error(text: str) -> None:
 
 
 @given(TESTS)
-def test_what_is_printed_is_read_back_and_can_be_evaluated(test: Test) -> None:
+def test_printed_filter_parses_back_and_evaluates(test: Test) -> None:
     text = text_of(test)
     assert checked(text, parse(text)) == test
     holds, fails = predicate(test), predicate(Not(test=test))

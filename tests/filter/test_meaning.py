@@ -212,13 +212,13 @@ def test_errors_are_values() -> None:
     assert pickle.loads(pickle.dumps(error)) == error
 
 
-def test_an_expression_that_backtracking_would_try_forever_takes_no_longer_than_others() -> None:
+def test_patterns_match_in_linear_time() -> None:
     frame = seen(Ethernet(src=_A, dst=_B, type=0x9999), Data(data=b"x" * 1400))
     assert selected('frame matches "(x+x+)+y"', [frame]) == []
     assert selected('frame matches "(x+x+)+X"', [frame]) == [frame.number]
 
 
-def test_letters_match_in_either_case_and_other_octets_only_themselves() -> None:
+def test_only_ascii_letters_match_in_either_case() -> None:
     frame = seen(Ethernet(src=_A, dst=_B, type=0x9999), Data(data=b"PoRt \xc9" + bytes(60)))
     assert selected(r'data.data matches r"port\s\xc9"', [frame]) == [frame.number]
     assert selected(r'data.data matches r"\xe9"', [frame]) == []

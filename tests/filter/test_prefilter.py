@@ -107,7 +107,7 @@ EXACT = [
 
 
 @pytest.mark.parametrize("text", EXACT)
-def test_some_filters_leave_out_all_that_is_not_selected(text: str) -> None:
+def test_some_filters_become_exact_kernel_programs(text: str) -> None:
     # what stands behind tags of other lengths is not looked for
     plain = [*OF_LENGTHS, *(each for each in BUNDLED if not any(tag in each[12:32] for tag in UNSEEN))]
     assert len(plain) > 20
@@ -129,7 +129,7 @@ def test_tags_are_seen_wherever_the_kernel_has_them() -> None:
 
 
 @pytest.mark.parametrize("octets", range(14, 22))
-def test_a_frame_that_ends_within_a_type_is_not_dropped_for_it(octets: int) -> None:
+def test_frame_that_ends_within_ethertype_is_taken(octets: int) -> None:
     frame = (bytes.fromhex("0200000000090200000000018100000522e9000722e7") + bytes(10))[:octets]
     program = prefilter(compile_filter("cnm or eth.dst == 02:00:00:00:00:09"))
     assert all(takes(program, held) for held in views(frame))
@@ -159,14 +159,14 @@ def test_everything_is_taken_where_nothing_can_be_said(text: str) -> None:
     assert prefilter(compile_filter(text)) == ()
 
 
-def test_nothing_is_said_of_other_links_and_of_cut_headers() -> None:
+def test_other_link_types_have_no_prefilter() -> None:
     filter = compile_filter("cnm")
     assert prefilter(filter)
     assert prefilter(filter, linktype=101) == ()
     assert prefilter(filter, snap_octets=13) == ()
 
 
-def test_jumps_reach_far_and_what_is_too_long_for_the_kernel_takes_everything() -> None:
+def test_long_programs_jump_far_or_take_everything() -> None:
     macs = ", ".join(f"02:00:00:00:{i >> 8:02x}:{i & 255:02x}" for i in range(100))
     long = prefilter(compile_filter(f"eth.dst in {{{macs}}}"))
     assert 255 < len(long) <= MAX_INSTRUCTIONS

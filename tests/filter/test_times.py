@@ -89,7 +89,7 @@ def test_they_are_as_tshark_has_them(capture: Path, capsys: pytest.CaptureFixtur
     assert lines > 2 * FRAMES
 
 
-def test_rows_of_large_captures_are_those_of_small_ones(
+def test_large_captures_print_the_same_rows(
     capture: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shown = ["dissect", "-r", str(capture), *(word for name in FIELDS for word in ("-e", name))]
@@ -105,7 +105,7 @@ def test_rows_of_large_captures_are_those_of_small_ones(
         assert capsys.readouterr().out == text
 
 
-def test_frames_without_a_time_have_none_and_do_not_count() -> None:
+def test_frames_without_time_are_left_out() -> None:
     timed = np.array([False, True, False, True, True])
     frames = [encode(Ethernet(), Data(data=bytes(46)))] * 5
     batch = Batch.from_frames(frames, time_ns=[0, 10, 0, 15, 13])

@@ -67,7 +67,7 @@ def test_a_partition_is_a_folder_for_each_word() -> None:
 
 
 @given(st.lists(st.text("ab.", min_size=1, max_size=3), min_size=1, max_size=4))
-def test_no_result_is_called_so_that_it_is_elsewhere(words: list[str]) -> None:
+def test_result_names_stay_within_the_folder(words: list[str]) -> None:
     for path in ("/".join(words), "/" + "/".join(words), "s3://" + "/".join(words)):
         base = common_folder([path, "/c/other.pcap"])
         name = result_name(path, base)
@@ -75,7 +75,7 @@ def test_no_result_is_called_so_that_it_is_elsewhere(words: list[str]) -> None:
         assert ".." not in name.split("/")
 
 
-def test_results_are_called_as_captures_below_the_folder_of_all() -> None:
+def test_results_are_named_relative_to_common_folder() -> None:
     paths = ["/c/r1/a.pcap", "/c/r2/a.pcap", "/c/b.pcap"]
     base = common_folder(paths)
     assert [result_name(path, base) for path in paths] == ["r1/a.pcap", "r2/a.pcap", "b.pcap"]

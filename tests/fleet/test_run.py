@@ -82,7 +82,7 @@ def printed(capsys: pytest.CaptureFixture[str], arguments: Sequence[str]) -> str
     return capsys.readouterr().out
 
 
-def test_statistics_of_each_capture_are_those_of_it_alone(
+def test_statistics_equal_those_of_single_captures(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = fleet("stats", captures, tmp_path, "--jobs", "1")
@@ -111,7 +111,7 @@ def test_statistics_of_each_capture_are_those_of_it_alone(
     assert "after 25 frames" in lines["cut.pcap"].problem
 
 
-def test_findings_of_each_capture_are_those_of_it_alone(
+def test_findings_equal_those_of_single_captures(
     captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     lines = fleet("check", captures, tmp_path, "--jobs", "1", "--ignore", "QCN")
@@ -132,9 +132,7 @@ def test_findings_of_each_capture_are_those_of_it_alone(
     assert together["ECM002"]["captures"] == sum(wrong > 0 for _, wrong in ecm)
 
 
-def test_a_parquet_set_has_the_columns_of_all_captures_in_folders_by_day_and_host(
-    captures: Path, tmp_path: Path
-) -> None:
+def test_parquet_set_is_partitioned_with_all_columns(captures: Path, tmp_path: Path) -> None:
     import pyarrow.dataset
 
     lines = fleet(
@@ -308,7 +306,7 @@ def test_a_plan_does_nothing(few: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_with_results_of_something_else_is_not_used(
+def test_folder_with_other_results_is_not_used(
     few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -328,7 +326,7 @@ def test_a_folder_with_results_of_something_else_is_not_used(
         (["parquet", "-e", "no.such"], "no.such"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_before_any_work(
+def test_invalid_options_are_refused_before_any_work(
     options: list[str], told: str, few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["fleet", *options, str(few), "-w", str(tmp_path / "out")]) == 2
@@ -336,7 +334,7 @@ def test_what_cannot_be_asked_for_is_refused_before_any_work(
     assert not (tmp_path / "out").exists()
 
 
-def test_captures_that_are_not_there_are_named_and_the_rest_is_done(
+def test_missing_captures_are_named_and_skipped(
     few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     gone = str(few / "gone.pcap")

@@ -140,9 +140,7 @@ def test_exception_of_lax_decoder_is_found_and_reduced(
     assert CNM in decode_lax(case.octets)
 
 
-def test_a_case_that_cannot_be_made_is_found_and_the_others_are_looked_at(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_failure_to_make_a_case_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     right = Cases.__getitem__
 
     def planted(self: Cases, index: int) -> FuzzCase:
@@ -347,7 +345,7 @@ def test_any_octets_are_a_corpus(corpus: list[bytes], seed: int, index: int) -> 
 
 
 @pytest.mark.parametrize("tags", [128, 370])
-def test_scapy_was_expected_to_nest_as_many_layers_as_a_frame_holds(tags: int) -> None:
+def test_scapy_was_expected_to_nest_any_depth(tags: int) -> None:
     octets = bytes(12) + bytes.fromhex("81000001") * tags + bytes(2)
     assert list(ScapyCheck().differences(Items([octets]))) == []
 
@@ -383,7 +381,7 @@ def always(_: Progress) -> bool:
     return True
 
 
-def test_what_is_found_does_not_depend_on_how_many_look(tmp_path: Path) -> None:
+def test_findings_do_not_depend_on_process_count(tmp_path: Path) -> None:
     alone, both = (
         campaign_of_processes(tmp_path / "1", Cnm(every=3), jobs=1),
         campaign_of_processes(tmp_path / "2", Cnm(every=3)),
@@ -402,7 +400,7 @@ def test_what_is_found_does_not_depend_on_how_many_look(tmp_path: Path) -> None:
     assert list(campaign_of_processes(tmp_path / "2", Cnm(), jobs=1).run(always, most_cases=1)) == []
 
 
-def test_a_process_that_crashes_is_a_finding_and_another_takes_its_place(tmp_path: Path) -> None:
+def test_crashed_process_is_finding_and_is_replaced(tmp_path: Path) -> None:
     found = campaign_of_processes(tmp_path, Cnm(kills=True))
     (finding,) = found.run(always, most_cases=6 * BATCH)
     assert finding.outcome.kind == "crash"
@@ -421,7 +419,7 @@ def test_process_that_ends_otherwise_is_defect_of_ours(tmp_path: Path) -> None:
         list(campaign_of_processes(tmp_path, Local()).run(always, most_cases=1))
 
 
-def test_verdicts_come_in_order_and_no_more_than_are_asked_for() -> None:
+def test_verdicts_come_in_order_and_bounded_number() -> None:
     judge = Judge(
         scheduled=(ScheduledCheck(check=Cnm(), every=1),),
         cases=Cases(template_frames(), seed=1),
@@ -469,7 +467,7 @@ def test_shares_are_of_checks_that_there_are(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_campaign_that_is_ended_leaves_no_process_and_a_whole_state(number: int, tmp_path: Path) -> None:
+def test_ended_campaign_leaves_no_process_and_whole_state(number: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ecmproto_cli", "fuzz", "decode", "--what", "captures", "--seed", "1"]
     command += ["--jobs", "2", "--duration", "600s", "-w", str(tmp_path / "out")]
     process = subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, text=True)

@@ -30,7 +30,7 @@ def corpus() -> list[bytes]:
         return [octets for batch in reader for octets in batch.frames()]
 
 
-def test_a_case_is_made_from_its_seed_and_index_alone() -> None:
+def test_case_depends_on_seed_and_index_only() -> None:
     cases, again = Cases(corpus(), seed=7), Cases(corpus(), seed=7)
     forwards = list(islice(cases, 200))
     assert [again[index] for index in reversed(range(200))] == forwards[::-1]

@@ -48,7 +48,7 @@ def test_an_echo_of_nobody_stays_away(veth: Network) -> None:
         assert echo.beat(0.05) == "no echo from 192.0.2.2 within 50 ms"
 
 
-def test_a_frame_crosses_and_does_not_where_the_link_is_down(veth: Network) -> None:
+def test_frame_crosses_only_while_link_is_up(veth: Network) -> None:
     with heartbeat(f"frame:{FAR}") as crossing:
         assert [crossing.beat(5) for _ in range(3)] == ["", "", ""]
         veth.ip(f"link set {FAR} down")
@@ -59,7 +59,7 @@ def test_a_frame_crosses_and_does_not_where_the_link_is_down(veth: Network) -> N
             assert time.monotonic() < until
 
 
-def test_other_frames_take_no_room_from_the_one_that_is_waited_for(veth: Network) -> None:
+def test_flood_does_not_displace_the_awaited_frame(veth: Network) -> None:
     flood = bytes(6) + b"\2\0\0\0\0\1\x88\xb5" + bytes(1400)
     batch = Batch.from_frames([flood] * 1000)
     with heartbeat(f"frame:{FAR}") as crossing, FrameSender(NEAR) as sender:
@@ -138,7 +138,7 @@ def wired(
                 each.close()
 
 
-def test_frames_leave_in_order_and_waiting_is_no_part_of_their_rate(veth: Network) -> None:
+def test_rate_excludes_waiting_and_order_is_kept(veth: Network) -> None:
     with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}") as (device, sending):
         for _ in range(3):
             device.send(FRAMES)

@@ -127,7 +127,7 @@ def test_each_trial_begins_with_device_that_is_alive() -> None:
     assert narrowing.frames == sum(map(len, device.sent))
 
 
-def test_frames_that_do_nothing_by_themselves_are_tried_with_those_before() -> None:
+def test_frames_harmless_alone_are_tried_with_predecessors() -> None:
     def dies(frames: Sequence[bytes]) -> bool:
         return any_has(b"003")(frames) and any_has(b"017")(frames)
 
@@ -140,7 +140,7 @@ def test_frames_that_do_nothing_by_themselves_are_tried_with_those_before() -> N
     )
 
 
-def test_what_does_not_happen_every_time_keeps_all_frames() -> None:
+def test_irreproducible_failure_keeps_all_frames() -> None:
     left = [True]
 
     def dies(frames: Sequence[bytes]) -> bool:
@@ -151,7 +151,7 @@ def test_what_does_not_happen_every_time_keeps_all_frames() -> None:
     assert narrowing.told == "it is not reproducible: all frames are stored"
 
 
-def test_a_device_that_does_not_come_back_leaves_what_is_known() -> None:
+def test_unrecovered_device_leaves_known_suspects() -> None:
     narrowing = narrowed(FakeDevice(any_has(b"017"), lives=3), suspects(32))
     assert narrowing.lost
     assert narrowing.told == "the device did not come back"
@@ -294,7 +294,7 @@ def test_what_cannot_be_seen_again_leaves_the_suspects(tmp_path: Path) -> None:
     assert "sent again, the same frames did not silence it" in found.outcome.output
 
 
-def test_a_device_that_stays_silent_ends_it_and_loses_nothing(tmp_path: Path) -> None:
+def test_silent_device_ends_campaign_without_losing_frames(tmp_path: Path) -> None:
     index = fitting_index(70)
     device = FakeDevice(killed_by([index]), lives=1)
     made = campaign(device, tmp_path)

@@ -34,7 +34,7 @@ def test_octets_around_a_failure_go(before: bytes, after: bytes) -> None:
 
 
 @given(st.binary(min_size=20, max_size=80))
-def test_what_must_be_there_but_can_be_anything_becomes_zero(octets: bytes) -> None:
+def test_arbitrary_required_octets_become_zero(octets: bytes) -> None:
     assert simplest(octets, lambda part: len(part) >= 14, Budget(PLENTY)) == bytes(14)
 
 

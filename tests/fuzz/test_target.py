@@ -125,7 +125,7 @@ def test_memory_that_a_length_asks_for(tmp_path: Path) -> None:
     assert shown_again(tmp_path / "findings" / found.name).status != 0
 
 
-def test_frames_that_leak_a_little_each_are_one_frame_as_often_as_it_takes(tmp_path: Path) -> None:
+def test_slow_leak_reduces_to_one_repeated_frame(tmp_path: Path) -> None:
     # More leak than can be left out one by one, and no limit was set where they were shown again.
     command = dataclasses.replace(planted("leak", "{}"), memory_octets=40_000_000)
     messages = [octets for octets in corpus("mixed.pcap") if CNM in decode_lax(octets)]
@@ -171,9 +171,7 @@ def test_program_that_keeps_all_frames_does_not_leak(tmp_path: Path) -> None:
     assert leaking(program, trial, feed.unspoilt) is None
 
 
-def test_memory_that_no_limit_of_addresses_shows_is_watched_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_resident_memory_is_watched_when_reproducing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The search for leaks would find the same frames first, with a lower limit of its own.
     monkeypatch.setattr("ecmproto.tools.fuzz.target.leaking", lambda *_: None)
     # As with sanitizers, which reserve more addresses than any machine has memory.
@@ -245,7 +243,7 @@ def test_a_real_sanitizer(sanitized: Command, tmp_path: Path) -> None:
     assert again.signature == found.outcome.signature
 
 
-def test_two_defects_of_one_kind_in_one_function_were_one_finding(sanitized: Command, tmp_path: Path) -> None:
+def test_defects_of_one_function_were_one_finding(sanitized: Command, tmp_path: Path) -> None:
     ends = []
     for number, msdu in enumerate((b"", b"m", b"ms", b"msd")):
         head = bytes(12) + b"\x22\xe7" + bytes(22) + len(msdu).to_bytes(2)
@@ -345,7 +343,7 @@ DissectorTable.get("ethertype"):add(0x22E9, own)
 """
 
 
-def test_tshark_says_that_a_dissector_broke_down_but_frames_may_be_malformed(tmp_path: Path) -> None:
+def test_tshark_dissector_errors_are_failures_malformed_frames_not(tmp_path: Path) -> None:
     program = requires("tshark")
     plain = Command(words=(program, "-Vnr", "{}"), seconds=60).run(PCAPS / "malformed.pcapng")
     assert plain.kind == "fine"

@@ -114,7 +114,7 @@ def test_options_of_interface_are_told_with_their_values(
     ]
 
 
-def test_values_are_told_anew_when_one_asks_for_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_values_are_listed_anew_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     line = f"--extcap-config --extcap-interface {PORT} --extcap-reload-option in"
     told = [attributes(line) for line in answer(capsys, line)]
     assert {kind for kind, _ in told} == {"value"}
@@ -126,7 +126,7 @@ def test_values_are_told_anew_when_one_asks_for_it(capsys: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("line", CALLS)
-def test_calls_of_wiresharks_start_take_a_tenth_of_a_second_and_load_nothing(line: str, script: Path) -> None:
+def test_startup_calls_are_fast_and_import_little(line: str, script: Path) -> None:
     code = (
         f"import runpy, sys, atexit; sys.argv = [{str(script)!r}, *{line.split()!r}]\n"
         "atexit.register(lambda: print(*({'numpy', 'numba', 'scapy', 'click', 'construct', 'argparse', "
@@ -209,7 +209,7 @@ def test_what_cannot_be_is_told_in_one_sentence(
         (f"--extcap-interface {PORT} --in lo --out nowhere0", "nowhere0: expected"),
     ],
 )
-def test_what_cannot_run_is_told_before_the_fifo_is_opened(
+def test_error_precedes_opening_of_the_fifo(
     line: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(REPOSITORY)
@@ -304,7 +304,7 @@ def pipes(tmp_path: Path) -> dict[str, str]:
     return made
 
 
-def test_the_toolbar_sets_speed_and_pause_and_has_the_rest_begin_anew(pipes: dict[str, str]) -> None:
+def test_toolbar_sets_speed_and_pause_or_restarts(pipes: dict[str, str]) -> None:
     toolbar = Toolbar(pipes["in"], pipes["out"])
     presses = os.open(pipes["in"], os.O_WRONLY)
     shown = os.open(pipes["out"], os.O_RDONLY | os.O_NONBLOCK)
@@ -376,7 +376,7 @@ def _written(path: Path, write: Callable[[PacedWriter], None], **options: str) -
         return reader.interfaces, batches
 
 
-def test_a_writer_that_begins_anew_goes_on_in_time_and_on_the_same_interfaces(tmp_path: Path) -> None:
+def test_restarted_writer_keeps_time_and_interfaces(tmp_path: Path) -> None:
     def write(writer: PacedWriter) -> None:
         for _ in range(2):
             for name in ("a>b", "b>c"):
@@ -480,9 +480,7 @@ def frames_in(octets: bytes, tmp_path: Path) -> tuple[list[str], Batch]:
     return names, Batch.from_frames(octets_of, time_ns=times, interface=interfaces)
 
 
-def test_a_scenario_is_held_goes_on_begins_anew_and_ends_with_its_fifo(
-    begin: Callable[..., Capture], tmp_path: Path
-) -> None:
+def test_scenario_pauses_restarts_and_ends_with_fifo(begin: Callable[..., Capture], tmp_path: Path) -> None:
     running = begin(f"--extcap-interface {LAB} --scenario bcn-symmetric --speed 1/100000")
     assert running.more(5_000)
     assert Message(MECHANISM, SET, "bcn") in running.told  # its own, that nobody chose
@@ -528,7 +526,7 @@ def test_a_replay_is_what_the_command_line_writes(
     assert batch.time_ns.tolist() == wanted.time_ns.tolist()
 
 
-def test_a_port_shows_what_it_forwards_and_a_signal_ends_it(
+def test_port_shows_forwarded_frames_until_a_signal(
     begin: Callable[..., Capture], veth: Network, tmp_path: Path
 ) -> None:
     veth.ip("link add name in0 type veth peer name host0")

@@ -96,9 +96,7 @@ def from_captures() -> list[Sample]:
     return samples
 
 
-def test_tshark_has_the_codecs_fields_of_bundled_crafted_cut_and_spoilt_frames(
-    tshark: str, plugin: Path, tmp_path: Path
-) -> None:
+def test_tshark_has_the_codecs_fields_everywhere(tshark: str, plugin: Path, tmp_path: Path) -> None:
     samples = from_captures()
     samples += [sample for cls in OURS for sample in (*crafted(cls, 24), *truncated(cls))]
     capture = tmp_path / "frames.pcap"
@@ -125,7 +123,7 @@ def test_info_says_what_a_line_says(shown: Shown) -> None:
     assert {"e2cm", "fecn", "dbp", "expmsg", "exptag"} <= checked
 
 
-def test_tags_lead_to_the_headers_behind_them_and_messages_to_the_sampled_frame(shown: Shown) -> None:
+def test_inner_headers_and_sampled_frame_are_dissected(shown: Shown) -> None:
     inner = IPv4(dst="192.0.2.9", proto=253)
     tagged = encode(TO_STATION, RDTag(rate=1000), CNTag(flow_id=3), VLAN(id=9), inner)
     ecm = encode(TO_STATION, ECM(q_off=5, payload=b"\2\0\0\0\0\2\2\0\0\0\0\1" + DATA[12:]))
@@ -150,7 +148,7 @@ def test_filters_skip_fields_inside_messages_by_default(shown: Shown) -> None:
     assert shown(ecm, options=fields, sampled=False) == f"1\t5\t{SWITCH}\t\n"
 
 
-def test_a_packet_that_a_message_or_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
+def test_truncated_packets_are_not_malformed(shown: Shown) -> None:
     udp = UDP(srcport=49152, dstport=9)
     packet = encode(
         Ethernet(dst="02:00:00:00:00:02", src=STATION), CNTag(flow_id=7), VLAN(id=4, dei=1),
@@ -187,7 +185,7 @@ def test_units_names_and_derived_values_are_in_tree(shown: Shown) -> None:
     assert "infinity" in shown(encode(TO_STATION, FECNReturn(rlq_id=1)), options="-V")
 
 
-def test_what_is_malformed_or_suspicious_is_told_as_such(shown: Shown) -> None:
+def test_malformed_and_suspicious_frames_have_expert_notes(shown: Shown) -> None:
     told = {
         "cnm at octet 22: expected 24 octets, got 18 octets": MESSAGE[:40],
         "cnm at octet 44: expected msdu_length 0..64, got 96": MESSAGE[:44] + b"\0\x60" + MESSAGE[46:],
@@ -208,7 +206,7 @@ def test_what_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
     assert "28 of 46 octets" in tree
 
 
-def test_preferences_register_other_ethertypes_and_give_back_the_old_ones(shown: Shown) -> None:
+def test_preferences_change_ethertypes_and_restore_old_ones(shown: Shown) -> None:
     moved = MESSAGE.replace(b"\x22\xe9", b"\x22\xf0").replace(b"\x22\xe7", b"\x22\xe9")
     fields = "-T fields -e cntag.flow_id -e cnm.qntz_fb"
     both = "-o ecmproto.cn_tag:0x22f0 -o ecmproto.cnm:8937"
@@ -304,9 +302,7 @@ def test_formats_in_one_file_are_in_the_dissector(tshark: str, tmp_path: Path) -
     assert "Colour of: blue (3)" in show(tagged, options="-V")
 
 
-def test_the_dissector_is_lua_of_all_versions_and_uses_only_what_wireshark_has(
-    plugin: Path, needs: Callable[[str], str]
-) -> None:
+def test_dissector_runs_in_all_wireshark_lua_versions(plugin: Path, needs: Callable[[str], str]) -> None:
     compiler = needs("luac5.4")
     listing = subprocess.run(
         [compiler, "-l", "-p", str(plugin)], capture_output=True, text=True, check=True

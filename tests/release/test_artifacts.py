@@ -47,9 +47,7 @@ def build(source: Path, out: Path) -> None:
     subprocess.run(command, cwd=source, env=environment, check=True, capture_output=True)
 
 
-def test_artifacts_hold_what_they_should_and_are_the_same_when_built_from_the_sdist(
-    repository: Path, tmp_path: Path
-) -> None:
+def test_artifacts_are_complete_and_reproducible_from_sdist(repository: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     names = sources(repository, source)
     build(source, tmp_path / "first")

@@ -19,7 +19,7 @@ from ecmproto_cli.main import cli
 FILES = dict(files())
 
 
-def test_each_command_has_a_page_with_all_its_options_and_examples() -> None:
+def test_each_command_page_has_options_and_examples() -> None:
     for command in declared_commands(cli):
         page = FILES[f"share/man/man1/{command.typed.replace(' ', '-')}.1"]
         for option in command.options:
@@ -38,7 +38,7 @@ def test_each_command_has_a_page_with_all_its_options_and_examples() -> None:
     assert len([name for name in FILES if name.endswith(".1")]) == len(list(declared_commands(cli)))
 
 
-def test_pages_of_section_7_have_every_field_parameter_and_rule() -> None:
+def test_section_7_lists_fields_parameters_and_rules() -> None:
     fields, parameters, rules = (
         FILES[f"share/man/man7/ecmproto-{name}.7"] for name in ("field-names", "parameters", "rules")
     )

@@ -88,7 +88,7 @@ def test_panels_are_of_what_there_is(name: str, panels: list[str]) -> None:
     assert shown(capture_stats(FOLDER / name)) == panels
 
 
-def test_the_page_is_well_formed_and_shows_every_panel_twice() -> None:
+def test_page_is_well_formed_with_every_panel_twice() -> None:
     statistics = everything()
     text = statistics_html(statistics, "in.pcapng").decode()
     page = check_page(text)
@@ -136,7 +136,7 @@ def test_estimates_of_samples_stand_in_a_table(every: bool) -> None:
     assert (cells[place + 2 : place + 4] == ["–", "–"]) is every
 
 
-def test_what_was_lost_to_pauses_is_said_in_a_sentence() -> None:
+def test_sentence_reports_time_lost_to_pauses() -> None:
     one = of_frames([pause(1000), other()], [0, 102_400])
     lost = "Lost to pause: 50.0 % of the time, 51.2 µs. 02:00:00:00:00:0e stopped its link partner"
     assert lost_to_pause(one) == f"{lost}: the whole link."

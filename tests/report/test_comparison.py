@@ -26,7 +26,7 @@ def test_the_best_is_the_good_end() -> None:
     assert best(1, 2, 3, better=None) == [False, False, False]
 
 
-def test_equals_are_best_together_and_nobody_where_all_are_equal() -> None:
+def test_equal_best_values_share_the_star() -> None:
     assert best(0, 0, 7, 8) == [True, True, False, False]
     assert best(5, 5, 5) == [False, False, False]
     assert best(1.000001, 1.0, 2, 2) == [True, True, False, False]
@@ -37,13 +37,13 @@ def test_eight_ties_of_nine_have_no_star() -> None:
     assert best(0, 0, 7) == [False, False, False]
 
 
-def test_what_is_no_number_is_neither_best_nor_in_the_way() -> None:
+def test_non_numbers_are_never_best() -> None:
     assert best(math.nan, 1, 2) == [False, True, False]
     assert best(math.inf, 1, better="high") == [False, False]
     assert best(4) == [False]
 
 
-def test_runs_are_matched_by_key_and_may_lack_a_measure() -> None:
+def test_runs_are_matched_by_measure_key() -> None:
     rows = comparison([run("a", measure("x", 1), measure("y", 2)), run("b", measure("y", 4))])
     assert [row.label for row in rows] == ["x", "y"]
     assert [[cell.text for cell in row.cells] for row in rows] == [["1 B", ABSENT], ["2 B", "4 B"]]

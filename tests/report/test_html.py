@@ -72,7 +72,7 @@ def test_one_run_is_not_compared() -> None:
     assert "★" not in page.text()
 
 
-def test_both_themes_have_every_colour_and_pictures_take_them(compared: str) -> None:
+def test_both_themes_define_every_colour(compared: str) -> None:
     light, dark = compared.split("@media (prefers-color-scheme:dark)", 1)
     for colour in COLOURS:
         assert f"{colour.variable}:{colour.light};" in light
@@ -100,7 +100,7 @@ def test_the_same_report_gives_the_same_page(compared: str) -> None:
     assert html_page(two_runs()) == compared
 
 
-def test_runs_whose_sources_cannot_react_share_one_panel_of_what_was_sent() -> None:
+def test_open_loop_runs_share_one_panel() -> None:
     run = full_run()
     run = replace(run, flows=tuple(replace(flow, limit_bps=None) for flow in run.flows))
     page = check_page(html_page(report_of(run, replace(run, name="ecm"))))
@@ -108,7 +108,7 @@ def test_runs_whose_sources_cannot_react_share_one_panel_of_what_was_sent() -> N
     assert [data for tag, data in page.texts if tag == "text"].count("All runs") == 2
 
 
-def test_measures_that_are_no_numbers_are_shown_as_absent() -> None:
+def test_measures_without_number_are_shown_as_absent() -> None:
     run = replace(full_run(), measures=(measure("x", float("nan"), better="low"),))
     page: Page = check_page(html_page(report_of(run, run)))
     assert [data for tag, data in page.texts if tag == "td"][:2] == ["–", "–"]

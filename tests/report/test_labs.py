@@ -33,7 +33,7 @@ def test_page_has_ours_beside_published_and_every_picture(outcome: Outcome) -> N
     assert "capture" not in text
 
 
-def test_runs_stand_side_by_side_under_their_own_names(outcome: Outcome) -> None:
+def test_equal_runs_keep_their_own_names(outcome: Outcome) -> None:
     report = lab_report([outcome, outcome])
     assert [run.variant for run in report.runs] == ["qcn", "qcn"]
     check_page(html_page(report))
@@ -64,7 +64,7 @@ def test_many_flows_are_folded(outcome: Outcome) -> None:
     assert run.flows[-1].sent_bps[0] == 25 * 5e9
 
 
-def test_a_model_that_holds_is_drawn_over_queue_and_rates() -> None:
+def test_fluid_model_is_drawn_over_the_run() -> None:
     flows = tuple(replace(flow, pattern=Pattern.SATURATING) for flow in experiment().flows)
     given = experiment(flows=flows, control=Control(mechanism="bcn"))
     report = lab_report([Outcome(given, [RunFigures(run_result(experiment=given))])])

@@ -41,7 +41,7 @@ def upper_ends(panels: Panels[Run]) -> list[float]:
 
 
 @pytest.mark.parametrize("form", [WIDE, NARROW])
-def test_a_queue_axis_ends_at_its_own_queue_not_at_the_buffer_or_another_ones(form: Format) -> None:
+def test_queue_axis_fits_its_own_queue(form: Format) -> None:
     runs = [queue_run("qcn", 26_000), queue_run("none", 450_000), queue_run("dbp", 300)]
     ends = upper_ends(QueuePanels(runs, time_axis(runs), form))
     assert ends == pytest.approx([1.06 * 1.1 * octets for octets in (26_000, 450_000, 300)])
@@ -125,16 +125,14 @@ def test_titles_are_wrapped_not_cut_in_pictures() -> None:
 
 
 @given(st.text(alphabet="ab ✓漢", max_size=60), st.integers(20, 300), st.integers(1, 4))
-def test_wrapped_lines_are_as_many_as_asked_for_and_hold_every_word(
-    text: str, room_px: int, lines: int
-) -> None:
+def test_wrapped_lines_hold_every_word(text: str, room_px: int, lines: int) -> None:
     made = wrapped(text, room_px, 10, lines)
     assert 1 <= len(made) <= lines
     if not any("…" in line for line in made):
         assert " ".join(made).split() == text.split()
 
 
-def test_a_table_of_many_runs_is_as_broad_as_the_screen() -> None:
+def test_table_of_many_runs_uses_full_width() -> None:
     runs = [
         Run(name=f"qcn{n}", title="qcn", duration_ns=SLOTS, measures=(measure("x", n),)) for n in range(9)
     ]

@@ -72,7 +72,7 @@ def test_times_outside_the_run_go_to_its_ends() -> None:
     assert bin_of(integers(0), 0, 10).tolist() == [0]
 
 
-def test_many_points_keep_the_least_and_the_greatest_of_each_span() -> None:
+def test_many_points_keep_extremes_of_each_span() -> None:
     time = np.arange(10_000, dtype=np.int64)
     values: NDArray[np.float64] = np.sin(time / 50) * time
     kept_time, kept = extremes(time, values, 10_000, 20)
@@ -83,7 +83,7 @@ def test_many_points_keep_the_least_and_the_greatest_of_each_span() -> None:
     assert {value for span in spans for value in (span.min(), span.max())} == set(kept.tolist())
 
 
-def test_few_points_stay_as_they_are_but_for_what_is_no_number() -> None:
+def test_few_points_lose_only_missing_values() -> None:
     time, values = extremes(integers(1, 2, 3), floats(5, np.nan, 7), 10, 20)
     assert (time.tolist(), values.tolist()) == ([1, 3], [5, 7])
 
@@ -106,7 +106,7 @@ def test_shares_of_slots_keep_time_stopped_in_them(slots: list[tuple[int, float]
     assert np.isclose(shares.sum() * edges[-1] / bins, stopped.sum())
 
 
-def test_a_rate_axis_reaches_to_what_is_drawn_not_to_what_was_averaged_away() -> None:
+def test_rate_axis_fits_the_averaged_curve() -> None:
     slots = 10 * WIDE.bins
     edges = np.arange(slots + 1, dtype=np.int64)
     bursts = np.where(np.arange(slots) % 10 == 0, 1e10, 0.0)

@@ -166,7 +166,7 @@ def test_a_storm_that_goes_nowhere_fails(veth: Network, capsys: pytest.CaptureFi
     assert "no frame came that pauses it" in capsys.readouterr().out
 
 
-def test_numbered_frames_that_are_lost_and_late_are_found(veth: Network) -> None:
+def test_lost_and_late_numbered_frames_are_found(veth: Network) -> None:
     from ecmproto.tools.testing.proofs import Watch
 
     plan = plan_of(DATA + 'latency = "1us"\n')

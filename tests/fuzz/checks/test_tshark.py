@@ -100,7 +100,7 @@ def flipped(values: list[str]) -> list[str]:
 @pytest.mark.parametrize("name", READ)
 @pytest.mark.parametrize("field", [CNPV.format(3), READY.format(6)])
 @pytest.mark.parametrize("change", [flipped, lambda values: ["7", *values]], ids=["flipped", "made up"])
-def test_another_value_of_a_tlv_that_tshark_reads_is_told(
+def test_changed_tlv_value_is_reported(
     name: str, field: str, change: Callable[[list[str]], list[str]], read: dict[str, tuple[Sample, Fields]]
 ) -> None:
     sample, their = read[name]
@@ -110,7 +110,7 @@ def test_another_value_of_a_tlv_that_tshark_reads_is_told(
 
 
 @pytest.mark.parametrize("name", [name for name in BEHIND if "FabricPath" not in name])
-def test_another_value_in_front_of_what_tshark_reads_otherwise_is_told(
+def test_changed_value_before_excused_one_is_reported(
     name: str, read: dict[str, tuple[Sample, Fields]]
 ) -> None:
     sample, their = read[name]
@@ -131,9 +131,7 @@ def test_what_stands_outside_lldp_is_told(name: str, read: dict[str, tuple[Sampl
 @pytest.mark.parametrize(
     "name", ["nothing wrong", "a CN TLV of length 7", "a time to live that claims a CN TLV"]
 )
-def test_tlvs_that_tshark_loses_without_a_word_are_told(
-    name: str, read: dict[str, tuple[Sample, Fields]]
-) -> None:
+def test_tlvs_missing_in_tshark_are_reported(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
     sample, their = read[name]
     lost: Fields = {field: [] if field.startswith("lldp") else values for field, values in their.items()}
     assert len(list(unexplained(sample, ours(sample), lost))) == 18

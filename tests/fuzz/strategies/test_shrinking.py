@@ -81,7 +81,7 @@ def test_a_frame_shrinks_to_the_tag_that_matters() -> None:
     ],
     ids=["qntz_fb", "q_off", "time7", "isid"],
 )
-def test_a_frame_of_boundary_values_shrinks_to_the_field_that_matters(
+def test_boundary_frame_shrinks_to_one_field(
     strategy: SearchStrategy[Frame], cls: type[Layer], key: str, least: int
 ) -> None:
     frame = smallest(strategy, lambda frame: any(getattr(layer, key) >= least for layer in frame.all(cls)))

@@ -227,7 +227,7 @@ def test_every_format_comes_up_in_frames() -> None:
     assert {cls.prefix for cls in missing} == never
 
 
-def test_tags_come_in_the_order_of_the_document_and_in_others() -> None:
+def test_tags_come_in_standard_and_other_orders() -> None:
     stacks = {tuple(value.prefix for value in frame.layers) for frame in collected(tagged_frames(), 1000)}
     joined = {" ".join(stack) for stack in stacks}
     for part in (
@@ -276,7 +276,7 @@ def test_spoilt_frames_are_mostly_spoilt() -> None:
     assert {len(octets) < len(whole) for octets in spoilt} == {True, False}
 
 
-def test_what_is_no_source_is_given_by_its_name() -> None:
+def test_options_without_source_are_keyword_only() -> None:
     named: tuple[Callable[..., SearchStrategy[Any]], ...] = (
         vlan_stacks, tag_stacks, arbitrary_octets, captures, frames, cnms,
     )  # fmt: skip
