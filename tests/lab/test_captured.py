@@ -119,7 +119,7 @@ def without_numbers(rows: NDArray[Any]) -> Iterator[tuple[str, NDArray[Any]]]:
 
 
 @pytest.mark.parametrize("mechanism", _OWN)
-def test_one_port_has_the_frames_and_messages_of_a_closed_replay(mechanism: str, path: Path) -> None:
+def test_scenario_port_matches_closed_loop_replay(mechanism: str, path: Path) -> None:
     slow = RateChange(3_000_000, RATE_BPS // 2)
     last_ns = int(load_scenario(str(path)).experiment().duration_ns)
     # As long as all of it takes, and a change of the rate on the way.
@@ -142,7 +142,7 @@ def test_one_port_has_the_frames_and_messages_of_a_closed_replay(mechanism: str,
     assert ours.result.conservation.missing_frames == 0
 
 
-def test_a_capture_is_a_scenario_that_can_be_written_changed_and_read_again(path: Path) -> None:
+def test_capture_scenario_survives_writing_changing_and_reading(path: Path) -> None:
     scenario = load_scenario(str(path))
     experiment = scenario.experiment()
     assert [(flow.source, flow.capture_source) for flow in experiment.flows] == [
@@ -157,7 +157,7 @@ def test_a_capture_is_a_scenario_that_can_be_written_changed_and_read_again(path
     assert again.network.switches[0].buffer.octets == 90_000
 
 
-def test_what_is_no_capture_or_has_no_frames_is_told(path: Path, tmp_path: Path) -> None:
+def test_unusable_captures_are_refused_and_truncated_ones_accepted(path: Path, tmp_path: Path) -> None:
     empty, hollow = tmp_path / "empty.pcap", tmp_path / "hollow.pcapng"
     empty.touch()
     with PcapngWriter(hollow, interfaces=()):
@@ -206,7 +206,7 @@ def test_captures_on_the_command_line(path: Path, capfd: pytest.CaptureFixture[s
     assert "SCENARIO" in capfd.readouterr().err
 
 
-def test_frames_that_a_nic_had_no_room_for_are_told(path: Path) -> None:
+def test_frames_lost_in_full_nics_are_reported(path: Path) -> None:
     scenario = scenario_of(path, "qcn", "topology.queue=5kB")
     outcome = Outcome(scenario.experiment(), [RunFigures(simulate(scenario.experiment(), seed=SEED))])
     (line,) = (line for line in outcome.as_dict()["explanations"] if line.startswith("no frame was dropped"))

@@ -40,7 +40,7 @@ class Measured:
 RATES = Measured(r1=1.5e9, r2=1.7e9, r5=3.2e9, SR1=1e9)
 
 
-def test_flows_are_one_value_each_by_name_range_pattern_and_group() -> None:
+def test_rate_selects_flows_by_name_range_pattern_group() -> None:
     assert parse_figure("rate(r1)").evaluate(RATES) == (1.5e9,)
     assert parse_figure("rate(r1..r2, r5)").evaluate(RATES) == (1.5e9, 1.7e9, 3.2e9)
     assert parse_figure("rate(r*)").evaluate(RATES) == (1.5e9, 1.7e9, 3.2e9)
@@ -48,7 +48,7 @@ def test_flows_are_one_value_each_by_name_range_pattern_and_group() -> None:
     assert len(parse_figure("rate").evaluate(RATES)) == 4
 
 
-def test_aggregates_take_figures_or_names_whose_rates_are_meant() -> None:
+def test_aggregates_accept_figures_or_flow_names() -> None:
     assert parse_figure("mean(rate(r5))/mean(rate(r1..r2))").evaluate(RATES) == (2.0,)
     assert parse_figure("ratio(one_hop, two_hop)").evaluate(RATES) == (2.0,)
     assert parse_figure("sum(r1, r2) + max(rate(r5))").evaluate(RATES) == (6.4e9,)
@@ -57,7 +57,7 @@ def test_aggregates_take_figures_or_names_whose_rates_are_meant() -> None:
     assert index == pytest.approx(3.2**2 / (2 * (1.5**2 + 1.7**2)))
 
 
-def test_operators_have_their_usual_order_and_go_over_each_value() -> None:
+def test_operators_follow_precedence_and_apply_per_value() -> None:
     assert parse_figure("1 + 2 * 3 - 8 / 4").evaluate(RATES) == (5,)
     assert parse_figure("-(1 - 3) * --2").evaluate(RATES) == (4,)
     assert parse_figure("rate(r1, r2) / 1G").evaluate(RATES) == (1.5, 1.7)
@@ -65,7 +65,7 @@ def test_operators_have_their_usual_order_and_go_over_each_value() -> None:
         parse_figure("rate(r*) - rate(r1, r2)").evaluate(RATES)
 
 
-def test_what_is_asked_of_a_run_has_names_limits_and_times_in_ns() -> None:
+def test_measurement_arguments_are_converted_to_octets_and_ns() -> None:
     run = Measured(queue_settling=5e6, **{"SW1>SW2": 1.0, "SW2>DT": 2.0, "queue_p99.9": 3.0})
     parse_figure("queue.settling(18kB..30kB, 0.5ms)[10ms..]").evaluate(run)
     parse_figure("queue.within(SW1>*, 12frames..20frames)[..1s]").evaluate(run)
@@ -87,7 +87,7 @@ def test_other_runs_are_named_by_an_at_sign() -> None:
         figure.evaluate(Measured(SR1=50.0))
 
 
-def test_expectations_hold_for_every_value_and_never_for_none() -> None:
+def test_expectations_compare_every_value_and_reject_nan() -> None:
     held, values = parse_expectation("queue.p99 < 40kB").check(Measured(queue_p99=39_999))
     assert (held, *values) == (True, (39_999,), (40_000,))
     assert not parse_expectation("queue.p99 < 40kB").check(Measured(queue_p99=40_000))[0]

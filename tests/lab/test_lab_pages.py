@@ -19,7 +19,7 @@ def test_the_scenario_reference_is_up_to_date() -> None:
     assert PATH.read_text(encoding="utf-8") == text(), "run `make references`"
 
 
-def test_the_page_s_scenario_has_the_mistake_that_it_shows_and_is_whole_without() -> None:
+def test_page_scenario_loads_once_its_mistake_is_corrected() -> None:
     (scenario,) = re.findall(r"^```toml\n(.*?)^```$", _PAGE, re.MULTILINE | re.DOTALL)
     with pytest.raises(SpecError, match=r"'latency\.of\.storage'"):
         read_scenario(io.BytesIO(scenario.encode()))

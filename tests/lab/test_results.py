@@ -80,7 +80,7 @@ def test_measurement(text: str, expected: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["queue.mean[19500us..20500us]", "drops[..20.5ms]", "rate(r1)[19500us..]"])
-def test_ranges_that_cut_windows_are_refused_with_a_fitting_window(text: str) -> None:
+def test_misaligned_ranges_are_refused_with_a_window_hint(text: str) -> None:
     with pytest.raises(SpecError, match=r"multiples of measure\.window, 1 ms, got") as caught:
         value(text)
     assert caught.value.hint == "measure.window=500µs fits"
@@ -107,7 +107,7 @@ def test_what_there_is_nothing_of_is_no_number() -> None:
     assert value("tps(r1)") == (0.0,)
 
 
-def test_a_run_that_was_stopped_is_measured_as_far_as_it_came() -> None:
+def test_stopped_run_is_measured_until_its_end() -> None:
     whole = run_result()
     ports = tuple(
         replace(port, octet_ns=port.octet_ns[:60], sent_octets=port.sent_octets[:60]) for port in whole.ports
@@ -118,7 +118,7 @@ def test_a_run_that_was_stopped_is_measured_as_far_as_it_came() -> None:
     assert list(problems([RunFigures(stopped)])) == ["seed 1: stopped at 59.5 ms of 100 ms"]
 
 
-def test_the_main_port_is_the_fullest_of_switches_unless_the_experiment_names_one() -> None:
+def test_main_port_is_fullest_switch_port_by_default() -> None:
     assert RunFigures(run_result()).main_port == "s>d"
     named = run_result(experiment=experiment(measure=Measure(port="a>s")))
     assert RunFigures(named).main_port == "a>s"
@@ -127,7 +127,7 @@ def test_the_main_port_is_the_fullest_of_switches_unless_the_experiment_names_on
         RunFigures(missing).port("")
 
 
-def test_a_queue_settles_when_it_is_outside_for_the_last_time() -> None:
+def test_queue_settles_after_its_last_excursion() -> None:
     means = np.array([9.0, 1.0, 9.0, 1.0, 1.0, 1.0])
     assert settling_ns(means, 1000, (0.0, 2.0)) == 3000
     assert settling_ns(means[:3], 1000, (0.0, 2.0)) == math.inf
@@ -142,7 +142,7 @@ def outcome(*settled_octets: int) -> Outcome:
     return Outcome(experiment(), [RunFigures(run) for run in runs])
 
 
-def test_a_band_holds_when_nine_of_ten_seeds_are_inside() -> None:
+def test_band_holds_with_nine_of_ten_seeds_inside() -> None:
     assert outcome(*[24_000] * 9, 31_500).holds
     assert not outcome(*[24_000] * 8, 31_500, 31_500).holds
     assert not outcome(31_500).holds
@@ -293,7 +293,7 @@ def test_it_says_why_a_flow_brought_nothing(start_ns: int, offered: int, sent: i
     assert any(line.startswith(f"flow r1 brought nothing: {why}") for line in lines)
 
 
-def test_figures_that_are_not_to_be_trusted_say_so() -> None:
+def test_lost_frames_and_negative_queues_are_reported() -> None:
     assert not list(problems([RunFigures(run_result())]))
     lost = run_result(conservation=Conservation(sent_frames=10, received_frames=9))
     assert list(problems([RunFigures(lost)])) == [

@@ -69,7 +69,7 @@ def test_a_short_scenario_has_defaults_for_all_else() -> None:
     assert experiment.measure.from_ns == 100_000_000
 
 
-def test_measuring_begins_half_way_where_a_run_is_over_by_100_ms() -> None:
+def test_short_runs_are_measured_from_half_way() -> None:
     assert _experiment(head=_HEAD.replace("200ms", "50ms")).measure.from_ns == 25_000_000
 
 
@@ -84,7 +84,7 @@ def test_ten_hosts_with_uniform_destinations_are_few_lines() -> None:
     assert all(flow.source != flow.destination for flow in flows)
 
 
-def test_flows_are_named_by_ranges_numbers_or_their_hosts() -> None:
+def test_flows_are_named_by_range_number_or_hosts() -> None:
     rest = 'from = ["s1", "s3..s4"]\nto = "d1"\npattern = "saturating"'
     assert [flow.name for flow in _flows(f'name = "r7..r9"\n{rest}')] == ["r7", "r8", "r9"]
     assert [flow.name for flow in _flows(f'name = "r"\n{rest}')] == ["r1", "r2", "r3"]
@@ -141,7 +141,7 @@ def test_flow_sizes_of_published_distribution_rise_to_one(name: str) -> None:
     )
 
 
-def test_flow_sizes_can_be_given_in_a_file_or_in_place(
+def test_flow_sizes_come_from_file_or_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -375,7 +375,7 @@ def test_errors_of_flows_name_their_path(keys: str, told: str) -> None:
     assert told in str(raised.value)
 
 
-def test_values_are_set_by_path_and_say_who_set_them() -> None:
+def test_values_set_by_path_record_their_origin() -> None:
     scenario = _read(_HEAD + _FLOW + _CBR + '[control]\nmechanism = "bcn"\nrp.ru = "4Mb/s"\n')
     changed = apply(
         scenario,
@@ -407,7 +407,7 @@ def test_values_are_set_by_path_and_say_who_set_them() -> None:
     assert scenario.experiment().duration_ns == 200_000_000
 
 
-def test_sources_are_told_by_path_or_for_all_tables_alike() -> None:
+def test_sources_apply_to_one_table_or_all() -> None:
     scenario = _read(
         _HEAD
         + _FLOW
@@ -490,7 +490,7 @@ def test_variants_have_values_and_bands_of_their_own() -> None:
         scenario.with_variant("2g")
 
 
-def test_another_mechanism_has_its_own_parameters_and_no_bands_of_the_first() -> None:
+def test_another_mechanism_takes_own_parameters_and_no_bands() -> None:
     scenario = _read(_VARIED)
     other = scenario.with_mechanism("ecm", ["qeq=30kB"])
     experiment = other.experiment()
@@ -511,7 +511,7 @@ def test_what_is_written_reads_the_same() -> None:
 
 
 @pytest.mark.parametrize("name", scenario_names())
-def test_every_scenario_that_comes_with_the_package_is_written_as_it_reads(name: str) -> None:
+def test_packaged_scenario_survives_writing_and_reading(name: str) -> None:
     scenario = load_scenario(name)
     assert _read(scenario.toml()).document == scenario.document
 
@@ -561,7 +561,7 @@ def test_the_template_s_parameters_are_at_their_defaults(mechanism: str) -> None
     assert given == default
 
 
-def test_what_is_not_found_is_told_with_what_there_is(
+def test_scenario_errors_suggest_names_or_values(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -18,7 +18,7 @@ def test_every_published_experiment_is_there() -> None:
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
-def test_it_is_called_as_its_file_and_names_its_document(name: str) -> None:
+def test_published_scenario_matches_its_file_name_and_document(name: str) -> None:
     experiment = load_scenario(name).experiment()
     assert experiment.name == name
     assert experiment.source[:4] in ("S001", "S002", "S003", "S004")
@@ -33,7 +33,7 @@ _NOT_NUMBERS = ("name", "from", "to", "a", "b", "pattern", "group", "match", "me
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
-def test_every_value_in_it_says_where_it_is_from(name: str) -> None:
+def test_every_number_cites_its_source(name: str) -> None:
     rows = load_scenario(name).explain()
     unsaid = [
         row.path
@@ -47,7 +47,7 @@ def test_every_value_in_it_says_where_it_is_from(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", _PUBLISHED)
-def test_it_takes_every_mechanism_and_claims_hold_for_its_own_alone(name: str) -> None:
+def test_other_mechanisms_keep_network_but_drop_bands(name: str) -> None:
     scenario = load_scenario(name)
     own = scenario.experiment()
     for mechanism in mechanism_names():

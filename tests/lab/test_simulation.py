@@ -77,7 +77,7 @@ def rate_bps(result: RunResult, flow: str, from_ns: int = 0) -> float:
     return float(found.delivered_octets[first:].sum()) * 8e9 / (result.duration_ns - from_ns)
 
 
-def test_twelve_frames_over_two_hops_are_on_time_to_the_nanosecond() -> None:
+def test_twelve_frames_over_two_hops_arrive_exactly() -> None:
     # 1500 octets take 1200 ns at 10 Gb/s and 2400 ns at 5; each link is 500 ns long.  The first frame of a
     # burst at t is at s1 at t + 1700, through its 5 Gb/s line at t + 4100, at s2 at t + 4600, through at
     # t + 5800 and there at t + 6300.  The 5 Gb/s line makes each later one come 2400 ns after the one before.
@@ -148,7 +148,7 @@ def test_switches_hosts_and_adapters_take_their_time() -> None:
 
 
 @pytest.mark.parametrize(("k", "cores"), [(4, 4), (8, 16)])
-def test_flows_share_all_core_switches_of_a_fat_tree_evenly(k: int, cores: int) -> None:
+def test_fat_tree_spreads_flows_evenly_over_cores(k: int, cores: int) -> None:
     network = parse_topology(f"fat-tree k={k}").network()
     half = len(network.hosts) // 2
     pairs = [(f"h{a}", f"h{b}") for a in range(1, half + 1) for b in range(half + 1, 2 * half + 1)]
@@ -225,7 +225,7 @@ def test_hosts_obey_pfc_in_their_priorities_alone() -> None:
 
 @pytest.mark.parametrize("kind", ["pause", "pfc"])
 @pytest.mark.parametrize("pause", [None, Thresholds(high_octets=60_000, low_octets=40_000)])
-def test_pause_spreads_from_switch_to_switch_and_to_the_victim(kind: str, pause: Thresholds | None) -> None:
+def test_pause_spreads_upstream_to_the_victim(kind: str, pause: Thresholds | None) -> None:
     lossy = incast(Control())
     assert lossy.conservation.dropped_frames > 1_000
     result = incast(Control(mechanism=kind), pause=pause)
@@ -239,7 +239,7 @@ def test_pause_spreads_from_switch_to_switch_and_to_the_victim(kind: str, pause:
     assert all(sent <= MS for sent in port(result, "left>right").paused_ns)
 
 
-def test_pause_waits_for_the_frame_under_way_and_takes_its_own_time() -> None:
+def test_pause_waits_for_the_frame_in_transmission() -> None:
     """All frames take 1200 ns, but 2400 ns to h2; PAUSE takes 48 ns, and each link 500 ns."""
     network = parse_topology("star hosts=3").network()
     links = tuple(
@@ -352,13 +352,13 @@ def beyond_data(result: RunResult) -> int:
 
 
 @pytest.mark.parametrize(("mechanism", "octets"), [("qcn", 26_000), ("fecn", 24_000), ("none", None)])
-def test_ports_with_a_congestion_point_say_what_it_steers_to(mechanism: str, octets: int | None) -> None:
+def test_congestion_point_ports_report_their_set_point(mechanism: str, octets: int | None) -> None:
     given = row((10**10, 10**10), (bursts((0, 1500)),), MS, control=Control(mechanism=mechanism))
     result = simulate(given, seed=1)
     assert {port.set_point_octets for port in result.ports if port.kind == "switch"} == {octets}
 
 
-def test_messages_in_band_are_frames_on_every_line_of_their_way() -> None:
+def test_messages_in_band_occupy_every_link_on_path() -> None:
     runs = [incast(Control(mechanism="fecn", in_band=each), duration_ns=60 * MS) for each in (False, True)]
     messages = [sum(int(each.frames.sum()) for each in run.messages) for run in runs]
     assert messages[0] == pytest.approx(messages[1], rel=0.1)
@@ -387,7 +387,7 @@ def test_frames_of_every_scenario_are_conserved(name: str) -> None:
         assert (each.peak_octets >= each.level_octets).all() or each.kind == "host"
 
 
-def test_one_seed_gives_the_same_octets_and_another_does_not() -> None:
+def test_run_is_determined_by_its_seed() -> None:
     experiment = dataclasses.replace(load_scenario("qcn-baseline-1").experiment(), duration_ns=15 * MS)
     first, again, other = (simulate(experiment, seed=seed) for seed in (3, 3, 4))
     for one, two in zip(first.ports, again.ports, strict=True):
@@ -396,7 +396,7 @@ def test_one_seed_gives_the_same_octets_and_another_does_not() -> None:
     assert first.events == again.events != other.events
 
 
-def test_frames_that_are_only_counted_at_their_end_count_at_the_time_when_they_come() -> None:
+def test_lazily_counted_deliveries_equal_event_driven_ones() -> None:
     experiment = dataclasses.replace(load_scenario("bcn-parking-lot").experiment(), duration_ns=3 * MS)
     lazy, eager = Simulation(experiment, seed=1), Simulation(experiment, seed=1)
     ends = [way.counts_only for way in eager.network.ways if way.next_switch == NOWHERE]
@@ -448,7 +448,7 @@ def test_a_network_that_cannot_be_is_told(change: dict[str, tuple[Link, ...]], t
         simulate(dataclasses.replace(experiment, network=network), seed=1)
 
 
-def test_an_input_that_fills_its_partition_loses_frames_and_others_do_not() -> None:
+def test_full_partition_drops_frames_of_its_input_only() -> None:
     network = parse_topology("star hosts=4 buffer=10MB partition=30kB").network()
     flows = (
         Flow(name="a", source="h1", destination="h3", pattern=Pattern.SCHEDULE, bursts=((0, 60_000),)),
@@ -541,7 +541,7 @@ def test_tcp_loses_little_after_its_first_overshoot(algorithm: str, connections:
     assert came * 12_000 > 0.98 * 5e9 * 0.5
 
 
-def test_busy_hosts_with_many_queue_pairs_take_few_events_a_frame() -> None:
+def test_many_queue_pairs_need_few_events_per_frame() -> None:
     network = parse_topology("fat-tree k=4").network()
     names = [host.name for host in network.hosts]
     flows = tuple(

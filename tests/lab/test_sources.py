@@ -52,7 +52,7 @@ def test_saturating_source_keeps_two_frames_queued() -> None:
     assert source.offered_octets == source.delivered_octets == 7500
 
 
-def test_a_saturating_source_whose_nic_is_full_tries_again_after_a_frames_time() -> None:
+def test_saturating_source_retries_one_frame_time_after_refusal() -> None:
     network = TinyNetwork(sources_of(flow(Pattern.SATURATING)), nic_frames=1).run(4000)
     # Of two frames each time, the second is refused; when one leaves, there is room for one.
     assert times(network.offered) == [0, 0, 1200, 1200, 2400, 2400, 3600, 3600]
@@ -75,7 +75,7 @@ def test_frame_k_of_cbr_is_exact(octets: int, rate_bps: int, start_ns: int) -> N
         offers.count.posted -= 1
 
 
-def test_what_is_due_at_once_comes_in_the_order_of_sources_as_far_as_there_is_room() -> None:
+def test_due_sources_are_served_in_order_within_capacity() -> None:
     flows = [flow(Pattern.CBR, rate_bps=10**9) for _ in range(20)]
     sources, offers = sources_of(*flows), new_offers()
     sources.on_source_timer(0, offers)
@@ -99,7 +99,7 @@ def test_a_backlog_drops_what_cannot_leave(backlog: int, kept: int) -> None:
     assert source.delivered_frames == kept
 
 
-def test_bernoulli_slots_are_the_frames_time_on_the_link() -> None:
+def test_bernoulli_slots_last_one_frame_time() -> None:
     given = flow(Pattern.BERNOULLI, rate_bps=6 * 10**9, start_ns=100)
     slots, rests = np.divmod(drawn_ns(given, 10_000) - 100, 1200)
     assert not rests.any()
@@ -109,18 +109,18 @@ def test_bernoulli_slots_are_the_frames_time_on_the_link() -> None:
     assert gaps == pytest.approx([0, 0.6, 0.24, 0.096], abs=0.015)
 
 
-def test_a_bernoulli_source_of_the_links_rate_has_a_frame_in_each_slot() -> None:
+def test_bernoulli_source_at_line_rate_fills_every_slot() -> None:
     network = offered(flow(Pattern.BERNOULLI, rate_bps=10**10), until_ns=12_000)
     assert times(network.offered) == [1200 * k for k in range(11)]
 
 
-def test_bernoulli_slots_take_the_links_overhead_and_the_rate_does_not() -> None:
+def test_bernoulli_overhead_lengthens_slots_but_keeps_rate() -> None:
     came = drawn_ns(flow(Pattern.BERNOULLI, rate_bps=8 * 10**9), 10_000, overhead=25)
     assert not (came % 1220).any()
     assert mean_bps(came) == pytest.approx(8e9, rel=0.01)
 
 
-def test_a_bernoulli_source_that_sends_hardly_ever_stops_as_well() -> None:
+def test_very_slow_bernoulli_source_also_stops() -> None:
     sources = sources_of(flow(Pattern.BERNOULLI, rate_bps=1, stop_ns=MS))
     assert sources.next_source_ns() == NEVER_NS
 
@@ -142,7 +142,7 @@ def test_constant_times_on_and_off_by_hand() -> None:
     assert times(network.offered) == expected
 
 
-def test_times_on_that_are_shorter_than_a_frame_keep_the_mean() -> None:
+def test_on_periods_shorter_than_frames_keep_mean_rate() -> None:
     given = flow(Pattern.ON_OFF, rate_bps=10**10, on_ns=500, off_ns=500, shape=-1.0)
     assert mean_bps(drawn_ns(given, 5000)) == pytest.approx(5e9, rel=0.001)
 
@@ -249,7 +249,7 @@ def test_sizes_come_from_their_distribution_at_poisson_times() -> None:
     assert gaps.std() == pytest.approx(4600, rel=0.05)
 
 
-def test_a_flow_that_meets_no_other_takes_its_frames_and_the_delay() -> None:
+def test_latency_without_queueing_is_transmission_plus_delay() -> None:
     network = offered(flow(Pattern.SIZES, sizes=((4000, 1.0),), rate_bps=10**6), until_ns=800 * MS)
     assert len(network.completed) > 12
     assert {done.latency_ns for done in network.completed} == {4000 * 8 // 10 + 1000}

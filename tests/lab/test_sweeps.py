@@ -58,7 +58,7 @@ def test_what_is_no_axis_is_refused(text: str) -> None:
         parse_axis(text)
 
 
-def test_a_full_factorial_has_each_combination_with_each_seed_once() -> None:
+def test_full_factorial_has_every_combination_per_seed_once() -> None:
     points = full_factorial([RU, PM], [1, 2])
     assert len(points) == len(set(points)) == 2 * 3 * 2
     assert points[0] == Point(settings=(("rp.ru", "4Mb/s"), ("cp.pm", "0.01")), seed=1)

@@ -77,7 +77,7 @@ def test_slow_start_by_hand() -> None:
     ]  # fmt: skip
 
 
-def test_a_window_of_one_sends_a_segment_each_round_trip() -> None:
+def test_window_of_one_sends_one_segment_per_rtt() -> None:
     network = TinyNetwork(sources_of(bulk(window=1, syn=False))).run(10 * ROUND_TRIP_NS)
     assert sent(network) == [(ROUND_TRIP_NS * k, k) for k in range(11)]
 
@@ -93,7 +93,7 @@ def test_throughput_is_the_window_for_each_round_trip(window: int, algorithm: st
     assert network.link.taken == pytest.approx(2 * sources.records[0].delivered_frames, abs=2 * window)
 
 
-def test_acknowledgements_go_back_with_the_flow_and_priority_of_their_data() -> None:
+def test_acknowledgements_use_reverse_flow_and_data_priority() -> None:
     given = flow(Pattern.TCP, tcp=TCP(ack_octets=84), priority=5, connections=2)
     sources = sources_of(given)
     sources.records[1].reverse_flow = 77
@@ -201,7 +201,7 @@ def test_retransmission_time_outs_double_up_to_their_limit() -> None:
     assert network.sources.records[0].timeouts == 9
 
 
-def test_a_time_out_is_backed_off_until_a_segment_that_was_sent_once_is_acknowledged() -> None:
+def test_rto_backs_off_until_unretransmitted_segment_is_acknowledged() -> None:
     network = TinyNetwork(sources_of(bulk(window=1, syn=False, rto_max_ns=4 * MS)), lose=losing(0, 0, 1))
     network.run(4 * MS)
     end = network.sources.connections.records[0]
@@ -214,7 +214,7 @@ def test_a_time_out_is_backed_off_until_a_segment_that_was_sent_once_is_acknowle
     assert (end.rto_ns, end.srtt_ns) == (MS, ROUND_TRIP_NS)
 
 
-def test_the_timer_waits_for_a_segment_that_has_not_left_its_host() -> None:
+def test_timer_waits_for_segments_queued_in_their_host() -> None:
     # 40 segments of 120 µs: each is in its host for up to 4.7 ms, where the longest time-out is 1 ms.
     given = bulk(window=40, initial_window=40, syn=False, rto_max_ns=MS, until_ns=20 * MS)
     network = TinyNetwork(sources_of(given), link_bps=10**8).run(10**9)
@@ -223,7 +223,7 @@ def test_the_timer_waits_for_a_segment_that_has_not_left_its_host() -> None:
     assert_all_came(network)
 
 
-def test_a_segment_lost_behind_a_slow_nic_times_out_after_it_has_left() -> None:
+def test_rto_of_lost_segment_counts_from_its_departure() -> None:
     given = bulk(window=2, initial_window=2, syn=False, rto_max_ns=MS, until_ns=1)
     network = TinyNetwork(sources_of(given), link_bps=10**7, lose=losing(0, 1)).run(10**9)
     # A frame takes 1.2 ms, and the timer counts from 1.2 ms on.
@@ -260,7 +260,7 @@ def test_delayed_acknowledgements_by_hand() -> None:
     assert_all_came(network)
 
 
-def test_what_is_out_of_order_or_fills_a_gap_is_acknowledged_at_once() -> None:
+def test_reordered_and_gap_filling_data_is_acknowledged_immediately() -> None:
     given = bulk(window=6, initial_window=6, syn=False, delayed_ack=True, until_ns=1000)
     network = TinyNetwork(sources_of(given), lose=losing(2)).run(5 * MS)
     # 0 and 1 make a pair; 3, 4 and 5 are out of order; 2 fills the gap.
@@ -288,7 +288,7 @@ def test_transactions_by_hand() -> None:
     assert (source.latency_min_ns, source.latency_max_ns) == (latency_ns, latency_ns + 48)
 
 
-def test_what_is_sent_unasked_ends_with_its_last_acknowledgement() -> None:
+def test_transaction_without_request_ends_with_last_acknowledgement() -> None:
     given = flow(
         Pattern.TRANSACTIONS, tcp=TCP(window=10), response_octets=3000, request_octets=0, stop_ns=9000
     )
@@ -298,7 +298,7 @@ def test_what_is_sent_unasked_ends_with_its_last_acknowledgement() -> None:
     assert network.offered[0].station == 0
 
 
-def test_a_transaction_without_a_handshake_keeps_its_window_until_it_was_idle_for_long() -> None:
+def test_transaction_window_persists_until_a_long_idle_time() -> None:
     given = flow(Pattern.TRANSACTIONS, tcp=TCP(window=10, syn=False), response_octets=7 * 1500)
     network = TinyNetwork(sources_of(given)).run(60_000)
     first, second, *_ = network.completed
@@ -311,7 +311,7 @@ def test_a_transaction_without_a_handshake_keeps_its_window_until_it_was_idle_fo
     assert {done.latency_ns for done in later.completed} == {first.latency_ns}
 
 
-def test_flows_of_a_size_distribution_over_tcp_wait_for_those_before_them() -> None:
+def test_flows_of_one_connection_follow_one_another() -> None:
     sizes = ((1500, 0.0), (15_000, 1.0))
     given = flow(Pattern.SIZES, sizes=sizes, rate_bps=2 * 10**9, tcp=TCP(), connections=2, stop_ns=20 * MS)
     network = TinyNetwork(sources_of(given, seed=3)).run(40 * MS)
@@ -368,7 +368,7 @@ def test_a_transaction_survives_the_loss_of_any_frame(kind: int, frames: int, as
 
 
 @given(st.sampled_from(ALGORITHMS), st.integers(0, 150))
-def test_a_single_loss_needs_a_time_out_only_where_too_few_segments_follow(
+def test_single_loss_times_out_only_near_the_end(
     algorithm: str, segment: int
 ) -> None:
     given_flow = bulk(window=16, algorithm=algorithm, rto_max_ns=10 * MS, until_ns=100_000)
@@ -477,7 +477,7 @@ class Compared(TinyNetwork):
     st.sampled_from([0, 3000, 20_000]),
     st.integers(0, 2**32),
 )
-def test_a_sender_does_what_the_documents_say_word_by_word(
+def test_sender_matches_the_rfc_oracle_step_by_step(
     newreno: bool, window: int, initial: int, loss: float, spread_ns: int, seed: int
 ) -> None:
     window, limits = max(window, initial), (100_000, MS)
@@ -512,7 +512,7 @@ def test_a_nic_that_refuses_frames_loses_them() -> None:
     assert_all_came(network)
 
 
-def test_more_than_there_is_room_for_is_offered_in_the_next_call() -> None:
+def test_offers_beyond_capacity_follow_in_next_call() -> None:
     given = bulk(window=40, initial_window=40, syn=False, until_ns=1)
     network = TinyNetwork(sources_of(given)).run(0)
     assert [segment for _, segment in sent(network)] == list(range(40))

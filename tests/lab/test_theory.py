@@ -27,7 +27,7 @@ PARKING_LOT = [[0, 1]] * 4 + [[0], [1]]
 C = 1e10
 
 
-def test_proportional_fairness_gives_two_hops_a_sixth_and_one_hop_a_third() -> None:
+def test_proportional_fairness_halves_rates_over_two_hops() -> None:
     rates = proportional_rates(PARKING_LOT, [C, C])
     np.testing.assert_allclose(rates, [C / 6] * 4 + [C / 3] * 2, rtol=1e-6)
 
@@ -38,12 +38,12 @@ def test_lyapunov_optimum_with_the_gains_of_s004() -> None:
     np.testing.assert_allclose(rates, [1.4516e9] * 4 + [4.1935e9] * 2, rtol=1e-4)
 
 
-def test_lyapunov_optimum_nears_proportional_fairness_as_the_increase_gets_small() -> None:
+def test_small_increase_approaches_proportional_fairness() -> None:
     rates = proportional_rates(PARKING_LOT, [C, C], offset_bps=bcn_offset_bps(gi=4, gd=0.0124, ru_bps=1e3))
     np.testing.assert_allclose(rates, [C / 6] * 4 + [C / 3] * 2, rtol=1e-3)
 
 
-def test_a_small_offset_leaves_a_crowded_flow_nothing_rather_than_less() -> None:
+def test_offset_starves_crowded_flows_without_negative_rates() -> None:
     rates = proportional_rates(PARKING_LOT, [C, C], offset_bps=C)
     np.testing.assert_allclose(rates, [0.0] * 4 + [C] * 2, atol=10)
 
@@ -56,19 +56,19 @@ def test_a_link_that_nothing_fills_costs_nothing() -> None:
 LINK = FluidLink(capacity_bps=C, buffer_octets=150_000, set_point_octets=24_000)
 
 
-def test_bcn_settles_at_its_set_point_with_equal_shares() -> None:
+def test_bcn_settles_at_set_point_with_equal_shares() -> None:
     curve = bcn_fluid(LINK, BCNGains(), sources=4, initial_bps=5e9, duration_ns=20_000_000)
     assert curve.queue_octets[-1] == pytest.approx(24_000, rel=1e-3)
     assert curve.rate_bps[-1] == pytest.approx(C / 4, rel=1e-3)
 
 
-def test_bcn_begins_to_swing_when_its_messages_come_late() -> None:
+def test_bcn_oscillates_under_long_feedback_delay() -> None:
     late = FluidLink(capacity_bps=C, set_point_octets=24_000, feedback_delay_ns=400_000)
     curve = bcn_fluid(late, BCNGains(), sources=4, initial_bps=5e9, duration_ns=50_000_000)
     assert np.ptp(curve.queue_octets[-10_000:]) > 24_000
 
 
-def test_the_queue_of_a_fluid_neither_leaves_its_buffer_nor_runs_below_empty() -> None:
+def test_fluid_queue_stays_between_empty_and_buffer() -> None:
     for initial_bps in (1e7, C):
         curve = bcn_fluid(LINK, BCNGains(), sources=4, initial_bps=initial_bps, duration_ns=5_000_000)
         assert curve.queue_octets.min() >= 0
@@ -83,7 +83,7 @@ def test_qcn_settles_just_above_its_set_point() -> None:
     assert curve.rate_bps[-1] == pytest.approx(C / 10, rel=1e-2)
 
 
-def test_qcn_rises_by_its_byte_counter_where_there_is_no_queue() -> None:
+def test_qcn_rate_rises_by_byte_counter_without_queue() -> None:
     """Alone at C/10, past five cycles of 150 kB, R_AI comes on top of the target in every cycle: and half
     of it, cycle by cycle, on top of the rate."""
     link = FluidLink(capacity_bps=C, set_point_octets=33_000)
@@ -113,7 +113,7 @@ def test_optimum_beside_run_is_that_of_its_parameters() -> None:
     assert queue.value[-1] == pytest.approx(48_000, rel=1e-3)
 
 
-def test_the_rise_beside_a_fecn_run_is_log_of_n0_over_n() -> None:
+def test_fecn_rise_takes_log_of_n0_over_n() -> None:
     (rise,) = curves_of(run_with("fecn", Pattern.BERNOULLI, "N0=20"))
     assert rise.value[0] == pytest.approx(C / 20)
     assert rise.value[-1] == C / 2
@@ -137,7 +137,7 @@ def test_models_say_nothing_of_links_whose_rate_changes() -> None:
     assert curves_of(replace(result, ports=(host, replace(port, service_bps=service_bps)))) == ()
 
 
-def test_models_of_one_link_say_nothing_where_a_flow_has_a_slower_one() -> None:
+def test_single_link_models_exclude_a_second_bottleneck() -> None:
     result = run_with("fecn")
     host, port = result.ports
     slower = replace(port, name="d>e", service_bps=port.service_bps / 10)

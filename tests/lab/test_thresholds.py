@@ -43,7 +43,7 @@ def headroom_by_hand(rate_gbps: int, *, delay_ns: int = 0) -> int:
     return 2 * 1_528 + 84 + (2 * 1_000 + delay_ns) * rate_gbps // 8
 
 
-def test_room_less_headroom_is_xoff_and_half_of_it_xon() -> None:
+def test_xoff_leaves_headroom_and_xon_is_half() -> None:
     (first, *_) = default_thresholds(star().experiment()).values()
     assert first.room_octets == 100_000 // 2
     assert first.headroom_octets == headroom_by_hand(10)
@@ -93,7 +93,7 @@ def test_thresholds_by_default_are_shown_with_their_reason() -> None:
     assert {row.path: row.value for row in explain(given)}["switch[core].pause.high"] == "9 kB"
 
 
-def test_outputs_have_two_thirds_and_one_third_of_the_buffer() -> None:
+def test_output_thresholds_are_thirds_of_the_buffer() -> None:
     (switch,) = star('[[switch]]\nname = "core"\npause.on = "output"\n').experiment().network.switches
     assert switch.pause is not None
     assert switch.pause.on_output

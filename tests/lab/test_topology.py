@@ -17,7 +17,7 @@ def _neighbours(network: Network, node: str) -> set[str]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_shape_is_one_piece_with_each_host_on_one_link(shape: str) -> None:
+def test_shape_is_connected_with_single_homed_hosts(shape: str) -> None:
     network = _network(shape)
     names = [host.name for host in network.hosts] + [switch.name for switch in network.switches]
     assert len(set(names)) == len(names)
@@ -39,20 +39,20 @@ def test_dumbbell_s_sources_reach_bottleneck_through_edge_switches() -> None:
     assert rates[("e1", "left")] == rates[("s1", "e1")] == 10**10
 
 
-def test_sources_are_dealt_out_to_a_dumbbell_s_edge_switches_in_order() -> None:
+def test_dumbbell_distributes_sources_over_edges_in_order() -> None:
     network = _network("dumbbell sources=100 edges=4")
     assert [_neighbours(network, f"s{n}") for n in (1, 25, 26, 100)] == [{"e1"}, {"e1"}, {"e2"}, {"e4"}]
     assert _neighbours(_network("dumbbell edges=0"), "s4") == {"left"}
 
 
-def test_a_trunk_s_hosts_are_numbered_over_edges_and_then_the_core() -> None:
+def test_trunk_numbers_edge_hosts_before_core_hosts() -> None:
     network = _network("trunk hosts=2,3 core=2 uplink=40G")
     places = [_neighbours(network, f"h{n}") for n in range(1, 8)]
     assert places == [{"e1"}] * 2 + [{"e2"}] * 3 + [{"core"}] * 2
     assert {link.rate_bps for link in network.links if link.b == "core" and link.a[0] == "e"} == {40 * 10**9}
 
 
-def test_a_parking_lot_has_long_sources_first_and_cross_ones_at_each_bottleneck() -> None:
+def test_parking_lot_numbers_long_sources_before_cross_sources() -> None:
     network = _network("parking-lot hops=2 long=4 cross=1")
     assert [host.name for host in network.hosts] == ["s1", "s2", "s3", "s4", "s5", "s6", "d0", "d1", "d2"]
     assert _neighbours(network, "sw1") == {"e1", "e2", "e3", "e4", "e5", "sw2"}
@@ -60,13 +60,13 @@ def test_a_parking_lot_has_long_sources_first_and_cross_ones_at_each_bottleneck(
     assert _neighbours(network, "sw3") == {"sw2", "d0", "d2"}
 
 
-def test_a_fat_tree_has_as_many_of_everything_as_its_k_says() -> None:
+def test_fat_tree_size_follows_from_k() -> None:
     network = _network("fat-tree k=4")
     assert (len(network.hosts), len(network.switches), len(network.links)) == (16, 20, 48)
     assert all(len(_neighbours(network, switch.name)) == 4 for switch in network.switches)
 
 
-def test_every_leaf_of_a_clos_is_linked_to_every_spine() -> None:
+def test_clos_links_every_leaf_to_every_spine() -> None:
     network = _network("clos leaves=3 spines=2 hosts=4 rate=10G uplink=40G")
     assert len(network.hosts) == 12
     assert _neighbours(network, "leaf3") == {"spine1", "spine2", "h9", "h10", "h11", "h12"}
@@ -83,7 +83,7 @@ def test_common_options_are_for_every_node_and_link() -> None:
     assert {(link.rate_bps, link.propagation_ns) for link in network.links} == {(25 * 10**9, 2_000)}
 
 
-def test_a_line_is_written_as_it_is_read_and_options_can_be_changed() -> None:
+def test_topology_line_survives_reading_and_option_changes() -> None:
     topology = parse_topology("trunk  hosts=4,4 core=0 uplink=2.5G buffer=100frames")
     assert topology.line() == "trunk hosts=4,4 core=0 uplink=2.5Gb/s buffer=100frames"
     assert parse_topology(topology.line()) == topology

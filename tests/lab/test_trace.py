@@ -131,7 +131,7 @@ def port(result: RunResult, name: str):  # type: ignore[no-untyped-def]
 
 
 @pytest.mark.parametrize("mechanism", mechanism_names())
-def test_each_link_has_all_frames_that_its_port_counts(mechanism: str, tmp_path: Path) -> None:
+def test_each_link_traces_every_frame_its_port_counts(mechanism: str, tmp_path: Path) -> None:
     simulation, result = traced(tmp_path / "t.pcapng", star(mechanism))
     links = links_of(tmp_path / "t.pcapng")
     names = [each.name for each in result.ports]
@@ -215,7 +215,7 @@ def test_messages_in_band_are_frames_of_the_links(mechanism: str, tmp_path: Path
     assert on_line > 0
 
 
-def test_a_message_in_band_is_the_same_frame_on_each_link(tmp_path: Path) -> None:
+def test_message_in_band_is_identical_on_each_link(tmp_path: Path) -> None:
     flows = (
         Flow(name="a", source="h3", destination="h1", pattern=Pattern.SATURATING),
         Flow(name="b", source="h2", destination="h1", pattern=Pattern.SATURATING),
@@ -242,7 +242,7 @@ def test_pause_to_all_stations_stays_out_of_band(tmp_path: Path) -> None:
     assert result.flow_control.time_ns.size >= 2 * len(paused), "each station has it"
 
 
-def test_a_frame_is_at_its_times_on_both_links(tmp_path: Path) -> None:
+def test_traced_frame_has_exact_times_on_both_links(tmp_path: Path) -> None:
     burst = Flow(
         name="f", source="h1", destination="h3", pattern=Pattern.SCHEDULE,
         bursts=((1_000, 3_000), (9_000, 100)), priority=5,
@@ -368,7 +368,7 @@ _BUSY = {
 
 
 @pytest.mark.parametrize("mechanism", _BUSY)
-def test_a_traced_queue_replayed_has_the_same_samples_and_messages(mechanism: str, tmp_path: Path) -> None:
+def test_replayed_trace_has_the_same_samples_and_messages(mechanism: str, tmp_path: Path) -> None:
     path = tmp_path / "t.pcapng"
     experiment = star(mechanism, points=("s>h3",), parameters=_BUSY[mechanism])
     simulation = Simulation(experiment, seed=1)
@@ -412,7 +412,7 @@ def test_a_traced_queue_replayed_has_the_same_samples_and_messages(mechanism: st
     assert (own["kind"] > 0).any()
 
 
-def test_replay_of_a_traced_queue_on_the_command_line(
+def test_traced_queue_replays_on_the_command_line(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path, samples = tmp_path / "t.pcapng", tmp_path / "samples.csv"
@@ -436,7 +436,7 @@ def test_replay_of_a_traced_queue_on_the_command_line(
     assert made == [octets for _, octets, _ in links[OUT_OF_BAND]]
 
 
-def test_a_run_is_the_same_with_and_without_a_trace(tmp_path: Path) -> None:
+def test_tracing_does_not_change_a_run(tmp_path: Path) -> None:
     experiment = star("qcn", names="s1 s2", in_band=True)
     plain, result = simulate(experiment, seed=3), simulate(experiment, seed=3, trace=tmp_path / "t.pcapng")
     assert result.events == plain.events
@@ -445,7 +445,7 @@ def test_a_run_is_the_same_with_and_without_a_trace(tmp_path: Path) -> None:
         assert (one.level_octets == other.level_octets).all()
 
 
-def test_traces_are_in_the_order_of_time_however_often_they_are_drained(tmp_path: Path) -> None:
+def test_traces_are_chronological_however_often_drained(tmp_path: Path) -> None:
     fine = star("ecm")
     coarse = dataclasses.replace(fine, measure=Measure(from_ns=0, window_ns=2 * MS))
     octets = []
@@ -461,7 +461,7 @@ def test_traces_are_in_the_order_of_time_however_often_they_are_drained(tmp_path
 
 @pytest.mark.parametrize("in_band", [False, True])
 @pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn"])
-def test_messages_are_counted_with_the_octets_of_their_frames(
+def test_message_counts_use_octets_of_traced_frames(
     mechanism: str, in_band: bool, tmp_path: Path
 ) -> None:
     path = tmp_path / "t.pcapng"
