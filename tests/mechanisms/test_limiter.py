@@ -17,7 +17,7 @@ def limiter(rate_bps: float) -> RateLimiter:
     return record
 
 
-def test_the_first_frame_leaves_at_once_and_the_next_when_its_debt_is_paid() -> None:
+def test_limiter_delays_next_frame_until_debt_is_paid() -> None:
     subject = limiter(1e9)
     assert leaves_ns(subject, 100) == 100
     leave(subject, 100, 1500)
@@ -62,7 +62,7 @@ def test_rate_too_low_for_any_time_is_never() -> None:
     st.floats(1e6, 1e11),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(60, 9000)), min_size=1, max_size=50),
 )
-def test_frames_leave_no_faster_than_the_rate_and_no_slower_than_whole_ns(
+def test_limiter_spacing_equals_rate_within_one_ns(
     rate_bps: float, arrivals: list[tuple[int, int]]
 ) -> None:
     subject = limiter(rate_bps)

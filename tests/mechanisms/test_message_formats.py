@@ -71,13 +71,13 @@ def test_the_machine_knows_its_kinds_answers_and_payloads() -> None:
     assert Toy.refusal_record is MessageDiscards
 
 
-def test_units_round_towards_zero_and_values_stop_at_the_ends_of_fields() -> None:
+def test_units_round_towards_zero_and_values_saturate() -> None:
     cnm = decode(sent(kind=1, priority=3, qntz_fb=99, qoff_octets=130, qdelta_octets=-(10**9)))[CNM]
     assert (cnm.q_offset, cnm.q_delta, cnm.qntz_fb, cnm.encap_prio) == (-2, -(2**15), 63, 3)
     assert cnm.encap_dst == DESTINATION
 
 
-def test_a_message_goes_to_the_source_behind_its_vlan_tag_and_an_answer_comes_from_the_destination() -> None:
+def test_messages_go_to_source_and_answers_from_destination() -> None:
     frame, answer = decode(sent(kind=1)), decode(sent(kind=4, rate_kbps=77))
     assert (frame[Ethernet].dst, frame[Ethernet].src) == (SOURCE, CP)
     assert (frame[VLAN].id, frame[VLAN].priority) == (5, 6)
@@ -103,7 +103,7 @@ def test_what_was_sent_is_parsed(fields: dict[str, int], about: AboutFlow) -> No
     assert fields_of(message, Toy.payloads).items() >= fields.items()
 
 
-def test_messages_for_others_to_groups_and_cut_short_are_counted() -> None:
+def test_foreign_group_and_truncated_messages_are_counted() -> None:
     octets, tagged = sent(kind=2, cpid=2**57), bytes.fromhex("8100")
     for changed, station, counter in (
         (octets, DESTINATION, "foreign_address"),
@@ -118,7 +118,7 @@ def test_messages_for_others_to_groups_and_cut_short_are_counted() -> None:
     assert parse(DATA)[0] is None
 
 
-def test_a_source_that_takes_no_messages_and_an_unknown_kind_are_errors() -> None:
+def test_unanswerable_source_and_unknown_kind_are_errors() -> None:
     (message,) = messages_of([{"kind": 1}], Toy.payloads)
     for source in (CP, b"\x01" + SOURCE[1:]):
         about = SampledFrame(DESTINATION + source + DATA[12:], 100, 16)
@@ -137,7 +137,7 @@ def test_a_mapping_names_fields_that_there_are() -> None:
             _ = wrong.places
 
 
-def test_discards_are_those_of_the_base_where_it_has_some() -> None:
+def test_refusal_record_is_inherited_from_base() -> None:
     class Counting(Machine):
         refusal_record = BCNPayload
 
@@ -148,7 +148,7 @@ def test_discards_are_those_of_the_base_where_it_has_some() -> None:
     assert Derived.kinds == Toy.kinds
 
 
-def test_what_a_backbone_carries_is_no_tag_of_its_frame() -> None:
+def test_message_copies_only_tags_outside_the_i_tag() -> None:
     """Messages about it copy the backbone's VLAN stack, not the customer's behind the I-TAG."""
     customer = DESTINATION + SOURCE + bytes.fromhex("81006064 0800")
     backbone = DESTINATION + SOURCE + bytes.fromhex("88a861f4 88e7 60000042") + customer + bytes(40)

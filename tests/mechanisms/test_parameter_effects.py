@@ -38,7 +38,7 @@ def test_a_declared_parameter_has_an_effect(mechanism: str, parameter: str) -> N
     assert effects(mechanism)[parameter] is not None
 
 
-def test_what_is_said_of_single_parameters_is_about_ones_that_there_are() -> None:
+def test_effect_table_names_only_existing_parameters() -> None:
     names = {parameter.partition(".")[2] for _, parameter in DECLARED}
     told = {key if isinstance(key, str) else key[1] for key in WITH} | set(VALUES)
     assert told <= names

@@ -69,13 +69,13 @@ def test_every_kind_reads_its_unit() -> None:
         ("chosen=8", "chosen: expected priorities 0 to 7 such as 3,5-7, all or none, got 8"),
     ],
 )
-def test_every_kind_refuses_what_is_out_of_its_range(assignment: str, message: str) -> None:
+def test_values_outside_their_range_are_refused(assignment: str, message: str) -> None:
     with pytest.raises(ParameterError) as caught:
         Base.parse([assignment])
     assert str(caught.value) == message
 
 
-def test_a_parameter_declared_again_differs_in_what_is_given_alone() -> None:
+def test_redeclared_parameter_overrides_only_given_attributes() -> None:
     base = {parameter.attribute: parameter for parameter in Base.describe()}
     derived = {parameter.attribute: parameter for parameter in Derived.describe()}
     assert derived == base | {
@@ -97,7 +97,7 @@ def test_a_choice_is_read_checked_and_written_back() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "slide", 1, None, True])
-def test_what_is_none_of_the_choices_is_refused_with_all_of_them(value: object) -> None:
+def test_unknown_choice_is_refused_with_all_choices(value: object) -> None:
     with pytest.raises(ParameterError, match=r"variant: expected one of pseudocode, standard, got "):
         QCNReactionPointParameters(variant=value)  # type: ignore[arg-type]
 

@@ -48,7 +48,7 @@ def test_a_kernel_and_python_see_the_same_payload() -> None:
     assert (toy_payload(message).depth, toy_payload(message).share) == (0, 0.0)
 
 
-def test_messages_are_made_and_told_by_the_names_of_head_and_payload() -> None:
+def test_messages_use_names_of_header_and_payload() -> None:
     toy: dict[str, float] = {"kind": TOY_KIND, "flow": 3, "depth": -9, "share": 0.5}
     pause: dict[str, float] = {"kind": PAUSE_KIND, "enable_vector": 0xFF, "quanta": 300}
     messages = messages_of([toy, pause, toy], PAYLOADS)

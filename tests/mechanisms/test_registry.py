@@ -67,7 +67,7 @@ def test_an_unknown_name_offers_the_nearest() -> None:
 
 
 @pytest.mark.usefixtures("foreign")
-def test_foreign_mechanisms_are_listed_unimported_and_cannot_take_over_a_name() -> None:
+def test_foreign_mechanisms_are_listed_unimported_without_replacing_own() -> None:
     own = ["qcn", "ecm", "bcn", "e2cm", "fecn", "dbp", "dcqcn", "ecn", "csig", "pause", "pfc", "none"]
     assert mechanism_names() == [*own, "broken", "theirs", "wrong"]
     assert find_mechanism("theirs") is QCN
@@ -76,7 +76,7 @@ def test_foreign_mechanisms_are_listed_unimported_and_cannot_take_over_a_name() 
 
 @pytest.mark.usefixtures("foreign")
 @pytest.mark.parametrize(("name", "got"), [("broken", "ModuleNotFoundError"), ("wrong", "got a type")])
-def test_a_foreign_mechanism_that_cannot_be_used_is_named(name: str, got: str) -> None:
+def test_unusable_foreign_mechanism_is_named_in_error(name: str, got: str) -> None:
     with pytest.raises(ParameterError, match=got):
         find_mechanism(name)
 
@@ -95,7 +95,7 @@ _IMPORT = re.compile(
 _TAG = re.compile(r"\b(CNTag|CMTag|RRTTag|RDTag)\b")
 
 
-def test_no_more_rooms_know_a_mechanism_than_have_a_reason() -> None:
+def test_mechanism_imports_elsewhere_have_a_recorded_reason() -> None:
     found = set()
     for room in ROOMS:
         for path in Path(ecmproto.__file__).parent.joinpath(room).rglob("*.py"):
@@ -104,13 +104,13 @@ def test_no_more_rooms_know_a_mechanism_than_have_a_reason() -> None:
     assert found == set(REASONS)
 
 
-def test_none_is_a_mechanism_with_a_name_and_no_roles() -> None:
+def test_none_is_a_mechanism_without_roles() -> None:
     assert isinstance(NONE, Mechanism)
     assert NONE.name == "none"
     assert dict(NONE.roles) == {}
 
 
 @pytest.mark.parametrize("role", Role)
-def test_asking_it_for_a_role_says_that_it_has_none(role: Role) -> None:
+def test_none_refuses_every_role(role: Role) -> None:
     with pytest.raises(ParameterError, match=r"role: expected one that none has \(none\), got"):
         NONE.role(role)

@@ -65,7 +65,7 @@ class Point:
         return found
 
 
-def test_with_pm_each_frame_is_sampled_by_chance_whatever_its_length_and_the_queue() -> None:
+def test_pm_samples_frames_independently_of_length_and_queue() -> None:
     for octets, qlen in ((60, 0), (60, 10 * QEQ), (9000, QEQ)):
         point = Point(probability=0.1, fixed_octets=150_000)
         drawn = [
@@ -115,7 +115,7 @@ def test_both_parts_are_clamped(before: int, qlen: int, e: int) -> None:
     assert point.sample(qlen, CPID).e == e
 
 
-def test_e_0_is_not_sent_neither_exact_nor_truncated() -> None:
+def test_e_truncated_to_zero_is_not_sent() -> None:
     point = Point(weight=1.0)
     point.sample(QEQ // 2)
     assert point.sample(QEQ // 2 + QEQ // 4, CPID) == BCNFeedback(SILENT, -QEQ // 4, QEQ // 4, 0, 0)
@@ -137,7 +137,7 @@ def test_a_stop_carries_no_e() -> None:
     assert Point().sample(5 * QEQ + 64).e == 0
 
 
-def test_there_is_no_ecm_max_above_qmc_only_over_sampling() -> None:
+def test_qmc_oversamples_without_sending_ecm_max() -> None:
     point = Point(fixed_octets=1000, random_octets=0, qmc_octets=3 * QEQ, oversampling_shift=1)
     assert point.arrive(500, 3 * QEQ) is None
     found = point.arrive(1, 3 * QEQ + 1)

@@ -73,7 +73,7 @@ def test_compiled_and_plain_run_the_same_loop() -> None:
     assert "\n".join(own) + "\n" == output_in_other_mode(machine_run.__name__)
 
 
-def test_sequence_stop_and_pause_above_their_thresholds_and_a_restart_at_the_ports_capacity() -> None:
+def test_stop_pause_and_restart_follow_port_capacity() -> None:
     machine = made(
         "bcn",
         cp={"fixed_octets": 0, "qeq_octets": 2_000, "qsc_octets": 4_000, "qst_octets": 5_000,
@@ -142,7 +142,7 @@ def test_a_pause_is_refreshed_by_the_timer() -> None:
     assert outcome.machine.counters(outcome.point)["refresh_frames"] == 2
 
 
-def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
+def test_message_for_an_unknown_station_is_ignored() -> None:
     senders: Any = made("bcn").senders(place(), np.random.default_rng(1))
     before = columns(senders.slots).tolist(), columns(senders.points).tolist()
     (message,) = messages_of([{"kind": BCN_KIND, "e": -100, "capacity": 10**6}], made("bcn").payloads)
@@ -328,7 +328,7 @@ def test_forged_messages_are_refused_and_counted() -> None:
 @given(
     st.integers(-(2**63), 2**63 - 1).map(lambda cpid: cpid & ~(1 << 56) or 1), st.sampled_from(sorted(STACKS))
 )
-def test_tags_from_numbers_are_those_inserted_octet_by_octet(cpid: int, stack: str) -> None:
+def test_computed_rrt_tags_equal_inserted_ones(cpid: int, stack: str) -> None:
     machine = made("bcn")
     fields = machine.tags(np.array([cpid, 0]), np.array([0, 0]))
     values = {name: int(column[0]) for name, column in fields.items()}

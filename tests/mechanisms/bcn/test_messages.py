@@ -86,7 +86,7 @@ def test_message_without_capacity_is_malformed_where_capacity_counts() -> None:
     ("at", "value", "counter"),
     [(0, 0x03, "group_address"), (5, 0x99, "foreign_address"), (14, 0, "malformed")],
 )
-def test_what_is_not_for_this_station_is_refused_and_counted(at: int, value: int, counter: str) -> None:
+def test_foreign_group_and_malformed_messages_are_refused(at: int, value: int, counter: str) -> None:
     frame = bytearray(answered(sampled()))
     frame[at] = value
     point = new_record(LimiterTable)
@@ -94,7 +94,7 @@ def test_what_is_not_for_this_station_is_refused_and_counted(at: int, value: int
     assert getattr(point, counter) == 1
 
 
-def test_the_rrt_tag_goes_in_behind_the_vlan_stack_and_is_stripped_at_the_edge() -> None:
+def test_rrt_tag_follows_vlan_tags_until_the_edge() -> None:
     limiter = new_record(Limiter)
     limiter.cpid = CPID
     point = new_record(LimiterTable)

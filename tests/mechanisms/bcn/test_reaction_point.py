@@ -56,7 +56,7 @@ def test_the_gains_are_those_of_s004_in_packets() -> None:
     assert subject.rate() == pytest.approx(before + 4 * 64 * 4e6)
 
 
-def test_the_sign_of_e_decides_whatever_made_the_message_be_sent() -> None:
+def test_sign_of_e_alone_decides_the_direction() -> None:
     subject = station()
     subject.receive(message(-1))
     # "positive" because the queue was short and the CPID matched, but e < 0
@@ -90,7 +90,7 @@ def test_the_floor_is_1_mbps() -> None:
 
 
 @pytest.mark.parametrize(("capacity", "rate"), [(C10, 100e6), (C1, 10e6), (50_000, 1e6), (0, 100e6)])
-def test_after_a_stop_the_restart_is_at_a_hundredth_of_the_messages_capacity(
+def test_restart_rate_is_one_percent_of_message_capacity(
     capacity: int, rate: float
 ) -> None:
     subject = station(seed=2)

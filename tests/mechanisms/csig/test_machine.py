@@ -51,7 +51,7 @@ def own(point: CongestionPoint, signal: int) -> int:
 @pytest.mark.parametrize(
     ("sent", "available"), [(0, 31), (125_000, 0), (62_500, 15), (124_999, 0), (4_000, 30), (200_000, 0)]
 )
-def test_available_bandwidth_and_its_share_are_those_of_the_interval_before(
+def test_available_bandwidth_describes_the_previous_interval(
     sent: int, available: int
 ) -> None:
     point = point_at(sent=sent)
@@ -102,7 +102,7 @@ def signals(octets: bytes) -> tuple[int, int, int, int]:
     return tag.t, tag.r, tag.s, tag.lm
 
 
-def test_an_open_loop_writes_into_tags_that_frames_bring_and_nothing_else() -> None:
+def test_open_loop_rewrites_existing_tags_only() -> None:
     frames = [tagged(DEPTH, 0), bytes(tagged(DEPTH, 0)[:12]) + b"\x99\x98" + bytes(1000)] * 40
     batch = Batch.from_frames(frames, time_ns=[100 * n for n in range(len(frames))])
     port = PortConfig(rate_bps=GBPS, buffer_octets=10**6, cp_mac=CP_MAC)
@@ -120,7 +120,7 @@ def test_an_open_loop_writes_into_tags_that_frames_bring_and_nothing_else() -> N
     assert summary.remarks == ()
 
 
-def test_without_an_ethertype_nothing_is_written_and_that_is_said() -> None:
+def test_missing_ethertype_writes_nothing_and_is_reported() -> None:
     batch = Batch.from_frames([tagged(DEPTH, 0)] * 9, time_ns=list(range(9)))
     port = PortConfig(rate_bps=GBPS, buffer_octets=10**6, cp_mac=CP_MAC)
     replay = OpenLoopReplay([batch], machine=machine("csig"), port=port, seed=1)

@@ -47,7 +47,7 @@ class Receiver:
         hear(self.destination, self.heard, self.settings, source, now_ns)
 
 
-def test_item_5_an_active_source_gets_a_report_every_10_ms() -> None:
+def test_item_5_reports_come_every_10_ms() -> None:
     receiver = Receiver()
     reports = []
     for ms in range(3, 63):
@@ -57,14 +57,14 @@ def test_item_5_an_active_source_gets_a_report_every_10_ms() -> None:
     assert receiver.destination.reports == 6
 
 
-def test_item_5_a_source_is_active_while_its_data_came_within_20_ms() -> None:
+def test_item_5_source_stays_active_for_20_ms() -> None:
     receiver = Receiver()
     receiver.hear(0, 10 * MS)
     receiver.hear(1, 10 * MS + 1)
     assert receiver.run_until(100 * MS) == [(20 * MS, [0, 1]), (30 * MS, [0, 1])]
 
 
-def test_item_5_20_ms_are_inclusive_and_not_more() -> None:
+def test_item_5_exactly_20_ms_is_still_active() -> None:
     receiver = Receiver()
     for source, time_ns in ((0, 10 * MS - 1), (1, 10 * MS)):
         receiver.hear(source, time_ns)
@@ -72,7 +72,7 @@ def test_item_5_20_ms_are_inclusive_and_not_more() -> None:
     assert receiver.run_until(30 * MS) == [(30 * MS, [1])]
 
 
-def test_there_is_no_timer_while_no_source_is_active() -> None:
+def test_timer_runs_only_while_sources_are_active() -> None:
     receiver = Receiver()
     assert next_timer_ns(receiver.destination) == NEVER_NS
     receiver.hear(0, 5 * MS)
@@ -98,7 +98,7 @@ def test_sources_beyond_table_are_counted_and_get_nothing() -> None:
     assert next_timer_ns(receiver.destination) == NEVER_NS
 
 
-def test_item_4_reports_fall_on_multiples_of_their_interval_or_keep_a_random_phase() -> None:
+def test_item_4_reports_are_aligned_or_randomly_phased() -> None:
     phases = set()
     for seed in range(50):
         receiver = Receiver(DBPEdgeParameters(sources=1, random_phase=True), seed=seed)

@@ -51,7 +51,7 @@ def reported(receivers: Any, until_ns: int, outbox: Outbox) -> list[tuple[int, l
     return reports
 
 
-def test_flows_come_to_equal_shares_and_lose_nothing_after_the_first_reports() -> None:
+def test_first_reports_end_losses_and_equalize_shares() -> None:
     outcome = drive(made("dbp", **FAST), place(3, 2), greedy(3, 2, 30 * MS, 15_000), 30 * MS)
     rates = np.asarray(outcome.senders.queues)["rate_bps"]
     assert rates.tolist() == pytest.approx([1e9 / 6] * 6, rel=0.12)
@@ -68,7 +68,7 @@ def test_flows_come_to_equal_shares_and_lose_nothing_after_the_first_reports() -
     assert outcome.machine.counters(outcome.point)["tags"] == 30 * 6
 
 
-def test_sequence_data_are_heard_a_report_is_due_is_lowered_and_sets_the_rate() -> None:
+def test_reported_rate_is_lowered_by_switch_and_obeyed() -> None:
     where = place(2, 3)
     machine, outbox = made("dbp"), new_outbox(4)
     generator = np.random.default_rng(1)
@@ -101,7 +101,7 @@ def test_sequence_data_are_heard_a_report_is_due_is_lowered_and_sets_the_rate() 
     assert reported(receivers, 100 * MS, new_outbox(4)) == [(20, [(1, 2)])]
 
 
-def test_reports_wait_for_room_and_a_frame_of_their_time_comes_after_them() -> None:
+def test_reports_wait_for_capacity_and_precede_late_frames() -> None:
     receivers, outbox = receivers_of(place(2, 2)), new_outbox(2)
     for station, flow in ((0, 1), (1, 0), (1, 1)):
         deliver(receivers, station, flow, 5, outbox)
@@ -119,7 +119,7 @@ def test_reports_wait_for_room_and_a_frame_of_their_time_comes_after_them() -> N
     assert reported(receivers, 99 * MS, new_outbox(4)) == [(30, [(0, 0)])]
 
 
-def test_reports_that_still_wait_are_not_lost_when_the_next_are_due() -> None:
+def test_waiting_reports_survive_the_next_due_time() -> None:
     receivers, outbox = receivers_of(place(1, 3)), new_outbox(2)
     for flow in range(3):
         deliver(receivers, 0, flow, 5, outbox)
@@ -148,7 +148,7 @@ FRAMES = st.lists(
 
 @settings(max_examples=50)
 @given(FRAMES)
-def test_one_source_or_many_each_gets_the_reports_it_gets_alone(frames: list[tuple[int, int, int]]) -> None:
+def test_reports_to_one_source_ignore_other_sources(frames: list[tuple[int, int, int]]) -> None:
     """All destinations' tables in one do what a destination of its own for each flow does."""
     where = place(3, 2)
     pairs = [(station, flow) for station in range(3) for flow in range(2)]

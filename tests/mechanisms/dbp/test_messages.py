@@ -38,13 +38,13 @@ def test_item_5_report_starts_with_receiving_link_speed() -> None:
 
 
 @pytest.mark.parametrize("source", [GROUP, B])
-def test_no_report_goes_to_a_group_or_to_the_destination_itself(source: bytes) -> None:
+def test_group_and_own_addresses_get_no_report(source: bytes) -> None:
     destination = new_record(Destination)
     assert made(B + source + DATA[12:], destination) is None
     assert destination.unanswerable == 1
 
 
-def test_item_5_every_switch_on_the_way_back_lowers_the_rate() -> None:
+def test_item_5_every_switch_lowers_the_returned_rate() -> None:
     frame = REPORT.ljust(60, b"\0")
     for capacity_bps, expected in ((4e10, 2_000_000), (1e10, 500_000), (2e10, 500_000)):
         state = new_record(FECNPointState)
@@ -70,7 +70,7 @@ def test_item_5_the_switch_updates_every_10_ms() -> None:
     assert state.timer_ns == 10_000_000
 
 
-def test_a_report_for_others_or_from_a_group_is_refused_and_counted() -> None:
+def test_foreign_group_and_malformed_reports_are_counted() -> None:
     source = new_record(FECNSource)
     assert received_report(REPORT, source, station_mac=A) == DBPReport(B, 10_000_000)
     for frame in (GROUP + REPORT[6:], B + REPORT[6:], A + GROUP + REPORT[12:]):
@@ -81,7 +81,7 @@ def test_a_report_for_others_or_from_a_group_is_refused_and_counted() -> None:
     assert source.malformed_returns == 1
 
 
-def test_item_5_a_source_takes_the_rate_for_all_that_it_sends_there_and_tags_nothing() -> None:
+def test_item_5_source_obeys_rate_without_tagging_frames() -> None:
     parameters = DBPReactionPointParameters(queues=2)
     record, queues, source = (
         settings_record(parameters),

@@ -120,7 +120,7 @@ def test_a_cnp_is_parsed_as_what_it_is(is_6: bool, vlan: bool) -> None:
     assert parsed.about.queue_pair == (QueuePair(A6, B6, 0x101) if is_6 else QueuePair(A, B, 0x101))
 
 
-def test_what_has_no_queue_pair_gets_the_number_that_stands_in() -> None:
+def test_flows_without_queue_pair_get_substitute_number() -> None:
     tcp = _frame(
         MAC_B, MAC_A, IPv4(src=A, dst=B, dsfield=CE), TCP(srcport=40_000, dstport=5201), Data(data=b"x")
     )
@@ -199,7 +199,7 @@ def closed(batches: list[Batch], *assignments: str, **facts: Any) -> Any:
     )
 
 
-def test_a_closed_loop_slows_queue_pairs_down_and_its_output_has_cnps(tmp_path: Any) -> None:
+def test_closed_loop_slows_queue_pairs_and_writes_cnps(tmp_path: Any) -> None:
     class Reader:
         format = "pcapng"
 
@@ -237,7 +237,7 @@ def test_a_closed_loop_slows_queue_pairs_down_and_its_output_has_cnps(tmp_path: 
     assert any(ecn_of(octets) == CE for octets in seen)
 
 
-def test_non_ect_frames_are_left_alone_unless_stations_are_told_to_make_them_ect() -> None:
+def test_non_ect_frames_stay_unmarked_without_rp_ect() -> None:
     replay = closed(burst(300, ecn=NOT_ECT, senders=2, gap_ns=4_000))
     list(replay)
     (port,) = replay.summary().ports
@@ -261,7 +261,7 @@ def test_frames_made_ect_have_right_checksums() -> None:
     assert (ecn_of(first), second) == (ECT0, data(ecn=CE))
 
 
-def test_captured_cnps_are_heard_by_the_queue_pair_that_they_name() -> None:
+def test_captured_cnp_slows_the_queue_pair_it_names() -> None:
     frames = [(0, data(0, qp=0x201)), (1_000, data(500, qp=0x202))]
     for number, (qp, psn) in enumerate([(0x101, 500), (0x102, 0)]):
         said = BTH(opcode=0x11, qp=qp, psn=psn)
@@ -283,7 +283,7 @@ def test_captured_cnps_are_heard_by_the_queue_pair_that_they_name() -> None:
     }
 
 
-def test_a_live_port_marks_an_edge_notifies_and_a_reaction_point_slows_down() -> None:
+def test_live_marks_become_cnps_and_slow_the_sender() -> None:
     own = machine("dcqcn", "cp.kmin=5kB", "cp.kmax=20kB", "rp.timer=10ms")
     clock = Clock()
     port = switch_port(clock, own, rate_bps=10**8)

@@ -258,7 +258,7 @@ def test_thresholds_grow_with_the_rate() -> None:
         DCQCNCongestionPointParameters.parse(["kmin=500kB"]).thresholds_octets(25 * GBPS)
 
 
-def test_what_was_dropped_or_is_no_ip_is_not_counted_as_marked() -> None:
+def test_dropped_and_non_ip_frames_count_as_unmarked() -> None:
     own = machine()
     point, outbox = own.congestion_point(PLACE, np.random.default_rng(1)), new_outbox(4)
     full: dict[str, Any] = {

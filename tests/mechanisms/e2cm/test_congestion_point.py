@@ -37,7 +37,7 @@ class Queue:
         return feedback
 
 
-def test_1_one_sample_per_75_kb_and_15_kb_for_rate_limited_flows() -> None:
+def test_1_limited_flows_are_sampled_per_15_kb() -> None:
     queue = Queue()
     untagged = [queue.arrival(None, 1_500, 100_000) is not None for _ in range(200)]
     tagged = [queue.arrival(CPID, 1_500, 100_000) is not None for _ in range(200)]
@@ -45,7 +45,7 @@ def test_1_one_sample_per_75_kb_and_15_kb_for_rate_limited_flows() -> None:
     assert [index + 1 for index, hit in enumerate(tagged) if hit] == list(range(10, 201, 10))
 
 
-def test_1_the_counters_are_separate_so_that_no_flow_starves_of_samples() -> None:
+def test_1_separate_counters_prevent_starvation_of_samples() -> None:
     # A shared counter gives the samples to whoever follows the others: here always to the frames without tag.
     queue = Queue()
     samples = {"tagged": 0, "other": 0}
@@ -55,14 +55,14 @@ def test_1_the_counters_are_separate_so_that_no_flow_starves_of_samples() -> Non
     assert samples == {"tagged": 50, "other": 20}
 
 
-def test_1_a_sample_restarts_the_counter_of_its_own_kind_alone() -> None:
+def test_1_sample_restarts_only_its_own_counter() -> None:
     queue = Queue()
     assert queue.arrival(None, 74_999, 100_000) is None
     assert queue.arrival(CPID, 15_000, 100_000) is not None
     assert queue.arrival(None, 1, 100_000) is not None
 
 
-def test_1_the_tag_of_another_congestion_point_makes_a_frame_rate_limited_too() -> None:
+def test_1_any_congestion_points_tag_means_rate_limited() -> None:
     queue = Queue()
     assert queue.arrival(CPID + 1, 15_000, 100_000) is not None
 
@@ -74,13 +74,13 @@ def test_1_bcn_max_above_280_kb() -> None:
     assert saturated == ECMFeedback(SATURATED, 75_000, 150_000, 75_000 // 64, 150_000 // 64, 0)
 
 
-def test_1_no_bcn_zero_unless_it_is_turned_on() -> None:
+def test_1_bcn_zero_is_off_by_default() -> None:
     assert Queue().sampled(10**9).kind == SATURATED
     queue = Queue(E2CMCongestionPointParameters(qsc_octets=290_000))
     assert queue.sampled(290_001) == ECMFeedback(SEVERE, 0, 0, 0, 0, 0)
 
 
-def test_1_qdelta_is_since_the_previous_sample_of_either_kind() -> None:
+def test_1_qdelta_follows_previous_sample_of_either_type() -> None:
     queue = Queue()
     queue.sampled(90_000)
     assert queue.sampled(100_000, CPID).qdelta_octets == 10_000

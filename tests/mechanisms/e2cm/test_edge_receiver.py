@@ -36,7 +36,7 @@ def test_3_first_probe_has_latency_and_no_throughput() -> None:
     assert edge.counters.unmeasured_probes == 1
 
 
-def test_3_throughput_is_the_flows_octets_since_its_last_probe_by_time() -> None:
+def test_3_throughput_covers_octets_since_last_probe() -> None:
     edge = Edge()
     edge.probe(0, 0)
     for _ in range(50):
@@ -47,13 +47,13 @@ def test_3_throughput_is_the_flows_octets_since_its_last_probe_by_time() -> None
     assert edge.probe(12_070_000, 0).throughput_kbps == 0
 
 
-def test_3_latency_is_modulo_2_to_the_32_whatever_the_clocks() -> None:
+def test_3_latency_wraps_at_2_to_the_32() -> None:
     assert Edge().probe(2**32 + 5, 2**32 - 5).latency_ns == 10
     assert Edge().probe(100, 2_000).latency_ns == 2**32 - 1_900
     assert Edge().probe(2**60 + 7, 7).latency_ns == 0
 
 
-def test_3_throughput_is_whole_kbps_and_fits_its_field() -> None:
+def test_3_throughput_is_integral_and_saturates_its_field() -> None:
     edge = Edge()
     edge.probe(0, 0)
     edge.data(1)

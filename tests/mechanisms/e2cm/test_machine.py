@@ -271,7 +271,7 @@ def test_an_older_tag_is_replaced_and_adds_nothing() -> None:
     assert send(loop.senders, unlimited, loop.outbox) == (True, 77, 5, 0)
 
 
-def test_the_frame_that_releases_its_limiter_still_names_the_congestion_point() -> None:
+def test_frame_releasing_its_limiter_keeps_its_tag() -> None:
     loop = limited()
     loop.senders.slots[0].rate_bps = PLACE.link_rate_bps
     loop.data(0)
@@ -279,7 +279,7 @@ def test_the_frame_that_releases_its_limiter_still_names_the_congestion_point() 
     assert loop.last_sent.tag == signed_cpid(CPID)
 
 
-def test_a_probe_by_time_follows_the_next_frame_after_it_is_due() -> None:
+def test_due_probe_by_time_follows_next_frame() -> None:
     loop = limited(E2CMReactionPointParameters(probe_octets=0, probe_interval_ns=100_000))
     assert PROBE_KIND not in [message.kind for message in loop.data(0, after_ns=90_000)]
     assert PROBE_KIND in [message.kind for message in loop.data(0, after_ns=30_000)]
@@ -309,7 +309,7 @@ def test_probe_tells_time_modulo_2_to_32() -> None:
     assert (probe_payload(probe).mark, probe.time_ns) == (5, 2**32 + 5)
 
 
-def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
+def test_reply_limits_autonomous_flow_in_its_priority() -> None:
     rp = E2CMReactionPointParameters(autonomous=True, probe_frames=1, enabled=frozenset({PRIORITY}))
     loop = Loop(machine({Role.REACTION_POINT: rp}))
     loop.data(0, flow=2)
@@ -321,14 +321,14 @@ def test_a_reply_may_limit_an_autonomous_flow_in_its_own_priority() -> None:
     assert (loop.senders.slots[0].flow, loop.senders.slots[0].priority) == (2, PRIORITY)
 
 
-def test_a_known_flight_time_is_what_the_first_probe_starts_from() -> None:
+def test_first_probe_starts_from_known_flight_time() -> None:
     loop = Loop(machine())
     set_flight(loop.senders, 2**32 + 500)
     deliver_message(loop.senders, bcn(station=2, flow=3), 0)
     assert loop.senders.probings[2 * PLACE.flows + 3].flight_ns == 500
 
 
-def test_a_flow_has_the_share_and_the_flight_time_of_its_own_path() -> None:
+def test_path_sets_flight_time_and_share_of_flow() -> None:
     rp = E2CMReactionPointParameters(hops_exponent=1, flow_qeq_octets=15_000)
     loop = Loop(machine({Role.REACTION_POINT: rp}))
     loop.machine.set_path(loop.senders, 2, 3, hops=2, flight_ns=700)
@@ -339,7 +339,7 @@ def test_a_flow_has_the_share_and_the_flight_time_of_its_own_path() -> None:
     assert columns(loop.senders.probings)["qeq_octets"].tolist().count(30_000) == 1
 
 
-def test_what_is_for_no_station_or_of_no_known_kind_is_ignored() -> None:
+def test_messages_without_known_station_or_kind_are_ignored() -> None:
     loop = Loop(machine())
     deliver_message(loop.senders, bcn(station=EVERY_STATION), 0)
     deliver_message(loop.senders, bcn(kind=SILENT), 0)
@@ -352,7 +352,7 @@ def test_what_is_for_no_station_or_of_no_known_kind_is_ignored() -> None:
 # The destinations
 
 
-def test_flows_have_records_as_far_as_there_are_some() -> None:
+def test_edge_measures_only_flows_within_its_table() -> None:
     made = machine({Role.EDGE: E2CMEdgeParameters(max_flows=2)})
     receivers: Any = made.receivers(PLACE, np.random.default_rng(1))
     outbox = new_outbox(16)
@@ -506,7 +506,7 @@ def test_forged_messages_are_refused_and_counted() -> None:
         assert parse_frame(made, octets, mac, PLACE) == (None, {reason: 1})
 
 
-def test_a_reply_with_a_flow_id_of_no_priority_is_about_no_flow() -> None:
+def test_reply_with_impossible_flow_id_concerns_no_flow() -> None:
     made, message = machine(), new_record(Message)
     message.kind, reply_payload(message).throughput = REPLY_KIND, 77
     reply = made.frame(message, about(data()), PLACE)
@@ -569,7 +569,7 @@ def test_hops_of_path_set_what_flows_are_given(exponent: int, qeq: int) -> None:
     assert {probing.qmax_octets for probing in senders.probings} == {56_000 * qeq // 15_000}
 
 
-def test_round_trip_times_of_limiters_are_a_gauge_with_its_unit() -> None:
+def test_limiter_round_trip_times_are_a_gauge() -> None:
     made = loops_machine("e2cm")
     place = PortContext(rate_bps=10**10, link_rate_bps=10**10, cp_mac=bytes(6), stations=2, flows=3)
     senders: Any = made.senders(place, np.random.default_rng(1))

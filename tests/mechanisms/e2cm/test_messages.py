@@ -97,7 +97,7 @@ def test_the_tag_of_another_protocol_is_no_tag() -> None:
 
 
 @pytest.mark.parametrize("src", ["030000000001", CP])
-def test_no_message_goes_to_a_group_or_to_the_congestion_point_itself(src: str) -> None:
+def test_group_and_own_addresses_get_no_message(src: str) -> None:
     meter = new_point(CPID).meter
     assert message_for(data(src=src), meter=meter) is None
     assert meter.unanswerable == 1
@@ -114,7 +114,7 @@ def test_no_message_goes_to_a_group_or_to_the_congestion_point_itself(src: str) 
         ((48, "020000000009"), "foreign_address"),  # about another station's frame
     ],
 )  # fmt: skip
-def test_what_is_not_for_this_station_is_refused_and_counted(replace: tuple[int, str], counter: str) -> None:
+def test_misaddressed_and_malformed_messages_are_counted(replace: tuple[int, str], counter: str) -> None:
     at, octets = replace[0], bytes.fromhex(replace[1])
     whole = sent(data())
     point = new_record(LimiterTable)
@@ -137,7 +137,7 @@ def test_hostile_octets_are_read_or_counted(junk: bytes, cut: int) -> None:
             assert point.malformed + point.foreign_address + point.group_address == 1
 
 
-def test_the_cm_tag_has_protocol_2_and_replaces_its_own_old_one() -> None:
+def test_new_cm_tag_replaces_the_old_one() -> None:
     limiter, point = new_record(Limiter), new_record(LimiterTable)
     limiter.cpid = CPID
     once = tagged(data(), limiter, point=point, timestamp=0x1234, unit=5)

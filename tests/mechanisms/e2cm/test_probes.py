@@ -103,7 +103,7 @@ def test_a_probe_there_and_back() -> None:
     assert back(answered(sent(data()))) == Reply(FLOW, 0xFFFFFFFE, 10_000_000)
 
 
-def test_data_frames_and_probes_name_the_flow_alike_at_both_ends() -> None:
+def test_data_and_probes_name_flows_alike() -> None:
     for header in ("", "8100 b005", "88a8 2001 8100 4002", "8100 6005 22e9 0001"):
         flow = probed_flow_of(data(header))
         probe = arrived(sent(data(header)))
@@ -118,7 +118,7 @@ def test_flows_differ_by_priority() -> None:
     assert probed_flow_of(data("8100 0005")) == probed_flow_of(data(""))
 
 
-def test_a_vlan_stack_is_kept_and_only_its_outermost_priority_set() -> None:
+def test_probe_keeps_vlan_stack_except_outer_priority() -> None:
     probe = sent(data("88a8 5001 8100 b002"))
     assert probe[12:22].hex() == "88a84001" + "8100b002" + "88b5"
     assert answered(probe)[12:22].hex() == "88a8e001" + "8100b002" + "88b5"

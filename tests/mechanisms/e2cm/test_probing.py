@@ -81,7 +81,7 @@ def test_2_per_n_frames_as_an_option() -> None:
     assert [flow.sends(64) for _ in range(7)] == [False, False, True, False, False, True, False]
 
 
-def test_2_per_time_as_an_option_in_step_even_when_late() -> None:
+def test_2_timed_probes_stay_in_step_when_late() -> None:
     flow = Flow(E2CMReactionPointParameters(probe_octets=0, probe_interval_ns=1_000))
     assert flow.probing.due_ns == 1_000
     assert not flow.timer(999)
@@ -94,13 +94,13 @@ def test_2_per_time_as_an_option_in_step_even_when_late() -> None:
     assert flow.counters.probes == 2
 
 
-def test_2_octets_and_frames_may_both_count_and_make_one_probe_when_they_meet() -> None:
+def test_2_octet_and_frame_counts_share_one_probe() -> None:
     flow = Flow(E2CMReactionPointParameters(probe_octets=3_000, probe_frames=4))
     assert [flow.sends(1_000) for _ in range(6)] == [False, False, True, True, False, True]
     assert [flow.sends(1_000) for _ in range(6)] == [False, True, True, False, False, True]
 
 
-def test_2_what_is_not_probed_has_no_timer_and_sends_no_probe() -> None:
+def test_2_unprobed_flow_has_no_timer_or_probe() -> None:
     flow = Flow(E2CMReactionPointParameters(probe_interval_ns=1_000))
     stop_probing(flow.probing)
     assert not flow.probing.active
@@ -110,7 +110,7 @@ def test_2_what_is_not_probed_has_no_timer_and_sends_no_probe() -> None:
     assert (flow.counters.probes, flow.counters.idle_replies) == (0, 1)
 
 
-def test_4_a_flow_at_its_qeq_gets_no_feedback_and_none_queued_the_most() -> None:
+def test_4_feedback_vanishes_at_flow_qeq() -> None:
     flow = Flow(flight_ns=1_000)
     flow.queue(0)
     assert flow.queue(15_000) == Reaction(True, 15_000.0, -2 * 15_000.0)
@@ -146,7 +146,7 @@ def test_4_first_reply_only_tells_flight_time() -> None:
     assert flow.reply(5_000 + 12_000).queue_octets == 15_000
 
 
-def test_4_a_reply_without_throughput_is_skipped_too_but_its_latency_counts() -> None:
+def test_4_reply_without_throughput_counts_latency_only() -> None:
     flow = Flow()
     flow.reply(5_000)
     assert flow.reply(4_000, 0) == SKIPPED
@@ -160,7 +160,7 @@ def test_4_flight_time_is_least_latency_seen() -> None:
         assert flow.probing.flight_ns == least_ns
 
 
-def test_4_a_known_flight_time_sees_the_standing_queue_that_a_first_probe_meets() -> None:
+def test_4_known_flight_time_reveals_a_standing_queue() -> None:
     # Learned from that probe it would hide the queue, and leave the flow at up to twice its share.
     known, learned = Flow(flight_ns=1_000), Flow()
     for flow in (known, learned):
@@ -202,7 +202,7 @@ def test_4_the_state_resets_when_probing_restarts() -> None:
         (2**31, 0, -(2**31)),
     ],
 )
-def test_4_latencies_are_compared_as_signed_32_bit_differences(one: int, other: int, difference: int) -> None:
+def test_4_latencies_compare_as_signed_32_bits(one: int, other: int, difference: int) -> None:
     assert signed_difference(one, other) == difference
 
 
@@ -221,7 +221,7 @@ def test_4_clocks_need_not_agree(replies: list[tuple[int, int]], offset_ns: int)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 2**32 - 1)), max_size=40))
-def test_whatever_replies_say_the_feedback_is_within_its_range_and_all_are_counted(
+def test_replies_are_counted_and_feedback_is_bounded(
     replies: list[tuple[int, int]],
 ) -> None:
     flow = Flow()

@@ -76,7 +76,7 @@ def test_2_probing_ends_with_the_limiter() -> None:
     assert station.source.counters.idle_replies == 1
 
 
-def test_2_a_limiter_that_a_timer_released_takes_its_probing_along() -> None:
+def test_2_timer_release_of_limiter_ends_probing() -> None:
     station = limited(E2CMReactionPointParameters(max_flows=4, probe_interval_ns=1_000_000))
     assert next_probe(station.source, station.settings) == (0, 1_000_000)
     station.limiter().rate_bps = LINK
@@ -97,7 +97,7 @@ def test_2_probes_by_time() -> None:
     assert next_probe(station.source, station.settings) == (1, 1_700)
 
 
-def test_2_autonomous_probes_start_with_the_first_frame_and_limit_on_need() -> None:
+def test_2_autonomous_probes_start_with_first_frame() -> None:
     station = Station(E2CMReactionPointParameters(max_flows=16, autonomous=True))
     station.path(0, flight_ns=1_000)
     assert sum(station.sends(0) for _ in range(100)) == 2
@@ -130,7 +130,7 @@ def test_4_gains_of_probes_on_shared_limiter() -> None:
     assert station.rate_bps() == pytest.approx((4e9 + 3e7) / 2)
 
 
-def test_4_the_gains_of_messages_are_ecms_with_s002s_values() -> None:
+def test_4_messages_use_ecm_gains_of_s002() -> None:
     station = limited()
     station.message(0, LARGEST)
     assert station.rate_bps() == pytest.approx(LINK / 2 * (1 - 0.5 * FULL_UNITS * 64 / 375_000))
@@ -182,7 +182,7 @@ def test_4_state_resets_when_probing_restarts() -> None:
     assert station.reply(200, 50_000) == SKIPPED
 
 
-def test_4_state_resets_even_if_only_a_timer_saw_the_limiter_go() -> None:
+def test_4_release_by_timer_also_resets_state() -> None:
     station = limited()
     queued(station, 20_000)
     station.limiter().rate_bps = LINK
@@ -192,7 +192,7 @@ def test_4_state_resets_even_if_only_a_timer_saw_the_limiter_go() -> None:
     assert station.probing().flight_ns == NO_LATENCY
 
 
-def test_4_a_known_flight_time_is_known_again_after_a_restart() -> None:
+def test_4_known_flight_time_survives_a_restart() -> None:
     station = limited(flight_ns=400)
     assert queued(station, 0).queue_octets == 750
     station.limiter().rate_bps = LINK
@@ -201,7 +201,7 @@ def test_4_a_known_flight_time_is_known_again_after_a_restart() -> None:
     assert station.probing().flight_ns == 400
 
 
-def test_4_a_first_probe_that_meets_a_standing_queue_is_corrected_by_a_known_flight_time() -> None:
+def test_4_known_flight_time_corrects_first_probe() -> None:
     known, learned = Station(), Station()
     known.path(0, flight_ns=1_000)
     for station in (known, learned):
@@ -251,7 +251,7 @@ def test_no_self_increase() -> None:
     assert station.rate_bps() == before
 
 
-def test_flows_without_a_limiter_of_their_own_are_not_probed() -> None:
+def test_flows_sharing_a_limiter_are_not_probed() -> None:
     station = Station(E2CMReactionPointParameters(max_flows=4, limiters=1))
     station.path(0, flight_ns=1_000)
     station.message(0, LARGEST, flow=0)
@@ -266,7 +266,7 @@ def test_flows_without_a_limiter_of_their_own_are_not_probed() -> None:
     assert station.source.counters.held_replies == 1
 
 
-def test_replies_for_unknown_flows_are_counted_and_change_nothing() -> None:
+def test_replies_for_unknown_flows_are_only_counted() -> None:
     station = limited()
     before = columns(station.source.limiters.slots).tobytes()
     for flow in (-1, 16, 10**9):
@@ -285,7 +285,7 @@ def test_flows_beyond_table_are_limited_but_not_probed() -> None:
         station.path(7)
 
 
-def test_the_round_trip_time_is_averaged_from_the_tag_in_the_payload() -> None:
+def test_round_trip_time_comes_from_payload_tag() -> None:
     station = limited()
     station.message(50_000, ECMFields(CPID, 1, 0, 0, 20, 0, True, BCN))
     assert station.limiter().rtt_average_ns == 30_000
@@ -346,7 +346,7 @@ _EVENTS = st.one_of(
     autonomous=st.booleans(),
     events=st.lists(st.tuples(st.integers(0, 50_000), st.integers(-1, 7), _EVENTS), max_size=60),
 )
-def test_whatever_happens_rates_keep_their_bounds_and_everything_is_counted(
+def test_rates_stay_bounded_and_events_are_counted(
     autonomous: bool, events: list[tuple[int, int, tuple[str, object]]]
 ) -> None:
     station = Station(

@@ -99,7 +99,7 @@ class Network:
         )
 
 
-def test_from_the_first_message_to_a_rate_that_follows_the_flows_own_queue() -> None:
+def test_rate_follows_own_queue_after_first_message() -> None:
     network = Network()
     station = network.station
 
