@@ -141,9 +141,7 @@ def test_flow_sizes_of_published_distribution_rise_to_one(name: str) -> None:
     )
 
 
-def test_flow_sizes_come_from_file_or_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_flow_sizes_come_from_file_or_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("sizes.csv").write_text("# mine\noctets,share\n1000,0.5\n2MB,1\n")
     base = 'name="x"\nfrom="s1"\nto="d1"\npattern="sizes"\nrate="1G"\nsizes='
@@ -561,9 +559,7 @@ def test_the_template_s_parameters_are_at_their_defaults(mechanism: str) -> None
     assert given == default
 
 
-def test_scenario_errors_suggest_names_or_values(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_scenario_errors_suggest_names_or_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("ring.toml").write_text(template("qcn", "fat-tree k=4"))
     with pytest.raises(SpecError, match=r"\(there is a file ring\.toml\)"):

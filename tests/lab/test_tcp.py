@@ -368,9 +368,7 @@ def test_a_transaction_survives_the_loss_of_any_frame(kind: int, frames: int, as
 
 
 @given(st.sampled_from(ALGORITHMS), st.integers(0, 150))
-def test_single_loss_times_out_only_near_the_end(
-    algorithm: str, segment: int
-) -> None:
+def test_single_loss_times_out_only_near_the_end(algorithm: str, segment: int) -> None:
     given_flow = bulk(window=16, algorithm=algorithm, rto_max_ns=10 * MS, until_ns=100_000)
     network = TinyNetwork(sources_of(given_flow), lose=losing(segment)).run(100 * MS)
     assert_all_came(network)

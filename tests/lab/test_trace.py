@@ -412,9 +412,7 @@ def test_replayed_trace_has_the_same_samples_and_messages(mechanism: str, tmp_pa
     assert (own["kind"] > 0).any()
 
 
-def test_traced_queue_replays_on_the_command_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_traced_queue_replays_on_the_command_line(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path, samples = tmp_path / "t.pcapng", tmp_path / "samples.csv"
     experiment = star("qcn", parameters=("cp.jitter=0",))
     result = simulate(experiment, seed=1, trace=path)
@@ -461,9 +459,7 @@ def test_traces_are_chronological_however_often_drained(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("in_band", [False, True])
 @pytest.mark.parametrize("mechanism", ["qcn", "ecm", "bcn", "e2cm", "fecn"])
-def test_message_counts_use_octets_of_traced_frames(
-    mechanism: str, in_band: bool, tmp_path: Path
-) -> None:
+def test_message_counts_use_octets_of_traced_frames(mechanism: str, in_band: bool, tmp_path: Path) -> None:
     path = tmp_path / "t.pcapng"
     result = simulate(star(mechanism, in_band=in_band), seed=1, trace=path)
     links = links_of(path)

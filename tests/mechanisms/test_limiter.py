@@ -62,9 +62,7 @@ def test_rate_too_low_for_any_time_is_never() -> None:
     st.floats(1e6, 1e11),
     st.lists(st.tuples(st.integers(0, 10**6), st.integers(60, 9000)), min_size=1, max_size=50),
 )
-def test_limiter_spacing_equals_rate_within_one_ns(
-    rate_bps: float, arrivals: list[tuple[int, int]]
-) -> None:
+def test_limiter_spacing_equals_rate_within_one_ns(rate_bps: float, arrivals: list[tuple[int, int]]) -> None:
     subject = limiter(rate_bps)
     now_ns = 0
     exact = Fraction(0)

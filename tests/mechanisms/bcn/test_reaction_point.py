@@ -90,9 +90,7 @@ def test_the_floor_is_1_mbps() -> None:
 
 
 @pytest.mark.parametrize(("capacity", "rate"), [(C10, 100e6), (C1, 10e6), (50_000, 1e6), (0, 100e6)])
-def test_restart_rate_is_one_percent_of_message_capacity(
-    capacity: int, rate: float
-) -> None:
+def test_restart_rate_is_one_percent_of_message_capacity(capacity: int, rate: float) -> None:
     subject = station(seed=2)
     subject.receive(message(0, stop=True, c=capacity))
     assert subject.limiter().status == TIMED_OUT

@@ -51,9 +51,7 @@ def own(point: CongestionPoint, signal: int) -> int:
 @pytest.mark.parametrize(
     ("sent", "available"), [(0, 31), (125_000, 0), (62_500, 15), (124_999, 0), (4_000, 30), (200_000, 0)]
 )
-def test_available_bandwidth_describes_the_previous_interval(
-    sent: int, available: int
-) -> None:
+def test_available_bandwidth_describes_the_previous_interval(sent: int, available: int) -> None:
     point = point_at(sent=sent)
     assert own(point, AVAILABLE) == own(point, SHARE) == available
     assert own(point_at(sent=sent, now_ns=99_999), AVAILABLE) == 31

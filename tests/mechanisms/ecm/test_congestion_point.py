@@ -66,14 +66,14 @@ class Point:
 # Rule 1
 
 
-def test_rule_1_a_frame_is_sampled_when_the_count_reaches_the_interval() -> None:
+def test_rule_1_sample_comes_when_count_reaches_interval() -> None:
     point = Point(fixed_octets=1000, random_octets=0)
     assert point.arrive(999, QEQ) is None
     assert point.arrive(1, QEQ) is not None
     assert point.arrive(1000, QEQ) is not None
 
 
-def test_rule_1_without_a_fixed_part_the_interval_is_random_from_0_to_sr() -> None:
+def test_rule_1_interval_without_fixed_part_is_random() -> None:
     point = Point(random_octets=64_000)
     drawn = []
     for _ in range(2_000):
@@ -90,14 +90,14 @@ def test_rule_1_count_starts_anew_at_each_sample() -> None:
     assert point.arrive(999, QEQ) is None
 
 
-def test_rule_1_trap_the_first_frame_is_no_sample_by_an_interval_never_drawn() -> None:
+def test_rule_1_trap_first_interval_is_already_drawn() -> None:
     for seed in range(20):
         point = Point(fixed_octets=150_000, random_octets=45_000, seed=seed)
         assert 105_000 <= point.state.interval_octets <= 195_000
         assert point.arrive(104_999, QEQ) is None
 
 
-def test_rule_1_trap_intervals_are_of_octets_not_of_chances_per_frame() -> None:
+def test_rule_1_trap_intervals_count_octets_not_chances() -> None:
     found = Point(fixed_octets=1000, random_octets=300).intervals(100_000)
     assert 700 <= min(found) <= 720
     assert 1290 <= max(found) <= 1310
@@ -106,11 +106,11 @@ def test_rule_1_trap_intervals_are_of_octets_not_of_chances_per_frame() -> None:
     assert np.std(found) < 200
 
 
-def test_rule_1_each_sample_draws_an_interval_of_its_own() -> None:
+def test_rule_1_each_sample_draws_a_new_interval() -> None:
     assert len(set(Point(fixed_octets=1000, random_octets=300).intervals(10_000))) > 30
 
 
-def test_rule_1_frames_are_counted_by_their_octets_whether_enqueued_or_dropped() -> None:
+def test_rule_1_dropped_octets_count_like_enqueued_ones() -> None:
     point = Point(fixed_octets=3000, random_octets=0)
     assert point.arrive(1500, QEQ, enqueued=False) is None
     assert point.arrive(1500, QEQ, enqueued=True) is not None
@@ -161,7 +161,7 @@ def test_rule_2_both_thresholds_can_be_off() -> None:
     ("qlen", "qoff"),
     [(0, -QEQ), (64, 64 - QEQ), (QEQ + 64, 64), (2 * QEQ, QEQ), (2 * QEQ + 64, QEQ), (9 * QEQ, QEQ)],
 )
-def test_rule_2_trap_qoff_is_clamped_on_both_sides(qlen: int, qoff: int) -> None:
+def test_rule_2_trap_qoff_is_clamped_both_ways(qlen: int, qoff: int) -> None:
     found = Point().sample(qlen, own_tag=True)
     assert found.qoff_octets == qoff
     assert found.q_off == qoff // 64
@@ -178,13 +178,13 @@ def test_rule_2_trap_qoff_is_clamped_on_both_sides(qlen: int, qoff: int) -> None
         (5 * QEQ, 2 * QEQ, -2 * QEQ),
     ],
 )
-def test_rule_2_trap_qdelta_is_clamped_at_twice_qeq_not_at_half(before: int, qlen: int, qdelta: int) -> None:
+def test_rule_2_trap_qdelta_clamp_is_twice_qeq(before: int, qlen: int, qdelta: int) -> None:
     point = Point()
     point.sample(before)
     assert point.sample(qlen).qdelta_octets == qdelta
 
 
-def test_rule_2_the_q_bit_says_that_qdelta_is_saturated_and_never_that_qoff_is() -> None:
+def test_rule_2_q_bit_reports_saturated_qdelta_only() -> None:
     point = Point(q_bit=True, qmc_octets=8 * QEQ)
     assert point.sample(2 * QEQ).q == 1
     assert point.sample(4 * QEQ - 64).q == 0
@@ -193,7 +193,7 @@ def test_rule_2_the_q_bit_says_that_qdelta_is_saturated_and_never_that_qoff_is()
     assert point.sample(9 * QEQ) == ECMFeedback(SATURATED, QEQ, 2 * QEQ, 100, 200, 1)
 
 
-def test_rule_2_the_q_bit_is_off_unless_asked_for() -> None:
+def test_rule_2_q_bit_is_off_by_default() -> None:
     assert Point().sample(9 * QEQ).q == 0
 
 
@@ -211,15 +211,13 @@ def test_rule_3_unmoved_queue_at_equilibrium_says_nothing() -> None:
     (QEQ - 64, False, SILENT), (QEQ - 64, True, REGULAR), (QEQ, False, SILENT), (QEQ, True, REGULAR),
     (QEQ + 64, False, REGULAR), (QEQ + 64, True, REGULAR),
 ])  # fmt: skip
-def test_rule_3_at_or_below_equilibrium_only_associated_frames_are_answered(
-    qlen: int, own_tag: bool, kind: int
-) -> None:
+def test_rule_3_low_queue_answers_only_associated_frames(qlen: int, own_tag: bool, kind: int) -> None:
     point = Point()
     assert point.sample(qlen, own_tag=own_tag).kind == kind
     assert point.state.unassociated == (kind == SILENT)
 
 
-def test_rule_3_a_cm_tag_of_another_congestion_point_counts_for_none() -> None:
+def test_rule_3_foreign_cm_tag_counts_as_none() -> None:
     point = Point()
     count(point.state, point.settings, 64, 64, True)
     found = sample(point.state, point.settings, point.generator, 64, int(point.state.cpid) ^ 1)
@@ -229,13 +227,13 @@ def test_rule_3_a_cm_tag_of_another_congestion_point_counts_for_none() -> None:
 # Rule 4
 
 
-def test_rule_4_both_fields_are_scaled_ecm_max_too() -> None:
+def test_rule_4_scaling_applies_to_ecm_max_too() -> None:
     point = Point(qscale=2.5, qmc_octets=3 * QEQ)
     assert point.sample(QEQ + 640)[3:] == (25, 275, 0)
     assert point.sample(3 * QEQ + 1)[3:] == (250, 500, 0)
 
 
-def test_rule_4_fields_are_truncated_toward_zero_each_by_itself() -> None:
+def test_rule_4_each_field_truncates_toward_zero() -> None:
     point = Point()
     point.sample(QEQ + 2 * 64 - 1)
     assert point.sample(QEQ + 64 + 62, own_tag=True)[3:5] == (1, 0)
@@ -248,7 +246,7 @@ def test_rule_4_scaling_comes_before_truncation() -> None:
     assert point.sample(QEQ + 43)[3:5] == (1, 1)
 
 
-def test_rule_4_a_regular_message_never_becomes_ecm_0_0() -> None:
+def test_rule_4_truncation_never_produces_ecm_0_0() -> None:
     point = Point()
     point.sample(QEQ)
     assert point.sample(QEQ + 63) == ECMFeedback(SILENT, 63, 63, 0, 0, 0)
@@ -259,7 +257,7 @@ def test_rule_4_a_regular_message_never_becomes_ecm_0_0() -> None:
 # Rule 5
 
 
-def test_rule_5_the_previous_queue_follows_suppressed_and_special_samples_too() -> None:
+def test_rule_5_every_sample_updates_the_previous_queue() -> None:
     point = Point(qmc_octets=3 * QEQ)
     assert point.sample(QEQ // 2).kind == SILENT
     assert point.sample(2 * QEQ).qdelta_octets == QEQ * 3 // 2

@@ -67,7 +67,7 @@ def test_compiled_and_plain_run_the_same_loop() -> None:
     assert "\n".join(own) + "\n" == output_in_other_mode(machine_run.__name__)
 
 
-def test_sequence_a_message_limits_its_flow_alone_whose_tags_then_ask_for_more() -> None:
+def test_limited_flow_tags_frames_and_gets_increases() -> None:
     machine = made("ecm", cp={"fixed_octets": 0, "qeq_octets": 3_000}, rp={"timestamp_unit": 1})
     frames = [
         (0, 0, 0, 1_500), (1, 0, 0, 1_500), (2, 1, 2, 1_500),
@@ -104,7 +104,7 @@ def test_sequence_a_message_limits_its_flow_alone_whose_tags_then_ask_for_more()
     assert (counted["messages"], counted["allocated"], counted["replaced_tags"]) == (1, 1, 1)
 
 
-def test_the_frame_that_releases_a_limiter_still_names_its_congestion_point() -> None:
+def test_frame_releasing_its_limiter_keeps_its_tag() -> None:
     machine = made("ecm", cp={"enabled": frozenset()})
     message = {
         "sent": 1, "kind": ECM_KIND, "station": 1, "flow": 2, "priority": PRIORITY, "cpid": 9, "q_off": 1
@@ -123,7 +123,7 @@ def test_the_frame_that_releases_a_limiter_still_names_its_congestion_point() ->
     assert machine.counters(outcome.senders)["released"] == 1
 
 
-def test_a_message_for_a_station_that_is_not_known_changes_nothing() -> None:
+def test_message_for_an_unknown_station_is_ignored() -> None:
     senders: Any = made("ecm").senders(place(), np.random.default_rng(1))
     before = columns(senders.slots).tolist(), columns(senders.points).tolist()
     (message,) = messages_of([{"kind": ECM_KIND, "q_off": 100}], made("ecm").payloads)
@@ -346,9 +346,7 @@ def test_feedback_at_full_clamp(qlen: int, kind: int, fb: float) -> None:
     st.integers(0, 15),
     st.sampled_from(sorted(STACKS)),
 )
-def test_tags_from_numbers_are_those_inserted_octet_by_octet(
-    cpid: int, stamp: int, unit: int, stack: str
-) -> None:
+def test_computed_cm_tags_equal_inserted_ones(cpid: int, stamp: int, unit: int, stack: str) -> None:
     machine = made("ecm")
     fields = machine.tags(np.array([cpid, 0]), np.array([unit << 16 | stamp, 0]))
     values = {name: int(column[0]) for name, column in fields.items()}

@@ -63,7 +63,7 @@ def test_an_untagged_frame_is_answered_untagged_without_timestamp() -> None:
     assert len(found[ECM].payload) == 48
 
 
-def test_the_whole_vlan_stack_is_copied_and_only_the_outermost_priority_set() -> None:
+def test_vlan_stack_is_copied_with_outer_priority_set() -> None:
     found = decode(answered(sampled("88a8 7005 22e9 0001 9100 b006" + CM_TAG), message_priority=5))
     assert [type(layer) for layer in found.layers[1:]] == [STag, VLAN, ECM]
     assert (found[STag].priority, found[STag].dei, found[STag].id) == (5, 0, 5)
@@ -84,7 +84,7 @@ def test_the_sampled_frames_priority_can_be_kept() -> None:
         ("", PAYLOAD, 1400, 94),
     ],
 )  # fmt: skip
-def test_the_payload_is_min_n_captured_filled_to_its_minimum(
+def test_payload_is_truncated_or_padded_to_its_minimum(
     header: str, payload: str, asked: int, octets: int
 ) -> None:
     frame = answered(sampled(header, payload), payload_octets=asked)
@@ -99,7 +99,7 @@ def test_no_message_goes_to_group_or_to_generator(source: str) -> None:
     assert answer(bytes.fromhex(DA + source + PAYLOAD)) is None
 
 
-def test_a_frame_of_which_too_little_was_captured_is_not_answered() -> None:
+def test_frame_without_captured_header_is_not_answered() -> None:
     for octets in range(14):
         assert answer(sampled()[:octets]) is None
 
@@ -116,7 +116,7 @@ def test_cpid_of_cm_tag_wherever_it_stands() -> None:
     assert tag_cpid(sampled(CM_TAG.replace("88b6 0000", "88b6 0200"))) == 0  # E²CM's
 
 
-def test_a_cm_tag_cut_off_behind_its_last_octet_counts() -> None:
+def test_cm_tag_needs_all_its_octets_captured() -> None:
     whole = 12 + 4 + 16
     frame = sampled("8100 0001" + CM_TAG)
     assert tag_cpid(frame[:whole]) == CPID - 2**64
@@ -148,13 +148,13 @@ def test_a_message_reads_back_with_its_flow() -> None:
     )
 
 
-def test_a_payload_of_24_octets_shows_the_flow_but_no_cm_tag() -> None:
+def test_payload_of_24_octets_hides_the_cm_tag() -> None:
     found = received(answered(sampled("8100 7123" + CM_TAG), payload_octets=24))
     assert found is not None
     assert (found[0].tagged, found[0].timestamp) == (False, 0x1234)
 
 
-def test_32_octets_show_a_cm_tag_behind_one_vlan_tag() -> None:
+def test_payload_of_32_octets_shows_the_cm_tag() -> None:
     for octets, shown in ((31, False), (32, True)):
         found = received(answered(sampled("8100 7123" + CM_TAG), payload_octets=octets))
         assert found is not None
@@ -171,7 +171,7 @@ def test_32_octets_show_a_cm_tag_behind_one_vlan_tag() -> None:
         (13, 0xB6, "malformed"),  # not a message at all
     ],
 )
-def test_what_is_not_for_this_station_is_refused_and_counted(at: int, value: int, counter: str) -> None:
+def test_misaddressed_and_malformed_messages_are_counted(at: int, value: int, counter: str) -> None:
     frame = bytearray(answered(sampled()))
     frame[at] = value
     point = new_record(LimiterTable)
@@ -186,7 +186,7 @@ def test_every_truncation_is_refused_and_counted_or_read() -> None:
     assert refused == point.malformed + point.foreign_address + point.group_address == 18 + 18 + 24
 
 
-def test_a_later_version_is_read_as_far_as_version_0_goes() -> None:
+def test_later_version_is_read_as_version_0() -> None:
     frame = bytearray(answered(sampled()))
     frame[14] |= 0xF0
     assert received(bytes(frame)) == received(answered(sampled()))
@@ -213,7 +213,7 @@ def tag(frame: bytes, point: LimiterTable | None = None, **options: Any) -> byte
         ("8100 0001", "", "0003424203" + "00" * 43),
     ],
 )  # fmt: skip
-def test_rule_9_the_tag_stands_behind_vlan_stack_and_cn_tag(before: str, after: str, behind: str) -> None:
+def test_rule_9_tag_follows_vlan_and_cn_tags(before: str, after: str, behind: str) -> None:
     frame = sampled(before + after, behind)
     assert tag(frame) == sampled(before + CM_TAG + after, behind)
     assert untagged(tag(frame)) == frame
@@ -228,7 +228,7 @@ def test_rule_9_older_tag_is_replaced_and_counted() -> None:
     assert point.replaced_tags == 3
 
 
-def test_tags_go_into_whatever_was_captured_and_come_out_again() -> None:
+def test_truncated_frames_can_be_tagged_and_untagged() -> None:
     frame = sampled("88a8 0001 8100 0002")
     for octets in range(14, len(frame)):
         assert untagged(tag(frame[:octets])) == frame[:octets]

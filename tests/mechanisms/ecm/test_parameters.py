@@ -38,7 +38,7 @@ def test_defaults_of_the_reaction_point() -> None:
     }  # fmt: skip
 
 
-def test_what_follows_from_others_follows_unless_it_is_set() -> None:
+def test_dependent_defaults_follow_unless_set() -> None:
     assert ECMCongestionPointParameters(fixed_octets=30_000).random_octets == 9_000
     assert ECMCongestionPointParameters(fixed_octets=256_000).random_octets == 64_000
     assert ECMCongestionPointParameters(random_octets=0).random_octets == 0
@@ -46,7 +46,7 @@ def test_what_follows_from_others_follows_unless_it_is_set() -> None:
     assert ECMReactionPointParameters(floor_bps=1_000_000).floor_bps == 1_000_000
 
 
-def test_an_interval_without_fixed_part_may_have_all_of_the_random_one() -> None:
+def test_random_interval_needs_no_fixed_part() -> None:
     assert ECMCongestionPointParameters.parse(["sf=0", "sr=64kB"]).random_octets == 64_000
     assert E2CMParameters.parse(["tagged_sf=0", "tagged_sr=64kB"]).tagged_random_octets == 64_000
 

@@ -62,7 +62,7 @@ def test_rule_1_feedback(w: float, q_off: int, q_delta: int, fb: int) -> None:
     assert subject.rate() == pytest.approx(expected, rel=1e-12)
 
 
-def test_rule_1_feedback_0_does_nothing_to_known_and_unknown_flows() -> None:
+def test_rule_1_zero_feedback_changes_no_flow() -> None:
     subject = station()
     assert subject.receive(message(-20, 10)) == NO_LIMITER
     subject.receive(SLOWER)
@@ -74,14 +74,14 @@ def test_rule_1_feedback_0_does_nothing_to_known_and_unknown_flows() -> None:
 # Rule 2
 
 
-def test_rule_2_negative_feedback_gives_an_unknown_flow_a_limiter_at_ri() -> None:
+def test_rule_2_negative_feedback_creates_limiter_at_ri() -> None:
     subject = station(initial_share=0.25)
     subject.receive(SLOWER)
     assert subject.rate() == LINK / 4
     assert subject.limiter().cpid == CP
 
 
-def test_rule_2_with_ri_1_the_decrease_takes_effect_before_the_limiter_can_be_released() -> None:
+def test_rule_2_decrease_precedes_release_at_ri_1() -> None:
     subject = station(initial_share=1.0, decrease_gain=0.001)
     for _ in range(10):
         subject.receive(SLOWER)
@@ -90,7 +90,7 @@ def test_rule_2_with_ri_1_the_decrease_takes_effect_before_the_limiter_can_be_re
     assert subject.rate() == pytest.approx(LINK * 0.9**10)
 
 
-def test_rule_2_ecm_0_0_gives_an_unknown_flow_a_limiter_and_stops_it() -> None:
+def test_rule_2_ecm_0_0_stops_unknown_flow() -> None:
     subject = station()
     subject.receive(STOP)
     assert subject.limiter().status == TIMED_OUT
@@ -98,14 +98,14 @@ def test_rule_2_ecm_0_0_gives_an_unknown_flow_a_limiter_and_stops_it() -> None:
     assert subject.point.allocated == 1
 
 
-def test_rule_2_positive_feedback_gives_no_unknown_flow_a_limiter() -> None:
+def test_rule_2_positive_feedback_creates_no_limiter() -> None:
     subject = station()
     assert subject.receive(FASTER) == NO_LIMITER
     assert subject.rate() is None
     assert subject.point.unlimited == 1
 
 
-def test_rule_2_negative_feedback_moves_the_association_positive_needs_it() -> None:
+def test_rule_2_only_negative_feedback_moves_the_association() -> None:
     subject = station()
     subject.receive(SLOWER)
     subject.receive(message(-100, cpid=OTHER_CP))
@@ -165,16 +165,14 @@ def test_rule_3_increase_is_capped_at_the_capacity() -> None:
     # w = 2, so Fb has the other sign than Qdelta's in the middle rows.
     [(0, 200, 0.5), (-500, 200, 0.5), (500, -200, 1.2), (0, -200, 1.2), (500, 0, 1.0)],
 )
-def test_rule_3_with_the_q_bit_qdelta_decides_twice_as_strongly(
-    q_off: int, q_delta: int, expected: float
-) -> None:
+def test_rule_3_q_bit_doubles_weight_of_qdelta(q_off: int, q_delta: int, expected: float) -> None:
     subject = station(largest_decrease=0.25, largest_increase=0.05)
     subject.receive(SLOWER)
     subject.receive(message(q_off, q_delta, q=1))
     assert subject.rate() == pytest.approx(LINK / 2 * expected)
 
 
-def test_rule_3_the_q_bit_decides_allocation_and_association_too() -> None:
+def test_rule_3_q_bit_decides_limiter_and_association() -> None:
     subject = station()
     assert subject.receive(message(500, -200, q=1)) == NO_LIMITER
     assert subject.receive(message(-500, 200, q=1)) != NO_LIMITER
@@ -191,13 +189,13 @@ def test_rule_3_twice_alpha_is_at_most_all() -> None:
     assert subject.rate() == subject.settings.floor_bps
 
 
-def test_rule_3_ecm_0_0_with_the_q_bit_is_ecm_0_0() -> None:
+def test_rule_3_ecm_0_0_ignores_q_bit() -> None:
     subject = station()
     subject.receive(message(q=1))
     assert subject.rate() == 0
 
 
-def test_rule_3_trap_a_rate_of_0_never_comes_so_the_floor_is_a_bound() -> None:
+def test_rule_3_trap_floor_bounds_the_rate() -> None:
     subject = station(rate_unit_bps=3_000_000)
     for _ in range(500):
         subject.receive(message(375, 750))
@@ -205,7 +203,7 @@ def test_rule_3_trap_a_rate_of_0_never_comes_so_the_floor_is_a_bound() -> None:
     assert subject.point.floored > 0
 
 
-def test_rule_3_trap_the_floor_is_fixed_whatever_rmin_halves_to() -> None:
+def test_rule_3_trap_floor_is_independent_of_rmin() -> None:
     subject = station(restart_bps=8_000_000, self_increase_ns=10 * MS)
     for _ in range(4):
         subject.receive(STOP)
@@ -231,14 +229,14 @@ def time_outs(**options: Any) -> list[int]:
     return found
 
 
-def test_rule_4_the_time_out_is_uniform_up_to_tmax() -> None:
+def test_rule_4_time_out_is_uniform_within_tmax() -> None:
     found = time_outs(tmax_ns=10_000)
     assert 0 <= min(found) < 300
     assert 9_700 < max(found) < 10_000
     assert abs(sum(found) / 200 - 5_000) < 700
 
 
-def test_rule_4_a_stopped_limiter_sends_nothing_and_restarts_at_rmin() -> None:
+def test_rule_4_stopped_limiter_restarts_at_rmin() -> None:
     subject = station(tmax_ns=5 * MS)
     subject.receive(STOP)
     expires_ns = int(subject.limiter().expires_ns)
@@ -252,7 +250,7 @@ def test_rule_4_a_stopped_limiter_sends_nothing_and_restarts_at_rmin() -> None:
 
 
 @pytest.mark.parametrize("ignored", [STOP, SLOWER, FASTER, message(100, cpid=OTHER_CP), message(0, 9, q=1)])
-def test_rule_4_trap_during_a_time_out_every_message_is_ignored(ignored: ECMFields) -> None:
+def test_rule_4_trap_time_out_ignores_every_message(ignored: ECMFields) -> None:
     subject = station(tmax_ns=MS // 2)
     subject.receive(STOP)
     before = subject.limiter().tolist()  # type: ignore[attr-defined]
@@ -262,7 +260,7 @@ def test_rule_4_trap_during_a_time_out_every_message_is_ignored(ignored: ECMFiel
     assert subject.point.in_time_out == 1
 
 
-def test_rule_4_self_increase_is_suspended_during_a_time_out() -> None:
+def test_rule_4_time_out_suspends_self_increase() -> None:
     subject = station(tmax_ns=1000 * MS, seed=3)
     subject.receive(STOP)
     assert subject.limiter().expires_ns > 50 * MS
@@ -270,7 +268,7 @@ def test_rule_4_self_increase_is_suspended_during_a_time_out() -> None:
     assert subject.rate() == 0
 
 
-def test_rule_4_rmin_halves_and_tmax_doubles_within_bounds() -> None:
+def test_rule_4_rmin_halves_and_tmax_doubles() -> None:
     subject = station(self_increase_ns=10 * MS, floor_bps=1_000, seed=3)
     seen = []
     for _ in range(20):
@@ -334,7 +332,7 @@ def test_rule_5_self_increase_is_capped_at_capacity() -> None:
     assert subject.rate() == 100e6
 
 
-def test_rule_5_the_phase_of_self_increase_is_kept_while_nothing_is_limited() -> None:
+def test_rule_5_self_increase_ticks_keep_their_phase() -> None:
     subject = station()
     subject.advance(10 * MS + 5)
     subject.receive(SLOWER)
@@ -344,7 +342,7 @@ def test_rule_5_the_phase_of_self_increase_is_kept_while_nothing_is_limited() ->
 # Rule 6
 
 
-def test_rule_6_a_limiter_at_full_rate_is_released_at_the_tick_if_its_queue_is_empty() -> None:
+def test_rule_6_full_rate_releases_an_empty_limiter() -> None:
     subject = station(increase_gain=1000.0)
     subject.receive(SLOWER)
     subject.receive(FASTER)
@@ -355,7 +353,7 @@ def test_rule_6_a_limiter_at_full_rate_is_released_at_the_tick_if_its_queue_is_e
     assert subject.point.released == 1
 
 
-def test_rule_6_it_is_released_by_the_departure_that_empties_its_queue_and_not_before() -> None:
+def test_rule_6_release_waits_for_the_last_departure() -> None:
     subject = station(increase_gain=1000.0)
     subject.receive(SLOWER)
     for _ in range(3):
@@ -369,7 +367,7 @@ def test_rule_6_it_is_released_by_the_departure_that_empties_its_queue_and_not_b
     assert len(subject.sent) == 3
 
 
-def test_rule_6_a_stale_limiter_rises_to_the_capacity_and_goes() -> None:
+def test_rule_6_stale_limiter_rises_and_is_released() -> None:
     subject = station()
     subject.receive(SLOWER)
     subject.advance(5_000 * MS)
@@ -386,7 +384,7 @@ def test_rule_7_ticks_of_the_timestamp() -> None:
     assert ticks(8_000 * 5 + 7_999, 3) == 5
 
 
-def test_rule_7_the_average_starts_with_the_first_sample_and_weighs_2_to_minus_wrtt() -> None:
+def test_rule_7_rtt_average_starts_with_first_sample() -> None:
     subject = station(rtt_shift=3)
     subject.now_ns = 70_000_000
     subject.receive(SLOWER)
@@ -432,7 +430,7 @@ def full_station(**options: Any) -> Station:
     return subject
 
 
-def test_rule_8_when_no_limiter_is_free_the_priority_gets_a_coarse_one() -> None:
+def test_rule_8_full_table_creates_a_coarse_limiter() -> None:
     subject = full_station()
     subject.receive(message(100, cpid=OTHER_CP), flow=3, priority=3)
     coarse = subject.limiter(3, 3)
@@ -443,7 +441,7 @@ def test_rule_8_when_no_limiter_is_free_the_priority_gets_a_coarse_one() -> None
     assert subject.rate(3, 4) is None
 
 
-def test_rule_8_idle_fine_limiters_of_the_priority_are_released_at_once_others_stay() -> None:
+def test_rule_8_other_priorities_keep_their_fine_limiters() -> None:
     subject = full_station()
     subject.receive(SLOWER, flow=3, priority=3)
     assert [slot.status for slot in subject.slots[:2]] == [FREE, ACTIVE]
@@ -451,7 +449,7 @@ def test_rule_8_idle_fine_limiters_of_the_priority_are_released_at_once_others_s
     assert subject.limiter(2, 5).draining == 0
 
 
-def test_rule_8_a_flow_changes_over_once_its_fine_queue_is_empty() -> None:
+def test_rule_8_flow_moves_after_fine_queue_drains() -> None:
     subject = full_station()
     for _ in range(3):
         subject.send(1, 3)
@@ -465,7 +463,7 @@ def test_rule_8_a_flow_changes_over_once_its_fine_queue_is_empty() -> None:
     subject.check()
 
 
-def test_rule_8_feedback_goes_to_the_coarse_limiter_while_fine_ones_drain() -> None:
+def test_rule_8_coarse_limiter_takes_feedback_during_drain() -> None:
     subject = full_station()
     for _ in range(3):
         subject.send(1, 3)
@@ -476,7 +474,7 @@ def test_rule_8_feedback_goes_to_the_coarse_limiter_while_fine_ones_drain() -> N
     subject.check()
 
 
-def test_rule_8_no_fine_limiter_is_given_out_beside_the_coarse_one() -> None:
+def test_rule_8_coarse_limiter_prevents_new_fine_ones() -> None:
     subject = full_station()
     subject.receive(SLOWER, flow=3, priority=3)
     subject.receive(SLOWER, flow=4, priority=3)
@@ -485,7 +483,7 @@ def test_rule_8_no_fine_limiter_is_given_out_beside_the_coarse_one() -> None:
     assert subject.point.decreased == 1
 
 
-def test_rule_8_a_fine_time_out_is_seen_through_then_the_limiter_drains_at_full_rate() -> None:
+def test_rule_8_fine_time_out_ends_before_draining() -> None:
     subject = full_station(tmax_ns=20 * MS, seed=5)
     subject.receive(STOP, flow=1, priority=3)
     expires_ns = int(subject.limiter(1, 3).expires_ns)
@@ -503,7 +501,7 @@ def test_rule_8_a_fine_time_out_is_seen_through_then_the_limiter_drains_at_full_
     subject.check()
 
 
-def test_rule_8_the_coarse_limiter_is_released_by_rule_6() -> None:
+def test_rule_8_rule_6_releases_the_coarse_limiter() -> None:
     subject = full_station(increase_gain=1000.0)
     subject.receive(SLOWER, flow=3, priority=3)
     subject.receive(FASTER, flow=9, priority=3)
@@ -512,7 +510,7 @@ def test_rule_8_the_coarse_limiter_is_released_by_rule_6() -> None:
     assert subject.rate(3, 3) is None
 
 
-def test_rule_8_a_fine_limiter_that_outlives_the_coarse_one_is_ordinary_again() -> None:
+def test_rule_8_surviving_fine_limiter_becomes_ordinary_again() -> None:
     subject = full_station(increase_gain=1000.0)
     for _ in range(1000):
         subject.send(1, 3)
@@ -528,7 +526,7 @@ def test_rule_8_a_fine_limiter_that_outlives_the_coarse_one_is_ordinary_again() 
     subject.check()
 
 
-def test_rule_8_without_fine_limiters_there_are_coarse_ones_only() -> None:
+def test_rule_8_empty_table_uses_coarse_limiters_only() -> None:
     subject = station(limiters=0)
     subject.receive(SLOWER, flow=1, priority=2)
     assert subject.rate(1, 2) == LINK / 2
@@ -536,7 +534,7 @@ def test_rule_8_without_fine_limiters_there_are_coarse_ones_only() -> None:
     subject.check()
 
 
-def test_rule_8_frames_that_no_limiter_matches_are_never_queued() -> None:
+def test_rule_8_unlimited_frames_are_never_queued() -> None:
     subject = station()
     subject.receive(STOP, flow=1)
     subject.send(1)
@@ -560,7 +558,7 @@ def test_rule_9_what_leaves_limiter_carries_its_cpid() -> None:
 # Enabled priorities, links, unknown flows
 
 
-def test_messages_for_priorities_that_are_not_limited_are_ignored() -> None:
+def test_messages_for_unlimited_priorities_are_ignored() -> None:
     subject = station(enabled=frozenset({3}))
     for priority in (-1, 0, 2, 8, 10**9):
         assert subject.receive(STOP, priority=priority) == NO_LIMITER
@@ -568,7 +566,7 @@ def test_messages_for_priorities_that_are_not_limited_are_ignored() -> None:
     assert subject.receive(STOP, priority=3) != NO_LIMITER
 
 
-def test_messages_about_flows_that_the_sender_does_not_know_change_nothing() -> None:
+def test_messages_about_unknown_flows_change_nothing() -> None:
     subject = full_station()
     subject.receive(SLOWER, flow=3, priority=3)
     before = np.asarray(subject.slots).tolist()
@@ -578,7 +576,7 @@ def test_messages_about_flows_that_the_sender_does_not_know_change_nothing() -> 
     assert subject.point.unknown_flow == 3
 
 
-def test_a_flood_of_messages_about_many_flows_stays_within_the_table() -> None:
+def test_message_flood_stays_within_the_table() -> None:
     subject = station(limiters=4)
     for flow in range(5_000):
         subject.receive((SLOWER, STOP)[flow % 2], flow=flow, priority=flow % 8)
@@ -586,7 +584,7 @@ def test_a_flood_of_messages_about_many_flows_stays_within_the_table() -> None:
     subject.check()
 
 
-def test_a_floor_above_the_initial_rate_of_a_slow_link_is_refused() -> None:
+def test_floor_above_initial_rate_is_refused() -> None:
     parameters = ECMReactionPointParameters(rate_unit_bps=4_000_000)
     with pytest.raises(ParameterError, match=r"floor: expected at most the initial rate ri·C \(500 kb/s\)"):
         settings_record(parameters, 1_000_000)
@@ -626,7 +624,7 @@ def test_a_departure_counts_the_timers_due_before_it() -> None:
     assert prompt.limiter().tolist() == late.limiter().tolist()  # type: ignore[attr-defined]
 
 
-def test_very_late_timers_take_no_time_when_nothing_is_left_to_change() -> None:
+def test_very_late_timers_skip_unchanging_ticks() -> None:
     subject = station(link=100_000_000, self_increase_ns=1_000)
     subject.receive(SLOWER)
     subject.send()

@@ -58,7 +58,7 @@ class Switch:
 
 @pytest.mark.parametrize("linear", [False, True])
 @pytest.mark.parametrize("qeq", [64, 1_000, 23_999, QEQ, 33_333, 119_999])
-def test_known_answer_of_section_7_f_is_1_at_qeq_on_both_branches(linear: bool, qeq: int) -> None:
+def test_section_7_queue_control_is_1_at_qeq(linear: bool, qeq: int) -> None:
     record = settings_record(FECNCongestionPointParameters(qeq_octets=qeq, linear=linear))
     assert queue_control(record, qeq) == 1.0
     assert queue_control(record, qeq - 1) > 1.0 > queue_control(record, qeq + 1)
@@ -84,12 +84,12 @@ def test_enhancement_1_hyperbolic_queue_control_ends_at_c(qlen: int, expected: f
 @pytest.mark.parametrize(
     ("qlen", "expected"), [(0, 1.1), (12_000, 1.05), (48_000, 0.9), (240_000, 0.1), (10**9, 0.1)]
 )
-def test_enhancement_1_linear_queue_control_ends_at_c_too(qlen: int, expected: float) -> None:
+def test_enhancement_1_linear_queue_control_ends_at_c(qlen: int, expected: float) -> None:
     record = settings_record(FECNCongestionPointParameters(linear=True))
     assert queue_control(record, qlen) == pytest.approx(expected)
 
 
-def test_item_2_the_switch_starts_at_c_over_n0_and_so_does_its_largest_increase() -> None:
+def test_item_2_switch_starts_at_c_over_n0() -> None:
     state = Switch(FECNCongestionPointParameters(initial_sources=200)).state
     assert state.rate_bps == state.previous_rate_bps == state.increase_bps == C / 200
 
@@ -100,7 +100,7 @@ def test_item_2_a_balanced_load_keeps_the_rate() -> None:
     assert switch.interval(FULL, QEQ) == 2.5e9
 
 
-def test_item_2_overload_divides_the_rate_by_the_load_and_averages_two_steps_back() -> None:
+def test_item_2_average_reaches_two_steps_back() -> None:
     switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     assert switch.interval(2 * FULL, QEQ) == 0.5 * 2.5e9 / 2 + 0.5 * 2.5e9
     # With "one step back" this would be 0.5·r1/2 + 0.5·r1.
@@ -113,13 +113,13 @@ def test_enhancement_2_alpha_weighs_what_was_found() -> None:
     assert switch.interval(2 * FULL, QEQ) == 0.25 * 1.25e9 + 0.75 * 2.5e9
 
 
-def test_enhancement_1_a_long_queue_lowers_the_rate_at_full_load() -> None:
+def test_enhancement_1_long_queue_lowers_the_rate() -> None:
     switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     f = 1.1 * 24 / (0.1 * 48 + 24)
     assert switch.interval(FULL, 48_000) == pytest.approx(0.5 * 2.5e9 * f + 0.5 * 2.5e9)
 
 
-def test_enhancement_3_increases_are_limited_and_the_limit_grows_below_qeq() -> None:
+def test_enhancement_3_increase_limit_grows_below_qeq() -> None:
     switch = Switch(FECNCongestionPointParameters(initial_sources=100))
     assert switch.interval(1_500, QEQ - 1) == pytest.approx(1e8 + 1.414e8)
     assert switch.interval(1_500, QEQ - 1) == pytest.approx(1e8 + 1.414e8 + 1.414**2 * 1e8)
@@ -181,7 +181,7 @@ def test_item_2_the_load_has_a_floor() -> None:
 
 
 @pytest.mark.parametrize(("octets", "qlen", "bound"), [(1_500, 0, C), (100 * FULL, 10**7, 1e5)])
-def test_item_2_the_rate_stays_within_a_tenth_of_a_mbps_and_c(octets: int, qlen: int, bound: float) -> None:
+def test_item_2_rate_stays_within_its_bounds(octets: int, qlen: int, bound: float) -> None:
     switch = Switch()
     for _ in range(200):
         assert 1e5 <= switch.interval(octets, qlen) <= C
@@ -189,7 +189,7 @@ def test_item_2_the_rate_stays_within_a_tenth_of_a_mbps_and_c(octets: int, qlen:
     assert switch.state.bounded_updates > 0
 
 
-def test_enhancement_4_a_lost_capacity_scales_both_rates_at_the_tick() -> None:
+def test_enhancement_4_capacity_loss_scales_both_rates() -> None:
     switch = Switch(FECNCongestionPointParameters(initial_sources=4))
     switch.interval(2 * FULL, QEQ)
     set_capacity(switch.state, 1e9)
@@ -222,7 +222,7 @@ def test_item_2_rd_tag_gets_lesser_rate() -> None:
     assert (switch.state.tags, switch.state.lowered_tags) == (4, 1)
 
 
-def test_item_2_infinity_in_an_rd_tag_is_more_than_any_rate() -> None:
+def test_item_2_infinite_rate_exceeds_every_rate() -> None:
     assert lowered(Switch().state, RATE_INFINITY) == 500_000
     # 10 Tb/s does not fit into the field, and is still less than infinity.
     fast = Switch(FECNCongestionPointParameters(initial_sources=1), capacity_bps=1e13)
@@ -256,9 +256,7 @@ def test_item_2_late_ticks_catch_up(late_intervals: int) -> None:
 
 
 @pytest.mark.parametrize(("came_ns", "intervals"), [(MS - 1, 1), (MS, 2), (4 * MS - 1, 4), (8 * MS, 8)])
-def test_item_2_a_late_tick_takes_what_came_as_a_rate_over_all_that_time(
-    came_ns: int, intervals: int
-) -> None:
+def test_item_2_late_tick_averages_over_elapsed_time(came_ns: int, intervals: int) -> None:
     late, punctual = Switch(), Switch()
     count(late.state, intervals * FULL * 2, came_ns)
     on_timer(late.state, late.settings, 8 * MS, QEQ)
@@ -275,7 +273,7 @@ def test_item_2_late_tick_hardly_raises_rate() -> None:
     assert late.state.rate_bps == rate_bps + 1_000_000 < punctual.interval(FULL // 100, QEQ)
 
 
-def test_item_4_ticks_are_aligned_to_multiples_of_t() -> None:
+def test_item_4_ticks_are_multiples_of_t() -> None:
     assert next_timer_ns(Switch(now_ns=5 * MS).state) == 6 * MS
     assert next_timer_ns(Switch(now_ns=5 * MS + 123).state) == 6 * MS
 

@@ -16,7 +16,7 @@ REPOSITORY = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("n0", [20, 40, 80, 100])
-def test_known_answer_of_section_7_convergence_takes_log_lambda_of_n0_over_n(n0: int) -> None:
+def test_section_7_convergence_takes_logarithm_of_n0(n0: int) -> None:
     sources, fair_bps = 4, 2.5e9
     loop = Loop(sources, n0=n0)
     settled_ms = 0.0
@@ -48,7 +48,7 @@ def test_a_random_phase_stays_fair() -> None:
     assert max(rates) - min(rates) <= 0.02 * 2.5e9
 
 
-def test_trap_many_sources_that_start_at_line_rate_lose_frames() -> None:
+def test_trap_sources_starting_at_line_rate_drop_frames() -> None:
     careful, careless = Loop(20, n0=40), Loop(20, n0=1)
     for loop in (careful, careless):
         loop.run_until(MS)

@@ -76,7 +76,7 @@ def test_compiled_and_plain_run_the_same_loop(name: str) -> None:
     assert done.stdout == trace(name) + "\n"
 
 
-def test_flows_come_to_equal_shares_of_the_port_without_losses() -> None:
+def test_flows_share_the_port_equally_without_losses() -> None:
     frames = greedy(3, 2, 30 * MS, 15_000)
     outcome = drive(made("fecn"), place(3, 2), frames, 30 * MS)
     rates = np.asarray(outcome.senders.queues)["rate_bps"]
@@ -90,7 +90,7 @@ def test_flows_come_to_equal_shares_of_the_port_without_losses() -> None:
     assert outcome.machine.counters(outcome.point)["updates"] == 30
 
 
-def test_sequence_a_tag_goes_out_is_lowered_comes_back_and_sets_the_rate() -> None:
+def test_lowered_tag_returns_and_sets_the_rate() -> None:
     where = place(2, 3)
     machine, outbox = made("fecn"), new_outbox(4)
     generator = np.random.default_rng(1)
@@ -145,7 +145,7 @@ def test_a_routed_frame_counts_only_when_it_joins() -> None:
     assert (senders.queues[1].waiting, senders.queues[0].used) == (1, 0)
 
 
-def test_a_frame_that_found_no_room_does_not_keep_an_idle_queue_from_starting_anew() -> None:
+def test_refused_frame_still_lets_idle_queue_restart() -> None:
     senders, outbox = senders_of(place(1, 1)), new_outbox(1)
     for now_ns in (0, 5 * MS):
         senders.route(0, 0, 3, now_ns - 1)
@@ -182,7 +182,7 @@ def test_tag_replaces_one_that_frame_brought() -> None:
     assert outbox.posted.count == 0
 
 
-def test_the_port_counts_all_data_and_steers_the_sum_of_its_queues() -> None:
+def test_port_controls_the_sum_of_its_queues() -> None:
     where = place(1, 1)
     whole, split = point_of(where), point_of(where)
     outbox = new_outbox(8)
@@ -205,7 +205,7 @@ def test_the_port_counts_all_data_and_steers_the_sum_of_its_queues() -> None:
     assert whole.next_timer_ns() == 2 * MS
 
 
-def test_ticks_come_when_they_are_due_and_catch_up() -> None:
+def test_late_ticks_run_even_with_full_outbox() -> None:
     point, outbox = point_of(place(1, 1)), new_outbox(1)
     point.on_timer(MS - 1, QUIET, outbox)
     assert (point.next_timer_ns(), outbox.posted.count) == (MS, 0)

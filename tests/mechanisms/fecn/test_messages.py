@@ -78,7 +78,7 @@ def test_item_1_an_rd_tag_octet_by_octet() -> None:
         ("22e9 beef", "88b6 0100 0202030405060708"),
     ],
 )
-def test_an_rd_tag_stands_behind_vlan_stack_and_cn_tag_before_older_tags(stack: str, behind: str) -> None:
+def test_rd_tag_follows_vlan_and_cn_tags(stack: str, behind: str) -> None:
     bare = octets(B, A, stack, behind, PAYLOAD)
     assert tag(bare) == octets(B, A, stack, TAG, behind, PAYLOAD)
     assert untagged(tag(bare)) == bare
@@ -113,7 +113,7 @@ def test_an_i_tag_is_payload() -> None:
 
 
 @pytest.mark.parametrize("captured", [0, 6, 13, 14, 15, 17, 18, 19, 21])
-def test_a_frame_whose_headers_were_cut_off_takes_no_tag(captured: int) -> None:
+def test_frame_with_truncated_headers_takes_no_tag(captured: int) -> None:
     assert tagged(octets(B, A, "8100 6005 22e9 beef", PAYLOAD)[:captured], rlq_id=7) is None
 
 
@@ -121,7 +121,7 @@ def test_what_was_captured_is_enough() -> None:
     assert tag(octets(B, A, "8100 6005 0800 45")) == octets(B, A, "8100 6005", TAG, "0800 45")
 
 
-def test_item_2_a_switch_lowers_the_rate_and_touches_nothing_else() -> None:
+def test_item_2_switch_changes_only_the_rate() -> None:
     state = new_record(FECNPointState)
     record = settings_record(FECNCongestionPointParameters())
     start(state, record, np.random.default_rng(1), 0, 1e9)
@@ -134,13 +134,13 @@ def test_item_2_a_switch_lowers_the_rate_and_touches_nothing_else() -> None:
     assert with_rate(frame, rate) == octets(B, A, "8100 6005 88b6 1b0f 0007 0000c350", PAYLOAD)
 
 
-def test_item_2_a_frame_without_rd_tag_has_no_rate() -> None:
+def test_item_2_untagged_frame_has_no_rate() -> None:
     for bare in (octets(B, A, PAYLOAD), octets(B, A), b"", octets(B, A, "88b6 0300 0007 ff")):
         assert rd_tag(bare) is None
         assert with_rate(bare, 1) == bare
 
 
-def test_item_3_the_receiver_strips_the_tag_and_returns_it_octet_by_octet() -> None:
+def test_item_3_receiver_strips_and_returns_the_tag() -> None:
     frame = octets(B, A, "8100 6005 22e9 beef 88b6 0300 0007 0000c350", PAYLOAD)
     edge, (stripped, back) = at_receiver(frame)
     assert stripped == octets(B, A, "8100 6005 22e9 beef", PAYLOAD)
@@ -149,7 +149,7 @@ def test_item_3_the_receiver_strips_the_tag_and_returns_it_octet_by_octet() -> N
     assert (edge.stripped, edge.returns) == (1, 1)
 
 
-def test_item_3_only_the_outermost_priority_changes_and_dei_is_0() -> None:
+def test_item_3_only_outer_priority_and_dei_change() -> None:
     _, (_, back) = at_receiver(octets(B, A, "88a8 7005 8100 3006", TAG, PAYLOAD))
     assert back is not None
     frame = decode(back)
@@ -158,22 +158,22 @@ def test_item_3_only_the_outermost_priority_changes_and_dei_is_0() -> None:
     assert frame[FECNReturn].rate == RATE_INFINITY
 
 
-def test_item_3_untagged_stays_untagged_and_other_tags_are_not_copied() -> None:
+def test_item_3_reply_copies_no_other_tags() -> None:
     _, (_, back) = at_receiver(octets(B, A, "22e9 0001 88b6 0100 0202030405060708", TAG, PAYLOAD))
     assert back == octets(A, B, "88b5 0310 0007 ffffffff").ljust(60, b"\0")
 
 
-def test_item_3_a_stripped_frame_is_padded_to_60_octets_again() -> None:
+def test_item_3_stripped_frame_is_padded_to_60() -> None:
     _, (stripped, _) = at_receiver(octets(B, A, TAG, "0800", "45" * 36))
     assert stripped == octets(B, A, "0800", "45" * 36).ljust(60, b"\0")
 
 
-def test_item_3_a_frame_that_was_not_captured_whole_is_not_padded() -> None:
+def test_item_3_truncated_frame_is_not_padded() -> None:
     _, (stripped, _) = at_receiver(octets(B, A, TAG, "0800", "45" * 10), length_octets=1_514)
     assert stripped == octets(B, A, "0800", "45" * 10)
 
 
-def test_item_3_no_answer_goes_to_a_group_or_to_the_receiver_itself() -> None:
+def test_item_3_group_and_own_address_are_unanswered() -> None:
     for source in (GROUP, B):
         edge, (stripped, back) = at_receiver(octets(B, source, TAG, PAYLOAD))
         assert back is None
@@ -187,7 +187,7 @@ def test_item_3_group_frame_is_answered_from_station() -> None:
     assert decode(back)[Ethernet].src == octets(B)
 
 
-def test_item_3_a_frame_for_another_station_stays_as_it_is() -> None:
+def test_item_3_foreign_frame_passes_unchanged() -> None:
     frame = octets(OTHER, A, TAG, PAYLOAD)
     edge, got = at_receiver(frame)
     assert got == (frame, None)
@@ -209,7 +209,7 @@ def test_item_1_source_reads_what_receiver_sent() -> None:
 
 
 @pytest.mark.parametrize("destination", [OTHER, GROUP, "ffffffffffff"])
-def test_a_return_for_another_station_or_a_group_is_refused_and_counted(destination: str) -> None:
+def test_foreign_and_group_returns_are_counted(destination: str) -> None:
     source = new_record(FECNSource)
     frame = octets(destination, B, "88b5 0310 0007 0000c350").ljust(60, b"\0")
     assert received(frame, source, station_mac=octets(A)) is None
@@ -223,7 +223,7 @@ def test_return_from_group_address_is_refused_and_counted() -> None:
     assert (source.foreign_returns, source.malformed_returns) == (1, 0)
 
 
-def test_a_return_that_cannot_be_decoded_is_refused_and_counted() -> None:
+def test_truncated_returns_are_refused_and_counted() -> None:
     source = new_record(FECNSource)
     for length in range(14, 22):
         frame = octets(A, B, "88b5 0310 0007 0000c350")[:length]
@@ -231,7 +231,7 @@ def test_a_return_that_cannot_be_decoded_is_refused_and_counted() -> None:
     assert source.malformed_returns == 8
 
 
-def test_other_frames_than_returns_are_not_counted_as_any() -> None:
+def test_frames_other_than_returns_are_not_counted() -> None:
     source = new_record(FECNSource)
     bad_ip, other_message = octets(A, B, "0800 4f"), octets(A, B, "88b5 0320 0007 0000c350").ljust(60, b"\0")
     for other in (octets(A, B, PAYLOAD), bad_ip, other_message, octets(A, B), b""):
@@ -273,9 +273,7 @@ _TAGS = st.sampled_from(
 
 
 @given(st.lists(_TAGS, max_size=5), st.integers(0, 3), st.sampled_from([PAYLOAD, "0030" + "42" * 48]))
-def test_tagging_and_stripping_in_any_stack_gives_the_frame_back(
-    tags: list[str], at: int, payload: str
-) -> None:
+def test_stripping_undoes_tagging_in_any_stack(tags: list[str], at: int, payload: str) -> None:
     bare = octets(B, A, *tags, payload)
     old = [*tags[:at], "88b6 0300 0001 00000002", *tags[at:]]
     for frame in (bare, octets(B, A, *old, payload)):

@@ -61,7 +61,7 @@ class Station:
         on_return(self.source, self.queues, self.settings, FECNFields(rlq_id, rate), now_ns)
 
 
-def test_item_1_each_flow_has_its_queue_and_ids_count_from_1() -> None:
+def test_item_1_each_flow_gets_its_own_queue() -> None:
     station = Station()
     first, second = station.arrive(0, 0), station.arrive(1, 0)
     station.on_return(1, 1_000_000, 0)
@@ -70,12 +70,12 @@ def test_item_1_each_flow_has_its_queue_and_ids_count_from_1() -> None:
     assert (first.rate_bps, second.rate_bps) == (1e9, 2e9)
 
 
-def test_trap_a_queue_starts_at_c_over_n0_not_at_line_rate() -> None:
+def test_trap_queue_starts_at_c_over_n0() -> None:
     assert Station().arrive(0, 0).rate_bps == C / 20
     assert Station(FECNReactionPointParameters(initial_sources=200)).arrive(0, 0).rate_bps == C / 200
 
 
-def test_item_1_a_frame_leaves_when_its_predecessors_debt_is_paid() -> None:
+def test_item_1_frame_waits_for_its_predecessors_debt() -> None:
     station = Station()
     queue = station.arrive(0, 0)
     assert leaves_ns(queue, 0) == 0
@@ -93,7 +93,7 @@ def test_item_1_tag_that_replaces_one_adds_nothing() -> None:
     assert leaves_ns(queue, 0) == 1_500 * 16
 
 
-def test_item_1_a_frame_is_tagged_when_tau_has_passed_since_the_queues_last_tag() -> None:
+def test_item_1_tau_counts_from_the_last_tag() -> None:
     station = Station()
     assert station.pass_through(0, 100)
     assert not station.pass_through(0, 100 + MS - 1)
@@ -124,7 +124,7 @@ def test_item_1_queue_starts_anew_after_2t_idle() -> None:
     assert station.source.restarts == 2
 
 
-def test_item_1_a_slow_queue_with_frames_waiting_is_not_idle() -> None:
+def test_item_1_waiting_frames_prevent_an_idle_restart() -> None:
     station = Station()
     queue = station.arrive(0, 0)
     station.arrive(0, 0)
@@ -143,7 +143,7 @@ def test_item_1_infinity_is_the_link_rate() -> None:
 
 
 @pytest.mark.parametrize("rlq_id", [0, 2, 8, 9, 65_535])
-def test_item_1_an_id_that_was_never_used_is_ignored(rlq_id: int) -> None:
+def test_item_1_unused_id_is_ignored(rlq_id: int) -> None:
     station = Station()
     station.arrive(0, 0)
     before = [queue.rate_bps for queue in station.queues]
@@ -152,7 +152,7 @@ def test_item_1_an_id_that_was_never_used_is_ignored(rlq_id: int) -> None:
     assert (station.source.unknown_returns, station.source.returns) == (1, 0)
 
 
-def test_item_1_the_rate_stays_between_the_least_rate_and_the_links() -> None:
+def test_item_1_rate_stays_between_minimum_and_link() -> None:
     station = Station()
     queue = station.arrive(0, 0)
     station.on_return(1, RATE_INFINITY - 1, 0)
@@ -172,7 +172,7 @@ def test_item_1_flows_beyond_table_share_last_queue() -> None:
     assert station.source.shared_arrivals == 3
 
 
-def test_item_4_a_queues_first_frame_is_tagged_at_once() -> None:
+def test_item_4_first_frame_is_tagged_immediately() -> None:
     assert Station().pass_through(0, 12_345)
 
 

@@ -126,7 +126,7 @@ _MESSAGES = st.tuples(
 
 
 @given(st.lists(_MESSAGES, max_size=12), st.booleans(), st.frozensets(st.integers(0, 7)))
-def test_a_priority_is_open_exactly_when_no_timer_of_the_literal_receivers_runs(
+def test_priority_opens_as_in_the_literal_receivers(
     steps: list[tuple[int, int, int, set[int]]], pause: bool, pfc_priorities: frozenset[int]
 ) -> None:
     ends = gates(pause=pause, pfc_priorities=pfc_priorities)
@@ -155,7 +155,7 @@ def test_a_priority_is_open_exactly_when_no_timer_of_the_literal_receivers_runs(
         assert paused_ns(ends, 0, priority, now_ns) == total
 
 
-def test_pause_counts_only_the_priorities_that_a_station_sends_not_all_eight() -> None:
+def test_pause_counts_only_priorities_in_use() -> None:
     sums, spans = {}, {}
     for kind in (PAUSE_KIND, PFC_KIND):
         ends = gates(2)
@@ -187,7 +187,7 @@ _STEPS = st.lists(
 
 
 @given(_STEPS, st.integers(0, 60))
-def test_the_time_in_which_some_station_stood_still_is_that_of_the_literal_receivers(
+def test_station_standstill_equals_the_literal_receivers(
     steps: list[tuple[int, int, int | str, int, set[int]]], after_ns: int
 ) -> None:
     ends = gates(2)

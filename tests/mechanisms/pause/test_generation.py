@@ -55,7 +55,7 @@ class Sender:
         return on_timer(self.state, self.settings, now_ns)
 
 
-def test_xoff_above_the_high_mark_and_xon_at_or_below_the_low_one() -> None:
+def test_xoff_and_xon_follow_their_marks() -> None:
     sender = Sender()
     assert sender.occupancy(10, 280_000) == NOTHING
     assert sender.occupancy(20, 280_001) == XOFF
@@ -66,7 +66,7 @@ def test_xoff_above_the_high_mark_and_xon_at_or_below_the_low_one() -> None:
     assert sender.occupancy(70, 280_001) == XOFF
 
 
-def test_xoff_carries_0xffff_and_is_refreshed_at_half_its_time() -> None:
+def test_xoff_is_refreshed_at_half_its_time() -> None:
     sender = Sender()
     assert next_timer_ns(sender.state) == NEVER_NS
     sender.occupancy(1_000, 290_000)
@@ -84,7 +84,7 @@ def test_the_refresh_follows_the_links_rate() -> None:
     assert flow_control_settings(GenerationParameters(), rate_bps=10**11).refresh_after_ns == 335_540 // 2
 
 
-def test_a_late_refresh_counts_on_from_when_it_was_sent() -> None:
+def test_late_refresh_counts_from_its_sending() -> None:
     sender = Sender()
     sender.occupancy(0, 290_000)
     assert sender.clock(5 * HALF_NS) == XOFF
@@ -92,7 +92,7 @@ def test_a_late_refresh_counts_on_from_when_it_was_sent() -> None:
     assert sender.state.refresh_frames == 1
 
 
-def test_a_link_stopped_for_two_queues_resumes_when_the_second_lets_go() -> None:
+def test_link_resumes_when_its_last_queue_does() -> None:
     # On the output queue: one XON must not undo another queue's XOFF.
     sender = Sender(GenerationParameters(pause_on="output"))
     assert sender.occupancy(0, 290_000, meter=0) == XOFF
@@ -104,7 +104,7 @@ def test_a_link_stopped_for_two_queues_resumes_when_the_second_lets_go() -> None
     assert stopped_ns(sender.state, 0, 99) == 15
 
 
-def test_pfc_stops_each_priority_by_itself_and_refreshes_what_is_due_in_one_frame() -> None:
+def test_pfc_merges_due_refreshes_of_separate_priorities() -> None:
     sender = Sender(PFCGenerationParameters(high_octets=90_000, low_octets=8_000))
     assert sender.occupancy(0, 90_001, number=3) == Signal(0x08, 0xFFFF)
     assert sender.occupancy(0, 90_001, number=5) == Signal(0x20, 0xFFFF)
@@ -158,7 +158,7 @@ def test_equals_the_literal_transcription(thresholds: list[int], steps: list[tup
         max_size=60,
     )
 )
-def test_whatever_the_occupancies_a_class_is_stopped_exactly_while_a_meter_is_above(
+def test_class_stops_only_while_meters_are_above(
     steps: list[tuple[int, int, int, int]],
 ) -> None:
     sender = Sender(PFCGenerationParameters())

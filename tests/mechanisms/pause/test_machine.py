@@ -128,7 +128,7 @@ def test_the_mechanisms_name_their_machines() -> None:
     assert isinstance(machine_of(PFC, {}), PFCMachine)
 
 
-def test_on_inputs_a_stations_own_frames_stop_it_and_no_other() -> None:
+def test_input_occupancy_stops_only_its_station() -> None:
     port = Port(pause())
     assert port.machine.knows_stations
     assert port.comes(10, 2000, station=0, priority=1) == []
@@ -140,7 +140,7 @@ def test_on_inputs_a_stations_own_frames_stop_it_and_no_other() -> None:
     assert port.point.next_timer_ns() == NEVER_NS
 
 
-def test_with_pfc_each_priority_of_a_station_counts_by_itself() -> None:
+def test_pfc_counts_priorities_of_a_station_separately() -> None:
     port = Port(pfc())
     assert port.comes(10, 2000, station=2, priority=3) == []
     assert port.comes(20, 2000, station=2, priority=4) == []
@@ -149,7 +149,7 @@ def test_with_pfc_each_priority_of_a_station_counts_by_itself() -> None:
     assert port.leaves(50, 3000, station=2, priority=3) == [Told(50, 2, 0x08, 0, 1000)]
 
 
-def test_on_the_output_queue_all_that_feed_it_are_stopped() -> None:
+def test_output_occupancy_stops_every_station() -> None:
     port = Port(pfc(pause_on="output"))
     assert not port.machine.knows_stations
     assert port.comes(10, 2000, station=0, priority=3) == []
@@ -162,7 +162,7 @@ def test_on_the_output_queue_all_that_feed_it_are_stopped() -> None:
     assert whole.comes(30, 2000, station=1, priority=4) == [Told(30, EVERY_STATION, 0xFF, 0xFFFF, 4000)]
 
 
-def test_dropped_frames_and_those_of_unknown_stations_take_no_memory_of_an_input() -> None:
+def test_dropped_and_unknown_frames_occupy_no_input() -> None:
     port = Port(pause())
     assert port.comes(10, 9000, enqueued=False) == []
     assert port.comes(20, 9000, station=-1) == []
@@ -177,7 +177,7 @@ def test_priority_that_takes_no_part_is_not_stopped() -> None:
     assert port.leaves(20, 9000, priority=4) == []
 
 
-def test_stops_are_refreshed_at_half_their_time_at_the_stations_links_rate() -> None:
+def test_stops_are_refreshed_at_half_their_time() -> None:
     port = Port(pfc())
     assert port.point.next_timer_ns() == NEVER_NS
     port.comes(100, 4000, station=0, priority=3)
@@ -205,7 +205,7 @@ def test_refreshes_that_find_no_room_come_later() -> None:
     assert port.point.next_timer_ns() == due_ns + HALF_NS
 
 
-def test_a_sequence_of_xoff_refresh_and_xon_between_a_port_and_its_stations() -> None:
+def test_stations_obey_xoff_refresh_and_xon() -> None:
     port = Port(pfc())
     gates = new_gates(STATIONS, rate_bps=RATE, pause=False, pfc_priorities=frozenset(range(8)))
     told: list[tuple[int, int, int]] = []

@@ -36,7 +36,7 @@ def test_a_pause_octet_by_octet() -> None:
     assert pause_frame(Signal(1, 0), src=SRC) == frame(HEADER + "0001 0000")
 
 
-def test_a_pfc_frame_octet_by_octet_has_all_eight_times() -> None:
+def test_a_pfc_frame_octet_by_octet() -> None:
     assert pfc_frame(Signal(0x88, 0xFFFF), src=SRC) == frame(
         HEADER + "0101 0088 0000 0000 0000 ffff 0000 0000 0000 ffff"
     )

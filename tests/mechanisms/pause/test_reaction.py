@@ -101,7 +101,7 @@ def test_pause_counts_from_end_of_its_reception() -> None:
     assert receiver.starts(1_000) == [1_068 + 512] * 8
 
 
-def test_pause_stops_all_priorities_and_a_priority_frame_is_nothing_to_it() -> None:
+def test_pause_stops_all_priorities_but_ignores_pfc() -> None:
     receiver = Receiver(PauseReactionParameters())
     assert receiver.receive(0, pfc(p3=1000)) == 0
     assert receiver.starts(0) == [0] * 8
@@ -121,14 +121,14 @@ def test_pfc_does_not_obey_pause() -> None:
     assert receiver.state.ignored_frames == 1
 
 
-def test_priorities_that_take_no_part_are_counted_and_go_on() -> None:
+def test_disabled_priorities_are_counted_and_continue() -> None:
     receiver = Receiver(PFCReactionParameters(priorities=frozenset({3})))
     assert receiver.receive(0, pfc(p2=100, p3=100, p4=100)) == 0b1000
     assert receiver.starts(0)[2:5] == [0, 5_120, 0]
     assert receiver.state.ignored_times == 2
 
 
-def test_refused_and_empty_frames_change_nothing_but_their_counters() -> None:
+def test_refused_and_empty_frames_are_only_counted() -> None:
     receiver = Receiver()
     receiver.receive(0, pfc(p1=1000))
     before = receiver.starts(5)
@@ -148,7 +148,7 @@ def test_the_next_timer_is_the_next_resume() -> None:
     assert next_timer_ns(receiver.state, 5_120) == NEVER_NS
 
 
-def test_the_total_pause_time_counts_overlaps_once_and_stops_with_the_timer() -> None:
+def test_pause_time_counts_overlaps_once() -> None:
     receiver = Receiver()
     receiver.receive(1_000, pfc(p3=100))
     receiver.receive(3_000, pfc(p3=100))
@@ -160,7 +160,7 @@ def test_the_total_pause_time_counts_overlaps_once_and_stops_with_the_timer() ->
     assert paused_ns(receiver.state, 4, 300_000) == 0
 
 
-def test_a_sequence_where_the_frame_on_the_wire_finishes_and_limiters_drain_meanwhile() -> None:
+def test_pause_spares_frame_in_transmission_and_drains_debt() -> None:
     receiver = Receiver()
     limiter = new_record(RateLimiter)
     limiter.rate_bps = 1e9
@@ -212,7 +212,7 @@ def test_equals_the_literal_transcription(rate_bps: int, steps: list[tuple[int, 
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**8), _FRAMES), max_size=30))
-def test_whatever_comes_every_frame_is_counted_once_and_no_pause_outlasts_the_longest(
+def test_every_frame_counts_and_pauses_are_bounded(
     steps: list[tuple[int, PauseFrame]],
 ) -> None:
     receiver = Receiver()

@@ -50,7 +50,7 @@ def test_known_answers_of_section_7(fb: int, expected: int) -> None:
 
 
 @pytest.mark.parametrize(("fb", "expected"), [(0, 0), (1, 0), (26_000, 0), (-1, 0), (-2_063, 0), (-2_064, 1)])
-def test_rule_2_feedback_that_is_not_negative_enough_is_0(fb: int, expected: int) -> None:
+def test_rule_2_slight_or_positive_feedback_is_0(fb: int, expected: int) -> None:
     # 130 000 / 63 = 2063.49…
     assert quantize(settings_record(QCNCongestionPointParameters()), fb * 1024) == expected
 
@@ -61,7 +61,7 @@ def test_rule_2_quantization_floors_just_under_full_scale() -> None:
     assert quantize(record, -130_000 * 1024) == 63
 
 
-def test_rule_1_the_frame_that_brings_the_countdown_to_0_is_no_sample() -> None:
+def test_rule_1_countdown_of_0_is_no_sample() -> None:
     point = Point(QCNCongestionPointParameters(jitter=0.0))
     assert point.state.countdown_octets == 150_000
     assert point.enqueue(150_000, 30_000) is None
@@ -75,7 +75,7 @@ def test_rule_1_offset_delta_and_feedback() -> None:
     assert point.sample_now(20_000) == (-6_000, -10_000, 26_000 * 1024, 0)
 
 
-def test_rule_1_qlen_old_follows_at_every_sampling_instant_with_or_without_cnm() -> None:
+def test_rule_1_every_sample_updates_qlen_old() -> None:
     point = Point()
     assert point.sample_now(1_000).qntz_fb == 0
     assert point.sample_now(26_000).qdelta_octets == 25_000
@@ -110,7 +110,7 @@ def test_rule_3_table_scales_with_minimum_sample_base() -> None:
     assert record.reload_octets.tolist() == [15_000, 7_500, 5_000, 3_750, 3_000, 2_500, 2_150, 1_850]
 
 
-def test_rule_3_the_margin_is_15_percent_to_each_side() -> None:
+def test_rule_3_margin_is_15_percent_each_way() -> None:
     point = Point(seed=3)
     reloads = []
     for _ in range(2_000):

@@ -70,7 +70,7 @@ def test_the_table_of_defence_modes(mode: DefenceMode, received: int, strips: bo
 
 
 @pytest.mark.parametrize("mode", DefenceMode)
-def test_other_priorities_and_untagged_frames_pass_as_they_are(mode: DefenceMode) -> None:
+def test_other_priorities_and_untagged_frames_pass_unchanged(mode: DefenceMode) -> None:
     rules = rules_of(mode, 3)
     edge = new_record(QCNEdge)
     for header, priority in (("8100 a123 22e9 0005", 5), ("", 0)):
@@ -80,7 +80,7 @@ def test_other_priorities_and_untagged_frames_pass_as_they_are(mode: DefenceMode
     assert counted(edge) == {}
 
 
-def test_an_untagged_frame_in_a_cnpv_of_0_gets_the_next_higher_priority_beside_it() -> None:
+def test_untagged_frame_avoids_a_cnpv_of_0() -> None:
     edge = new_record(QCNEdge)
     assert receive(edge, rules_of(DefenceMode.EDGE, 0, 1), frame("")) == (frame(""), 2)
     assert counted(edge) == {"remapped_frames": 1}
@@ -169,7 +169,7 @@ def test_disabled_follows_the_normal_table() -> None:
     ready=st.integers(0, 255),
     table=st.lists(st.integers(0, 7), min_size=8, max_size=8),
 )
-def test_what_comes_in_as_a_cnpv_came_in_its_own_priority(
+def test_cnpv_frames_keep_their_received_priority(
     cnpv: frozenset[int], mode: int, cn: int, ready: int, table: list[int]
 ) -> None:
     chosen = parameters(*cnpv, mode=mode)

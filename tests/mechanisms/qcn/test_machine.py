@@ -83,7 +83,7 @@ def test_queue_lengths_are_parsed_in_whole_units() -> None:
     assert (parsed.fields["qoff_octets"], parsed.fields["qdelta_octets"]) == (6_400, -64)
 
 
-def test_quantized_feedback_0_is_for_the_reaction_point_to_ignore() -> None:
+def test_parser_passes_on_quantized_feedback_of_zero() -> None:
     good = cnm(qntz_fb=31)
     at = good.index(bytes.fromhex("22e7")) + 2
     parsed, _ = parse_frame(

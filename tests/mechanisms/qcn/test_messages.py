@@ -46,13 +46,13 @@ def test_without_cn_tag_it_is_about_flow_0() -> None:
     assert found.feedback == CNMFeedback(flow_id=0, encap_prio=0, qntz_fb=31)
 
 
-def test_any_version_is_read_as_0_and_reserved_bits_are_ignored() -> None:
+def test_version_and_reserved_bits_are_ignored() -> None:
     found, _ = read(cnm(pdu(fb="ffdf", prio="7fff")))
     assert isinstance(found, ReceivedCNM)
     assert found.feedback == CNMFeedback(flow_id=0xBEEF, encap_prio=3, qntz_fb=31)
 
 
-def test_quantized_feedback_0_is_taken_for_the_reaction_point_to_count() -> None:
+def test_cnm_with_zero_feedback_is_accepted() -> None:
     found, counted = read(cnm(pdu(fb="0000")))
     assert isinstance(found, ReceivedCNM)
     assert found.feedback.qntz_fb == 0
@@ -121,7 +121,7 @@ _ANYTHING = st.one_of(
 
 
 @given(_ANYTHING)
-def test_any_octets_are_read_or_discarded_and_counted_once(octets: bytes) -> None:
+def test_any_octets_are_counted_exactly_once(octets: bytes) -> None:
     found, counted = read(octets)
     assert sum(counted.values()) == 1
     if isinstance(found, ReceivedCNM):

@@ -44,14 +44,14 @@ def test_a_cnm_octet_by_octet() -> None:
     )  # fmt: skip
 
 
-def test_a_frame_without_cn_tag_gives_flow_id_0_and_stays_untagged() -> None:
+def test_frame_without_cn_tag_gives_flow_0() -> None:
     frame = decode(cnm_for("", priority=0))
     assert [type(layer) for layer in frame.layers] == [Ethernet, CNTag, CNM]
     assert frame[CNTag].flow_id == 0
     assert frame[CNM].encap_prio == 0
 
 
-def test_the_whole_vlan_stack_is_copied_and_only_the_outermost_priority_set() -> None:
+def test_vlan_stack_is_copied_with_outer_priority_set() -> None:
     frame = decode(cnm_for("88a8 7005 8100 b006 22e9 0001"))
     assert frame[Ethernet].type == 0x88A8
     assert (frame[STag].priority, frame[STag].dei, frame[STag].id) == (6, 0, 5)
@@ -59,7 +59,7 @@ def test_the_whole_vlan_stack_is_copied_and_only_the_outermost_priority_set() ->
     assert frame[CNTag].flow_id == 1
 
 
-def test_experimental_tags_are_not_copied_and_any_order_becomes_the_usual_one() -> None:
+def test_experimental_tags_are_omitted_and_order_restored() -> None:
     cm_tag = "88b6 0000 0202030405060708 0000 0000"
     frame = decode(cnm_for(f"{cm_tag} 22e9 0009 8100 2007"))
     assert [type(layer) for layer in frame.layers] == [Ethernet, VLAN, CNTag, CNM]
@@ -80,7 +80,7 @@ def test_the_msdu_limit(limit: int, expected: int) -> None:
     assert len(cnm) == max(60, 12 + 4 + 4 + 2 + 24 + expected)
 
 
-def test_short_cnms_are_padded_to_60_octets_with_zeros() -> None:
+def test_short_cnms_are_padded_with_zeros() -> None:
     cnm = cnm_for("", payload="08004500")
     assert len(cnm) == 60
     assert decode(cnm)[CNM].msdu.hex() == "08004500"
@@ -91,7 +91,7 @@ def test_what_was_not_captured_is_not_in_msdu() -> None:
     assert decode(cnm_for("8100 6001", payload="0800aabb", length=1514))[CNM].msdu.hex() == "0800aabb"
 
 
-def test_a_tag_whose_ethertype_was_cut_off_is_still_copied() -> None:
+def test_tag_with_truncated_ethertype_is_still_copied() -> None:
     frame = decode(cnm_for("8100 6001", payload="", length=1514))
     assert frame[VLAN].id == 1
     assert frame[CNM].msdu_length == 0

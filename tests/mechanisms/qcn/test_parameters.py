@@ -25,7 +25,7 @@ def test_defaults_are_those_of_802_1q() -> None:
     }  # fmt: skip
 
 
-def test_texts_set_parameters_by_short_and_by_field_name() -> None:
+def test_texts_use_short_or_field_names() -> None:
     parameters = QCNCongestionPointParameters.parse(
         ["qeq=33kB", "w=0.125", "sample_base_octets=75kB", "cnm_without_cn_tag=no", "cnpv=3,5-7"]
     )
@@ -138,7 +138,7 @@ def test_the_roles_of_qcn(role: Role, kind: type[Parameters]) -> None:
     assert part is kind
 
 
-def test_listing_mechanisms_and_reading_parameters_imports_neither_numba_nor_scapy() -> None:
+def test_parameters_import_neither_numba_nor_scapy() -> None:
     script = (
         "import sys, ecmproto.control.mechanisms.registry, ecmproto.control.mechanisms.qcn.parameters;"
         "print([name for name in ('numba', 'scapy') if name in sys.modules])"

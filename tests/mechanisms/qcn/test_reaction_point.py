@@ -43,7 +43,7 @@ def test_a_flow_without_cnm_is_not_limited() -> None:
     assert next_timer_ns(station.limiters) == NEVER_NS
 
 
-def test_rule_1_the_first_cnm_creates_a_limiter_at_the_maximum_and_lowers_it() -> None:
+def test_rule_1_first_cnm_lowers_a_new_limiter() -> None:
     station = exact()
     assert station.cnm(3, 32) == 0
     limiter = station.limiter(3)
@@ -57,9 +57,7 @@ def test_rule_1_the_first_cnm_creates_a_limiter_at_the_maximum_and_lowers_it() -
 @pytest.mark.parametrize(
     ("qntz_fb", "rate_gbps", "saturated"), [(1, 9.921875, 0), (63, 5.078125, 0), (64, 5.0, 0), (127, 5.0, 1)]
 )
-def test_rule_1_rate_times_1_less_gd_fb_but_at_least_half(
-    qntz_fb: int, rate_gbps: float, saturated: int
-) -> None:
+def test_rule_1_decrease_follows_feedback_up_to_half(qntz_fb: int, rate_gbps: float, saturated: int) -> None:
     station = exact()
     station.cnm(3, qntz_fb)
     assert station.limiter(3).rate_bps == rate_gbps * GBPS
@@ -74,7 +72,7 @@ def test_rule_1_the_rate_stays_at_the_minimum() -> None:
     assert station.count("floored") == 2
 
 
-def test_rule_1_hold_a_second_cnm_in_byte_stage_0_keeps_the_target() -> None:
+def test_rule_1_cnm_in_stage_0_keeps_target() -> None:
     """✗ "target = current" on every message forgets the rate to recover to."""
     station = exact()
     station.cnm(3, 63)
@@ -88,7 +86,7 @@ def test_rule_1_hold_a_second_cnm_in_byte_stage_0_keeps_the_target() -> None:
     assert stages(station, 3) == (0, 0)
 
 
-def test_rule_1_after_a_byte_stage_the_target_becomes_the_rate_and_the_counter_reloads() -> None:
+def test_rule_1_later_cnm_replaces_target_and_counter() -> None:
     station = exact()
     station.cnm(3, 63)
     one_byte_stage(station, 3)
@@ -112,7 +110,7 @@ def test_rule_1_cnm_restarts_timer_with_full_period() -> None:
     assert next_timer_ns(station.limiters) - station.now_ns == 15 * MS
 
 
-def test_rule_1_quantized_feedback_0_changes_nothing_and_is_counted() -> None:
+def test_rule_1_zero_feedback_is_only_counted() -> None:
     station = Station()
     assert station.cnm(3, 0) == -1
     assert not station.limited(3)
@@ -132,7 +130,7 @@ def test_id_never_sent_is_counted_and_changes_nothing(flow: int) -> None:
     assert not any(limiter.active for limiter in station.limiters.slots)
 
 
-def test_rule_2_the_byte_counter_expires_when_its_octets_are_sent() -> None:
+def test_rule_2_byte_counter_expires_after_its_octets() -> None:
     station = exact()
     station.cnm(3, 63)
     station.frame(3, 149_999)
@@ -143,7 +141,7 @@ def test_rule_2_the_byte_counter_expires_when_its_octets_are_sent() -> None:
     assert station.limiter(3).byte_countdown_octets == 150_000
 
 
-def test_rule_2_a_frame_that_overshoots_makes_one_stage_and_no_credit() -> None:
+def test_rule_2_overshooting_frame_makes_one_stage() -> None:
     station = exact()
     station.cnm(3, 63)
     station.frame(3, 1_000_000)
@@ -151,7 +149,7 @@ def test_rule_2_a_frame_that_overshoots_makes_one_stage_and_no_credit() -> None:
     assert station.limiter(3).byte_countdown_octets == 150_000
 
 
-def test_rule_2_fast_recovery_halves_the_way_to_the_target_and_leaves_it() -> None:
+def test_rule_2_fast_recovery_halves_distance_to_target() -> None:
     station = exact()
     station.cnm(3, 63)
     rate = station.limiter(3).rate_bps
@@ -171,7 +169,7 @@ def lowered(station: Station) -> None:
     station.cnm(3, 1)
 
 
-def test_rule_2_active_increase_past_the_threshold_of_one_counter() -> None:
+def test_rule_2_one_counters_threshold_starts_active_increase() -> None:
     station = exact()
     lowered(station)
     target = station.limiter(3).target_bps
@@ -184,7 +182,7 @@ def test_rule_2_active_increase_past_the_threshold_of_one_counter() -> None:
         assert station.limiter(3).byte_countdown_octets == 75_000
 
 
-def test_rule_2_hyper_active_increase_past_both_thresholds_grows_by_the_lower_stage() -> None:
+def test_rule_2_both_thresholds_start_hyper_increase() -> None:
     station = exact()
     lowered(station)
     for _ in range(8):
@@ -200,7 +198,7 @@ def test_rule_2_hyper_active_increase_past_both_thresholds_grows_by_the_lower_st
     assert station.limiter(3).target_bps == target + 50e6 + 2 * 50e6
 
 
-def test_rule_2_a_period_is_halved_once_its_own_stage_is_past_the_threshold() -> None:
+def test_rule_2_timer_period_halves_past_its_threshold() -> None:
     station = exact()
     lowered(station)
     start_ns = station.now_ns
@@ -212,7 +210,7 @@ def test_rule_2_a_period_is_halved_once_its_own_stage_is_past_the_threshold() ->
     assert station.limiter(3).byte_countdown_octets == 150_000
 
 
-def test_rule_2_a_target_far_above_the_rate_is_divided_by_8_in_stage_1() -> None:
+def test_rule_2_stage_1_divides_a_distant_target() -> None:
     station = exact()
     for _ in range(4):
         station.cnm(3, 63)
@@ -225,7 +223,7 @@ def test_rule_2_a_target_far_above_the_rate_is_divided_by_8_in_stage_1() -> None
     assert station.count("cut") == 1
 
 
-def test_rule_2_a_target_of_just_ten_times_the_rate_is_not_divided() -> None:
+def test_rule_2_tenfold_target_is_not_divided() -> None:
     station = exact(min_rate_bps=10**9)
     for _ in range(5):
         station.cnm(3, 63)
@@ -243,7 +241,7 @@ def test_rule_2_target_is_clamped_to_maximum() -> None:
     assert station.count("capped") == 2
 
 
-def test_rule_2_within_a_millionth_of_the_maximum_counts_as_the_maximum() -> None:
+def test_rule_2_almost_maximum_rate_becomes_the_maximum() -> None:
     station = exact()
     station.cnm(3, 63)
     station.limiter(3).rate_bps = 10 * GBPS * (1 - 4e-6)
@@ -255,7 +253,7 @@ def test_rule_2_within_a_millionth_of_the_maximum_counts_as_the_maximum() -> Non
     assert station.limiter(3).rate_bps == 10 * GBPS
 
 
-def test_rule_2_the_margin_is_15_percent_to_each_side() -> None:
+def test_rule_2_margin_is_15_percent_each_way() -> None:
     station = Station(QCNReactionPointParameters(threshold=10**6), seed=5)
     periods_ns, octets = [], []
     for _ in range(1_000):
@@ -278,7 +276,7 @@ def test_rule_3_release_at_maximum_with_empty_queue() -> None:
     assert (station.count("active"), station.count("released")) == (0, 1)
 
 
-def test_rule_3_a_limiter_at_the_maximum_stays_while_frames_wait() -> None:
+def test_rule_3_waiting_frames_delay_release_at_maximum() -> None:
     station = exact()
     station.cnm(3, 63)
     limiter = station.limiter(3)
@@ -303,7 +301,7 @@ def test_rule_3_a_released_flow_starts_anew() -> None:
     assert station.count("created") == 2
 
 
-def test_a_limiter_that_another_flow_got_is_not_the_first_flows_any_more() -> None:
+def test_reallocated_limiter_belongs_to_its_new_flow() -> None:
     station = exact()
     station.cnm(3, 63)
     station.run_for(1_000 * MS)
@@ -328,7 +326,7 @@ def test_past_max_rps_ids_share_one_limiter() -> None:
     assert not any(station.limited(flow) for flow in range(5))
 
 
-def test_frames_leave_at_the_limited_rate_and_speed_up_with_it() -> None:
+def test_frames_leave_at_the_limited_rate() -> None:
     station = exact()
     for _ in range(3):
         station.cnm(3, 63)
@@ -342,7 +340,7 @@ def test_frames_leave_at_the_limited_rate_and_speed_up_with_it() -> None:
     assert len(station.sent) == 20
 
 
-def test_late_timers_expire_one_by_one_at_their_own_times() -> None:
+def test_late_timers_expire_at_their_own_times() -> None:
     punctual, late = Station(seed=9), Station(seed=9)
     for station in (punctual, late):
         station.cnm(3, 63)
@@ -356,7 +354,7 @@ def test_late_timers_expire_one_by_one_at_their_own_times() -> None:
     assert punctual.limiters.slots == pytest.approx(late.limiters.slots)
 
 
-def test_a_debt_drains_at_each_rate_that_held_while_timers_were_late() -> None:
+def test_late_timers_drain_debt_at_each_rate() -> None:
     station = exact(byte_reset_octets=10**8)
     for _ in range(9):
         station.cnm(3, 63)
@@ -396,7 +394,7 @@ class TestStandardVariant:
         one_byte_stage(station, 3)
         assert station.limiter(3).target_bps == target + 5e6
 
-    def test_the_hyper_increment_is_one_step_more_and_only_hyper_halves(self) -> None:
+    def test_hyper_increase_adds_a_step_and_halves_periods(self) -> None:
         station = self.station()
         lowered(station)
         for _ in range(6):

@@ -211,7 +211,7 @@ TestAnyEvents = AnyEvents.TestCase
 TestAnyEvents.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
-def test_a_flood_of_cnms_allocates_nothing_and_stops_at_the_minimum() -> None:
+def test_cnm_flood_stays_within_the_table() -> None:
     station = Station(flows=300)
     for flow in range(-5, 305):
         for _ in range(12):

@@ -44,9 +44,7 @@ def frame(header: str, payload: str = IP) -> bytes:
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("payload", [IP, LLC], ids=["ethertype", "length"])
-def test_a_cn_tag_stands_behind_the_vlan_stack_in_place_of_an_old_one(
-    before: str, after: str, payload: str
-) -> None:
+def test_cn_tag_follows_vlan_tags_and_replaces_older(before: str, after: str, payload: str) -> None:
     assert insert_cn_tag(frame(before, payload), 5).hex(" ") == frame(after, payload).hex(" ")
 
 
@@ -58,7 +56,7 @@ def test_stripping_gives_back_the_frame(stack: str, payload: str) -> None:
     assert strip_cn_tag(original) is original
 
 
-def test_stripping_pads_to_60_octets_and_shorter_frames_not_at_all() -> None:
+def test_stripping_pads_only_whole_frames_to_60() -> None:
     tagged = frame("22e9 0005", " 0800 " + "45" * 42)
     assert len(tagged) == 60
     assert strip_cn_tag(tagged) == frame("", " 0800 " + "45" * 42 + "00000000")
@@ -110,7 +108,7 @@ _STACKS = st.lists(
 
 
 @given(stack=_STACKS, flow_id=st.integers(0, 65_535), cut=st.integers(0, 200))
-def test_any_stack_and_cut_ends_up_with_one_cn_tag(stack: list[str], flow_id: int, cut: int) -> None:
+def test_any_stack_gets_exactly_one_cn_tag(stack: list[str], flow_id: int, cut: int) -> None:
     octets = frame("".join(stack))
     tagged = insert_cn_tag(octets, flow_id)
     rest = [tag for tag in stack if not tag.startswith("22e9")]
