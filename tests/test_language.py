@@ -7,7 +7,7 @@ import pytest
 from tests.language import breaches, long_tests, names
 
 _ROOT = Path(__file__).parents[1]
-NAMES, LONG_TESTS = 476, 644
+NAMES, LONG_TESTS = 476, 293
 """The maximum numbers of breaches, to be lowered with each that goes."""
 
 
