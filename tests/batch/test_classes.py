@@ -60,7 +60,7 @@ def test_tags_in_any_order_and_depth(tags: list[str], priority: int, flow_id: in
     [("22e7", False, True), ("88b5", False, True), ("8808", False, False), ("88cc", True, True),
      ("0026", True, True), ("88e7", True, True)],
 )  # fmt: skip
-def test_what_is_never_sampled(tags: list[str], etype: str, sampled: bool, occupies: bool) -> None:
+def test_messages_and_mac_control_are_never_sampled(tags: list[str], etype: str, sampled: bool, occupies: bool) -> None:
     classes = of(frame(*tags, etype, "00" * 46))
     assert classes.sampled.tolist() == [sampled]
     assert classes.occupies.tolist() == [occupies]
@@ -86,7 +86,7 @@ def test_no_message_to_group_address_or_to_oneself() -> None:
 @pytest.mark.parametrize(
     "body", ["", "ff", "00" * 46, "ff" * 46, f"0000 {CPID}" + "00" * 36, "0700" + "00" * 44]
 )
-def test_message_ethertype_is_never_sampled_whatever_follows_it(body: str) -> None:
+def test_message_ethertype_is_never_sampled(body: str) -> None:
     classes = of(frame("88b5", body), frame(VLAN, CN, CM_TAG, "88b5", body))
     assert not classes.sampled.any()
     assert classes.occupies.all()
@@ -132,9 +132,7 @@ def test_truncated_frame_is_classified_by_its_captured_octets() -> None:
 
 @settings(max_examples=200, deadline=None)
 @given(frames=st.lists(st.binary(max_size=40), min_size=1, max_size=8), data=st.data())
-def test_arbitrary_octets_classify_alike_wherever_they_stand(
-    frames: list[bytes], data: st.DataObject
-) -> None:
+def test_class_does_not_depend_on_other_frames(frames: list[bytes], data: st.DataObject) -> None:
     together = of(*frames)
     i = data.draw(st.integers(0, len(frames) - 1))
     alone = of(frames[i])

@@ -89,17 +89,17 @@ def test_last_unmatched_queue_pair_is_found_by_elimination() -> None:
 @pytest.mark.parametrize(
     ("psn", "is_tied"), [(4, False), (5, True), (7, True), (9, True), (10, False), (2**24 - 1, False)]
 )
-def test_an_acknowledge_ties_what_it_acknowledges(psn: int, is_tied: bool) -> None:
+def test_acknowledge_ties_the_acknowledged_flow(psn: int, is_tied: bool) -> None:
     made = table(data(0x11, 5), data(0x11, 9), data(0x12, 500), learnt=(acknowledge(0x77, psn),))
     assert made.queue_pair(0, 0) == (0x77 if is_tied else 0)
 
 
-def test_sequence_numbers_go_round() -> None:
+def test_sequence_numbers_wrap_around() -> None:
     made = table(data(0x11, 2**24 - 2), data(0x11, 3), data(0x12, 500), learnt=(acknowledge(0x77, 1),))
     assert made.queue_pair(0, 0) == 0x77
 
 
-def test_acknowledge_that_may_be_of_two_ties_none() -> None:
+def test_ambiguous_acknowledge_ties_no_queue_pair() -> None:
     made = table(data(0x11, 1), data(0x11, 9), data(0x12, 4), data(0x12, 6), learnt=(acknowledge(0x77, 5),))
     assert [made.queue_pair(0, flow) for flow in (0, 1)] == [0, 0]
     made.number_batch(Batch.from_frames([acknowledge(0x77, 8)]))
@@ -177,7 +177,7 @@ def _plain(address: bytes) -> str:
     return ipaddress.ip_address(address).compressed
 
 
-def test_many_conversations_keep_their_numbers_whatever_the_batches() -> None:
+def test_conversation_numbers_do_not_depend_on_batches() -> None:
     frames = [data(qp, source=bytes([10, 1, qp >> 8, qp & 0xFF]), port=1000 + qp % 7) for qp in range(1, 700)]
     whole, parts = FlowTable(FlowKey(conversation=True)), FlowTable(FlowKey(conversation=True))
     at_once = whole.number_batch(Batch.from_frames(frames))

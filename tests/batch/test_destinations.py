@@ -35,9 +35,7 @@ def expected(frames: list[bytes], limit: int, with_groups: bool) -> list[int]:
 
 
 @given(frames=FRAMES, limit=st.integers(1, 4), with_groups=st.booleans(), cut=st.integers(0, 20))
-def test_numbers_are_those_of_a_dictionary(
-    frames: list[bytes], limit: int, with_groups: bool, cut: int
-) -> None:
+def test_numbers_equal_a_dictionarys(frames: list[bytes], limit: int, with_groups: bool, cut: int) -> None:
     table = DestinationTable(max_destinations=limit, with_groups=with_groups)
     numbers = [
         number for part in (frames[:cut], frames[cut:]) for number in table.number(*batch_of(part)).tolist()
@@ -59,7 +57,7 @@ def test_a_table_grows_without_a_trace() -> None:
     assert list(numbers) == [*range(1000), *range(999, -1, -1)]
 
 
-def test_no_address_for_a_number_that_none_has() -> None:
+def test_unknown_number_has_no_address() -> None:
     table = DestinationTable()
     for number in (-1, 0):
         with pytest.raises(IndexError):

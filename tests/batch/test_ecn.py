@@ -77,7 +77,7 @@ def test_field_is_read_and_written_and_nothing_else(
     assert written == wanted
 
 
-def test_a_checksum_that_was_wrong_stays_as_wrong() -> None:
+def test_wrong_checksum_keeps_its_error() -> None:
     packet = bytearray(ipv4(2))
     packet[10] ^= 0x55
     wrong = checksum(bytes(packet))

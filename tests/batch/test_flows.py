@@ -78,7 +78,7 @@ def _key(octets: bytes, key: FlowKey) -> object:
     limits=st.tuples(st.integers(1, 4), st.integers(1, 6)),
     cuts=st.lists(st.integers(0, 30), max_size=4),
 )
-def test_numbers_are_those_of_a_dictionary_however_batched(
+def test_numbers_equal_a_dictionarys_in_any_batches(
     frames: list[bytes], key: FlowKey, limits: tuple[int, int], cuts: list[int]
 ) -> None:
     table = FlowTable(key, max_stations=limits[0], max_flows=limits[1])
@@ -97,7 +97,7 @@ def test_numbers_are_those_of_a_dictionary_however_batched(
 
 
 @given(frames=FRAMES)
-def test_flows_are_those_of_the_reaction_points(frames: list[bytes]) -> None:
+def test_flows_equal_those_of_reaction_points(frames: list[bytes]) -> None:
     frames = [octets for octets in frames if len(octets) >= 14]
     table = FlowTable(FlowKey(vlan=True, dst=True, priority=True, cn_tag=False))
     batch = table.number(*batch_of(frames))
@@ -337,7 +337,7 @@ def test_keys_are_numbered_in_order_of_appearance(pairs: list[tuple[int, int]]) 
     assert 2 * len(known) <= len(keys.number)
 
 
-def test_keys_that_all_hash_alike_are_told_apart() -> None:
+def test_keys_with_equal_table_hash_stay_distinct() -> None:
     keys = new_keys(64)
     keys.coefficients[:] = 0
     pairs = [(low, high) for low in range(5) for high in range(5)]

@@ -124,7 +124,7 @@ def bare(path: Path) -> tuple[list[bytes], list[int], list[int]]:
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_inner_frames_are_those_that_were_wrapped(name: str, tmp_path: Path) -> None:
+def test_unwrapping_restores_the_original_frames(name: str, tmp_path: Path) -> None:
     for path in BUNDLED:
         frames, original, times = bare(path)
         wrapped = [WRAPPERS[name](frame, number) for number, frame in enumerate(frames)]
@@ -157,7 +157,7 @@ def documents(path: Path) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("name", WRAPPERS)
-def test_results_equal_those_of_bare_frames(
+def test_statistics_equal_those_of_bare_frames(
     name: str, documents_of_bare: dict[Path, tuple[object, ...]], tmp_path: Path
 ) -> None:
     for path in BUNDLED:

@@ -181,7 +181,7 @@ def test_ports_without_number_share_an_interface(tmp_path: Path) -> None:
     assert (reader.interfaces[-1].name, reader.interfaces[-1].sampling) == ("sFlow (further sessions)", 0)
 
 
-def test_what_is_not_read_is_counted_by_name(tmp_path: Path) -> None:
+def test_unread_records_are_counted_by_name(tmp_path: Path) -> None:
     strange = datagram(
         block(0x1001, bytes(8)), flow(block(1001, bytes(16)), raw(DATA)), flow(raw(DATA, protocol=13)),
         block(2, struct.pack("!III", 1, 3, 1) + block(2, bytes(52))), flow(raw(DATA))[:100],
@@ -196,7 +196,7 @@ def test_what_is_not_read_is_counted_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [struct.pack("!II", 4, 1), struct.pack("!II", 5, 3), b"\0\0\0\5"])
-def test_other_versions_stay_frames(first: bytes, tmp_path: Path) -> None:
+def test_other_sflow_versions_stay_frames(first: bytes, tmp_path: Path) -> None:
     octets = ip(17, udp(6343, first + bytes(40 if len(first) > 4 else 0)))
     path = written(tmp_path / "sflow.pcap", [octets])
     assert read(path)[0] == [octets]

@@ -69,7 +69,7 @@ def test_frame_cut_within_its_tags_gets_no_tag(name: str) -> None:
 
 
 @given(frames=st.lists(ORDINARY, min_size=1, max_size=4), name=st.sampled_from(["ecm", "fecn", "qcn"]))
-def test_what_went_in_comes_out_again(frames: list[bytes], name: str) -> None:
+def test_removal_undoes_insertion(frames: list[bytes], name: str) -> None:
     bare = without_own(frames, name)
     assert without_own(with_own(bare, name), name) == bare
     assert with_own(frames, name) == with_own(bare, name)
@@ -79,7 +79,7 @@ PLACES = st.integers(0, 12)
 
 
 @given(data=st.data(), frames=st.lists(st.binary(min_size=12, max_size=30), min_size=1, max_size=5))
-def test_places_count_in_the_frame_as_it_came(data: st.DataObject, frames: list[bytes]) -> None:
+def test_offsets_refer_to_the_original_frame(data: st.DataObject, frames: list[bytes]) -> None:
     count = len(frames)
 
     def drawn(values: st.SearchStrategy[int]) -> NDArray[np.int64]:
@@ -150,7 +150,7 @@ HUGE = 2**63 - 1
         ({"written": [0, 0]}, "written: expected 2 rows"),
     ],
 )
-def test_places_outside_a_frame_are_refused(wrong: dict[str, list[int]], told: str) -> None:
+def test_offsets_outside_a_frame_are_refused(wrong: dict[str, list[int]], told: str) -> None:
     arguments = {"at": np.array([-1, -1]), "inserted": np.zeros((2, 0), np.uint8)}
     arguments |= {name: np.array(values) for name, values in wrong.items()}
     with pytest.raises(ParameterError, match=told):

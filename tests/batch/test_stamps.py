@@ -93,7 +93,7 @@ def read(path: Path, device: str) -> tuple[list[bytes], list[int], list[str], St
 
 @pytest.mark.parametrize("asked", ["by name", "auto"])
 @pytest.mark.parametrize("name", STAMPERS)
-def test_frames_and_times_are_those_before_the_stamp(name: str, asked: str, tmp_path: Path) -> None:
+def test_stamp_is_removed_and_gives_the_time(name: str, asked: str, tmp_path: Path) -> None:
     device, stamper = STAMPERS[name]
     path = capture(tmp_path / "tap.pcap", stamped(stamper))
     frames, times, names, reader = read(path, device if asked == "by name" else "auto")
@@ -107,7 +107,7 @@ def test_frames_and_times_are_those_before_the_stamp(name: str, asked: str, tmp_
 
 
 @pytest.mark.parametrize("name", ["metamako", "exablaze"])
-def test_new_fcs_is_taken_off_too(name: str, tmp_path: Path) -> None:
+def test_new_fcs_is_removed_with_the_stamp(name: str, tmp_path: Path) -> None:
     path = capture(tmp_path / "tap.pcap", stamped(STAMPERS[name][1], new_fcs=True))
     frames, times, _, _ = read(path, name)
     assert (frames, times) == (FRAMES, TIMES)
@@ -177,7 +177,7 @@ def test_thousands_of_ports_share_an_interface(tmp_path: Path) -> None:
     assert len(reader.interfaces) == 1025
 
 
-def test_interfaces_lose_the_fcs_that_was_taken_off(tmp_path: Path) -> None:
+def test_interfaces_report_the_fcs_as_removed(tmp_path: Path) -> None:
     path = str(tmp_path / "tap.pcapng")
     interface = Interface(index=0, linktype=ETHERNET, fcs_octets=4, ticks_per_second=NS)
     with PcapngWriter(path, interfaces=[interface]) as writer:
@@ -199,7 +199,7 @@ def slow(tmp_path: Path, frames: list[bytes], apart_ns: int) -> Path:
 
 @pytest.mark.parametrize("new_fcs", [False, True])
 @pytest.mark.parametrize(("device", "tick_ns", "bits"), [("arista7150", 20 / 7, 31), ("ixia-counter", 5, 32)])
-def test_counters_go_on_from_the_captures_first_time(
+def test_counters_continue_from_first_capture_time(
     device: str, tick_ns: float, bits: int, new_fcs: bool, tmp_path: Path
 ) -> None:
     # the counter wraps each 6.1 s and 21.5 s

@@ -100,7 +100,7 @@ def values(kind: str, layer: Any) -> tuple[bool, int, int]:
         ("88e7 00000001", "ecm", (12, -1, 0)),
     ],
 )
-def test_where_tags_stand_and_where_one_goes(frame: str, kind: str, found: tuple[int, ...]) -> None:
+def test_offsets_of_tags_and_of_insertion(frame: str, kind: str, found: tuple[int, ...]) -> None:
     assert row(of(frame, kind=kind)) == found
 
 
@@ -118,7 +118,7 @@ def test_where_tags_stand_and_where_one_goes(frame: str, kind: str, found: tuple
         ("9100 a005 0800", "vlan", NOTHING),
     ],
 )
-def test_what_the_newest_tag_says(frame: str, kind: str, found: tuple[bool, int, int]) -> None:
+def test_values_of_the_newest_tag(frame: str, kind: str, found: tuple[bool, int, int]) -> None:
     assert own(frame, kind)[:3] == found
 
 
@@ -133,7 +133,7 @@ def test_tag_is_complete_once_all_octets_are_captured(kind: str) -> None:
 
 
 @pytest.mark.parametrize("length", range(12, 19))
-def test_where_header_was_cut_off_no_tag_goes(length: int) -> None:
+def test_cut_header_has_no_insertion_offset(length: int) -> None:
     whole = bytes.fromhex(MACS + VLAN_TAG + "0800")
     assert of(whole[:length], kind="ecm").tag_at.tolist() == [16 if length >= 18 else -1]
 
@@ -146,7 +146,7 @@ def test_a_map_of_ethertypes_replaces_the_default_one() -> None:
 
 
 @given(frames=FRAMES, kind=st.sampled_from(sorted(KINDS)))
-def test_tags_are_those_of_single_frames(frames: list[bytes], kind: str) -> None:
+def test_tags_equal_those_of_single_frames(frames: list[bytes], kind: str) -> None:
     tags = of(*frames, kind=kind)
     for octets, tag_at, old_at, count in zip(frames, *(column.tolist() for column in tags), strict=True):
         whole, cut = tags_in(octets)
@@ -159,7 +159,7 @@ def test_tags_are_those_of_single_frames(frames: list[bytes], kind: str) -> None
 
 
 @given(frames=FRAMES, kind=st.sampled_from(sorted(KINDS)))
-def test_older_tags_are_the_others(frames: list[bytes], kind: str) -> None:
+def test_older_tags_exclude_the_newest(frames: list[bytes], kind: str) -> None:
     batch, size = batch_of(frames), KINDS[kind].octets
     tags = tags_of(*batch, KINDS[kind])
     others = older_tags(*batch, tags, KINDS[kind])
@@ -169,7 +169,7 @@ def test_older_tags_are_the_others(frames: list[bytes], kind: str) -> None:
 
 
 @given(frames=FRAMES, kind=st.sampled_from(sorted(KINDS)), number=st.integers(-(2**63), 2**63 - 1))
-def test_a_rewritten_tag_is_that_of_single_frames(frames: list[bytes], kind: str, number: int) -> None:
+def test_rewriting_equals_that_of_single_frames(frames: list[bytes], kind: str, number: int) -> None:
     own = KINDS[kind]
     written = {name: own.values(number % 2**64, 0)[name] for name in own.tag_fields}
     batch = Batch.from_frames(frames)
@@ -181,7 +181,7 @@ def test_a_rewritten_tag_is_that_of_single_frames(frames: list[bytes], kind: str
         assert found is None or {name: getattr(found.layer, name) for name in written} == written
 
 
-def test_a_kind_has_unsigned_fields_of_a_tag() -> None:
+def test_tag_format_needs_unsigned_fields_of_tag() -> None:
     for wrong in (
         {"format": BCN},
         {"format": RDTag, "tag": "speed"},

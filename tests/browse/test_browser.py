@@ -62,7 +62,7 @@ def test_rows_and_times(browser: Browser) -> None:
 @pytest.mark.parametrize(
     ("message", "name"), [(2, "CNM"), (4, "ECM"), (7, "BCN"), (9, "E2CM"), (15, "FECN"), (16, "DBP")]
 )
-def test_from_a_message_to_its_flow_and_back(browser: Browser, message: int, name: str) -> None:
+def test_message_leads_to_flow_and_back(browser: Browser, message: int, name: str) -> None:
     ((_, row),) = browser.rows(message - 1, 1)
     assert row is not None
     assert row.kind == name
@@ -88,7 +88,7 @@ def test_flows_have_ids_and_pause_has_none(browser: Browser) -> None:
     assert browser.flow(16) is None  # PAUSE
 
 
-def test_from_a_cnp_to_its_flow(tmp_path: Path) -> None:
+def test_cnp_leads_to_its_flow(tmp_path: Path) -> None:
     from ecmproto_cli.main import run
 
     made = tmp_path / "cnp.pcap"
@@ -151,7 +151,7 @@ def test_marks(browser: Browser) -> None:
     assert browser.next_mark(3, forward=True) == 3
 
 
-def test_written_frames_are_the_records_as_they_stand(browser: Browser, tmp_path: Path) -> None:
+def test_written_frames_equal_their_records(browser: Browser, tmp_path: Path) -> None:
     target = str(tmp_path / "out.pcapng")
     with pytest.raises(OutputError, match="expected marked frames"):
         browser.write(target, "marked")

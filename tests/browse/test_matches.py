@@ -18,7 +18,7 @@ from tests.browse.captures import opened, write_pcap
 
 
 @given(st.lists(st.lists(st.booleans(), max_size=40), max_size=8), st.integers(1, 64))
-def test_set_is_what_was_said_of_each_frame(parts: list[list[bool]], block: int) -> None:
+def test_frame_set_equals_a_list_of_booleans(parts: list[list[bool]], block: int) -> None:
     said = [each for part in parts for each in part]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matches, "_BLOCK_FRAMES", 8 * block)
@@ -45,7 +45,7 @@ NUMBERS = [number for number in range(1500, 5000) if number % 256 == 7]
 
 
 @pytest.mark.parametrize("columns", [False, True])
-def test_a_filter_selects_the_same_either_way(
+def test_columns_and_single_frames_match_alike(
     pages: Pages, columns: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matches, "many", lambda frames: columns)

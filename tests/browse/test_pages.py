@@ -75,7 +75,7 @@ def test_pages_are_the_capture(tmp_path: Path) -> None:
         pages.close()
 
 
-def test_several_captures_are_one(tmp_path: Path) -> None:
+def test_several_captures_are_paged_as_one(tmp_path: Path) -> None:
     paths = write_pcap(tmp_path / "a.pcap", 1500), write_sections(tmp_path / "b.pcapng", 40, 1200)
     pages = indexed(*paths)
     assert by_page(pages) == straight(*paths)
@@ -131,7 +131,7 @@ def test_broken_capture_is_shown_with_its_problem(tmp_path: Path) -> None:
     pages.close()
 
 
-def test_what_is_no_capture_is_refused(tmp_path: Path) -> None:
+def test_other_files_are_refused(tmp_path: Path) -> None:
     nothing = tmp_path / "nothing.pcap"
     nothing.write_bytes(b"")
     for path in (nothing, tmp_path / "none.pcap", tmp_path, Path(__file__)):
@@ -146,7 +146,7 @@ def test_an_empty_capture_has_no_pages(tmp_path: Path) -> None:
     pages.close()
 
 
-def test_the_first_page_waits_for_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_page_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def compiled(walk: object) -> object:
@@ -187,7 +187,7 @@ def test_an_interface_is_shown_as_frames_come(veth: Network) -> None:
     pages.close()
 
 
-def test_captures_of_others() -> None:
+def test_captures_of_other_projects_are_paged() -> None:
     paths = sorted(SHARED_CAPTURES.glob("*/*.*cap*"))
     if not paths:
         pytest.skip("no captures of others here: nothing to look at")

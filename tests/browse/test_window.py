@@ -158,7 +158,7 @@ def test_keys_move_and_find(tmp_path: Path) -> None:
     drive(write_pcap(tmp_path / "a.pcap", 5000), SMALL, script)
 
 
-def test_octets_and_fields_point_at_each_other() -> None:
+def test_octets_and_fields_select_each_other() -> None:
     async def script(driver: Driver) -> None:
         app = driver.app
         seen = await driver.press("j", "enter", "tab")
@@ -244,7 +244,7 @@ def test_statistics_and_zoom() -> None:
     drive(PCAPS / "ecm_cp.pcap", SMALL, script)
 
 
-def test_nothing_is_said_by_colour_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_information_is_by_colour_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_COLOR", "1")
 
     async def script(driver: Driver) -> None:

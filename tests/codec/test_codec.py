@@ -57,7 +57,7 @@ def test_schema_and_codec_parse_same_of_any_octets(cls: type[Layer], data: st.Da
 
 
 @ANY_FORMAT
-def test_schema_says_of_each_field_what_layout_says(cls: type[Layer]) -> None:
+def test_schema_and_layout_describe_the_same_fields(cls: type[Layer]) -> None:
     of_schema = [(name, leaf.meta, leaf.count, bits) for name, leaf, bits in _leaves(cls.schema.subcon)]
     assert of_schema == [(field.key, field.meta, field.count, field.bits) for field in cls.layout]
 
@@ -99,7 +99,7 @@ def _negative_tail(value: Layer) -> bool:
 
 @ANY_FORMAT
 @given(data=st.data())
-def test_parsing_starts_and_stops_where_it_is_told(cls: type[Layer], data: st.DataObject) -> None:
+def test_parsing_stays_between_start_and_stop(cls: type[Layer], data: st.DataObject) -> None:
     octets = data.draw(layers_of(cls)).build()
     before, behind = data.draw(st.tuples(st.binary(max_size=9), st.binary(max_size=9)))
     framed = before + octets + behind
@@ -149,7 +149,7 @@ def test_repr_evaluates_to_an_equal_value(cls: type[Layer], data: st.DataObject)
 
 
 @ANY_FORMAT
-def test_repr_shows_what_is_wrong_too(cls: type[Layer]) -> None:
+def test_repr_shows_invalid_values_too(cls: type[Layer]) -> None:
     for field in cls.layout:
         assert f"{field.key}=None" in repr(cls(**{field.key: None}))
 

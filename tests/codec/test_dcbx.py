@@ -88,7 +88,7 @@ def test_cee_is_read() -> None:
     assert entries == [(0x8906, 0, 0x1B21, 8), (4791, 1, 0x1B21, 0x80)]
 
 
-def test_cin_is_named_and_its_octets_kept() -> None:
+def test_cin_tlv_keeps_its_octets() -> None:
     octets = bytes.fromhex("fe0a 001b21 01 0204 00 00 00 00")
     frame = read(octets)
     assert (frame[CEE].proto, frame[CEE].value.hex()) == (1, "020400000000")
@@ -114,7 +114,7 @@ def test_a_wrong_length_is_an_error(tlvs: str, error: str) -> None:
     assert encode(decode_lax(octets)) == octets
 
 
-def test_lengths_are_those_of_what_stands_inside() -> None:
+def test_lengths_cover_the_nested_tlvs() -> None:
     header = Ethernet(dst=HEAD[:6], src=HEAD[6:12])
     inside = (CEEControl(), CEEApplications(), CEEApplication(), CEEApplication(), CEETLV(value=b"abc"))
     frame = decode(encode(header, CEE(), *inside, Applications(), Application(), TLV()))
@@ -140,7 +140,7 @@ def test_columns_have_the_values_of_single_frames(frames: list[Frame], spoilt: b
             assert values[bounds[row] : bounds[row + 1]] == expected
 
 
-def test_a_crafted_line_has_what_it_names(tmp_path: Path) -> None:
+def test_crafted_tlvs_have_their_given_values(tmp_path: Path) -> None:
     frame = build(
         "lldpets willing=1 per3=100 prio3=3 tsa3=2 lldpapp lldpapp.entry priority=3 protocol=4791 "
         "lldpcee lldpcee.pfc enable=8"
@@ -150,7 +150,7 @@ def test_a_crafted_line_has_what_it_names(tmp_path: Path) -> None:
     assert frame.layers[0] == Ethernet(dst=HEAD[:6], src=frame[Ethernet].src, type=0x88CC)
 
 
-def test_scapy_finds_what_stands_inside() -> None:
+def test_scapy_dissects_the_nested_tlvs() -> None:
     for tlvs in (QAZ, CEE_TLV):
         octets = HEAD + tlvs + CN.build() + END
         names = [type(value).__name__ for value in decode(octets).layers[4:-2]]

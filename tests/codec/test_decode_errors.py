@@ -66,13 +66,13 @@ def test_the_attributes_and_the_sentence(body: str, sentence: str) -> None:
     assert pickle.loads(pickle.dumps(error)) == copy.copy(error) == error
 
 
-def test_what_was_read_before_the_trouble_is_kept() -> None:
+def test_layers_before_the_error_are_kept() -> None:
     frame = decode_lax(bytes(12) + octets("8100 0001 22e9 002a 22e7 aabbcc"))
     assert [value.prefix for value in frame.layers] == ["eth", "vlan", "cntag", "data"]
     assert frame.layers[-1] == Data(data=b"\xaa\xbb\xcc")
 
 
-def test_the_first_trouble_is_the_one_told() -> None:
+def test_outermost_error_is_reported() -> None:
     """An IPv4 packet longer than its frame, with a TCP header that is none: the outer error stands."""
     body = "0800 4500 0030 0000 0000 0006" + "00" * 10 + "00" * 20
     error = decode_lax(bytes(12) + octets(body)).error

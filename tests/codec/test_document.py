@@ -57,7 +57,7 @@ def test_cut_frames_survive_json(cut: tuple[bytes, int]) -> None:
 
 
 @pytest.mark.parametrize("answer", KNOWN_ANSWERS, ids=str)
-def test_every_given_field_is_said_to_be_given(answer: KnownAnswer) -> None:
+def test_given_fields_are_reported(answer: KnownAnswer) -> None:
     document = to_document(decode(answer.octets))
     _, given_keys = from_document(document)
     assert list(given_keys) == [frozenset(field.key for field in value.layout) for value in answer.layers]
@@ -100,7 +100,7 @@ def test_an_infinite_rate_is_null() -> None:
 @pytest.mark.parametrize(
     "name", ["qntz_fb", "cnm.qntz_fb"]
 )  # fmt: skip
-def test_people_may_leave_out_prefixes_and_fields(name: str) -> None:
+def test_prefixes_and_fields_may_be_left_out(name: str) -> None:
     frame, given_keys = from_document({"layers": [{"layer": "cnm", name: "0x28"}]})
     assert frame.layers == (CNM(qntz_fb=40),)
     assert given_keys == (frozenset({"qntz_fb"}),)
@@ -152,7 +152,7 @@ def test_the_name_of_a_length_is_read() -> None:
         ({"layers": [], "fcs": 5}, "frame.fcs: expected octets in hex, got 5"),
     ],
 )
-def test_a_wrong_document_is_one_sentence(document: object, sentence: str) -> None:
+def test_wrong_document_raises_a_single_sentence(document: object, sentence: str) -> None:
     with pytest.raises(SpecError) as raised:
         from_document(document)
     assert str(raised.value) == sentence

@@ -79,7 +79,7 @@ def test_an_msdu_is_cut_and_not_malformed() -> None:
         assert inner.error is None
 
 
-def test_one_octet_of_an_msdu() -> None:
+def test_single_octet_of_msdu_is_data() -> None:
     assert shown(CNM(msdu=b"\x08")).layers == (Data(data=b"\x08"),)
 
 
@@ -91,7 +91,7 @@ def test_error_in_sampled_frame_leaves_outer_valid() -> None:
     assert str(inner.error) == "ip at octet 2: expected version 4, got 6"
 
 
-def test_messages_that_show_nothing() -> None:
+def test_messages_without_sample_have_no_encapsulated_frame() -> None:
     for value in (CNM(), E2CM(type=3), Pause()):
         assert encapsulated(message(value)) is None
     assert encapsulated(Frame(layers=())) is None

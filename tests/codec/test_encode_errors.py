@@ -46,14 +46,14 @@ def error_of(cls: type[Layer], field: Field, value: object) -> EncodeError:
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(number=True))
-def test_numbers_one_below_and_one_above_their_range(cls: type[Layer], field: Field) -> None:
+def test_numbers_just_outside_their_range_are_refused(cls: type[Layer], field: Field) -> None:
     for value in (field.minimum - 1, field.maximum + 1, -(1 << 200), 1 << 200):
         error = error_of(cls, field, value)
         assert (error.needed, error.got) == (f"an integer in {field.minimum}..{field.maximum}", str(value))
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(number=True))
-def test_numbers_at_ends_of_their_range_are_taken(cls: type[Layer], field: Field) -> None:
+def test_numbers_at_ends_of_range_are_accepted(cls: type[Layer], field: Field) -> None:
     for value in (field.minimum, field.maximum):
         # what the number counts is there
         octets = cls(**{field.key: value}).build() + bytes(600)
@@ -66,7 +66,7 @@ WRONG_NUMBERS = (None, 1.0, 1.5, float("nan"), "1", b"\x01", [1], np.float64(1),
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(number=True))
-def test_what_is_no_integer(cls: type[Layer], field: Field) -> None:
+def test_non_integers_are_refused(cls: type[Layer], field: Field) -> None:
     for value in WRONG_NUMBERS:
         if field.kind == "cpid" and isinstance(value, str):
             continue  # read as text: tests/test_api.py
@@ -75,7 +75,7 @@ def test_what_is_no_integer(cls: type[Layer], field: Field) -> None:
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(number=False))
-def test_addresses_of_a_wrong_number_of_octets(cls: type[Layer], field: Field) -> None:
+def test_addresses_of_wrong_length_are_refused(cls: type[Layer], field: Field) -> None:
     assert field.bits is not None
     octets = field.bits // 8
     for wrong in (0, octets - 1, octets + 1, 100):
@@ -84,7 +84,7 @@ def test_addresses_of_a_wrong_number_of_octets(cls: type[Layer], field: Field) -
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(number=False))
-def test_addresses_that_are_no_octets(cls: type[Layer], field: Field) -> None:
+def test_addresses_of_other_types_are_refused(cls: type[Layer], field: Field) -> None:
     assert field.bits is not None
     for wrong in (None, 0, [0] * (field.bits // 8)):
         error = error_of(cls, field, wrong)
@@ -94,7 +94,7 @@ def test_addresses_that_are_no_octets(cls: type[Layer], field: Field) -> None:
 
 
 @pytest.mark.parametrize(("cls", "field"), _fields(variable=True))
-def test_variable_fields_that_are_no_octets(cls: type[Layer], field: Field) -> None:
+def test_variable_fields_need_octets(cls: type[Layer], field: Field) -> None:
     for wrong in (None, 5, "text", [1, 2]):
         error = error_of(cls, field, wrong)
         assert (error.needed, error.got) == ("octets", repr(wrong))
@@ -116,13 +116,13 @@ def test_numbers_of_numpy_are_integers_of_full_width() -> None:
     assert tag.build() == ITag(isid=0xABCDEF).build()
 
 
-def test_octets_of_any_bytes_type_are_taken() -> None:
+def test_any_bytes_type_is_accepted() -> None:
     for kind in (bytes, bytearray, memoryview):
         assert Data(data=kind(b"abc")).build() == b"abc"  # type: ignore[arg-type]  # what is tried
     assert Ethernet(dst=bytearray(b"abcdef")).build()[:6] == b"abcdef"  # type: ignore[arg-type]  # tried
 
 
-def test_a_length_field_says_what_it_says() -> None:
+def test_wrong_length_is_written_unchanged() -> None:
     """Nothing is repaired silently: lengths and tails that disagree are written as they stand."""
     assert CNM(msdu_length=64, msdu=b"ab").build()[22:] == b"\x00\x40ab"
     assert CongestionNotificationTLV(length=511, type=0).build()[:2] == b"\x01\xff"

@@ -47,7 +47,7 @@ def test_every_format_under_a_changed_map(answer: KnownAnswer) -> None:
 
 
 @pytest.mark.parametrize("role", ROLES)
-def test_one_changed_role(role: str) -> None:
+def test_changed_role_announces_its_formats(role: str) -> None:
     changed = EtherTypes(**{role: 0xABCD})
     announced = [cls for cls in FORMATS if cls.announced_by == role and cls.prefix != "lldpcn"]
     for cls in announced:
@@ -85,7 +85,7 @@ def test_values_out_of_range(role: str, value: object) -> None:
         EtherTypes(**{role: value})  # type: ignore[arg-type]  # what is refused
 
 
-def test_two_roles_of_one_value() -> None:
+def test_two_roles_cannot_share_an_ethertype() -> None:
     with pytest.raises(ParameterError, match=r"ethertype cnm: .*, got 0x22e9, which is cn_tag's"):
         EtherTypes(cnm=0x22E9)
 

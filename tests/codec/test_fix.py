@@ -36,7 +36,7 @@ DATA = Data(data=b"x" * 50)
 
 
 @given(frames())
-def test_a_right_frame_is_left_as_it_is(frame: Frame) -> None:
+def test_fix_leaves_valid_frames_unchanged(frame: Frame) -> None:
     assert fixed(decode(encode(frame))) == frame
 
 
@@ -51,7 +51,7 @@ def test_fixing_twice_changes_nothing_more(octets: bytes) -> None:
     assert len(encode(once)) >= 60
 
 
-def test_types_follow_what_follows() -> None:
+def test_fix_sets_types_of_following_layers() -> None:
     frame = Frame(layers=(Ethernet(), VLAN(), CNTag(), RDTag(), IPv4(), UDP(), DATA))
     octets = encode(frame, fix=True)
     types = [getattr(value, value.next_key) for value in decode(octets).layers if value.next_key]
@@ -59,11 +59,11 @@ def test_types_follow_what_follows() -> None:
     assert decode(octets)[IPv4].proto == 17
 
 
-def test_a_type_that_nothing_says_stays() -> None:
+def test_fix_keeps_type_of_unknown_payload() -> None:
     assert fixed(Frame(layers=(Ethernet(type=0x88F7), DATA))).layers == (Ethernet(type=0x88F7), DATA)
 
 
-def test_a_length_of_802_3_counts_what_follows() -> None:
+def test_802_3_length_counts_the_payload() -> None:
     for tags in ((), (VLAN(),), (VLAN(), CNTag())):
         last = fixed(Frame(layers=(Ethernet(), *tags, DATA))).layers[len(tags)]
         assert getattr(last, last.next_key) == 50
@@ -87,7 +87,7 @@ def test_lengths() -> None:
     assert (frame[IPv6].plen, frame[IPv6].nxt, frame[UDP].length) == (58, 17, 58)
 
 
-def test_length_that_its_field_cannot_hold_is_refused() -> None:
+def test_length_too_large_for_field_is_refused() -> None:
     for layers, field in (
         ((IPv4(), Data(data=bytes(65536))), "len"),
         ((IPv4(options=bytes(44)),), "ihl"),
@@ -104,7 +104,7 @@ def test_padding_fills_up_to_60(octets: int, padding: int) -> None:
     assert frame.padding == bytes(padding)
 
 
-def test_padding_that_is_there_stays() -> None:
+def test_fix_keeps_existing_padding() -> None:
     frame = Frame(layers=(Ethernet(type=0x8808), Pause()), padding=b"abc" * 20, trailer=b"t", fcs=b"fcs!")
     assert encode(frame, fix=True) == encode(frame)
 
@@ -119,7 +119,7 @@ def test_given_fields_stay() -> None:
     )
 
 
-def test_nothing_is_repaired_without_being_asked() -> None:
+def test_encoding_without_fix_repairs_nothing() -> None:
     frame = Frame(layers=(Ethernet(type=7), CNM(msdu_length=9), ECM()))
     assert encode(frame) == Ethernet(type=7).build() + CNM(msdu_length=9).build() + ECM().build()
 

@@ -120,7 +120,7 @@ def test_802_3_length_beyond_the_frame_is_malformed(length: int) -> None:
     assert decode(octets, original_octets=14 + length).cut == 1
 
 
-def test_an_inner_length_bounds_what_is_inside() -> None:
+def test_ip_length_bounds_the_layers_inside() -> None:
     """The IP packet ends where its total length says, within an 802.3Q frame that is padded."""
     octets = (
         bytes(12)
@@ -180,7 +180,7 @@ def extended(*headers: Layer, last: Layer) -> Frame:
 
 @pytest.mark.parametrize("count", range(len(EXTENDED) + 1))
 @pytest.mark.parametrize("transport", [UDP(srcport=5), TCP(dstport=6)], ids=["UDP", "TCP"])
-def test_a_transport_behind_ipv6_extension_headers_is_seen(transport: Layer, count: int) -> None:
+def test_transport_after_ipv6_extension_headers_is_decoded(transport: Layer, count: int) -> None:
     frame = extended(*EXTENDED[:count], last=transport)
     octets = encode(frame)
     found = decode(octets)
@@ -235,14 +235,14 @@ def test_ip_and_arp_after_snap_are_decoded(layers: tuple[Layer, ...], tags: tupl
     ["aaaa03 00000c 0800", "aaaa03 000000", "aaaa03", "aaab03 000000 0800", "abaa03 000000 0800",
      "aaaaf3 000000 0800", "424203", "aaaa03 0000f8 0800"],
 )  # fmt: skip
-def test_other_llc_headers_announce_octets(start: str) -> None:
+def test_payload_of_other_llc_is_octets(start: str) -> None:
     octets = bytes.fromhex(start)
     found = decode(encode(fixed(Frame(layers=(Ethernet(), Data(data=octets))))) + bytes(40))
     assert {type(value) for value in found.layers[1:]} <= {OtherLLC, OtherSNAP, Data}
     assert b"".join(value.build() for value in found.layers[1:]) == octets
 
 
-def test_snap_of_another_ethertype_is_followed_by_octets() -> None:
+def test_payload_of_other_snap_ethertype_is_octets() -> None:
     for etype in (0x8137, 0x8100, 0x22E7, 46):
         frame = fixed(Frame(layers=(Ethernet(), SNAP(etype=etype), Data(data=bytes(50)))))
         assert decode(encode(frame)).layers == (Ethernet(type=58), SNAP(etype=etype), Data(data=bytes(50)))

@@ -92,7 +92,7 @@ def test_spoilt_frames_decode_or_raise(octets: bytes) -> None:
 
 
 @given(arbitrary_octets())
-def test_what_a_message_shows_never_raises(octets: bytes) -> None:
+def test_decoding_the_sampled_frame_never_raises(octets: bytes) -> None:
     inner = encapsulated(decode_lax(octets))
     assert inner is None or inner.layers
 
@@ -108,7 +108,7 @@ def test_a_frame_with_fcs_reads_back_as_itself(frame: Frame) -> None:
 
 
 @given(truncated())
-def test_what_a_snap_length_cut_is_never_malformed(cut: tuple[bytes, int]) -> None:
+def test_frame_cut_by_snap_length_is_wellformed(cut: tuple[bytes, int]) -> None:
     octets, original = cut
     frame = decode(octets, original_octets=original)
     assert frame.cut == original - len(octets)
@@ -135,7 +135,7 @@ def test_layers_before_cut_are_those_of_whole_frame(frame: Frame, data: st.DataO
 
 
 @given(frames())
-def test_any_octets_type_is_taken(frame: Frame) -> None:
+def test_any_bytes_type_is_decoded(frame: Frame) -> None:
     octets = encode(frame)
     assert decode(bytearray(octets)) == decode(memoryview(octets)) == decode(octets)
 
@@ -154,7 +154,7 @@ def test_a_known_ethertype_is_never_plain_octets(ethertype: int, body: bytes) ->
 
 
 @pytest.mark.parametrize("octets", [0, 1])
-def test_a_word_that_is_not_whole_raises(octets: int) -> None:
+def test_truncated_experimental_word_raises(octets: int) -> None:
     with pytest.raises(DecodeError, match=f"expmsg at octet 14: expected 2 octets, got {octets} octets"):
         decode(bytes(12) + b"\x88\xb5" + bytes(octets))
 

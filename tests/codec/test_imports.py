@@ -22,7 +22,7 @@ def test_importing_does_not_import(module: str, absent: tuple[str, ...]) -> None
     assert run.stdout.strip() == "[]"
 
 
-def test_the_public_names_are_there() -> None:
+def test_public_names_exist() -> None:
     import ecmproto
     import ecmproto.wire.codec
 

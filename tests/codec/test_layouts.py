@@ -181,7 +181,7 @@ def test_every_format_has_a_table() -> None:
 
 
 @pytest.mark.parametrize("prefix", TABLES)
-def test_fields_stand_where_the_document_says(prefix: str) -> None:
+def test_field_offsets_match_the_document(prefix: str) -> None:
     cls = BY_PREFIX[prefix]
     octets, table = TABLES[prefix]
     assert [(field.key, field.bit_offset, field.bits, field.kind) for field in cls.layout] == rows(table)
@@ -199,7 +199,7 @@ def test_each_fixed_bit_belongs_to_one_field(prefix: str) -> None:
     assert end == 8 * cls.fixed_octets + behind
 
 
-def test_fields_behind_variable_ones_say_so() -> None:
+def test_moving_fields_name_preceding_variable_ones() -> None:
     behind = {field.key: field.behind for field in BY_PREFIX["arp_ipv4"].layout if field.behind}
     assert behind == {
         "src_proto": ("src_hw",), "dst_hw": ("src_hw",), "dst_proto": ("src_hw", "dst_hw")

@@ -82,6 +82,6 @@ def test_non_backbone_msdu_does_not_convert() -> None:
     assert convert_cnm(backbone_cnm(bytes.fromhex("0800") + bytes(40))) is None
 
 
-def test_a_frame_without_cnm_is_the_callers_mistake() -> None:
+def test_frame_without_cnm_raises_key_error() -> None:
     with pytest.raises(KeyError):
         convert_cnm(decode(bytes(12) + b"\x08\x06" + bytes(46), original_octets=100))

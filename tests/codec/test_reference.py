@@ -96,7 +96,7 @@ PROMISED = """
 """
 
 
-def test_the_names_promised_to_users_exist() -> None:
+def test_documented_field_names_exist() -> None:
     """The field tables of the interface document."""
     names = {entry.name for entry in catalogue()}
     experimental = ("ecm", "cmtag", "bcn", "rrttag", "e2cm", "rdtag", "fecn", "dbp")
@@ -125,7 +125,7 @@ def test_a_format_as_data_is_json() -> None:
     }  # fmt: skip
 
 
-def test_text_and_markdown_give_each_field_its_place() -> None:
+def test_text_and_markdown_show_field_offsets() -> None:
     assert "      1.2  cnm.qntz_fb" in as_text(CNM)
     assert "| 4–5 | `macc.cbfc.pause_time.c0` | uint16 |" in as_markdown(PFC)
 

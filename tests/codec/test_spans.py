@@ -135,7 +135,7 @@ def test_access_by_format() -> None:
         frame[Data]
 
 
-def test_equality_is_of_what_stands_in_the_frame() -> None:
+def test_equality_depends_on_contents_only() -> None:
     frame = decode(CNM_SHORT.octets)
     assert frame == Frame(layers=CNM_SHORT.layers, padding=bytes(12))
     assert frame != Frame(layers=CNM_SHORT.layers)
@@ -143,7 +143,7 @@ def test_equality_is_of_what_stands_in_the_frame() -> None:
     assert len({frame, decode(CNM_SHORT.octets)}) == 1
 
 
-def test_a_changed_frame_has_its_own_spans() -> None:
+def test_changed_frame_has_new_spans() -> None:
     decoded = decode(
         bytes(12) + bytes.fromhex("81000005") + bytes.fromhex("22e9000708004500"), original_octets=99
     )

@@ -73,7 +73,7 @@ def test_how_values_are_written(
         ("msdu", "", b""),
     ],
 )
-def test_what_people_may_write(key: str, written: str, value: int | bytes) -> None:
+def test_accepted_spellings_of_values(key: str, written: str, value: int | bytes) -> None:
     assert value_of(field_of(CNM, key), written) == value
 
 
@@ -105,7 +105,7 @@ def test_code_points_go_by_their_names(written: str, value: int) -> None:
         ("qntz_fb", "9" * 5000),
     ],
 )
-def test_what_is_refused(key: str, written: object) -> None:
+def test_malformed_values_are_refused(key: str, written: object) -> None:
     with pytest.raises(SpecError, match=rf"cnm\.{key}: expected .*, got "):
         value_of(field_of(CNM, key), written)
 
@@ -119,7 +119,7 @@ def test_anything_is_a_value_or_a_spec_error(written: object) -> None:
                 assert isinstance(value, int) == field.is_number
 
 
-def test_mac_of_says_what_is_wrong() -> None:
+def test_malformed_mac_address_is_refused() -> None:
     with pytest.raises(
         SpecError, match="MAC address: expected six octets such as 02:00:00:00:00:01, got 'x'"
     ):

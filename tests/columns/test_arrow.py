@@ -51,7 +51,7 @@ def _as_lists(column: Any) -> list[list[Any]]:
 
 
 @pytest.mark.parametrize("path", [MIXED, MALFORMED, STACKS], ids=lambda path: path.name)
-def test_tables_hold_what_frames_say(path: Path) -> None:
+def test_tables_hold_the_decoded_values(path: Path) -> None:
     table = read_table(path, all_fields=True, addresses="octets")
     told = _told(path)
     assert table.schema.names == list(every_name())
@@ -155,7 +155,7 @@ def test_filter_selects() -> None:
         assert read_table(MIXED, ["frame.number"], given)["frame.number"].to_pylist() == numbers
 
 
-def test_names_that_are_none() -> None:
+def test_invalid_field_names_are_refused() -> None:
     with pytest.raises(SpecError, match=r"cnm\.qntz_fb"):
         read_table(MIXED, ["cnm.qntz_fbb"])
     with pytest.raises(SpecError, match="layer"):
@@ -163,7 +163,7 @@ def test_names_that_are_none() -> None:
 
 
 @pytest.mark.parametrize("form", ["parquet", "arrow"])
-def test_files_come_back(tmp_path: Path, form: Any) -> None:
+def test_written_files_read_back(tmp_path: Path, form: Any) -> None:
     out = tmp_path / "out"
     assert write_columns(MIXED, str(out), form) == 26
     if form == "parquet":
@@ -185,7 +185,7 @@ def test_files_with_empty_columns(tmp_path: Path) -> None:
     assert pytest.importorskip("pyarrow.parquet").read_schema(out).names == list(every_name())
 
 
-def test_nothing_incomplete_stands_under_the_name(tmp_path: Path) -> None:
+def test_failed_writing_leaves_no_output_file(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(STACKS.read_bytes()[:-1])
     out = tmp_path / "out.parquet"
@@ -197,7 +197,7 @@ def test_nothing_incomplete_stands_under_the_name(tmp_path: Path) -> None:
         write_columns(STACKS, str(out))
 
 
-def test_what_could_be_read_comes_before_the_error(tmp_path: Path) -> None:
+def test_readable_rows_precede_the_error(tmp_path: Path) -> None:
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(STACKS.read_bytes()[:-1])
     batches = record_batches(cut, ["frame.number"])

@@ -100,14 +100,14 @@ def test_other_ethertypes() -> None:
 
 
 @pytest.mark.parametrize("cls", [VLAN, CNM, IPv4, TLV, IPv4ARP, OtherARP], ids=lambda cls: cls.prefix)
-def test_formats_that_the_walk_cannot_tell(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_formats_unknown_to_the_walk_are_decoded(cls: type[Layer], monkeypatch: pytest.MonkeyPatch) -> None:
     changed = parse_tables.__wrapped__(DEFAULT)
     changed.follows[NUMBER_OF[cls]] = UNKNOWN
     monkeypatch.setattr(walk, "parse_tables", lambda ethertypes: changed)
     assert_equal(spoilt_batch(random.Random(cls.prefix), 500), interfaces=INTERFACES)
 
 
-def test_more_layers_than_there_is_room_for() -> None:
+def test_thousands_of_layers_are_extracted() -> None:
     stack = bytes(12) + bytes.fromhex("81000005") * 9000 + bytes(2)
     assert_equal(Batch.from_frames([stack, *FRAMES.values(), stack]), ("vlan.id", "frame.protocols"))
 
@@ -143,6 +143,6 @@ def test_other_fields_where_any_frame_has_a_layer() -> None:
     assert list(without) == ["frame.time_epoch"]
 
 
-def test_fields_that_are_none() -> None:
+def test_unknown_field_is_refused() -> None:
     with pytest.raises(SpecError, match="did you mean"):
         extract(Batch.from_frames([]), ["vlan.idd"])

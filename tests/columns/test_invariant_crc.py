@@ -27,7 +27,7 @@ def told_one_by_one(frames: list[bytes], original: list[int]) -> dict[int, str |
     return {row: status for row, status in told.items() if status is not None}
 
 
-def test_many_frames_are_judged_as_one() -> None:
+def test_status_in_batches_equals_single_frames() -> None:
     whole = [
         encode(cnp_frame(7, dst_ip="10.0.0.1", src_ip="10.0.0.2", **ADDRESSES)),
         encode(cnp_frame(8, dst_ip="10.0.0.1", src_ip="10.0.0.2", vlan=5, **ADDRESSES)),

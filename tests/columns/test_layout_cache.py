@@ -71,7 +71,7 @@ def _packets(header: Layer, transport: Layer, sizes: range) -> list[bytes]:
 
 @pytest.mark.parametrize("transport", [UDP(), TCP()], ids=["udp", "tcp"])
 @pytest.mark.parametrize("header", [IPv4(), IPv6()], ids=["ipv4", "ipv6"])
-def test_lengths_that_say_where_the_frame_ends(header: Layer, transport: Layer) -> None:
+def test_wrong_ip_lengths_are_not_mistaken(header: Layer, transport: Layer) -> None:
     generator = random.Random(7)
     frames = _packets(header, transport, range(80))
     # right, and wrong by an octet or two
@@ -98,7 +98,7 @@ def test_frames_that_differ_in_length_have_one_layout() -> None:
     assert len(part.layouts) == 1
 
 
-def test_memory_is_not_used_again_while_somebody_looks() -> None:
+def test_referenced_memory_is_not_reused() -> None:
     messages = [encode(Frame(layers=(Ethernet(), CNM(qntz_fb=n))), fix=True) for n in range(1, 41)]
     held = [extract(Batch.from_frames([octets] * 300))["cnm.qntz_fb"].values for octets in messages]
     for number, values in enumerate(held, 1):
@@ -133,7 +133,7 @@ def test_frames_longer_than_their_message_are_distinguished() -> None:
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
 
 
-def test_extension_headers_of_ipv6_are_told_apart() -> None:
+def test_ipv6_extension_headers_are_distinguished() -> None:
     generator = random.Random(9)
     kinds: tuple[Layer, ...] = (
         HopByHop(), DestinationOptions(options=bytes(14)), Routing(), AH(icv=bytes(8)), AH(length=0),
@@ -166,7 +166,7 @@ def test_snap_and_other_payload_after_length_are_distinguished() -> None:
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
 
 
-def test_an_authentication_header_behind_ipv4_is_told_apart() -> None:
+def test_authentication_header_after_ipv4_is_distinguished() -> None:
     generator = random.Random(11)
     kinds: tuple[tuple[Layer, ...], ...] = (
         (AH(icv=bytes(8)), UDP()), (AH(), TCP()), (AH(length=0), UDP()), (AH(icv=bytes(12)),), (UDP(),),
@@ -181,7 +181,7 @@ def test_an_authentication_header_behind_ipv4_is_told_apart() -> None:
     assert_equal(Batch.from_frames(frames, original=original), NAMES, INTERFACES)
 
 
-def test_short_frames_behind_run_at_end_of_buffer() -> None:
+def test_short_frames_after_a_run_are_distinguished() -> None:
     generator = random.Random(12)
     long = _packets(IPv4(), UDP(), range(40, 60))
     for octets in (0, 1, 13, 23, 24, 30, 41):

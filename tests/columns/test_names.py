@@ -11,7 +11,7 @@ import ecmproto.frames.columns
 
 
 @pytest.mark.parametrize("name", ecmproto.frames.columns.__all__)
-def test_every_name_is_there(name: str) -> None:
+def test_every_public_name_exists(name: str) -> None:
     assert getattr(ecmproto.frames.columns, name).__name__ == name
 
 
@@ -21,6 +21,6 @@ def test_importing_loads_neither_numba_nor_arrow() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_other_names_are_none() -> None:
+def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'read_tables'"):
         ecmproto.frames.columns.read_tables  # noqa: B018

@@ -81,7 +81,7 @@ def column(name: str, values: Values, *, frames: int | None = None, rows: Any = 
 
 
 @pytest.mark.parametrize("words", [1, 2, 3, 5, 16, 17, 256, 257, 4096, 4097])
-def test_numbers_of_few_values_and_of_many(words: int) -> None:
+def test_numbers_of_any_variety_read_back(words: int) -> None:
     numbers = np.random.default_rng(words).integers(0, words, 3 * words + 5).astype(np.uint16)
     numbers[:words] = np.arange(words)
     every = column("macc.pause_time", numbers)
@@ -106,12 +106,12 @@ def test_numbers_of_few_values_and_of_many(words: int) -> None:
         ("cnm.qntz_fb", np.full(9, 63, np.uint8)),
     ],
 )
-def test_the_least_and_the_most_that_there_are(name: str, values: NDArray[Any]) -> None:
+def test_extreme_values_read_back(name: str, values: NDArray[Any]) -> None:
     batch = column(name, values)
     assert read(written(batch)).equals(table_of(batch))
 
 
-def test_lists_of_none_of_one_and_of_several() -> None:
+def test_lists_of_any_length_read_back() -> None:
     values = np.arange(9, dtype=np.uint16)
     rows = [1, 1, 1, 2, 5, 5, 8, 9, 9]
     batch = column("vlan.id", values, frames=11, rows=rows)
@@ -121,7 +121,7 @@ def test_lists_of_none_of_one_and_of_several() -> None:
     assert read(written(lonely)).equals(table_of(lonely))
 
 
-def test_more_words_than_two_octets_number() -> None:
+def test_dictionaries_beyond_16_bit_codes_read_back() -> None:
     count = (1 << 16) + 9
     words = Texts(codes=np.arange(count, dtype=np.int32), words=[f"{number:x}" for number in range(count)])
     batch = column("frame.error", words)
@@ -129,7 +129,7 @@ def test_more_words_than_two_octets_number() -> None:
 
 
 @pytest.mark.parametrize("wanted", [None, "vlan", "cnm"])
-def test_threads_write_what_one_does(
+def test_threads_write_the_same_file(
     wanted: str | None, repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "ROW_GROUP_FRAMES", 8)

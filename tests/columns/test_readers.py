@@ -41,7 +41,7 @@ def test_pandas_keeps_every_digit_of_sparse_cpids(frames: Path) -> None:
     assert table.groupby("cnm.cpid")["cnm.qntz_fb"].max().to_dict() == {f"{CPID:016x}": 40}
 
 
-def test_duckdb_finds_address_written_as_people_write_it(frames: Path) -> None:
+def test_duckdb_finds_addresses_as_text(frames: Path) -> None:
     duckdb: Any = pytest.importorskip("duckdb", reason="DuckDB is not installed: nothing to read with")
     out = parquet(frames)
 
@@ -58,7 +58,7 @@ def test_duckdb_finds_address_written_as_people_write_it(frames: Path) -> None:
     assert rows(""" "vlan.id" = 7 """) == [2]
 
 
-def test_polars_finds_them_too(frames: Path) -> None:
+def test_polars_finds_addresses_as_text(frames: Path) -> None:
     polars: Any = pytest.importorskip("polars", reason="polars is not installed: nothing to read with")
     table = polars.read_parquet(parquet(frames))
     for name, text in ADDRESSES.items():
@@ -107,7 +107,7 @@ def test_row_group_has_one_dictionary_per_column(tmp_path: Path) -> None:
     assert pages.total_uncompressed_size < 150
 
 
-def test_octets_are_there_when_they_are_asked_for(frames: Path) -> None:
+def test_raw_option_writes_octets(frames: Path) -> None:
     polars: Any = pytest.importorskip("polars", reason="polars is not installed: nothing to read with")
     table = polars.read_parquet(parquet(frames, "--raw"))
     assert table["cnm.cpid"].drop_nulls().to_list() == [CPID]
@@ -130,7 +130,7 @@ def test_text_and_octets_make_the_same_capture_again(
 
 
 @pytest.mark.parametrize("option", ["values=text", "values=raw", "occurrence=f", "occurrence=a"])
-def test_options_of_columns_go_with_columns(
+def test_column_options_need_a_column_format(
     option: str, frames: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["dissect", str(frames), "-E", option]) == 2

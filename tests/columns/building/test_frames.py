@@ -131,7 +131,7 @@ def check(case: tuple[Frame, dict[str, Any], list[Frame]], fix: bool) -> None:
 
 
 @given(cases(frames() | frames(fcs_octets=4)), st.booleans())
-def test_frames_are_what_the_encoder_gives_of_each(
+def test_frames_equal_those_of_the_encoder(
     case: tuple[Frame, dict[str, Any], list[Frame]], fix: bool
 ) -> None:
     check(case, fix)
@@ -146,7 +146,7 @@ def test_frames_are_what_the_encoder_gives_of_each(
     ),
     True,
 )
-def test_layers_in_any_order_are_what_encoder_gives(
+def test_any_layer_order_equals_the_encoder(
     case: tuple[Frame, dict[str, Any], list[Frame]], fix: bool
 ) -> None:
     check(case, fix)
@@ -163,7 +163,7 @@ CNM_FRAME = build("cnm", flow_id=1, vlan=5)
 DOUBLE = Frame(layers=(Ethernet(), VLAN(id=1), VLAN(id=2), IPv4(), UDP(), Data(data=b"12")))
 
 
-def test_names_with_a_number_mean_the_later_layers() -> None:
+def test_numbered_names_select_later_layers() -> None:
     made = octets(DOUBLE, 2, {"vlan.id[1]": [7, 8], "vlan.priority": np.array([1, 2])})
     assert [[tag.id for tag in decode(each).all(VLAN)] for each in made] == [[1, 7], [1, 8]]
     assert [[tag.priority for tag in decode(each).all(VLAN)] for each in made] == [[1, 0], [2, 0]]
@@ -175,7 +175,7 @@ def test_flags_are_set_one_by_one() -> None:
     assert [decode(each)[PFC].class_enable_vector for each in made] == [0, 1]
 
 
-def test_frame_that_message_shows_can_be_changed() -> None:
+def test_sampled_frame_can_be_changed() -> None:
     made = octets(
         CNM_FRAME, 2, {"encapsulated.ip.src": ["10.0.0.1", "10.0.0.2"], "encapsulated.udp.srcport": 7}
     )
@@ -198,7 +198,7 @@ def test_a_template_may_be_octets_and_other_ethertypes() -> None:
         octets(b"\x01" * 5, 1, {})
 
 
-def test_fields_to_keep_stay_wrong() -> None:
+def test_kept_fields_are_not_fixed() -> None:
     columns = {"udp.length": np.array([1, 2]), "vlan.etype": [0x0800, 5]}
     kept = octets(DOUBLE, 2, columns, keep=["udp.length", "vlan.etype"])
     rows = [
@@ -210,7 +210,7 @@ def test_fields_to_keep_stay_wrong() -> None:
     assert octets(DOUBLE, 2, columns) == [encode(DOUBLE, fix=True)] * 2
 
 
-def test_an_old_s_tag_stays_one() -> None:
+def test_old_s_tag_ethertype_is_kept() -> None:
     made = octets(DOUBLE, 3, {"eth.type": [0x9100, 0x8100, 0x0800]})
     assert [each[12:14].hex() for each in made] == ["9100", "8100", "8100"]
 
@@ -225,7 +225,7 @@ def test_802_3_lengths_are_computed_and_types_kept() -> None:
     st.lists(st.tuples(st.binary(max_size=9), st.integers(0, 0xFFFF)), min_size=1, max_size=5),
     st.sampled_from(["ip tcp", "ip udp", "ipv6 tcp", "ipv6 udp", "ip udp checksum=1"]),
 )
-def test_transport_checksums_are_those_that_craft_computes(rows: list[tuple[bytes, int]], line: str) -> None:
+def test_transport_checksums_equal_those_of_craft(rows: list[tuple[bytes, int]], line: str) -> None:
     template = dataclasses.replace(build(f"{line} data"), padding=b"")
     kind = TCP if TCP in template else UDP
     made = octets(
@@ -244,7 +244,7 @@ def test_transport_checksums_are_those_that_craft_computes(rows: list[tuple[byte
         assert each == encode(put_right(expected, [()] * len(changed)))
 
 
-def test_times_are_one_or_one_each() -> None:
+def test_times_are_common_or_per_frame() -> None:
     assert frames_from(CNM_FRAME, 2, {}, time_ns=5).time_ns.tolist() == [5, 5]
     assert frames_from(CNM_FRAME, 2, {}, time_ns=[5, 2**63 - 1]).time_ns.tolist() == [5, 2**63 - 1]
     for wrong in ([1], [1.5, 2.0], [-1, 3], np.array([1, 2**63], np.uint64)):
@@ -252,7 +252,7 @@ def test_times_are_one_or_one_each() -> None:
             frames_from(CNM_FRAME, 2, {}, time_ns=wrong)
 
 
-def test_a_batch_of_no_frames_is_one() -> None:
+def test_zero_frames_make_an_empty_batch() -> None:
     batch = frames_from(CNM_FRAME, 0, {"cnm.qntz_fb": np.zeros(0, np.uint8), "cnm.msdu": []})
     assert (len(batch), len(batch.buffer)) == (0, 0)
     for wrong in (-1, 1.5, "3", True):
@@ -278,7 +278,7 @@ def test_many_lengths_keep_their_order() -> None:
         assert (frame.get(Data) or Data()).data == buffer[row : row + lengths[row]].tobytes()
 
 
-def test_columns_of_an_extraction_are_taken() -> None:
+def test_extracted_columns_are_accepted() -> None:
     source = Batch.from_frames([encode(build("cnm", qntz_fb=i, vlan=i)) for i in (3, 4)])
     columns = extract(source, ["cnm.qntz_fb", "eth.src", "cnm.msdu", "vlan.id", "frame.protocols", "eth.dst"])
     names = ("cnm.qntz_fb", "eth.src", "cnm.msdu", "vlan.id", "eth.dst")
@@ -305,7 +305,7 @@ def arrow_forms() -> dict[str, Any]:
     }
 
 
-def test_arrow_columns_are_taken() -> None:
+def test_arrow_columns_are_accepted() -> None:
     made = [decode(each) for each in octets(CNM_FRAME, 3, arrow_forms())]
     assert [frame[Ethernet].src[-1] for frame in made] == [0, 1, 2]
     assert [frame[Ethernet].dst[-1] for frame in made] == [9, 9, 8]
@@ -375,7 +375,7 @@ LISTS = pa.array([[1], [2, 3], [4]])
         ({"macc.cbfc.enbv.c0": [0, 2, 1]}, "macc.cbfc.enbv.c0: expected an integer in 0..1, got 2 in row 1"),
     ],
 )  # fmt: skip
-def test_what_a_column_cannot_hold_is_told(columns: dict[str, Any], told: str) -> None:
+def test_invalid_column_values_are_refused(columns: dict[str, Any], told: str) -> None:
     template = build("pfc") if "macc.cbfc.enbv.c0" in columns else CNM_FRAME
     with pytest.raises(ColumnError, match=re.escape(told)):
         octets(template, 3, columns)
@@ -395,7 +395,7 @@ def test_what_a_column_cannot_hold_is_told(columns: dict[str, Any], told: str) -
         ({7: 1}, "columns: expected the name of a field, got 7"),
     ],
 )  # fmt: skip
-def test_names_that_mean_no_field_are_told(columns: dict[str, Any], told: str) -> None:
+def test_invalid_column_names_are_refused(columns: dict[str, Any], told: str) -> None:
     with pytest.raises(SpecError, match=re.escape(told)):
         octets(CNM_FRAME, 3, columns)
 

@@ -58,7 +58,7 @@ def column(field: Field, drawn: list[Any]) -> NDArray[np.integer]:
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.prefix)
 @settings(max_examples=25)
 @given(data=st.data(), count=COUNTS)
-def test_each_row_is_what_the_format_builds(kind: type[Layer], data: st.DataObject, count: int) -> None:
+def test_rows_equal_octets_built_by_format(kind: type[Layer], data: st.DataObject, count: int) -> None:
     columns: dict[str, Given] = {}
     rows: list[dict[str, Any]] = [{} for _ in range(count)]
     for field in kind.layout:
@@ -78,7 +78,7 @@ def test_each_row_is_what_the_format_builds(kind: type[Layer], data: st.DataObje
     assert [row.tobytes() for row in octets] == [kind(**row).build()[: kind.fixed_octets] for row in rows]
 
 
-def test_the_formats_that_replay_sends_have_their_lengths() -> None:
+def test_packed_formats_of_replay_have_their_lengths() -> None:
     lengths = {CNTag: 4, CMTag: 16, RRTTag: 12, RDTag: 10, FECNReturn: 8, ECM: 18, BCN: 18, E2CM: 24, CNM: 24}
     assert {kind: pack(kind, 2).shape for kind in lengths} == {k: (2, n) for k, n in lengths.items()}
 
@@ -118,12 +118,12 @@ def test_a_strided_or_single_value_array_will_do() -> None:
         (Ethernet, {"dst": bytes(5)}, "eth.dst: expected 6 octets, got 5 octets"),
     ],
 )  # fmt: skip
-def test_what_a_field_cannot_hold_is_told(kind: type[Layer], columns: dict[str, Given], told: str) -> None:
+def test_invalid_field_values_are_refused(kind: type[Layer], columns: dict[str, Given], told: str) -> None:
     with pytest.raises(EncodeError, match=re.escape(told)):
         pack(kind, 3, **columns)
 
 
-def test_fields_that_share_octets_keep_to_their_bits() -> None:
+def test_fields_sharing_octets_keep_their_bits() -> None:
     ones = np.full(1, 1)
     octets = pack(ITag, 1, isid=np.array([0xABCDEF]), priority=ones, res2=np.array([3]), nca=1)
     assert octets[0, :4].tolist() == [0b0010_1011, 0xAB, 0xCD, 0xEF]

@@ -76,7 +76,7 @@ AMBIGUOUS_TLVS = bytes.fromhex("00000000000000000000000088cc0200fe060080c2080000
 @given(st.lists(OCTETS, max_size=8))
 @example([encode(frame) for frame in TWO_OF_A_KIND])
 @example([AMBIGUOUS_TLVS])
-def test_any_frames_come_back_octet_for_octet(octets: list[bytes]) -> None:
+def test_any_frames_are_rebuilt_exactly(octets: list[bytes]) -> None:
     # columns of a table have the outermost of several headers
     assume(not any(decode_lax(each).inner_frames() for each in octets))
     assert rebuilt(octets) == octets
@@ -84,7 +84,7 @@ def test_any_frames_come_back_octet_for_octet(octets: list[bytes]) -> None:
 
 @given(st.lists(frames(), min_size=1, max_size=6))
 @example(TWO_OF_A_KIND)
-def test_valid_frames_put_right_anew_are_the_same(valid: list[Frame]) -> None:
+def test_fix_equals_the_encoders(valid: list[Frame]) -> None:
     columns = extract(Batch.from_frames([encode(frame) for frame in valid]))
     expected = [encode(decode(encode(frame)), fix=True) for frame in valid]
     assert frames_of(batch_from(columns, fix=True)) == expected
@@ -99,7 +99,7 @@ def test_cut_frames_stay_cut(cut: list[tuple[bytes, int]]) -> None:
 
 
 @pytest.mark.parametrize("path", PCAPS, ids=lambda path: path.name)
-def test_bundled_captures_come_back_with_their_records(path: Path) -> None:
+def test_bundled_captures_are_rebuilt_with_their_records(path: Path) -> None:
     with open_capture(str(path)) as reader:
         batch = next(iter(reader))
         batch = batch.select(np.arange(min(len(batch), 2000)))
@@ -110,7 +110,7 @@ def test_bundled_captures_come_back_with_their_records(path: Path) -> None:
         assert getattr(again, key).tolist() == getattr(batch, key).tolist(), key
 
 
-def test_strange_captures_come_back() -> None:
+def test_captures_of_other_projects_are_rebuilt() -> None:
     if not SHARED_CAPTURES.is_dir():
         pytest.skip("the collected captures are not there")
     paths = sorted(SHARED_CAPTURES.glob("the-tcpdump-group-tcpdump/*.pcap"))[::4]
@@ -130,7 +130,7 @@ def test_a_table_read_back_from_parquet_is_rebuilt(tmp_path: Path) -> None:
     assert frames_of(batch_from(pyarrow.parquet.read_table(out))) == whole
 
 
-def test_frames_without_a_time_stay_without() -> None:
+def test_frames_without_time_stay_untimed() -> None:
     table = read_table(str(REPOSITORY / "pcaps" / "pause.pcap"), all_fields=True).slice(0, 1)
     assert batch_from(table).timed is None
     times = table.column_names.index("frame.time_epoch")
@@ -181,7 +181,7 @@ def test_a_column_that_is_missing_is_named(names: list[str], told: str) -> None:
         batch_from(without(*names))
 
 
-def test_columns_that_say_nothing_may_be_missing() -> None:
+def test_empty_and_computable_columns_may_be_missing() -> None:
     names: list[str] = [name for name in every_name() if without().column(name).null_count == len(MIXED)]
     assert "ip.options" in names
     assert frames_of(batch_from(without(*names))) == MIXED
@@ -198,7 +198,7 @@ def test_columns_that_say_nothing_may_be_missing() -> None:
     assert frames_of(batch_from(without(*fixed_names), fix=True)) == MIXED
 
 
-def test_what_fix_cannot_know_is_needed() -> None:
+def test_columns_fix_cannot_compute_are_needed() -> None:
     with pytest.raises(SpecError, match=re.escape("expected 'ip.proto' for frames of eth:ip:data")):
         batch_from(without("ip.proto", octets=[encode(build("ip proto=200 data data=00"))]), fix=True)
     with pytest.raises(SpecError, match=re.escape("expected 'data.data' for frames of eth:ip:udp:data")):
@@ -254,12 +254,12 @@ SIX = list(range(6))
          "frame.cap_len: expected 111, the octets of the columns, got 110 in row 0"),
     ],
 )  # fmt: skip
-def test_values_that_do_not_go_together_are_refused(name: str, values: list[object], told: str) -> None:
+def test_inconsistent_values_are_refused(name: str, values: list[object], told: str) -> None:
     with pytest.raises((SpecError, ColumnError), match=re.escape(told)):
         batch_from(changed(name, values))
 
 
-def test_names_that_no_extraction_gives_are_refused() -> None:
+def test_unknown_and_repeated_columns_are_refused() -> None:
     with pytest.raises(SpecError, match=re.escape("got 'cnm.qntz' (did you mean 'cnm.qntz_fb'?)")):
         batch_from(without().append_column("cnm.qntz", pa.array(SIX)))
     with pytest.raises(SpecError, match=re.escape("columns: expected each column once, got 'vlan.id' twice")):
@@ -299,7 +299,7 @@ def test_tlvs_are_distinguished_or_reported_unclear(tlvs: list[TLV | CongestionN
     assert list(numbers) == expected
 
 
-def test_tlvs_that_could_be_either_are_unclear() -> None:
+def test_ambiguous_tlvs_are_reported_unclear() -> None:
     # which of the two is the Congestion Notification TLV, and which has the six octets?
     assert tlv_formats(["lldp", "lldpcn", "lldp"], [1, 127, 127, 127], [1, 6, 6, 6], [1, 6, 6]) is None
     assert tlv_formats(["lldpcn", "lldp"], [127, 127], [6, 6], [6]) is not None

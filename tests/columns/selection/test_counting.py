@@ -23,7 +23,7 @@ def test_frames_are_counted(text: str, threads: int) -> None:
     assert count(str(MIXED), compile_filter(text), threads=threads) == wanted
 
 
-def test_mistakes_are_told(tmp_path: Path) -> None:
+def test_invalid_filter_or_capture_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FilterError):
         count(str(MIXED), "cnm.nothing")
     cut = tmp_path / "cut.pcap"

@@ -51,7 +51,7 @@ def test_drawn_tests_of_spoilt_frames(test: Test) -> None:
 
 
 @given(TEXTS)
-def test_any_text_that_is_a_filter(text: str) -> None:
+def test_random_filters_agree_with_the_reference(text: str) -> None:
     compiled = attempt(text)
     if isinstance(compiled, Filter):
         SPOILT.check(compiled.test)
@@ -93,7 +93,7 @@ MEANT = dataclasses.replace(
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_what_filters_mean(text: str) -> None:
+def test_filters_select_the_expected_frames(text: str) -> None:
     filter = compile_filter(text)
     assert (MEANT.numbers[selected(MEANT, filter)] + 1).tolist() == CASES[text]
     SPOILT.check(filter.test)

@@ -67,7 +67,7 @@ def test_numbers_of_all_widths_compare_as_numbers(kind: type[np.integer], relati
 
 
 @pytest.mark.parametrize("relation", [*_ORDER, "contains"])
-def test_octets_compare_however_they_are_held(relation: Relation) -> None:
+def test_octets_compare_in_both_representations(relation: Relation) -> None:
     rows = np.frombuffer(b"\x00\x01\x02\x80\x00\x02\x80\x00\x01\xff\xff\xff", np.uint8).reshape(-1, 3)
     held: tuple[Values, ...] = (rows, stretches_of(rows))
     for other in (b"\x80", b"\x80\x00\x01", b"\x00\x02", b"\x00\x00\x00\x00"):
@@ -89,7 +89,7 @@ def _beside(rows: np.ndarray, relation: Relation, others: list[bytes]) -> list[b
 
 
 @pytest.mark.parametrize("kind", _TYPES)
-def test_integers_are_anded_like_numbers_without_end(kind: type[np.integer]) -> None:
+def test_integers_are_anded_without_overflow(kind: type[np.integer]) -> None:
     ends = np.iinfo(kind)
     values = [number for number in (*_NUMBERS, ends.min, ends.max) if ends.min <= number <= ends.max]
     for other_kind in _TYPES:
@@ -107,7 +107,7 @@ def test_integers_are_anded_like_numbers_without_end(kind: type[np.integer]) -> 
         ("ipv6.src", "2001:db8::5/120", ("2001:db7::1", "2001:db8::", "2001:db8::ff", "2001:db8::100")),
     ],
 )
-def test_networks_compare_as_that_of_the_address(
+def test_networks_compare_by_masked_address(
     name: str, network: str, addresses: tuple[str, ...], relation: Relation
 ) -> None:
     sources = [ipaddress.ip_address(address).packed for address in addresses]

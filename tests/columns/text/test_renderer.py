@@ -106,7 +106,7 @@ _DAYS = [
         min_size=1,
     )
 )
-def test_moments_are_those_of_datetime(times: list[int]) -> None:
+def test_moments_equal_those_of_datetime(times: list[int]) -> None:
     for time_ns in times:
         # One by one: of times too far apart for their difference, frames are written alone.
         batch = Batch.from_frames([HEADER], time_ns=[time_ns])
@@ -149,7 +149,7 @@ def test_multiples_and_hex_numbers(numbers: list[int], times: int) -> None:
     st.integers(0, 15),
     st.integers(1, 40),
 )
-def test_bits_wherever_they_stand(bodies: list[bytes], drop: int, bits: int) -> None:
+def test_bits_are_printed_at_any_offset(bodies: list[bytes], drop: int, bits: int) -> None:
     at = drop // 8
     octets = -(-(drop % 8 + bits) // 8)
     shift = 8 * octets - drop % 8 - bits
@@ -185,7 +185,7 @@ def test_numbers_at_the_very_end_of_the_octets() -> None:
     ]
 
 
-def test_either_one_or_the_other() -> None:
+def test_conditions_choose_between_pieces() -> None:
     octet = Bits(1, 0, 1, 0, 8)
     inner = When(octet, 5, 9, ["few"], [When(octet, 200, 255, ["many"])])
     pieces: list[Piece] = ["<", When(octet, 5, 99, ["some, ", inner], ["not some"]), ">"]
@@ -214,7 +214,7 @@ def test_cells() -> None:
     ]  # fmt: skip
 
 
-def test_spaces_at_the_end_go() -> None:
+def test_trailing_spaces_are_stripped() -> None:
     word: list[Piece] = ["a  ", When(Bits(1, 0, 1, 0, 8), 1, 1, ["b "]), "  "]
     assert lines([b"\0", b"\1"], [Stripped(word)]) == ["a", "a  b"]
     # those of the line in front stay
@@ -223,7 +223,7 @@ def test_spaces_at_the_end_go() -> None:
     assert text(batch, lambda path: pieces) == "x\n x\n "
 
 
-def test_words_are_asked_for_once() -> None:
+def test_each_word_is_computed_once() -> None:
     asked: list[tuple[int, bytes, int]] = []
 
     def say(number: int, octets: bytes, size: int) -> str:
@@ -238,27 +238,27 @@ def test_words_are_asked_for_once() -> None:
     assert len(asked) == len(set(asked)) == 15
 
 
-def test_words_are_forgotten_when_they_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vocabulary, "_MAX_WORDS", 100)
     monkeypatch.setattr(renderer, "SHARE_FRAMES", 64)
     bodies = [index.to_bytes(2, "big") for index in range(1000)]
     assert lines(bodies, [Word(hex, (Bits(1, 0, 2, 0, 16),))]) == [hex(index) for index in range(1000)]
 
 
-def test_a_word_depends_on_few_numbers_only() -> None:
+def test_word_of_many_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="expected at most 8 numbers for a word, got 9"):
         lines([bytes(60)], [Word(repr, (Stretch(1, 0, 1, 54),))])
     with pytest.raises(ValueError, match="fixed size"):
         lines([bytes(60)], [Word(repr, (Stretch(1, 0, 2, 0),))])
 
 
-def test_text_without_end_gets_room(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_buffer_grows_with_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "_INITIAL_OCTETS", 100)
     bodies = [bytes([index]) * (index * 40) for index in range(1, 60)]
     assert lines(bodies, ["x" * 300, Hex(Stretch(1, 0, 2, 0))]) == ["x" * 300 + body.hex() for body in bodies]
 
 
-def test_frames_told_alone_stand_in_their_places() -> None:
+def test_frames_rendered_alone_keep_their_order() -> None:
     batch = Batch.from_frames([FRAMES["data"], FRAMES["cnm"], FRAMES["data"], FRAMES["data"]], first=10)
     odd = np.array([False, False, True, False])
 
@@ -286,19 +286,19 @@ def test_few_frames_are_worth_no_program() -> None:
     assert len(asked) == 1
 
 
-def test_more_layers_than_are_told_apart() -> None:
+def test_deep_stacks_are_rendered_alone() -> None:
     stack = HEADER[:12] + b"".join(b"\x81\0\0" + bytes([index]) for index in range(20)) + bytes(20)
     batch = Batch.from_frames([FRAMES["data"], stack])
     assert text(batch, lambda path: ["told\n"]) == "told\nalone 1\n"
 
 
-def test_more_paths_than_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_excess_paths_are_rendered_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "_MAX_PATHS", 2)
     batch = Batch.from_frames([FRAMES["arp"], FRAMES["data"], FRAMES["pfc"], FRAMES["arp"], FRAMES["pause"]])
     assert text(batch, lambda path: ["told\n"]) == "told\ntold\nalone 2\ntold\nalone 4\n"
 
 
-def test_what_a_path_says() -> None:
+def test_path_gives_layers_numbers_and_octets() -> None:
     frame = HEADER[:12] + b"\x81\0\x60\x05\x99\x99" + b"abc"
     batch = Batch.from_frames([frame, frame[:-3]], original=[100, 60])
 
@@ -314,7 +314,7 @@ def test_what_a_path_says() -> None:
     )
 
 
-def test_frames_that_messages_show() -> None:
+def test_sampled_frames_are_rendered() -> None:
     seen: list[Path] = []
 
     def write(path: Path) -> Pieces:
@@ -345,7 +345,7 @@ def test_records_and_interfaces() -> None:
 
 
 @pytest.mark.parametrize("ahead_octets", [0, 1, 2000, 1 << 20])
-def test_threads_and_what_they_leave(ahead_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_keep_the_order_of_frames(ahead_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "SHARE_FRAMES", 10)
     monkeypatch.setattr(renderer, "AHEAD_OCTETS", ahead_octets)
     batch = Batch.from_frames([FRAMES["data"]] * 995)
@@ -383,7 +383,7 @@ def test_each_frame_has_its_own_error() -> None:
     assert text_of_errors(batch, ERROR, malformed=True).split("\n")[:-1] == expected
 
 
-def test_malformed_frames_are_told_alone_unless_asked_for() -> None:
+def test_malformed_frames_are_rendered_alone_by_default() -> None:
     assert text_of_errors(Batch.from_frames([FRAMES["tcp"], IP[:20]]), ERROR) == "0 none\nalone 1\n"
 
 
