@@ -60,7 +60,9 @@ def test_tags_in_any_order_and_depth(tags: list[str], priority: int, flow_id: in
     [("22e7", False, True), ("88b5", False, True), ("8808", False, False), ("88cc", True, True),
      ("0026", True, True), ("88e7", True, True)],
 )  # fmt: skip
-def test_messages_and_mac_control_are_never_sampled(tags: list[str], etype: str, sampled: bool, occupies: bool) -> None:
+def test_messages_and_mac_control_are_never_sampled(
+    tags: list[str], etype: str, sampled: bool, occupies: bool
+) -> None:
     classes = of(frame(*tags, etype, "00" * 46))
     assert classes.sampled.tolist() == [sampled]
     assert classes.occupies.tolist() == [occupies]

@@ -123,7 +123,7 @@ def test_a_cpid_follows_the_source_address_given() -> None:
     assert build("cnm", src="02:00:00:00:00:77")[CNM].cpid == 0x0200_0000_0077_0001
 
 
-def test_what_is_given_is_kept_though_wrong() -> None:
+def test_given_values_are_kept_though_wrong() -> None:
     assert build("cnm", msdu_length=99)[CNM].msdu_length == 99
     assert build("eth type=0x1234 cnm")[Ethernet].type == 0x1234
     assert build("ip", checksum=1)[IPv4].checksum == 1
@@ -183,7 +183,7 @@ _OF_CNM = "expected a field of cnm or of a layer it implies"
         ("cnm 'x", "frame: expected a line with its quotes closed, got \"cnm 'x\""),
     ],
 )  # fmt: skip
-def test_mistakes_are_named_with_the_nearest_right_thing(line: str, sentence: str) -> None:
+def test_mistakes_are_reported_with_a_suggestion(line: str, sentence: str) -> None:
     with pytest.raises(SpecError) as caught:
         build(line)
     assert str(caught.value) == sentence

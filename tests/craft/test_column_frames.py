@@ -117,7 +117,7 @@ def both_readers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("both_readers")
 @pytest.mark.parametrize("make", FILES, ids=lambda make: make.__name__)
-def test_each_row_is_frame_that_line_would_be(make: Callable[[Path], Path], tmp_path: Path) -> None:
+def test_each_row_equals_the_crafted_line(make: Callable[[Path], Path], tmp_path: Path) -> None:
     assert [octets for _, octets in crafted(make(tmp_path))] == EXPECTED
 
 
@@ -169,7 +169,7 @@ def test_layers_are_implied_and_named_as_in_sweeps(tmp_path: Path) -> None:
     assert [octets for _, octets in crafted(path, "vlan id=1 vlan ip")] == [two + b"\1\2"]
 
 
-def test_what_is_given_is_kept_also_when_wrong(tmp_path: Path) -> None:
+def test_given_values_are_kept_though_wrong(tmp_path: Path) -> None:
     path = csv(tmp_path, "udp.length,ip.checksum\n1,0x1234\n")
     wrong = encode(build("ip checksum=0x1234 udp length=1"))
     assert [octets for _, octets in crafted(path, "ip udp")] == [wrong]
@@ -209,7 +209,7 @@ def test_transport_checksums_follow_their_rows(tmp_path: Path) -> None:
         ("cnm.msdu\n" + "00" * 65536 + "\n", "cnm.msdu_length: expected an integer in 0..65535, got 65536"),
     ],
 )  # fmt: skip
-def test_a_bad_cell_is_told_with_its_place(text: str, told: str, tmp_path: Path) -> None:
+def test_invalid_cell_is_reported_with_its_row(text: str, told: str, tmp_path: Path) -> None:
     path = csv(tmp_path, text)
     with pytest.raises(SpecError, match="^" + re.escape(f"{path}: {told}")):
         crafted(path)
@@ -246,7 +246,7 @@ def test_empty_table_is_checked_and_makes_no_frames(tmp_path: Path) -> None:
         ("x.xlsx", b"", "expected a name that ends in .parquet, .arrow, .feather, .ipc, .csv, got another"),
     ],
 )
-def test_files_that_are_not_what_they_are_called(name: str, octets: bytes, told: str, tmp_path: Path) -> None:
+def test_files_of_another_format_are_refused(name: str, octets: bytes, told: str, tmp_path: Path) -> None:
     path = tmp_path / name
     path.write_bytes(octets)
     with pytest.raises(SpecError, match=re.escape(told)):
@@ -294,7 +294,7 @@ def test_values_longer_than_frames_are_refused_early(tmp_path: Path) -> None:
         crafted(path)
 
 
-def test_names_are_shown_without_what_a_terminal_obeys(tmp_path: Path) -> None:
+def test_names_are_shown_without_control_characters(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         crafted(csv(tmp_path, "\x1b[31mred\n1\n"))
     assert str(caught.value).isprintable()
@@ -315,7 +315,7 @@ def test_only_csv_is_read_without_pyarrow(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize(
     "name", ["mixed.pcap", "lldp_cn.pcap", "dcbx.pcap", "malformed.pcapng", "qcn_cp.pcapng"]
 )
-def test_a_capture_in_columns_is_put_together_again(name: str, tmp_path: Path) -> None:
+def test_capture_is_rebuilt_from_columns(name: str, tmp_path: Path) -> None:
     out = tmp_path / "columns.parquet"
     write_columns(str(PCAPS / name), str(out))
     info = CaptureInfo()

@@ -68,7 +68,7 @@ def malformed() -> list[bytes]:
 @pytest.mark.parametrize("byte_order", ["little", "big"])
 @pytest.mark.parametrize("resolution", ["ns", "us"])
 @pytest.mark.parametrize("fcs_octets", [0, 4])
-def test_a_pcap_comes_back_octet_for_octet(
+def test_pcap_is_reproduced_exactly(
     tmp_path: Path, byte_order: Literal["little", "big"], resolution: Literal["ns", "us"], fcs_octets: int
 ) -> None:
     path = tmp_path / "a.pcap"
@@ -80,7 +80,7 @@ def test_a_pcap_comes_back_octet_for_octet(
     assert crafted(dissected(path, Json()), "pcap") == path.read_bytes()
 
 
-def test_a_line_a_frame_comes_back_too(tmp_path: Path) -> None:
+def test_ndjson_is_reproduced_exactly(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     with PcapWriter(path) as writer:
         for i, octets in enumerate(malformed()):
@@ -106,14 +106,14 @@ def test_a_pcapng_keeps_its_interfaces_and_comments(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.binary(max_size=80), min_size=1, max_size=5))
-def test_any_octets_come_back(frames: list[bytes]) -> None:
+def test_any_octets_are_reproduced(frames: list[bytes]) -> None:
     items = [to_document(decode_lax(octets)) for octets in frames]
     made = crafted(json.dumps({"frames": items}), "hex").decode()
     assert made == "".join(f"{octets.hex()}\n" for octets in frames)
 
 
 @pytest.mark.parametrize("form", ["json", "ndjson"])
-def test_what_craft_writes_it_reads(form: str) -> None:
+def test_craft_reads_its_own_json(form: str) -> None:
     text = json.dumps({"frames": [to_document(decode_lax(octets)) for octets in malformed()]})
     once = crafted(text, form).decode()
     assert crafted(once, "hex") == crafted(text, "hex")
@@ -178,7 +178,7 @@ FRAME = {"layers": [{"layer": "data", "data": "00"}]}
         ({"frames": [], "capture": {}}, "x, line 1: expected capture before frames, got it after them"),
     ],
 )  # fmt: skip
-def test_documents_that_no_capture_could_be_are_refused(document: dict[str, Any], sentence: str) -> None:
+def test_impossible_documents_are_refused(document: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError) as caught:
         list(chunks(read_json(io.StringIO(json.dumps(document)), "x", Reading(exact=True))))
     assert str(caught.value).startswith(sentence)

@@ -73,7 +73,7 @@ def test_invalid_json_is_refused_with_its_line(text: str, sentence: str) -> None
     assert str(caught.value) == sentence
 
 
-def test_a_value_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_overlong_value_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MAX_VALUE_CHARACTERS", 1000)
     monkeypatch.setattr(documents, "_CHUNK", 100)
     stream = JsonStream(io.StringIO('["' + "x" * 10_000), "x")
@@ -81,7 +81,7 @@ def test_a_value_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> Non
         list(stream.items())
 
 
-def test_what_comes_next_can_be_looked_at() -> None:
+def test_start_of_text_can_be_matched() -> None:
     stream = JsonStream(io.StringIO(' {"schema": "a"}'), "x")
     assert stream.starts_with(re.compile(r'\{"schema"'))
     assert stream.value() == {"schema": "a"}

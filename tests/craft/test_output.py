@@ -79,7 +79,7 @@ def test_a_script_of_too_many_frames_is_refused(monkeypatch: pytest.MonkeyPatch)
         written("python")
 
 
-def test_pcap_says_that_comments_are_lost() -> None:
+def test_pcap_output_warns_of_lost_comments() -> None:
     output = output_of("pcap", Sink("out", io.BytesIO()), CaptureInfo())
     for chunk in chunks(recipes()):
         output.write(chunk)

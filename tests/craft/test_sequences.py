@@ -42,7 +42,7 @@ def frames(of: list[Step]) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", SEQUENCES)
-def test_as_a_specification_it_is_the_same(name: str) -> None:
+def test_recipe_as_specification_makes_equal_frames(name: str) -> None:
     of = steps(name, **({"rate": "10pps"} if name.startswith("pfc-") else {}))
     text = "".join(toml_of(step.item for step in of))
     again = chunks(read_toml(io.BytesIO(text.encode()), "x.toml", Reading()))
@@ -64,7 +64,7 @@ def test_a_flood_has_every_message_and_a_rate() -> None:
     assert chunk.times().tolist() == [i * 10**6 for i in range(12)]
 
 
-def test_a_flood_goes_where_it_is_told() -> None:
+def test_flood_has_the_given_addresses() -> None:
     of = steps(
         "cnm-flood",
         vlan="7",
@@ -99,7 +99,7 @@ def test_a_flood_of_any_length_takes_bounded_memory() -> None:
     assert peak < 30_000_000, "of 318 MB of frames"
 
 
-def test_more_than_anybody_asked_for_is_refused() -> None:
+def test_huge_flood_without_count_is_refused() -> None:
     with pytest.raises(
         SpecError, match=r"expected at most 100,000,000 frames, or a count, got 63 × 65,536 × 65,536"
     ):
@@ -120,7 +120,7 @@ def data(of: list[Step], announcement: int) -> list[dict[str, Any]]:
     return found[starts[announcement] + 1 : starts[announcement + 1]]
 
 
-def test_frames_are_what_the_expectations_are_about() -> None:
+def test_expectations_describe_their_frames() -> None:
     of = steps("cnd-boundary")
     octets = frames(of)
     times = [time for chunk in made(of) for time in chunk.times().tolist()]
@@ -160,7 +160,9 @@ def test_announcements_lead_through_every_mode() -> None:
     # wire-formats 9: edge remaps to the alternate priority and strips, interior strips, interiorReady keeps
     [(0, "edge", 2, False), (1, "interior", 3, False), (2, "interiorReady", 3, True)],
 )
-def test_what_a_port_does_in_each_mode(announcement: int, mode: str, received: int, tag_stays: bool) -> None:
+def test_expectations_follow_the_defense_mode(
+    announcement: int, mode: str, received: int, tag_stays: bool
+) -> None:
     found = data(steps("cnd-boundary", cnpv="3"), announcement)
     assert [(each["priority"], each["cn_tag"]) for each in found] == [
         (priority, tagged) for priority in (None, *range(8)) for tagged in (False, True)
@@ -185,7 +187,7 @@ def priority_of(frame: Frame) -> int | None:
 
 
 @pytest.mark.parametrize("mode", ["disabled", "interior", "interiorReady", "edge"])
-def test_mode_that_was_set_does_not_follow_neighbour(mode: str) -> None:
+def test_configured_mode_ignores_the_neighbour(mode: str) -> None:
     of = steps("cnd-boundary", mode=mode)
     assert {each["modes"]["3"] for each in expected(of) if each["kind"] == "lldp"} == {mode}
     first, second = (
@@ -216,7 +218,7 @@ def test_an_alternate_priority_is_heeded() -> None:
     assert {each["received"]["priority"] for each in found if each["priority"] in (3, 4)} == {7}
 
 
-def test_comments_say_what_the_expectations_say() -> None:
+def test_comments_agree_with_the_expectations() -> None:
     of = steps("cnd-boundary")
     for step, each in zip(of, expected(of), strict=True):
         comment = step.item["comment"]
@@ -231,7 +233,7 @@ def test_comments_say_what_the_expectations_say() -> None:
         assert comment.endswith("CN-TAG stripped" if stripped else "transmitted by the port: unchanged")
 
 
-def test_other_ethertypes_reach_the_expectations() -> None:
+def test_expectations_use_the_given_ethertypes() -> None:
     types = EtherTypes(cn_tag=0x9999)
     of = sequence_named("cnd-boundary").steps({}, ethertypes=types)
     each = next(each for each in expected(of) if each.get("priority") == 3 and each["cn_tag"])
@@ -268,16 +270,16 @@ def test_other_ethertypes_reach_the_expectations() -> None:
         ("cnd-boundary", {"rate": "many"}, r"rate: expected an integer"),
     ],
 )
-def test_what_cannot_be_is_told(name: str, given: dict[str, str], sentence: str) -> None:
+def test_invalid_parameters_are_refused(name: str, given: dict[str, str], sentence: str) -> None:
     with pytest.raises(EcmprotoError, match=sentence):
         list(made(steps(name, **given)))
 
 
-def test_a_name_that_is_none() -> None:
+def test_unknown_recipe_is_refused() -> None:
     with pytest.raises(SpecError, match=r"got 'cnd-boundry' \(did you mean 'cnd-boundary'\?\)"):
         sequence_named("cnd-boundry")
 
 
-def test_digits_of_other_scripts_are_none() -> None:
+def test_digits_of_other_scripts_are_refused() -> None:
     with pytest.raises(ParameterError, match="cnpv: expected"):
         steps("cnd-boundary", cnpv="٣")

@@ -29,7 +29,7 @@ def times(made: list[Chunk]) -> list[int]:
     return [time for chunk in made for time in chunk.times().tolist()]
 
 
-def test_a_line_and_layers_say_the_same() -> None:
+def test_line_and_layers_make_equal_frames() -> None:
     made = toml(
         """
         schema = "ecmproto/frames/1"
@@ -88,7 +88,7 @@ def test_raw_trailer_and_fcs_stay_as_given() -> None:
     assert len(frames(made)[1]) == 64
 
 
-def test_addresses_beside_frame_are_its_own_not_ips() -> None:
+def test_addresses_beside_frame_are_mac_addresses() -> None:
     (octets,) = frames(toml('[[frames]]\nframe = "ip dst=10.0.0.1"\ndst = "02:00:00:00:00:0a"\nflow = 9'))
     assert octets[:6].hex() == "02000000000a"
     assert octets[12:16].hex() == "22e90009"
@@ -158,7 +158,7 @@ def test_dissected_frames_in_specification_stay_unchanged() -> None:
         ('[[frames]]\nframe = "cnm"\nframe = "cnm"', "x.toml: expected a TOML document, got Cannot overwrite a value"),
     ],
 )  # fmt: skip
-def test_mistakes_are_named_with_their_place(text: str, sentence: str) -> None:
+def test_mistakes_are_reported_with_their_location(text: str, sentence: str) -> None:
     with pytest.raises(SpecError) as caught:
         toml(text)
     assert str(caught.value).startswith(sentence)

@@ -44,7 +44,7 @@ def frames_and_times(found: list[Chunk]) -> list[tuple[bytes, int]]:
 
 
 @pytest.mark.parametrize(("gigabits", "ms"), LONGEST_MS.items())
-def test_what_holds_at_each_speed(gigabits: int, ms: float) -> None:
+def test_renewal_arithmetic_at_each_speed(gigabits: int, ms: float) -> None:
     renewal = Renewal(quanta=65535, rate_bps=gigabits * G, octets=60)
     assert renewal.pause_ns == pytest.approx(ms * 1e6, abs=1)
     assert float(renewal.needed_fps) == pytest.approx(1000 / ms)
@@ -80,7 +80,7 @@ def test_renewal_precedes_pause_end_and_fits_the_link(quanta: int, rate_bps: int
 
 
 @pytest.mark.parametrize("quanta", [1, 2])
-def test_too_short_a_pause_tells_which_would_do(quanta: int) -> None:
+def test_too_short_pause_is_refused_with_minimum(quanta: int) -> None:
     with pytest.raises(ParameterError, match="expected at least 3 quanta"):
         Renewal(quanta=quanta, rate_bps=10 * G, octets=60)
     assert Renewal(quanta=3, rate_bps=10 * G, octets=60).link_share <= 1
@@ -109,7 +109,7 @@ def test_all_eight_timers_are_in_a_frame() -> None:
     assert (decode(release)[PFC].class_enable_vector, decode(release)[PFC].times) == (0xFF, (0,) * 8)
 
 
-def test_what_is_not_held_is_left_alone() -> None:
+def test_storm_keeps_times_of_other_priorities() -> None:
     # priority 1 is not enabled, priority 2 is being released: neither has a say in how often
     of = storm("pfc enable=0x0c prio1=3 prio2=0 prio3=500")
     assert (of.priorities, of.renewal.quanta) == ((3,), 500)
@@ -119,7 +119,7 @@ def test_what_is_not_held_is_left_alone() -> None:
     assert decode(release)[PFC].class_enable_vector == 0x0C
 
 
-def test_pause_storms_keep_what_else_was_said() -> None:
+def test_pause_storm_keeps_other_given_fields() -> None:
     of = storm("eth src=02:00:00:00:00:09 pause quanta=100", 100 * G)
     assert of.priorities is None
     (hold, _), *_, (release, _) = frames_and_times(made(of, 10**5))
@@ -144,7 +144,7 @@ def test_start_shifts_all_and_release_is_optional() -> None:
     assert frames_and_times(made(of, 10**8, release=False)) == frames_and_times(made(of, 10**8))[:-1]
 
 
-def test_as_a_specification_it_is_the_same() -> None:
+def test_storm_as_specification_makes_equal_frames() -> None:
     of = storm("pfc prio3=4096", 25 * G)
     text = "".join(toml_of(of.items(10**7)))
     again = list(chunks(read_toml(io.BytesIO(text.encode()), "x.toml", Reading())))
@@ -154,7 +154,7 @@ def test_as_a_specification_it_is_the_same() -> None:
 @pytest.mark.parametrize(
     "line", ["cnm", "pfc prio3=0", "pause quanta=0", "pfc enable=0", "pfc enable=0 prio3=5", "lldpcn"]
 )
-def test_frames_that_pause_nothing(line: str) -> None:
+def test_frame_that_pauses_nothing_is_refused(line: str) -> None:
     with pytest.raises(SpecError, match="--storm: expected"):
         storm(line)
 
@@ -166,7 +166,7 @@ def test_a_link_needs_a_speed(rate: int) -> None:
 
 
 @pytest.mark.parametrize("duration_ns", [0, -1, MAX_TIME_NS + 1])
-def test_durations_that_cannot_be(duration_ns: int) -> None:
+def test_impossible_durations_are_refused(duration_ns: int) -> None:
     with pytest.raises(ParameterError, match="duration: expected"):
         storm("pause").items(duration_ns)
     with pytest.raises(ParameterError, match="duration: expected"):
@@ -189,13 +189,13 @@ def test_shares(text: str, share: Fraction) -> None:
 @pytest.mark.parametrize(
     "text", ["0", "1", "100%", "-0.5", "1e-3", "%", ".", "", "½", "0.5x", "1/2", "0" * 30]
 )
-def test_shares_that_are_none(text: str) -> None:
+def test_invalid_shares_are_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="renew: expected a share"):
         share_of(text)
 
 
 @given(st.integers(1, 40), st.integers(1, 10**12), st.integers(1, 10**7))
-def test_no_moment_is_left_between_two_frames(quanta: int, rate_bps: int, duration_ns: int) -> None:
+def test_successive_pauses_leave_no_gap(quanta: int, rate_bps: int, duration_ns: int) -> None:
     try:
         of = storm(f"pfc prio0={quanta * 1000}", rate_bps)
     except EcmprotoError:

@@ -99,7 +99,7 @@ def sweeps(draw: st.DrawFn) -> tuple[str, dict[str, object]]:
 @example(("cnm", {"cnm.q_offset": "-3..3"}))
 @example(("eth arp_ipv4", {"arp.src.proto_ipv4": "192.0.2.1..192.0.2.9"}))
 @example(("e2cm type=0", {"eth.src": "02:00:00:00:00:fe..02:00:00:00:01:01"}))
-def test_swept_frames_are_those_built_one_by_one(case: tuple[str, dict[str, object]]) -> None:
+def test_swept_frames_equal_single_frames(case: tuple[str, dict[str, object]]) -> None:
     line, values = case
     template = plan(line, values)
     # what a default was derived from is the template's: a sweep changes its field and what is computed

@@ -112,7 +112,7 @@ def failed(verdicts: dict[str, tuple[str, str]]) -> list[str]:
 @pytest.mark.parametrize(
     ("prio", "held"), [("3", {3}), ("3,4", {3, 4}), ("0..7", set(range(8))), ("all", set(range(8)))]
 )
-def test_a_storm_holds_the_priorities_that_it_names(prio: str, held: set[int]) -> None:
+def test_storm_holds_the_given_priorities(prio: str, held: set[int]) -> None:
     frames = sent("pfc-storm", prio=prio)["near"]
     pauses = [(time_ns, decode(octets)[PFC]) for time_ns, octets in frames if PFC in decode(octets)]
     assert {p for _, pfc in pauses for p in range(8) if pfc.enabled(p)} == held
@@ -137,7 +137,7 @@ def test_late_refresh_leaves_quarter_of_pause_free() -> None:
     assert {b[0] - a[1] for a, b in pairwise(spans[:-1])} == {3_355_392 // 4}
 
 
-def test_storm_that_returns_comes_back_within_restoration_time() -> None:
+def test_second_storm_starts_within_restoration_time() -> None:
     first, second = paused(sent("pfc-storm-return", detect="100ms", restore="200ms")["near"])
     assert first[1] - first[0] == second[1] - second[0] == 200 * MS
     assert second[0] - first[1] == 100 * MS
@@ -154,7 +154,7 @@ def test_storm_that_returns_comes_back_within_restoration_time() -> None:
     }
 
 
-def test_prose_is_made_of_the_data() -> None:
+def test_sentence_describes_the_expectation() -> None:
     said = Expectation(
         name="x", side="far", filter="pfc", frames=(3, 3), during_ns=(MS, 2 * MS), rate_fps=(10, None),
         in_order=True, latency_ns=MS,
@@ -205,7 +205,7 @@ def test_a_switch_that_pauses_a_lossy_priority_fails(
     assert "frames later than 20 ms" in verdicts[failed(verdicts)[0]][1]
 
 
-def test_late_refresh_lets_frames_go_once_pause(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_late_refresh_must_release_frames(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["pfc-late", "latency=1ms", "rate=20pps"]
     assert judged(words, tmp_path, obeys, capsys)[0] == 0
 
@@ -220,7 +220,7 @@ def test_late_refresh_lets_frames_go_once_pause(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(("watchdog", "wrong"), [("none", "forward"), ("drop", "none"), ("forward", "drop")])
-def test_watchdog_does_what_it_is_said_to_do(
+def test_watchdog_must_act_as_declared(
     watchdog: str, wrong: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["pfc-storm-return", "detect=100ms", "restore=200ms", "rate=40pps"]
@@ -241,9 +241,7 @@ def test_watchdog_does_what_it_is_said_to_do(
         assert (code == 0) is (said == watchdog), (said, failed(verdicts))
 
 
-def test_a_tester_that_refreshes_too_late_blames_nobody(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_late_tester_makes_the_verdict_unknown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frames = sent("pfc-storm")
     # at 250 ms the tester sleeps for 40 ms
     late = [(290 * MS if 250 * MS < t < 290 * MS and PFC in decode(o) else t, o) for t, o in frames["near"]]
@@ -257,7 +255,7 @@ def test_a_tester_that_refreshes_too_late_blames_nobody(
     assert stopped["found"].startswith("got 6 frames")
 
 
-def test_drops_duplicates_order_and_changes_are_told_apart(
+def test_drops_duplicates_order_and_changes_are_distinguished(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def spoils(near: list[Timed], far: list[Timed]) -> tuple[list[Timed], list[Timed]]:
@@ -343,7 +341,7 @@ def test_boundary_of_domain_is_judged_frame_by_frame(
     assert "LLDP is not forwarded" in failed(verdicts)
 
 
-def test_one_capture_says_what_it_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_capture_gives_partial_verdicts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     far, _ = captures(tmp_path, sent("pfc-storm"), obeys)
     assert run(["send", "pfc-storm", "--received", far, "--color", "never"]) == 0
     text = capsys.readouterr().out
@@ -366,7 +364,7 @@ def test_unrelated_capture_proves_loss_but_no_stop(
     assert outcomes["priority 1 comes through from the side that pauses"] == "failed"
 
 
-def test_cnps_alone_tell_when_they_began(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_cnps_without_sent_capture_are_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     given = {"count": "20", "qps": "1..4"}
     far, _ = captures(tmp_path, sent("cnp-flood", **given), bridge)
     assert run(["send", "cnp-flood", "count=20", "qps=1..4", "--received", far]) == 0
@@ -400,7 +398,7 @@ IMPOSSIBLE: list[dict[str, str]] = [
         and (name != "cnp-flood" or "prio" not in given)
     ],
 )
-def test_what_cannot_be_is_told(name: str, given: dict[str, str]) -> None:
+def test_impossible_parameters_are_refused(name: str, given: dict[str, str]) -> None:
     with pytest.raises(EcmprotoError):
         sent(name, **given)
 
@@ -424,7 +422,7 @@ def test_what_cannot_be_is_told(name: str, given: dict[str, str]) -> None:
         ("pfc-storm prio=8 --received x.pcap", "prio: expected an integer in 0..7, got '8'"),
     ],
 )
-def test_mistakes_on_the_command_line_are_told(
+def test_command_line_mistakes_are_reported(
     words: str,
     sentence: str,
     tmp_path: Path,
@@ -440,7 +438,7 @@ def test_mistakes_on_the_command_line_are_told(
     assert not list(tmp_path.iterdir())
 
 
-def test_captures_that_are_none_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_captures_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "x.pcap").write_bytes(b"no capture at all, but some octets")
     for path, code in (("x.pcap", 3), ("missing.pcap", 3)):
         assert run(["send", "pfc-storm", "--received", str(tmp_path / path)]) == code
@@ -466,7 +464,7 @@ def test_frames_of_any_octets_are_judged(tmp_path: Path, capsys: pytest.CaptureF
     assert "Traceback" not in capsys.readouterr().err
 
 
-def test_spans_too_short_to_say_anything_are_refused() -> None:
+def test_spans_too_short_to_judge_are_refused() -> None:
     with pytest.raises(
         EcmprotoError, match="rate: expected two data frames of each priority within 110 ms, got one"
     ):
@@ -484,7 +482,7 @@ def test_a_specification_keeps_what_is_expected(
     assert read_expectations(io.BytesIO(text.encode()), "x.toml") == wanted
 
 
-def test_a_recipe_written_down_is_judged_as_itself(
+def test_written_recipe_is_judged_like_the_original(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "storm.toml")
@@ -547,7 +545,7 @@ def test_a_recipe_written_down_is_judged_as_itself(
         ),
     ],
 )
-def test_mistakes_in_a_specification_are_told(
+def test_mistakes_in_specification_are_reported(
     text: str, sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.toml"

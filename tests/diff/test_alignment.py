@@ -41,7 +41,9 @@ def longest(values: list[int]) -> int:
 
 
 @pytest.mark.parametrize("interpreted", [True, False])
-def test_the_most_pairs_stay_in_order(interpreted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ordered_pairs_are_the_longest_subsequence(
+    interpreted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if not interpreted:
         monkeypatch.setattr(alignment, "_INTERPRETED_RUNS", 0)
 
@@ -57,7 +59,7 @@ def test_the_most_pairs_stay_in_order(interpreted: bool, monkeypatch: pytest.Mon
     check()
 
 
-def test_one_of_many_that_are_the_same() -> None:
+def test_missing_one_of_equal_frames_is_found() -> None:
     """Which one is missing its time tells; where the clocks differ too, what stands around it."""
     contents = np.tile([1, 1, 2, 1, 3], 40)
     for gone in (0, 17, 199):
@@ -68,7 +70,7 @@ def test_one_of_many_that_are_the_same() -> None:
         assert (len(later.missing), len(later.kept), len(later.added)) == (1, 199, 0)
 
 
-def test_many_frames_none_of_which_is_there_once() -> None:
+def test_repeating_contents_align_by_time() -> None:
     """Of contents that repeat as a whole, with a clock ahead, and with one that is not quite as exact."""
     rng = np.random.default_rng(5)
     contents = np.tile(rng.integers(1, 60, 500), 20)
@@ -82,7 +84,7 @@ def test_many_frames_none_of_which_is_there_once() -> None:
             assert found.missing.tolist() == list(range(7, 10_000, 100))
 
 
-def test_a_block_that_moved_is_what_has_moved() -> None:
+def test_moved_block_is_reported_as_moved() -> None:
     contents = np.arange(1, 1001)
     order = [*range(100, 900), *range(20, 40), *range(20), *range(40, 100), *range(900, 1000)]
     found = align(digests(contents), digests(contents[order], np.array(order) * 1000))

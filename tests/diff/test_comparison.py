@@ -51,7 +51,7 @@ def edits(draw: st.DrawFn) -> tuple[list[int], dict[int, str]]:
 
 
 @given(edits())
-def test_each_edit_is_told_as_what_it_is(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
+def test_each_edit_is_reported_as_its_type(tmp_path_factory: pytest.TempPathFactory, made: Any) -> None:
     numbers, chosen = made
     folder = tmp_path_factory.mktemp("edits")
     before = captured(numbers)
@@ -131,7 +131,7 @@ def test_differences_account_for_every_frame(
 
 
 @pytest.mark.parametrize("window", [20, 1000])
-def test_windows_see_what_is_told_at_once(tmp_path: Path, window: int) -> None:
+def test_small_windows_find_the_same_differences(tmp_path: Path, window: int) -> None:
     numbers = [100 + place for place in range(400)]
     before = captured(numbers)
     after = [frame for place, frame in enumerate(before) if place % 50 != 20]
@@ -169,7 +169,7 @@ def test_repeated_frames_are_matched_across_windows(tmp_path: Path) -> None:
             assert told(comparison) == expected
 
 
-def test_windows_in_which_every_frame_has_changed(tmp_path: Path) -> None:
+def test_windows_of_only_changed_frames_align(tmp_path: Path) -> None:
     before = captured([100 + place for place in range(400)])
     after: list[Captured] = []
     expected: set[tuple[str, int, int, tuple[str, ...]]] = set()
@@ -265,7 +265,7 @@ def test_a_capture_against_itself(name: str) -> None:
             assert comparison.summary.differences == 0
 
 
-def test_what_is_ignored_takes_its_checksums_with_it(tmp_path: Path) -> None:
+def test_ignored_field_ignores_its_checksums(tmp_path: Path) -> None:
     frames = captured([200, 201, 202])
     cases: tuple[tuple[dict[type[Layer], dict[str, Any]], str], ...] = (
         ({IPv4: {"ttl": 63, "checksum": 0x1234}}, "ip.ttl"),
@@ -300,7 +300,7 @@ def test_a_layer_of_the_frame_shown_is_ignored(tmp_path: Path) -> None:
     assert len(compared(a, b, rules_of(["ip"]))) == 1
 
 
-def test_no_name_is_its_own_suggestion() -> None:
+def test_invalid_name_is_not_suggested_again() -> None:
     for name in ("encapsulated", "frame"):
         with pytest.raises(SpecError) as caught:
             rules_of([name])
@@ -359,7 +359,7 @@ def test_tolerances_of_numbers(tmp_path: Path) -> None:
         ({"tolerance": {"frame.len": "5"}}, ParameterError),
     ],
 )
-def test_rules_that_are_none(arguments: dict[str, Any], error: type[Exception]) -> None:
+def test_invalid_rules_are_refused(arguments: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         rules_of(**arguments)
 
@@ -375,7 +375,7 @@ def test_a_filter_restricts_both(tmp_path: Path) -> None:
     assert told(compared(a, b, filter=compile_filter("ip.id >= 202"))) == {("added", 0, 2, ())}
 
 
-def test_interfaces_are_compared_one_by_one_if_asked(tmp_path: Path) -> None:
+def test_interfaces_are_compared_separately_on_request(tmp_path: Path) -> None:
     links = [Interface(index=index, linktype=1, name=f"port{index}") for index in range(2)]
     octets = [octets_of(data(number)) for number in range(100, 140)]
     times = START_NS + np.arange(40) * GAP_NS

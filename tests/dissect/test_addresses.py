@@ -31,7 +31,7 @@ def test_mapped_addresses_end_in_dotted_decimals(
     assert capsys.readouterr().out.count(MAPPED) >= count
 
 
-def test_one_tlv_is_counted_as_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_single_tlv_is_counted_in_singular(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with PcapWriter(tmp_path / "one.pcap") as writer:
         writer.write_frame(bytes.fromhex("0180c200000e02000000000188cc0207040200000000010000"), 0)
     assert run(["dissect", "-r", str(tmp_path / "one.pcap")]) == 0

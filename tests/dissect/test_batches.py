@@ -158,13 +158,13 @@ def test_spoilt_frames(name: str) -> None:
         assert at_once(form, batch, INTERFACES) == expected
 
 
-def test_messages_and_what_they_show_in_many_combinations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_messages_with_any_sampled_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "_DENSE_PAIRS", 0)
     batch = spoilt_batch(random.Random(3), _BATCH_FRAMES)
     assert_same(batch, INTERFACES, "ndjson")
 
 
-def test_message_that_shows_message_that_shows_frame() -> None:
+def test_message_nested_in_a_message() -> None:
     inner = FRAMES["ecm"]
     start = inner.index(bytes.fromhex("88b5"))
     nested = inner[: start + 20] + inner[:80]
@@ -231,7 +231,7 @@ def _parts(batch: Batch, count: int) -> Iterator[Batch]:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_way_may_change_from_batch_to_batch(name: str) -> None:
+def test_single_and_batch_output_may_alternate(name: str) -> None:
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
     interfaces = [Interface(index=0, linktype=1)]
     expected = one_by_one(FORMS[name](), batch, interfaces)
@@ -244,7 +244,7 @@ def test_the_way_may_change_from_batch_to_batch(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_only_frames_that_are_shown(name: str) -> None:
+def test_only_selected_frames_are_printed(name: str) -> None:
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
     interfaces = [Interface(index=0, linktype=1)]
     for shown in (np.arange(len(batch)) % 3 == 1, np.zeros(len(batch), np.bool_)):
@@ -278,7 +278,7 @@ def test_no_frames() -> None:
         assert list(make().batch(Batch.from_frames([]), [Interface(index=0, linktype=1)])) == []
 
 
-def test_most_frames_follow_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_common_frames_are_not_printed_singly(monkeypatch: pytest.MonkeyPatch) -> None:
     frames_there = [FRAMES[name] for name in ("cnm", "data", "ecm", "pfc", "lldp", "arp")]
     packet = b"\x45\0\0\x14" + bytes(16)
     batch = Batch.from_frames([*frames_there, packet, packet], interface=[*6 * [0], 1, 2])
@@ -292,7 +292,7 @@ def test_most_frames_follow_programs(monkeypatch: pytest.MonkeyPatch) -> None:
         assert at_once(form, batch, interfaces) == expected
 
 
-def test_marks_that_nobody_sees_are_escaped_in_json(tmp_path: Path) -> None:
+def test_invisible_characters_are_escaped_in_json(tmp_path: Path) -> None:
     path, text = tmp_path / "in.pcapng", "a\x7fb\x9bc\u202ed\u2066eµ"
     comment = option(1, text.encode())
     blocks = [section(), description(), enhanced(FRAMES["arp"], options=comment), enhanced(FRAMES["arp"])]
@@ -327,7 +327,7 @@ def test_trees_follow_changing_ethertypes_between_batches() -> None:
         assert at_once(form, batch, interfaces, types) == one_by_one(Trees(), batch, interfaces, types)
 
 
-def test_a_deeper_tree_is_told_frame_by_frame() -> None:
+def test_deep_tree_is_printed_frame_by_frame() -> None:
     interfaces = [Interface(index=0, linktype=1)]
     batch = Batch.from_frames(list(FRAMES.values()), time_ns=np.arange(len(FRAMES)))
     forms = [Trees(deep=lambda octets: octets.hex()) for _ in range(2)]

@@ -63,7 +63,7 @@ def test_value(name: str, frame: str, expected: str) -> None:
     assert value(name, frame) == expected
 
 
-def test_every_name_of_catalogue_can_be_asked_for() -> None:
+def test_every_catalogue_name_can_be_printed() -> None:
     # those of other links have tests of their own, and CSIG has no EtherType unless one is given
     others = ("sll", "csig", "infiniband.lrh")
     names = [entry.name for entry in catalogue() if not entry.name.startswith(others)]

@@ -122,7 +122,7 @@ def test_times_are_relative_and_may_go_back() -> None:
     assert lines.record(record(FRAMES["arp"], time_ns=4_999_999_999))[6:18] == "-0.000000001"
 
 
-def test_a_frame_without_time_says_so() -> None:
+def test_missing_time_is_shown_as_missing() -> None:
     batch = Batch.from_frames([FRAMES["arp"]])
     batch = dataclasses.replace(batch, timed=np.zeros(1, dtype=np.bool_))
     (got,) = records(batch, [Interface(index=0, linktype=1)])

@@ -171,12 +171,12 @@ def test_messages_have_programs(name: str) -> None:
     assert assert_same([Batch.from_frames([octets(*MESSAGES[name])] * 2)], paint=tagged) == []
 
 
-def test_message_that_shows_message_is_told_alone() -> None:
+def test_nested_message_is_printed_singly() -> None:
     inner = octets(*MESSAGES["stop"])
     assert assert_same([Batch.from_frames([octets(_BACK, ECM(cpid=CP1, q_off=1, payload=inner))])]) == [1]
 
 
-def test_only_a_bad_fcs_is_told_alone() -> None:
+def test_only_frame_with_bad_fcs_is_printed_singly() -> None:
     good = [octets + frame_check_sequence(octets) for octets in FRAMES.values() if len(octets) >= 60]
     bad = [octets[:-1] + bytes([octets[-1] ^ 1]) for octets in good]
     batch = Batch.from_frames([*good, *bad], original=[len(octets) for octets in [*good, *bad]])

@@ -12,12 +12,12 @@ from ecmproto.wire.formats.summary import STYLES
 from tests.dissect.sample import CP1, SINK, SOURCE, octets
 
 
-def test_a_style_is_no_clause() -> None:
+def test_styles_and_clauses_have_different_names() -> None:
     for cls in FORMATS:
         assert not STYLES & (CLAUSES.keys() | cls.summary.clauses.keys())
 
 
-def test_summaries_name_styles_and_clauses_that_there_are() -> None:
+def test_summaries_use_only_existing_styles_and_clauses() -> None:
     for cls in FORMATS:
         summary = cls.summary
         for text in (summary.detail, summary.tag, summary.name):

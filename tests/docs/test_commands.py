@@ -51,7 +51,7 @@ def test_pages_with_something_to_run_are_found() -> None:
     assert "docs/sources.md" not in DOCUMENTS
 
 
-def test_what_command_prints_is_brought_up_to_date() -> None:
+def test_shown_output_is_replaced_by_the_actual() -> None:
     text = "```console\n$ echo new; echo no >&2; false\nold\n$ true\n```\n"
     assert brought_up_to_date(text) == text.replace("old\n", "new\nno\n")
 

@@ -122,7 +122,7 @@ def test_diagrams_have_the_transitions_of_the_standards(
         assert [item for item in items if item.startswith(f"{before} → {after}: ") and cause in item], items
 
 
-def test_notebooks_are_shown_with_what_came_out(site: Path) -> None:
+def test_notebooks_are_shown_with_outputs(site: Path) -> None:
     notebooks = sorted((REPOSITORY / "docs" / "notebooks").glob("*.ipynb"))
     assert notebooks
     for path in notebooks:
@@ -159,7 +159,7 @@ def test_cells_of_sentence_tables_carry_their_heading() -> None:
     assert labelled(numbers) == numbers
 
 
-def test_each_command_stands_in_page_that_person_wrote() -> None:
+def test_each_command_is_in_a_handwritten_page() -> None:
     written = [path.read_text(encoding="utf-8") for path in (REPOSITORY / "docs").rglob("*.md")]
     for name in cli.commands.keys() | COMMANDS.keys():
         assert any(re.search(rf"ecmproto {name}\b", text) for text in written), name

@@ -239,14 +239,14 @@ def test_time_that_file_cannot_hold_is_refused(tmp_path: Path, form: str) -> Non
         (" 1 , 3 ", [1, 3]),
     ],
 )
-def test_frames_are_taken_by_number(tmp_path: Path, text: str, numbers: list[int]) -> None:
+def test_frames_are_selected_by_number(tmp_path: Path, text: str, numbers: list[int]) -> None:
     path = write_pcap(tmp_path / "in.pcap", [frame(n) for n in range(1, 7)])
     edit_capture([path], tmp_path / "out.pcap", Edit(frames=frames_from(text)))
     assert [each[2] for each in read(tmp_path / "out.pcap")] == [frame(n) for n in numbers]
 
 
 @pytest.mark.parametrize("text", ["", "-", "0", "3-2", "a", "1-2-3", "1,,2", "0x1"])
-def test_what_says_no_numbers_is_refused(text: str) -> None:
+def test_invalid_frame_numbers_are_refused(text: str) -> None:
     with pytest.raises(SpecError):
         frames_from(text)
 
@@ -259,7 +259,7 @@ def test_what_says_no_numbers_is_refused(text: str) -> None:
         ("2023-11-15T00:13:20.005+02:00", None, [5]), ("1700000000.005000001", None, []),
     ],
 )  # fmt: skip
-def test_frames_are_taken_by_time(
+def test_frames_are_selected_by_time(
     tmp_path: Path, start: str | None, stop: str | None, numbers: list[int]
 ) -> None:
     path = write_pcap(tmp_path / "in.pcap", [frame(n) for n in range(6)])
@@ -271,12 +271,12 @@ def test_frames_are_taken_by_time(
 @pytest.mark.parametrize(
     "text", ["", "yesterday", "2023-13-01", "-1ms", "1700000000.1234567891", "2023-11-14T1."]
 )
-def test_what_is_no_time_is_refused(text: str) -> None:
+def test_invalid_time_is_refused(text: str) -> None:
     with pytest.raises(SpecError, match="--from"):
         span_from(text, None)
 
 
-def test_frames_are_left_out_as_the_filter_says(tmp_path: Path) -> None:
+def test_filter_keeps_or_deletes_frames(tmp_path: Path) -> None:
     path = write_pcap(tmp_path / "in.pcap", [frame(n) for n in range(9)])
     for drop, kept in (("selected", [0, 2, 4, 6, 8]), ("others", [1, 3, 5, 7])):
         out = tmp_path / f"{drop}.pcap"
@@ -284,7 +284,7 @@ def test_frames_are_left_out_as_the_filter_says(tmp_path: Path) -> None:
         assert [each[2] for each in read(out)] == [frame(n) for n in kept]
 
 
-def test_of_same_time_file_named_first_comes_first(tmp_path: Path) -> None:
+def test_equal_times_keep_the_order_of_files(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     paths, every = [], []
     for number in range(3):
@@ -301,7 +301,7 @@ needs_mergecap = pytest.mark.skipif(not shutil.which("mergecap") and not CI, rea
 
 
 @needs_mergecap
-def test_captures_are_merged_as_mergecap_merges_them(tmp_path: Path) -> None:
+def test_merging_equals_that_of_mergecap(tmp_path: Path) -> None:
     random = np.random.default_rng(3)
     paths = []
     # of the same time, mergecap takes the last file's first
@@ -328,7 +328,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err
 
 
-def test_the_command_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command_reports_its_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.pcap"
     edits = ["--set", "vlan.id=7", "--set", "ip.ttl=9", "-Y", "vlan"]
     assert run(["edit", str(PCAPS / "mixed.pcap"), "-w", str(out), *edits]) == 0
@@ -365,12 +365,12 @@ NOTHING = [
 
 
 @pytest.mark.parametrize("edits", NOTHING, ids=" ".join)
-def test_doing_nothing_is_no_success(tmp_path: Path, edits: list[str]) -> None:
+def test_edit_without_effect_exits_with_1(tmp_path: Path, edits: list[str]) -> None:
     assert run(["edit", str(PCAPS / "pause.pcap"), "-w", str(tmp_path / "out.pcapng"), *edits]) == 1
     assert (tmp_path / "out.pcapng").exists()
 
 
-def test_a_capture_without_frames_is_no_failure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_capture_exits_with_0(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = write_pcap(tmp_path / "in.pcap", [])
     assert run(["edit", str(path), "-w", str(tmp_path / "out.pcap"), "--set", "vlan.id=7"]) == 0
     assert "0 frames" in told(capsys)

@@ -111,7 +111,7 @@ def edited(
         ("ip.id=0xffff", "tcp.seq_raw=1234567890", "tcp.options=01020304"), ("vlan.id=9",),
     ],
 )  # fmt: skip
-def test_what_was_right_stays_right(texts: tuple[str, ...]) -> None:
+def test_correct_checksums_stay_correct(texts: tuple[str, ...]) -> None:
     frames = packets()
     assert all(map(is_right, frames))
     after, report = edited(Batch.from_frames(frames), *texts)
@@ -199,7 +199,7 @@ def test_fix_makes_every_checksum_right() -> None:
 
 
 @pytest.mark.parametrize("off", [1, -1])
-def test_fix_finds_checksums_that_are_off_by_one(off: int) -> None:
+def test_fix_corrects_checksums_off_by_one(off: int) -> None:
     frames = packets()
     spoilt = []
     for octets in frames:
@@ -243,7 +243,7 @@ def test_fix_shortens_lengths_to_the_frame() -> None:
     assert decode(after[5])[ITag].etype == 80
 
 
-def test_fix_says_of_which_it_cannot_tell() -> None:
+def test_fix_counts_unverifiable_checksums() -> None:
     frame = packets()[-1]
     fragment = encode(Ethernet(), IPv4(flags=1, **ADDRESSES4), UDP(checksum=7), Data(data=bytes(40)))
     routing = whole(Ethernet(), IPv6(**ADDRESSES6), UDP(), Data(data=bytes(40)))

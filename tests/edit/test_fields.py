@@ -199,14 +199,14 @@ def _get_gives_what_was_set(
         ("vlan.id[2]=9", [2, 3]),
     ],
 )  # fmt: skip
-def test_a_number_says_which_of_several_is_meant(text: str, ids: list[int]) -> None:
+def test_index_selects_one_of_several_fields(text: str, ids: list[int]) -> None:
     batch, _ = every_format()
     after, report = edited(batch[-2:-1], text)
     assert [tag.id for tag in decode_lax(after[0]).all(VLAN)] == ids
     assert report.assigned[0].frames == (9 in ids)
 
 
-def test_several_fields_are_set_where_they_stood_before() -> None:
+def test_several_fields_are_set_at_original_offsets() -> None:
     batch, _ = every_format()
     one = batch[[FORMATS.index(VLAN)]]
     after, _ = edited(one, "eth.type=0x88a8", "vlan.id=0xabc", "vlan.priority=5", "eth.dst=02:00:00:00:00:99")
@@ -233,7 +233,7 @@ def test_only_what_the_filter_selects_is_set() -> None:
     assert report.selected == sum(tagged)
 
 
-def test_one_that_has_value_already_counts_as_same() -> None:
+def test_unchanged_value_counts_as_same() -> None:
     batch, _ = every_format()
     _, report = edited(batch[-2:-1], "vlan.id=2")
     told = report.assigned[0]

@@ -101,7 +101,7 @@ def test_sessions_have_the_clock_of_their_wrapper(byte_order: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_snap_lengths_have_room_for_the_wrapper(form: str, tmp_path: Path) -> None:
+def test_snap_length_grows_by_the_wrapper(form: str, tmp_path: Path) -> None:
     path = tmp_path / "in.pcap"
     with PcapWriter(path, snaplen=40) as writer:
         writer.write_frame(FRAME[:40], 0, original=len(FRAME))
@@ -141,7 +141,7 @@ def test_sequence_numbers_and_times_count_on(tmp_path: Path) -> None:
     ]
 
 
-def test_what_cannot_be_wrapped_is_counted(tmp_path: Path) -> None:
+def test_unwrappable_frames_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "in.pcapng"
     links = [Interface(index=0, linktype=1), Interface(index=1, linktype=RAW_IP)]
     with PcapngWriter(path, interfaces=links) as writer:
@@ -177,7 +177,7 @@ def test_edits_are_of_the_innermost_frames(tmp_path: Path) -> None:
         ("gre,src=2001:db8::1,dst=10.0.0.1", "expected 16 octets, got 4"),
     ],
 )
-def test_wrong_wrappers_are_named(text: str, message: str) -> None:
+def test_invalid_wrappers_are_refused(text: str, message: str) -> None:
     with pytest.raises((SpecError, EncodeError)) as caught:
         wrapper_from(text)
     assert message in str(caught.value)
@@ -205,7 +205,7 @@ def test_tshark_reads_wrapped_frames(text: str, tshark: str, tmp_path: Path) -> 
         assert expert == ""
 
 
-def test_all_but_labels_are_wrapped_too() -> None:
+def test_every_unwrapped_format_has_a_wrapper() -> None:
     unwrapped = {
         name.lower().replace(" iii", "3").replace(" ii", "2").replace(" i", "1") for name in NAMES[1:]
     }

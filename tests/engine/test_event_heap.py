@@ -29,7 +29,7 @@ def by_sorting(due_ns: list[int]) -> tuple[int, int]:
 
 
 @given(st.integers(1, MOST), CHANGES)
-def test_first_entry_is_that_of_sorted_list(entries: int, changes: list[tuple[int, int]]) -> None:
+def test_first_entry_equals_a_sorted_lists(entries: int, changes: list[tuple[int, int]]) -> None:
     events, due_ns = new_event_heap(entries), [NEVER_NS] * entries
     assert (first_ns(events), first(events)) == (NEVER_NS, 0)
     for chosen, time_ns in changes:

@@ -135,7 +135,7 @@ def test_message_reaches_its_station_and_flow(of: tuple[str, int], fields: dict[
     assert counted == ({"taken_cnms": 1} if name == "qcn" else {})
 
 
-def test_fecn_hears_of_a_flow_without_vlan_tags() -> None:
+def test_fecn_feedback_reaches_an_untagged_flow() -> None:
     reader, bare = FeedbackReader(machine("fecn")), A + b"\x08\x00" + b"\x45" * 80
     found = reader.read(OTHER + bare, FAR + bare, frame_of(reader.machine, FAR + bare, rlq_id=1, rate_kbps=5))
     assert places(found) == [(0, 1)]
@@ -187,7 +187,7 @@ STEPS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.booleans()),
 
 
 @given(st.sampled_from(PARTS), STEPS, st.lists(st.integers(0, 20), max_size=5))
-def test_what_is_read_does_not_depend_on_batches(
+def test_feedback_does_not_depend_on_batches(
     name: str, steps: list[tuple[int, int, bool]], cuts: list[int]
 ) -> None:
     of, frames, known, wanted = machine(name), [], [], []
@@ -353,7 +353,7 @@ def test_forged_feedback_changes_no_rate_and_is_counted(of: tuple[str, int], fie
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_floods_leave_nothing_behind(name: str) -> None:
+def test_floods_allocate_nothing_and_change_no_rate(name: str) -> None:
     of = machine(name)
     reader = FeedbackReader(of)
     # All that sources can take has been taken.
@@ -404,7 +404,7 @@ def test_pause_and_pfc_are_for_all_stations() -> None:
     assert reader.counted() == {"feedback_frames": 4, "heard_messages": 5}
 
 
-def test_what_stations_say_themselves_stops_no_station() -> None:
+def test_pauses_of_stations_stop_no_station() -> None:
     reader = FeedbackReader(machine("qcn"))
     pause = pause_frame(Signal(0xFF, 7), src=A)
     # Before its first frame nobody knows that it is one.
@@ -423,7 +423,7 @@ def test_what_stations_say_themselves_stops_no_station() -> None:
     ],
     ids=["to one address", "cut off", "unknown opcode", "tagged"],
 )
-def test_forged_pauses_stop_nobody_and_are_counted(octets: bytes) -> None:
+def test_forged_pauses_are_only_counted(octets: bytes) -> None:
     reader = FeedbackReader(machine("qcn"))
     found = reader.read(data(), octets)
     assert len(found.messages) == 0

@@ -83,7 +83,7 @@ def test_pools_grow_more_than_once(rounds: int) -> None:
     assert pool.stock.free == NOWHERE
 
 
-def test_a_frame_taken_again_is_followed_by_none() -> None:
+def test_reused_frame_ends_its_queue() -> None:
     pool, (queue, *_) = new_pool(3), new_queues(1)
     for _ in range(3):
         append(pool, queue, take(pool))

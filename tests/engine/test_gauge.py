@@ -55,7 +55,7 @@ class _Row:
 
 
 @pytest.mark.parametrize("second", [0, 1, 30, EVENTS], ids="second from event {}".format)
-def test_priorities_are_counted_as_if_each_were_alone(second: int) -> None:
+def test_priorities_are_counted_independently(second: int) -> None:
     generator = random.Random(second)
     events = _events(generator, second)
     gauge = new_gauge(2_000_000)

@@ -63,7 +63,7 @@ def test_rule_1_held_frames_leave_at_link_rate() -> None:
     assert times_of(stopped_burst(link_rate_bps=5 * 10**9), 0)[2:] == [1_800, 3_400, 5_000]
 
 
-def test_rule_1_frame_waits_behind_one_that_waits() -> None:
+def test_rule_1_frame_waits_for_an_earlier_one() -> None:
     """At 1750 nothing is paused any more, but an earlier frame still waits for the link."""
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), *(Sent(t, 1, 976) for t in (100, 200, 1_750, 3_400))]
     loop = run(frames, "pfc", *STOPS, delay_ns=100)
@@ -112,7 +112,7 @@ def test_rule_1_limiter_waits_for_its_priority_too() -> None:
     assert times_of(loop, 0) == [0, 1_716]
 
 
-def test_rule_1_what_occupies_no_queue_passes_by() -> None:
+def test_rule_1_control_frames_bypass_the_queue() -> None:
     control = bytes.fromhex("0180c2000001" + "020000000001" + "8808").ljust(60, b"\0")
     replay = closed_loop.ClosedLoopReplay(
         [Batch.from_frames([control, b""], time_ns=[5, 6])],
@@ -134,7 +134,7 @@ def test_rule_1_group_frames_bypass_stopped_stations() -> None:
     assert times_of(loop, 0)[1] == 2_500
 
 
-def test_rule_1_frames_of_unknown_stations_go_past(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rule_1_frames_of_unknown_stations_bypass_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closed_loop, "LARGEST_STATIONS", 2)
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(200, 3, 976), Sent(300, 1, 976)]
     loop = run(frames, "pfc", *STOPS, delay_ns=100)
@@ -181,7 +181,7 @@ def test_rule_3_departing_frame_arrives_at_once() -> None:
     assert returns["cause"].tolist() == [0, 1]
 
 
-def test_rule_3_messages_take_nothing_of_the_port() -> None:
+def test_rule_3_messages_use_no_port_capacity() -> None:
     loop = run(incast(0.5), "qcn")
     enqueued = loop.passages[loop.passages["disposition"] == ENQUEUED]
     assert loop.stations.delivered_octets == enqueued["octets"].sum()

@@ -215,7 +215,7 @@ def restarting(tmp_path: Path, repository: Path) -> Iterator[Dask]:
         dask.end()
 
 
-def test_a_cluster_survives_a_task_that_kills(restarting: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_survives_a_crashing_task(restarting: Dask, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_BATCH_S", 0.2)
     call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.01})
     tasks = tasks_for(call, [{"x": x, **({"what": "die"} if x == 7 else {})} for x in range(60)])
@@ -248,12 +248,12 @@ def test_workers_of_this_machine_listen_nowhere() -> None:
 @pytest.mark.parametrize(
     "address", ["", "local", "local:0", "local:5000", "10.0.0.1:8786", "tcp://a", "http://a:1"]
 )
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(ParameterError, match="local:N"):
         Cluster(address=address)
 
 
-def test_nobody_who_answers_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_scheduler_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     import dask
 
     call = Call(f"{FUNCTIONS}:squared")

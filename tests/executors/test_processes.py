@@ -40,7 +40,7 @@ def by_x(results: Iterable[TaskResult]) -> dict[int, TaskResult]:
 
 
 @pytest.mark.parametrize("way", ["closed", "terminated"])
-def test_a_process_ends_without_a_word(way: str, capfd: pytest.CaptureFixture[str]) -> None:
+def test_process_ends_without_output(way: str, capfd: pytest.CaptureFixture[str]) -> None:
     call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.01})
     results = Processes(1, apart=True).run(tasks_for(call, [{"x": x} for x in range(40)]), call)
     worker = int(next(results).worker.rpartition(":")[2])
@@ -54,7 +54,7 @@ def test_a_process_ends_without_a_word(way: str, capfd: pytest.CaptureFixture[st
         os.kill(worker, 0)
 
 
-def test_shards_are_all_and_none_twice() -> None:
+def test_shards_partition_the_tasks() -> None:
     parts = [parse_shard(f"{number}/4").of(range(18)) for number in range(1, 5)]
     assert sorted(item for part in parts for item in part) == list(range(18))
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
@@ -62,13 +62,13 @@ def test_shards_are_all_and_none_twice() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/0", "a/b"])
-def test_what_is_no_shard_is_refused(text: str) -> None:
+def test_invalid_shard_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="3/40"):
         parse_shard(text)
 
 
 @pytest.mark.parametrize("executor", [Processes(1), Processes(1, apart=True), Processes(2)])
-def test_arrays_and_octets_go_there_and_back(executor: Processes) -> None:
+def test_arrays_and_octets_pass_between_processes(executor: Processes) -> None:
     call = Call(f"{FUNCTIONS}:arrays")
     data = [{"x": x, "array": np.arange(x), "octets": b"\x80\x04." * x, "text": "ä"} for x in range(5)]
     found = by_x(executor.run(tasks_for(call, data), call))
@@ -100,7 +100,7 @@ def test_processes_stay_between_runs() -> None:
             os.kill(int(worker.rpartition(":")[2]), 0)
 
 
-def test_mishaps_cost_what_they_are_the_fault_of(tmp_path: Path) -> None:
+def test_failures_affect_only_their_own_task(tmp_path: Path) -> None:
     call = Call(f"{FUNCTIONS}:mishaps", {"folder": str(tmp_path)}, outside=("folder",))
     data: list[dict[str, Any]] = [{"x": x} for x in range(40)]
     for x, what in {3: "fail", 7: "die", 11: "die once", 12: "no row"}.items():
@@ -126,7 +126,7 @@ def test_mishaps_cost_what_they_are_the_fault_of(tmp_path: Path) -> None:
     assert len(RowStore(path)) == 37
 
 
-def test_a_run_does_what_is_missing(tmp_path: Path) -> None:
+def test_repeated_run_does_only_missing_tasks(tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     call = Call(f"{FUNCTIONS}:squared", {"calls": str(calls)}, outside=("calls",))
     tasks = tasks_for(call, [{"x": x} for x in range(9)])
@@ -162,7 +162,7 @@ def test_key_is_of_function_options_data_and_code(monkeypatch: pytest.MonkeyPatc
     assert task_key(call, 1) not in keys
 
 
-def test_who_closes_a_run_ends_its_processes(tmp_path: Path) -> None:
+def test_closing_a_run_ends_its_processes(tmp_path: Path) -> None:
     call = Call(f"{FUNCTIONS}:mishaps", {"takes_s": 0.05, "folder": str(tmp_path)})
     results = Processes(2).run(tasks_for(call, [{"x": x} for x in range(1000)]), call)
     pids = {int(next(results).worker.rpartition(":")[2]) for _ in range(8)}
@@ -175,7 +175,7 @@ def test_who_closes_a_run_ends_its_processes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize("name", ["tests.executors.nothing:f", f"{FUNCTIONS}:nothing", "nothing"])
-def test_function_that_is_not_there_is_told_once(name: str, jobs: int) -> None:
+def test_missing_function_is_a_single_error(name: str, jobs: int) -> None:
     call = Call(name)
     with pytest.raises(ExecutorError, match="can import"):
         list(Processes(jobs).run([Task(key="a", data={}), Task(key="b", data={})], call))
@@ -202,7 +202,7 @@ with RowStore(Path(sys.argv[1]) / "rows") as store:
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
-def test_what_is_done_stays_when_run_is_killed(tmp_path: Path, how: signal.Signals, repository: Path) -> None:
+def test_killed_run_keeps_its_finished_rows(tmp_path: Path, how: signal.Signals, repository: Path) -> None:
     command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     slow = [*command, "0.2"]  # a busy machine sees ten rows long before it is done
     first = subprocess.Popen(slow, cwd=repository, stderr=subprocess.DEVNULL, start_new_session=True)

@@ -25,11 +25,11 @@ plain = st.recursive(
 
 
 @given(st.dictionaries(st.text().filter(lambda key: key[:1] != "$"), plain))
-def test_plain_data_comes_back(value: dict[str, Any]) -> None:
+def test_plain_data_survives_packing(value: dict[str, Any]) -> None:
     assert unpack(pack(value)) == value
 
 
-def test_arrays_come_back_with_their_types() -> None:
+def test_arrays_survive_packing_with_types() -> None:
     given = {
         "whole": np.arange(6, dtype=">u2").reshape(2, 3)[:, ::2],
         "records": np.array([(1, b"ab")], dtype=[("n", "<i8"), ("name", "S2")]),
@@ -55,7 +55,7 @@ def test_arrays_come_back_with_their_types() -> None:
         {"a": {1}},
     ],
 )
-def test_what_is_no_plain_data_is_refused(value: Any) -> None:
+def test_other_values_are_refused(value: Any) -> None:
     with pytest.raises((TypeError, ValueError)):
         pack(value)
 
@@ -69,7 +69,7 @@ def add(path: Path, *rows: dict[str, Any]) -> None:
             store.add(row["digest"], pack(row))
 
 
-def test_rows_are_there_the_next_time(tmp_path: Path) -> None:
+def test_rows_are_stored_and_replaced_by_key(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "a", "y": 1}, {"digest": "b", "array": np.arange(3), "octets": b"\0\n"})
     add(path, {"digest": "c"}, {"digest": "a", "y": 2})
@@ -96,7 +96,7 @@ def test_cut_tail_is_replaced_by_next_row(tmp_path: Path, rest: bytes) -> None:
     assert path.read_bytes() == whole + b'{"digest": "c"}\n'
 
 
-def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
+def test_row_without_its_arrays_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "a", "array": np.arange(3)}, {"digest": "b", "text": '{"$array": "0"}'})
     (tmp_path / "rows.ndjson.arrays" / "a" / "a.npz").unlink()
@@ -105,7 +105,7 @@ def test_a_row_without_its_arrays_is_not_there(tmp_path: Path) -> None:
     assert store["b"]["text"] == '{"$array": "0"}'
 
 
-def test_what_killed_process_left_is_removed_in_time(tmp_path: Path) -> None:
+def test_stale_partial_arrays_are_removed(tmp_path: Path) -> None:
     path = tmp_path / "rows.ndjson"
     add(path, {"digest": "ab1", "array": np.arange(3)})
     old, new = (tmp_path / "rows.ndjson.arrays" / "ab" / f".ab2.npz.{name}" for name in ("old", "new"))
@@ -147,7 +147,7 @@ def test_files_joined_are_a_file(tmp_path: Path) -> None:
     ],
     ids=["line", "no newline", "capture", "no whole row", "nested", "list as digest", "long number"],
 )
-def test_a_file_of_something_else_is_kept(tmp_path: Path, content: bytes) -> None:
+def test_foreign_file_is_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(SpecError, match=r"notes\.txt"):
@@ -227,7 +227,7 @@ def test_malformed_arrays_are_refused(tmp_path: Path, octets: bytes) -> None:
         octets_at(store.place_of("a", "state"))
 
 
-def test_a_key_names_no_other_folder(tmp_path: Path) -> None:
+def test_key_cannot_name_another_folder(tmp_path: Path) -> None:
     with RowStore(tmp_path / "rows") as store, pytest.raises(SpecError):
         store.add("../a", pack({"digest": "../a", "array": np.arange(3)}))
     assert not (tmp_path / "a.npz").exists()

@@ -77,7 +77,7 @@ def test_printed_filter_parses_back_and_evaluates(test: Test) -> None:
 
 
 @given(comparisons())
-def test_some_and_every_are_told_apart(test: Comparison) -> None:
+def test_every_implies_some(test: Comparison) -> None:
     some = predicate(Comparison(left=test.left, relation=test.relation, right=test.right))
     every = predicate(Comparison(left=test.left, relation=test.relation, right=test.right, every=True))
     for frame in FRAMES:

@@ -136,7 +136,7 @@ def told(text: str) -> str:
     return str(raised.value)
 
 
-def test_what_is_said() -> None:
+def test_error_messages_equal_the_golden_file() -> None:
     shown = "\n\n".join(map(told, WRONG)) + "\n"
     if os.environ.get("ECMPROTO_GOLDEN"):
         GOLDEN.write_text(shown, encoding="utf-8")

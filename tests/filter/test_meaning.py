@@ -160,11 +160,11 @@ CASES: dict[str, list[int]] = {
 
 
 @pytest.mark.parametrize("text", CASES)
-def test_which_frames_it_selects(text: str) -> None:
+def test_filter_selects_the_expected_frames(text: str) -> None:
     assert selected(text, FRAMES) == CASES[text]
 
 
-def test_the_frame_that_a_message_shows() -> None:
+def test_sampled_frame_is_selectable() -> None:
     frames = bundled("qcn_cp.pcapng")
     shown = selected("encapsulated", frames)
     assert shown == selected("cnm.msdu", frames) != []
@@ -177,14 +177,14 @@ def test_the_frame_that_a_message_shows() -> None:
     assert selected(sources, frames) == selected("encapsulated.ip contains c0:00:02", frames) == inner
 
 
-def test_octets_of_layers_are_those_of_the_capture() -> None:
+def test_slices_equal_the_captured_octets() -> None:
     for record in bundled():
         octets = record.octets
         told = compile_filter(f"frame[0:] == {octets.hex(':')} and eth[0:] == {octets[:14].hex()}")
         assert told.matches(record)
 
 
-def test_the_names_it_uses_each_once_in_order() -> None:
+def test_filter_lists_its_fields_once() -> None:
     text = (
         "udp.srcport == udp.dstport or not (eth.src[0] & eth.dst[0] and ip in {1} or udp.srcport in {1..2})"
     )

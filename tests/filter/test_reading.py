@@ -44,7 +44,7 @@ def _spelled(field: FilterField, value: Value, shown: str) -> bool:
 
 
 @pytest.mark.parametrize("capture", CAPTURES)
-def test_values_are_those_of_dissect(capture: str) -> None:
+def test_values_equal_those_of_dissect(capture: str) -> None:
     names = [entry.name for entry in catalogue() if entry.name != "frame.error"]
     names += [f"encapsulated.{name}" for name in names if find(f"encapsulated.{name}")]
     reader = FieldReader(names)
@@ -63,7 +63,7 @@ def test_values_are_those_of_dissect(capture: str) -> None:
     assert seen > 50
 
 
-def test_every_name_can_be_asked_for() -> None:
+def test_every_name_is_a_filter() -> None:
     assert {entry.name for entry in catalogue()} <= set(known())
     assert {cls.prefix for cls in FORMATS} <= set(known())
     for name in known():

@@ -45,7 +45,7 @@ def _nearly(draw: st.DrawFn) -> str:
 @given(TEXTS | st.lists(_PIECES, max_size=9).map(" ".join) | _TESTS | _nearly())
 @example(" ")
 @example("(" * 2000 + "a" + ")" * 2000)
-def test_the_parser_reads_what_the_grammar_says(text: str) -> None:
+def test_parser_agrees_with_the_grammar(text: str) -> None:
     _same(text)
 
 

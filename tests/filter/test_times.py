@@ -77,7 +77,7 @@ def test_columns_and_single_frames_agree(capture: Path, text: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("tshark") and not CI, reason="needs tshark")
-def test_they_are_as_tshark_has_them(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_equal_those_of_tshark(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fields = [word for name in ("frame.number", *FIELDS) for word in ("-e", name)]
     lines = 0
     for text in FILTERS[:7]:
@@ -118,7 +118,7 @@ def test_frames_without_time_are_left_out() -> None:
     assert extract(later, FIELDS)["frame.time_delta_displayed"].lists() == [[0], [-2]]
 
 
-def test_they_are_durations_in_tables(capture: Path) -> None:
+def test_times_are_durations_in_tables(capture: Path) -> None:
     table = read_table(str(capture), FIELDS, filter="vlan")
     assert {str(field.type) for field in table.schema} == {"duration[ns]"}
     expected = [record.since_displayed_ns for record in of_each(capture, "vlan")]

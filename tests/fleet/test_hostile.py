@@ -64,7 +64,7 @@ def octets_below(folder: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("out", ["captures", "link"])
 @pytest.mark.parametrize("filter", ["pfc", "frame.len == 1"])
-def test_copies_never_take_the_place_of_captures(
+def test_copies_never_replace_captures(
     captures: Path, out: str, filter: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = octets_below(captures)
@@ -84,7 +84,7 @@ def test_copies_never_take_the_place_of_captures(
         ("check", "findings.ndjson"),
     ],
 )
-def test_files_of_others_are_not_overwritten(
+def test_foreign_files_are_not_overwritten(
     kind: str, name: str, captures: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "out" / name
@@ -129,7 +129,7 @@ def test_folder_with_nothing_but_results_has_no_captures(
     assert "beside the folder of results" in capsys.readouterr().err
 
 
-def test_shards_that_begin_at_once_share_a_folder(
+def test_simultaneous_shards_share_a_folder(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def other_shard_first(path: str) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def test_shards_that_begin_at_once_share_a_folder(
     assert len(octets_below(tmp_path / "out" / "files")) == 2
 
 
-def test_partial_files_of_others_stay(captures: Path, tmp_path: Path) -> None:
+def test_only_own_partial_files_are_removed(captures: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     left = [out / "files" / f"pfc.pcap.json.{pid}.partial" for pid in ("1234", "1234-1")]
     others = [out / name for name in ("notes.partial", "files/other.pcap.json.1234.partial", "x.1.partial")]
@@ -162,7 +162,7 @@ def test_partial_files_of_others_stay(captures: Path, tmp_path: Path) -> None:
     ["", ".", "..", "../a", "/a", "//a", "a/../../b", "a\0b", "x" * 256, "x/" * 2100 + "x", "\ud800", "link",
      "link/a", "inner/link", "pipe", "inner"],
 )  # fmt: skip
-def test_names_that_lead_elsewhere_are_refused(name: str, tmp_path: Path) -> None:
+def test_paths_outside_the_folder_are_refused(name: str, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "link").symlink_to("inner")
     (tmp_path / "inner" / "link").symlink_to("/etc/hostname")
@@ -258,7 +258,7 @@ def test_spoilt_lines_end_in_a_sentence(
     assert octets_below(captures) == before
 
 
-def test_captures_that_a_manifest_names_are_not_opened(
+def test_captures_in_the_manifest_are_not_reopened(
     captures: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -319,7 +319,7 @@ def test_arrays_from_nothing_are_refused() -> None:
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_captures_that_unpack_too_far_are_set_aside(
+def test_compression_bombs_are_set_aside(
     suffix: str,
     captures: Path,
     tmp_path: Path,

@@ -28,7 +28,7 @@ from ecmproto.tools.fleet.names import (
         ("{host}.p(c)ap", "sw1.p(c)ap", {"host": "sw1"}),
     ],
 )
-def test_a_pattern_takes_words_from_a_name(pattern: str, path: str, values: dict[str, str]) -> None:
+def test_pattern_extracts_values_from_a_name(pattern: str, path: str, values: dict[str, str]) -> None:
     assert NamePattern(pattern).values(path) == values
 
 
@@ -41,7 +41,7 @@ def test_a_pattern_takes_words_from_a_name(pattern: str, path: str, values: dict
         ("{rack}/{host}.pcap", "sw1.pcap"),
     ],
 )
-def test_another_name_says_nothing(pattern: str, path: str) -> None:
+def test_unmatched_name_has_no_values(pattern: str, path: str) -> None:
     values = NamePattern(pattern).values(path)
     assert values is None or "rack" in values  # the folder that the test runs in has a name too
 
@@ -49,19 +49,19 @@ def test_another_name_says_nothing(pattern: str, path: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "capture.pcap", "{}", "{Host}", "{a}{a}", "{host", "host}", "{ho st}.pcap"]
 )
-def test_what_is_no_pattern_is_refused(text: str) -> None:
+def test_invalid_pattern_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="name pattern"):
         NamePattern(text)
 
 
-def test_days_are_those_of_utc() -> None:
+def test_days_are_in_utc() -> None:
     assert day_of(0) == "1970-01-01"
     assert day_of(-1) == "1969-12-31"
     assert day_of(1_767_225_599_999_999_999) == "2025-12-31"
     assert day_of(1 << 63) == "2262-04-11"
 
 
-def test_a_partition_is_a_folder_for_each_word() -> None:
+def test_partition_folders_escape_their_values() -> None:
     assert partition_folder({"date": "2026-03-01", "host": "sw1"}) == "date=2026-03-01/host=sw1"
     assert partition_folder({"date": None, "host": "../x=1"}) == f"date={UNKNOWN}/host=..%2Fx%3D1"
 

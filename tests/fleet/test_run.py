@@ -159,7 +159,7 @@ def test_parquet_set_is_partitioned_with_all_columns(captures: Path, tmp_path: P
     assert "host=__HIVE_DEFAULT_PARTITION__" in lines["qcn.pcapng"].outputs[0]
 
 
-def test_filter_copies_what_it_selects_of_each_capture(captures: Path, tmp_path: Path) -> None:
+def test_filter_copies_equal_those_of_dissect(captures: Path, tmp_path: Path) -> None:
     wanted = "(cnm or pfc) and frame.number > 20"
     lines = fleet("filter", captures, tmp_path / "out", "--jobs", "1", "-Y", wanted)
     for name, line in lines.items():
@@ -204,7 +204,7 @@ def test_copies_are_merged_a_few_at_a_time(
 
 
 @pytest.mark.parametrize("kind", ["stats", "parquet"])
-def test_two_processes_and_shards_write_what_one_does(kind: str, captures: Path, tmp_path: Path) -> None:
+def test_processes_and_shards_write_equal_results(kind: str, captures: Path, tmp_path: Path) -> None:
     one, two, shards = (tmp_path / name for name in ("one", "two", "shards"))
     fleet(kind, captures, one, "--jobs", "1")
     fleet(kind, captures, two, "--jobs", "2")
@@ -227,7 +227,7 @@ def few(tmp_path: Path) -> Path:
     return folder
 
 
-def test_the_same_again_does_only_what_is_missing(
+def test_repeated_run_does_only_missing_captures(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -277,7 +277,7 @@ def test_the_same_again_does_only_what_is_missing(
     assert not (out / stale[0]).exists()
 
 
-def test_what_was_done_before_an_interrupt_is_kept(
+def test_interrupted_run_keeps_its_results(
     few: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "out"
@@ -300,7 +300,7 @@ def test_what_was_done_before_an_interrupt_is_kept(
     assert results(out) == results(whole)
 
 
-def test_a_plan_does_nothing(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_writes_nothing(few: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = printed(capsys, ["fleet", "stats", str(few), "-w", str(tmp_path / "out"), "--dry-run"])
     assert "3 captures" in told
     assert not (tmp_path / "out").exists()

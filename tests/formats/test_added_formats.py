@@ -51,7 +51,7 @@ def failed(installed: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("name", check_added.NAMES)
-def test_added_formats_are_known_to(name: str, failed: dict[str, str]) -> None:
+def test_added_formats_are_supported(name: str, failed: dict[str, str]) -> None:
     assert name not in failed, failed[name]
 
 
@@ -100,7 +100,7 @@ print(columns["frame.protocols"].values.words[-1], "octets = 9216" in payload_te
 """
 
 
-def test_an_added_tlv_is_one_class(tmp_path: Path) -> None:
+def test_single_class_adds_a_tlv(tmp_path: Path) -> None:
     ended = run(tmp_path, "-c", ADDED_TLV)
     assert ended.stdout == "[[9216], [4623]]\neth:lldp:lldpmtu:lldp True\n", ended.stderr
 
@@ -181,7 +181,7 @@ def test_templates_are_checked_in_all_clauses(detail: str) -> None:
         check_summary("Toy", Summary(detail="{number:own}", clauses=clauses))
 
 
-def test_styles_and_clauses_are_those_of_dissect() -> None:
+def test_styles_and_clauses_match_dissect() -> None:
     with_pieces = {"decimal", "signed", "hex", "capacity", "ticks"}
     assert set(lines._STYLES) | with_pieces == STYLES
     assert set(lines.CLAUSES) == CLAUSES

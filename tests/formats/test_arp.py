@@ -88,7 +88,7 @@ CUT += [packet(1, 0x0800, 255, 255)[:100], packet(1, 0x0800, 255, 255)[:22]]
 
 
 @pytest.mark.parametrize(("octets", "cls"), KINDS.values(), ids=list(KINDS))
-def test_types_and_sizes_say_which_format_it_is(octets: bytes, cls: type[Layer]) -> None:
+def test_types_and_sizes_select_the_format(octets: bytes, cls: type[Layer]) -> None:
     frame = decode(octets)
     assert [type(layer) for layer in frame.layers] == [Ethernet, cls]
     assert encode(frame) == octets
@@ -117,7 +117,7 @@ def test_truncated_packet_is_error_and_keeps_octets(octets: bytes) -> None:
 
 
 @pytest.mark.parametrize("octets", CUT, ids=lambda octets: str(len(octets)))
-def test_what_snap_length_cut_off_is_no_error(octets: bytes) -> None:
+def test_packet_cut_by_snap_length_is_wellformed(octets: bytes) -> None:
     whole = 14 + (28 if len(octets) < 20 else 8 + 2 * (octets[18] + octets[19]))
     frame = decode(octets, original_octets=whole)
     assert encode(frame) == octets
@@ -149,7 +149,7 @@ ANY = st.one_of(ARP_FRAMES, CUT_FRAMES, OCTETS)
 
 
 @given(st.one_of(*map(layers_of, ARPS)))
-def test_drawn_layers_come_back(layer: Layer) -> None:
+def test_drawn_layers_survive_encoding(layer: Layer) -> None:
     frame = decode(encode(Ethernet(), layer))
     assert frame.layers[1] == layer
     assert from_document(to_document(frame))[0] == frame
@@ -158,18 +158,18 @@ def test_drawn_layers_come_back(layer: Layer) -> None:
 @given(st.lists(ANY, min_size=1, max_size=6), st.integers(0, 30))
 @example(WHOLE + CUT, 0)
 @example(WHOLE + CUT, 9)
-def test_columns_are_what_the_one_frame_decoder_says(octets: list[bytes], more: int) -> None:
+def test_columns_equal_the_single_frame_decoder(octets: list[bytes], more: int) -> None:
     assert_equal(Batch.from_frames(octets, original=[len(each) + more for each in octets]))
 
 
 @given(st.lists(ANY, min_size=1, max_size=6))
 @example(WHOLE)
 @example(CUT)
-def test_columns_are_frames_again(octets: list[bytes]) -> None:
+def test_columns_rebuild_the_frames(octets: list[bytes]) -> None:
     assert list(batch_from(extract(Batch.from_frames(octets))).frames()) == octets
 
 
-def test_packets_of_any_kind_need_no_other_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_walk_decodes_every_packet(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> Frame:
         raise AssertionError("decoded by itself")
 
@@ -188,7 +188,7 @@ FILTERS = (
 
 
 @pytest.mark.parametrize("text", FILTERS)
-def test_filters_over_columns_are_those_of_frames(text: str) -> None:
+def test_column_filters_equal_frame_filters(text: str) -> None:
     batch = Batch.from_frames(WHOLE + CUT)
     wanted = compile_filter(text)
     told = [wanted.matches(record) for record in records(batch, ETHERNET_ONLY)]
@@ -203,7 +203,7 @@ FORMS: dict[str, Callable[[], Listing]] = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_batches_are_told_as_frames_are(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_output_equals_single_frames(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "WORTH_FRAMES", 1)
     batch = Batch.from_frames(2 * (WHOLE + CUT))
     one = FORMS[form]()
@@ -211,7 +211,7 @@ def test_batches_are_told_as_frames_are(form: str, monkeypatch: pytest.MonkeyPat
     assert b"".join(bytes(text) for text in FORMS[form]().batch(batch, ETHERNET_ONLY)) == each
 
 
-def test_lines_say_who_asks_and_who_answers() -> None:
+def test_lines_show_requests_and_replies() -> None:
     batch = Batch.from_frames([KINDS[name][0] for name in ("FireWire", "IPv6", "neither", "nothing")])
     told = [Lines().record(record).split("ARP   ")[1] for record in records(batch, ETHERNET_ONLY)]
     assert told == [
@@ -274,7 +274,7 @@ def _text(values: list[Any]) -> str:
     return ",".join(value.hex() if isinstance(value, bytes) else str(value) for value in values)
 
 
-def test_every_address_is_called_as_tshark_calls_it(tmp_path: Path) -> None:
+def test_addresses_equal_those_of_tshark(tmp_path: Path) -> None:
     """Of whole packets; of others tshark shows no address, and what there is of one is one here."""
     asked = [word for name in FIELDS for word in ("-e", name)]
     command = [requires("tshark"), "-n", "-r", str(_capture(tmp_path, WHOLE)), "-T", "fields", *asked]
@@ -295,7 +295,7 @@ def _plain(name: str, cell: str) -> str:
 
 
 @pytest.mark.parametrize("original", [0, 30])
-def test_what_is_not_whole_has_tsharks_sizes(original: int, tmp_path: Path) -> None:
+def test_cut_packets_have_tsharks_sizes(original: int, tmp_path: Path) -> None:
     frames = [octets for octets in CUT if len(octets) >= 22]
     path = _capture(tmp_path, frames, [len(octets) + original for octets in frames])
     asked = [word for name in FIELDS[:5] for word in ("-e", name)]

@@ -17,7 +17,7 @@ ON = EtherTypes(csig=0x9900)
 OCTETS = bytes.fromhex("020000000002 020000000001 8100 6005 9900 6a85 0800".replace(" ", ""))
 
 
-def test_a_tag_stands_in_front_of_ip() -> None:
+def test_tag_precedes_ip() -> None:
     octets = encode(build("vlan id=5 priority=3 csig t=3 s=21 lm=5 ip udp", ethertypes=ON))
     assert octets[: len(OCTETS)] == OCTETS
     frame = decode(octets, ethertypes=ON)
@@ -27,7 +27,7 @@ def test_a_tag_stands_in_front_of_ip() -> None:
     assert encode(frame) == octets
 
 
-def test_nobody_looks_for_it_unless_asked() -> None:
+def test_csig_is_decoded_only_on_request() -> None:
     octets = encode(build("csig ip udp", ethertypes=ON))
     frame = decode(octets)
     assert CSIG not in frame
@@ -38,7 +38,7 @@ def test_nobody_looks_for_it_unless_asked() -> None:
     assert not to_scapy(octets).haslayer("CSIG compact tag")
 
 
-def test_batches_and_scapy_have_it_as_a_tag() -> None:
+def test_batches_and_scapy_handle_the_tag() -> None:
     assert is_tag(CSIG)
     plain = encode(build("vlan id=5 ip udp", ethertypes=ON))
     batch = Batch.from_frames([plain, plain])

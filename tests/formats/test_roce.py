@@ -68,7 +68,7 @@ def masked_crc(octets: bytes, ones: str) -> bytes:
     return zlib.crc32(b"\xff" * 8 + octets).to_bytes(4, "little")
 
 
-def test_what_switches_change_is_not_in_invariant_crc() -> None:
+def test_invariant_crc_excludes_mutable_fields() -> None:
     ip4 = "00ff0000000000 00ff00ffff".replace(" ", "") + 8 * "00" + 6 * "00" + "ffff"
     ip6 = "0fffffff000000ff" + 32 * "00" + 6 * "00" + "ffff"
     grh = "0fffffff000000ff" + 32 * "00"
@@ -140,7 +140,7 @@ def test_extended_headers_imply_their_base_header() -> None:
     assert given[ICRC].crc == 1
 
 
-def test_acknowledgments_are_told() -> None:
+def test_summary_names_the_acknowledge_syndrome() -> None:
     told = {0x1F: "ACK", 0x2E: "receiver not ready, timer 14", 0x60: "NAK PSN sequence error"}
     told |= {0x64: "NAK invalid RD request", 0x7F: "NAK code 31", 0x40: "syndrome 0x40"}
     for syndrome, text in told.items():
@@ -197,7 +197,7 @@ def test_the_invariant_crc_is_checked() -> None:
     assert tree_text(record(bytes(bad))).endswith("infiniband.invariant.crc  0x82fd002a  bad\n")
 
 
-def test_ip_addresses_are_given_in_one_word() -> None:
+def test_ip_option_gives_both_addresses() -> None:
     frame = build("cnp", qp=0x118, ip="10.0.17.1,10.0.18.1")
     assert (frame[IPv4].src, frame[IPv4].dst) == (bytes((10, 0, 17, 1)), bytes((10, 0, 18, 1)))
     assert frame[IPv4].dsfield >> 2 == 48
@@ -213,7 +213,7 @@ def test_ip_addresses_are_given_in_one_word() -> None:
 
 
 @given(roce_frames(fcs_octets=0))
-def test_any_packet_comes_back(frame: Frame) -> None:
+def test_any_packet_survives_encoding(frame: Frame) -> None:
     octets = encode(frame)
     assert decode(octets) == frame
     assert crc_status(frame.layers, frame.boundaries()) == "good"
