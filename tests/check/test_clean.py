@@ -34,7 +34,7 @@ def assert_clean(path: Path, judged: set[str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", JUDGED)
-def test_what_replay_writes_is_clean(mechanism: str, tmp_path: Path) -> None:
+def test_captures_of_replay_have_no_finding(mechanism: str, tmp_path: Path) -> None:
     capture = FOLDER / ("roce_incast.pcap.gz" if mechanism == "dcqcn" else "hotspot.pcap.gz")
     options = ["--seed", "1", "--buffer", "100kB"] if mechanism == "pfc" else ["--seed", "1"]
     for loop in (["--cp", mechanism], ["--cp", mechanism, "--rp", mechanism]):
@@ -45,7 +45,7 @@ def test_what_replay_writes_is_clean(mechanism: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", ["qcn", "ecm", "e2cm", "fecn"])
-def test_what_the_laboratory_writes_is_clean(mechanism: str, tmp_path: Path) -> None:
+def test_captures_of_laboratory_have_no_finding(mechanism: str, tmp_path: Path) -> None:
     out = tmp_path / "out.pcapng"
     short = ["--set", "duration=6ms", "--set", "measure.from=2ms"]
     assert run(["lab", "run", "incast-victim", "--mechanism", mechanism, *short, "-w", str(out)]) in (0, 1)

@@ -28,7 +28,7 @@ def cnms(*frames: bytes) -> Checked:
 
 
 @pytest.mark.parametrize("source", ["03:00:00:00:00:c1", "00:00:00:00:00:00"])
-def test_a_cnm_from_no_single_station_is_found(source: str) -> None:
+def test_a_cnm_from_group_or_null_is_found(source: str) -> None:
     result = cnms(cnm(), cnm(src=source, cpid=f"{source}/1"))
     assert faults(result)[0] == ("QCN012", 2)
     assert result.findings[0].measured == source
@@ -40,7 +40,7 @@ def test_a_cpid_of_another_address_is_found() -> None:
     assert (result.findings[0].measured, result.findings[0].allowed) == ("02:00:00:00:00:c2", SWITCH)
 
 
-def test_encapsulated_address_that_nobody_sends_to_is_found() -> None:
+def test_encapsulated_address_without_traffic_is_found() -> None:
     result = cnms(data(), cnm(), cnm(encap_dst=OTHER), data(OTHER, OTHER))
     assert faults(result) == [("QCN014", 3)]
     assert result.findings[0].measured == OTHER

@@ -80,7 +80,7 @@ def tagged(flow: int, station: int = 1) -> bytes:
     )
 
 
-def test_findings_say_where_what_and_about_whom() -> None:
+def test_findings_contain_rule_frame_subject_and_values() -> None:
     seen: list[Event] = [(0, tagged(3)), (MS, tagged(30, 2), 1), (2 * MS, frame("ip udp data"))]
     seen.append((3 * MS, tagged(11)))
     result = checked(seen, ["TOY001"], families=TOY)
@@ -97,12 +97,12 @@ def test_findings_say_where_what_and_about_whom() -> None:
     assert result.frames == 4
 
 
-def test_a_frame_without_a_field_that_a_rule_needs_is_not_judged() -> None:
+def test_frames_without_the_rules_field_are_not_judged() -> None:
     result = checked([(0, frame("cntag flow_id=99 ip udp data"))], ["TOY001"], families=TOY)
     assert (result.wrong, result.results[0].judged) == (0, 0)
 
 
-def test_a_memory_knows_earlier_batches_and_earlier_parts() -> None:
+def test_memory_spans_batches_and_parts() -> None:
     times = {1: (0, 2, 2.5, 9, 9.25), 2: (1, 2.25, 9.1), 3: (4,)}
     seen: list[Event] = sorted((int(at * MS), tagged(flow)) for flow, when in times.items() for at in when)
     result = checked(seen, ["TOY002"], families=TOY)
@@ -113,13 +113,13 @@ def test_a_memory_knows_earlier_batches_and_earlier_parts() -> None:
     assert [(case.subject, case.judged, case.wrong) for case in rule.cases] == [("1", 4, 2), ("2", 2, 0)]
 
 
-def test_a_memory_keeps_to_its_bound() -> None:
+def test_memory_stays_within_its_bound() -> None:
     seen = [(at, tagged(flow)) for at, flow in enumerate([*range(12)] * 2)]
     result = checker_of(seen, ["TOY002"], families=TOY).result()
     assert result.wrong == 8  # flows behind the eighth are followed no more
 
 
-def test_findings_beyond_those_kept_are_counted() -> None:
+def test_findings_beyond_the_limit_are_counted() -> None:
     checker = Checker(RULES[:1], families=TOY, most=3)
     for first in (0, 5):
         checker.add(batch_of([(0, tagged(11 + each)) for each in range(5)], first))
@@ -130,7 +130,7 @@ def test_findings_beyond_those_kept_are_counted() -> None:
     assert other.result() == result
 
 
-def test_subjects_beyond_those_told_apart_are_one() -> None:
+def test_subjects_beyond_the_limit_are_summed_as_others() -> None:
     report = Report(RULES[:1])
     keys = np.arange(MOST_CASES + 5, dtype=np.int64)
     zeros = np.zeros_like(keys)
@@ -142,14 +142,14 @@ def test_subjects_beyond_those_told_apart_are_one() -> None:
     )  # fmt: skip
 
 
-def test_a_subject_stands_at_its_first_judged_frame() -> None:
+def test_a_case_has_interface_of_first_judged_frame() -> None:
     line = "cnm qntz_fb=1 cpid=02:00:00:00:cc:01/1"
     untagged: Event = (0, frame(line), 0)
     result = checked([untagged, (MS, frame(f"vlan id=5 priority=6 {line}"), 1)], ["QCN002"])
     assert [(case.judged, case.interface) for case in result.results[0].cases] == [(1, 1)]
 
 
-def test_interfaces_of_another_capture_are_numbered_behind() -> None:
+def test_interfaces_of_a_merged_capture_are_renumbered() -> None:
     here, there = (checker_of([(0, tagged(99), 1)], ["TOY001"], families=TOY) for _ in range(2))
     here.merge(there, other_interfaces=True)
     result = here.result()
@@ -157,7 +157,7 @@ def test_interfaces_of_another_capture_are_numbered_behind() -> None:
     assert [each.name for each in result.interfaces] == ["east", "west", "east", "west"]
 
 
-def test_parts_that_were_checked_otherwise_are_refused() -> None:
+def test_parts_with_other_rules_or_parameters_are_refused() -> None:
     here = Checker(RULES, families=TOY)
     for there in (Checker(RULES[:1], families=TOY), Checker(RULES, {"toy.least": "1s"}, families=TOY)):
         with pytest.raises(ParameterError, match="the same rules"):
@@ -172,12 +172,12 @@ def test_parts_that_were_checked_otherwise_are_refused() -> None:
         ("toy.least", "soon", "toy.least"),
     ],
 )
-def test_a_parameter_that_is_none_is_refused_by_its_whole_name(name: str, text: str, told: str) -> None:
+def test_wrong_parameters_are_refused_by_full_name(name: str, text: str, told: str) -> None:
     with pytest.raises(ParameterError, match=told):
         Checker(RULES, {name: text}, families=TOY)
 
 
-def test_rules_are_chosen_by_how_their_ids_begin() -> None:
+def test_rules_are_selected_by_prefix_of_id() -> None:
     assert [rule.id for rule in chosen(["toy"], ["TOY001"], TOY)] == ["TOY002"]
     assert find_rule("toy002", TOY) is RULES[1]
     with pytest.raises(ParameterError, match="did you mean 'TOY001'"):
@@ -186,14 +186,14 @@ def test_rules_are_chosen_by_how_their_ids_begin() -> None:
         find_rule("TOY9", TOY)
 
 
-def test_times_that_are_none_are_told_as_none() -> None:
+def test_findings_in_untimed_frames_have_no_time() -> None:
     batch = dataclasses.replace(batch_of([(0, tagged(99))]), timed=np.zeros(1, np.bool_))
     checker = Checker(RULES[:1], families=TOY)
     checker.add(batch, interfaces=LINKS)
     assert checker.result().findings[0].time_ns is None
 
 
-def test_what_was_checked_goes_to_other_processes() -> None:
+def test_checkers_survive_pickling() -> None:
     checker = pickle.loads(pickle.dumps(Checker()))
     assert checker.result().wrong == 0
     assert mac_of_key(0x0200_0000_0001) == "02:00:00:00:00:01"

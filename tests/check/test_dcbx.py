@@ -25,7 +25,7 @@ def link(host: str, switch: str, *traffic: bytes) -> Checked:
     return dcbx(*((at * MS, octets) for at, octets in enumerate(sent)))
 
 
-def test_ends_that_fit_together_break_no_rule() -> None:
+def test_matching_ends_break_no_rule() -> None:
     both = f"{SHARED} {LOSSLESS} lldpapp lldpapp.entry priority=3 protocol=4791"
     result = link(both, both, frame(f"vlan id=5 priority=3 {ROCE}"), frame("pfc prio3=9"))
     assert faults(result) == []
@@ -33,7 +33,7 @@ def test_ends_that_fit_together_break_no_rule() -> None:
     assert judged == {f"DCB{number:03d}" for number in range(1, 10)}
 
 
-def test_other_pfc_masks_at_each_end_are_found() -> None:
+def test_different_pfc_masks_of_two_ends_are_found() -> None:
     one_willing = link(f"{LOSSLESS} willing=1", "lldppfc enable=16")
     assert faults(one_willing) == [("DCB001", 2)]
     assert one_willing.findings[0].measured == f"{HOST}: 3, willing, {SWITCH}: 4"
@@ -50,7 +50,7 @@ def test_the_latest_lldpdu_of_an_end_counts() -> None:
     assert faults(dcbx(events[1], (3, lldp(HOST, "lldppfc enable=16"), 1))) == []  # another link
 
 
-def test_bandwidths_that_are_not_whole_link_are_found() -> None:
+def test_bandwidths_not_summing_to_100_are_found() -> None:
     short, recommended = SHARED.replace("per3=50", "per3=40"), "lldpetsrec per0=50 tsa0=2"
     result = link(short, f"{SHARED} {recommended}")
     assert faults(result) == [("DCB003", 1), ("DCB003", 2)]
@@ -59,7 +59,7 @@ def test_bandwidths_that_are_not_whole_link_are_found() -> None:
     assert faults(link("lldpets", SHARED)) == []  # all classes are strict
 
 
-def test_a_lossless_priority_that_is_strict_is_found() -> None:
+def test_a_strict_lossless_priority_is_found() -> None:
     strict = f"lldpets per0=100 prio3=3 tsa0=2 tsa3=0 {LOSSLESS}"
     result = link(strict, f"{SHARED} {LOSSLESS}")
     assert faults(result) == [("DCB004", 1)]
@@ -89,21 +89,21 @@ def test_pfc_at_one_end_alone_is_found() -> None:
     assert faults(dcbx((0, lldp(HOST, LOSSLESS)))) == []  # the other end may not speak LLDP at all
 
 
-def test_two_dialects_are_found() -> None:
+def test_two_dcbx_dialects_on_a_link_are_found() -> None:
     cee = "lldpcee lldpcee.pfc enable=8"
     assert faults(link(LOSSLESS, cee)) == [("DCB007", 2)]
     assert faults(link(LOSSLESS, f"{LOSSLESS} {cee}")) == []
     assert faults(link(cee, cee)) == []
 
 
-def test_pfc_of_a_priority_that_no_end_enables_is_found() -> None:
+def test_pfc_of_a_disabled_priority_is_found() -> None:
     result = link(LOSSLESS, LOSSLESS, frame("pfc prio3=9"), frame("pfc prio5=9"), frame("pfc prio4=0"))
     assert faults(result) == [("DCB008", 4)]
     assert result.findings[0].allowed == "one of 3"
     assert faults(link(SHARED, SHARED, frame("pfc prio5=9"))) == []
 
 
-def test_roce_in_a_priority_that_no_end_protects_is_found() -> None:
+def test_roce_in_a_lossy_priority_is_found() -> None:
     in_4, untagged = frame(f"vlan id=5 priority=4 {ROCE}"), frame(ROCE)
     assert faults(link(LOSSLESS, LOSSLESS, in_4, untagged)) == [("DCB009", 3)]
     by_dscp = f"{LOSSLESS} lldpapp lldpapp.entry priority=5 selector=5 protocol=26"

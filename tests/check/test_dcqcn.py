@@ -29,7 +29,7 @@ def dcqcn(events: list[Event], **parameters: str) -> Checked:
 
 
 @pytest.mark.parametrize("change", ["becn=0", "psn=1", "cnp.reserved=" + "00" * 15 + "01"])
-def test_a_cnp_that_is_none_is_found(change: str) -> None:
+def test_a_malformed_cnp_is_found(change: str) -> None:
     bad = frame(f"{BACKWARDS} cnp qp={SENDERS_QP} {change}")
     result = dcqcn([(0, CNP), (MS, bad), (2 * MS, CNP)])
     assert faults(result) == [("CNP001", 2)]
@@ -43,7 +43,7 @@ def test_a_marked_cnp_is_found() -> None:
     assert faults(dcqcn([(0, ipv6)])) == [("CNP002", 1)]
 
 
-def test_cnps_of_one_queue_pair_that_come_too_often_are_found() -> None:
+def test_too_frequent_cnps_are_found() -> None:
     other_sender = frame(f"ip src=10.0.0.3 dst=10.0.0.1 cnp qp={SENDERS_QP}")
     events: list[Event] = [
         (0, CNP),
@@ -79,7 +79,7 @@ ONE, TWO = "10.0.0.1", "10.0.0.9"
         ([(ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2)], 25, "queue-pair"),
     ],
 )
-def test_the_narrowest_scope_that_holds_is_named(
+def test_the_narrowest_matching_cnp_scope_is_named(
     to: list[tuple[str, int]], every_us: int, scope: str
 ) -> None:
     result = dcqcn(paced(*to, every_us=every_us))
@@ -87,13 +87,13 @@ def test_the_narrowest_scope_that_holds_is_named(
     assert result.notes == (f"CNPs of 10.0.0.2 are 50 µs apart by {scope}: CNP003 held them to queue-pair",)
 
 
-def test_cnps_that_show_no_scope_name_none() -> None:
+def test_no_scope_is_named_without_evidence() -> None:
     assert dcqcn(paced((ONE, 1), (ONE, 1), every_us=50)).notes == ()
     too_soon = dcqcn(paced((ONE, 1), (TWO, 2), (ONE, 1), every_us=9))
     assert (faults(too_soon), too_soon.notes) == ([("CNP003", 3)], ())
 
 
-def test_cnps_are_held_to_a_scope_that_is_given() -> None:
+def test_cnp_intervals_are_judged_in_the_given_scope() -> None:
     by_queue_pair = paced((ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2), every_us=25)
     result = dcqcn(by_queue_pair, scope="port")
     assert faults(result) == [("CNP003", 2), ("CNP003", 3), ("CNP003", 4)]
@@ -107,12 +107,12 @@ def test_cnps_are_held_to_a_scope_that_is_given() -> None:
     ("syndrome", "judged"),
     [(0x60, False), (0x7F, False), (0x20, False), (0x3F, False), (0, True), (0x40, True)],
 )
-def test_a_cnp_behind_a_nak_is_not_judged(syndrome: int, judged: bool) -> None:
+def test_a_cnp_after_a_nak_is_not_judged(syndrome: int, judged: bool) -> None:
     answer = frame(f"{BACKWARDS} bth opcode=0x11 qp={SENDERS_QP} psn=7 aeth syndrome={syndrome}")
     assert faults(dcqcn([(0, CNP), (5 * US, answer), (6 * US, CNP)])) == [("CNP003", 3)] * judged
 
 
-def test_flows_to_a_receiver_that_paces_by_port_are_not_missed() -> None:
+def test_receivers_pacing_by_port_break_no_rule() -> None:
     marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
     others = paced((TWO, 1), ("10.0.0.8", 1), (TWO, 1), every_us=50)
     assert faults(dcqcn(sorted([*marked, *others, (4 * MS, BACK)]))) == []
@@ -120,7 +120,7 @@ def test_flows_to_a_receiver_that_paces_by_port_are_not_missed() -> None:
     assert faults(dcqcn(sorted([*marked, *one_other, (4 * MS, BACK)]))) == [("CNP004", None)]
 
 
-def test_marks_that_nobody_answers_are_found() -> None:
+def test_unanswered_marks_are_found() -> None:
     marked: list[Event] = [(turn * MS, data(3, turn)) for turn in range(4)]
     assert faults(dcqcn([*marked, (4 * MS, BACK)])) == []  # nobody sends a CNP: an open loop
     result = dcqcn([*marked, (4 * MS, BACK)], closed="yes")
@@ -131,7 +131,7 @@ def test_marks_that_nobody_answers_are_found() -> None:
 
 
 @pytest.mark.parametrize(("last_ns", "found"), [(MS, True), (MS - 1, False)])
-def test_marks_have_the_time_of_an_answer(last_ns: int, found: bool) -> None:
+def test_marks_are_found_after_the_answer_time(last_ns: int, found: bool) -> None:
     events: list[Event] = [(0, data(3)), (last_ns, BACK)]
     assert bool(faults(dcqcn(events, closed="yes", answer="1ms"))) == found
 
@@ -145,7 +145,7 @@ def test_marks_have_the_time_of_an_answer(last_ns: int, found: bool) -> None:
     ],
     ids=["the way back is not there", "not marked", "the capture ends"],
 )
-def test_marks_are_not_missed_where_nobody_can_tell(events: list[Event]) -> None:
+def test_marks_without_evidence_are_not_judged(events: list[Event]) -> None:
     assert faults(dcqcn(events)) == []
 
 
@@ -153,20 +153,20 @@ PACKET = f"bth opcode=4 qp={QP} data data=00010203"
 
 
 @pytest.mark.parametrize("ip", ["ip", "ipv6", f"ipv6 {HopByHop.prefix}"])
-def test_an_invariant_crc_that_does_not_hold_is_found(ip: str) -> None:
+def test_a_wrong_invariant_crc_is_found(ip: str) -> None:
     good = frame(f"{ip} {PACKET}")
     bad = good[:-1] + bytes([good[-1] ^ 1])
     result = dcqcn([(0, good), (MS, bad)])
     assert faults(result) == [("ROCE001", 2)]
 
 
-def test_a_transport_header_of_another_version_is_found() -> None:
+def test_a_wrong_transport_header_version_is_found() -> None:
     bad = frame(f"ip ip.dsfield.ecn=2 bth opcode=4 qp={QP} psn=8 tver=1 data data=00010203")
     assert faults(dcqcn([(0, data(2)), (MS, bad)])) == [("ROCE002", 2)]
 
 
 @pytest.mark.parametrize(("ip", "octets"), [("ip", 28), ("ipv6", 28)])
-def test_another_length_of_udp_than_of_ip_is_found(ip: str, octets: int) -> None:
+def test_udp_length_that_contradicts_ip_is_found(ip: str, octets: int) -> None:
     bad = frame(f"{ip} udp length={octets + 4} {PACKET}")
     result = dcqcn([(0, frame(f"{ip} {PACKET}")), (MS, bad)])
     assert faults(result) == [("ROCE003", 2)]
@@ -174,7 +174,7 @@ def test_another_length_of_udp_than_of_ip_is_found(ip: str, octets: int) -> None
 
 
 @pytest.mark.parametrize("ip", ["ip len=0", "ip flags=1", "ipv6 plen=0"])
-def test_udp_lengths_of_fragments_and_offloads_are_not_judged(ip: str) -> None:
+def test_udp_length_of_fragments_is_not_judged(ip: str) -> None:
     result = dcqcn([(0, frame(f"{ip} udp length=32 {PACKET}"))])
     assert [each.judged for each in result.results if each.rule.id == "ROCE003"] == [0]
 
@@ -192,7 +192,7 @@ def checksum_of(octets: bytes) -> int:
 
 
 @pytest.mark.parametrize("before", [1, 2])
-def test_a_checksum_from_before_the_mark_is_found(before: int) -> None:
+def test_a_checksum_without_the_mark_is_found(before: int) -> None:
     stale = checksum_of(marked(before))
     result = dcqcn([(0, marked(3)), (MS, marked(3, stale)), (2 * MS, marked(before, 0x1234))])
     assert faults(result) == [("ECN001", 2)]
@@ -200,7 +200,7 @@ def test_a_checksum_from_before_the_mark_is_found(before: int) -> None:
     assert result.findings[0].allowed == f"0x{checksum_of(marked(3)):04x}"
 
 
-def test_checksums_that_are_wrong_otherwise_are_not_judged() -> None:
+def test_other_wrong_checksums_are_not_judged() -> None:
     result = dcqcn([(0, marked(3, 0x1234)), (MS, marked(3, 0)), (2 * MS, marked(3))])
     assert [each.judged for each in result.results if each.rule.id == "ECN001"] == [1]
 
@@ -218,7 +218,7 @@ def test_checksums_of_impossible_headers_are_not_judged(words: int) -> None:
     assert [each.judged for each in result.results if each.rule.id == "ECN001"] == [1]
 
 
-def test_a_cnp_of_a_flow_without_marks_is_found() -> None:
+def test_a_cnp_for_an_unmarked_flow_is_found() -> None:
     other = data(3, source="10.0.0.3")
     events: list[Event] = [(0, other), (1, data(2)), (2 * MS, CNP), (3 * MS, data(3))]
     assert faults(dcqcn(events)) == [("CNP005", 3)]
@@ -229,14 +229,14 @@ def test_a_cnp_of_a_flow_without_marks_is_found() -> None:
     assert faults(dcqcn([(0, other), (2 * MS, CNP)], behind="yes")) == []  # none of its data is here
 
 
-def test_cnps_at_the_beginning_of_a_capture_may_answer_earlier_marks() -> None:
+def test_early_cnps_may_answer_marks_before_the_capture() -> None:
     other, early = data(3, source="10.0.0.3"), 100 * US
     events: list[Event] = [(0, other), (1, data(2)), (early, CNP)]
     assert faults(dcqcn(events)) == []
     assert faults(dcqcn([*events, (5 * MS, CNP)])) == [("CNP005", 4)]
 
 
-def test_a_cnp_to_a_queue_pair_that_the_sender_does_not_have_is_found() -> None:
+def test_cnps_to_unknown_queue_pairs_are_found() -> None:
     events: list[Event] = [(0, data(3)), (MS, BACK), (2 * MS, to(SENDERS_QP + 1)), (3 * MS, CNP)]
     result = dcqcn(events)
     assert faults(result) == [("CNP006", 3)]
@@ -258,7 +258,7 @@ def flow(*psns: int, nak: int | None = None, again: tuple[int, ...] = ()) -> lis
     return [(at * US, octets) for at, octets in enumerate(sent)]
 
 
-def test_packets_that_are_sent_again_unasked_are_found() -> None:
+def test_retransmission_without_request_is_found() -> None:
     asked = flow(*range(1, 40), nak=37, again=(37, 38, 39, 40))
     unasked = flow(*range(1, 40), again=(37, 38, 39, 40))
     assert faults(dcqcn(asked)) == []
@@ -270,7 +270,7 @@ def test_packets_that_are_sent_again_unasked_are_found() -> None:
     assert ("ROCE004", None) not in faults(dcqcn(twice))
 
 
-def test_another_retransmission_than_set_is_found() -> None:
+def test_retransmission_other_than_configured_is_found() -> None:
     goes_back = flow(*range(1, 40), nak=35, again=(*range(35, 40), 40))
     repeats = flow(*range(1, 40), nak=35, again=(35, 40))
     for events, name, other in (

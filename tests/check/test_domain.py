@@ -19,7 +19,7 @@ def domain(events: list[Event], **parameters: str) -> Checked:
 STATION, SWITCH = "02:00:00:00:00:01", "02:00:00:00:00:c1"
 
 
-def test_a_cn_tag_in_another_priority_than_a_cnpv_is_found() -> None:
+def test_a_cn_tag_outside_the_cnpvs_is_found() -> None:
     events: list[Event] = [(0, TAGGED), (MS, frame("vlan id=5 priority=4 cntag flow_id=7 data data=00"))]
     assert faults(domain(events)) == []
     result = domain(events, cnpv="3")
@@ -27,7 +27,7 @@ def test_a_cn_tag_in_another_priority_than_a_cnpv_is_found() -> None:
     assert (result.findings[0].measured, result.findings[0].allowed) == (4, "3")
 
 
-def test_a_cn_tag_without_a_vlan_tag_is_of_priority_0() -> None:
+def test_untagged_cn_tag_counts_as_priority_0() -> None:
     untagged = frame("cntag flow_id=7 data data=00")
     cnm = frame("cntag flow_id=7 cnm qntz_fb=1")
     result = domain([(0, TAGGED), (MS, untagged), (2 * MS, cnm)], cnpv="3")
@@ -38,7 +38,7 @@ def test_a_cn_tag_without_a_vlan_tag_is_of_priority_0() -> None:
     assert faults(domain([(0, announced(STATION)), (MS, untagged)])) == [("DOM002", 2)]
 
 
-def test_a_cn_tag_on_a_link_that_ends_outside_of_the_domain_is_found() -> None:
+def test_a_cn_tag_leaving_the_domain_is_found() -> None:
     chassis_port_and_time = bytes.fromhex("02070402000000 00c1 04020731 06020078 0000")
     silent = bytes.fromhex(f"0180c200000e{SWITCH.replace(':', '')}88cc") + chassis_port_and_time
     events: list[Event] = [(0, announced(STATION)), (MS, silent), (2 * MS, TAGGED), (3 * MS, TAGGED)]
@@ -48,13 +48,13 @@ def test_a_cn_tag_on_a_link_that_ends_outside_of_the_domain_is_found() -> None:
     assert result.findings[0].measured == "2 frames from this one on"
 
 
-def test_a_cn_tag_to_an_end_that_never_was_ready_is_found() -> None:
+def test_a_cn_tag_before_ready_is_found() -> None:
     events: list[Event] = [(0, announced(STATION)), (MS, announced(SWITCH, ready=0)), (2 * MS, TAGGED)]
     assert faults(domain(events)) == [("DOM003", 3)]
     assert faults(domain([*events, (3 * MS, announced(SWITCH))])) == []
 
 
-def test_other_links_and_links_of_which_nothing_is_known_are_not_judged() -> None:
+def test_links_without_announcements_are_not_judged() -> None:
     events: list[Event] = [(0, TAGGED), (MS, announced(SWITCH, cnpv=0, ready=0), 1)]
     assert faults(domain(events)) == []
 
@@ -64,7 +64,7 @@ def test_all_eight_priorities_as_cnpvs_are_found() -> None:
     assert faults(domain(events)) == [("DOM004", 2)]
 
 
-def test_ready_for_a_priority_that_is_no_cnpv_is_found() -> None:
+def test_ready_bits_outside_the_cnpvs_are_found() -> None:
     events: list[Event] = [(0, announced(STATION, 0b11000, 0b10000)), (MS, announced(SWITCH, 0b1000, 0b1010))]
     result = domain(events)
     assert faults(result) == [("DOM005", 2)]
@@ -82,7 +82,7 @@ def test_a_second_cn_tag_is_found() -> None:
 EAST, WEST = 0, 1
 
 
-def test_cnpv_from_outside_behind_edge_is_found() -> None:
+def test_unremapped_cnpv_after_the_edge_is_found() -> None:
     sent, kept, remapped = (
         frame(f"eth src={STATION} vlan id=5 priority={each} data data=00") for each in (3, 3, 2)
     )

@@ -56,7 +56,7 @@ def test_reserved_bits_are_0(kind: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM002"), ("bcn", "BCN002"), ("e2cm", "E2CM002")])
-def test_messages_go_to_the_source_that_they_show(kind: str, rule: str) -> None:
+def test_messages_go_to_source_of_sampled_frame(kind: str, rule: str) -> None:
     to_all = ecm(kind=kind, dst="ff:ff:ff:ff:ff:ff")
     assert planted(rule, ecm(kind=kind), ecm(kind=kind, dst=SINK), to_all) == [2, 3]
 
@@ -80,14 +80,14 @@ def test_feedback_is_saturated(kind: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM004"), ("e2cm", "E2CM004")])
-def test_q_bit_is_held_to_given_qeq(kind: str, rule: str) -> None:
+def test_q_bit_is_judged_by_given_qeq(kind: str, rule: str) -> None:
     seen = [ecm(kind=kind, q=1, q_off=20, q_delta=each) for each in (750, -750, 749, -40, 40)]
     assert planted(rule, *seen) == []
     assert planted(rule, *seen, **{f"{kind}.qeq": "24kB"}) == [3, 4, 5]
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM005"), ("e2cm", "E2CM005")])
-def test_good_news_go_to_flows_with_the_tag(kind: str, rule: str) -> None:
+def test_positive_feedback_requires_the_tag_of_its_sender(kind: str, rule: str) -> None:
     tagged = shown(cm_tag())
     seen = [
         ecm(tagged, kind, q_off=-5), ecm(shown(), kind, q_off=-5), ecm(shown(cm_tag(OTHER)), kind, q_off=-5),
@@ -97,7 +97,7 @@ def test_good_news_go_to_flows_with_the_tag(kind: str, rule: str) -> None:
     assert planted(rule, *seen) == [2, 3]
 
 
-def test_timestamps_are_those_of_the_tag() -> None:
+def test_timestamps_equal_those_of_the_tag() -> None:
     tagged = shown(cm_tag(timestamp=77, unit=2))
     seen = [
         ecm(tagged, timestamp=77, unit=2), ecm(tagged, timestamp=78, unit=2),
@@ -107,14 +107,14 @@ def test_timestamps_are_those_of_the_tag() -> None:
     assert planted("ECM006", *seen) == [2, 3, 4]
 
 
-def test_bcn_says_something_within_its_limits() -> None:
+def test_empty_and_excessive_bcn_feedback_is_found() -> None:
     stop = ecm(kind="bcn", type=1, e=0)
     seen = [ecm(kind="bcn"), ecm(kind="bcn", e=0), stop, ecm(kind="bcn", e=-1876)]
     assert planted("BCN004", *seen) == [2]
     assert planted("BCN004", *seen, **{"bcn.qeq": "24kB"}) == [2, 4]
 
 
-def test_links_have_a_capacity() -> None:
+def test_a_capacity_of_zero_is_found() -> None:
     assert planted("BCN005", ecm(kind="bcn"), ecm(kind="bcn", capacity=0)) == [2]
 
 
@@ -126,7 +126,7 @@ def test_links_have_a_capacity() -> None:
         ("e2cm", "E2CM007", cm_tag(protocol=2)),
     ],
 )
-def test_tags_name_points_that_told_their_source(kind: str, rule: str, tag: str) -> None:
+def test_tags_name_points_that_sent_feedback(kind: str, rule: str, tag: str) -> None:
     strange = tag.replace(POINT, OTHER)
     late = ecm(kind=kind, cpid=OTHER)
     assert planted(rule, data(), ecm(kind=kind), data(tag), data(strange), data(strange)) == [4]
@@ -137,7 +137,7 @@ def test_tags_name_points_that_told_their_source(kind: str, rule: str, tag: str)
     assert (result.wrong, result.results[0].judged) == (0, 0)
 
 
-def test_more_flows_than_are_told_apart_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_beyond_the_limit_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Associations, "_MOST", 2)
     seen: list[Event] = [(at, data(src=f"02:00:00:00:00:{at:02x}")) for at in range(1, 5)]
     seen += [(9, ecm()), (10, data(cm_tag(OTHER)))]
@@ -156,19 +156,19 @@ def probe(reply: bool = False, **fields: Any) -> bytes:
     return frame("vlan id=5 priority=3 e2cm", **known | {"q_off": 0, "q_delta": 0} | fields)
 
 
-def test_flow_ids_are_those_of_the_vector() -> None:
+def test_flow_id_equals_the_published_vector() -> None:
     one = np.ones(1, np.int64)
     assert flow_ids(one * 0x0200_0000_0002, one * 0x0200_0000_0001, one * 3).tolist() == [FLOW]
 
 
-def test_flow_ids_are_those_of_their_flows() -> None:
+def test_wrong_flow_ids_are_found() -> None:
     wrong = frame("vlan id=5 priority=2 e2cm", type=3, cpid=f"{ENDS['dst']}/0", flow_id=FLOW, **ENDS)
     message = ecm(shown(**ENDS), "e2cm", flow_id=FLOW)
     seen = [probe(), wrong, message, ecm(shown(**ENDS), "e2cm", flow_id=1), probe(True)]
     assert planted("E2CM010", *seen) == [2, 4]
 
 
-def test_probes_tell_of_no_queue() -> None:
+def test_probes_with_queue_values_are_found() -> None:
     seen = [
         probe(), probe(True, throughput=5), probe(q_off=1), probe(cpid=f"{SINK}/0"), probe(throughput=1),
         probe(True, cpid=f"{ENDS['dst']}/1"), ecm(kind="e2cm"),
@@ -176,7 +176,7 @@ def test_probes_tell_of_no_queue() -> None:
     assert planted("E2CM006", *seen) == [3, 4, 5, 6]
 
 
-def test_probes_are_answered() -> None:
+def test_unanswered_probes_are_found() -> None:
     answered: list[Event] = [(at * MS, probe(at % 4 == 3)) for at in range(12)]
     late: list[Event] = [(at * MS, probe()) for at in (20, 30, 41)]
     replies: list[Event] = [(60 * MS, probe(True)), (61 * MS, probe()), (62 * MS, probe(True))]
@@ -191,7 +191,7 @@ def test_probes_are_answered() -> None:
     assert checked([*late, (99 * MS, ecm(kind="e2cm"))], ["E2CM008"]).results[0].judged == 0
 
 
-def test_latencies_go_on_as_time_does() -> None:
+def test_jumps_of_clock_and_latency_are_found() -> None:
     start = 2**32 - MS
     clock = [(start + at * MS) % 2**32 for at in range(4)]
     seen: list[Event] = [(at * MS, probe(latency=clock[at])) for at in range(4)]
@@ -205,7 +205,7 @@ def test_latencies_go_on_as_time_does() -> None:
 
 
 @pytest.mark.parametrize(("kind", "rule"), [("ecm", "ECM009"), ("bcn", "BCN008")])
-def test_messages_have_their_priority_or_the_sampled_frames(kind: str, rule: str) -> None:
+def test_other_message_priorities_are_found(kind: str, rule: str) -> None:
     message = ecm(kind=kind)
     kept, other = (message[:14] + bytes([each << 5]) + message[15:] for each in (3, 5))
     assert planted(rule, message, kept, other) == [3]
@@ -252,13 +252,13 @@ def test_messages_are_a_sampling_interval_apart(kind: str, rule: str) -> None:
         ("BCN009", {"e": -1875}),
     ],
 )
-def test_frames_that_wait_or_were_dropped_are_sampled(rule: str, fields: dict[str, int]) -> None:
+def test_sampling_interval_covers_queued_and_dropped_frames(rule: str, fields: dict[str, int]) -> None:
     kind = rule[:3].lower()
     every = {f"{kind}.sf": "150kB", f"{kind}.has_all": "yes"}
     assert checked(messages_apart(kind, 75_000, **fields), [rule], every).wrong == 0
     assert checked(messages_apart(kind, 75_000), [rule], every).wrong == 1
 
 
-def test_random_part_is_at_most_fixed_one() -> None:
+def test_random_interval_above_the_fixed_one_is_refused() -> None:
     with pytest.raises(ParameterError, match=r"ecm\.sr: expected at most sf"):
         checked(messages_apart("ecm", 1500), ["ECM010"], {"ecm.sf": "10kB", "ecm.sr": "11kB"})

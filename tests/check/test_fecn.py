@@ -55,20 +55,20 @@ def test_rates_are_lowered_along_a_path() -> None:
 
 
 @pytest.mark.parametrize(("later_ns", "judged"), [(500 * US, 1), (500 * US + 1, 0)])
-def test_a_tag_is_the_same_within_half_an_interval(later_ns: int, judged: int) -> None:
+def test_one_tag_is_matched_within_half_an_interval(later_ns: int, judged: int) -> None:
     seen: list[Event] = [(0, tagged(9000), 0), (later_ns, tagged(8000), 1)]
     assert checked(seen, ["FECN003"], {"fecn.interval": "1ms"}).results[0].judged == judged
 
 
 @pytest.mark.parametrize(("later_ns", "wrong"), [(500 * US, 1), (500 * US + 1, 0)])
-def test_a_later_tag_of_a_hop_lowers_the_rate(later_ns: int, wrong: int) -> None:
+def test_the_rate_of_a_later_hop_counts(later_ns: int, wrong: int) -> None:
     own: list[Event] = [(2 * at * MS, tagged(9000), 0) for at in range(9)]
     hop: list[Event] = [(2 * at * MS + later_ns, tagged(5000), 1) for at in range(9)]
     back: list[Event] = [(18 * MS, returned(9000), 0)]
     assert checked([*sorted(own + hop), *back], ["FECN004"]).wrong == wrong
 
 
-def test_what_comes_back_went_out() -> None:
+def test_returned_rates_not_sent_before_are_found() -> None:
     seen: list[Event] = []
     for at in range(20):
         seen += [(at * MS, tagged(900 - at)), (at * MS + US, returned(900 - at))]
@@ -80,7 +80,7 @@ def test_what_comes_back_went_out() -> None:
     assert result.results[0].judged == 23
 
 
-def test_what_comes_back_was_lowered_behind_the_source() -> None:
+def test_returned_rates_match_tags_after_later_hops() -> None:
     infinite = 0xFFFFFFFF
     own: list[Event] = [(at * MS, tagged(infinite), 0) for at in range(20)]
     behind: list[Event] = [(at * MS + 20 * US, tagged(900 - at), 1) for at in range(20)]
@@ -97,7 +97,7 @@ def test_what_comes_back_was_lowered_behind_the_source() -> None:
     assert checked(sorted(own + often + behind + back), ["FECN004"]).wrong == 0
 
 
-def test_rates_are_those_that_switches_advertise() -> None:
+def test_rates_no_switch_advertises_are_found() -> None:
     seen: list[Event] = [
         (0, returned(100)), (1, returned(99)), (2, returned(0xFFFFFFFF)),
         (3, reported(99)), (4, reported(100)),
@@ -142,19 +142,19 @@ def test_a_source_that_sends_on_gets_every_report() -> None:
     assert found(sent(range(100), src="02:00:00:00:00:02"), reports(10, 20, 60, 70)) == []
 
 
-def test_a_source_that_was_silent_is_reported_to_again() -> None:
+def test_reports_resume_after_silence_of_the_source() -> None:
     data = sent([*range(12), *range(55, 100)])
     assert found(data, reports(10, 20, 30, 64, 74, 84, 94)) == []
     assert found(data, reports(10, 20, 30, 68, 78, 88, 98)) == [(68, "38 ms")]
 
 
-def test_data_on_another_interface_is_of_the_same_source() -> None:
+def test_data_on_other_interfaces_belong_to_the_source() -> None:
     data, right = sent(range(100), 1), range(10, 100, 10)
     both = [*reports(*right), *reports(10, 20, 30, 60, 70, 80, 90, interface=1)]
     assert found(data, both) == [(60, "30 ms")]
 
 
-def test_a_return_of_a_queue_that_was_never_tagged_is_found() -> None:
+def test_a_return_for_an_untagged_queue_is_found() -> None:
     seen: list[Event] = [
         (0, tagged(900)), (10 * US, returned(900)), (2 * MS, returned(900, rlq_id=2)),
         (3 * MS, tagged(900, rlq_id=2)), (4 * MS, returned(900, rlq_id=2)),

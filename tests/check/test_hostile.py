@@ -49,7 +49,7 @@ def spoilt(drawn: Random, count: int) -> tuple[Batch, tuple[Interface, ...]]:
     )
 
 
-def test_spoilt_frames_are_judged_and_parts_of_them_joined() -> None:
+def test_random_damage_is_judged_and_parts_merge() -> None:
     drawn = Random(1)
     here, there = Checker(), Checker()
     for checker in (here, there):

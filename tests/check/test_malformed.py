@@ -31,7 +31,7 @@ def test_frame_too_short_for_its_format_is_found(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", SHORT)
-def test_octets_that_the_capture_lacks_are_not_missing(rule: str) -> None:
+def test_octets_cut_by_the_capture_are_not_missing(rule: str) -> None:
     whole, octets = SHORT[rule]
     batch = batch_of([(0, whole[:octets])])
     checker = Checker(chosen([rule]))
@@ -40,17 +40,17 @@ def test_octets_that_the_capture_lacks_are_not_missing(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", ["QCN000", "PFC000", "ECM000", "BCN000", "E2CM000", "FECN000"])
-def test_messages_that_are_whole_are_judged(rule: str) -> None:
+def test_complete_messages_break_no_rule(rule: str) -> None:
     result = checked([(0, SHORT[rule][0])], [rule])
     assert (result.wrong, result.results[0].judged) == (0, 1)
 
 
-def test_a_roce_packet_with_another_header_is_found() -> None:
+def test_a_roce_packet_without_udp_header_is_found() -> None:
     packets = [frame("eth type=0x8915 data data=0011"), frame("vlan id=5 priority=3 ip udp dstport=4791 bth")]
     assert faults(checked([(0, packets[0]), (MS, packets[1])], ["ROCE000"])) == [("ROCE000", 1)]
 
 
-def test_tags_too_short_are_of_their_family() -> None:
+def test_short_tags_break_their_familys_rule() -> None:
     tags = {"ECM000": "cmtag", "BCN000": "rrttag", "FECN000": "rdtag"}
     for rule, tag in tags.items():
         assert faults(checked([(0, frame(f"vlan id=5 priority=3 {tag} {DATA}")[:24])])) == [(rule, 1)]

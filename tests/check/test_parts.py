@@ -116,7 +116,9 @@ PARTS = st.lists(st.integers(0, 10**6), max_size=6)
 
 @settings(max_examples=15)
 @given(whole=captures(), cuts=PARTS, picks=PARTS)
-def test_statistics_of_any_parts_in_any_grouping(whole: Batch, cuts: list[int], picks: list[int]) -> None:
+def test_statistics_are_equal_for_any_grouping_of_parts(
+    whole: Batch, cuts: list[int], picks: list[int]
+) -> None:
     found = of_parts(whole, cuts, Accumulator, list(picks)).result()
     wanted = of_whole(whole, Accumulator())
     assert isinstance(found, Statistics)
@@ -125,7 +127,9 @@ def test_statistics_of_any_parts_in_any_grouping(whole: Batch, cuts: list[int], 
 
 @settings(max_examples=15)
 @given(whole=captures(), cuts=PARTS, picks=PARTS)
-def test_findings_of_any_parts_in_any_grouping(whole: Batch, cuts: list[int], picks: list[int]) -> None:
+def test_findings_are_equal_for_any_grouping_of_parts(
+    whole: Batch, cuts: list[int], picks: list[int]
+) -> None:
     found = of_parts(whole, cuts, checker, list(picks)).result()
     wanted = of_whole(whole, checker())
     assert isinstance(found, Checked)

@@ -43,7 +43,7 @@ def pfc(events: list[Event], **parameters: str) -> Checked:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_a_frame_that_a_receiver_may_refuse_is_found(rule: str, bad: bytes, measured: object) -> None:
+def test_frames_a_receiver_may_refuse_are_found(rule: str, bad: bytes, measured: object) -> None:
     result = pfc([(0, GOOD), (10 * MS, bad), (20 * MS, GOOD)])
     assert faults(result) == [(rule, 2)]
     assert result.findings[0].measured == measured
@@ -51,7 +51,7 @@ def test_a_frame_that_a_receiver_may_refuse_is_found(rule: str, bad: bytes, meas
     assert judged["PFC001"] == judged["PFC008"] == 3
 
 
-def test_an_fcs_that_nobody_tells_of_is_no_padding() -> None:
+def test_an_undeclared_fcs_is_not_padding() -> None:
     fcs = b"\x12\x34\x56\x78"
     assert faults(pfc([(0, GOOD + fcs), (MS, PAUSE + fcs)])) == []
 
@@ -77,7 +77,7 @@ def test_a_wrong_pause_or_opcode_is_found(rule: str, bad: bytes, measured: objec
     assert result.findings[0].measured == measured
 
 
-def test_a_lossy_priority_is_not_paused_where_it_is_said_which_are() -> None:
+def test_a_paused_lossy_priority_is_found() -> None:
     events: list[Event] = [(0, frame("pfc prio3=100")), (10 * MS, frame("pfc prio3=100 prio5=1"))]
     assert faults(pfc(events)) == []
     assert any("PFC004 judged none" in note for note in pfc(events).notes)
@@ -87,7 +87,7 @@ def test_a_lossy_priority_is_not_paused_where_it_is_said_which_are() -> None:
     assert not any("PFC004" in note for note in result.notes)
 
 
-def test_a_pause_that_ran_out_before_it_was_renewed_is_found() -> None:
+def test_a_pause_expiring_before_renewal_is_found() -> None:
     end_ns = int(1000 * QUANTUM_NS)
     events: list[Event] = [
         (0, frame("pfc prio3=1000")),
@@ -109,14 +109,14 @@ def test_a_pause_that_ran_out_before_it_was_renewed_is_found() -> None:
 @pytest.mark.parametrize(
     ("speed_bps", "assumed"), [(0, True), (1, False), ((1 << 62) - 1, False), (1 << 62, True)]
 )
-def test_the_speed_of_an_interface_is_used_where_it_is_possible(speed_bps: int, assumed: bool) -> None:
+def test_a_plausible_interface_speed_is_used(speed_bps: int, assumed: bool) -> None:
     checker = Checker(chosen(["PFC009"], (), FAMILIES))
     link = Interface(index=0, linktype=1, name="east", speed_bps=speed_bps)
     checker.add(batch_of([(0, frame("pause quanta=1"))]), interfaces=[link])
     assert any("rate is not in the capture" in note for note in checker.result().notes) == assumed
 
 
-def test_pauses_of_other_classes_senders_and_interfaces_are_told_apart() -> None:
+def test_pauses_are_tracked_per_class_sender_and_interface() -> None:
     first, end_ns = frame("pause quanta=1000"), int(1000 * QUANTUM_NS)
     others: list[Event] = [
         (end_ns + US, frame("pfc prio0=1000")),
@@ -127,7 +127,7 @@ def test_pauses_of_other_classes_senders_and_interfaces_are_told_apart() -> None
     assert faults(pfc([(0, first), (end_ns + US, first)])) == [("PFC009", 2)]
 
 
-def test_a_storm_is_found_and_a_busy_link_is_none() -> None:
+def test_a_pause_storm_differs_from_a_busy_link() -> None:
     renewed = int(0xFFFF * QUANTUM_NS) // 2
     count = 220 * MS // renewed
     storm: list[Event] = [(turn * renewed, frame("pfc prio3=65535")) for turn in range(count)]
@@ -146,7 +146,7 @@ def test_a_storm_is_found_and_a_busy_link_is_none() -> None:
     assert (storms.judged, storms.wrong) == (1, 0)
 
 
-def test_frames_without_a_time_are_judged_by_themselves_alone() -> None:
+def test_untimed_frames_are_judged_one_by_one() -> None:
     from ecmproto.tools.check import Checker, chosen
     from tests.check.planting import batch_of
 
@@ -158,23 +158,23 @@ def test_frames_without_a_time_are_judged_by_themselves_alone() -> None:
 
 
 @pytest.mark.parametrize(("late_ns", "found"), [(50_000, [("PFC009", 2)]), (50_001, [])])
-def test_a_pause_as_late_as_allowed_was_to_go_on(late_ns: int, found: list[tuple[str, int]]) -> None:
+def test_a_pause_beyond_late_is_another_one(late_ns: int, found: list[tuple[str, int]]) -> None:
     asked, end_ns = frame("pfc prio3=1000"), int(1000 * QUANTUM_NS)
     assert faults(pfc([(0, asked), (end_ns + late_ns, asked)], late="50us")) == found
 
 
 @pytest.mark.parametrize(("late_ns", "found"), [(0, []), (1, [("PFC009", 2)])])
-def test_a_pause_that_ends_at_its_renewal_is_in_time(late_ns: int, found: list[tuple[str, int]]) -> None:
+def test_a_renewal_at_the_pauses_end_is_timely(late_ns: int, found: list[tuple[str, int]]) -> None:
     asked, end_ns = frame("pfc prio3=1000"), int(1000 * QUANTUM_NS)
     assert faults(pfc([(0, asked), (end_ns + late_ns, asked)], late="50us")) == found
 
 
-def test_pauses_of_one_quantum_go_on_too() -> None:
+def test_pauses_of_one_quantum_need_renewal_too() -> None:
     asked, end_ns = frame("pfc prio3=1"), math.ceil(QUANTUM_NS)
     assert faults(pfc([(0, asked), (end_ns + 1, asked)], late="50us")) == [("PFC009", 2)]
 
 
 @pytest.mark.parametrize("quanta", [(1000, 0), (0, 1000)])
-def test_the_end_of_a_pause_is_no_renewal(quanta: tuple[int, int]) -> None:
+def test_a_release_is_not_a_renewal(quanta: tuple[int, int]) -> None:
     first, second = (frame(f"pfc prio3={each}") for each in quanta)
     assert faults(pfc([(0, first), (int(quanta[0] * QUANTUM_NS) + 1000, second)], late="50us")) == []

@@ -51,7 +51,7 @@ def feedback(offset: int, delta: int, w: float, qeq: int) -> int:
 
 
 @pytest.mark.parametrize(("w", "qeq"), [(2, 26_000), (0.5, 33_000), (4, 100_000)])
-def test_feedback_follows_from_the_queue_by_w_and_qeq_that_explain_most(w: float, qeq: int) -> None:
+def test_wrong_feedback_is_found_with_estimated_parameters(w: float, qeq: int) -> None:
     seen: list[Event] = []
     for at, (offset, delta) in enumerate(QUEUES * 3):
         seen.append((at * MS, cnm(feedback(offset, delta, w, qeq), offset, delta)))
@@ -75,7 +75,7 @@ def test_feedback_follows_from_the_queue_by_w_and_qeq_that_explain_most(w: float
     assert "2 and 9 kB are used" in other.notes[0]
 
 
-def test_cnms_beyond_those_kept_are_judged_by_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cnms_beyond_the_limit_use_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FeedbackAgainstQueue, "_KEPT", 10)
     seen: list[Event] = []
     for at, (offset, delta) in enumerate(QUEUES * 3):
@@ -86,7 +86,7 @@ def test_cnms_beyond_those_kept_are_judged_by_the_estimate(monkeypatch: pytest.M
         assert (faults(result), result.results[0].judged) == ([("QCN003", 4), ("QCN003", 21)], 24)
 
 
-def test_congestion_points_beyond_those_followed_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_congestion_points_beyond_the_limit_are_not_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FeedbackAgainstQueue, "_MOST_POINTS", 1)
     seen: list[Event] = []
     for at, (offset, delta) in enumerate(QUEUES):
@@ -109,7 +109,7 @@ MISTAKES: dict[str, Callable[[int, int, int], Numbers]] = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 @pytest.mark.parametrize(("w", "qeq"), [(2, 26_000), (0.5, 33_000)])
-def test_a_mistake_throughout_is_a_finding(mistake: str, w: float, qeq: int) -> None:
+def test_a_systematic_mistake_is_one_finding(mistake: str, w: float, qeq: int) -> None:
     spread = [(offset, delta) for offset in range(-420, 0, 47) for delta in range(-90, 140, 37)]
     right = [(feedback(*each, w, qeq), *each) for each in spread]
     seen: list[Event] = [(at * MS, cnm(*each)) for at, each in enumerate(right)]
@@ -141,12 +141,12 @@ def test_feedback_that_no_parameters_fit_is_found_once() -> None:
     assert "no known mistake" in str(result.findings[0].allowed)
 
 
-def test_a_cnm_says_something() -> None:
+def test_a_cnm_with_zero_feedback_is_found() -> None:
     seen: list[Event] = [(0, cnm(0, 5, 0)), (MS, cnm(1, -40, 0))]
     assert faults(checked(seen, ["QCN004"])) == [("QCN004", 1)]
 
 
-def test_msdu_lengths_are_true() -> None:
+def test_wrong_msdu_lengths_are_found() -> None:
     whole = frame(LINE, msdu=bytes(40))
     beyond = frame("vlan id=5 priority=6 cntag flow_id=7 cnm", msdu_length=65, msdu=bytes(65))
     missing = whole[:-10]
@@ -154,14 +154,14 @@ def test_msdu_lengths_are_true() -> None:
     assert [(each.frame, each.measured) for each in result.findings] == [(2, 65), (3, 40)]
 
 
-def test_what_the_capture_cut_off_is_not_missing() -> None:
+def test_octets_cut_by_the_capture_are_not_missing() -> None:
     batch = batch_of([(0, frame(LINE, msdu=bytes(40))[:60])])
     checker = Checker(chosen(["QCN005"]))
     checker.add(dataclasses.replace(batch, original=batch.captured + 22))
     assert checker.result().wrong == 0
 
 
-def test_a_cnm_goes_to_a_station() -> None:
+def test_a_cnm_to_a_group_address_is_found() -> None:
     seen: list[Event] = [(0, frame(LINE)), (MS, frame(LINE, dst="01:00:5e:00:00:01"))]
     result = checked(seen, ["QCN006"])
     assert [(each.frame, each.measured) for each in result.findings] == [(2, "01:00:5e:00:00:01")]
@@ -191,7 +191,7 @@ def told(station: int, flow: int | None) -> bytes:
     return frame(line, dst=f"02:00:00:00:00:{station:02x}", src="02:00:00:00:cc:01")
 
 
-def test_cnms_go_to_stations_that_send_and_name_their_flows() -> None:
+def test_wrong_stations_and_flows_of_cnms_are_found() -> None:
     seen: list[Event] = [
         (0, data(1, 7)), (1, data(2, None)), (2, told(1, 7)), (3, told(2, None)), (4, told(3, 7)),
         (5, told(1, 8)), (6, told(1, 8)), (7, told(1, 0)), (8, told(4, 5)), (9, data(4, 5)),
@@ -205,7 +205,7 @@ def test_cnms_go_to_stations_that_send_and_name_their_flows() -> None:
     assert "without CN-TAG" in result.findings[2].what
 
 
-def test_a_capture_of_cnms_alone_says_nothing_of_stations() -> None:
+def test_stations_are_not_judged_from_cnms_alone() -> None:
     result = checked([(0, told(1, 7)), (1, told(2, 7))], ["QCN008", "QCN009"])
     assert [each.judged for each in result.results] == [0, 0]
 
@@ -219,7 +219,7 @@ def sampled(*intervals: int) -> list[Event]:
     return seen
 
 
-def test_intervals_between_cnms_are_those_of_the_table() -> None:
+def test_intervals_between_cnms_follow_the_table() -> None:
     seen = sampled(*[160_000] * 6, 40_000, 150_000)
     short = 6 * 21 + 6
     result = checked(seen, ["QCN010"])
@@ -231,7 +231,7 @@ def test_intervals_between_cnms_are_those_of_the_table() -> None:
     assert faults(checked(seen, ["QCN010"])) == []
 
 
-def test_a_capture_with_too_few_frames_says_nothing_of_intervals() -> None:
+def test_intervals_are_not_judged_from_few_frames() -> None:
     seen = sampled(*[20_000] * 8)
     assert checked(seen, ["QCN010"]).results[0].judged == 0
     assert checked(seen, ["QCN010"], {"qcn.has_all": "yes"}).wrong == 7

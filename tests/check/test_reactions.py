@@ -48,7 +48,7 @@ def capture(kind: str, messages: int, reacting: dict[int, bool], *, weak: bool =
 @pytest.mark.parametrize(
     ("kind", "rule", "least"), [("cnm", "QCN011", 10), ("ecm", "ECM008", 3), ("bcn", "BCN007", 3)]
 )
-def test_a_source_that_sends_on_is_found_where_another_reacts(kind: str, rule: str, least: int) -> None:
+def test_a_source_ignoring_feedback_is_found(kind: str, rule: str, least: int) -> None:
     seen = capture(kind, least, {1: True, 2: False})
     result = checked(seen, [rule])
     (finding,) = result.findings
@@ -68,7 +68,7 @@ def test_a_source_that_sends_on_is_found_where_another_reacts(kind: str, rule: s
     assert checker_of(alone, [rule], {name: "yes"}).result().wrong == 1
 
 
-def test_parts_are_summed_across_the_seam() -> None:
+def test_reactions_are_summed_across_parts() -> None:
     seen = capture("ecm", 4, {1: True, 2: False})
     here, there = (checker_of(part, ["ECM008"]) for part in (seen[: len(seen) // 2], seen[len(seen) // 2 :]))
     here.merge(there)

@@ -15,7 +15,7 @@ from ecmproto.tools.check import FAMILIES, Checker, Family, Rule, find_rule, lis
 RULES = [(family, rule) for family in FAMILIES for rule in family.rules]
 
 
-def test_ids_are_unique_and_named_after_something() -> None:
+def test_ids_are_unique_and_well_formed() -> None:
     ids = [rule.id for _, rule in RULES]
     assert len(ids) == len(set(ids))
     assert all(re.fullmatch(r"[A-Z][A-Z0-9]*[A-Z][0-9]{3}", each) for each in ids)
@@ -24,7 +24,7 @@ def test_ids_are_unique_and_named_after_something() -> None:
 
 
 @pytest.mark.parametrize(("family", "rule"), RULES, ids=[rule.id for _, rule in RULES])
-def test_a_rule_is_whole(family: Family, rule: Rule) -> None:
+def test_every_rule_is_complete(family: Family, rule: Rule) -> None:
     assert (rule.expression is None) != (rule.memory is None)
     assert rule.sentence.endswith(".")
     assert rule.why.endswith(".")
@@ -35,14 +35,14 @@ def test_a_rule_is_whole(family: Family, rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", [rule.id for _, rule in RULES])
-def test_a_test_plants_the_fault(rule: str) -> None:
+def test_every_rules_fault_is_planted_by_tests(rule: str) -> None:
     folder = Path(__file__).parent
     texts = [path.read_text() for path in folder.glob("test_*.py") if path != Path(__file__)]
     assert any(f'"{rule}"' in text for text in texts)
 
 
 @pytest.mark.parametrize(("family", "rule"), RULES, ids=[rule.id for _, rule in RULES])
-def test_a_clause_is_one_that_can_be_read(family: Family, rule: Rule) -> None:
+def test_cited_clauses_exist(family: Family, rule: Rule) -> None:
     """Sections of wire-formats and algorithms exist; 802.1Q is cited as deep as these quote it."""
     pages = {name: (FOLDER.parent / f"{name}.md").read_text() for name in ("wire-formats", "algorithms")}
     quoted = {"30", "31", "32", "33"} | set(re.findall(r"802\.1Q (3\d\.\d+)", pages["wire-formats"]))
@@ -58,7 +58,7 @@ def test_a_clause_is_one_that_can_be_read(family: Family, rule: Rule) -> None:
             assert all(re.fullmatch("IV [A-E]", each) for each in places.split(", "))
 
 
-def test_all_rules_are_of_one_checker() -> None:
+def test_the_default_checker_has_all_rules() -> None:
     assert [rule.id for rule in Checker().rules] == [rule.id for _, rule in RULES]
 
 
