@@ -10,7 +10,7 @@ from ecmproto.frames.capture import Batch, linktype_name
 FRAMES = [b"a", b"", b"ccc", b"dd"]
 
 
-def test_a_batch_of_frames() -> None:
+def test_a_batch_contains_its_frames() -> None:
     batch = Batch.from_frames(FRAMES, time_ns=[5, 6, 7, 8], first=10)
     assert list(batch.frames()) == [batch.frame(i) for i in range(4)] == FRAMES
     assert batch.numbers.tolist() == [10, 11, 12, 13]
@@ -30,7 +30,7 @@ def test_selections_keep_the_numbers() -> None:
     assert len(batch.select(np.zeros(4, dtype=bool))) == 0
 
 
-def test_no_frames() -> None:
+def test_a_batch_may_be_empty() -> None:
     batch = Batch.from_frames([])
     assert (len(batch), list(batch.frames()), batch.numbers.tolist()) == (0, [], [])
     assert len(batch.select(np.empty(0, dtype=bool))) == 0

@@ -53,19 +53,19 @@ def test_several_members_are_one_capture(kind: str) -> None:
     assert reader.problem is None
 
 
-def test_a_skippable_zstd_frame_in_front() -> None:
+def test_a_leading_skippable_zstd_frame_is_ignored() -> None:
     skippable = b"\x50\x2a\x4d\x18" + (5).to_bytes(4, "little") + b"notes"
     assert len(read(skippable + zstd(small_pcap()))[0]) == 3
 
 
-def test_zero_padding_behind_a_gzip_member() -> None:
+def test_zero_padding_after_gzip_is_ignored() -> None:
     seen, reader = read(gzip.compress(small_pcap()) + bytes(700))
     assert len(seen) == 3
     assert reader.problem is None
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_the_name_does_not_matter(kind: str, tmp_path: Path) -> None:
+def test_compression_is_recognised_by_content(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     path.write_bytes(COMPRESS[kind](LONG))
     with open_capture(path) as reader:
@@ -74,7 +74,7 @@ def test_the_name_does_not_matter(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", COMPRESS)
-def test_a_stream_cut_short_gives_what_it_holds(kind: str) -> None:
+def test_a_truncated_stream_returns_its_frames(kind: str) -> None:
     compressed = COMPRESS[kind](LONG)
     whole, _ = read(LONG)
     counts = []
@@ -92,7 +92,7 @@ def test_a_stream_cut_short_gives_what_it_holds(kind: str) -> None:
     assert counts[-1] > 100
 
 
-def test_a_broken_checksum_costs_no_frame() -> None:
+def test_a_wrong_checksum_loses_no_frame() -> None:
     compressed = bytearray(gzip.compress(LONG))
     compressed[-8] ^= 1
     seen, reader = read(bytes(compressed))
@@ -126,12 +126,12 @@ def test_other_compressions_are_refused_by_name(octets: bytes, name: str, comman
     assert command in caught.value.needed
 
 
-def test_a_compressed_file_that_is_no_capture() -> None:
+def test_a_compressed_non_capture_is_refused() -> None:
     with pytest.raises(CaptureError, match="a pcap or pcapng capture"):
         read(gzip.compress(b"just text, nothing else"))
 
 
-def test_a_bomb_is_read_in_bounded_steps() -> None:
+def test_a_decompression_bomb_uses_bounded_memory() -> None:
     bomb = ZSTD.compress(pcap_header() + pcap_record(bytes(200_000)) * 100)
     assert len(bomb) < 200_000
     with open_capture(io.BytesIO(bomb), chunk_octets=1 << 20) as reader:

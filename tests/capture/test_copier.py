@@ -75,7 +75,7 @@ def test_a_pcapng_selection_keeps_every_other_block(tmp_path: Path) -> None:
         assert comments(next(iter(again)), 0) == ("remark",)
 
 
-def test_a_section_length_is_left_open(tmp_path: Path) -> None:
+def test_copies_leave_the_section_length_open(tmp_path: Path) -> None:
     body = description() + enhanced(b"x")
     copy(section(length=len(body)) + body, tmp_path / "a.pcapng")
     assert (tmp_path / "a.pcapng").read_bytes() == section() + body
@@ -100,7 +100,7 @@ def test_pcapng_to_pcap(tmp_path: Path) -> None:
     ]
 
 
-def test_options_and_interfaces_that_pcap_cannot_hold(tmp_path: Path) -> None:
+def test_loss_of_options_and_interfaces_is_warned(tmp_path: Path) -> None:
     octets = section() + description() * 2 + enhanced(b"abc", options=option(2, bytes(4)) + bytes(4))
     assert copy(octets, tmp_path / "a.pcap").warnings == [
         "which interface a frame came from is lost: pcap has one",
@@ -109,7 +109,7 @@ def test_options_and_interfaces_that_pcap_cannot_hold(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("between", [b"", block(0xABC, b"")], ids=["one batch", "two batches"])
-def test_mixed_link_types_are_no_pcap(between: bytes, tmp_path: Path) -> None:
+def test_mixed_link_types_are_refused_in_pcap(between: bytes, tmp_path: Path) -> None:
     octets = section() + description() + description(linktype=113) + enhanced(b"a") + between
     octets += enhanced(b"b", interface=1)
     with pytest.raises(OutputError, match=r"one link type \(ETHERNET\).*LINUX_SLL; write pcapng instead"):
@@ -131,13 +131,13 @@ def test_pcap_to_pcapng(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.pcap", "a.pcapng"])
 @pytest.mark.parametrize("octets", [pcap_header(), section(), section() + description()])
-def test_a_copy_of_nothing_is_an_empty_capture(octets: bytes, name: str, tmp_path: Path) -> None:
+def test_an_empty_copy_is_a_valid_capture(octets: bytes, name: str, tmp_path: Path) -> None:
     copy(octets, tmp_path / name)
     seen, reader = seen_in(tmp_path / name)
     assert (seen, reader.problem, reader.format) == ([], None, name[2:])
 
 
-def test_crafted_frames_among_copied_records(tmp_path: Path) -> None:
+def test_crafted_frames_are_added_to_copies(tmp_path: Path) -> None:
     with (
         open_capture(io.BytesIO(small_pcap())) as reader,
         CaptureCopier(reader, tmp_path / "a.pcap") as copier,
@@ -166,7 +166,7 @@ def test_a_compressed_copy(tmp_path: Path) -> None:
         assert len(seen_in(path)[0]) == 5
 
 
-def test_an_interrupted_copy_keeps_whole_records_beside(tmp_path: Path) -> None:
+def test_an_interrupted_copy_keeps_complete_records(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap.gz"
     with open_capture(io.BytesIO(small_pcap()), batch_frames=2) as reader:
         copier = CaptureCopier(reader, path)
@@ -183,7 +183,7 @@ def test_an_interrupted_copy_keeps_whole_records_beside(tmp_path: Path) -> None:
     assert ([s.frame for s in seen], again.problem) == ([b"one", b""], None)
 
 
-def test_formats_by_name() -> None:
+def test_format_follows_from_the_file_name() -> None:
     assert format_of("x.pcapng.gz", "pcap") == "pcapng"
     assert format_of("x.PCAP", "pcapng") == "pcap"
     assert format_of("a.b.zst", "pcapng") == "pcapng"
@@ -210,9 +210,7 @@ def inserted(octets: bytes, path: Path, *, after: int) -> list[Seen]:
 
 
 @pytest.mark.parametrize("after", range(5))
-def test_a_frame_inserted_into_pcapng_stands_at_its_neighbours_time_and_interface(
-    after: int, tmp_path: Path
-) -> None:
+def test_frame_inserted_into_pcapng_has_neighbours_interface(after: int, tmp_path: Path) -> None:
     seen = inserted(small_pcapng(), tmp_path / "a.pcapng", after=after)
     assert [s.frame for s in seen][after : after + 2] == [seen[after].frame, b"new"]
     assert len(seen) == 6
@@ -226,7 +224,7 @@ def test_a_frame_inserted_into_pcapng_stands_at_its_neighbours_time_and_interfac
 
 
 @pytest.mark.parametrize("resolution", [6, 3, 9, 12, 0x80 | 20, 0x80 | 30, 0x80 | 34])
-def test_an_inserted_frame_never_stands_before_its_neighbour(resolution: int, tmp_path: Path) -> None:
+def test_an_inserted_frame_is_never_before_its_neighbour(resolution: int, tmp_path: Path) -> None:
     ticks = 1_700_000_123
     octets = section() + description(options=option(9, bytes([resolution])) + bytes(4))
     seen = inserted(octets + enhanced(b"old", ticks=ticks), tmp_path / "a.pcapng", after=0)

@@ -49,7 +49,7 @@ def ethernet(number: int) -> bytes:
 
 
 @pytest.mark.parametrize("order", "<>")
-def test_frames_are_those_in_the_records(order: str, tmp_path: Path) -> None:
+def test_ethernet_frames_of_erf_records_are_read(order: str, tmp_path: Path) -> None:
     path = written(tmp_path / "dag.pcap", [ethernet(n) for n in range(64)], order)
     with open_capture(path) as reader:
         (batch,) = list(reader)
@@ -60,7 +60,7 @@ def test_frames_are_those_in_the_records(order: str, tmp_path: Path) -> None:
     assert (interface.linktype, interface.fcs_octets) == (ETHERNET, 4)
 
 
-def test_cut_records_have_cut_frames(tmp_path: Path) -> None:
+def test_truncated_erf_records_give_truncated_frames(tmp_path: Path) -> None:
     path = written(tmp_path / "dag.pcap", [erf(WITH_FCS[0], 0, cut=30), erf(WITH_FCS[1], 1)[:60]])
     with open_capture(path) as reader:
         (batch,) = list(reader)
@@ -82,7 +82,7 @@ def test_records_of_other_types_are_counted(tmp_path: Path) -> None:
     assert list(batch) == [WITH_FCS[0], WITH_FCS[5]]
 
 
-def test_copies_are_captures_of_ethernet(
+def test_copies_have_link_type_ethernet(
     tmp_path: Path, tshark: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = written(tmp_path / "dag.pcap", [ethernet(n) for n in range(64)]), tmp_path / "out.pcap"
@@ -111,7 +111,7 @@ def test_copies_are_captures_of_ethernet(
     assert documents[0]["frames"] == 64
 
 
-def test_parts_and_pages_are_the_capture(tmp_path: Path) -> None:
+def test_parts_and_pages_equal_the_whole_capture(tmp_path: Path) -> None:
     path = written(tmp_path / "dag.pcap", [ethernet(n) for n in range(4000)])
     parts = split_capture(path, 40_000)
     reached: dict[Extent, Reached] = {}
@@ -139,7 +139,7 @@ def test_parts_and_pages_are_the_capture(tmp_path: Path) -> None:
     pages.close()
 
 
-def test_mutated_records_stay_within_their_octets(tmp_path: Path) -> None:
+def test_mutated_records_stay_within_their_bytes(tmp_path: Path) -> None:
     draw = random.Random(7)
     records = []
     for number in range(2000):

@@ -36,7 +36,7 @@ def work(reader: PartReader, put: Put) -> Rows:
 
 @settings(max_examples=60)
 @given(octets=st.one_of(pcap_files(), pcapng_files()), each=st.integers(8, 200), processes=NUMBERS)
-def test_any_capture_in_parts_of_any_size(
+def test_parts_of_any_size_equal_the_whole(
     tmp_path_factory: pytest.TempPathFactory, octets: bytes, each: int, processes: int
 ) -> None:
     path = tmp_path_factory.mktemp("forked") / "in"
@@ -81,7 +81,7 @@ def _die(reader: PartReader, put: Put) -> None:
 
 
 @pytest.mark.parametrize(("work", "error"), [(_refuse, ParameterError), (_die, ExecutorError)])
-def test_what_ends_a_process_is_an_error_here(
+def test_errors_of_child_processes_are_raised(
     work: Callable[[PartReader, Put], None], error: type[Exception]
 ) -> None:
     with (
@@ -112,14 +112,14 @@ NAMES = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "malformed.pcapng", "dcbx.pc
 
 @settings(max_examples=12, deadline=None)
 @given(name=st.sampled_from(NAMES), each=st.integers(100, 5000))
-def test_statistics_and_checks_of_parts_of_any_size(name: str, each: int) -> None:
+def test_statistics_and_findings_equal_the_whole(name: str, each: int) -> None:
     path = FOLDER / name
     assert_same(counted(Accumulator, path, 4 * each), capture_stats(path))
     assert counted(Checker, path, 4 * each) == check_capture(path)
 
 
 @pytest.mark.parametrize("most", [1, 3])
-def test_parts_whose_lists_are_full_are_counted_again(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+def test_parts_with_full_lists_are_counted_again(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr("ecmproto.frames.stats.pauses.MOST_KEPT", most)
     monkeypatch.setattr("ecmproto.frames.stats.accumulator._MOST_RISING", most)
     path = FOLDER / "pfc.pcap"

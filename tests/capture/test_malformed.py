@@ -28,7 +28,7 @@ def read_damaged(octets: bytes) -> list[Seen]:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_octet_replaced(name: str) -> None:
+def test_replacing_any_octet_raises_only_capture_errors(name: str) -> None:
     octets = SAMPLES[name]
     for i in range(len(octets)):
         for value in {0, 1, 0x7F, 0x80, 0xFF, octets[i] ^ 1, octets[i] ^ 0x80}:
@@ -36,7 +36,7 @@ def test_every_octet_replaced(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SAMPLES)
-def test_every_word_replaced(name: str) -> None:
+def test_replacing_any_word_raises_only_capture_errors(name: str) -> None:
     octets = SAMPLES[name]
     for i in range(len(octets) - 3):
         for value in (0, 0xFFFFFFFF, 0xFFFFFFFC, 0x80000000, 0x0FFFFFFF):
@@ -46,7 +46,7 @@ def test_every_word_replaced(name: str) -> None:
 @pytest.mark.parametrize("name", SAMPLES)
 @given(data=st.data())
 @settings(max_examples=150)
-def test_spliced_captures(name: str, data: st.DataObject) -> None:
+def test_spliced_captures_raise_only_capture_errors(name: str, data: st.DataObject) -> None:
     octets = SAMPLES[name]
     cut = data.draw(st.integers(0, len(octets)))
     resume = data.draw(st.integers(0, len(octets)))
@@ -54,11 +54,11 @@ def test_spliced_captures(name: str, data: st.DataObject) -> None:
 
 
 @given(tail=st.binary(max_size=200))
-def test_arbitrary_octets_behind_a_header(tail: bytes) -> None:
+def test_random_octets_after_a_header_are_survived(tail: bytes) -> None:
     for name, header in (("pcap", 24), ("pcapng", 28)):
         read_damaged(SAMPLES[name][:header] + tail)
 
 
 @given(octets=st.binary(max_size=100))
-def test_arbitrary_octets(octets: bytes) -> None:
+def test_random_octets_raise_only_capture_errors(octets: bytes) -> None:
     read_damaged(octets)

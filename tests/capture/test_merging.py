@@ -60,9 +60,7 @@ def read(paths: list[Path], *, batch_frames: int = 65536) -> list[tuple[int, byt
 
 
 @pytest.mark.parametrize("batch_frames", [1, 3, 1000])
-def test_frames_of_all_come_in_the_order_of_time_not_of_the_last_file_only(
-    tmp_path: Path, batch_frames: int
-) -> None:
+def test_merged_frames_are_in_order_of_time(tmp_path: Path, batch_frames: int) -> None:
     rng = np.random.default_rng(batch_frames)
     times = [np.sort(rng.integers(0, 200, 40)).tolist() for _ in range(3)]
     one = write_pcap(tmp_path / "one.pcap", times[0], 1)
@@ -81,13 +79,13 @@ def test_frames_of_all_come_in_the_order_of_time_not_of_the_last_file_only(
     assert all(said == (f"2-{octets[1]}",) for _, octets, _, said in found if octets[0] == 2)
 
 
-def test_a_file_that_goes_back_in_time_stays_in_its_order(tmp_path: Path) -> None:
+def test_a_file_with_decreasing_times_keeps_order(tmp_path: Path) -> None:
     one = write_pcap(tmp_path / "one.pcap", [10, 50, 20, 60], 1)
     two = write_pcap(tmp_path / "two.pcap", [30, 55], 2)
     assert [time for time, *_ in read([one, two], batch_frames=2)] == [10, 30, 50, 20, 55, 60]
 
 
-def test_a_copy_of_several_is_what_mergecap_makes(tmp_path: Path) -> None:
+def test_a_merged_copy_equals_that_of_mergecap(tmp_path: Path) -> None:
     paths = [
         write_pcap(tmp_path / "one.pcap", [10_000, 30_000, 50_000], 1, resolution="us"),
         write_pcapng(tmp_path / "two.pcapng", [5_000, 29_000, 70_000], 2),
@@ -114,7 +112,7 @@ def test_a_copy_of_several_is_what_mergecap_makes(tmp_path: Path) -> None:
         assert [each.name for each in reader.interfaces] == ["", "2a", "2b", "3a", "3b"]
 
 
-def test_one_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
+def test_a_truncated_file_is_merged_until_its_end(tmp_path: Path) -> None:
     one = write_pcap(tmp_path / "one.pcap", [10, 30], 1)
     two = write_pcap(tmp_path / "two.pcap", [20, 40], 2)
     one.write_bytes(one.read_bytes()[:-1])
@@ -124,7 +122,7 @@ def test_one_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
         assert str(reader.problem).startswith(str(one))
 
 
-def test_what_is_no_capture_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused_before_reading(tmp_path: Path) -> None:
     one, none = write_pcap(tmp_path / "one.pcap", [10], 1), tmp_path / "none.pcap"
     with pytest.raises(CaptureError, match="expected a readable capture file"):
         open_captures([one, none])

@@ -124,7 +124,7 @@ def merges(reading: Reading) -> bool:
     return len(reading.linktypes) == 1 and not reading.problem
 
 
-def test_frames_of_whole_files(readings: dict[Path, Reading], tmp_path: Path) -> None:
+def test_frames_equal_those_of_tshark(readings: dict[Path, Reading], tmp_path: Path) -> None:
     paths = [path for path, reading in readings.items() if merges(reading) and not differs(path)]
     assert len(paths) > 180
     merged = tmp_path / "merged.pcapng"
@@ -139,7 +139,7 @@ def test_frames_of_whole_files(readings: dict[Path, Reading], tmp_path: Path) ->
     assert list(theirs) == []
 
 
-def test_frames_of_several_interfaces_and_of_broken_files(readings: dict[Path, Reading]) -> None:
+def test_frames_of_unmergeable_files_equal_tsharks(readings: dict[Path, Reading]) -> None:
     requires("tshark")
     paths = [path for path, reading in readings.items() if not merges(reading) and not differs(path)]
     assert len(paths) > 20
@@ -148,7 +148,7 @@ def test_frames_of_several_interfaces_and_of_broken_files(readings: dict[Path, R
             assert readings[path].rows == theirs, path
 
 
-def test_counts_and_link_types(readings: dict[Path, Reading]) -> None:
+def test_counts_and_link_types_equal_capinfos(readings: dict[Path, Reading]) -> None:
     command = [requires("capinfos"), "-T", "-m", "-r", "-Q", "-c", "-E", *map(str, readings)]
     table = subprocess.run(command, capture_output=True, text=True).stdout
     compared = 0
@@ -163,7 +163,7 @@ def test_counts_and_link_types(readings: dict[Path, Reading]) -> None:
     assert compared > 200
 
 
-def test_counts_in_the_manifest(readings: dict[Path, Reading]) -> None:
+def test_counts_equal_those_of_the_manifest(readings: dict[Path, Reading]) -> None:
     with (SHARED_CAPTURES / "MANIFEST.tsv").open() as file:
         for row in csv.DictReader(file, delimiter="\t"):
             ours = len(readings[SHARED_CAPTURES / row["file"]].rows)
@@ -171,7 +171,7 @@ def test_counts_in_the_manifest(readings: dict[Path, Reading]) -> None:
             assert (ours != int(row["frames"])) == misses, row["file"]
 
 
-def test_every_difference_is_one(readings: dict[Path, Reading]) -> None:
+def test_every_listed_difference_still_exists(readings: dict[Path, Reading]) -> None:
     requires("tshark")
     paths = [path for path in readings if differs(path)]
     for name in DIFFERENCES:

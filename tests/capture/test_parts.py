@@ -135,7 +135,7 @@ def pcapng_files(draw: st.DrawFn) -> bytes:
 @given(
     octets=st.one_of(pcap_files(), pcapng_files()), cuts=st.sets(st.integers(0, 3000)), seed=st.integers(0, 9)
 )
-def test_any_capture_cut_anywhere(
+def test_parts_at_any_boundary_equal_the_whole(
     tmp_path_factory: pytest.TempPathFactory, octets: bytes, cuts: set[int], seed: int
 ) -> None:
     """Guesses need not be good: parts may begin within frames, within headers, or behind the end."""
@@ -152,7 +152,7 @@ def test_any_capture_cut_anywhere(
 
 
 @pytest.mark.parametrize("format", ["pcap", "pcapng"])
-def test_good_guesses_are_read_once(tmp_path: Path, format: str) -> None:
+def test_correctly_guessed_boundaries_are_read_once(tmp_path: Path, format: str) -> None:
     path = tmp_path / f"capture.{format}"
     writer: PcapWriter | PcapngWriter = (
         PcapWriter(path)
@@ -169,7 +169,7 @@ def test_good_guesses_are_read_once(tmp_path: Path, format: str) -> None:
         assert assert_parts_are_the_whole(path, parts) == len(parts)
 
 
-def test_a_frame_full_of_records_is_no_place_to_begin(tmp_path: Path) -> None:
+def test_records_inside_a_frame_are_not_a_boundary(tmp_path: Path) -> None:
     """A frame as long as two parts, which holds a whole capture: what begins there is void and read again."""
     path = tmp_path / "capture.pcap"
     trap = b"".join(record(bytes([7]) * 30) for _ in range(1000))
@@ -183,7 +183,7 @@ def test_a_frame_full_of_records_is_no_place_to_begin(tmp_path: Path) -> None:
     assert assert_parts_are_the_whole(path, parts) > len(parts)
 
 
-def test_a_capture_that_breaks_off_in_a_part(tmp_path: Path) -> None:
+def test_a_capture_damaged_in_a_part_is_read(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcap"
     octets = (FOLDER / "mixed.pcap").read_bytes()
     path.write_bytes(octets[:1900] + b"\xff" * 16 + octets[1900:])
@@ -194,7 +194,7 @@ def test_a_capture_that_breaks_off_in_a_part(tmp_path: Path) -> None:
     assert links.problem is None
 
 
-def test_what_is_not_split(tmp_path: Path) -> None:
+def test_compressed_and_complex_captures_are_not_split(tmp_path: Path) -> None:
     assert [part.stop for part in split_capture(FOLDER / "hotspot.pcap.gz", 1000)] == [None]
     with pytest.raises(CaptureError, match="No such file"):
         split_capture(tmp_path / "none.pcap")

@@ -19,7 +19,7 @@ BIG_NS = bytes.fromhex(
 )
 
 
-def test_little_endian_microseconds() -> None:
+def test_little_endian_microseconds_are_read() -> None:
     seen, reader = read(LITTLE_US)
     assert (reader.format, reader.byte_order, reader.resolution) == ("pcap", "little", 1_000_000)
     assert [(s.time_ns, s.original, s.frame) for s in seen] == [
@@ -31,14 +31,14 @@ def test_little_endian_microseconds() -> None:
     assert not reader.warnings
 
 
-def test_big_endian_nanoseconds() -> None:
+def test_big_endian_nanoseconds_are_read() -> None:
     seen, reader = read(BIG_NS)
     assert (reader.byte_order, reader.resolution) == ("big", 1_000_000_000)
     assert [(s.time_ns, s.original, s.frame) for s in seen] == [(1_000_000_002, 3, b"\x0a\x0b\x0c")]
     assert reader.interfaces[0].linktype_name == "LINUX_SLL"
 
 
-def test_records_are_whole_and_numbered() -> None:
+def test_records_are_complete_and_numbered() -> None:
     seen, _ = read(LITTLE_US)
     assert [s.number for s in seen] == [0, 1]
     assert b"".join(s.record for s in seen) == LITTLE_US[24:]
@@ -66,7 +66,7 @@ def test_in_2_3_smaller_length_is_captured_one(lengths: str) -> None:
     assert [(s.original, s.frame) for s in seen] == [(64, b"\xaa\xbb")] * 2
 
 
-def test_fcs_bits_of_the_link_type_word() -> None:
+def test_fcs_length_in_link_type_is_read() -> None:
     _, reader = read(pcap_header(linktype=0x24000001))
     assert (reader.interfaces[0].linktype, reader.interfaces[0].fcs_octets) == (1, 4)
     assert not reader.warnings
@@ -87,7 +87,7 @@ def test_a_header_alone_is_an_empty_capture() -> None:
 
 
 @pytest.mark.parametrize("snaplen", [0, 65535, 262_144])
-def test_a_captured_length_beyond_belief_is_reported(snaplen: int) -> None:
+def test_an_implausible_captured_length_is_reported(snaplen: int) -> None:
     seen, reader = read(
         pcap_header(snaplen=snaplen) + pcap_record(b"good") + b"\0" * 8 + b"\xff" * 8 + bytes(99)
     )
@@ -97,14 +97,14 @@ def test_a_captured_length_beyond_belief_is_reported(snaplen: int) -> None:
     assert reader.problem.got == "4294967295"
 
 
-def test_a_snaplen_above_64_kib_is_believed() -> None:
+def test_a_snaplen_above_64_kib_is_accepted() -> None:
     frame = bytes(600_000)
     seen, reader = read(pcap_header(snaplen=1 << 20) + pcap_record(frame) + pcap_record(b"after"))
     assert [len(s.frame) for s in seen] == [600_000, 5]
     assert reader.problem is None
 
 
-def test_every_truncation_gives_the_whole_records_before_it() -> None:
+def test_every_truncation_keeps_the_complete_records() -> None:
     octets = small_pcap()
     ends = [24, 24 + 19, 24 + 19 + 16, len(octets)]
     whole, _ = read(octets)

@@ -19,7 +19,7 @@ HAND_WRITTEN = bytes.fromhex(
 )
 
 
-def test_hand_written() -> None:
+def test_a_hand_written_file_is_read() -> None:
     seen, reader = read(HAND_WRITTEN)
     assert (reader.format, reader.byte_order, reader.resolution) == ("pcapng", "little", 1_000_000_000)
     assert [(s.time_ns, s.original, s.frame) for s in seen] == [((1 << 32) + 2, 64, bytes(range(1, 6)))]
@@ -27,7 +27,7 @@ def test_hand_written() -> None:
     assert reader.problem is None
 
 
-def test_both_byte_orders_and_every_packet_block() -> None:
+def test_all_packet_blocks_and_byte_orders_are_read() -> None:
     seen, reader = read(small_pcapng())
     assert [s.frame for s in seen] == [b"one", b"twos", b"three", b"four", b"five"]
     assert [s.time_ns for s in seen] == [1_000_000_007, 1_125_000_000, 0, 3, 5000]
@@ -44,7 +44,7 @@ def test_interfaces_are_numbered_over_all_sections() -> None:
     assert [i.ticks_per_second for i in reader.interfaces] == [10**9, 8, 10**6]
 
 
-def test_items_are_the_whole_file_in_order() -> None:
+def test_items_equal_the_complete_file() -> None:
     octets = small_pcapng()
     with open_capture(io.BytesIO(octets)) as reader:
         parts, kinds = [], []
@@ -77,14 +77,14 @@ def test_mixed_packet_blocks_keep_their_order(big: bool) -> None:
     assert [s.timed for s in seen] == [False, True, True, False]
 
 
-def test_a_simple_packet_block_is_cut_at_the_snaplen_whatever_its_padding() -> None:
+def test_simple_packet_blocks_end_at_the_snaplen() -> None:
     seen, _ = read(section() + description(snaplen=5) + simple(b"abcde", original=100))
     assert seen[0].frame == b"abcde"
     seen, _ = read(section() + description() + simple(b"abcde\0\0\0", original=100))
     assert seen[0].frame == b"abcde\0\0\0"
 
 
-def test_options_of_an_interface() -> None:
+def test_options_of_an_interface_are_read() -> None:
     options = (
         option(2, "Uplink µ".encode())
         + option(3, b"to the core\0")
@@ -101,13 +101,13 @@ def test_options_of_an_interface() -> None:
     assert seen[0].time_ns == 2_001_000_000
 
 
-def test_fcs_length_in_bits() -> None:
+def test_fcs_length_in_bits_is_read() -> None:
     _, reader = read(section() + description(options=option(13, b"\x20")))
     assert reader.interfaces[0].fcs_octets == 4
 
 
 @pytest.mark.parametrize("big", [False, True])
-def test_speed_of_the_link(big: bool) -> None:
+def test_link_speed_is_read(big: bool) -> None:
     speed = struct.pack(">Q" if big else "<Q", 400 * 10**9)
     _, reader = read(section(big=big) + description(big=big, options=option(8, speed, big=big)))
     assert reader.interfaces[0].speed_bps == 400 * 10**9
@@ -124,14 +124,14 @@ def test_broken_options_are_a_warning() -> None:
     assert reader.warnings == ["the options of interface 0 end in the middle"]
 
 
-def test_comments_of_a_frame() -> None:
+def test_comments_of_a_frame_are_read() -> None:
     with open_capture(io.BytesIO(small_pcapng())) as reader:
         found = [comments(batch, i) for batch in reader for i in range(len(batch))]
     assert found == [(), ("remark",), (), (), ()]
     assert comments(Batch.from_frames([b"crafted"]), 0) == ()
 
 
-def test_an_interface_described_between_frames() -> None:
+def test_interfaces_between_frames_are_read() -> None:
     octets = section() + description() + enhanced(b"a") + description() + enhanced(b"b", interface=1)
     seen, reader = read(octets)
     assert [(s.frame, s.interface) for s in seen] == [(b"a", 0), (b"b", 1)]
@@ -190,7 +190,7 @@ BAD_TAILS = {
 
 
 @pytest.mark.parametrize("name", BAD_TAILS)
-def test_a_bad_tail_is_reported_and_everything_before_it_used(name: str) -> None:
+def test_frames_before_a_bad_tail_are_read(name: str) -> None:
     tail, at, needed = BAD_TAILS[name]
     seen, reader = read(GOOD + tail)
     assert [s.frame for s in seen] == [b"good"]
@@ -205,7 +205,7 @@ def test_nothing_follows_a_bad_block() -> None:
     assert list(reader.items()) == []
 
 
-def test_every_truncation_gives_the_whole_blocks_before_it() -> None:
+def test_every_truncation_keeps_the_complete_blocks() -> None:
     octets = small_pcapng()
     whole, _ = read(octets)
     ends = [0]
@@ -227,7 +227,7 @@ def test_every_truncation_gives_the_whole_blocks_before_it() -> None:
             assert reader.problem.offset == max(end for end in ends if end <= length)
 
 
-def test_frames_behind_other_blocks_sections_and_interfaces_are_one_batch() -> None:
+def test_other_blocks_do_not_split_a_batch() -> None:
     """A batch for each of a million blocks took milliseconds; the numbers stay those of each section."""
     octets = b"".join(
         section() + description(options=option(9, bytes([3 * (n % 4)]))) + block(0xABC, bytes(8))
@@ -257,7 +257,7 @@ def test_section_in_other_byte_order_begins_batch() -> None:
         assert [list(batch.frames()) for batch in reader] == [[b"good"], [b"big"], [b"good"]]
 
 
-def test_an_interface_of_a_later_section_is_none_of_an_earlier_one() -> None:
+def test_interfaces_of_earlier_sections_are_not_valid() -> None:
     octets = GOOD + description() + section() + description() + enhanced(b"x", interface=1)
     with open_capture(io.BytesIO(octets)) as reader:
         assert [list(batch.frames()) for batch in reader] == [[b"good"]]
@@ -276,7 +276,7 @@ def test_an_interface_of_a_later_section_is_none_of_an_earlier_one() -> None:
     ids=["other blocks", "interfaces", "sections", "nothing between"],
 )
 @pytest.mark.parametrize("compiled_from", [0, 1 << 40])
-def test_thousands_of_blocks_are_no_thousands_of_batches(
+def test_thousands_of_blocks_make_few_batches(
     octets: bytes, compiled_from: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", compiled_from)

@@ -28,7 +28,7 @@ def read_path(path: Path) -> list[Seen]:
 
 
 @BOTH
-def test_mapped_and_streamed_are_the_same(octets: bytes, tmp_path: Path) -> None:
+def test_mapped_and_streamed_captures_are_equal(octets: bytes, tmp_path: Path) -> None:
     path = tmp_path / "capture"
     path.write_bytes(octets)
     expected, _ = read(octets)
@@ -51,7 +51,7 @@ def test_chunks_and_batches_of_any_size_are_same(octets: bytes, chunk: int, batc
 
 
 @BOTH
-def test_a_pipe_gives_frames_as_they_come(octets: bytes) -> None:
+def test_a_pipe_returns_frames_as_they_arrive(octets: bytes) -> None:
     expected, _ = read(octets)
     source, target = os.pipe()
 
@@ -68,7 +68,7 @@ def test_a_pipe_gives_frames_as_they_come(octets: bytes) -> None:
     feeder.join()
 
 
-def test_a_frame_is_there_before_the_pipe_ends() -> None:
+def test_frames_are_available_before_the_pipe_ends() -> None:
     source, target = os.pipe()
     with open(target, "wb", buffering=0) as feed, open(source, "rb") as pipe:
         feed.write(pcap_header() + pcap_record(b"early"))
@@ -79,7 +79,7 @@ def test_a_frame_is_there_before_the_pipe_ends() -> None:
             assert next(batches).frame(0) == b"later"
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(small_pcap())))
     with open_capture("-") as reader:
         assert sum(map(len, reader)) == 3
@@ -96,7 +96,7 @@ def test_mapped_batch_is_view_and_outlives_its_reader(tmp_path: Path) -> None:
     assert list(batch.frames()) == [b"one", b"", b"three"]
 
 
-def test_used_pages_are_handed_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_used_pages_are_released(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.source._CACHED_OCTETS", 1 << 20)
     path = tmp_path / "large.pcap"
     with PcapWriter(path) as writer:
@@ -119,7 +119,7 @@ def test_long_frames_make_short_batches() -> None:
     assert max(spans) <= 18 << 20
 
 
-def test_progress(tmp_path: Path) -> None:
+def test_progress_counts_octets_read(tmp_path: Path) -> None:
     path = tmp_path / "capture.pcapng"
     with PcapngWriter(path) as writer:
         for i in range(10):
@@ -140,7 +140,7 @@ def test_progress(tmp_path: Path) -> None:
         (bytes.fromhex("0a0d0d0a"), "4 octets"),
     ],
 )
-def test_what_is_no_capture_raises_from_open(octets: bytes, got: str, tmp_path: Path) -> None:
+def test_files_that_are_no_captures_are_refused(octets: bytes, got: str, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(octets)
     for source in (path, io.BytesIO(octets)):
@@ -149,7 +149,7 @@ def test_what_is_no_capture_raises_from_open(octets: bytes, got: str, tmp_path: 
         assert caught.value.got == got
 
 
-def test_what_cannot_be_read_raises_from_open(tmp_path: Path) -> None:
+def test_unreadable_files_are_refused_on_opening(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "missing", "nul\0name"):
         with pytest.raises(CaptureError, match="a readable capture file"):
             open_capture(path)

@@ -48,7 +48,7 @@ def ring(tmp_path: Path) -> Path:
     return folder
 
 
-def test_a_folder_and_a_pattern_are_one_capture_in_the_order_of_names(ring: Path) -> None:
+def test_folders_and_patterns_are_read_in_order(ring: Path) -> None:
     found = read(ring)
     assert [number for number, *_ in found] == list(range(22))
     assert [octets[0] for _, _, octets, _ in found] == [mark for mark in range(11) for _ in range(2)]
@@ -64,7 +64,7 @@ def test_a_folder_and_a_pattern_are_one_capture_in_the_order_of_names(ring: Path
     assert {interface for _, _, octets, interface in merged if octets[0] == 99} == {1}
 
 
-def test_one_behind_the_other_is_what_mergecap_appends(tmp_path: Path) -> None:
+def test_concatenation_equals_that_of_mergecap(tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours.pcapng", tmp_path / "theirs.pcapng"
     paths = [
         write_pcapng(tmp_path / "late.pcapng", [5000, 6000], 1),
@@ -99,7 +99,7 @@ def test_one_behind_the_other_is_what_mergecap_appends(tmp_path: Path) -> None:
         )
 
 
-def test_of_a_folder_what_cannot_be_read_is_named_and_the_rest_read(ring: Path) -> None:
+def test_unreadable_files_of_a_folder_are_skipped(ring: Path) -> None:
     (ring / "x.pcap0a.pcap").write_bytes(b"no capture at all")
     (ring / "x.pcap3").write_bytes((ring / "x.pcap3").read_bytes()[:-5])
     with open_captures([ring]) as reader:
@@ -113,7 +113,7 @@ def test_of_a_folder_what_cannot_be_read_is_named_and_the_rest_read(ring: Path) 
         open_captures([ring])
 
 
-def test_what_stands_for_no_file(tmp_path: Path) -> None:
+def test_patterns_without_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(CaptureError, match="expected a file that matches, got none"):
         open_captures([tmp_path / "*.pcap"])
     with pytest.raises(CaptureError, match="expected a folder with captures"):
@@ -125,7 +125,7 @@ def test_what_stands_for_no_file(tmp_path: Path) -> None:
     assert len(read(odd)) == 1
 
 
-def test_urls(tmp_path: Path) -> None:
+def test_captures_are_read_from_urls(tmp_path: Path) -> None:
     fsspec = pytest.importorskip("fsspec")
     memory = fsspec.filesystem("memory")
     for name in ("mixed.pcapng", "mixed.pcap", "hotspot.pcap.gz"):
@@ -145,7 +145,7 @@ def test_urls(tmp_path: Path) -> None:
     assert name_shown("https://me:secret@host/x.pcap?signature=abc") == "https://host/x.pcap"
 
 
-def test_who_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_urls_are_reported_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     fsspec = pytest.importorskip("fsspec.core")
     pytest.importorskip("aiohttp")
     with pytest.raises(CaptureError, match=r"^http://127.0.0.1:1/x.pcap: .* got ClientConnector") as told:
@@ -162,7 +162,7 @@ def test_who_cannot_be_reached_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raised.value.remedy == "pip install s3fs"
 
 
-def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_fsspec_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fsspec.core", None)
     with pytest.raises(MissingDependencyError, match="expected fsspec") as raised:
         open_capture("s3://bucket/x.pcap")
@@ -188,7 +188,7 @@ def web() -> Iterator[str]:
     server.server_close()
 
 
-def test_the_web(web: str, tmp_path: Path) -> None:
+def test_captures_are_read_over_http(web: str, tmp_path: Path) -> None:
     pytest.importorskip("fsspec")
     pytest.importorskip("aiohttp")
     for name in ("mixed.pcapng", "hotspot.pcap.gz"):
@@ -198,7 +198,7 @@ def test_the_web(web: str, tmp_path: Path) -> None:
         open_capture(f"{web}/none.pcap")
 
 
-def test_interfaces_described_alike_within_one_file_stay_apart(tmp_path: Path) -> None:
+def test_equal_interfaces_within_a_file_stay_separate(tmp_path: Path) -> None:
     for name in ("1.pcapng", "2.pcapng"):
         same = [Interface(index=index, linktype=1) for index in range(2)]
         with PcapngWriter(tmp_path / name, interfaces=same) as writer:

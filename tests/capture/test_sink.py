@@ -17,7 +17,7 @@ from ecmproto.frames.capture.source import zstd_module
 from ecmproto.paths import make_folder
 
 
-def test_the_name_appears_when_all_is_written(tmp_path: Path) -> None:
+def test_the_name_appears_on_completion(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with open_sink(path) as sink:
         sink.write(b"octets ")
@@ -64,7 +64,7 @@ def write_and_fail(path: Path, data: bytes) -> str:
     return sink.partial
 
 
-def test_an_exception_leaves_the_partial_beside(tmp_path: Path) -> None:
+def test_an_exception_leaves_a_partial_file(tmp_path: Path) -> None:
     path = tmp_path / "out"
     first, second = write_and_fail(path, b"first"), write_and_fail(path, b"second")
     assert not path.exists()
@@ -73,12 +73,12 @@ def test_an_exception_leaves_the_partial_beside(tmp_path: Path) -> None:
     assert first.endswith(".partial")
 
 
-def test_an_exception_before_anything_was_written_leaves_nothing(tmp_path: Path) -> None:
+def test_an_exception_before_writing_leaves_no_file(tmp_path: Path) -> None:
     assert write_and_fail(tmp_path / "out", b"") == ""
     assert os.listdir(tmp_path) == []
 
 
-def test_compressed_by_suffix(tmp_path: Path) -> None:
+def test_the_suffix_selects_the_compression(tmp_path: Path) -> None:
     for name in ("a.gz", "b.gz", "c.zst"):
         with open_sink(tmp_path / name) as sink:
             sink.write(b"data" * 100)
@@ -106,7 +106,7 @@ def test_devices_and_pipes_are_written_directly(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_a_link_stays_a_link(tmp_path: Path) -> None:
+def test_a_symbolic_link_is_written_through(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("target")
     with open_sink(tmp_path / "link") as sink:
         sink.write(b"x")
@@ -122,7 +122,7 @@ def test_standard_output_stays_open(monkeypatch: pytest.MonkeyPatch) -> None:
     assert raw.getvalue() == b"data"
 
 
-def test_what_cannot_be_written(tmp_path: Path) -> None:
+def test_unwritable_outputs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="the name of a file"):
         open_sink(tmp_path)
     with pytest.raises(OutputError, match="a writable output"):
@@ -130,7 +130,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="/dev/full is not there to be full")
-def test_a_full_device_is_one_sentence() -> None:
+def test_a_full_device_is_a_clear_error() -> None:
     sink = open_sink("/dev/full")
     with pytest.raises(OutputError, match=r"room for .* got No space left on device"), sink:
         sink.write(bytes(1 << 21))
@@ -164,7 +164,7 @@ def foreign_link(link: Path, target: str | Path) -> Path:
 @needs_root
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("name", ["link", "folder/out", "ours", "inner/../folder/out", "through/../target"])
-def test_no_component_is_another_users_link(name: str, force: bool, tmp_path: Path) -> None:
+def test_foreign_links_in_a_path_are_refused(name: str, force: bool, tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "target").write_text("precious")
     foreign_link(tmp_path / "link", tmp_path / "target")
@@ -178,7 +178,7 @@ def test_no_component_is_another_users_link(name: str, force: bool, tmp_path: Pa
 
 
 @needs_root
-def test_a_link_put_there_meanwhile_is_refused(tmp_path: Path) -> None:
+def test_a_link_created_meanwhile_is_refused(tmp_path: Path) -> None:
     folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
     folder.mkdir()
     sink = open_sink(folder / "out")
@@ -191,7 +191,7 @@ def test_a_link_put_there_meanwhile_is_refused(tmp_path: Path) -> None:
 
 
 @needs_root
-def test_folders_of_outputs_are_not_made_through_another_users_link(tmp_path: Path) -> None:
+def test_folders_are_not_created_through_foreign_links(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     foreign_link(tmp_path / "link", "elsewhere")
     with pytest.raises(OutputError, match="a link of user 65534"):

@@ -25,9 +25,7 @@ def exact_ns(ticks: int, resolution: int, offset_s: int) -> int:
 
 
 @given(ticks=st.lists(TICKS, min_size=1, max_size=5), resolution=st.integers(0, 255), offset_s=OFFSETS)
-def test_times_are_floored_exactly_and_clamped_to_64_bits(
-    ticks: list[int], resolution: int, offset_s: int
-) -> None:
+def test_times_are_floored_and_clamped_exactly(ticks: list[int], resolution: int, offset_s: int) -> None:
     exact = [exact_ns(tick, resolution, offset_s) for tick in ticks]
     times, clamped = ticks_to_ns(
         np.array(ticks, dtype=np.uint64), TickClock(resolution=resolution, offset_s=offset_s)
@@ -51,18 +49,18 @@ def test_times_are_floored_exactly_and_clamped_to_64_bits(
         (127, (1 << 64) - 1, 0),
     ],
 )
-def test_known_times(resolution: int, ticks: int, time_ns: int) -> None:
+def test_known_ticks_have_known_times(resolution: int, ticks: int, time_ns: int) -> None:
     times, clamped = ticks_to_ns(np.array([ticks], dtype=np.uint64), TickClock(resolution=resolution))
     assert (times.tolist(), clamped) == ([time_ns], 0)
 
 
 @given(time_ns=st.integers(-(10**18), 10**18), resolution=st.sampled_from([9, 0x80 | 30, 12]), offset=OFFSETS)
-def test_ticks_are_last_at_or_before_time(time_ns: int, resolution: int, offset: int) -> None:
+def test_ticks_round_down_to_the_resolution(time_ns: int, resolution: int, offset: int) -> None:
     clock = TickClock(resolution=resolution, offset_s=offset)
     ticks = clock.ticks(time_ns)
     assert clock.ns(ticks) <= time_ns <= clock.ns(ticks + 1)
 
 
-def test_no_ticks() -> None:
+def test_no_ticks_give_no_times() -> None:
     times, clamped = ticks_to_ns(np.empty(0, dtype=np.uint64), TickClock())
     assert (len(times), clamped) == (0, 0)

@@ -16,9 +16,7 @@ from tests.capture.seen import read
 
 
 @pytest.mark.parametrize("octets", [small_pcap(), small_pcapng()], ids=["pcap", "pcapng"])
-def test_compiled_and_interpreted_walks_agree_at_every_truncation(
-    octets: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_compiled_and_plain_walks_are_equal(octets: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = len(octets)
     plain = {n: read(octets[:n]) for n in range(whole - 120 if whole > 200 else 24, whole + 1)}
     monkeypatch.setattr(source, "COMPILE_FROM_OCTETS", 0)
@@ -60,7 +58,7 @@ def test_many_small_captures_are_walked_compiled(monkeypatch: pytest.MonkeyPatch
             walker.run(walk_pcap, octets, 0, 10**9, 1000, 16, 262_144, 0, True)
 
 
-def test_importing_captures_and_reading_a_small_one_needs_no_compiler() -> None:
+def test_reading_a_small_capture_imports_no_compiler() -> None:
     program = (
         "import io, sys\n"
         "from ecmproto.frames.capture import open_capture\n"

@@ -34,7 +34,7 @@ FRAMES = st.lists(
 )
 
 
-def test_pcap_octets(tmp_path: Path) -> None:
+def test_pcap_octets_are_exact(tmp_path: Path) -> None:
     path = tmp_path / "a.pcap"
     with PcapWriter(path, linktype=113, fcs_octets=4, byte_order="big") as writer:
         writer.write_frame(b"abc", 1_000_000_002, original=9)
@@ -42,7 +42,7 @@ def test_pcap_octets(tmp_path: Path) -> None:
     assert path.read_bytes() == header + pcap_record(b"abc", big=True, seconds=1, ticks=2, original=9)
 
 
-def test_pcapng_octets(tmp_path: Path) -> None:
+def test_pcapng_octets_are_exact(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     tunnel = Interface(index=1, linktype=101, name="tun0", fcs_octets=4, speed_bps=25 * 10**9)
     interfaces = [Interface(index=0, linktype=1), tunnel]
@@ -62,7 +62,7 @@ def test_pcapng_octets(tmp_path: Path) -> None:
 
 @FORMATS
 @given(rows=FRAMES, byte_order=ORDERS, resolution=RESOLUTIONS)
-def test_round_trip(
+def test_written_frames_read_back(
     format: str, rows: list[tuple[bytes, int, int]], byte_order: str, resolution: str, tmp_path_factory: Any
 ) -> None:
     path = tmp_path_factory.mktemp("round") / f"trip.{format}"
@@ -79,7 +79,7 @@ def test_round_trip(
 
 @FORMATS
 @given(count=st.integers(0, 40), length=st.integers(0, 20), byte_order=ORDERS)
-def test_matrix_batch_and_single_frames_give_same_octets(
+def test_matrix_batch_and_frames_give_equal_octets(
     format: str, count: int, length: int, byte_order: str, tmp_path_factory: Any
 ) -> None:
     folder = tmp_path_factory.mktemp("same")
@@ -101,7 +101,7 @@ def test_matrix_batch_and_single_frames_give_same_octets(
 
 
 @FORMATS
-def test_many_lengths_are_copied_to_their_places(format: str) -> None:
+def test_records_of_many_lengths_are_exact(format: str) -> None:
     random = np.random.default_rng(3)
     frames = [random.bytes(int(n)) for n in random.integers(0, 12, 500)] + [random.bytes(1500)]
     picks = random.permutation(len(frames))
@@ -111,7 +111,7 @@ def test_many_lengths_are_copied_to_their_places(format: str) -> None:
     assert records == b"".join(make(frames[i], ticks=i) for i in picks.tolist())
 
 
-def test_a_large_matrix_goes_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_matrix_is_written_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = np.arange(100, dtype=np.uint8).reshape(10, 10)
     with PcapWriter(tmp_path / "whole") as writer:
         writer.write_matrix(matrix, np.arange(10))
@@ -121,7 +121,7 @@ def test_a_large_matrix_goes_in_parts(tmp_path: Path, monkeypatch: pytest.Monkey
     assert (tmp_path / "parts").read_bytes() == (tmp_path / "whole").read_bytes()
 
 
-def test_comments(tmp_path: Path) -> None:
+def test_comments_are_written(tmp_path: Path) -> None:
     path = tmp_path / "a.pcapng"
     with PcapngWriter(path, byte_order="big") as writer:
         writer.write_frame(b"abcde", 7, comment="Fb = −3")
@@ -157,7 +157,7 @@ def test_a_frame_above_the_snaplen_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("interface", [-1, 1])
-def test_an_interface_that_is_not_described_is_refused(interface: int, tmp_path: Path) -> None:
+def test_an_undescribed_interface_is_refused(interface: int, tmp_path: Path) -> None:
     with PcapngWriter(tmp_path / "a") as writer, pytest.raises(EncodeError, match="one of the 1 interfaces"):
         writer.write_frame(b"x", 0, interface=interface)
 
@@ -167,7 +167,7 @@ def test_an_original_length_beyond_32_bits_is_refused(tmp_path: Path) -> None:
         writer.write_frame(b"x", 0, original=1 << 32)
 
 
-def test_an_interface_added_later(tmp_path: Path) -> None:
+def test_an_interface_can_be_added_later(tmp_path: Path) -> None:
     with PcapngWriter(tmp_path / "a") as writer:
         writer.write_frame(b"x", 0)
         assert writer.add_interface(Interface(index=1, linktype=1, name="cp", description="messages")) == 1
@@ -177,7 +177,7 @@ def test_an_interface_added_later(tmp_path: Path) -> None:
         assert reader.interfaces[1].description == "messages"
 
 
-def test_blocks_pass_as_they_are(tmp_path: Path) -> None:
+def test_blocks_are_written_unchanged(tmp_path: Path) -> None:
     custom = struct.pack("<IIII", 0xBAD, 16, 32473, 16)
     with PcapngWriter(tmp_path / "a") as writer:
         writer.write_block(custom)

@@ -124,7 +124,7 @@ def sent_with(depart: Any, due_ns: list[int], seed: int, **settings: int) -> tup
 
 @pytest.mark.parametrize("even", [0, 1])
 @pytest.mark.parametrize("spin_ns", [0, 120_000])
-def test_both_let_same_frames_leave_at_same_moments(even: int, spin_ns: int) -> None:
+def test_compiled_and_plain_departures_are_equal(even: int, spin_ns: int) -> None:
     for seed in range(4):
         draws = random.Random(seed)
         gaps = [draws.choice((0, 0, 2_000, 10_000, 400_000)) for _ in range(300)]
@@ -142,14 +142,14 @@ def test_both_let_same_frames_leave_at_same_moments(even: int, spin_ns: int) -> 
             assert all(found >= asked * 7 // 8 for found, asked in zip(apart, gaps[1:], strict=True))
 
 
-def test_both_send_as_fast_as_it_goes() -> None:
+def test_compiled_and_plain_unpaced_departures_are_equal() -> None:
     found = sent_with(COMPILED, [0] * 3000, 1, paced=0)
     assert found == sent_with(PLAIN, [0] * 3000, 1, paced=0)
     assert len(found[0]) == 3000
     assert not any(found[3])
 
 
-def test_a_real_time_process_sleeps_now_and_then() -> None:
+def test_a_real_time_process_sleeps_regularly() -> None:
     due_ns = list(range(0, 20_000_000, 10_000))
     found = sent_with(COMPILED, due_ns, 1, spin_ns=120_000, uninterrupted_ns=400_000)
     assert found == sent_with(PLAIN, due_ns, 1, spin_ns=120_000, uninterrupted_ns=400_000)
@@ -158,7 +158,7 @@ def test_a_real_time_process_sleeps_now_and_then() -> None:
     assert naps >= 20 > dict(zip(MadeUpFacts.__annotations__, never[2], strict=True))["naps"]
 
 
-def test_late_frames_leave_together_and_no_more_than_a_burst() -> None:
+def test_late_frames_leave_in_bursts_of_limited_size() -> None:
     left_ns = sent_with(PLAIN, [0] * 200, 3)[0]
     apart = np.diff(left_ns)
     # 30 ns for each of three looks at the clock, or more where the kernel took none
@@ -167,7 +167,7 @@ def test_late_frames_leave_together_and_no_more_than_a_burst() -> None:
 
 
 @given(st.lists(st.integers(-5, 1 << 50), min_size=1, max_size=60), st.sampled_from([1, 50, 90, 99, 100]))
-def test_percentiles_are_right_to_1_in_128(times_ns: list[int], percent: int) -> None:
+def test_percentiles_are_accurate_to_1_in_128(times_ns: list[int], percent: int) -> None:
     counts = new_counts()
     for each in times_ns:
         count_ns(counts, each)
@@ -177,7 +177,7 @@ def test_percentiles_are_right_to_1_in_128(times_ns: list[int], percent: int) ->
     assert counts[0] == percentile_ns(counts, 100) == max(0, *times_ns)
 
 
-def test_small_times_are_exact_and_none_have_no_percentile() -> None:
+def test_percentiles_below_256_ns_are_exact() -> None:
     counts = new_counts()
     assert percentile_ns(counts, 99) == 0
     for each in range(256):
@@ -199,9 +199,7 @@ def test_few_frames_do_not_wait_for_the_compiler(veth: Network, monkeypatch: pyt
             Transmission(sender, schedule_of("1000kpps")).run([many])
 
 
-def test_frames_as_fast_as_possible_do_not_wait_for_it_either(
-    veth: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_max_rate_does_not_wait_for_the_compiler(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiled_departures, "new_line", None)
     with FrameSender(NEAR) as sender:
         sending = Transmission(sender, schedule_of("max"))
@@ -209,7 +207,7 @@ def test_frames_as_fast_as_possible_do_not_wait_for_it_either(
         assert sending.report().frames == 3000
 
 
-def test_a_source_that_fails_or_hangs_ends_with_what_it_has_given(veth: Network) -> None:
+def test_failing_and_hanging_sources_end_the_transmission(veth: Network) -> None:
     batch = Batch.from_frames([frame("0800")] * 3000)
     hangs, go_on, left = (threading.Event() for _ in range(3))
 

@@ -36,7 +36,7 @@ def test_frame_rates_are_exact_over_all_batches(batches: list[list[int]], rate: 
 
 
 @given(BATCHES, st.integers(1, 10**12))
-def test_bit_rates_count_what_a_wire_carries(batches: list[list[int]], rate_bps: int) -> None:
+def test_bit_rates_count_preamble_and_gap(batches: list[list[int]], rate_bps: int) -> None:
     lengths = [length for batch in batches for length in batch]
     bits = [8 * sum(length + 24 for length in lengths[:n]) for n in range(len(lengths))]
     assert due(BitRate(rate_bps), batches) == [each * 10**9 // rate_bps for each in bits]
@@ -46,7 +46,7 @@ def test_bit_rates_count_what_a_wire_carries(batches: list[list[int]], rate_bps:
     st.lists(st.lists(st.integers(0, 1 << 60), min_size=1, max_size=10), max_size=4),
     st.fractions(Fraction(1, 4), 1000, max_denominator=100),
 )
-def test_capture_times_keep_their_distances(batches: list[list[int]], speed: Fraction) -> None:
+def test_capture_times_keep_their_intervals(batches: list[list[int]], speed: Fraction) -> None:
     schedule = CaptureTimes(speed)
     made = [Batch.from_frames([b""] * len(times), time_ns=times) for times in batches]
     got = [time_ns for batch in made for time_ns in schedule.due(batch).tolist()]
@@ -67,7 +67,7 @@ def test_capture_times_keep_their_distances(batches: list[list[int]], speed: Fra
         ("max", AsFastAsPossible()),
     ],
 )
-def test_rates_are_read(rate: str, schedule: Schedule) -> None:
+def test_rates_are_parsed(rate: str, schedule: Schedule) -> None:
     assert schedule_of(rate) == schedule
 
 
@@ -80,7 +80,7 @@ def test_rates_are_read(rate: str, schedule: Schedule) -> None:
         ("max", AsFastAsPossible()),
     ],
 )
-def test_speeds_are_read(speed: str, schedule: Schedule) -> None:
+def test_speeds_are_parsed(speed: str, schedule: Schedule) -> None:
     assert schedule_of(speed) == schedule
 
 
@@ -103,17 +103,17 @@ WRONG = (
 
 
 @pytest.mark.parametrize("given", WRONG)
-def test_what_is_no_rate_is_refused(given: str) -> None:
+def test_wrong_rates_are_refused(given: str) -> None:
     with pytest.raises(ParameterError):
         schedule_of(given)
 
 
-def test_times_beyond_all_clocks_are_refused() -> None:
+def test_times_beyond_a_century_are_refused() -> None:
     with pytest.raises(ParameterError, match="within a century"):
         schedule_of("0.000000000001pps").due(Batch.from_frames([b""] * 10))
 
 
-def test_schedules_say_what_they_are() -> None:
+def test_schedules_print_their_rate() -> None:
     shown = [str(schedule_of(rate)) for rate in ("1000pps", "1.5Mpps", "10G", "max")]
     assert shown == ["1,000 frames/s", "1.5e+06 frames/s", "10 Gb/s on the wire", "as fast as possible"]
     assert str(schedule_of("2.5x")) == "the capture's times × 2.5"

@@ -40,7 +40,7 @@ IN_RING = pytest.mark.parametrize("in_ring", [False, True])
 
 
 @IN_RING
-def test_batched_calls_give_what_was_sent(veth: Network, in_ring: bool) -> None:
+def test_batched_calls_return_the_sent_frames(veth: Network, in_ring: bool) -> None:
     with FrameReceiver(FAR, in_ring=in_ring) as receiver:
         send(FRAMES, NEAR)
         assert dict(zip(TAGGED, received(receiver, len(FRAMES)), strict=True)) == dict(
@@ -48,7 +48,7 @@ def test_batched_calls_give_what_was_sent(veth: Network, in_ring: bool) -> None:
         )
 
 
-def test_the_ring_gives_what_was_sent(veth: Network) -> None:
+def test_the_ring_returns_the_sent_frames(veth: Network) -> None:
     with open_interface(FAR) as reader, ended_after(reader):
         send(FRAMES, NEAR)
         assert dict(zip(TAGGED, frames_of(captured(reader, len(FRAMES))), strict=True)) == dict(
@@ -57,7 +57,7 @@ def test_the_ring_gives_what_was_sent(veth: Network) -> None:
 
 
 @pytest.mark.parametrize(("seed", "in_ring"), [(0, False), (1, False), (2, True)])
-def test_thousands_of_any_length_arrive_in_order(veth: Network, seed: int, in_ring: bool) -> None:
+def test_thousands_of_frames_arrive_in_order(veth: Network, seed: int, in_ring: bool) -> None:
     frames = random_frames(3000, seed)
     with FrameReceiver(FAR, in_ring=in_ring) as receiver, open_interface(FAR) as reader, ended_after(reader):
         send(frames, NEAR)
@@ -68,7 +68,7 @@ def test_thousands_of_any_length_arrive_in_order(veth: Network, seed: int, in_ri
         assert receiver.counts().dropped == reader.counts().dropped == 0
 
 
-def test_lengths_and_numbers_are_those_of_the_wire(veth: Network) -> None:
+def test_lengths_and_numbers_equal_the_sent_ones(veth: Network) -> None:
     frames = random_frames(200, 7)
     lengths = [len(each) for each in frames]
     with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
@@ -88,7 +88,7 @@ def test_lengths_and_numbers_are_those_of_the_wire(veth: Network) -> None:
         assert first == len(frames)
 
 
-def test_times_are_the_kernels_and_go_forward(veth: Network) -> None:
+def test_kernel_timestamps_increase(veth: Network) -> None:
     with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
         before = time.time_ns()
         send(FRAMES, NEAR)
@@ -112,7 +112,7 @@ def test_frames_are_cut_at_the_snap_length(veth: Network, snap_octets: int) -> N
 
 
 @IN_RING
-def test_a_frame_that_does_not_fit_is_cut_and_says_so(veth: Network, in_ring: bool) -> None:
+def test_oversized_frames_are_marked_as_cut(veth: Network, in_ring: bool) -> None:
     with FrameReceiver(FAR, frame_octets=100, in_ring=in_ring) as receiver:
         send([frame("8100600a0800", 800)], NEAR)
         assert eventually(lambda: (batch := receiver.receive()) is not None and check(batch))
@@ -125,7 +125,7 @@ def check(batch: Batch) -> bool:
     return True
 
 
-def test_a_ring_goes_round_and_loses_what_finds_no_slot(veth: Network) -> None:
+def test_a_full_ring_drops_and_counts_frames(veth: Network) -> None:
     frames = random_frames(100, 5)
     with FrameReceiver(FAR, in_ring=True, socket_octets=1) as receiver:
         facts = receiver.ring.facts
@@ -139,7 +139,7 @@ def test_a_ring_goes_round_and_loses_what_finds_no_slot(veth: Network) -> None:
         assert (counts.received, counts.dropped) == (counted + free, 3 * len(frames) - free)
 
 
-def test_slots_begin_with_what_the_kernel_says(veth: Network) -> None:
+def test_slot_header_has_the_kernels_length(veth: Network) -> None:
     opened = PacketSocket(FAR)
     value, length = ctypes.c_int(TPACKET_V2), ctypes.c_int(4)
     descriptor, where = opened.socket.fileno(), (ctypes.byref(value), ctypes.byref(length))
@@ -148,7 +148,7 @@ def test_slots_begin_with_what_the_kernel_says(veth: Network) -> None:
     assert value.value == SLOT_HEADER.itemsize
 
 
-def test_what_this_machine_sends_is_left_out_or_taken_in(veth: Network) -> None:
+def test_outgoing_frames_are_received_only_on_request(veth: Network) -> None:
     with (
         FrameReceiver(NEAR) as without,
         FrameReceiver(NEAR, outgoing=True) as outgoing,
@@ -162,7 +162,7 @@ def test_what_this_machine_sends_is_left_out_or_taken_in(veth: Network) -> None:
         assert frames_of(captured(reader, 1)) == [FRAMES[1]]
 
 
-def test_kernels_that_cannot_ignore_what_they_send_do_it_by_a_program(
+def test_a_bpf_filter_replaces_ignoring_outgoing_frames(
     veth: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PacketSocket, "ignore_outgoing", lambda self: False)
@@ -173,7 +173,7 @@ def test_kernels_that_cannot_ignore_what_they_send_do_it_by_a_program(
         assert receiver.receive() is None
 
 
-def test_program_drops_frames_and_snap_length_still_cuts(veth: Network) -> None:
+def test_filter_program_and_snap_length_combine(veth: Network) -> None:
     # takes what goes on with 0x8808 behind its addresses
     program = (
         Instruction(LOAD_HALF, value=12),
@@ -266,7 +266,7 @@ def test_an_interface_that_goes_down_is_waited_for(veth: Network) -> None:
 
 
 @IN_RING
-def test_an_interface_that_is_down_at_first_is_waited_for(veth: Network, in_ring: bool) -> None:
+def test_capture_waits_for_an_interface_initially_down(veth: Network, in_ring: bool) -> None:
     veth.ip(f"link set {FAR} down")
     with FrameReceiver(FAR, in_ring=in_ring) as receiver:
         assert receiver.receive() is None
@@ -275,7 +275,7 @@ def test_an_interface_that_is_down_at_first_is_waited_for(veth: Network, in_ring
 
 
 @IN_RING
-def test_an_interface_that_is_removed_long_after_it_went_down_is_missed(veth: Network, in_ring: bool) -> None:
+def test_removal_of_a_down_interface_is_an_error(veth: Network, in_ring: bool) -> None:
     with FrameReceiver(FAR, in_ring=in_ring) as receiver:
         veth.ip(f"link set {FAR} down")
         assert eventually(lambda: receiver.receive() is None and receiver.down)
@@ -318,7 +318,7 @@ def test_capture_of_interface_is_copied_like_file(veth: Network, tmp_path: os.Pa
                 assert (described.name, described.speed_bps) == (FAR, 10**10)
 
 
-def test_the_copy_tells_tshark_what_was_counted(
+def test_tshark_reads_interface_statistics_of_the_copy(
     veth: Network, tmp_path: os.PathLike[str], tshark: str
 ) -> None:
     import subprocess
@@ -351,7 +351,7 @@ def test_the_nearest_interface_is_named(veth: Network) -> None:
         FrameReceiver("x" * 40)
 
 
-def test_who_may_not_is_told_what_it_takes(veth: Network) -> None:
+def test_missing_capabilities_are_named_in_the_error(veth: Network) -> None:
     fork = multiprocessing.get_context("fork")
     ours, theirs = fork.Pipe()
 
@@ -374,9 +374,7 @@ def test_who_may_not_is_told_what_it_takes(veth: Network) -> None:
     assert "net_raw" in remedy
 
 
-def test_times_are_a_cards_own_where_it_stamps_all_frames(
-    veth: Network, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_hardware_timestamps_are_used_where_available(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_interface(FAR) as reader:
         assert not reader.hardware_times
     monkeypatch.setattr("ecmproto.frames.capture.linux.packet_socket._receive_filter", lambda opened: 1)
@@ -388,7 +386,7 @@ def test_times_are_a_cards_own_where_it_stamps_all_frames(
         assert captured(reader, 1)[0].time_ns[0] >= before
 
 
-def test_frames_that_come_while_a_ring_is_made_are_in_it_or_not_counted(
+def test_frames_during_ring_setup_are_consistently_counted(
     veth: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, batch = ring_module._new_ring, Batch.from_frames([frame("0800")] * 5)

@@ -39,7 +39,7 @@ def test_ethernet_frames_are_sent_without_their_fcs() -> None:
     assert sendable.foreign == 1
 
 
-def test_frames_that_lack_more_than_their_fcs_are_cut() -> None:
+def test_frames_lacking_payload_count_as_cut() -> None:
     sendable = Sendable()
     with open_capture(capture()) as reader:
         list(sendable.of(reader))
@@ -63,7 +63,9 @@ def taken(frames: int) -> list[tuple[bytes, int, int]]:
 
 
 @pytest.mark.parametrize("kept_octets", [0, 1 << 20], ids=["asked for again", "kept"])
-def test_times_go_on_and_numbers_stay(kept_octets: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_repeated_frames_keep_intervals_and_numbers(
+    kept_octets: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.sender._CACHED_OCTETS", kept_octets)
     # 300 ns from first to last, and 150 to the first again
     rounds = [
@@ -73,24 +75,24 @@ def test_times_go_on_and_numbers_stay(kept_octets: int, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("frames", [0, 1, 2, 3, 4, 10_000])
-def test_so_many_frames_are_given(frames: int) -> None:
+def test_repetition_ends_at_the_frame_count(frames: int) -> None:
     given = taken(frames)
     assert [octets for octets, _, _ in given] == [(b"a", b"bb", b"ccc")[i % 3] for i in range(frames)]
     assert (np.diff([time for _, time, _ in given]) > 0).all()
 
 
-def test_it_goes_on_without_end() -> None:
+def test_repetition_without_a_count_is_endless() -> None:
     given = 0
     for batch in islice(repeated(source), 50):
         given += len(batch)
     assert given > 50_000, "what is small goes in few batches"
 
 
-def test_nothing_repeated_is_nothing() -> None:
+def test_an_empty_source_repeats_nothing() -> None:
     assert list(repeated(lambda: iter([]))) == []
     assert list(repeated(lambda: iter([Batch.from_frames([])]))) == []
 
 
-def test_one_frame_is_repeated_at_its_time() -> None:
+def test_a_single_frame_repeats_without_interval() -> None:
     batches = list(repeated(lambda: [Batch.from_frames([b"a"], time_ns=7)], frames=5))
     assert [time for batch in batches for time in batch.time_ns.tolist()] == [7] * 5

@@ -39,7 +39,7 @@ def refused(mtu: int, octets: int, head: str = "0800") -> bool:
 @pytest.mark.parametrize(
     "head", ["0800", "8100600a0800", "88a8600a0800", "8100600a8100600a0800", "22e900010800"]
 )
-def test_longest_frame_is_predicted_as_kernel_has_it(veth: Network, mtu: int, head: str) -> None:
+def test_longest_frame_equals_the_kernels_limit(veth: Network, mtu: int, head: str) -> None:
     for name in (NEAR, FAR):
         veth.ip(f"link set {name} mtu {mtu}")
     extra = 4 if head.startswith("8100") else 0
@@ -47,7 +47,7 @@ def test_longest_frame_is_predicted_as_kernel_has_it(veth: Network, mtu: int, he
     assert refused(mtu, mtu + 15 + extra, head)
 
 
-def test_what_has_no_whole_header_is_refused(veth: Network) -> None:
+def test_frames_without_complete_header_are_refused(veth: Network) -> None:
     assert not refused(1500, 14)
     assert refused(1500, 13)
     assert refused(1500, 1)
@@ -63,7 +63,7 @@ def test_refused_frames_do_not_stop_the_others(veth: Network) -> None:
         assert received(receiver, len(good)) == good
 
 
-def test_more_frames_than_one_call_takes(veth: Network) -> None:
+def test_large_batches_take_several_calls(veth: Network) -> None:
     frames = random_frames(5000, 3)
     batch = Batch.from_frames(frames)
     with FrameReceiver(FAR, socket_octets=64 << 20) as receiver, FrameSender(NEAR) as sender:
@@ -79,7 +79,7 @@ def narrow(veth: Network) -> None:
         pytest.skip("the kernel has no token bucket filter (sch_tbf)")
 
 
-def test_no_room_is_told_and_the_rest_may_be_tried_again(veth: Network) -> None:
+def test_frames_after_a_full_queue_can_be_retried(veth: Network) -> None:
     narrow(veth)
     frames = [frame("0800", 1000)[:-2] + number.to_bytes(2) for number in range(50)]
     batch = Batch.from_frames(frames)
@@ -109,7 +109,7 @@ def test_a_transmission_waits_for_room(veth: Network, many: bool) -> None:
     assert report.rate_bps < 12_000_000, "what was reached, not what was handed over"
 
 
-def test_bypassing_goes_past_the_queues(veth: Network) -> None:
+def test_bypassing_avoids_the_queueing_discipline(veth: Network) -> None:
     narrow(veth)
     frames = [frame("0800", 1000)] * 50
     batch = Batch.from_frames(frames)
@@ -141,7 +141,7 @@ def test_no_frame_leaves_before_its_time(veth: Network, many: bool) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_report_tells_first_frame_that_is_refused(veth: Network, many: bool) -> None:
+def test_report_contains_the_first_refused_frame(veth: Network, many: bool) -> None:
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of(), many=many)
         transmission.run(
@@ -156,7 +156,7 @@ def test_report_tells_first_frame_that_is_refused(veth: Network, many: bool) -> 
     assert report.refused == Refusal(frames=3, number=5, octets=1600)
 
 
-def test_nothing_sent_has_no_rate(veth: Network) -> None:
+def test_rate_without_frames_is_none(veth: Network) -> None:
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of("1G"))
         transmission.run([])
@@ -193,7 +193,7 @@ def test_a_link_that_stays_down_is_an_error(
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_frames_that_other_end_refuses_are_error(
+def test_frames_refused_by_the_peer_are_an_error(
     veth: Network, monkeypatch: pytest.MonkeyPatch, many: bool
 ) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 50_000_000)
@@ -221,7 +221,7 @@ def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_what_interrupts_leaves_a_report(veth: Network, many: bool) -> None:
+def test_an_interrupted_transmission_has_a_report(veth: Network, many: bool) -> None:
     def check() -> None:
         if sender.sent >= 10:
             raise KeyboardInterrupt
@@ -233,7 +233,7 @@ def test_what_interrupts_leaves_a_report(veth: Network, many: bool) -> None:
     assert 10 <= transmission.report().frames < 1000
 
 
-def test_a_rest_ends_without_what_was_late_before(veth: Network) -> None:
+def test_a_pause_forgets_earlier_lateness(veth: Network) -> None:
     def starved() -> Iterator[Batch]:
         yield Batch.from_frames([frame("0800")])
         time.sleep(0.1)
@@ -252,7 +252,7 @@ def test_a_rest_ends_without_what_was_late_before(veth: Network) -> None:
     assert report.duration_ns >= 400_000_000 + 90_000_000, "which its rate knows"
 
 
-def test_a_rest_is_no_part_of_what_was_reached_and_is_not_made_up_for(veth: Network) -> None:
+def test_pauses_between_runs_do_not_count(veth: Network) -> None:
     frames = [frame("0800")] * 10
     with FrameReceiver(FAR) as receiver, FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of("1kpps"))
@@ -303,9 +303,7 @@ class SlowMachine:
 
 
 @pytest.mark.parametrize("even", [False, True])
-def test_frames_that_are_paced_evenly_never_leave_in_bunches(
-    even: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_even_pacing_never_sends_bursts(even: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     machine: Any = SlowMachine()
     for module in ("departures", "transmission"):
         monkeypatch.setattr(f"ecmproto.frames.capture.linux.{module}.time", machine)
@@ -328,7 +326,7 @@ def test_frames_that_are_paced_evenly_never_leave_in_bunches(
         assert report.reached > 0.99
 
 
-def test_the_distances_of_frames_that_left_are_told_but_no_rest(veth: Network) -> None:
+def test_spacing_of_departures_excludes_pauses(veth: Network) -> None:
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of("1kpps"))
         transmission.run([Batch.from_frames([frame("0800")])])

@@ -56,7 +56,7 @@ def sent(*segments: Segment) -> tuple[StreamsReport, list[bytes], np.ndarray]:
     return report, frames, np.array(times, dtype=np.int64)
 
 
-def test_frames_leave_at_their_interval_and_the_release_at_the_end(veth: Network) -> None:
+def test_pauses_leave_at_intervals_until_the_release(veth: Network) -> None:
     began = time.time_ns()
     report, frames, times = sent(*storm(2 * MS, 1000 * MS, 100 * MS))
     (stream,) = report.streams
@@ -83,7 +83,7 @@ def test_a_release_is_the_last_of_each_pause(veth: Network) -> None:
     assert all(len(run) == 1 for run in runs[1::2])
 
 
-def test_kept_frames_leave_each_once_and_in_turn(veth: Network) -> None:
+def test_kept_frames_leave_once_in_order(veth: Network) -> None:
     turns = tuple(frame("0800", octets) for octets in range(60, 67))
     report, frames, _ = sent(Segment(frames=turns, until_ns=50 * MS, interval_ns=100_000, kept=True))
     assert frames == [turns[number % 7] for number in range(500)]
@@ -110,7 +110,7 @@ def test_streams_leave_by_their_interfaces(veth: Network) -> None:
     assert came == [counts[0] + counts[2], counts[1]]
 
 
-def test_an_interrupt_releases_what_has_begun(veth: Network) -> None:
+def test_an_interrupt_releases_started_streams(veth: Network) -> None:
     begun, waiting = storm(MS, MS, FOREVER_NS), Segment(frames=(HOLD,), first_ns=FOREVER_NS - 1)
 
     def check() -> None:
@@ -142,7 +142,7 @@ def test_a_frame_that_is_too_long_is_refused(veth: Network) -> None:
         StreamSender([long])
 
 
-def test_threads_run_ahead_where_they_may(veth: Network) -> None:
+def test_threads_use_real_time_priority_where_permitted(veth: Network) -> None:
     before = os.sched_getscheduler(0), os.sched_getaffinity(0)
     report = sent(*storm(MS, 0, 5 * MS))[0]
     assert (os.sched_getscheduler(0), os.sched_getaffinity(0)) == before
@@ -198,7 +198,7 @@ def timetable_of(*streams: list[tuple[int, int, int, int, int]]) -> Timetable:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_late_thread_leaves_frames_out_and_counts_gaps(seed: int) -> None:
+def test_a_late_thread_skips_frames_and_counts_gaps(seed: int) -> None:
     clock = Clock(seed)
     worker = new_worker(1, 2, second=False, spin_ns=1000)
     end_ns = 20 * MS
@@ -213,7 +213,7 @@ def test_late_thread_leaves_frames_out_and_counts_gaps(seed: int) -> None:
     assert worker.excess_ns[0] >= np.maximum(apart - 100_000, 0).sum()
 
 
-def test_the_second_thread_renews_what_the_first_one_missed_and_nothing_else() -> None:
+def test_second_thread_sends_only_missed_renewals() -> None:
     segments = [(0, 10 * MS, 50_000, 0, 0), (10 * MS, 0, 0, 0, 0)]
     clock = Clock(0, stop_ns=10**9 + 12 * MS)
     second = new_worker(2, 3, second=True, spin_ns=0)
@@ -226,7 +226,7 @@ def test_the_second_thread_renews_what_the_first_one_missed_and_nothing_else() -
     assert timetable.facts.second_busy == 0
 
 
-def test_time_taken_from_both_threads_is_taken(veth: Network) -> None:
+def test_stolen_time_is_common_to_both_threads(veth: Network) -> None:
     with StreamSender([Stream(name="one", interface=NEAR, segments=storm(MS, 0, 5 * MS))]) as sender:
         sender.run()
         if len(sender._workers) < 2:
@@ -239,7 +239,7 @@ def test_time_taken_from_both_threads_is_taken(veth: Network) -> None:
     assert np.abs(taken - [[20, 30], [50, 55]]).max() <= 1
 
 
-def test_a_jump_of_the_clock_is_recorded_but_for_other_tasks(tmp_path: Path) -> None:
+def test_clock_jumps_exclude_time_of_other_tasks(tmp_path: Path) -> None:
     worker = new_worker(1, 1, second=False, spin_ns=0)
     counts = tmp_path / "schedstat"
     counts.write_text("5000 1000 7\n")
@@ -266,21 +266,21 @@ def gaps_of(limit_ns: int, *calls: tuple[int, int]) -> tuple[int, int, int]:
     return int(worker.longest_ns[0]), int(worker.longer[0]), int(worker.excess_ns[0])
 
 
-def test_gap_is_from_earliest_to_latest_moment() -> None:
+def test_gaps_span_earliest_to_latest_departure() -> None:
     assert gaps_of(100, (5, 9)) == (0, 0, 0), "one frame has none"
     assert gaps_of(100, (1, 10), (90, 100), (250, 270)) == (180, 1, 80)
     assert gaps_of(100, (1, 10), (90, 102))[1] == 1, "it may have been just too long"
     assert gaps_of(100, (1, 10), (90, 101))[1] == 0
 
 
-def test_a_call_that_takes_long_is_not_counted_on_both_sides() -> None:
+def test_a_slow_call_counts_once_in_gaps() -> None:
     # whenever it left in 1000 ns, what ran free lies between 11 and 1000, and between 1010 and 1100
     longest_ns, longer, excess_ns = gaps_of(10, (1, 5), (20, 1000), (1090, 1100))
     assert (longest_ns, longer, excess_ns) == (1080, 2, (1000 - 11) + (1100 - 1000))
 
 
 @given(st.integers(1, 50), st.lists(GAPS, min_size=1))
-def test_bounds_hold_whenever_the_frames_left(limit: int, steps: list[tuple[int, int, float]]) -> None:
+def test_gap_bounds_hold_for_any_departure_times(limit: int, steps: list[tuple[int, int, float]]) -> None:
     calls, now, left = [], 1, []
     for pause, lasts, when in steps:
         begun, now = now + pause, now + pause + lasts

@@ -52,7 +52,7 @@ def tc(known: Sequence[str], ran: list[str], present: str = "0:") -> Any:
 
 
 @pytest.mark.parametrize("known", [["etf", "fq"], ["fq"]])
-def test_a_discipline_is_put_on_and_taken_off(known: list[str]) -> None:
+def test_a_queueing_discipline_is_installed_and_removed(known: list[str]) -> None:
     ran: list[str] = []
     with suppress(KeyError), time_keeping("eth7", tc(known, ran)) as kind:
         assert kind == known[0]
@@ -66,7 +66,7 @@ def test_a_discipline_is_put_on_and_taken_off(known: list[str]) -> None:
     ]
 
 
-def test_another_discipline_stays() -> None:
+def test_an_existing_queueing_discipline_is_not_replaced() -> None:
     ran: list[str] = []
     with (
         pytest.raises(
@@ -78,7 +78,7 @@ def test_another_discipline_stays() -> None:
     assert len(ran) == 1
 
 
-def test_a_kernel_without_either_is_named() -> None:
+def test_a_kernel_without_etf_and_fq_is_reported() -> None:
     with (
         pytest.raises(InterfaceError, match="etf or fq, got Error: Specified qdisc kind is unknown"),
         time_keeping("eth7", tc([], [])),
@@ -132,7 +132,7 @@ def test_renewals_are_handed_over_ahead_with_their_times(veth: Network) -> None:
     assert (report.frames, report.released, report.gaps.longer, report.gaps.skipped) == (201, True, 0, 0)
 
 
-def test_late_frames_of_the_error_queue_are_gaps(veth: Network) -> None:
+def test_late_frames_in_the_error_queue_are_gaps(veth: Network) -> None:
     with TimedSender([STORM], "etf") as sender:
         handed: Any = Handed(sender._socket.socket)
         sender._socket.socket = handed
@@ -148,11 +148,13 @@ def test_late_frames_of_the_error_queue_are_gaps(veth: Network) -> None:
     assert report.gaps.excess_ns == (4 - 2 + 3 - 2) * INTERVAL_NS
 
 
-def test_other_errors_are_no_late_frames() -> None:
+def test_other_error_queue_messages_are_ignored() -> None:
     assert missed_times([(263, 16, struct.pack("=IBBBBII", 0, 4, 0, 0, 0, 1, 2)), (1, 2, b"")]) == []
 
 
-def test_the_command_says_what_the_kernel_lacks(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_missing_queueing_disciplines(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
     code = run(
         ["send", "-i", NEAR, "pause", "--storm", "1G", "--duration", "100ms", "--timing", "pacing=kernel"]
     )
