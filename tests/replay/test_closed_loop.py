@@ -54,7 +54,7 @@ def text_of(loop: Loop) -> str:
 
 
 @pytest.mark.parametrize("name", [*BUSY, "qcn over pause"])
-def test_every_frame_comes_to_one_end_and_octets_add_up(name: str) -> None:
+def test_every_frame_has_one_fate_in_counters(name: str) -> None:
     frames = mixed(3_000, stations=6, gap_ns=500)
     loop = busy(name if name in BUSY else stacked(), frames)
     data = loop.passages[loop.passages["probe"] == 0]
@@ -98,7 +98,7 @@ def _late_or_probe_octets(loop: Loop) -> int:
 
 
 @pytest.mark.parametrize("name", [*BUSY, "qcn over pause"])
-def test_frames_of_a_flow_keep_their_order_and_time_never_runs_back(name: str) -> None:
+def test_flows_keep_order_and_times_never_decrease(name: str) -> None:
     frames = mixed(3_000, stations=6, gap_ns=500, seed=2)
     loop = busy(name if name in BUSY else stacked(), frames)
     assert (np.diff(loop.passages["time_ns"]) >= 0).all()
@@ -125,7 +125,7 @@ def test_the_result_does_not_depend_on_the_batches(name: str) -> None:
 
 
 @pytest.mark.parametrize("pause_on", ["output", "input"])
-def test_stations_that_come_late_are_stopped_like_others(pause_on: str) -> None:
+def test_pause_stops_late_stations_like_others(pause_on: str) -> None:
     """There is room for sixteen at first; the first PAUSE comes before the others do."""
     frames = [Sent(100 * n, n + 1, 976) for n in range(80)]
     thresholds = (f"cp.pause_on={pause_on}", "cp.high=5kB", "cp.low=1kB") if pause_on == "output" else (
@@ -138,9 +138,7 @@ def test_stations_that_come_late_are_stopped_like_others(pause_on: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["qcn", "e2cm", "fecn", "pfc"])
-def test_forty_stations_in_stores_that_grow_are_as_in_stores_that_are_large(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_results_do_not_depend_on_initial_capacity(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     frames = mixed(1_000, stations=40, gap_ns=300, seed=4)
 
     def with_stores(stations: int, pool: int, messages: int, passages: int) -> Loop:
@@ -160,7 +158,7 @@ def test_forty_stations_in_stores_that_grow_are_as_in_stores_that_are_large(
     assert large.stations.stations == 40
 
 
-def test_many_messages_under_way_are_all_received_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_delayed_messages_are_all_received(monkeypatch: pytest.MonkeyPatch) -> None:
     """A ring of 64 messages, and feedback that takes as long as the capture."""
     monkeypatch.setattr(network, "_MESSAGES", 32)
     frames = incast(1)
@@ -171,13 +169,13 @@ def test_many_messages_under_way_are_all_received_in_order(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("name", ["qcn", "ecm", "e2cm"])
-def test_same_seed_gives_same_and_another_does_not(name: str) -> None:
+def test_only_the_same_seed_repeats_the_result(name: str) -> None:
     frames = mixed(2_000, gap_ns=500)
     first, again, other = (text_of(busy(name, frames, seed=seed)) for seed in (5, 5, 6))
     assert first == again != other
 
 
-def test_without_control_closed_loop_is_open_one() -> None:
+def test_uncontrolled_closed_loop_equals_the_open_loop() -> None:
     frames = mixed(4_000, gap_ns=500)
     loop = busy("none", frames)
     port = PortConfig(rate_bps=5 * 10**9, buffer_octets=120_000, cp_mac=CP_MAC)
@@ -196,14 +194,14 @@ def test_without_control_closed_loop_is_open_one() -> None:
     }
 
 
-def test_an_empty_capture_is_a_loop_of_nothing() -> None:
+def test_an_empty_capture_gives_an_empty_result() -> None:
     for name in ("none", "fecn"):
         loop = run([], name)
         assert (len(loop.passages), loop.stations.stations, loop.summary.duration_ns) == (0, 0, 0)
         assert loop.summary.ports[0].queue.peak_octets == 0
 
 
-def test_fairness_is_that_of_flows_alone() -> None:
+def test_fairness_ignores_group_frames() -> None:
     """A frame to all stations is no flow that gets too little."""
     frames = incast(2)
     alone, joined = run(frames, "fecn"), run([*frames, Sent(2_000_000, 1, 60, to_group=True)], "fecn")
@@ -211,7 +209,7 @@ def test_fairness_is_that_of_flows_alone() -> None:
     assert joined.stations.fairness == pytest.approx(alone.stations.fairness, abs=1e-3)
 
 
-def test_flows_beyond_those_told_apart_still_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_flows_beyond_the_limit_still_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(closed_loop, "LARGEST_FLOWS", 2)
     frames = [Sent(2_000 * n, 1, destination=DESTINATION - n % 5) for n in range(50)]
     loop = run(frames, "fecn", "rp.N0=1")
@@ -241,7 +239,7 @@ def test_compiled_and_plain_runs_are_identical() -> None:
 
 
 @pytest.mark.parametrize("name", COMPILED_AND_PLAIN)
-def test_what_is_compared_is_more_than_nothing(name: str) -> None:
+def test_compared_runs_contain_messages_and_drops(name: str) -> None:
     loop = busy(name, mixed(600, stations=20, gap_ns=400, seed=7), sizes=[300])
     assert loop.stations.messages > 10
     assert loop.stations.limited_frames > 20 or loop.stations.paused_ns > 0
@@ -252,7 +250,7 @@ SLOWER = (RateChange(1_000_000, 10**9), RateChange(3_000_000, 10**10))
 
 
 @pytest.mark.parametrize("over", ["", "pause"])
-def test_fecn_learns_at_the_next_tick_that_its_line_became_slower(over: str) -> None:
+def test_fecn_lowers_rates_after_a_line_slows(over: str) -> None:
     fecn = machine("fecn", *BUSY["fecn"])
     own = StackedMachine(fecn, machine("pause", "cp.pause_on=output", "cp.high=999kB")) if over else fecn
     rates = ticks(run(incast(4), own, rate_changes=SLOWER, buffer_octets=10**6))
@@ -264,7 +262,7 @@ def test_fecn_learns_at_the_next_tick_that_its_line_became_slower(over: str) -> 
     assert rates[max(rates)] > rates[2_900_000]
 
 
-def test_fecn_that_does_not_know_of_a_slower_line_loses_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fecn_without_the_new_capacity_drops_frames(monkeypatch: pytest.MonkeyPatch) -> None:
     knows = run(incast(4), "fecn", *BUSY["fecn"], rate_changes=SLOWER, buffer_octets=10**6)
     monkeypatch.setattr(FECNMachine, "set_capacity", lambda *_: None)
     guesses = run(incast(4), "fecn", *BUSY["fecn"], rate_changes=SLOWER, buffer_octets=10**6)

@@ -101,7 +101,7 @@ def came(result: Output) -> Any:
 
 
 @pytest.mark.parametrize("name", BUSY)
-def test_the_output_has_every_frame_that_came_to_the_port_when_it_did(name: str) -> None:
+def test_output_has_all_frames_at_arrival_times(name: str) -> None:
     result = output(name)
     passages = came(result)
     assert [row.time_ns for row in result.data] == (START_NS + passages["time_ns"]).tolist()
@@ -115,14 +115,14 @@ def test_the_output_has_every_frame_that_came_to_the_port_when_it_did(name: str)
 
 
 @pytest.mark.parametrize("name", BUSY)
-def test_times_never_run_backwards_and_messages_stand_behind_what_was_there(name: str) -> None:
+def test_times_of_output_never_decrease(name: str) -> None:
     everything = output(name).everything
     for before, row in pairwise(everything):
         assert before.time_ns <= row.time_ns
 
 
 @pytest.mark.parametrize("name", BUSY)
-def test_what_was_sent_is_what_stands_there(name: str) -> None:
+def test_output_has_every_sent_message(name: str) -> None:
     result = output(name)
     messages = result.loop.messages
     machine_kinds = result.loop.replay.machine.kinds
@@ -136,7 +136,7 @@ def test_what_was_sent_is_what_stands_there(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in BUSY if name not in ("none", "dbp")])
-def test_every_generated_frame_is_one_that_a_strict_decoder_takes(name: str) -> None:
+def test_generated_frames_pass_the_strict_decoder(name: str) -> None:
     for row in output(name).generated:
         frame = decode(row.octets)
         assert len(row.octets) == row.original >= 60
@@ -168,7 +168,7 @@ def fields_of(name: str, tag: bytes) -> tuple[int, ...]:
 
 
 @pytest.mark.parametrize("name", TAGS)
-def test_data_frames_carry_the_tags_that_their_stations_gave_them(name: str) -> None:
+def test_data_frames_carry_tags_of_their_stations(name: str) -> None:
     result = output(name)
     given = 0
     for row, passage in zip(result.data, came(result), strict=True):
@@ -184,7 +184,7 @@ def test_data_frames_carry_the_tags_that_their_stations_gave_them(name: str) -> 
 
 
 @pytest.mark.parametrize("name", TAGS)
-def test_tags_are_those_that_the_decoder_reads(name: str) -> None:
+def test_inserted_tags_are_decoded(name: str) -> None:
     """Of a capture of plain frames, behind their VLAN tag."""
     result = output(name, plain=True)
     seen = 0
@@ -196,7 +196,7 @@ def test_tags_are_those_that_the_decoder_reads(name: str) -> None:
     assert seen > 10
 
 
-def test_limited_frames_name_the_congestion_point_of_their_limiter() -> None:
+def test_limited_frames_name_their_limiters_congestion_point() -> None:
     cpids = {
         fields_of("ecm", tag)[0]
         for row in output("ecm", plain=True).data
@@ -206,7 +206,7 @@ def test_limited_frames_name_the_congestion_point_of_their_limiter() -> None:
     assert cpids == {int.from_bytes(CP_MAC + b"\x00\x04", signed=True)}
 
 
-def test_ports_lower_the_rates_in_rd_tags_and_never_raise_them() -> None:
+def test_ports_never_raise_rates_in_rd_tags() -> None:
     result = output("fecn")
     rates = {"own": set[int](), "lower": set[int]()}
     for row, passage in zip(result.data, came(result), strict=True):
@@ -223,7 +223,7 @@ def test_ports_lower_the_rates_in_rd_tags_and_never_raise_them() -> None:
     assert len(rates["own"]) > 3
 
 
-def test_stations_count_flow_ids_of_their_own_down_and_keep_those_that_are_there() -> None:
+def test_existing_flow_ids_are_kept() -> None:
     result = output("qcn")
     for row, passage in zip(result.data, came(result), strict=True):
         octets = result.read[passage["serial"]][0]
@@ -235,7 +235,7 @@ def test_stations_count_flow_ids_of_their_own_down_and_keep_those_that_are_there
     assert any(parted(row.octets).cn_tags for row in result.data)
 
 
-def test_cnms_show_what_the_port_sampled_with_its_tag() -> None:
+def test_cnms_contain_the_sampled_frame_with_tag() -> None:
     result = output("qcn", plain=True)
     by_serial = {int(p["serial"]): row for row, p in zip(result.data, came(result), strict=True)}
     for row in result.generated:
@@ -249,13 +249,13 @@ def test_cnms_show_what_the_port_sampled_with_its_tag() -> None:
 
 
 @pytest.mark.parametrize("name", ["qcn", "pfc", "e2cm"])
-def test_a_pcap_has_the_same_frames_without_the_comments(name: str) -> None:
+def test_pcap_output_lacks_only_comments(name: str) -> None:
     with_comments, without = output(name).everything, output(name, suffix=".pcap").everything
     assert [row._replace(comment="") for row in with_comments] == without
 
 
 @pytest.mark.parametrize("name", [name for name in BUSY if name not in ("none", "dbp")])
-def test_dissect_reads_what_was_generated_without_an_error(
+def test_dissect_reads_generated_frames_without_error(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = write_generated(name, tmp_path)
@@ -276,16 +276,14 @@ def write_generated(name: str, tmp_path: Path) -> Path:
     return path
 
 
-def test_a_decoder_that_refuses_would_be_noticed() -> None:
+def test_the_strict_decoder_refuses_cut_messages() -> None:
     cut = output("qcn").generated[0].octets[:30]
     with pytest.raises(DecodeError):
         decode(cut)
 
 
 @pytest.mark.parametrize("name", ["qcn", "ecm", "bcn", "e2cm", "fecn", "pause", "pfc"])
-def test_tshark_reads_vlan_tags_and_mac_control_without_complaint(
-    name: str, tmp_path: Path, tshark: str
-) -> None:
+def test_tshark_reads_output_without_complaint(name: str, tmp_path: Path, tshark: str) -> None:
     path = tmp_path / "out.pcapng"
     rewrite(output(name, plain=True).everything, path)
     fields = ["vlan.id", "macc.opcode", "_ws.malformed", "_ws.expert.message"]
@@ -333,7 +331,7 @@ def octets_written(replay: Any, path: Path) -> bytes:
     return path.read_bytes()
 
 
-def test_the_output_keeps_the_order_of_frames_that_a_limiter_held(tmp_path: Path) -> None:
+def test_output_of_a_limiter_keeps_order(tmp_path: Path) -> None:
     frames = [Sent(100 * n, 1 + n % 2, 976) for n in range(200)]
     replay = loop_of(frames, "fecn", *BUSY["fecn"])
     octets_written(replay, tmp_path / "out.pcapng")

@@ -52,7 +52,7 @@ def test_frames_are_found_until_they_have_passed(sizes: list[int], data: Any) ->
         assert octets_of(store, waiting) == dict(enumerate(waiting))
 
 
-def test_a_batch_is_let_go_when_all_its_frames_have_passed() -> None:
+def test_a_batch_is_released_after_its_frames() -> None:
     store = FramesInFlight()
     for taken in taken_of([4, 4, 4]):
         store.add(taken)

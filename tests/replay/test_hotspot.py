@@ -45,7 +45,7 @@ def hot_spot(name: str, *assignments: str, seed: int = 1, milliseconds: int = 80
 
 
 @pytest.mark.parametrize("seed", range(1, 7))
-def test_qcn_drops_nothing_and_keeps_the_queue_at_its_set_point(seed: int) -> None:
+def test_qcn_keeps_the_queue_without_drops(seed: int) -> None:
     (port,) = hot_spot("qcn", seed=seed).ports
     assert port.dropped_frames == 0
     assert 20_000 <= port.second_half_mean_octets <= 32_000
@@ -65,7 +65,7 @@ def test_without_control_the_buffer_fills_and_overflows() -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_fecn_gives_all_sources_same_and_drops_nothing(seed: int) -> None:
+def test_fecn_shares_equally_without_drops(seed: int) -> None:
     summary = hot_spot("fecn", seed=seed)
     assert summary.stations is not None
     assert summary.stations.fairness >= 0.999
@@ -87,7 +87,7 @@ def test_flow_control_loses_nothing_and_keeps_line_busy(name: str) -> None:
     assert summary.stations.paused_ns > 0
 
 
-def test_a_frame_of_each_source_stands_for_it() -> None:
+def test_flows_are_labelled_by_source_address() -> None:
     assert [flow.label for flow in hot_spot("none", milliseconds=1).flows] == [
         f"02:00:00:00:00:0{source}" for source in range(1, SOURCES + 1)
     ]

@@ -16,7 +16,7 @@ def frame(source: int, *, destination: int = 9, vlan: int | None = None, priorit
     return (addresses + tag + b"\x08\x00").ljust(60, b"\0")
 
 
-def test_a_station_with_one_flow_is_called_by_its_address_others_by_what_differs() -> None:
+def test_labels_are_shortest_that_distinguish_flows() -> None:
     table = FlowTable(FlowKey(vlan=True, dst=True, priority=True, cn_tag=True))
     frames = [frame(1), frame(2, vlan=7, priority=3), frame(2, vlan=7, priority=4), frame(3, vlan=1)]
     batch = Batch.from_frames(frames)
@@ -30,7 +30,7 @@ def test_a_station_with_one_flow_is_called_by_its_address_others_by_what_differs
     ]
 
 
-def test_no_flows_no_labels() -> None:
+def test_labels_of_no_flows_are_empty() -> None:
     table = FlowTable(FlowKey(vlan=True, dst=True, priority=True, cn_tag=False))
     batch = Batch.from_frames([])
     table.number(batch.buffer, batch.offset, batch.captured)

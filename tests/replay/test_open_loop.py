@@ -18,13 +18,13 @@ from tests.replay.captures import batch_of, overload, replay
 from tests.replay.slow_port import Arriving
 
 
-def test_queues_count_no_fcs() -> None:
+def test_queue_lengths_exclude_the_fcs() -> None:
     with_fcs = Batch.from_frames([bytes(64)] * 3, time_ns=0)
     (part,) = replay(with_fcs, interfaces=[Interface(index=0, linktype=1, fcs_octets=4)])
     assert part.qlen_octets.tolist() == [60, 120, 180]
 
 
-def test_time_that_runs_backwards_stands_still_and_is_counted() -> None:
+def test_decreasing_times_are_clamped_and_counted() -> None:
     frames = [Arriving(1_000, 1_000, 0), Arriving(0, 1_000, 0), Arriving(999, 60, 0), Arriving(1_001, 60, 0)]
     run = replay(batch_of(frames))
     (part,) = run
@@ -45,7 +45,7 @@ def test_frames_without_time_arrive_at_latest_time_seen() -> None:
     assert (summary.first_time_ns, summary.duration_ns) == (batch.time_ns[1], 5)
 
 
-def test_absurd_times_and_lengths_harm_nothing() -> None:
+def test_extreme_times_and_lengths_are_handled() -> None:
     extremes = [0, -(2**63), 2**63 - 1, 5, 2**63 - 1, -(2**63)]
     batch = Batch.from_frames([bytes(60)] * 6, time_ns=extremes, original=[60, 2**32 - 1, 0, 1, 60, 60])
     run = replay(batch)
@@ -68,7 +68,7 @@ def test_only_the_cn_priorities_have_a_congestion_point() -> None:
     assert set(part.messages["priority"].tolist()) == {3}
 
 
-def test_summary_adds_up_and_is_plain() -> None:
+def test_summary_counters_are_consistent() -> None:
     frames = overload(5_000, load=2.0)
     run = replay(batch_of(frames[:2_000]), batch_of(frames[2_000:], first=2_000), seed=9)
     parts = list(run)
@@ -101,7 +101,7 @@ def test_the_trace_agrees_with_the_statistics() -> None:
     assert max(trace.peak_octets) in (port.queue.peak_octets, port.queue.peak_octets - 1_514)
 
 
-def test_nothing_replayed_is_a_summary_of_zeros() -> None:
+def test_a_replay_without_frames_has_zeros() -> None:
     summary = replay().summary()
     (port,) = summary.ports
     assert (summary.frames, summary.duration_ns, port.utilisation) == (0, 0, 0.0)
@@ -125,6 +125,6 @@ def test_settings_out_of_range_are_refused(options: dict[str, Any], message: str
 
 
 @pytest.mark.parametrize("cp_mac", [b"", bytes(5), bytes.fromhex("0180c2000001")])
-def test_messages_come_from_an_individual_address(cp_mac: bytes) -> None:
+def test_a_group_cp_mac_is_refused(cp_mac: bytes) -> None:
     with pytest.raises(ParameterError, match="cp_mac"):
         PortConfig(rate_bps=1000, buffer_octets=1, cp_mac=cp_mac)

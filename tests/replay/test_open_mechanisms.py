@@ -62,7 +62,7 @@ SAYING = ["qcn", "ecm", "bcn", "e2cm", "pause", "pfc"]
 
 
 @pytest.mark.parametrize("name", SAYING)
-def test_every_congestion_point_says_frames_that_decode(name: str) -> None:
+def test_messages_of_every_congestion_point_decode(name: str) -> None:
     frames = [frame(n % 3 + 1) for n in range(2_000)]
     run, parts = replayed(name, batch_of(frames, wave()))
     made = generated(parts)
@@ -79,7 +79,7 @@ def test_every_congestion_point_says_frames_that_decode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["none", "fecn", "dbp"])
-def test_those_that_only_mark_or_let_pass_say_nothing(name: str) -> None:
+def test_mechanisms_without_messages_send_none(name: str) -> None:
     run, parts = replayed(name, batch_of([frame(1)] * 500, wave(500)))
     assert run.summary().ports[0].messages == {}
     assert generated(parts) == []
@@ -106,7 +106,7 @@ def test_the_outcome_does_not_depend_on_the_batches(name: str) -> None:
     assert one == many
 
 
-def test_ecm_speaks_well_only_of_frames_that_name_it() -> None:
+def test_ecm_sends_positive_feedback_to_its_flows() -> None:
     """Algorithms 1: positive feedback goes to those that this congestion point limits."""
     own, foreign = "88b6 0000 " + OWN_CPID.hex() + " 1234 3000", "88b6 0000 0200000000ee0001 1234 3000"
     frames = [frame(n % 3 + 1, ["", own, foreign][n % 3]) for n in range(2_000)]
@@ -130,7 +130,7 @@ def test_ecm_speaks_well_only_of_frames_that_name_it() -> None:
     assert run.summary().ports[0].unanswered == 0
 
 
-def test_bcn_speaks_well_only_of_frames_that_name_it() -> None:
+def test_bcn_sends_positive_feedback_to_its_flows() -> None:
     own, foreign = "88b6 0100 " + OWN_CPID.hex(), "88b6 0100 0200000000ee0001"
     frames = [frame(n % 3 + 1, ["", own, foreign][n % 3]) for n in range(2_000)]
     _, (part,) = replayed("bcn", batch_of(frames, wave()))
@@ -141,7 +141,7 @@ def test_bcn_speaks_well_only_of_frames_that_name_it() -> None:
     assert all(decode(one.octets)[BCN].cpid == int.from_bytes(OWN_CPID) for one in generated([part]))
 
 
-def test_fecn_lowers_the_rates_of_rd_tags_in_the_output_and_nothing_else() -> None:
+def test_fecn_changes_only_rates_of_rd_tags() -> None:
     tags = {"low": "88b6 0300 0001 000000ff", "any": "88b6 0300 0002 ffffffff"}
     frames = [frame(n % 3 + 1, ["", *tags.values()][n % 3]) for n in range(2_000)]
     _, parts = replayed("fecn", batch_of(frames[:700], wave()[:700]), batch_of(frames[700:], wave()[700:]))
@@ -172,7 +172,7 @@ def test_cnm_echoes_flow_id_of_sampled_frame() -> None:
     assert {one.cause % 3 for one in generated([part])} == {0, 1, 2}
 
 
-def test_pause_and_pfc_by_input_stop_the_station_that_fills_the_queue() -> None:
+def test_pause_by_input_stops_the_filling_station() -> None:
     frames = [frame(2 if n % 10 == 9 else 1) for n in range(600)]
     for name, kind in (("pause", PAUSE_KIND), ("pfc", PFC_KIND)):
         made = machine(name, "cp.pause_on=input", "cp.high=30kB", "cp.low=10kB")
@@ -183,7 +183,7 @@ def test_pause_and_pfc_by_input_stop_the_station_that_fills_the_queue() -> None:
         assert {0, 65_535} == set(payload_columns(part.messages, FlowControlPayload)["quanta"].tolist())
 
 
-def test_other_ethertypes_tell_flows_apart_too() -> None:
+def test_other_ethertypes_distinguish_flows() -> None:
     frames = [frame(1, f"9abc 000{vlan}") for vlan in (1, 2)]
     counts = []
     for ethertypes in (EtherTypes(), EtherTypes(c_tag=0x9ABC)):

@@ -70,7 +70,7 @@ ARRIVALS = st.lists(
         st.integers(1, 310_000), st.sampled_from([10**10, 10**9, 33_333_333, 7_777_777_777]), max_size=4
     ),
 )
-def test_equals_event_simulation_however_frames_are_batched(
+def test_any_batches_equal_the_event_simulation(
     frames: list[Arriving],
     in_order: bool,
     rate: int,
@@ -127,7 +127,7 @@ def test_departures_are_exact_in_a_long_busy_period() -> None:
     assert part.qlen_octets.tolist()[-2:] == [61 + 60, 60 + 60]
 
 
-def test_a_frame_on_the_line_departs_at_the_rate_from_before_a_change_and_the_next_at_the_new_one() -> None:
+def test_a_rate_change_applies_to_following_frames() -> None:
     # Without overhead 1000 octets take 8000 ns at 1 Gb/s and 800 ns at 10 Gb/s.
     at = [0, 0, 0, 7_999, 8_000, 8_799, 8_800, 9_599, 9_600]
     (part,) = replay(
@@ -150,14 +150,14 @@ def test_strict_priority_never_preempts() -> None:
     assert part.qlen_octets.tolist() == [1000, 2000, 1000, 1000, 1100, 1100, 1100, 1200, 300]
 
 
-def test_a_frame_that_finds_the_buffer_full_is_dropped_and_a_smaller_one_is_not() -> None:
+def test_only_frames_exceeding_the_buffer_are_dropped() -> None:
     frames = [Arriving(0, 600, 0), Arriving(1, 500, 0), Arriving(1, 400, 5), Arriving(1, 1, 0)]
     (part,) = replay(batch_of(frames), buffer_octets=1_000)
     assert part.disposition.tolist() == [ENQUEUED, DROPPED, ENQUEUED, DROPPED]
     assert part.qlen_octets.tolist() == [600, 600, 400, 600]
 
 
-def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
+def test_tags_do_not_count_towards_the_buffer() -> None:
     """A CN-TAG takes nothing of the buffer: a frame of 504 octets fits as an untagged one of 500."""
     tagged = octets_of(Arriving(0, 500, 0))[:16] + bytes.fromhex("22e9 0007 0800").ljust(44, b"\0")
     octets = [octets_of(Arriving(0, 500, 0)), tagged, tagged, tagged]
@@ -167,7 +167,7 @@ def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
     assert part.qlen_octets.tolist() == [500, 1_004, 1_004, 1_508]
 
 
-def test_a_buffer_of_frames_holds_so_many_whatever_their_length() -> None:
+def test_a_buffer_in_frames_ignores_frame_length() -> None:
     frames = [Arriving(0, 9_000, 0), Arriving(1, 60, 5), Arriving(2, 60, 0), Arriving(3, 1, 7)]
     late = [Arriving(10**9, 2_000_000, 0), Arriving(10**9, 3_000_000, 3), Arriving(10**9, 60, 7)]
     run = replay(batch_of([*frames, *late]), buffer_octets=2 * 1518, buffer_frames=2)
@@ -177,7 +177,7 @@ def test_a_buffer_of_frames_holds_so_many_whatever_their_length() -> None:
     assert (run.summary().buffer_frames, run.summary().buffer) == (2, "2 frames")
 
 
-def test_levels_beyond_what_a_buffer_of_frames_was_thought_to_hold_are_told_by_the_peak() -> None:
+def test_peak_covers_oversized_frames_in_a_buffer() -> None:
     run = replay(
         batch_of([Arriving(0, 10**9, 0), Arriving(1, 1, 0), Arriving(10**9, 60, 0)]), buffer_frames=1
     )
@@ -197,13 +197,13 @@ def test_dropped_arrivals_do_not_count_towards_sampling() -> None:
     assert len(part.messages) > 0
 
 
-def test_frames_that_are_never_sampled_do_not_count_towards_a_sample() -> None:
+def test_unsampled_frames_do_not_count_towards_sampling() -> None:
     (part,) = replay(batch_of([Arriving(i, 1_514, 0, sampled=False) for i in range(300)]))
     assert (part.disposition == ENQUEUED).all()
     assert len(part.messages) == 0
 
 
-def test_mac_control_passes_by_but_its_time_counts() -> None:
+def test_mac_control_passes_by_and_extends_duration() -> None:
     frames = [Arriving(0, 60, 0), Arriving(10**6, 60, 0, occupies=False)]
     run = replay(batch_of(frames))
     (part,) = run
@@ -211,7 +211,7 @@ def test_mac_control_passes_by_but_its_time_counts() -> None:
     assert run.summary().duration_ns == 10**6
 
 
-def test_thousands_of_waiting_frames_of_every_priority_keep_their_order() -> None:
+def test_thousands_of_queued_frames_keep_order() -> None:
     generator = np.random.default_rng(2)
     frames = [Arriving(i, int(generator.integers(20, 90)), int(generator.integers(8))) for i in range(9_000)]
     frames += [Arriving(10**5 + 1_000 * i, 60, 7) for i in range(500)]
@@ -221,7 +221,7 @@ def test_thousands_of_waiting_frames_of_every_priority_keep_their_order() -> Non
     assert found["qlen"] == slow.qlens
 
 
-def test_more_samples_in_a_batch_than_are_kept_at_once() -> None:
+def test_a_batch_may_exceed_the_sample_capacity() -> None:
     frames = [Arriving(i * 100, 60_000, 0) for i in range(9_000)]
     parameters = QCNCongestionPointParameters(sample_base_octets=10_000)
     (part,) = replay(batch_of(frames), buffer_octets=10**9, parameters=parameters)

@@ -71,7 +71,7 @@ def through(
         ("one", ["port"]),
     ],
 )  # fmt: skip
-def test_ports_are_called_by_what_chose_them(text: str, names: list[str]) -> None:
+def test_ports_are_named_after_their_selection(text: str, names: list[str]) -> None:
     run, _ = through(burst(), text)
     assert sorted(port.name for port in run.summary().ports) == sorted(names)
 
@@ -92,7 +92,7 @@ def of_port(frames: list[Sent], text: str) -> dict[str, list[int]]:
 
 
 @pytest.mark.parametrize("text", ["dst", "interface", "vlan.priority == 3; eth.src[5] == 1"])
-def test_each_port_is_one_that_has_its_frames_alone(text: str) -> None:
+def test_each_port_equals_a_single_port(text: str) -> None:
     frames = burst()
     run, (whole,) = through(frames, text, name="pfc")
     summary = run.summary()
@@ -147,7 +147,7 @@ def test_each_port_answers_from_address_of_its_own() -> None:
     assert all(names[n] == f"to 02:00:00:00:00:{d:02x}" for n, (d,) in sources.items())
 
 
-def test_first_port_draws_same_however_many_there_are() -> None:
+def test_first_port_is_independent_of_others() -> None:
     frames = [frame for frame in burst() if not frame.to_group]
     first = frames[0].destination
     alone = [frame for frame in frames if frame.destination == first]
@@ -159,7 +159,7 @@ def test_first_port_draws_same_however_many_there_are() -> None:
     assert len(mine) > 10
 
 
-def test_destinations_beyond_the_most_go_to_no_port() -> None:
+def test_destinations_beyond_the_limit_pass_by() -> None:
     frames = [frame for frame in burst(300) if not frame.to_group]
     run, (part,) = through(frames, PortPerDestination(most=2))
     seen = list(dict.fromkeys(frame.destination for frame in frames))
@@ -168,7 +168,7 @@ def test_destinations_beyond_the_most_go_to_no_port() -> None:
     assert len(run.summary().ports) == 2
 
 
-def test_the_first_filter_that_holds_takes_a_frame() -> None:
+def test_the_first_matching_filter_selects_the_port() -> None:
     frames = [Sent(n, 1, priority=3) for n in range(5)]
     run, _ = through(frames, "vlan.priority == 0; vlan; vlan.priority == 3")
     assert [(port.name, port.frames) for port in run.summary().ports] == [
@@ -178,11 +178,11 @@ def test_the_first_filter_that_holds_takes_a_frame() -> None:
 
 
 @pytest.mark.parametrize("text", ["dst;", "vlan.priority ==", "two", "vlan;;=="])
-def test_a_text_that_names_no_ports_is_refused(text: str) -> None:
+def test_wrong_port_selections_are_refused(text: str) -> None:
     with pytest.raises(FilterError):
         ports_from(text, INTERFACES)
 
 
-def test_one_port_is_the_same_value_always() -> None:
+def test_one_port_is_a_constant() -> None:
     assert ports_from("one", ()) is ONE_PORT
     assert octets_of(Sent(0, 1))[:6].hex() == "0200000000fa"

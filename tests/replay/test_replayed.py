@@ -17,7 +17,7 @@ from ecmproto.wire.codec import CNM, decode
 from tests.replay.captures import CP_MAC, batch_of, output, overload, replay
 
 
-def test_merged_output_is_the_input_with_each_cnm_right_behind_its_cause() -> None:
+def test_each_cnm_follows_its_sampled_frame() -> None:
     frames = overload(4_000)
     batches = [batch_of(frames[:1_500]), batch_of(frames[1_500:], first=1_500)]
     run = replay(*batches)
@@ -49,7 +49,7 @@ def test_the_output_does_not_depend_on_the_batches() -> None:
     assert one != output(replay(batch_of(frames), seed=2))
 
 
-def test_what_may_not_be_answered_is_sampled_but_gets_no_cnm() -> None:
+def test_group_sources_are_sampled_without_cnm() -> None:
     group = bytes.fromhex("020000000001" + "030000000002" + "0800").ljust(60, b"\0")
     run = replay(Batch.from_frames([group] * 500, time_ns=np.arange(500), original=1_514))
     assert len(output(run)) == 500
@@ -58,7 +58,7 @@ def test_what_may_not_be_answered_is_sampled_but_gets_no_cnm() -> None:
     assert port.messages == {}
 
 
-def test_frames_without_cn_tag_are_answered_by_choice() -> None:
+def test_answering_untagged_frames_is_configurable() -> None:
     silent = QCNCongestionPointParameters(cnm_without_cn_tag=False)
     counts = []
     for parameters in (QCNCongestionPointParameters(), silent):

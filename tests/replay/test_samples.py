@@ -18,7 +18,7 @@ ROOM = 10
 
 @given(st.lists(st.integers(0, 25), max_size=30))
 @settings(max_examples=100)
-def test_first_is_kept_and_every_nth_after_it(sizes: list[int]) -> None:
+def test_first_and_every_nth_sample_are_kept(sizes: list[int]) -> None:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(series, "LARGEST_ROWS", ROOM)
         kept, seen = Samples(), 0
@@ -33,7 +33,7 @@ def test_first_is_kept_and_every_nth_after_it(sizes: list[int]) -> None:
     assert kept.stride == 1 or -(-seen // (kept.stride // 2)) > ROOM
 
 
-def test_rows_have_the_messages_fields_by_their_names() -> None:
+def test_rows_contain_the_messages_fields() -> None:
     outbox = outbox_of(2)
     for kind in (1, 100):
         post(outbox, kind, 7 * kind, 2, 3, 5)

@@ -53,7 +53,7 @@ BURST = [Sent(100 * n, 1 + n % 3, 976, 3 * (n % 2)) for n in range(60)]
     sizes=[],
     changes={1_000: 10**9, 9_000: TEN_G},
 )
-def test_every_passage_and_message_is_that_of_rules(
+def test_passages_and_messages_equal_the_simulation(
     kind: str,
     frames: list[Sent],
     rate_bps: int,
@@ -104,7 +104,7 @@ def test_every_passage_and_message_is_that_of_rules(
     assert loop.stations.messages == len(slow.messages)
 
 
-def test_the_burst_has_every_kind_of_event() -> None:
+def test_the_burst_contains_every_disposition() -> None:
     """Else the comparison would say little."""
     dispositions, late = set(), {}
     for kind in ("none", "pause", "pfc"):

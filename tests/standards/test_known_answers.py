@@ -25,7 +25,7 @@ def test_encodes_as_written(known: KnownAnswer) -> None:
 
 
 @EVERY
-def test_fixing_changes_nothing_in_a_right_frame(known: KnownAnswer) -> None:
+def test_fixing_leaves_a_correct_frame_unchanged(known: KnownAnswer) -> None:
     assert encode(decode(known.octets), fix=True) == known.octets
 
 

@@ -69,16 +69,16 @@ A_CPID = bytes.fromhex("0200000000c10001")
         (0x9100, VLAN, 4),
     ],
 )  # fmt: skip
-def test_1_ethertypes(ethertype: int, cls: type[Layer], size: int) -> None:
+def test_1_ethertypes_select_the_layer(ethertype: int, cls: type[Layer], size: int) -> None:
     assert isinstance(decode(behind(ethertype, bytes(size))).layers[1], cls)
 
 
-def test_1_mac_control_opcodes() -> None:
+def test_1_mac_control_opcodes_select_the_layer() -> None:
     assert isinstance(decode(behind(0x8808, "0001 0000")).layers[1], Pause)
     assert isinstance(decode(behind(0x8808, b"\x01\x01" + bytes(18))).layers[1], PFC)
 
 
-def test_1_lldp() -> None:
+def test_1_lldp_contains_the_congestion_notification_tlv() -> None:
     frame = decode(behind(0x88CC, "fe06 0080c2 08 ff 0f 0000"))
     assert frame[CongestionNotificationTLV] == CongestionNotificationTLV(cnpv=0xFF, ready=0x0F)
 
@@ -111,7 +111,7 @@ def test_1_every_entry_point_accepts_a_different_map() -> None:
 # 1.1 the discriminator word
 
 
-def test_1_1_every_experimental_message_and_tag_begins_with_the_word() -> None:
+def test_1_1_messages_and_tags_share_a_header() -> None:
     for cls in (ECM, BCN, E2CM, FECNReturn, DBPRateReport, CMTag, RRTTag, RDTag, UnknownMessage, UnknownTag):
         assert [(field.key, field.bit_offset, field.bits) for field in cls.layout[:5]] == [
             ("version", 0, 4), ("q", 4, 1), ("protocol", 5, 3), ("type", 8, 4), ("reserved", 12, 4),
@@ -119,7 +119,7 @@ def test_1_1_every_experimental_message_and_tag_begins_with_the_word() -> None:
 
 
 @pytest.mark.parametrize("protocol", [5, 6, 7])
-def test_1_1_an_unassigned_protocol_is_unknown_with_its_octets_kept(protocol: int) -> None:
+def test_1_1_unassigned_protocols_keep_their_octets(protocol: int) -> None:
     body = bytes([protocol, 0x35, *range(44)])
     message = decode(behind(0x88B5, body)).layers[1]
     tag = decode(behind(0x88B6, body)).layers[1]
@@ -129,7 +129,7 @@ def test_1_1_an_unassigned_protocol_is_unknown_with_its_octets_kept(protocol: in
 
 
 @pytest.mark.parametrize("word", ["0010", "0120", "0250", "0300", "0320", "0410"])
-def test_1_1_an_unassigned_type_is_unknown_with_its_octets_kept(word: str) -> None:
+def test_1_1_unassigned_types_keep_their_octets(word: str) -> None:
     frame = decode(behind(0x88B5, bytes.fromhex(word) + bytes(44)))
     assert isinstance(frame.layers[1], UnknownMessage)
     assert frame[UnknownMessage].body == bytes(44)
@@ -137,7 +137,7 @@ def test_1_1_an_unassigned_type_is_unknown_with_its_octets_kept(word: str) -> No
 
 @pytest.mark.parametrize("cpid", [bytes(8), bytes.fromhex("0100000000c10001"), b"\xff" * 8], ids=bytes.hex)
 @pytest.mark.parametrize("word", ["0000", "0100", "0110", "0200", "0230", "0240"])
-def test_1_1_message_without_possible_cpid_is_unknown(word: str, cpid: bytes) -> None:
+def test_1_1_messages_with_impossible_cpid_are_unknown(word: str, cpid: bytes) -> None:
     body = bytes.fromhex(word) + cpid + bytes(40)
     for frame in (decode(behind(0x88B5, body)), decode_lax(behind(0x88B5, body))):
         assert isinstance(frame.layers[1], UnknownMessage)
@@ -149,22 +149,22 @@ def test_1_1_message_without_possible_cpid_is_unknown(word: str, cpid: bytes) ->
 
 @pytest.mark.parametrize("cpid", [bytes(8), bytes.fromhex("0100000000c10001")], ids=bytes.hex)
 @pytest.mark.parametrize("word", ["0000", "0100", "0200"])
-def test_1_1_tag_without_possible_cpid_is_unknown(word: str, cpid: bytes) -> None:
+def test_1_1_tags_with_impossible_cpid_are_unknown(word: str, cpid: bytes) -> None:
     frame = decode(behind(0x88B6, bytes.fromhex(word) + cpid + bytes(36)))
     assert [type(value) for value in frame.layers] == [Ethernet, UnknownTag]
 
 
-def test_1_1_fifty_zero_octets_are_no_ecm_stop() -> None:
+def test_1_1_fifty_zero_octets_are_unknown() -> None:
     assert [type(value) for value in decode(behind(0x88B5, bytes(50))).layers] == [Ethernet, UnknownMessage]
 
 
 @pytest.mark.parametrize("cpid", [b"\x02" + bytes(7), bytes(7) + b"\x01"], ids=bytes.hex)
-def test_1_1_cpid_is_possible_with_single_octet(cpid: bytes) -> None:
+def test_1_1_cpid_may_have_one_nonzero_octet(cpid: bytes) -> None:
     assert ECM in decode(behind(0x88B5, b"\0\0" + cpid + bytes(40)))
 
 
 @pytest.mark.parametrize(("word", "cls"), [("0310", FECNReturn), ("0400", DBPRateReport), ("0230", E2CM)])
-def test_1_1_a_message_without_payload_is_no_longer_than_its_padding(word: str, cls: type[Layer]) -> None:
+def test_1_1_long_messages_without_payload_are_unknown(word: str, cls: type[Layer]) -> None:
     body = bytes.fromhex(word) + A_CPID + bytes(54)
     assert cls in decode(behind(0x88B5, body))
     assert UnknownMessage in decode(behind(0x88B5, body + b"\0"))
@@ -175,7 +175,7 @@ def test_1_1_a_message_without_payload_is_no_longer_than_its_padding(word: str, 
     assert cls in shown
 
 
-def test_1_1_random_payloads_are_rarely_named() -> None:
+def test_1_1_random_payloads_are_rarely_recognised() -> None:
     """7.5 % were messages, 3 % tags, by the word alone."""
     chance = random.Random(5)
     for ethertype, other, most in ((0x88B5, UnknownMessage, 0.027), (0x88B6, UnknownTag, 0.023)):
@@ -185,7 +185,7 @@ def test_1_1_random_payloads_are_rarely_named() -> None:
 
 
 @pytest.mark.parametrize("make", [ECM, BCN, E2CM], ids=lambda cls: cls.prefix)
-def test_1_1_a_sampled_frame_below_24_octets_is_malformed_when_it_was_cut_too(
+def test_1_1_cut_short_samples_are_malformed(
     make: type[ECM | BCN | E2CM],
 ) -> None:
     octets = behind(0x88B5, make(payload=bytes(range(60))).build())
@@ -203,7 +203,7 @@ def test_1_1_a_sampled_frame_below_24_octets_is_malformed_when_it_was_cut_too(
 @pytest.mark.parametrize(
     "answer", [known.ECM_ZERO, known.BCN_NORMAL, known.RD_TAG, known.DBP_REPORT], ids=str
 )
-def test_1_1_a_higher_version_is_read_with_the_fields_of_this_one(answer: known.KnownAnswer) -> None:
+def test_1_1_higher_versions_are_decoded_alike(answer: known.KnownAnswer) -> None:
     data = bytearray(answer.octets)
     data[14] |= 0xF0
     expected = answer.layers[1].replace(version=15)
@@ -241,14 +241,14 @@ def test_1_2_decoders_accept_any_depth() -> None:
 
 
 @pytest.mark.parametrize("value", [0, 4, 46, 1500])
-def test_1_2_a_value_up_to_1500_is_a_length_that_counts_what_follows(value: int) -> None:
+def test_1_2_values_up_to_1500_are_lengths(value: int) -> None:
     data = HEADER + value.to_bytes(2, "big") + b"\x42" * value + bytes(max(0, 46 - value))
     frame = decode(data)
     assert b"".join(layer.build() for layer in frame.layers[1:]) == b"\x42" * value
     assert frame.padding == bytes(max(0, 46 - value))
 
 
-def test_1_2_value_above_1500_is_no_length() -> None:
+def test_1_2_values_above_1500_are_no_lengths() -> None:
     assert decode(behind(1501, bytes(46))).layers[1:] == (Data(data=bytes(46)),)
 
 
@@ -260,7 +260,7 @@ def test_1_2_tags_go_before_the_length() -> None:
     )
 
 
-def test_1_2_the_msdu_of_an_802_3_frame_starts_with_its_length() -> None:
+def test_1_2_msdus_may_start_with_a_length() -> None:
     cnm = CNM(msdu_length=6, msdu=bytes.fromhex("0004 aaaa0300"))
     inner = encapsulated(Frame(layers=(Ethernet(type=0x22E7), cnm)))
     assert inner is not None
@@ -279,7 +279,7 @@ def test_1_2_cpid_is_mac_and_local_identifier() -> None:
     assert decode(known.CNM_SHORT.octets)[CNM].cpid == CPID
 
 
-def test_1_2_frames_carry_an_fcs_only_when_the_capture_says_so() -> None:
+def test_1_2_only_a_declared_fcs_is_decoded() -> None:
     data = known.PAUSE.octets
     assert decode(data).fcs == b""
     fcs = frame_check_sequence(data)
@@ -288,12 +288,12 @@ def test_1_2_frames_carry_an_fcs_only_when_the_capture_says_so() -> None:
     assert decode(data + fcs).trailer == fcs
 
 
-def test_1_2_the_fcs_of_a_known_frame() -> None:
+def test_1_2_fcs_equals_the_published_value() -> None:
     """802.3 3.2.9 is CRC-32, least significant octet first on the wire: of "123456789" it is cbf43926."""
     assert frame_check_sequence(b"123456789") == bytes.fromhex("2639f4cb")
 
 
-def test_1_2_padding_is_told_from_payload_by_the_formats_own_length() -> None:
+def test_1_2_length_field_separates_padding() -> None:
     for answer in (known.CNM_SHORT, known.LLDP_CN, known.FECN_RETURN, known.PAUSE, known.ARP_REQUEST):
         frame = decode(answer.octets)
         assert frame.layers == answer.layers
@@ -301,14 +301,14 @@ def test_1_2_padding_is_told_from_payload_by_the_formats_own_length() -> None:
         assert len(frame.padding) > 0
 
 
-def test_1_2_octets_beyond_the_length_are_trailer_and_survive() -> None:
+def test_1_2_octets_beyond_the_length_are_trailer() -> None:
     data = known.CNM_SHORT.octets + b"\x00trailer"
     frame = decode(data)
     assert (frame.padding, frame.trailer) == (bytes(12), b"\x00trailer")
     assert encode(frame) == data
 
 
-def test_1_2_padding_is_zero_and_other_octets_are_trailer() -> None:
+def test_1_2_nonzero_padding_is_trailer() -> None:
     data = known.CNM_SHORT.octets[:-1] + b"\x01"
     frame = decode(data)
     assert (frame.padding, frame.trailer) == (b"", bytes(11) + b"\x01")
@@ -316,7 +316,7 @@ def test_1_2_padding_is_zero_and_other_octets_are_trailer() -> None:
 
 
 @pytest.mark.parametrize("answer", known.KNOWN_ANSWERS, ids=str)
-def test_1_2_what_the_capture_cut_off_is_never_malformed(answer: known.KnownAnswer) -> None:
+def test_1_2_cut_frames_are_never_malformed(answer: known.KnownAnswer) -> None:
     for kept in range(len(answer.octets)):
         frame = decode(answer.octets[:kept], original_octets=len(answer.octets))
         assert frame.cut == len(answer.octets) - kept
@@ -325,7 +325,7 @@ def test_1_2_what_the_capture_cut_off_is_never_malformed(answer: known.KnownAnsw
 # 2 CN-TAG
 
 
-def test_2_cn_tag_is_four_octets_with_its_ethertype_after_the_vlan_tags() -> None:
+def test_2_cn_tag_of_four_octets_follows_vlans() -> None:
     data = known.QINQ.octets
     frame = decode(data)
     (span,) = frame.spans("cntag.flow_id")
@@ -358,7 +358,7 @@ def test_3_msdu_length_above_octets_present_is_malformed() -> None:
         decode(behind(0x22E7, body))
 
 
-def test_3_the_receiver_trusts_the_msdu_length_and_not_the_frame_length() -> None:
+def test_3_msdu_length_determines_the_msdu() -> None:
     frame = decode(known.CNM_SHORT.octets)
     assert frame[CNM].msdu == b"\x08\x00"
     assert frame.padding == bytes(12)
@@ -371,19 +371,19 @@ def test_3_any_version_is_read_as_0(version: int) -> None:
     assert decode(data)[CNM] == known.CNM_LONG.layers[2].replace(version=version)
 
 
-def test_3_reserved_v_is_the_six_bits_between_version_and_feedback() -> None:
+def test_3_six_reserved_bits_follow_the_version() -> None:
     data = bytearray(known.CNM_LONG.octets)
     data[18] |= 0x0F
     data[19] |= 0xC0
     assert decode(data)[CNM] == known.CNM_LONG.layers[2].replace(reserved=63)
 
 
-def test_3_the_offset_is_negative_when_congested_and_ecms_is_positive() -> None:
+def test_3_congestion_is_negative_in_qcn_offsets() -> None:
     assert decode(known.CNM_SHORT.octets)[CNM].q_offset == -100
     assert decode(known.ECM_TAGGED.octets)[ECM].q_off == 25
 
 
-def test_3_the_encapsulated_msdu_is_decoded_as_far_as_its_octets_go() -> None:
+def test_3_truncated_msdus_are_decoded_partially() -> None:
     msdu = b"\x08\x00" + known.IP_UDP[:26]
     frame = Frame(layers=(Ethernet(type=0x22E7), CNM(msdu_length=28, msdu=msdu)))
     inner = encapsulated(frame)
@@ -427,11 +427,11 @@ def test_3_1_cnm_is_converted_for_customer() -> None:
 
 
 @pytest.mark.parametrize("kept", range(26))
-def test_3_1_a_msdu_that_ends_within_its_tags_is_not_convertible(kept: int) -> None:
+def test_3_1_msdus_without_whole_tags_are_unconvertible(kept: int) -> None:
     assert convert_cnm(_backbone_cnm(_BACKBONE_MSDU[:kept])) is None
 
 
-def test_3_1_26_octets_reach_the_end_of_a_cn_tag_behind_a_vlan_tag() -> None:
+def test_3_1_msdus_of_26_octets_are_convertible() -> None:
     converted = convert_cnm(_backbone_cnm(_BACKBONE_MSDU[:26]))
     assert converted is not None
     assert (converted[CNM].msdu_length, converted[CNM].msdu) == (0, b"")
@@ -440,7 +440,7 @@ def test_3_1_26_octets_reach_the_end_of_a_cn_tag_behind_a_vlan_tag() -> None:
 # 4 ECM
 
 
-def test_4_an_ecm_frame_of_24_octets_payload_is_64_octets_with_its_fcs() -> None:
+def test_4_smallest_ecm_frame_has_64_octets() -> None:
     """DA 6 + SA 6 + 802.1Q 4 + EtherType 2 + 18 + N 24 + FCS 4."""
     assert len(known.ECM_TAGGED.octets) + 4 == 64
     assert ECM.fixed_octets == 18
@@ -454,12 +454,12 @@ def test_4_payload_is_every_octet_that_is_left() -> None:
 
 
 @pytest.mark.parametrize("answer", [known.ECM_TAGGED, known.BCN_STOP, known.E2CM_BCN], ids=str)
-def test_4_fewer_than_24_octets_of_the_sampled_frame_are_malformed(answer: known.KnownAnswer) -> None:
+def test_4_samples_below_24_octets_are_malformed(answer: known.KnownAnswer) -> None:
     with pytest.raises(DecodeError, match="expected 24 octets of the sampled frame, got 23 octets"):
         decode(answer.octets[:-1])
 
 
-def test_4_24_octets_show_da_sa_vlan_tag_and_eight_more() -> None:
+def test_4_samples_of_24_octets_show_the_vlan() -> None:
     inner = encapsulated(decode(known.ECM_TAGGED.octets))
     assert inner is not None
     assert inner.layers[:2] == (
@@ -469,7 +469,7 @@ def test_4_24_octets_show_da_sa_vlan_tag_and_eight_more() -> None:
     assert len(encode(inner)) == 24
 
 
-def test_4_32_octets_carry_a_whole_cm_tag_behind_one_vlan_tag() -> None:
+def test_4_samples_of_32_octets_contain_cm_tag() -> None:
     """The CM-Tag's EtherType and its body of 14 octets end at 32; what follows announces the payload."""
     sampled = known.CM_TAG.octets[:34]
     inner = encapsulated(Frame(layers=(Ethernet(type=0x88B5), ECM(payload=sampled))))
@@ -478,14 +478,14 @@ def test_4_32_octets_carry_a_whole_cm_tag_behind_one_vlan_tag() -> None:
     assert known.CM_TAG.octets[16:32] == bytes.fromhex("88b6 0000 0200000000cc0001 00ff 3000")
 
 
-def test_4_the_cm_tag_is_16_octets_with_its_ethertype() -> None:
+def test_4_cm_tag_has_16_octets() -> None:
     assert CMTag.fixed_octets == 16  # its own EtherType is the field before it, the next one its last
 
 
 @pytest.mark.parametrize(
     ("ticks", "unit", "ns"), [(1, 0, 1000), (255, 3, 2_040_000), (0x1234, 5, 149_120_000)]
 )
-def test_4_one_tick_of_the_timestamp_is_2_to_the_unit_us(ticks: int, unit: int, ns: int) -> None:
+def test_4_timestamp_tick_follows_the_unit(ticks: int, unit: int, ns: int) -> None:
     assert ticks_to_ns(CMTag(timestamp=ticks, unit=unit)) == ns
     assert ticks_to_ns(ECM(timestamp=ticks, unit=unit)) == ns
 
@@ -502,7 +502,7 @@ def test_5_bcn_message_has_18_octets_of_ecm() -> None:
     assert BCN.fixed_octets == ECM.fixed_octets == 18
 
 
-def test_5_e_is_signed_and_capacity_is_in_kb_s() -> None:
+def test_5_e_is_signed_and_capacity_is_kbps() -> None:
     message = decode(known.BCN_NORMAL.octets)[BCN]
     assert (message.e, message.capacity) == (-5, 10_000_000)
 
@@ -511,7 +511,7 @@ def test_5_type_1_is_stop() -> None:
     assert decode(known.BCN_STOP.octets)[BCN].type == 1
 
 
-def test_5_the_rrt_tag_is_12_octets_with_its_ethertype() -> None:
+def test_5_rrt_tag_has_12_octets() -> None:
     assert RRTTag.fixed_octets == 12
 
 
@@ -519,25 +519,25 @@ def test_5_the_rrt_tag_is_12_octets_with_its_ethertype() -> None:
 
 
 @pytest.mark.parametrize("type_", range(5))
-def test_6_bcn_types_have_a_payload_and_probes_have_none(type_: int) -> None:
+def test_6_probes_have_no_payload(type_: int) -> None:
     body = bytes([2, type_ << 4]) + A_CPID + bytes(14) + b"\x01" * 30
     frame = decode(behind(0x88B5, body))
     assert frame[E2CM].payload == (b"\x01" * 30 if type_ < 3 else b"")
     assert frame.trailer == (b"" if type_ < 3 else b"\x01" * 30)
 
 
-def test_6_the_flow_id_of_the_worked_example() -> None:
+def test_6_flow_id_equals_the_worked_example() -> None:
     """DA 02:00:00:00:00:02, SA 02:00:00:00:00:01, priority 3 gives 0x4EDD."""
     assert flow_id(TWO, ONE, 3) == 0x4EDD
     assert decode(known.E2CM_PROBE_REV.octets)[E2CM].flow_id == 0x4EDD
 
 
-def test_6_the_flow_id_is_crc_16_ccitt_false_over_13_octets() -> None:
+def test_6_flow_id_is_crc_16_ccitt_false() -> None:
     """The published check value of that CRC: "123456789" gives 0x29B1; here as 6 + 3 octets of it."""
     assert flow_id(b"123456", b"78", ord("9")) == 0x29B1
 
 
-def test_6_the_cpid_of_a_probe_is_the_destinations_mac_and_0() -> None:
+def test_6_cpid_of_probes_is_the_destination() -> None:
     assert decode(known.E2CM_PROBE_FWD.octets)[E2CM].cpid == cpid(TWO, 0)
 
 
@@ -547,14 +547,14 @@ def test_6_frames_shorter_than_60_octets_are_padded() -> None:
     assert len(probe.octets) == 60
 
 
-def test_6_data_frames_carry_the_cm_tag_with_protocol_2() -> None:
+def test_6_cm_tag_of_data_has_protocol_2() -> None:
     assert decode(known.CM_TAG_E2CM.octets)[CMTag].protocol == 2
 
 
 # 7 FECN and DBP
 
 
-def test_7_the_rd_tag_is_10_octets_with_its_ethertype() -> None:
+def test_7_rd_tag_has_10_octets() -> None:
     assert RDTag.fixed_octets == 10
 
 
@@ -569,7 +569,7 @@ def test_7_the_returning_frame_is_padded_to_60() -> None:
     assert encode(frame, fix=True) == known.FECN_RETURN_INFINITY.octets
 
 
-def test_7_the_dbp_rate_report_has_the_body_of_the_fecn_return() -> None:
+def test_7_dbp_report_equals_fecn_return() -> None:
     def places(cls: type[Layer]) -> list[tuple[str, int, int | None]]:
         return [(field.key, field.bit_offset, field.bits) for field in cls.layout]
 
@@ -582,17 +582,17 @@ def test_7_the_dbp_rate_report_has_the_body_of_the_fecn_return() -> None:
 @pytest.mark.parametrize(
     ("gbps", "ten_quanta_ns"), [(1, 5120), (10, 512), (25, 205), (40, 128), (100, 52)]
 )  # fmt: skip
-def test_8_ten_quanta_last(gbps: int, ten_quanta_ns: int) -> None:
+def test_8_the_sum_of_quanta_is_rounded(gbps: int, ten_quanta_ns: int) -> None:
     """One lasts 512, 51.2, 20.48, 12.8 and 5.12 ns; the sum is rounded up to whole ns, not each."""
     assert quanta_to_ns(10, gbps * 10**9) == ten_quanta_ns
 
 
 @pytest.mark.parametrize(("gbps", "ns"), [(1, 512), (10, 52), (25, 21), (40, 13), (100, 6)])
-def test_8_one_quantum_is_512_bit_times_rounded_up(gbps: int, ns: int) -> None:
+def test_8_one_quantum_lasts_512_bit_times(gbps: int, ns: int) -> None:
     assert quanta_to_ns(1, gbps * 10**9) == ns
 
 
-def test_8_the_longest_pause_at_10_gb_s() -> None:
+def test_8_the_longest_pause_lasts_3_355_us() -> None:
     assert quanta_to_ns(0xFFFF, 10**10) == 3_355_392
 
 
@@ -603,7 +603,7 @@ def test_8_all_eight_pfc_times_are_written() -> None:
     assert decode(known.PFC_FRAME.octets)[PFC].times == (1, 2, 3, 0xFFFF, 5, 6, 7, 8)
 
 
-def test_8_bit_n_of_the_enable_vector_is_priority_n() -> None:
+def test_8_bit_n_enables_priority_n() -> None:
     message = decode(known.PFC_FRAME.octets)[PFC]
     assert [priority for priority in range(8) if message.enabled(priority)] == [3, 7]
 
@@ -611,13 +611,13 @@ def test_8_bit_n_of_the_enable_vector_is_priority_n() -> None:
 # 9 LLDP
 
 
-def test_9_the_congestion_notification_tlv() -> None:
+def test_9_congestion_notification_tlv_octets_are_exact() -> None:
     """Type 127, length 6, OUI 00-80-C2, subtype 8, CNPV and Ready, least significant bit priority 0."""
     assert CongestionNotificationTLV(cnpv=0x48, ready=0x40).build() == bytes.fromhex("fe06 0080c2 08 48 40")
 
 
 @pytest.mark.parametrize("length", [4, 5, 7, 8])
-def test_9_its_length_is_six(length: int) -> None:
+def test_9_other_tlv_lengths_are_refused(length: int) -> None:
     body = bytes([0xFE, length]) + bytes.fromhex("0080c208 4840 0000 0000")
     with pytest.raises(DecodeError, match=f"lldpcn at octet 14: expected length 6, got {length}"):
         decode(behind(0x88CC, body))
