@@ -45,7 +45,7 @@ def test_a_matrix_is_not_copied() -> None:
     assert batch.interface.tolist() == [1, 2, 3]
 
 
-def test_link_type_names() -> None:
+def test_link_types_have_names() -> None:
     assert [linktype_name(n) for n in (1, 101, 113, 276, 4711)] == [
         "ETHERNET",
         "RAW_IP",

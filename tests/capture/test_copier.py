@@ -81,7 +81,7 @@ def test_copies_leave_the_section_length_open(tmp_path: Path) -> None:
     assert (tmp_path / "a.pcapng").read_bytes() == section() + body
 
 
-def test_pcapng_to_pcap(tmp_path: Path) -> None:
+def test_pcapng_is_converted_to_pcap(tmp_path: Path) -> None:
     octets = (
         section()
         + description(options=option(13, b"\x04"))
@@ -117,7 +117,7 @@ def test_mixed_link_types_are_refused_in_pcap(between: bytes, tmp_path: Path) ->
     assert not (tmp_path / "a.pcap").exists()
 
 
-def test_pcap_to_pcapng(tmp_path: Path) -> None:
+def test_pcap_is_converted_to_pcapng(tmp_path: Path) -> None:
     octets = pcap_header(linktype=0x24000071, snaplen=99) + pcap_record(
         b"abc", seconds=1, ticks=2, original=60
     )
@@ -158,7 +158,7 @@ def test_pcapng_frames_without_their_section_are_refused(tmp_path: Path) -> None
             copier.write(batch)
 
 
-def test_a_compressed_copy(tmp_path: Path) -> None:
+def test_a_copy_can_be_compressed(tmp_path: Path) -> None:
     for suffix in (".gz", ".zst"):
         path = tmp_path / f"a.pcapng{suffix}"
         copy(small_pcapng(), path)

@@ -177,7 +177,7 @@ class Failing(io.RawIOBase):
 
 
 @BOTH
-def test_failing_device_is_problem_not_exception(octets: bytes) -> None:
+def test_read_errors_are_reported_as_a_problem(octets: bytes) -> None:
     with open_capture(Failing(octets)) as reader:  # type: ignore[arg-type]
         assert sum(map(len, reader)) == len(read(octets)[0])
     assert reader.problem is not None

@@ -131,7 +131,7 @@ def found(*events: list[Event]) -> list[tuple[float, Any]]:
     return [((each.time_ns or 0) // 1000 / 1000 - START_NS / MS, each.measured) for each in result.findings]
 
 
-def test_a_source_that_sends_on_gets_every_report() -> None:
+def test_missing_reports_to_active_sources_are_found() -> None:
     always = sent(at / 2 for at in range(200))
     assert found(always, reports(*range(10, 100, 10))) == []
     assert [at for at, _ in found(always, reports(*range(10, 100, 20)))] == [30, 50, 70, 90]

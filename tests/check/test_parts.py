@@ -136,7 +136,7 @@ def test_findings_are_equal_for_any_grouping_of_parts(
     assert found == wanted
 
 
-def test_a_large_file_in_parts(tmp_path: Path) -> None:
+def test_parts_of_a_large_file_equal_the_whole(tmp_path: Path) -> None:
     path = tmp_path / "large.pcapng"
     with PcapngWriter(path, interfaces=LINKS) as writer:
         now = 1_700_000_000_000_000_000

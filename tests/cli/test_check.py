@@ -36,7 +36,7 @@ def written(path: Path, frames: list[bytes]) -> str:
     return str(path)
 
 
-def test_text_tells_place_rule_and_what_is_wrong(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_contains_rule_frame_and_fault(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", capture, "--select", "QCN001,QCN002,PFC"]) == 1
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "QCN001 error: A CNM's Version and reserved bits are 0."
@@ -73,7 +73,7 @@ def test_findings_beyond_the_limit_are_counted(tmp_path: Path, capsys: pytest.Ca
         (("--set", "qcn.cnm_priority=7", "--ignore", "QCN001", "--fail-on", "warning"), 1),
     ],
 )  # fmt: skip
-def test_what_makes_it_fail_is_chosen(capture: str, options: tuple[str, ...], code: int) -> None:
+def test_options_determine_the_exit_code(capture: str, options: tuple[str, ...], code: int) -> None:
     assert run(["check", capture, *options]) == code
 
 
@@ -89,7 +89,7 @@ def test_what_makes_it_fail_is_chosen(capture: str, options: tuple[str, ...], co
         (["--rules", "some.yaml"], "expected a file that ends in .py or .toml, got .yaml"),
     ],
 )
-def test_mistakes_are_told_and_answered_with_the_nearest(
+def test_wrong_options_are_refused_with_suggestions(
     capture: str, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["check", capture, *arguments]) == 2
@@ -108,7 +108,7 @@ def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> N
     assert run(["check"]) == 2
 
 
-def test_lines_of_json_have_findings_and_a_summary(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ndjson_has_findings_and_a_summary(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", capture, "-T", "ndjson", "--select", "QCN001"]) == 1
     finding, summary = map(json.loads, capsys.readouterr().out.splitlines())
     assert (finding["schema"], finding["rule"], finding["frame"], finding["interface"]) == (
@@ -144,7 +144,7 @@ def test_junit_has_case_for_each_rule_and_subject(
     assert capsys.readouterr().out == out.read_text()
 
 
-def test_sarif_has_what_its_schema_requires(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sarif_conforms_to_its_schema(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", capture, "-T", "sarif", "--select", "QCN00"]) == 1
     log: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert (log["version"], "sarif-schema-2.1.0" in log["$schema"]) == ("2.1.0", True)
@@ -162,7 +162,7 @@ def test_sarif_has_what_its_schema_requires(capture: str, capsys: pytest.Capture
     assert run_["invocations"][0]["executionSuccessful"] is True
 
 
-def test_what_a_baseline_knows_is_left_out(
+def test_findings_of_a_baseline_are_omitted(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     known = str(tmp_path / "known.json")
@@ -197,7 +197,7 @@ filter = "cnm.version == 1"
 """
 
 
-def test_rules_of_ones_own_are_filters(
+def test_custom_rules_may_be_filters(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "rack.toml"
@@ -219,9 +219,7 @@ def test_rules_of_ones_own_are_filters(
         assert "rack" in capsys.readouterr().err
 
 
-def test_rules_of_ones_own_are_python(
-    capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_custom_rules_may_be_python(capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = tmp_path / "my_rules.py"
     own.write_text(
         "from ecmproto.tools.check import Judged, Rule\n"
@@ -240,7 +238,7 @@ def test_rules_of_ones_own_are_python(
         assert "my_rules.py" in capsys.readouterr().err
 
 
-def test_what_cannot_be_read_to_its_end_is_checked_and_told(
+def test_truncated_captures_are_checked_and_reported(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     whole = Path(capture).read_bytes()

@@ -103,7 +103,7 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         ("ecmproto completion z", ["zsh"]),
     ],
 )
-def test_a_shell_is_told_the_candidates(ask: Ask, line: str, first: list[str]) -> None:
+def test_lines_are_completed_with_candidates(ask: Ask, line: str, first: list[str]) -> None:
     assert ask(line)[: len(first)] == first
 
 
@@ -119,7 +119,7 @@ def test_a_shell_is_told_the_candidates(ask: Ask, line: str, first: list[str]) -
         "ecmproto lab run --set ",
     ],
 )
-def test_what_cannot_be_completed_has_no_candidates_and_no_error(ask: Ask, line: str) -> None:
+def test_lines_without_completion_give_no_candidates(ask: Ask, line: str) -> None:
     assert ask(line) == []
 
 
@@ -133,13 +133,13 @@ def test_what_cannot_be_completed_has_no_candidates_and_no_error(ask: Ask, line:
         ("ecmproto lab run dcqcn-inc", ["dcqcn-incast"]),
     ],
 )
-def test_each_shell_is_told_the_same(
+def test_all_shells_get_the_same_candidates(
     shell: str, line: str, first: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert asking(shell, monkeypatch)(line)[: len(first)] == first
 
 
-def test_interfaces_are_completed_wherever_one_is_named(ask: Ask) -> None:
+def test_interfaces_are_completed_in_all_options(ask: Ask) -> None:
     there = interface_names()
     assert "lo" in there
     for line in ("dissect -i ", "send -i ", "live monitor -i ", "live cp --in ", "live cp --in lo --out ",
@@ -176,7 +176,7 @@ _METAVARS = (
 )
 
 
-def test_every_option_that_takes_such_a_value_is_completed() -> None:
+def test_every_option_with_known_values_is_completed() -> None:
     seen = set()
     for path, ctx, param in _parameters():
         shown = (param.metavar or (param.name or "").upper()).strip("[]….")
@@ -199,7 +199,7 @@ def test_every_option_that_takes_such_a_value_is_completed() -> None:
         "ecmproto check --set qcn.",
     ],
 )
-def test_completing_loads_nothing_heavy(line: str) -> None:
+def test_completing_loads_no_heavy_libraries(line: str) -> None:
     code = (
         "import sys, atexit; from ecmproto_cli.main import main\n"
         "atexit.register(lambda: print(*({'numpy', 'numba', 'scapy', 'pyarrow', 'textual', 'matplotlib'} "
@@ -217,7 +217,7 @@ def test_completing_loads_nothing_heavy(line: str) -> None:
     assert done.stdout.count("\n") >= 1
 
 
-def test_a_group_is_completed_without_its_commands_being_imported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_completing_a_group_imports_no_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     def imported(self: object, ctx: click.Context, name: str) -> None:
         raise AssertionError(name)
 
@@ -268,7 +268,7 @@ _SHELLS = {
 }
 
 
-def test_a_real_shell_completes_what_is_typed(shell: str, home: Path) -> None:
+def test_a_real_shell_completes_typed_words(shell: str, home: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed: its completion was not tried")
     path = f"{home}:{os.environ['PATH']}"

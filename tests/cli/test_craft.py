@@ -31,19 +31,19 @@ def craft(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[by
     )
 
 
-def test_the_line_of_the_interface_document(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_layer_with_fields_is_crafted(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["craft", "cnm", "qntz_fb=40", "flow_id=7", "--vlan", "5", "--prio", "3"]) == 0
     assert capsys.readouterr().out == CNM_HEX + "\n"
 
 
-def test_options_and_fields_are_the_same_thing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_and_fields_are_equivalent(capsys: pytest.CaptureFixture[str]) -> None:
     run(["craft", "cnm", "dst=02:00:00:00:00:09", "vlan=1,2", "prio=4", "flow=3"])
     run(["craft", "cnm", "--dst", "02:00:00:00:00:09", "--vlan", "1,2", "--prio", "4", "--flow", "3"])
     first, second = capsys.readouterr().out.splitlines()
     assert first == second
 
 
-def test_lines_are_those_of_dissect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_line_output_equals_that_of_dissect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "out.pcap")
     words = ["craft", "cnm", "--sweep", "qntz_fb=1..3"]
     assert run([*words, "-w", out]) == 0
@@ -55,14 +55,14 @@ def test_lines_are_those_of_dissect(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert len(crafted.splitlines()) == 3
 
 
-def test_a_pipe_of_json_gives_the_same_octets() -> None:
+def test_json_of_dissect_crafts_the_same_octets() -> None:
     made = craft("cnm", "qntz_fb=40", "flow_id=7", "--vlan", "5", "--prio", "3", "-T", "json")
     again = craft("--from-json", stdin=made.stdout)
     assert (again.returncode, again.stdout.decode()) == (0, CNM_HEX + "\n")
     assert json.loads(made.stdout)["schema"] == "ecmproto/frames/1"
 
 
-def test_dissect_and_craft_give_the_same_file(tmp_path: Path) -> None:
+def test_dissect_and_craft_reproduce_the_file(tmp_path: Path) -> None:
     path, same = tmp_path / "a.pcap", tmp_path / "same.pcap"
     with PcapWriter(path, byte_order="big", resolution="us") as writer:
         for length in range(0, 100, 3):
@@ -79,7 +79,7 @@ def test_dissect_and_craft_give_the_same_file(tmp_path: Path) -> None:
     assert same.read_bytes() == path.read_bytes()
 
 
-def test_a_sweep_goes_into_a_capture(tmp_path: Path) -> None:
+def test_a_sweep_is_written_to_a_capture(tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     arguments = ["cnm", "--sweep", "cntag.flow_id=0..999", "--sweep", "qntz_fb=0..63:21", "--rate", "1000pps"]
     assert run(["craft", *arguments, "-w", str(path)]) == 0
@@ -91,14 +91,14 @@ def test_a_sweep_goes_into_a_capture(tmp_path: Path) -> None:
     assert batch.time_ns[3999] == 3_999_000_000
 
 
-def test_a_specification_in_toml(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_toml_specification_is_crafted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "frames.toml"
     path.write_text('[[frames]]\nframe = "cnm qntz_fb=40 flow_id=7 vlan=5 prio=3"\n')
     assert run(["craft", "--spec", str(path)]) == 0
     assert capsys.readouterr().out == CNM_HEX + "\n"
 
 
-def test_a_mistake_in_the_last_frame_of_a_specification_writes_nothing(tmp_path: Path) -> None:
+def test_wrong_specifications_write_no_output(tmp_path: Path) -> None:
     path = tmp_path / "frames.toml"
     path.write_text('[[frames]]\nframe = "cnm"\n[[frames]]\nframe = "cnm qntz_fb=64"\n')
     assert run(["craft", "--spec", str(path), "-w", str(tmp_path / "out.pcap")]) == 2
@@ -115,7 +115,7 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path, capsys: pytest.Capt
     assert path.read_bytes() != b"mine"
 
 
-def test_draws_tell_their_seed_and_repeat_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_sweeps_print_and_repeat_their_seed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["craft", "cnm", "--sweep", "qntz_fb=random:9"]) == 0
     first = capsys.readouterr()
     seed = first.err.removeprefix("ecmproto: seed ").strip()
@@ -126,7 +126,7 @@ def test_draws_tell_their_seed_and_repeat_with_it(capsys: pytest.CaptureFixture[
 
 
 @pytest.mark.parametrize("arguments", [["cnm", "--count", "0"], ["--from-json", "-"]])
-def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
+def test_crafting_no_frame_fails(arguments: list[str], tmp_path: Path) -> None:
     ran = craft(*arguments, "-w", str(tmp_path / "x.pcap"), stdin=b'{"frames": []}')
     assert ran.returncode == 1
     assert ran.stderr.startswith(b"ecmproto: no frame was crafted\nhelp: ")
@@ -152,7 +152,7 @@ def test_no_frame_is_no_success(arguments: list[str], tmp_path: Path) -> None:
          " or a name that ends in .pcap, .json, .hex or .py\nhelp: ecmproto craft --help"),
     ],
 )  # fmt: skip
-def test_mistakes_are_one_sentence_and_one_line_of_help(
+def test_wrong_arguments_are_refused_in_one_sentence(
     line: str, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["craft", *line.split()]) == 2
@@ -160,7 +160,7 @@ def test_mistakes_are_one_sentence_and_one_line_of_help(
     assert (captured.out, captured.err) == ("", f"ecmproto: {said}\n")
 
 
-def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_specification_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["craft", "--spec", "no such.toml"]) == 3
     assert (
         capsys.readouterr().err
@@ -168,7 +168,7 @@ def test_a_file_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_a_document_that_breaks_off_leaves_no_file_under_the_final_name(tmp_path: Path) -> None:
+def test_truncated_documents_leave_only_a_partial_file(tmp_path: Path) -> None:
     frame = '{"layers": [{"layer": "data", "data": "00"}]}'
     path = tmp_path / "out.pcap"
     ran = craft("--from-json", "-w", str(path), stdin=f'{{"frames": [{(frame + ",") * 3000}'.encode())
@@ -197,7 +197,7 @@ def test_rows_of_a_file_become_frames(tmp_path: Path, capsys: pytest.CaptureFixt
     assert capsys.readouterr().err == ""
 
 
-def test_columns_of_a_whole_capture_become_that_capture(tmp_path: Path) -> None:
+def test_columns_of_a_capture_reproduce_it(tmp_path: Path) -> None:
     columns, again = tmp_path / "mixed.arrow", tmp_path / "again.pcap"
     mixed = Path(__file__).parents[2] / "pcaps" / "mixed.pcap"
     write_columns(str(mixed), str(columns), "arrow")
@@ -222,7 +222,7 @@ def test_columns_of_a_whole_capture_become_that_capture(tmp_path: Path) -> None:
         (["--from-columns", "bad.csv", "--spec", "x.toml"], 2, "got several\n"),
     ],
 )  # fmt: skip
-def test_mistakes_in_columns_have_their_exit_codes(
+def test_wrong_columns_have_their_exit_codes(
     arguments: list[str],
     code: int,
     sentence: str,
@@ -239,7 +239,7 @@ def test_mistakes_in_columns_have_their_exit_codes(
     assert shown.out == ""
 
 
-def test_columns_that_would_take_all_memory_are_given_up_with_the_way_to_allow_them(
+def test_columns_beyond_the_memory_limit_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, out = tmp_path / "bomb.parquet", tmp_path / "out.pcap"
@@ -258,7 +258,7 @@ def test_columns_that_would_take_all_memory_are_given_up_with_the_way_to_allow_t
     assert not out.exists()
 
 
-def test_without_pyarrow_parquet_is_refused_with_the_remedy(
+def test_missing_pyarrow_is_reported_with_its_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

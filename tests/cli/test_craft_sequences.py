@@ -24,7 +24,7 @@ def frames(path: Path) -> list[tuple[bytes, int]]:
         ]  # fmt: skip
 
 
-def test_a_storm_is_a_capture_and_its_arithmetic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_storm_prints_its_calculated_rates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "storm.pcap"
     assert run(["craft", *STORM, "-w", str(path)]) == 0
     told = capsys.readouterr()
@@ -43,7 +43,7 @@ def test_a_storm_is_a_capture_and_its_arithmetic(tmp_path: Path, capsys: pytest.
     assert decode(found[-1][0])[PFC].times == (0,) * 8
 
 
-def test_stats_sees_storm_that_holds_all_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stats_finds_the_storm_uninterrupted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "storm.pcap"
     run(["craft", *STORM, "--duration", "100ms", "-w", str(path)])
     assert run(["stats", "-r", str(path), "--speed", "10G", "-T", "json"]) == 0
@@ -54,7 +54,7 @@ def test_stats_sees_storm_that_holds_all_time(tmp_path: Path, capsys: pytest.Cap
     assert stopped == {3: 10**8, 4: 10**8}
 
 
-def test_duration_share_start_and_no_release(tmp_path: Path) -> None:
+def test_storm_options_set_duration_renewal_and_release(tmp_path: Path) -> None:
     path = tmp_path / "storm.pcap"
     options = ["--duration", "5ms", "--renew", "25%", "--time", "7s", "--no-release"]
     assert run(["craft", "pause", "quanta=1000", "--storm", "1G", *options, "-w", str(path)]) == 0
@@ -86,7 +86,7 @@ def test_duration_share_start_and_no_release(tmp_path: Path) -> None:
         ["cnd-boundary", "cnpv=0,7"],
     ],
 )
-def test_as_toml_it_is_the_same(words: list[str], tmp_path: Path) -> None:
+def test_toml_output_crafts_the_same_capture(words: list[str], tmp_path: Path) -> None:
     spec, direct, again = tmp_path / "x.toml", tmp_path / "direct.pcapng", tmp_path / "again.pcapng"
     assert run(["craft", *words, "-w", str(spec)]) == 0
     assert run(["craft", *words, "-w", str(direct)]) == 0
@@ -94,7 +94,7 @@ def test_as_toml_it_is_the_same(words: list[str], tmp_path: Path) -> None:
     assert direct.read_bytes() == again.read_bytes()
 
 
-def test_what_is_expected_goes_into_a_file_and_into_comments(tmp_path: Path) -> None:
+def test_expectations_are_written_to_file_and_comments(tmp_path: Path) -> None:
     capture, expectations = tmp_path / "x.pcapng", tmp_path / "x.ndjson"
     words = ["cnd-boundary", "cnpv=3", "--vlan", "7", "-w", str(capture), "--expectations", str(expectations)]
     assert run(["craft", *words]) == 0
@@ -105,7 +105,7 @@ def test_what_is_expected_goes_into_a_file_and_into_comments(tmp_path: Path) -> 
     assert b"priority 3 (CNPV, edge), CN-TAG: received by the port: priority 2; " in capture.read_bytes()
 
 
-def test_a_file_that_exists_is_left_alone(tmp_path: Path) -> None:
+def test_an_existing_file_is_not_overwritten(tmp_path: Path) -> None:
     capture, expectations = tmp_path / "x.pcapng", tmp_path / "x.ndjson"
     words = ["craft", "cnd-boundary", "-w", str(capture), "--expectations", str(expectations)]
     expectations.write_text("mine")
@@ -115,7 +115,7 @@ def test_a_file_that_exists_is_left_alone(tmp_path: Path) -> None:
     assert run([*words, "--force"]) == 0
 
 
-def test_options_are_parameters_of_their_name(tmp_path: Path) -> None:
+def test_options_set_parameters_of_their_name(tmp_path: Path) -> None:
     path = tmp_path / "x.pcap"
     words = ["cnm-flood", "flows=5", "--vlan", "9", "--prio", "1", "--rate", "10pps", "--count", "3"]
     assert run(["craft", *words, "--dst", "02:00:00:00:00:77", "-w", str(path)]) == 0
@@ -170,7 +170,7 @@ def test_the_list_names_every_sequence_and_parameter(capsys: pytest.CaptureFixtu
         (["--spec", "x.json", "-T", "toml"], "-T toml writes a LAYER or a sequence: expected one of them, got a file"),
     ],
 )  # fmt: skip
-def test_mistakes_are_told(
+def test_wrong_arguments_are_refused(
     words: list[str],
     sentence: str,
     tmp_path: Path,

@@ -11,7 +11,7 @@ from ecmproto_cli.commands import demo
 from ecmproto_cli.main import COMMANDS, run
 
 
-def test_captures_are_copied_as_they_are(
+def test_captures_are_copied_unchanged(
     tmp_path: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "new" / "captures"
@@ -24,7 +24,7 @@ def test_captures_are_copied_as_they_are(
     assert run(["demo", "-w", str(folder), "--force"]) == 0
 
 
-def test_steps_run_one_after_another_and_the_first_that_fails_ends_them(
+def test_the_first_failing_step_ends_the_demo(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     steps = (
@@ -38,7 +38,7 @@ def test_steps_run_one_after_another_and_the_first_that_fails_ends_them(
     assert shown[4:] == ["", "Fail", "$ ecmproto fields nowhere"]
 
 
-def test_steps_read_captures_that_come_along() -> None:
+def test_steps_read_bundled_captures() -> None:
     folder = demo.captures_folder()
     for _, words in demo.STEPS:
         command, *arguments = shlex.split(words)

@@ -45,7 +45,7 @@ def edited(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_captures_that_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_equal_captures_have_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
     assert told([MIXED, NEXT], capsys, code=0) == ("the same: 26 frames\n", "")
     assert told([MIXED, MIXED, "-q"], capsys, code=0) == ("", "")
     out, _ = told([MIXED, NEXT, "-T", "json"], capsys, code=0)
@@ -54,7 +54,7 @@ def test_captures_that_are_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     assert document["summary"]["same"] == 26
 
 
-def test_the_text(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_lists_every_difference(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told([MIXED, edited], capsys, code=1)
     assert err == ""
     lines = out.splitlines()
@@ -70,7 +70,7 @@ def test_the_text(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert not any(line != line.rstrip() for line in lines)
 
 
-def test_one_line_of_json_a_difference(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ndjson_has_one_line_per_difference(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told([MIXED, edited, "-T", "ndjson"], capsys, code=1)
     documents = [json.loads(line) for line in out.splitlines()]
     assert {each["schema"] for each in documents} == {"ecmproto/diff/1"}
@@ -88,7 +88,7 @@ def test_one_line_of_json_a_difference(edited: str, capsys: pytest.CaptureFixtur
     assert len(json.loads(out)["differences"]) == 2
 
 
-def test_what_is_shown_can_be_less(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_shown_differences_can_be_limited(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert told([MIXED, edited, "--quiet"], capsys, code=1) == ("", "")
     out, _ = told([MIXED, edited, "--stat"], capsys, code=1)
     assert out.startswith("26 frames in A, 26 in B: 22 the same")
@@ -99,7 +99,7 @@ def test_what_is_shown_can_be_less(edited: str, capsys: pytest.CaptureFixture[st
     assert "later" not in out.partition("26 frames in A")[0]
 
 
-def test_rules_make_them_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignore_rules_make_captures_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frames = captured(range(100, 120))
     a, b = write(tmp_path / "a", frames), write(tmp_path / "b", frames, resolution="us")
     assert told([a, b, "--tolerance", "time=1us"], capsys, code=0)[0] == "the same: 20 frames\n"
@@ -115,7 +115,9 @@ def test_rules_make_them_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert len(err.splitlines()) == 2
 
 
-def test_stdin_is_one_of_them(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_capture_may_come_from_stdin(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     octets = Path(NEXT).read_bytes()
     for cut, code in ((0, 0), (20, 3)):
         stdin = io.TextIOWrapper(io.BytesIO(octets[: len(octets) - cut]))
@@ -127,7 +129,9 @@ def test_stdin_is_one_of_them(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
     assert "stdin can be read once" in err
 
 
-def test_what_cannot_be_read_is_said_in_two_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_captures_are_reported_in_two_lines(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bad = tmp_path / "bad.pcap"
     bad.write_bytes(b"nothing of the kind")
     for name in (str(bad), str(tmp_path / "absent"), str(tmp_path)):
@@ -137,7 +141,7 @@ def test_what_cannot_be_read_is_said_in_two_lines(tmp_path: Path, capsys: pytest
             assert len(err.splitlines()) == 2
 
 
-def test_two_empty_captures_are_the_same(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_empty_captures_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = write(tmp_path / "empty", [])
     assert told([empty, empty], capsys, code=0)[0] == "the same: 0 frames\n"
 

@@ -32,9 +32,7 @@ def sample(tmp_path: Path) -> Path:
     return write_sample(tmp_path / "sample.pcap")
 
 
-def test_truncated_capture_shows_what_is_there_then_fails(
-    sample: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_truncated_capture_is_shown_then_fails(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample.write_bytes(sample.read_bytes()[:-1])
     assert run(["dissect", "-r", str(sample), "-T", "json"]) == 3
     shown = capsys.readouterr()
@@ -44,7 +42,9 @@ def test_truncated_capture_shows_what_is_there_then_fails(
 
 
 @pytest.mark.parametrize(("form", "shown"), [("line", ""), ("json", []), ("ndjson", "")])
-def test_empty_capture(form: str, shown: object, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_capture_shows_nothing(
+    form: str, shown: object, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     sample.write_bytes(sample.read_bytes()[:24])
     assert run(["dissect", "-r", str(sample), "-T", form]) == 0
     got = capsys.readouterr()
@@ -61,7 +61,7 @@ def test_empty_capture(form: str, shown: object, sample: Path, capsys: pytest.Ca
         ("half.pcap", bytes.fromhex("d4c3b2a1020004"), "expected a pcap header of 24 octets"),
     ],
 )
-def test_no_capture(
+def test_files_that_are_no_captures_fail(
     name: str, content: bytes | None, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     if content is not None:
@@ -90,19 +90,21 @@ def test_no_capture(
         (["--ethertype", "cnm=5"], "expected 0x0600..0xffff"),
     ],
 )
-def test_usage(arguments: list[str], told: str, sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_refused(
+    arguments: list[str], told: str, sample: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["dissect", "-r", str(sample), *arguments]) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert told in shown.err
 
 
-def test_limit(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_count_limits_the_frames_shown(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", str(sample), "-c", "3"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 3
 
 
-def test_another_ethertype(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_ethertype_is_decoded(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         run(["dissect", "-r", str(sample), "-e", "frame.protocols", "-c", "3", "--ethertype", "cnm=0x22e8"])
         == 0
@@ -110,7 +112,7 @@ def test_another_ethertype(sample: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().out.splitlines()[2] == "eth:vlan:cntag:data"
 
 
-def test_deep_adds_what_scapy_sees(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deep_adds_the_layers_of_scapy(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", str(sample), "-c", "1", "--deep"]) == 0
     shown = capsys.readouterr().out
     assert "udp.dstport   4711" in shown
@@ -125,7 +127,9 @@ def test_copy_is_lossless_and_quiet(sample: Path, tmp_path: Path, capsys: pytest
     assert copy.read_bytes() == sample.read_bytes()
 
 
-def test_copy_of_the_frames_shown(sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_shown_frames_are_copied(
+    sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     copy = tmp_path / "copy.pcap"
     assert run(["dissect", "-r", str(sample), "-w", str(copy), "-c", "1", "-e", "eth.src"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 1
@@ -146,7 +150,7 @@ def pcapng(major: int, *ticks: int) -> bytes:
 
 
 @pytest.mark.parametrize("major", [0, 2])
-def test_pcapng_of_another_major_version_was_read_with_a_warning(
+def test_pcapng_of_another_major_version_is_refused(
     major: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "other.pcapng").write_bytes(pcapng(major, 1))
@@ -156,9 +160,7 @@ def test_pcapng_of_another_major_version_was_read_with_a_warning(
     assert f"expected pcapng version 1, got version {major}.0" in err
 
 
-def test_times_beyond_64_bits_of_ns_keep_their_octets_in_a_copy(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_copies_keep_times_beyond_64_bits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     octets = pcapng(1, 5, (1 << 64) - 7, 1 << 63)
     (tmp_path / "far.pcapng").write_bytes(octets)
     assert run(["dissect", "-r", str(tmp_path / "far.pcapng"), "-w", str(tmp_path / "copy.pcapng")]) == 0
@@ -192,7 +194,7 @@ def test_other_link_types_are_counted_and_named(tmp_path: Path, capsys: pytest.C
     assert shown.err == "2 frames of link type USB_LINUX (189) not decoded\n"
 
 
-def test_stdin_compressed(sample: Path) -> None:
+def test_compressed_stdin_is_read(sample: Path) -> None:
     done = subprocess.run(
         [*DISSECT, "-r", "-", "-e", "frame.number"],
         input=gzip.compress(sample.read_bytes()),
@@ -227,7 +229,7 @@ def waiting_octets(pipe: IO[bytes]) -> int:
     return int.from_bytes(count, sys.byteorder)
 
 
-def test_interrupted_document_is_whole(tmp_path: Path) -> None:
+def test_an_interrupted_document_is_well_formed(tmp_path: Path) -> None:
     path = many_frames(tmp_path / "many.pcap", 100_000)
     with subprocess.Popen(
         [*DISSECT, "-r", str(path), "-T", "json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -286,7 +288,7 @@ RECORD_FIELDS = ("frame.number", "frame.time_epoch", "frame.len", "frame.cap_len
 
 
 @pytest.mark.parametrize("name", COMPARED)
-def test_tshark_gives_the_same_rows(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rows_equal_those_of_tshark(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     tshark = requires("tshark")
     path = SHARED_CAPTURES / name
     if not path.exists():
@@ -299,7 +301,7 @@ def test_tshark_gives_the_same_rows(name: str, capsys: pytest.CaptureFixture[str
     assert capsys.readouterr().out.splitlines() == theirs.splitlines()
 
 
-def test_tshark_gives_the_same_flow_control_fields(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_flow_control_fields_equal_those_of_tshark(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tshark = requires("tshark")
     names = [*RECORD_FIELDS, "eth.dst", "eth.src", "macc.opcode", "macc.pause_time", "macc.cbfc.enbv"]
     names += [f"macc.cbfc.{part}.c{n}" for n in range(8) for part in ("enbv", "pause_time")]

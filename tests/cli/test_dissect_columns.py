@@ -56,7 +56,7 @@ def test_columns_go_to_a_file(kind: str, sample: Path, capsys: pytest.CaptureFix
     assert tuple(table.column_names) == USUAL_FIELDS
 
 
-def test_every_field_of_which_frames_have_values(sample: Path) -> None:
+def test_columns_contain_every_field_with_values(sample: Path) -> None:
     out = sample.with_suffix(".parquet")
     assert run(["dissect", "-r", str(sample), "--all-fields", "-w", str(out)]) == 0
     table = read(out)
@@ -76,7 +76,7 @@ def test_all_fields_go_to_column_files(
     assert f"--all-fields goes with -T parquet or arrow and without -e, not {got}" in capsys.readouterr().err
 
 
-def test_chosen_columns_of_chosen_frames(sample: Path) -> None:
+def test_selected_columns_of_selected_frames_are_written(sample: Path) -> None:
     out = sample.with_suffix(".parquet")
     chosen = ["-e", "vlan.id", "-e", "cnm.cpid", "-e", "tcp.options"]
     assert run(["dissect", "-r", str(sample), "-T", "parquet", *chosen, "-Y", "cnm", "-w", str(out)]) == 0
@@ -86,13 +86,13 @@ def test_chosen_columns_of_chosen_frames(sample: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 5, len(FRAMES), len(FRAMES) + 1])
-def test_no_more_frames_than_asked_for(limit: int, sample: Path) -> None:
+def test_count_limits_the_frames_written(limit: int, sample: Path) -> None:
     out = sample.with_suffix(".arrow")
     assert run(["dissect", "-r", str(sample), "-T", "arrow", "-c", str(limit), "-w", str(out)]) == 0
     assert read(out).num_rows == min(limit, len(FRAMES))
 
 
-def test_a_pipe_gets_a_stream(sample: Path) -> None:
+def test_a_pipe_receives_a_stream(sample: Path) -> None:
     with sample.open("rb") as file:
         for more in ([], ["-w", "-"]):
             file.seek(0)
@@ -102,7 +102,7 @@ def test_a_pipe_gets_a_stream(sample: Path) -> None:
             assert pa.ipc.open_stream(done.stdout).read_all().num_rows == len(FRAMES)
 
 
-def test_a_terminal_gets_nothing(sample: Path) -> None:
+def test_columns_are_never_written_to_a_terminal(sample: Path) -> None:
     terminal, side = pty.openpty()
     done = subprocess.run(
         [*DISSECT, "-r", str(sample), "-T", "parquet"], stdout=side, stderr=subprocess.PIPE, text=True
@@ -113,7 +113,7 @@ def test_a_terminal_gets_nothing(sample: Path) -> None:
     assert "-T parquet is no text for a terminal: -w FILE" in done.stderr
 
 
-def test_what_could_be_read_is_written(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frames_of_a_truncated_capture_are_written(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sample.write_bytes(sample.read_bytes()[:-1])
     out = sample.with_suffix(".parquet")
     assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 3
@@ -130,7 +130,7 @@ def test_an_existing_file_is_kept(sample: Path, capsys: pytest.CaptureFixture[st
     assert read(out).num_rows == len(FRAMES)
 
 
-def test_without_pyarrow(
+def test_missing_pyarrow_is_reported(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
@@ -181,7 +181,7 @@ def test_an_interrupted_file_does_not_replace_another(
     assert len(FRAMES) <= frames < 1000 * len(FRAMES)
 
 
-def test_a_second_interrupt_removes_what_cannot_be_read_and_says_so(
+def test_a_second_interrupt_removes_the_unreadable_file(
     sample: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     interrupted(monkeypatch, 2)

@@ -21,7 +21,7 @@ def dissect(*arguments: str) -> int:
 
 
 @pytest.mark.parametrize("form", [[], ["-V"], ["-x"], ["-V", "-x"]])
-def test_lines_are_those_of_the_whole_capture(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_keep_numbers_of_the_whole_capture(form: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert dissect("-r", MIXED, *form) == 0
     whole = capsys.readouterr().out
     assert dissect("-r", MIXED, "-Y", "cnm or macc", *form) == 0
@@ -39,13 +39,13 @@ def test_json_holds_the_selected_frames(capsys: pytest.CaptureFixture[str]) -> N
     assert [frame["number"] for frame in frames] == expected == [2, 17, 18, 23]
 
 
-def test_fields_with_a_limit_of_frames_read(capsys: pytest.CaptureFixture[str]) -> None:
+def test_count_limits_the_frames_read(capsys: pytest.CaptureFixture[str]) -> None:
     assert dissect("-r", MIXED, "-Y", "frame.number > 2", "-c", "4", "-e", "frame.number") == 0
     assert capsys.readouterr().out == "3\n4\n"
 
 
 @pytest.mark.parametrize("capture", [MIXED, QCN])
-def test_a_copy_of_the_selected_frames(
+def test_the_selected_frames_are_copied(
     capture: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = tmp_path / Path(capture).name
@@ -62,7 +62,7 @@ def test_a_copy_of_the_selected_frames(
     assert len(copied) == len(wanted) > 0
 
 
-def test_a_copy_beside_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_copy_is_written_beside_the_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out.pcap"
     assert dissect("-r", MIXED, "-Y", "cnm", "-w", str(output), "-e", "frame.number") == 0
     assert capsys.readouterr().out == "2\n"
@@ -70,15 +70,13 @@ def test_a_copy_beside_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert sum(map(len, reader)) == 1
 
 
-def test_nothing_selected_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_selection_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert dissect("-r", MIXED, "-Y", "cnm.version == 3") == 0
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == ("", "0 of 26 frames selected\n")
 
 
-def test_a_wrong_filter_ends_before_anything_is_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_filter_is_refused_before_reading(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "out.pcap"
     assert dissect("-r", "missing.pcap", "-Y", "cnm.qntz_fbb > 4", "-w", str(output)) == 2
     shown = capsys.readouterr()

@@ -47,7 +47,7 @@ def traffic() -> Iterator[None]:
             thread.join()
 
 
-def test_lines_of_so_many_frames(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_count_limits_the_captured_frames(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with traffic():
         assert run(["dissect", "-i", FAR, "-c", "6", "-Y", "cnm"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -55,7 +55,9 @@ def test_lines_of_so_many_frames(veth: Network, capsys: pytest.CaptureFixture[st
     assert all("CNM" in line and "vlan 5" in line for line in lines)
 
 
-def test_json_is_crafted_back(veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_of_an_interface_is_craftable(
+    veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     with traffic():
         assert run(["dissect", "-i", FAR, "-c", "4", "-T", "json"]) == 0
     text = capsys.readouterr().out
@@ -92,12 +94,14 @@ def test_an_interrupt_finishes_the_copy(veth: Network, tmp_path: Path, name: str
         (["-i", "lo", "-T", "parquet"], "needs -r"),
     ],
 )
-def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["dissect", *words]) == 2
     assert sentence in capsys.readouterr().err
 
 
-def test_an_interface_that_is_removed_ends_it_with_what_came_before(
+def test_removing_the_interface_keeps_captured_frames(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "x.pcapng"
@@ -134,7 +138,7 @@ def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.Captur
         (["live", "monitor"], "x.pcapng.gz"),
     ],
 )
-def test_what_was_captured_is_in_the_file_when_the_process_is_killed_in_a_silence(
+def test_a_killed_capture_keeps_its_frames(
     veth: Network, tmp_path: Path, command: list[str], name: str
 ) -> None:
     sent = Batch.from_frames([CNM, DATA, CNM])

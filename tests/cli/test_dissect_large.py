@@ -75,7 +75,7 @@ def shown(arguments: list[str], capsysbinary: pytest.CaptureFixture[bytes]) -> b
 
 @pytest.mark.parametrize("more", [[], ["-Y", "vlan.id == 5 or macc"], ["-c", "333"]], ids=["all", "-Y", "-c"])
 @pytest.mark.parametrize("form", FORMS)
-def test_columns_show_what_frames_show(
+def test_columns_and_frames_give_equal_output(
     form: str, more: list[str], capture: Path, capsysbinary: pytest.CaptureFixture[bytes],
     request: pytest.FixtureRequest,
 ) -> None:  # fmt: skip
@@ -87,7 +87,7 @@ def test_columns_show_what_frames_show(
         assert sum(seen) > 100
 
 
-def test_times_count_from_the_first_frame_though_it_is_not_shown(
+def test_times_are_relative_to_the_first_frame(
     capture: Path, switching: list[int], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     last = len(FRAMES) * REPEATS
@@ -96,7 +96,7 @@ def test_times_count_from_the_first_frame_though_it_is_not_shown(
 
 
 @pytest.mark.parametrize("more", [[], ["-e", "frame.number"]])
-def test_copies_of_selected_frames_are_the_same(
+def test_copies_of_selected_frames_are_equal(
     more: list[str], capture: Path, request: pytest.FixtureRequest
 ) -> None:
     copies = []
@@ -109,7 +109,7 @@ def test_copies_of_selected_frames_are_the_same(
     assert len(copies[0]) > 24
 
 
-def test_a_pipe_proves_large_by_what_came(
+def test_large_pipes_are_processed_by_columns(
     capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch,
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:  # fmt: skip
@@ -121,7 +121,7 @@ def test_a_pipe_proves_large_by_what_came(
     assert switching
 
 
-def test_what_slow_pipe_brings_is_shown_at_once(capture: Path) -> None:
+def test_frames_of_a_slow_pipe_appear_immediately(capture: Path) -> None:
     octets = capture.read_bytes()
     with subprocess.Popen(
         [*DISSECT, "-r", "-", "-T", "ndjson"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -146,7 +146,7 @@ def test_small_captures_load_no_kernels(capture: Path) -> None:
         subprocess.run([sys.executable, "-c", check], check=True, capture_output=True)
 
 
-def test_characters_that_stdout_does_not_have(capture: Path) -> None:
+def test_unencodable_characters_are_replaced(capture: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
     done = subprocess.run(
         [*DISSECT, "-r", str(capture), "-c", "3"], env=environment, capture_output=True, check=True
@@ -154,8 +154,12 @@ def test_characters_that_stdout_does_not_have(capture: Path) -> None:
     assert b" ? " in done.stdout
 
 
-def test_an_interrupt_leaves_whole_lines(capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch,
-                                         capsysbinary: pytest.CaptureFixture[bytes]) -> None:  # fmt: skip
+def test_an_interrupt_leaves_complete_lines(
+    capture: Path,
+    switching: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
     plain = Listing.texts
 
     def interrupted(self: Listing, batch: Batch, *arguments: object, **options: object) -> Iterator[object]:
@@ -171,7 +175,7 @@ def test_an_interrupt_leaves_whole_lines(capture: Path, switching: list[int], mo
     assert frames
 
 
-def test_compiling_is_told_of_when_it_takes_long(
+def test_long_compilation_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     event = pytest.importorskip("numba.core.event")
@@ -189,7 +193,7 @@ def test_compiling_is_told_of_when_it_takes_long(
     assert not done.wait(0.1)
 
 
-def test_a_broken_capture_is_shown_as_far_as_it_goes(
+def test_a_truncated_capture_is_shown_until_its_end(
     capture: Path, switching: list[int], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     capture.write_bytes(capture.read_bytes()[:-1])
@@ -197,14 +201,14 @@ def test_a_broken_capture_is_shown_as_far_as_it_goes(
     assert len(capsysbinary.readouterr().out.splitlines()) == len(FRAMES) * REPEATS - 1
 
 
-def test_batches_grow(
+def test_batches_grow_in_size(
     capture: Path, switching: list[int], capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     shown(["-r", str(capture), "-T", "ndjson"], capsysbinary)
     assert (switching[0], max(switching)) == (20, 70)
 
 
-def test_an_interrupt_while_a_filter_looks_at_a_batch_does_not_wait_for_it(
+def test_an_interrupt_stops_a_running_filter(
     capture: Path, switching: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def endless(*arguments: object, **options: object) -> NoReturn:
@@ -217,7 +221,7 @@ def test_an_interrupt_while_a_filter_looks_at_a_batch_does_not_wait_for_it(
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".zst"])
-def test_a_capture_that_is_small_only_because_it_is_compressed_goes_column_by_column(
+def test_compressed_large_captures_are_processed_by_columns(
     suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     path, seen = tmp_path / f"in.pcap{suffix}", []

@@ -42,7 +42,7 @@ def test_copy_keeps_every_block(capture: Path, tmp_path: Path, capsys: pytest.Ca
     assert capsys.readouterr().err.splitlines() == told
 
 
-def test_copy_of_the_first_frame_ends_behind_it(capture: Path, tmp_path: Path) -> None:
+def test_copy_of_first_frame_ends_after_it(capture: Path, tmp_path: Path) -> None:
     copy = tmp_path / "out.pcapng"
     assert run(["dissect", "-r", str(capture), "-w", str(copy), "-c", "1"]) == 0
     assert CAPTURE.startswith(copy.read_bytes())
@@ -62,7 +62,7 @@ def test_comments_and_interfaces_are_shown(capture: Path, capsys: pytest.Capture
     )
 
 
-def test_document_names_what_comes_later(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_document_contains_later_interfaces(capture: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", str(capture), "-T", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["capture"]["format"] == "pcapng"
@@ -74,7 +74,7 @@ def test_document_names_what_comes_later(capture: Path, capsys: pytest.CaptureFi
     assert (document["frames"][2]["captured_octets"], document["frames"][2]["original_octets"]) == (60, 64)
 
 
-def test_frames_without_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_frames_without_time_have_empty_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "simple.pcapng"
     path.write_bytes(section() + description() + simple(FRAMES["arp"]))
     assert run(["dissect", "-r", str(path), "-e", "frame.number", "-e", "frame.time_epoch"]) == 0
@@ -91,7 +91,7 @@ def json_back(
     assert run(["craft", "--from-json", "-w", str(output)]) == 0
 
 
-def test_document_gives_the_pcap_back(
+def test_document_reproduces_the_pcap(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample, again = write_sample(tmp_path / "sample.pcap"), tmp_path / "again.pcap"
@@ -99,7 +99,7 @@ def test_document_gives_the_pcap_back(
     assert again.read_bytes() == sample.read_bytes()
 
 
-def test_document_gives_the_frames_of_a_pcapng_back(
+def test_document_reproduces_the_frames_of_a_pcapng(
     capture: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     again = tmp_path / "again.pcapng"
@@ -112,9 +112,7 @@ def test_document_gives_the_frames_of_a_pcapng_back(
     assert shown[0] == shown[1]
 
 
-def test_interface_ids_count_by_section_as_wiresharks_do(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_interface_ids_equal_those_of_wireshark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.pcapng").write_bytes(small_pcapng())
     assert run(["dissect", "-r", str(tmp_path / "a.pcapng"), "-e", "frame.interface_id"]) == 0
     assert capsys.readouterr().out.split() == ["0", "1", "0", "0", "0"]

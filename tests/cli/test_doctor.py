@@ -10,9 +10,7 @@ from ecmproto_cli.main import run
 from tests.namespaces import NEAR, Network
 
 
-def test_findings_come_with_their_commands_and_exit_code_1(
-    veth: Network, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_findings_include_commands_and_exit_code_1(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "-i", NEAR]) == 1
     told = capsys.readouterr()
     lines = told.out.splitlines()
@@ -22,14 +20,14 @@ def test_findings_come_with_their_commands_and_exit_code_1(
     assert told.err == "ecmproto: 4 findings\n"
 
 
-def test_fixing_leaves_nothing_to_find(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_fixing_removes_all_findings(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "-i", NEAR, "--fix"]) == 0
     assert "  fixed    MTU 1500" in capsys.readouterr().out
     assert run(["doctor", "-i", NEAR]) == 0
     assert "  ok       MTU 1600: large enough for tags" in capsys.readouterr().out
 
 
-def test_the_document_holds_the_same(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_document_contains_all_checks(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["doctor", "-i", NEAR, "-T", "json"]) == 1
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "ecmproto/doctor/1"

@@ -37,7 +37,7 @@ COMMANDS = (
 
 @pytest.mark.parametrize("octets", [FAST, LATE, APART], ids=["fast", "late", "apart"])
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_numbers_beyond_64_bits_stop_no_command(
+def test_all_commands_accept_numbers_beyond_64_bits(
     command: Sequence[str], octets: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "far.pcapng").write_bytes(octets)
@@ -57,7 +57,7 @@ def times_of(path: Path, capsys: pytest.CaptureFixture[str]) -> list[int]:
     return [json.loads(line)["time_ns"] for line in capsys.readouterr().out.splitlines()]
 
 
-def test_late_time_of_pcap_moves_on_in_pcapng(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_beyond_pcap_can_move_to_pcapng(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     late = tmp_path / "late.pcap"
     late.write_bytes(pcap_header() + pcap_record(DATA, seconds=(1 << 32) - 1, ticks=5))
     assert run(["edit", "-r", str(late), "--shift", "1.5s", "-w", str(tmp_path / "late.pcapng")]) == 0
@@ -77,7 +77,7 @@ def test_times_beyond_64_bits_move_exactly(
 @pytest.mark.parametrize(
     ("name", "shift"), [("far.pcapng", "8s"), ("far.pcapng", "-1s"), ("late.pcap", "2s")]
 )
-def test_time_that_file_cannot_hold_leaves_nothing(
+def test_times_beyond_the_format_are_refused(
     name: str, shift: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     octets = pcap_header() + pcap_record(DATA) + pcap_record(DATA, seconds=(1 << 32) - 1)
@@ -88,7 +88,7 @@ def test_time_that_file_cannot_hold_leaves_nothing(
     assert [each.name for each in tmp_path.iterdir()] == [name]
 
 
-def test_times_that_dissect_prints_are_read_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_craft_reads_all_times_of_dissect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "far.pcapng").write_bytes(FAR)
     assert run(["dissect", "-r", str(tmp_path / "far.pcapng"), "-T", "json"]) == 0
     (tmp_path / "far.json").write_text(capsys.readouterr().out)

@@ -55,7 +55,9 @@ def planted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FieldValues, "of", wrong)
 
 
-def test_a_campaign_that_finds_nothing(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_campaign_without_findings_stores_progress(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, err = told(["decode", "--seed", "7", "--runs", "100"], capsys)
     assert err == "ecmproto: seed 7\n"
     assert "executions  100 frames in " in out
@@ -64,7 +66,7 @@ def test_a_campaign_that_finds_nothing(folder: Path, capsys: pytest.CaptureFixtu
     assert json.loads((folder / "fuzz-decode" / "campaign.json").read_text())["progress"]["cases"] == 100
 
 
-def test_a_campaign_goes_on_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_campaign_continues_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
     told(["decode", "--runs", "10", "--seed", "3", "-w", "here"], capsys)
     out, err = told(["decode", "--runs", "20", "-w", "here"], capsys)
     assert err == "ecmproto: seed 3\n"
@@ -72,7 +74,7 @@ def test_a_campaign_goes_on_with_its_seed(capsys: pytest.CaptureFixture[str]) ->
     assert "campaign    30 frames" in out
 
 
-def test_a_disagreement_is_told_kept_and_seen_again(
+def test_a_disagreement_is_stored_and_reproducible(
     planted: None, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, _ = told(["decode", "--seed", "1", "--runs", "600", "-r", MIXED], capsys, code=1)
@@ -89,7 +91,7 @@ def test_a_disagreement_is_told_kept_and_seen_again(
     assert out.startswith("difference: columns: ieee8021ad.priority\n")
 
 
-def test_a_filter_chooses_what_is_spoilt(planted: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_filter_selects_frames_to_mutate(planted: None, capsys: pytest.CaptureFixture[str]) -> None:
     reads = ["-r", MIXED, "-Y", "ieee8021ad"]
     out, _ = told(["decode", "--seed", "1", "--runs", "100", *reads], capsys, code=1)
     (again,) = [line.split("again", 1)[1] for line in out.splitlines() if line.startswith("  again")]
@@ -99,7 +101,7 @@ def test_a_filter_chooses_what_is_spoilt(planted: None, capsys: pytest.CaptureFi
     assert "executions  64 frames" in out
 
 
-def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_case_without_disagreement_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["decode", "--seed", "1", "--index", "77"], capsys)
     lines = out.splitlines()
     assert lines[0].startswith("case 77 of seed 1, from item ")
@@ -108,13 +110,13 @@ def test_a_case_that_all_agree_on(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize("what", ["captures", "filters", "specs"])
-def test_other_subjects(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_other_inputs_are_fuzzed(what: str, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["decode", "--what", what, "--seed", "1", "--runs", "100"], capsys)
     assert "executions  100 cases" in out
     assert f"\n  {what.ljust(10)}  100 cases, 100 so far\n" in out
 
 
-def test_files_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unmutated_files_are_checked(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["decode", "--what", "captures", "--as-is", "-r", MIXED], capsys)
     assert out == "all agree: captures, uses\n"
     (folder / "filters").write_text("vlan.id == 5\ncnm and\n")
@@ -124,7 +126,7 @@ def test_files_as_they_are(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     )
 
 
-def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_frame_is_reduced_and_stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     options = ["--seed", "1", "--runs", "8", "--frames-per-run", "64"]
     out, err = told(["target", *options, "--", *command], capsys, code=1)
@@ -136,7 +138,9 @@ def test_a_target_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -
         assert sum(len(batch) for batch in reader) == 1
 
 
-def test_file_as_it_is_under_limits_of_campaign(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unmutated_files_keep_time_and_memory_limits(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     once = ["target", "--as-is", "-r", MIXED, "--timeout", "20s"]
     assert told([*once, "--", "cat", "{}"], capsys)[0] == f"fine: {MIXED}\n"
     swelling = [sys.executable, "-S", "-c", "import time; kept = bytearray(200_000_000); time.sleep(60)"]
@@ -145,14 +149,14 @@ def test_file_as_it_is_under_limits_of_campaign(folder: Path, capsys: pytest.Cap
     assert list(folder.iterdir()) == []
 
 
-def test_finding_that_time_was_up_for_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_findings_not_reduced_in_time_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     options = ["--seed", "1", "--duration", "1s", "--frames-per-run", "512"]
     _, err = told(["target", *options, "--", *command], capsys, code=1)
     assert err.endswith("--duration was up before 1 finding could be reduced: all frames are stored\n")
 
 
-def test_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fail_exit_defines_a_failing_target(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["target", "-r", MIXED, "--runs", "2", "--frames-per-run", "3", "--", "true"], capsys)
     assert "executions  6 frames" in out
     out, _ = told(
@@ -172,12 +176,14 @@ def test_sound_target_and_one_by_its_exit_status(capsys: pytest.CaptureFixture[s
         (["--jobs", "3", "--frames-per-run", "4"], "executions  20 frames"),
     ],
 )
-def test_what_targets_are_fed(options: list[str], told_of: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_targets_receive_frames_and_captures(
+    options: list[str], told_of: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, _ = told(["target", "--seed", "1", "--runs", "5", *options, "--", "cat"], capsys)
     assert told_of in out
 
 
-def test_a_capture_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failing_capture_is_reduced_and_stored(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-I", "-S", READER, "record-length", "{}"]
     options = ["--what", "captures", "--seed", "1", "--runs", "60"]
     out, _ = told(["target", *options, "--", *command], capsys, code=1)
@@ -187,7 +193,7 @@ def test_a_capture_that_fails(folder: Path, capsys: pytest.CaptureFixture[str]) 
     assert (kept / "case.capture").stat().st_size == 24 + 16
 
 
-def test_relative_program_is_found_from_folder_of_finding(
+def test_relative_programs_work_from_the_findings_folder(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (folder / "own").write_text("#!/bin/sh\nexit 9\n")
@@ -246,7 +252,7 @@ def test_ctrl_c_keeps_the_state(
         (["trouble"], 2, "trouble"),
     ],
 )
-def test_mistakes(
+def test_wrong_arguments_are_refused(
     arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str], folder: Path
 ) -> None:
     out, err = told(arguments, capsys, code=code)
@@ -255,7 +261,7 @@ def test_mistakes(
     assert out == ""
 
 
-def test_a_folder_that_is_a_file(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_as_output_folder_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "taken").write_text("")
     _, err = told(["decode", "--seed", "1", "--runs", "1", "-w", "taken"], capsys, code=3)
     assert "taken" in err

@@ -95,9 +95,7 @@ def bridge(veth: Network, defect: str, seconds: float) -> Iterator[subprocess.Po
         yield program
 
 
-def test_what_is_sent_arrives_and_the_rate_is_what_is_measured(
-    veth: Network, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sent_frames_arrive_at_the_reported_rate(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
         assert send("--seed", "7", "--runs", "500", "--rate", "2kpps") == 0
         frames, times = captured(receiver)
@@ -115,7 +113,7 @@ def test_what_is_sent_arrives_and_the_rate_is_what_is_measured(
     assert reached == pytest.approx((len(frames) - 1) * 1e9 / (times[-1] - times[0]), rel=0.05)
 
 
-def test_short_cases_may_leave_short(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_pad_allows_short_frames(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     # what the kernel would take to be a tag that is cut off does not come through
     path = "short.pcap"
     octets = [bytes(range(length)) for length in (1, 14, 30, 60, 61)]
@@ -130,7 +128,7 @@ def test_short_cases_may_leave_short(veth: Network, capsys: pytest.CaptureFixtur
     assert table(capsys.readouterr().out)["padded"] == "3 cases shorter than 60 octets"
 
 
-def test_a_smaller_mtu_leaves_out_more(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_smaller_mtu_omits_longer_cases(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
         assert send("--seed", "7", "--runs", "200", "--rate", "max", "--mtu", "100") == 0
         frames, _ = captured(receiver)
@@ -141,7 +139,7 @@ def test_a_smaller_mtu_leaves_out_more(veth: Network, capsys: pytest.CaptureFixt
     assert "mtu: expected at most the 1500 octets of near, got 9000" in capsys.readouterr().err
 
 
-def test_a_campaign_goes_on_where_it_ended(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_campaign_continues_after_its_last_case(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
         for count in ("100", "150"):
             assert send("--seed", "7", "--runs", count, "--rate", "max") == 0
@@ -149,7 +147,7 @@ def test_a_campaign_goes_on_where_it_ended(veth: Network, capsys: pytest.Capture
     assert table(capsys.readouterr().out)["campaign"].startswith("250 cases in ")
 
 
-def test_a_case_alone(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_index_sends_a_single_case(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     case = Cases(template_frames(), seed=7)[5]
     with FrameReceiver(FAR) as receiver:
         assert send("--seed", "7", "--index", "5") == 0
@@ -157,7 +155,7 @@ def test_a_case_alone(veth: Network, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.startswith(f"case 5 of seed 7: {', '.join(case.mutations)}\n")
 
 
-def test_heartbeats_between_frames_are_told(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_heartbeats_are_reported(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     beats = ["--heartbeat", f"frame:{FAR}", "--heartbeat", "command:true", "--heartbeat-every", "100"]
     assert send("--seed", "7", "--runs", "450", "--rate", "5kpps", *beats) == 0
     assert table(capsys.readouterr().out)["heartbeats"].startswith("6 came, 0 did not; sending stood still")
@@ -177,7 +175,7 @@ def first_deep_tags(seed: int) -> int:
     )
 
 
-def test_a_bridge_that_a_frame_silences(
+def test_the_frame_silencing_a_bridge_is_found(
     veth: Network, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     index = first_deep_tags(5)
@@ -207,7 +205,7 @@ def test_a_bridge_that_a_frame_silences(
         assert send("--seed", "5", "--index", str(index), "--heartbeat", f"frame:{SIDE}", *QUICK) == 1
 
 
-def test_a_host_that_comes_back_by_itself(
+def test_a_self_recovering_host_is_found(
     veth: Network, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
@@ -224,7 +222,7 @@ def test_a_host_that_comes_back_by_itself(
     assert "case 45: " in (kept / "output.txt").read_text()
 
 
-def test_a_device_that_does_not_come_back(
+def test_a_device_without_recovery_ends_the_campaign(
     veth: Network, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     index = first_deep_tags(5)
@@ -244,7 +242,9 @@ def test_a_device_that_does_not_come_back(
         assert told.err == "ecmproto: seed 5\n"
 
 
-def test_a_device_that_is_silent_from_the_start(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_silent_beforehand_stops_the_campaign(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
     with FrameReceiver(FAR) as receiver:
         assert send("--heartbeat", "command:exit 3", "--runs", "10") == 1
         assert captured(receiver)[0] == []
@@ -256,7 +256,7 @@ def test_a_device_that_is_silent_from_the_start(veth: Network, capsys: pytest.Ca
     assert send("--heartbeat", "command:test -e alive", "--runs", "10", "--rate", "max", *recovery) == 0
 
 
-def test_nothing_sent_is_no_success(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sending_no_frame_fails(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with PcapWriter("long.pcap") as writer:
         writer.write_frame(bytes(2000), 0)
     assert send("--as-is", "-r", "long.pcap") == 1
@@ -301,9 +301,7 @@ def test_an_interrupt_ends_with_the_report(veth: Network, folder: Path) -> None:
     assert done >= 150
 
 
-def test_interface_that_is_removed_ends_with_report(
-    veth: Network, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_removing_the_interface_ends_with_a_report(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     remover = subprocess.Popen(
         ["sh", "-c", f"while ! test -e fuzz-send/campaign.json; do sleep 0.1; done; ip link del {FAR}"]
     )
@@ -314,7 +312,7 @@ def test_interface_that_is_removed_ends_with_report(
     assert "campaign" in table(told.out)
 
 
-def test_who_may_not_is_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[str]) -> None:
+def test_missing_capabilities_are_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[str]) -> None:
     child = os.fork()
     if not child:
         os.setgroups([])
@@ -353,7 +351,7 @@ def test_missing_interfaces_are_exit_code_4(veth: Network, capsys: pytest.Captur
         (["-Y", "cnm"], "-Y filters what -r has"),
     ],
 )
-def test_mistakes_are_told(
+def test_wrong_options_are_refused(
     veth: Network, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert send(*words) == 2

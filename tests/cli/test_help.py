@@ -45,13 +45,13 @@ def test_the_overview_lists_every_command_once(capsys: pytest.CaptureFixture[str
         (["E2CM"], ("format", "e2cm")),
     ],
 )
-def test_what_is_called_so_comes_first(words: list[str], first: tuple[str, str]) -> None:
+def test_an_exact_name_comes_first(words: list[str], first: tuple[str, str]) -> None:
     kind, name = first
     best = found(*words)[0]
     assert (best[0], best[1].split(" ")[0] if kind == "option" else best[1]) == (kind, name)
 
 
-def test_every_kind_is_found_and_says_a_command_that_there_is() -> None:
+def test_entries_of_every_kind_name_existing_commands() -> None:
     assert {entry.kind for entry in KNOWN} == set(KINDS)
     paths = {command.path for command in declared_commands(cli)}
     for entry in KNOWN:
@@ -71,13 +71,13 @@ def test_every_option_is_found_by_its_name() -> None:
             assert option.names[0] in shown | {"-h", "--help"}, (command.path, option.names)
 
 
-def test_all_words_narrow_it_down() -> None:
+def test_entries_match_all_words() -> None:
     both = set(found("pause", "quanta"))
     assert both
     assert both == set(found("pause")) & set(found("quanta"))
 
 
-def test_what_is_shown_fits_a_terminal_and_names_the_next_command(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_fits_80_columns_and_names_commands(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help", "feedback"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(len(line) <= 80 for line in lines if not line.startswith("    $ "))
@@ -96,7 +96,7 @@ def test_a_misspelt_word_finds_the_nearest(capsys: pytest.CaptureFixture[str]) -
     assert "quanta" in shown.out
 
 
-def test_what_is_nowhere_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_without_a_match_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["help", "xyzzyplugh"]) == 1
     shown = capsys.readouterr()
     assert (shown.out, shown.err) == (
@@ -112,7 +112,7 @@ def test_a_command_shows_its_help(words: list[str], capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.startswith(help)
 
 
-def test_finding_loads_nothing_heavy() -> None:
+def test_finding_loads_no_heavy_libraries() -> None:
     code = (
         "import sys; from ecmproto_cli.main import run; code = run(['help', 'storm']);"
         "heavy = {'numpy', 'numba', 'scapy', 'pyarrow', 'textual', 'matplotlib'} & set(sys.modules);"
@@ -122,7 +122,7 @@ def test_finding_loads_nothing_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_entries_of_one_name_come_by_kind() -> None:
+def test_entries_of_one_name_are_ordered_by_kind() -> None:
     same = [Entry(kind=kind, name="x", doc="", then="") for kind in reversed(KINDS)]
     assert [entry.kind for entry in find(["x"], same)] == list(KINDS)
     assert isinstance(cli, click.Group)

@@ -145,7 +145,7 @@ LINES = (
 )  # fmt: skip
 
 
-def test_every_command_is_tried() -> None:
+def test_hostile_text_is_tried_on_every_command() -> None:
     assert set(COMMANDS) <= {line.split()[0] for line in LINES}
 
 
@@ -159,21 +159,21 @@ def test_no_hostile_text_reaches_a_terminal(line: str, files: dict[str, str], sh
 
 
 @pytest.mark.parametrize("form", ["json", "ndjson"])
-def test_hostile_comments_are_the_same_in_json(form: str, files: dict[str, str], shown: Shown) -> None:
+def test_hostile_comments_are_unchanged_in_json(form: str, files: dict[str, str], shown: Shown) -> None:
     _, text = shown("dissect", "-r", files["C"], "-T", form)
     document = json.loads(text if form == "json" else text.splitlines()[0])
     frame = document["frames"][0] if form == "json" else document
     assert frame["comments"] == [HOSTILE]
 
 
-def test_hostile_rules_are_the_same_in_sarif(files: dict[str, str], shown: Shown) -> None:
+def test_hostile_rules_are_unchanged_in_sarif(files: dict[str, str], shown: Shown) -> None:
     _, text = shown("check", files["C"], "--rules", files["R"], "--select", "RACK001", "-T", "sarif")
     document = json.loads(text[: text.rindex("}") + 1])
     (rule,) = document["runs"][0]["tool"]["driver"]["rules"]
     assert rule["shortDescription"]["text"] == HOSTILE
 
 
-def test_colours_pass_and_others_sequences_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_our_colour_sequences_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(terminal, "_coloured", True)
     painted = terminal.paint("x\x1b[8my", "title")
     assert terminal.visible(painted) == "\x1b[1mx\\u001b[8my\x1b[0m"

@@ -42,7 +42,7 @@ def test_dissect_writes_the_innermost_frames(
         assert shown[0] == shown[1]
 
 
-def test_replay_of_innermost_frames_equals_that_of_bare_ones(
+def test_replay_of_innermost_equals_bare_frames(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = []
@@ -54,7 +54,7 @@ def test_replay_of_innermost_frames_equals_that_of_bare_ones(
     assert documents[0] == documents[1]
 
 
-def test_check_of_outer_frames_finds_none_of_the_inner(
+def test_outer_check_ignores_inner_frames(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(["check", captures[1]])
@@ -63,7 +63,7 @@ def test_check_of_outer_frames_finds_none_of_the_inner(
     assert SUMMARY not in capsys.readouterr().err
 
 
-def test_frames_that_stay_wrapped_load_no_unwrapping(captures: tuple[str, str]) -> None:
+def test_wrapped_output_loads_no_unwrapping_module(captures: tuple[str, str]) -> None:
     check = (
         "import sys; from ecmproto_cli.main import run; "
         f"code = run(['dissect', '-c', '3', {captures[1]!r}]); "
@@ -77,7 +77,7 @@ def test_inner_frames_of_an_interface_are_refused(capsys: pytest.CaptureFixture[
     assert "--inner goes with -r" in capsys.readouterr().err
 
 
-def test_diff_of_innermost_frames_finds_none(
+def test_diff_of_innermost_frames_finds_no_difference(
     captures: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain, mirror = captures

@@ -39,7 +39,7 @@ def parse(words: Sequence[str], command: click.Command = cli, parent: click.Cont
         parse(rest, found, context)
 
 
-def test_commands_take_the_lines_of_each_step() -> None:
+def test_lines_of_each_step_are_valid_commands() -> None:
     lines = [line for step in steps() for line in step.lines]
     assert len(lines) > 50
     for line in [*captures(300), *lines]:
@@ -48,14 +48,14 @@ def test_commands_take_the_lines_of_each_step() -> None:
         parse(shlex.split(f"{lines[0]} --no-such-option"))
 
 
-def test_steps_are_named_once() -> None:
+def test_step_names_are_unique() -> None:
     names = [step.name for step in steps()]
     assert len(names) == len(set(names))
     for mechanism in MECHANISMS:
         assert {f"{part}-{mechanism.name}" for part in ("replay", "lab", "live")} < set(names)
 
 
-def test_steps_run_and_one_that_does_not_says_why() -> None:
+def test_failing_steps_report_their_cause() -> None:
     done = subprocess.run(
         [sys.executable, "-c", _RUN, *RUN], env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         check=True, capture_output=True, text=True,

@@ -82,7 +82,7 @@ def test_help_starts_without_the_heavy_libraries() -> None:
         assert done.returncode == 0, arguments
 
 
-def test_a_run_has_ours_beside_published_and_band(scenario: str, capsys: Captured) -> None:
+def test_a_run_shows_figures_beside_published_bands(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "2"]) == 0
     shown = capsys.readouterr()
     assert shown.err == "ecmproto: seed 2\n"
@@ -92,12 +92,12 @@ def test_a_run_has_ours_beside_published_and_band(scenario: str, capsys: Capture
     assert shown.out.startswith("two-into-one: Two hosts into one\n")
 
 
-def test_missed_band_is_told_and_exits_with_1(scenario: str, capsys: Captured) -> None:
+def test_a_missed_band_exits_with_1(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "9"]) == 1
     assert "outside, 16 % above" in capsys.readouterr().out
 
 
-def test_several_seeds_have_a_range(scenario: str, capsys: Captured) -> None:
+def test_several_seeds_give_ranges(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "1", "--seeds", "3"]) == 0
     shown = capsys.readouterr()
     assert shown.err == "ecmproto: seeds 1 to 3\n"
@@ -112,7 +112,7 @@ def test_expectations_hold_or_exit_with_1(scenario: str, capsys: Captured) -> No
     assert "does not hold on 1 of 2 seeds: queue.p99 < 31.5kB (32 kB)" in capsys.readouterr().out
 
 
-def test_figures_can_be_asked_for_and_name_other_runs(scenario: str, capsys: Captured) -> None:
+def test_shown_figures_may_refer_to_other_runs(scenario: str, capsys: Captured) -> None:
     figure = "queue.p50 / queue.p50@none"
     assert run(["lab", "run", scenario, "--show", figure, "--show", "queue.p50@slow"]) == 0
     out = capsys.readouterr().out
@@ -122,7 +122,7 @@ def test_figures_can_be_asked_for_and_name_other_runs(scenario: str, capsys: Cap
     capsys.readouterr()
 
 
-def test_json_has_everything_and_no_progress(scenario: str, capsys: Captured) -> None:
+def test_json_contains_the_result_without_progress(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "2", "-T", "json", "--expect", "drops == 0"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "ecmproto/lab/1"
@@ -134,7 +134,7 @@ def test_json_has_everything_and_no_progress(scenario: str, capsys: Captured) ->
     assert paths["measure.port"] == "scenario"
 
 
-def test_ndjson_tells_how_far_it_is_then_result(scenario: str, capsys: Captured) -> None:
+def test_ndjson_has_progress_then_the_result(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "-T", "ndjson"]) == 0
     lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [line["schema"] for line in lines] == ["ecmproto/lab-progress/1"] * 10 + ["ecmproto/lab/1"]
@@ -185,7 +185,7 @@ def test_settings_variants_and_mechanisms_reach_the_experiment(scenario: str, ca
         (["run", "SCENARIO", "-w", "-"], "pcapng"),
     ],
 )
-def test_mistakes_exit_with_2_before_anything_is_run(
+def test_wrong_arguments_exit_with_2_before_running(
     arguments: list[str], said: str, scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(running, "simulate", None)
@@ -197,7 +197,7 @@ def test_mistakes_exit_with_2_before_anything_is_run(
     assert shown.err.splitlines()[-1].startswith("help: ")
 
 
-def test_an_interrupted_run_shows_what_there_is(
+def test_an_interrupted_run_shows_partial_results(
     scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import os
@@ -258,7 +258,7 @@ def test_the_frames_of_the_first_run_are_written(
 # compare --------------------------------------------------------------------------------------------------
 
 
-def test_compare_has_its_own_mechanism_those_named_and_the_baselines(scenario: str, capsys: Captured) -> None:
+def test_compare_runs_named_mechanisms_and_baselines(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "compare", scenario, "qcn:w=4", "ecm", "-T", "json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert list(document["runs"]) == ["qcn", "qcn:w=4", "ecm", "none", "pause", "pfc"]
@@ -272,7 +272,7 @@ def test_compare_has_its_own_mechanism_those_named_and_the_baselines(scenario: s
 # sweep ----------------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+def test_a_sweep_continues_after_stored_points(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     out = tmp_path / "rows.ndjson"
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB,33kB", "--seeds", "2", "--jobs", "1"]
     assert run([*arguments, "-w", str(out), "--shard", "1/2"]) == 0
@@ -294,7 +294,7 @@ def test_a_sweep_goes_on_where_it_ended(scenario: str, tmp_path: Path, capsys: C
     assert finished() == 10
 
 
-def test_a_sweep_keeps_files_of_others(scenario: str, tmp_path: Path, capsys: Captured) -> None:
+def test_a_sweep_keeps_foreign_files(scenario: str, tmp_path: Path, capsys: Captured) -> None:
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB", "--show", "drops", "--seeds", "1"]
     notes, rows = tmp_path / "notes.txt", tmp_path / "rows"
     notes.write_text("buy milk")
@@ -327,7 +327,7 @@ def test_a_sweep_names_its_seeds(
     assert {row["seed"] for row in document["rows"]} == set(seeds)
 
 
-def test_a_sweep_that_is_interrupted_says_how_to_go_on(
+def test_an_interrupted_sweep_can_be_continued(
     scenario: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def simulate(given: Experiment, *, seed: int) -> object:
@@ -349,7 +349,7 @@ def test_a_sweep_that_is_interrupted_says_how_to_go_on(
     assert capsys.readouterr().out.count("\n") == 6
 
 
-def test_points_that_fail_are_named_and_rest_done(
+def test_failing_points_are_named_others_are_done(
     scenario: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def simulate(given: Experiment, *, seed: int) -> object:
@@ -369,7 +369,7 @@ def test_points_that_fail_are_named_and_rest_done(
     assert lines[10:] == ["ecmproto: warning: 2 more failed"]
 
 
-def test_who_cannot_do_the_work_is_told(
+def test_wrong_executors_are_refused(
     scenario: str, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     arguments = ["lab", "sweep", scenario, "--sweep", "control.qeq=26kB"]
@@ -426,7 +426,7 @@ def test_points_can_be_listed_in_a_file(scenario: str, tmp_path: Path, capsys: C
 # list, show, new ------------------------------------------------------------------------------------------
 
 
-def test_what_new_writes_runs(tmp_path: Path, capsys: Captured) -> None:
+def test_a_scenario_from_new_runs(tmp_path: Path, capsys: Captured) -> None:
     path = tmp_path / "mine.toml"
     assert run(["lab", "new", str(path), "--mechanism", "ecm"]) == 0
     assert run(["lab", "run", str(path)]) == 0
@@ -435,7 +435,7 @@ def test_what_new_writes_runs(tmp_path: Path, capsys: Captured) -> None:
     assert "--force" in capsys.readouterr().err
 
 
-def test_show_says_who_set_each_value(scenario: str, capsys: Captured) -> None:
+def test_show_names_the_source_of_each_value(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "show", scenario, "--set", "control.qeq=30kB"]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["control.cp.qeq", "30", "kB", "command", "line"] in lines

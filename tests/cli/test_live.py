@@ -54,7 +54,7 @@ def test_each_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) ->
         (["live", "nothing"], 2, "nothing"),
     ],
 )
-def test_mistakes_are_one_sentence_and_one_line_of_help(
+def test_wrong_arguments_are_refused_in_one_sentence(
     args: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(args) == code
@@ -65,7 +65,7 @@ def test_mistakes_are_one_sentence_and_one_line_of_help(
 
 
 @needs_root
-def test_missing_interface_is_told_before_anything_is_compiled(
+def test_a_missing_interface_is_refused_before_compiling(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert run(CP) == 4
@@ -75,14 +75,14 @@ def test_missing_interface_is_told_before_anything_is_compiled(
 
 
 class TestBuffers:
-    def test_frames_and_octets(self) -> None:
+    def test_buffers_are_given_in_frames_or_octets(self) -> None:
         assert buffer_of("1000frames") == (1000, 1_518_000)
         assert buffer_of("1 frame") == (1, 1518)
         assert buffer_of("600kB") == (10_000, 600_000)
         assert buffer_of("1GB") == (MOST_FRAMES, 10**9)
 
     @pytest.mark.parametrize("text", ["frames", "-1frames", "999999999999frames"])
-    def test_others_are_refused(self, text: str) -> None:
+    def test_other_buffers_are_refused(self, text: str) -> None:
         with pytest.raises(ParameterError):
             buffer_of(text)
 
@@ -100,7 +100,7 @@ def snapshot(departed: int) -> Snapshot:
     )
 
 
-def test_a_summary_shows_what_there_was() -> None:
+def test_a_summary_shows_counters_and_messages() -> None:
     counts = InterfaceCounts(
         received_frames=12, overflow_frames=3, sent_frames=4, sent_octets=400, unsent_frames=0,
         refused_frames=1, lost=0, down=False, gone=False,
@@ -124,7 +124,7 @@ def test_a_summary_shows_what_there_was() -> None:
     ]
 
 
-def test_a_line_is_about_its_interval() -> None:
+def test_a_line_covers_only_its_interval() -> None:
     second = 1_000_000_000
     assert live_line(2 * second, second, snapshot(150), snapshot(50)) == (
         "     2 s  departed 800 kb/s  queue 1.5 kB  10 messages"
@@ -170,7 +170,7 @@ def waited(ns: int, stolen_ns: int = 0) -> ProcessorWait:
         (900_000_000, "left", True, "left was kept {}."),
     ],
 )
-def test_the_first_line_of_a_summary_says_when_the_machine_was_too_busy(
+def test_a_busy_machine_heads_the_summary(
     waited_ns: int, name: str, realtime: bool, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # What a reaction point gave up is told among its counters: it may have been stopped.
@@ -185,7 +185,7 @@ def test_the_first_line_of_a_summary_says_when_the_machine_was_too_busy(
     assert first == said.format(told) if said else first.startswith("h to n, 15")
 
 
-def test_what_the_hypervisor_took_is_said_where_it_is_more(capsys: pytest.CaptureFixture[str]) -> None:
+def test_larger_stolen_time_heads_the_summary(capsys: pytest.CaptureFixture[str]) -> None:
     start_ns = time.monotonic_ns() - 15 * 10**9
     spent = waited(200_000_000, 600_000_000)
     Reporter(Role(name="rp", title="h to n"), Given({}), [], running(), start_ns, spent).summary()
@@ -202,7 +202,7 @@ def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPat
         assert waiting.stolen_ns() == 50 * 10**9 // os.sysconf("SC_CLK_TCK") // 2
 
 
-def test_metrics_tell_of_the_time_without_a_processor() -> None:
+def test_metrics_contain_waiting_and_stolen_time() -> None:
     spent = waited(77, 88)
     reporter = Reporter(Role(name="rp", title="h to n"), Given({"probes": 3}), [], running(), 0, spent)
     snapshot, _ = reporter.scrape()
@@ -211,7 +211,7 @@ def test_metrics_tell_of_the_time_without_a_processor() -> None:
     assert snapshot.counters["waited_ns"] == 77
 
 
-def test_what_a_device_warns_of_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_device_warning_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
     device = Given({}, ("two LLDP speakers",))
     reporter = Reporter(Role(name="edge", title="n to h"), device, [], running(), 0, waited(0))
     for now_ns in range(3):

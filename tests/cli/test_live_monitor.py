@@ -50,7 +50,7 @@ def traffic() -> Iterator[None]:
             thread.join()
 
 
-def test_lines_and_the_table_at_the_end(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lines_are_followed_by_a_table(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with traffic():
         assert run(["live", "monitor", "-i", FAR, "--duration", "1s", "--interval", "300ms"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -61,7 +61,7 @@ def test_lines_and_the_table_at_the_end(veth: Network, capsys: pytest.CaptureFix
     assert "02:00:00:00:00:c1/1" in text
 
 
-def test_documents_add_up(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_counts_of_documents_equal_the_summary(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with traffic():
         words = ["--duration", "1s", "--interval", "300ms", "-T", "ndjson", "-Y", "cnm or macc"]
         assert run(["live", "monitor", "-i", FAR, *words]) == 0
@@ -81,7 +81,7 @@ def test_documents_add_up(veth: Network, capsys: pytest.CaptureFixture[str]) -> 
     assert summary["stats"]["frames"] >= looks[-1]["frames"]
 
 
-def test_what_is_selected_is_written(
+def test_selected_frames_are_written(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "cnms.pcapng"
@@ -93,7 +93,7 @@ def test_what_is_selected_is_written(
     assert f"{len(frames):,} frames written to {path}" in capsys.readouterr().err
 
 
-def test_files_take_turns(veth: Network, tmp_path: Path) -> None:
+def test_output_files_rotate(veth: Network, tmp_path: Path) -> None:
     words = ["-w", str(tmp_path / "x.pcap"), "-b", "duration:200ms", "-b", "files:2", "--snaplen", "64"]
     with traffic():
         assert run(["live", "monitor", "-i", FAR, "--duration", "1s", *words]) == 0
@@ -106,7 +106,7 @@ def test_files_take_turns(veth: Network, tmp_path: Path) -> None:
             assert times[-1] - times[0] < 200_000_000
 
 
-def test_an_interrupt_ends_with_everything_told_and_written(veth: Network, tmp_path: Path) -> None:
+def test_an_interrupt_completes_report_and_file(veth: Network, tmp_path: Path) -> None:
     path = tmp_path / "x.pcapng"
     words = ["live", "monitor", "-i", FAR, "-w", str(path), "-T", "ndjson", "--interval", "300ms"]
     code = "from ecmproto_cli.main import main; main()"
@@ -122,7 +122,7 @@ def test_an_interrupt_ends_with_everything_told_and_written(veth: Network, tmp_p
         assert sum(len(batch) for batch in reader) == summary["stats"]["frames"] > 0
 
 
-def test_an_interface_that_is_removed_ends_it(
+def test_removing_the_interface_ends_monitoring(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def remove() -> None:
@@ -139,7 +139,9 @@ def test_an_interface_that_is_removed_ends_it(
     assert "expected the interface, got its removal while it was in use" in capsys.readouterr().err
 
 
-def test_an_idle_interface_takes_next_to_no_time(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_idle_interface_uses_little_processor_time(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
     run(["live", "monitor", "-i", FAR, "--duration", "1ms"])  # what is compiled and loaded once
     before = time.process_time_ns()
     assert run(["live", "monitor", "-i", FAR, "--duration", "2s"]) == 0
@@ -147,7 +149,7 @@ def test_an_idle_interface_takes_next_to_no_time(veth: Network, capsys: pytest.C
     assert capsys.readouterr().out.splitlines()[-1] == "0 frames"
 
 
-def test_a_terminal_is_drawn_over(veth: Network) -> None:
+def test_a_terminal_is_redrawn_in_place(veth: Network) -> None:
     code = "from ecmproto_cli.main import main; main()"
     words = ["live", "monitor", "-i", FAR, "--duration", "1500ms", "--interval", "400ms"]
     ours, theirs = os.openpty()
@@ -180,7 +182,9 @@ def test_a_terminal_is_drawn_over(veth: Network) -> None:
         (["--interval", "often"], "expected a time"),
     ],
 )
-def test_mistakes_are_told(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_refused(
+    words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["live", "monitor", "-i", "lo", *words]) == 2
     assert sentence in capsys.readouterr().err
 

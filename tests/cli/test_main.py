@@ -32,7 +32,7 @@ def test_help_starts_without_the_heavy_libraries() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_a_look_at_a_few_frames_starts_no_threads_and_waits_for_no_garbage() -> None:
+def test_a_short_dissect_starts_no_threads() -> None:
     code = (
         "import atexit, gc, os, sys; from ecmproto_cli.main import main;"
         "told = lambda: (len(os.listdir('/proc/self/task')), 'numpy' in sys.modules,"
@@ -46,9 +46,7 @@ def test_a_look_at_a_few_frames_starts_no_threads_and_waits_for_no_garbage() -> 
 
 
 @pytest.mark.parametrize("group", [[], ["live"], ["fuzz"], ["lab"]])
-def test_a_group_alone_is_asked_for_its_help_and_makes_no_mistake(
-    group: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_group_without_command_shows_help(group: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(group) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("Usage: ecmproto ")
@@ -56,7 +54,7 @@ def test_a_group_alone_is_asked_for_its_help_and_makes_no_mistake(
     assert shown.err == ""
 
 
-def test_the_library_runs_as_the_command_line() -> None:
+def test_python_m_ecmproto_runs_the_program() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "ecmproto", "--version"], capture_output=True, text=True, check=False
     )
@@ -64,12 +62,12 @@ def test_the_library_runs_as_the_command_line() -> None:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_has_help(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([name, "--help"]) == 0
     assert "Usage: ecmproto" in capsys.readouterr().out
 
 
-def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
     assert capsys.readouterr().out == f"ecmproto {__version__}\n"
 
@@ -105,7 +103,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         ),
     ],
 )
-def test_mistakes_are_one_sentence_and_one_line_of_help(
+def test_wrong_arguments_are_refused_in_one_sentence(
     arguments: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(arguments) == code
@@ -134,7 +132,7 @@ def test_a_closed_pipe_ends_quietly() -> None:
         "--help",
     ],
 )
-def test_a_full_disk_under_text_is_a_sentence_and_no_malformed_capture(words: str) -> None:
+def test_a_full_disk_is_one_clear_sentence(words: str) -> None:
     words = words.format(REPOSITORY / "pcaps" / "hotspot.pcap.gz")
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "ecmproto_cli", *words.split()]
@@ -152,7 +150,7 @@ def test_fields_draws_a_format(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cnm.msdu_length" in shown
 
 
-def test_formats_as_json_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
+def test_formats_are_printed_as_json_and_markdown(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["fields", "ecm", "-T", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["name"] == "ecm"
     assert run(["fields", "-T", "json"]) == 0
@@ -179,7 +177,7 @@ def test_fields_finds_names_and_meanings(capsys: pytest.CaptureFixture[str]) -> 
         ("dissect -r - <&-", 3, "-: expected a readable capture file, got Bad file descriptor"),
     ],
 )
-def test_closed_standard_streams_are_told_without_a_traceback(redirected: str, code: int, told: str) -> None:
+def test_closed_standard_streams_give_a_clear_error(redirected: str, code: int, told: str) -> None:
     command = f"{sys.executable} -m ecmproto_cli {redirected}"
     done = subprocess.run(["sh", "-c", command], capture_output=True, cwd=REPOSITORY, text=True)
     lines = done.stderr.splitlines()
@@ -188,7 +186,7 @@ def test_closed_standard_streams_are_told_without_a_traceback(redirected: str, c
     assert told in done.stderr
 
 
-def test_closed_stdout_is_not_where_output_goes(tmp_path: Path) -> None:
+def test_output_never_uses_a_closed_stdouts_descriptor(tmp_path: Path) -> None:
     out = tmp_path / "out.pcap"
     command = f"{sys.executable} -m ecmproto_cli dissect -r pcaps/mixed.pcap -w {out} >&- <&-"
     subprocess.run(["sh", "-c", command], check=True, cwd=REPOSITORY)

@@ -29,7 +29,7 @@ def test_an_option_has_one_meaning_in_all_commands(name: str) -> None:
     assert len({tuple(sorted(option.opts)) for _, option in uses}) == 1
 
 
-def test_no_short_name_has_two_long_ones() -> None:
+def test_each_short_name_has_one_long_name() -> None:
     long: dict[str, set[str]] = {}
     for name, uses in OPTIONS.items():
         for _, option in uses:
@@ -44,7 +44,7 @@ def test_the_table_of_options_is_the_declared_one() -> None:
 
 
 @pytest.mark.parametrize("former", FORMER, ids=lambda former: f"{former.commands} {former.name}")
-def test_former_names_lead_to_present_ones(former: Former) -> None:
+def test_former_names_are_translated_to_present_names(former: Former) -> None:
     for commands in former.commands.split(" "):
         path = commands.replace(".", " ")
         if former.now.startswith("ecmproto "):
@@ -65,7 +65,7 @@ def test_former_names_work_with_a_hint(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr() == (shown, "")
 
 
-def test_former_commands_and_settings(capsys: pytest.CaptureFixture[str]) -> None:
+def test_former_commands_and_settings_still_work(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schema", "cnm"]) == 0
     former = capsys.readouterr()
     assert former.err == "ecmproto: schema is now fields\n"
@@ -79,7 +79,7 @@ def test_former_commands_and_settings(capsys: pytest.CaptureFixture[str]) -> Non
     )  # fmt: skip
 
 
-def test_options_of_the_program_stand_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
+def test_program_options_may_appear_anywhere(capsys: pytest.CaptureFixture[str]) -> None:
     shown = []
     for words in (["--color", "always", "dissect", MIXED], ["dissect", MIXED, "--color=always"]):
         assert run(words) == 0
@@ -91,7 +91,7 @@ def test_options_of_the_program_stand_anywhere(capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize("habit", HABITS)
-def test_habits_of_other_programs_are_answered(habit: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_options_of_other_programs_get_hints(habit: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", MIXED, habit, "x"]) == 2
     assert HABITS[habit] in capsys.readouterr().err
 
@@ -111,14 +111,14 @@ def test_names_are_never_resolved(capsys: pytest.CaptureFixture[str]) -> None:
         (["fields", "--colour"], "--color"),
     ],
 )
-def test_suggestions_match_tails_case_and_beginnings(
+def test_suggestions_match_suffix_case_and_prefix(
     words: list[str], hint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(words) == 2
     assert hint in capsys.readouterr().err
 
 
-def test_names_as_people_say_them(capsys: pytest.CaptureFixture[str]) -> None:
+def test_common_names_are_accepted_in_any_case(capsys: pytest.CaptureFixture[str]) -> None:
     counts = []
     capture = str(REPOSITORY / "pcaps" / "roce_incast.pcap.gz")
     for name in ("bth", "roce", "rocev2"):

@@ -58,7 +58,7 @@ def test_files_are_handled_on_every_system(line: str, tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_interfaces_need_linux_in_one_sentence(tmp_path: Path) -> None:
+def test_interfaces_outside_linux_give_a_clear_error(tmp_path: Path) -> None:
     done = elsewhere("dissect", "-i", "eth0", folder=tmp_path)
     assert done.returncode == 5
     assert "expected Linux, got a system without Python's fcntl" in done.stderr

@@ -68,7 +68,7 @@ def told(arguments: Sequence[str], capfdbinary: pytest.CaptureFixture[bytes]) ->
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-def test_output_is_that_of_one_process(
+def test_output_equals_that_of_one_process(
     command: list[str],
     path: Path,
     processes: list[int],

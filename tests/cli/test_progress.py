@@ -37,7 +37,7 @@ def until(condition: Callable[[], object]) -> None:
         time.sleep(0.005)
 
 
-def test_a_comparison_is_not_silent_until_it_ends(
+def test_a_long_comparison_reports_progress(
     impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     steps: list[str] = []
@@ -55,9 +55,7 @@ def test_a_comparison_is_not_silent_until_it_ends(
     assert told[:3] == ["ecmproto: seed 1", "ecmproto: replay qcn, 1 of 3", "ecmproto: enough"]
 
 
-def test_one_line_is_all_where_stderr_is_no_terminal(
-    impatient: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_terminal_progress_is_one_line(impatient: None, capsys: pytest.CaptureFixture[str]) -> None:
     told = Work()
     told.begin()
     told.at("replay qcn, 1 of 2")
@@ -68,7 +66,7 @@ def test_one_line_is_all_where_stderr_is_no_terminal(
     assert capsys.readouterr().err == "ecmproto: replay qcn, 1 of 2\n"
 
 
-def test_terminal_is_told_each_step_that_takes_long(
+def test_a_terminal_shows_each_long_step(
     impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
@@ -81,7 +79,7 @@ def test_terminal_is_told_each_step_that_takes_long(
     assert capsys.readouterr().err == "ecmproto: replay, 1 of 2\necmproto: replay, 2 of 2\n"
 
 
-def test_what_is_quick_or_over_says_nothing(
+def test_quick_commands_report_no_progress(
     impatient: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", 3600.0)
@@ -95,7 +93,9 @@ def test_what_is_quick_or_over_says_nothing(
     ]
 
 
-def test_it_can_be_silenced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_can_be_disabled(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv(progress.SWITCH, "0")
     monkeypatch.setattr(progress, "PATIENCE_S", 0.0)
     told = Work()
@@ -106,7 +106,7 @@ def test_it_can_be_silenced(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     assert not told.reports
 
 
-def test_waiting_for_the_compiler_is_told(impatient: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_waiting_for_the_compiler_is_reported(impatient: None, capsys: pytest.CaptureFixture[str]) -> None:
     held, seen = threading.Event(), threading.Event()
     # as it is on the stack of a thread that compiles
     names = {"__name__": "numba.core.compiler", "held": held, "seen": seen}
@@ -127,7 +127,7 @@ def test_waiting_for_the_compiler_is_told(impatient: None, capsys: pytest.Captur
     assert capsys.readouterr().err == wanted
 
 
-def test_what_is_compiled_is_told_once(
+def test_each_compiled_function_is_reported_once(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(progress.SWITCH, "1")

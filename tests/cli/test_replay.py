@@ -40,7 +40,7 @@ def congested_capture(path: Path, *, fcs: bool = False, linktype: int = 1) -> No
             writer.write_frame(octets, 10**9 + 1220 * i, interface=1, comment=f"frame {i}")
 
 
-def test_the_table_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_equals_the_golden_file(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "--seed", "1", "--color", "never"]) == 0
     captured = capsys.readouterr()
     assert captured.err == "ecmproto: seed 1\n"
@@ -48,9 +48,7 @@ def test_the_table_tells_the_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert captured.out.replace(HOTSPOT, "hotspot.pcap.gz") == golden.read_text(encoding="utf-8")
 
 
-def test_the_output_is_the_capture_with_the_messages_in_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_is_the_capture_with_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
     congested_capture(source)
     assert run(["replay", "-r", str(source), *CONGESTED, "-T", "json", "-w", str(out)]) == 0
@@ -83,9 +81,7 @@ def test_a_pcapng_keeps_its_interfaces_and_blocks(tmp_path: Path) -> None:
         assert [port.name for port in after.interfaces] == ["port0", "port1"]
 
 
-def test_messages_have_an_fcs_where_the_capture_has_them(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_messages_have_an_fcs_like_the_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
     congested_capture(source, fcs=True)
     assert run(["replay", "-r", str(source), *CONGESTED, "-T", "json", "-w", str(out)]) == 0
@@ -103,7 +99,7 @@ def test_the_same_seed_gives_the_same_octets(tmp_path: Path) -> None:
     assert made["a"] == made["b"] != made["c"]
 
 
-def test_a_seed_that_was_drawn_is_printed_and_repeats_the_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_printed_random_seed_repeats_the_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "-T", "json"]) == 0
     captured = capsys.readouterr()
     seed = captured.err.removeprefix("ecmproto: seed ").strip()
@@ -111,7 +107,7 @@ def test_a_seed_that_was_drawn_is_printed_and_repeats_the_run(capsys: pytest.Cap
     assert capsys.readouterr().out == captured.out
 
 
-def test_a_pipe_in_and_a_pipe_out(tmp_path: Path) -> None:
+def test_replay_reads_and_writes_pipes(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "ecmproto_cli", "replay", "-r", "-", *CONGESTED, "-w", "-"]
     done = subprocess.run(command, input=Path(HOTSPOT).read_bytes(), capture_output=True, check=True)
     out = tmp_path / "out.pcap"
@@ -120,7 +116,7 @@ def test_a_pipe_in_and_a_pipe_out(tmp_path: Path) -> None:
     assert b"(802.1Qau), open loop" in done.stderr
 
 
-def test_what_can_be_read_of_a_cut_capture_is_replayed(
+def test_a_truncated_capture_is_replayed_until_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut, out = tmp_path / "cut.pcap", tmp_path / "out.pcap"
@@ -132,7 +128,7 @@ def test_what_can_be_read_of_a_cut_capture_is_replayed(
     assert len(frames_in(out)) > 15_661
 
 
-def test_an_empty_capture_is_a_replay_of_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_capture_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = tmp_path / "empty.pcap"
     with PcapWriter(str(empty)):
         pass
@@ -140,9 +136,7 @@ def test_an_empty_capture_is_a_replay_of_nothing(tmp_path: Path, capsys: pytest.
     assert "  frames         0, 0 B\n" in capsys.readouterr().out
 
 
-def test_frames_of_another_link_type_are_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_other_link_types_are_refused_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
     congested_capture(source, linktype=113)
     assert run(["replay", "-r", str(source), *CONGESTED, "-w", str(out)]) == 3
@@ -188,7 +182,9 @@ def test_frames_of_another_link_type_are_refused_by_name(
         ("--cp qcn -T json -w -", "-w - sends the capture to stdout, where no report can be"),
     ],
 )
-def test_mistakes_are_one_sentence(arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_refused_in_one_sentence(
+    arguments: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert run(["replay", "-r", HOTSPOT, *arguments.split()]) == 2
     assert capsys.readouterr().err.splitlines()[0] == f"ecmproto: {sentence}"
 

@@ -34,7 +34,7 @@ def octets_of(path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_filtered_replay_is_that_of_filtered_capture(
+def test_filtered_replay_equals_replay_of_filtered_capture(
     loop: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     copy, one, other = tmp_path / "copy.pcap", tmp_path / "one.pcap", tmp_path / "other.pcap"
@@ -47,13 +47,11 @@ def test_filtered_replay_is_that_of_filtered_capture(
 
 
 @pytest.mark.parametrize("loop", LOOPS)
-def test_with_nothing_selected_it_is_replay_of_nothing(loop: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_selection_replays_no_frames(loop: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert replay(capsys, HOTSPOT, *LOOPS[loop], "-Y", "arp")["frames"] == 0
 
 
-def test_frames_of_other_link_types_can_be_left_out(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_filter_can_exclude_other_link_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mixed.pcapng"
     ports = [Interface(index=0, linktype=1), Interface(index=1, linktype=LINUX_SLL)]
     with PcapngWriter(str(path), interfaces=ports) as writer:
@@ -64,7 +62,9 @@ def test_frames_of_other_link_types_can_be_left_out(
     assert replay(capsys, path, "--cp", "qcn", "-Y", "frame.interface_id == 0")["frames"] == 3
 
 
-def test_message_names_frame_of_whole_capture(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_name_frame_numbers_of_whole_capture(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "out.pcapng"
     arguments = ["--cp", "qcn", "-Y", FILTER, "-w", str(path)]
     messages = replay(capsys, HOTSPOT, *arguments)["ports"][0]["messages"]["CNM"]
@@ -79,7 +79,7 @@ def test_message_names_frame_of_whole_capture(tmp_path: Path, capsys: pytest.Cap
         assert sources[number - 1].hex() in json.dumps(record).replace(":", "")
 
 
-def test_a_mistake_is_shown_where_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_filter_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "-Y", "vlan.prio == 3"]) == 2
     assert "did you mean 'vlan.priority'?" in capsys.readouterr().err
 
@@ -90,9 +90,7 @@ def replayed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, A
     return summary
 
 
-def test_captured_messages_slow_stations_that_they_are_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_captured_messages_slow_their_stations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     answered = str(tmp_path / "answered.pcapng")
     sent = replayed(capsys, "-r", HOTSPOT, "--cp", "qcn", "-w", answered)["ports"][0]["messages"]["CNM"]
     obeyed = replayed(capsys, "-r", answered, "--cp", "none", "--rp", "qcn")
@@ -104,7 +102,7 @@ def test_captured_messages_slow_stations_that_they_are_for(
     assert all(flow["second_half_bps"] < 20_000_000 for flow in obeyed["flows"])
 
 
-def test_with_its_own_congestion_point_a_replay_leaves_captured_messages_alone(
+def test_own_congestion_points_ignore_captured_messages(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answered = str(tmp_path / "answered.pcapng")
@@ -113,7 +111,7 @@ def test_with_its_own_congestion_point_a_replay_leaves_captured_messages_alone(
     assert own["stations"]["counters"]["messages"] == own["ports"][0]["messages"].get("CNM", 0)
 
 
-def test_messages_for_nobody_here_change_nothing_and_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+def test_messages_to_unknown_stations_are_only_counted(capsys: pytest.CaptureFixture[str]) -> None:
     foreign = str(FOLDER / "qcn_cp.pcapng")
     summary = replayed(capsys, "-r", foreign, "--cp", "none", "--rp", "qcn")
     counters = summary["stations"]["counters"]

@@ -45,7 +45,7 @@ def test_a_comparison_puts_mechanisms_side_by_side(replay: Replay) -> None:
     assert shown == Path(__file__).with_name("replay_comparison.txt").read_text(encoding="utf-8")
 
 
-def test_a_comparison_in_json_has_each_replay_whole(replay: Replay) -> None:
+def test_json_of_a_comparison_contains_every_replay(replay: Replay) -> None:
     joint = json.loads(replay("--compare", "none, qcn", "--speed", "5G", "-T", "json"))
     alone = json.loads(replay(*CLOSED, "-T", "json"))
     assert (joint["schema"], joint["capture"]) == ("ecmproto/replay-comparison/1", HOTSPOT)
@@ -55,7 +55,7 @@ def test_a_comparison_in_json_has_each_replay_whole(replay: Replay) -> None:
     assert {flow["label"] for flow in alone["flows"]} == set(HOSTS)
 
 
-def test_json_adds_up(replay: Replay) -> None:
+def test_counters_in_json_are_consistent(replay: Replay) -> None:
     summary = json.loads(replay(*CLOSED, "-T", "json"))
     (port,), stations = summary["ports"], summary["stations"]
     assert stations["waiting_frames"] > 0
@@ -70,21 +70,21 @@ def test_json_adds_up(replay: Replay) -> None:
     assert 0 < stations["fairness"] <= 1
 
 
-def test_several_ports_have_a_part_of_the_table_each(replay: Replay) -> None:
+def test_each_port_has_a_table_section(replay: Replay) -> None:
     shown = replay("--cp", "qcn", "--ports", "eth.src[5] == 1; eth.src[5] == 2")
     assert shown.count("\n  dropped ") == 2
     assert all(f"\n{title}\n" in shown for title in ("eth.src[5] == 1", "eth.src[5] == 2"))
     assert "passed by" in shown
 
 
-def test_flow_control_beneath_a_mechanism(replay: Replay) -> None:
+def test_flow_control_combines_with_a_mechanism(replay: Replay) -> None:
     summary = json.loads(replay(*CLOSED, "--flow-control", "pfc", "--set", "qeq=400kB", "-T", "json"))
     assert summary["mechanism"] == "qcn over pfc"
     assert summary["ports"][0]["messages"]["PFC"] > 1
     assert 0 < summary["stations"]["paused_ns"] <= summary["stations"]["paused_sum_ns"]
 
 
-def test_pause_counts_no_more_than_pfc_where_both_stop_the_same(replay: Replay) -> None:
+def test_pause_and_pfc_count_equal_stopped_time(replay: Replay) -> None:
     joint = json.loads(replay("--compare", "pause,pfc", "--speed", "5G", "-T", "json"))["replays"]
     pause, pfc = ({name: one["stations"][name] for name in PAUSED} for one in joint)
     assert pause == pfc
@@ -99,7 +99,7 @@ def test_pause_counts_no_more_than_pfc_where_both_stop_the_same(replay: Replay) 
 PAUSED = ("paused_ns", "paused_sum_ns", "pauses")
 
 
-def test_the_table_the_plots_and_the_series_count_the_same_messages(
+def test_table_plots_and_series_count_equal_messages(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What happens after the capture's end is in none of them."""
@@ -138,7 +138,7 @@ def test_the_table_the_plots_and_the_series_count_the_same_messages(
 # Variants
 
 
-def test_a_comparison_of_one_mechanism_with_other_parameters_runs_each(replay: Replay) -> None:
+def test_parameter_variants_of_a_mechanism_are_compared(replay: Replay) -> None:
     variants = ["qcn", "qcn:w=4", "qcn:w=4:rp.gd=0.004", "pfc:priorities=3,5-7"]
     arguments = ("--speed", "5G", "--set", "qcn:qeq=30kB")
     shown = replay("--compare", ",".join(variants), *arguments)
@@ -163,9 +163,7 @@ def test_a_comparison_of_one_mechanism_with_other_parameters_runs_each(replay: R
 
 
 @pytest.mark.parametrize("option", ["--samples", "--flows"])
-def test_series_of_a_comparison_name_the_variant_of_each_row(
-    option: str, replay: Replay, tmp_path: Path
-) -> None:
+def test_series_of_comparisons_name_the_variant(option: str, replay: Replay, tmp_path: Path) -> None:
     alone, joint = tmp_path / "alone.csv", tmp_path / "joint.csv"
     replay(*CLOSED, "--set", "w=4", option, str(alone))
     replay("--compare", "none,qcn:w=4", "--speed", "5G", option, str(joint))
@@ -184,7 +182,7 @@ def rows_of(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(text.decode())))
 
 
-def test_samples_are_every_sample_and_message(replay: Replay, tmp_path: Path) -> None:
+def test_sample_series_have_every_sample_and_message(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "samples.csv"
     (port,) = json.loads(replay(*CLOSED, "-T", "json", "--samples", str(path)))["ports"]
     rows = rows_of(path)
@@ -200,7 +198,7 @@ def test_samples_are_every_sample_and_message(replay: Replay, tmp_path: Path) ->
     assert times == sorted(times)
 
 
-def test_round_trip_times_are_in_json_and_in_the_flow_series(replay: Replay, tmp_path: Path) -> None:
+def test_round_trip_times_are_in_all_outputs(replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "flows.csv"
     ecm = ["--cp", "ecm", "--rp", "ecm", "--speed", "5G", "--seed", "1", "--feedback-delay", "40us"]
     document = json.loads(replay(*ecm, "-T", "json", "--flows", str(path)))
@@ -214,7 +212,7 @@ def test_round_trip_times_are_in_json_and_in_the_flow_series(replay: Replay, tmp
 
 
 @pytest.mark.parametrize("name", ["samples.csv.gz", "SAMPLES.CSV"])
-def test_the_name_says_how_series_are_written(name: str, replay: Replay, tmp_path: Path) -> None:
+def test_file_names_select_the_series_format(name: str, replay: Replay, tmp_path: Path) -> None:
     plain, named = tmp_path / "plain.csv", tmp_path / name
     replay(*CLOSED, "--samples", str(plain))
     replay(*CLOSED, "--samples", str(named))
@@ -222,7 +220,7 @@ def test_the_name_says_how_series_are_written(name: str, replay: Replay, tmp_pat
 
 
 @pytest.mark.parametrize("loop", ["open", "closed"])
-def test_flows_are_rates_over_time(loop: str, replay: Replay, tmp_path: Path) -> None:
+def test_flow_series_contain_rates_over_time(loop: str, replay: Replay, tmp_path: Path) -> None:
     path = tmp_path / "flows.csv"
     arguments = CLOSED if loop == "closed" else ("--cp", "qcn", "--speed", "5G")
     flows = json.loads(replay(*arguments, "-T", "json", "--flows", str(path)))["flows"]
@@ -282,7 +280,7 @@ def test_series_of_an_empty_capture_have_their_columns(
 MAGIC = {".html": b"<!DOCTYPE html>", ".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml"}
 
 
-def test_reports_in_every_form_at_once(replay: Replay, tmp_path: Path) -> None:
+def test_reports_are_written_in_every_form(replay: Replay, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="matplotlib is not installed: no report to look at")
     paths = [tmp_path / f"report{suffix}" for suffix in MAGIC]
     replay(
@@ -315,7 +313,7 @@ def test_the_same_seed_gives_the_same_report(replay: Replay, tmp_path: Path) -> 
 # The capture
 
 
-def test_a_closed_loops_capture_is_the_same_for_the_same_seed(replay: Replay, tmp_path: Path) -> None:
+def test_equal_seeds_write_equal_captures(replay: Replay, tmp_path: Path) -> None:
     made = []
     for name in ("one.pcapng", "two.pcapng"):
         replay(*CLOSED, "-w", str(tmp_path / name))
@@ -323,7 +321,7 @@ def test_a_closed_loops_capture_is_the_same_for_the_same_seed(replay: Replay, tm
     assert made[0] == made[1]
 
 
-def test_a_closed_loops_capture_has_tagged_frames_and_messages(replay: Replay, tmp_path: Path) -> None:
+def test_closed_loop_captures_contain_tags_and_messages(replay: Replay, tmp_path: Path) -> None:
     out = tmp_path / "out.pcap"
     summary = json.loads(replay(*CLOSED, "-T", "json", "-w", str(out)))
     with open_capture(out) as reader:
@@ -397,7 +395,7 @@ SAME = "are the same replay: leave one out"
         ),
     ],
 )
-def test_mistakes_are_one_sentence_and_leave_nothing(
+def test_wrong_arguments_leave_no_output(
     arguments: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
@@ -410,12 +408,12 @@ def test_mistakes_are_one_sentence_and_leave_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_misspelt_parameter_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misspelt_parameter_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, *CLOSED, "--set", "rp.treshold=5"]) == 2
     assert "(did you mean 'threshold'?)" in capsys.readouterr().err
 
 
-def test_a_filter_that_is_wrong_is_shown_where(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_filters_are_shown_with_position(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", HOTSPOT, "--cp", "qcn", "--ports", "vlan.prio == 3"]) == 2
     told = capsys.readouterr().err
     assert "did you mean 'vlan.priority'?" in told
@@ -427,7 +425,7 @@ def test_a_comparison_cannot_read_stdin_twice(capsys: pytest.CaptureFixture[str]
     assert "stdin can be read once" in capsys.readouterr().err
 
 
-def test_a_capture_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_capture_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", str(tmp_path / "x.pcap"), "--compare", "qcn,none"]) == 3
     assert "expected a readable capture file, got No such file or directory" in capsys.readouterr().err
 
@@ -437,7 +435,7 @@ def test_a_capture_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixtu
     [("-w", "x.pcap"), ("-w", "x.pcapng.gz"), ("--samples", "x.csv"), ("--flows", "x.csv"),
      ("--report", "x.html")],
 )  # fmt: skip
-def test_files_that_exist_are_kept_without_force(
+def test_existing_files_are_kept_without_force(
     option: str, name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / name
@@ -460,7 +458,7 @@ def test_files_that_exist_are_kept_without_force(
         ("--report", "x.png", "matplotlib.figure", "report"),
     ],
 )
-def test_a_missing_extra_is_named_with_the_command_to_type(
+def test_missing_extras_are_reported_with_install_command(
     option: str, name: str, module: str, extra: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip

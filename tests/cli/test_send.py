@@ -31,7 +31,7 @@ def capture(path: Path, frames: list[bytes], every_ns: int = 0) -> str:
     return str(path)
 
 
-def test_what_a_capture_holds_arrives(
+def test_frames_of_a_capture_arrive(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = capture(tmp_path / "in.pcap", FRAMES, 1000)
@@ -61,7 +61,7 @@ def test_a_sweep_starts_over_until_the_count(veth: Network) -> None:
         assert receiver.receive() is None
 
 
-def test_drawn_frames_are_those_of_the_seed(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_random_frames_follow_from_the_seed(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["cnm", "--sweep", "cpid=random:3", "--count", "6"]
     with FrameReceiver(FAR) as receiver:
         assert run(["send", "-i", NEAR, *words]) == 0
@@ -96,7 +96,7 @@ def test_a_capture_starts_over_until_the_count(
     assert document["jitter"]["p50_ns"] <= document["jitter"]["max_ns"]
 
 
-def test_pcapng_of_several_links_is_sent_as_far_as_it_is_ethernet(
+def test_only_ethernet_frames_of_pcapng_are_sent(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "in.pcapng"
@@ -113,7 +113,7 @@ def test_pcapng_of_several_links_is_sent_as_far_as_it_is_ethernet(
     assert "1 frame cut by the capture, sent as far as it has them" in told
 
 
-def test_frames_that_the_interface_refuses_are_named(
+def test_frames_refused_by_the_interface_are_named(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = capture(tmp_path / "in.pcap", [FRAMES[0], bytes(1600), FRAMES[1], bytes(5)])
@@ -129,9 +129,7 @@ def test_frames_that_the_interface_refuses_are_named(
 
 
 @pytest.mark.parametrize("words", [["cnm", "--count", "0"], ["data", "data=" + "00" * 1600]])
-def test_sending_nothing_is_no_success(
-    veth: Network, words: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sending_no_frame_fails(veth: Network, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "-i", NEAR, *words]) == 1
     assert "ecmproto: no frame was sent\n" in capsys.readouterr().err
 
@@ -142,7 +140,7 @@ def test_an_empty_capture_sends_nothing(veth: Network, tmp_path: Path) -> None:
     assert run(["send", "-i", NEAR, "-r", path, "--loop"]) == 1
 
 
-def test_a_capture_that_breaks_off_is_sent_up_to_there(
+def test_a_truncated_capture_is_sent_until_its_end(
     veth: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = Path(capture(tmp_path / "in.pcap", FRAMES[:3]))
@@ -155,7 +153,7 @@ def test_a_capture_that_breaks_off_is_sent_up_to_there(
     assert "after 2 frames: expected" in told.err
 
 
-def test_frames_from_stdin(veth: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_frames_are_read_from_stdin(veth: Network, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     octets = Path(capture(tmp_path / "in.pcap", FRAMES[:2])).read_bytes()
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(octets)))
     with FrameReceiver(FAR) as receiver:
@@ -175,7 +173,7 @@ def test_frames_from_stdin(veth: Network, tmp_path: Path, monkeypatch: pytest.Mo
         (["cnm", "qntz_fb=4000"], "qntz_fb"),
     ],
 )
-def test_mistakes_are_told(
+def test_wrong_arguments_are_refused(
     veth: Network, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["send", "-i", NEAR, *words]) == 2
@@ -191,7 +189,7 @@ def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.Captur
     assert "help: ip -brief link" in told
 
 
-def test_interface_that_is_down_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_down_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     veth.ip(f"link set {NEAR} down")
     assert run(["send", "-i", NEAR, "cnm"]) == 4
     told = capsys.readouterr().err
@@ -199,7 +197,7 @@ def test_interface_that_is_down_is_exit_code_4(veth: Network, capsys: pytest.Cap
     assert "help: ip link set near up" in told
 
 
-def test_who_may_not_is_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[str]) -> None:
+def test_missing_capabilities_are_exit_code_4(veth: Network, capfd: pytest.CaptureFixture[str]) -> None:
     child = os.fork()
     if not child:
         os.setgroups([])
@@ -239,13 +237,15 @@ def test_a_few_frames_are_repeated_many_times(
     assert (document["frames"], document["octets"], document["jitter"]) == (100_003, 100_003 * 64, None)
 
 
-def test_link_that_is_not_there_is_warned_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_carrier_is_warned_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     veth.unplug(FAR)
     run(["send", "-i", NEAR, "cnm"])
     assert "warning: near has no link: what is sent may go nowhere" in capsys.readouterr().err
 
 
-def test_even_pacing_is_asked_for_and_told_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_even_pacing_requires_a_rate_and_reports_spacing(
+    veth: Network, capsys: pytest.CaptureFixture[str]
+) -> None:
     words = ["send", "-i", NEAR, "cnm", "--rate", "1kpps", "--count", "50", "--timing", "pacing=even"]
     assert run([*words, "-T", "json"]) == 0
     document = json.loads(capsys.readouterr().out)

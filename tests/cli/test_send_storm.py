@@ -61,7 +61,7 @@ def test_storm_arrives_octet_for_octet_and_is_released(
     assert before + 0.5 * 10**9 <= times[-1]
 
 
-def test_what_is_reported_is_what_was_measured(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reported_gaps_bound_the_measured_ones(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
         # the kernel stamps frames as they come a moment after it was asked to, until then as they are read
         time.sleep(0.1)
@@ -86,7 +86,7 @@ def test_what_is_reported_is_what_was_measured(veth: Network, capsys: pytest.Cap
     assert code == (1 if gaps["longer"] else 0)
 
 
-def test_a_queue_that_ran_is_a_finding(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_gaps_in_a_storm_are_a_finding(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     # every 0.6 µs: nobody can
     words = ["pause", "quanta=6", "--storm", "2500M", "--duration", "20ms", "--color", "never"]
     assert run(["send", "-i", NEAR, *words]) == 1
@@ -102,15 +102,13 @@ def test_a_queue_that_ran_is_a_finding(veth: Network, capsys: pytest.CaptureFixt
     assert ("real-time threads send them" in told.err) is (found["kept by"] == "ordinary threads")
 
 
-def test_the_speed_is_the_interfaces_own(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_storm_uses_the_interfaces_speed(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "-i", NEAR, "pause", "--duration", "10ms", "-T", "json", "--storm"]) in (0, 1)
     # a veth says 10 Gb/s
     assert json.loads(capsys.readouterr().out)["storm"]["link_bps"] == 10**10
 
 
-def test_nothing_is_released_where_nothing_is_to_be(
-    veth: Network, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_no_release_sends_no_release(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     with FrameReceiver(FAR) as receiver:
         words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--no-release", "--color", "never"]
         assert run(["send", "-i", NEAR, *words]) == 0
@@ -120,7 +118,7 @@ def test_nothing_is_released_where_nothing_is_to_be(
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("words", [["--loop"], ["--duration", "1000s"]])
-def test_a_signal_releases(veth: Network, number: signal.Signals, words: list[str]) -> None:
+def test_a_signal_releases_the_pause(veth: Network, number: signal.Signals, words: list[str]) -> None:
     code = "from ecmproto_cli.main import main; main()"
     storm = [*WORDS, "--storm", SLOW, "--renew", "1%", *words]
     with FrameReceiver(FAR) as receiver:
@@ -152,7 +150,7 @@ def test_other_sending_ends_with_its_report_at_sigterm(veth: Network) -> None:
     assert "sent" in rows(out)
 
 
-def test_realtime_is_demanded(
+def test_precise_requires_cap_sys_nice(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.streams.may_run_ahead", lambda: False)
@@ -161,7 +159,7 @@ def test_realtime_is_demanded(
     assert "the capability CAP_SYS_NICE, to run before all ordinary processes" in capsys.readouterr().err
 
 
-def test_realtime_is_before_others_and_not_for_longer(
+def test_precise_restores_the_scheduling_policy(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     policies: list[int] = []
@@ -178,7 +176,7 @@ def test_realtime_is_before_others_and_not_for_longer(
     assert os.sched_getscheduler(0) == before
 
 
-def test_the_boundary_check_is_sent_with_its_times(veth: Network, tmp_path: Path) -> None:
+def test_the_boundary_check_keeps_its_times(veth: Network, tmp_path: Path) -> None:
     words = ["cnd-boundary", "settle=10ms", "rate=1000pps", "src=02:00:00:00:00:55"]
     path = tmp_path / "x.pcapng"
     assert run(["craft", *words, "-w", str(path)]) == 0
@@ -226,7 +224,7 @@ def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
         (["cnd-boundary", "cnpv=9"], "cnpv: expected an integer in 0..7, got '9'"),
     ],
 )
-def test_mistakes_are_told(
+def test_wrong_arguments_are_refused(
     veth: Network, words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["send", "-i", NEAR, *words]) == 2
@@ -235,7 +233,7 @@ def test_mistakes_are_told(
     assert told.out == ""
 
 
-def test_an_interface_without_a_speed_asks_for_one(
+def test_storm_without_known_speed_is_refused(
     veth: Network, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.interface.speed_bps", lambda _: None)
@@ -246,6 +244,6 @@ def test_an_interface_without_a_speed_asks_for_one(
     )
 
 
-def test_no_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_interface_is_exit_code_4(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "-i", "nera", "pause", "--storm"]) == 4
     assert "did you mean 'near'?" in capsys.readouterr().err

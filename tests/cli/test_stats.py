@@ -30,7 +30,7 @@ def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int 
     return captured.out, captured.err
 
 
-def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_table_equals_the_golden_file(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["-r", MIXED, "--color", "never"], capsys)
     assert err == ""
     golden = Path(__file__).with_name("stats_table.txt")
@@ -40,9 +40,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     "path", sorted(path for path in FOLDER.glob("*.pcap*") if "incast" not in path.name), ids=lambda p: p.name
 )
-def test_tables_are_narrow_and_have_sections_for_what_there_is(
-    path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_tables_are_narrow_without_empty_sections(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["-r", str(path), "--color", "never"], capsys)
     lines = out.splitlines()
     assert max(len(line) for line in lines[1:]) <= MOST_COLUMNS
@@ -52,7 +50,7 @@ def test_tables_are_narrow_and_have_sections_for_what_there_is(
     )
 
 
-def test_the_time_lost_to_pauses_stands_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_time_lost_to_pauses_comes_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "lost.pcapng"
     links = [Interface(index=0, linktype=1, name="spine \x1b[31m1", speed_bps=400 * 10**9)]
     links.append(Interface(index=1, linktype=1))
@@ -68,7 +66,7 @@ def test_the_time_lost_to_pauses_stands_first(tmp_path: Path, capsys: pytest.Cap
     assert "priority 3  21.7 %  21.7 µs       1        0" in out
 
 
-def test_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_contains_intervals_and_counts(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["-r", HOTSPOT, "-T", "json", "--interval", "1ms"], capsys)
     document = json.loads(out)
     assert (document["schema"], document["frames"], err) == ("ecmproto/stats/1", 15662, "")
@@ -76,12 +74,12 @@ def test_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert sum(document["frames_over_time"]) == 15662
 
 
-def test_a_filter_and_a_limit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_filter_and_count_combine(capsys: pytest.CaptureFixture[str]) -> None:
     out, _ = told(["-r", MIXED, "-Y", "cnm", "-c", "10", "--color", "never"], capsys)
     assert "frames       1 of 10, 110 B" in out
 
 
-def test_nothing_is_said_as_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_captures_without_frames_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = tmp_path / "empty.pcap"
     PcapWriter(empty).close()
     assert told(["-r", str(empty)], capsys) == ("0 frames\n", "")
@@ -89,7 +87,7 @@ def test_nothing_is_said_as_nothing(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert json.loads(told(["-r", str(empty), "-T", "json"], capsys)[0])["frames"] == 0
 
 
-def test_a_cut_capture_is_counted_as_far_as_it_goes(
+def test_a_truncated_capture_is_counted_until_its_end(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     cut = tmp_path / "cut.pcap"
@@ -117,19 +115,21 @@ def test_a_cut_capture_is_counted_as_far_as_it_goes(
         (["-T", "xml"], "xml"),
     ],
 )
-def test_mistakes(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_options_are_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, err = told(["-r", MIXED, *arguments], capsys, code=2)
     assert out == ""
     assert said in err
     assert "help: " in err
 
 
-def test_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_file_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     out, err = told(["-r", "nowhere.pcap"], capsys, code=3)
     assert (out, "nowhere.pcap" in err) == ("", True)
 
 
-def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reports_are_written_in_every_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     names = ["out.html", "out.png", "out.svg", "out.json"]
     paths = [tmp_path / name for name in names]
     arguments = [word for path in paths for word in ("--report", str(path))]
@@ -144,7 +144,7 @@ def test_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.skipif(PLAIN, reason="a batch of tens of thousands of frames as plain Python takes long")
-def test_an_interrupt_shows_what_was_counted(
+def test_an_interrupt_shows_partial_counts(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "long.pcap"

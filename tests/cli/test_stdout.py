@@ -16,7 +16,7 @@ def test_text_and_octets_keep_their_order(capsysbinary: pytest.CaptureFixture[by
     assert capsysbinary.readouterr().out.decode() == "one → two → three\n"
 
 
-def test_characters_that_the_terminal_does_not_have(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_unencodable_characters_are_replaced(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     out = Stdout("ascii")
     out.write("one → ")
     out.write_octets(memoryview("two → E²CM\n".encode()))
@@ -24,7 +24,7 @@ def test_characters_that_the_terminal_does_not_have(capsysbinary: pytest.Capture
     assert capsysbinary.readouterr().out == b"one ? two ? E?CM\n"
 
 
-def test_much_text_is_written_before_its_end(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_long_text_is_written_in_pieces(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     out = Stdout("utf-8")
     for _ in range(100):
         out.write("x" * 1000)
@@ -34,6 +34,6 @@ def test_much_text_is_written_before_its_end(capsysbinary: pytest.CaptureFixture
 
 
 @pytest.mark.parametrize("name", ["UTF-8", "utf8", "U8"])
-def test_utf_8_has_many_names(name: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_all_names_of_utf_8_are_recognised(name: str, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     Stdout(name).write_octets(b"\xe2\x86\x92")
     assert capsysbinary.readouterr().out == b"\xe2\x86\x92"

@@ -23,7 +23,7 @@ def document(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
     return found
 
 
-def test_the_longest_pause_at_400_gbps(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_longest_pause_at_400_gbps_is_calculated(capsys: pytest.CaptureFixture[str]) -> None:
     # 65535 · 512 / 400e9 = 83.8848 µs; 1 / that = 11,921.11; 65535 · 64 octets
     rows = told("pause 65535 --rate 400G", capsys)
     assert rows["lasts"] == "83.88 µs"
@@ -37,7 +37,7 @@ def test_the_longest_pause_at_400_gbps(capsys: pytest.CaptureFixture[str]) -> No
     assert found["needed_fps"] == pytest.approx(400e9 / 512 / 65535)
 
 
-def test_times_and_octets_become_quanta(capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_and_octets_are_converted_to_quanta(capsys: pytest.CaptureFixture[str]) -> None:
     assert document("pause 83us --rate 400G", capsys)["quanta"] == 64_844  # 83e-6 · 400e9 / 512 = 64,843.75
     assert document("pause 64B --rate 10G", capsys)["quanta"] == 1
     long = document("pause 10MB --rate 10G", capsys)
@@ -45,7 +45,7 @@ def test_times_and_octets_become_quanta(capsys: pytest.CaptureFixture[str]) -> N
     assert "3: one has 65,535 quanta at most" in told("pause 10MB --rate 10G", capsys)["frames"]
 
 
-def test_a_pause_too_short_to_be_renewed_is_worked_out_all_the_same(
+def test_pauses_too_short_to_renew_are_calculated(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     rows = told("pause 1 --rate 10G", capsys)
@@ -66,7 +66,7 @@ def test_headroom_shows_its_terms_with_their_sources(capsys: pytest.CaptureFixtu
     assert [term["bit_times"] for term in given["terms"]][1:5] == [672, 0, 16_500, 33_000]
 
 
-def test_products_frames_and_feedback(capsys: pytest.CaptureFixture[str]) -> None:
+def test_bdp_frames_and_feedback_are_calculated(capsys: pytest.CaptureFixture[str]) -> None:
     found = document("bdp --rate 25G --delay 12us", capsys)
     assert (found["octets"], found["queue_units"]) == (37_500, 585.9375)
     assert document("frame 60B --rate 10G", capsys)["frames_per_s"] == pytest.approx(14_880_952.38)
@@ -98,7 +98,7 @@ def test_products_frames_and_feedback(capsys: pytest.CaptureFixture[str]) -> Non
         ("paws 3", "No such command 'paws'"),
     ],
 )
-def test_mistakes_are_told(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_wrong_arguments_are_refused(words: str, sentence: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["units", *words.split()]) == 2
     text = capsys.readouterr()
     assert sentence in text.err

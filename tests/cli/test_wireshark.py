@@ -25,7 +25,7 @@ def files_in(folder: Path) -> dict[str, str]:
     return {path.name: path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
 
 
-def test_what_is_installed_is_found_by_tshark_and_taken_away_again(
+def test_tshark_finds_the_installed_dissector(
     tshark: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["wireshark", "install"]) == 0
@@ -43,7 +43,7 @@ def test_what_is_installed_is_found_by_tshark_and_taken_away_again(
     assert run(["wireshark", "uninstall"]) == 1
 
 
-def test_files_of_others_stay(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_files_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "ecmproto.lua"
     other.write_text("-- somebody else's", encoding="utf-8")
     assert run(["wireshark", "install", "--dir", str(tmp_path)]) == 2
@@ -61,7 +61,7 @@ def test_without_tshark_the_default_folders_are_taken(home: Path) -> None:
     }
 
 
-def test_dissector_is_printed_and_format_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_dissectors_of_one_or_all_formats_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["wireshark", "print"]) == 0
     whole = capsys.readouterr().out
     assert whole == dissector()

@@ -32,12 +32,12 @@ def sample(tmp_path: Path) -> Path:
         ("a.txt", "line"), ("-", None), ("a.tsv", "fields"),
     ],
 )  # fmt: skip
-def test_the_name_of_a_file_says_its_form(path: str, form: str | None) -> None:
+def test_file_names_select_the_form(path: str, form: str | None) -> None:
     forms = ["pcap", "pcapng", "json", "ndjson", "python", "hex", "parquet", "fields", "line"]
     assert output_form(path, None, forms, text="line") == form
 
 
-def test_the_form_asked_for_goes_to_the_file_and_no_capture(
+def test_the_file_has_the_requested_form(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out = tmp_path / "z.csv"
@@ -61,7 +61,7 @@ def test_the_form_asked_for_goes_to_the_file_and_no_capture(
         ("z.txt", ["-x", "-c", "2"], ["-x", "-c", "2"]), ("z.tsv", ["-e", "eth.src"], ["-e", "eth.src"]),
     ],
 )  # fmt: skip
-def test_a_file_gets_what_stdout_would(
+def test_files_equal_the_output_on_stdout(
     name: str,
     words: list[str],
     same: list[str],
@@ -76,14 +76,14 @@ def test_a_file_gets_what_stdout_would(
     assert (tmp_path / name).read_text(encoding="utf-8") == shown
 
 
-def test_name_of_columns_gets_columns_and_no_capture(sample: Path, tmp_path: Path) -> None:
+def test_names_of_columns_select_columns(sample: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     out = tmp_path / "x.parquet"
     assert run(["dissect", "-r", str(sample), "-w", str(out)]) == 0
     assert parquet.read_table(out).num_rows == len(FRAMES)
 
 
-def test_a_capture_is_copied_beside_what_is_shown(
+def test_a_capture_is_copied_beside_the_output(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name, form in (("z", []), ("z.pcapng", []), ("y", ["-T", "pcapng"])):
@@ -129,7 +129,7 @@ def test_name_and_form_that_contradict_are_refused(
         ["stats", "--report"], ["dissect", "-w"],
     ],
 )  # fmt: skip
-def test_outputs_are_refused_before_the_work_and_not_after_it(
+def test_outputs_are_refused_before_the_work(
     words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """No capture is there: who begins with the work, or only opens the capture, says so."""
@@ -175,7 +175,7 @@ def test_a_second_capture_does_not_replace_the_first(
     assert json.loads(capsys.readouterr().out)["frames"] == 2 * len(FRAMES)
 
 
-def test_folder_pattern_and_captures_as_they_are_named(
+def test_folders_patterns_and_named_captures_are_read(
     sample: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "ring"
@@ -205,7 +205,7 @@ def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert "stdin can be read once: expected - once, got it twice" in capsys.readouterr().err
 
 
-def test_columns_of_several_captures(sample: Path, tmp_path: Path) -> None:
+def test_columns_of_several_captures_are_joined(sample: Path, tmp_path: Path) -> None:
     parquet = pytest.importorskip("pyarrow.parquet")
     other = write_sample(tmp_path / "other.pcap")
     out = tmp_path / "x.parquet"
@@ -224,7 +224,7 @@ def test_one_of_several_captures_may_be_stdin(sample: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("option", ["--flows", "--samples"])
-def test_a_missing_library_is_missed_before_the_work(
+def test_a_missing_library_is_reported_before_work(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)

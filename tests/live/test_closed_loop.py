@@ -23,7 +23,7 @@ ANSWERED = {"e2cm": "BCN_PROBE_REV", "fecn": "FECN return", "dbp": "DBP rate rep
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", sorted(PARAMETERS))
-def test_three_senders_share_a_port(mechanism: str) -> None:
+def test_three_senders_share_a_port_without_drops(mechanism: str) -> None:
     network = Network(mechanism, PARAMETERS[mechanism])
     network.run(DURATION_NS)
     counts = network.port.counts

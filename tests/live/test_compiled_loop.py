@@ -100,7 +100,7 @@ def traffic() -> list[tuple[int, bytes]]:
 
 
 @pytest.mark.parametrize("bench", [("none", 10**10), ("qcn", 10**10)], indirect=True)
-def test_same_frames_leave_as_from_loop_in_python(bench: Bench) -> None:
+def test_compiled_and_plain_ports_forward_equally(bench: Bench) -> None:
     clock = Clock()
     port = port_of(bench.port.machine.name, 10**10, clock, 0)
     left: list[list[bytes]] = [[], [], []]
@@ -119,7 +119,7 @@ def test_same_frames_leave_as_from_loop_in_python(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("bench", [("none", 10**10)], indirect=True)
-def test_of_frames_that_came_together_each_interface_has_the_first_ones_in_its_turn(bench: Bench) -> None:
+def test_simultaneous_inputs_are_served_in_turn(bench: Bench) -> None:
     leaders = []
     for turn in range(4):
         for interface in range(INPUTS):
@@ -143,7 +143,7 @@ def ring_of(frames: Sequence[tuple[int, bytes]]) -> Ring:
 
 @pytest.mark.alone  # it may not be kept for longer than it catches up with
 @pytest.mark.parametrize("bench", [("none", 10**7), ("fecn", 10**7)], indirect=True)
-def test_a_port_that_was_kept_from_the_processor_catches_up_in_the_order_of_time(bench: Bench) -> None:
+def test_a_delayed_port_catches_up_in_order(bench: Bench) -> None:
     *numbers, bell = [own.fileno() for own in bench.own]
     bench.sockets.attach(numbers, numbers, bell, [ring_of([]), ring_of([]), ring_of([])])
     bench.serve(1)
@@ -166,7 +166,7 @@ def test_a_port_that_was_kept_from_the_processor_catches_up_in_the_order_of_time
 
 
 @pytest.mark.parametrize("bench", [("none", 10**7)], indirect=True)
-def test_a_port_gives_up_what_it_missed_beyond_200_ms(bench: Bench) -> None:
+def test_a_port_skips_delays_beyond_200_ms(bench: Bench) -> None:
     *numbers, bell = [own.fileno() for own in bench.own]
     bench.port.switch.clock.start_ns -= 1000 * MS
     came = ring_of([(time.time_ns() - 900 * MS, frame(1, RECEIVER, 1000))])
@@ -178,7 +178,7 @@ def test_a_port_gives_up_what_it_missed_beyond_200_ms(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("bench", [("qcn", 10**6)], indirect=True)
-def test_messages_are_sent_about_frames_that_caused_them(bench: Bench) -> None:
+def test_messages_refer_to_frames_that_caused_them(bench: Bench) -> None:
     sent = [frame(1, RECEIVER, 1400, number=number) for number in range(450)]
     sends_in_batches(bench, sent)
     said = [left.octets for left in bench.clock.left if left.interface == 0]
@@ -192,7 +192,7 @@ def test_messages_are_sent_about_frames_that_caused_them(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("bench", [("dbp", 10**9)], indirect=True)
-def test_frames_from_the_output_are_looked_at_where_rates_in_them_are_lowered(bench: Bench) -> None:
+def test_dbp_inspects_frames_from_the_output(bench: Bench) -> None:
     bench.ends[INPUTS].send(frame(RECEIVER, b"\xff" * 6, 100))
     bench.settle()
     assert bench.port.counts.flooded_frames == 1
@@ -200,7 +200,7 @@ def test_frames_from_the_output_are_looked_at_where_rates_in_them_are_lowered(be
 
 
 @pytest.mark.parametrize("bench", [("none", 10**10)], indirect=True)
-def test_frames_without_room_are_left_to_who_sends_the_rest(bench: Bench) -> None:
+def test_frames_a_full_socket_refuses_go_to_python(bench: Bench) -> None:
     sent = [frame(1, RECEIVER, 500, number=number) for number in range(600)]
     sends_in_batches(bench, sent)
     rest = bench.clock.out_of(INPUTS)
@@ -221,7 +221,7 @@ def sends_in_batches(bench: Bench, frames: Sequence[bytes]) -> None:
 
 
 @pytest.mark.parametrize("bench", [("none", 10**9)], indirect=True)
-def test_an_interface_that_fails_ends_it_at_once(bench: Bench) -> None:
+def test_a_failing_interface_ends_the_loop(bench: Bench) -> None:
     reading, writing = os.pipe()
     try:
         os.write(writing, b"no frame")
@@ -238,7 +238,7 @@ def test_an_interface_that_fails_ends_it_at_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("bench", [("none", 10**9)], indirect=True)
-def test_its_time_or_the_bell_end_it(bench: Bench) -> None:
+def test_the_deadline_or_a_signal_ends_the_loop(bench: Bench) -> None:
     start_ns = time.monotonic_ns()
     bench.serve(20)
     assert time.monotonic_ns() - start_ns >= 20 * MS
@@ -302,7 +302,7 @@ def edge_of(mechanism: str, clock: Clock, start_ns: int, **options: Any) -> Edge
 
 @pytest.mark.parametrize("mechanism", ["none", "qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
 @pytest.mark.parametrize("options", [{}, {"vlan": 5}])
-def test_an_edge_sends_on_what_its_loop_in_python_does(mechanism: str, options: dict[str, Any]) -> None:
+def test_compiled_and_plain_edges_forward_equally(mechanism: str, options: dict[str, Any]) -> None:
     plain, tag = frame(1, RECEIVER, 300), bytes.fromhex(TAGS.get(mechanism, TAGS["ecm"]))
     tagged = plain[:12] + tag + plain[12:]
     behind_vlan = plain[:12] + b"\x81\x00\x00\x07" + tag + plain[12:]
@@ -330,7 +330,7 @@ def test_an_edge_sends_on_what_its_loop_in_python_does(mechanism: str, options: 
         bench.close()
 
 
-def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
+def test_frames_an_edge_cannot_send_go_to_python() -> None:
     bench = edge_bench("none")
     sent = [frame(1, RECEIVER, 500, number=number) for number in range(600)]
     try:
@@ -342,7 +342,7 @@ def test_what_an_edge_finds_no_room_for_is_left_to_who_sends_the_rest() -> None:
         bench.close()
 
 
-def test_an_interface_that_always_has_frames_for_python_keeps_no_other_waiting() -> None:
+def test_a_busy_interface_delays_no_other() -> None:
     bench = edge_bench("qcn")
     edge, left = cast(Edge, bench.device), list[int]()
     look, message = edge._look, bytes.fromhex("0200000000010200000000cc22e7").ljust(90, b"\1")
@@ -388,9 +388,7 @@ def to_the_network(mechanism: str) -> list[list[bytes]]:
 
 @pytest.mark.parametrize("mechanism", ["none", "qcn", "ecm", "bcn", "e2cm", "fecn", "dbp"])
 @pytest.mark.parametrize("options", [{}, {"vlan": 5, "longest_octets": 1400}])
-def test_a_reaction_point_sends_on_what_its_loop_in_python_does(
-    mechanism: str, options: dict[str, Any]
-) -> None:
+def test_compiled_and_plain_reaction_points_forward_equally(mechanism: str, options: dict[str, Any]) -> None:
     bench, clock = point_bench(mechanism, **options), Clock()
     other = point_of(mechanism, clock, time.monotonic_ns(), **options)
     back = [
@@ -432,7 +430,7 @@ def without_mark(octets: bytes, mechanism: str) -> bytes:
     return octets[:12] + octets[28:] if mechanism in ("ecm", "e2cm") else octets
 
 
-def test_frames_that_wait_leave_in_order_once_the_pause_is_over() -> None:
+def test_frames_leave_in_order_after_a_pause() -> None:
     bench = point_bench("qcn", link_rate_bps=10**7)
     pause = bytes.fromhex("0180c2000001 0200000000cc 8808 0001 ffff").ljust(60, b"\0")
     sent = [frame(1, RECEIVER, 60 + number, number=number) for number in range(90)]
@@ -455,7 +453,7 @@ def test_frames_that_wait_leave_in_order_once_the_pause_is_over() -> None:
         bench.close()
 
 
-def test_lateness_is_told_in_percentiles() -> None:
+def test_lateness_is_reported_in_percentiles() -> None:
     lateness = new_counts()
     assert lateness_gauges(lateness) == {}
     values = [-5, 0, 3, 15, 16, 17, 250, *range(1000, 100_000, 101), 7 * 10**9]
@@ -475,7 +473,7 @@ def count_all_late(lateness: NDArray[np.int64], value: int) -> None:
 
 
 @pytest.mark.parametrize("bench", [("none", 10**8)], indirect=True)
-def test_each_departure_counts_once(bench: Bench) -> None:
+def test_each_departure_has_one_lateness(bench: Bench) -> None:
     assert "late_max_ns" not in bench.port.snapshot(time.monotonic_ns()).gauges
     sends_in_batches(bench, [frame(1, RECEIVER, 500, number=number) for number in range(30)])
     assert bench.port.switch.outgoing.lateness[1:].sum() == len(bench.received(INPUTS)) == 30
@@ -483,7 +481,7 @@ def test_each_departure_counts_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("spin_ns", [0, MS, 60_000 * MS])
-def test_a_sleep_ends_when_it_is_time_and_not_before(spin_ns: int) -> None:
+def test_a_sleep_never_ends_early(spin_ns: int) -> None:
     sockets = Sockets(1, frame_octets=100)
     sockets.wires.state.spin_ns = spin_ns
     start_ns = time.monotonic_ns()

@@ -73,7 +73,7 @@ def built(tlv: tuple[Layer, ...]) -> Frame:
     return Frame(layers=frame.layers[4 : 4 + len(tlv)])
 
 
-def test_what_an_agent_carries_is_read(link: Link) -> None:
+def test_tlvs_sent_by_lldpd_are_decoded(link: Link) -> None:
     for tlv in (*QAZ, OF_CEE):
         link.agent.carry(*carried(tlv))
     octets = link.heard(ETSConfiguration, PFCConfiguration, Application, CEEPFC, CEEApplication)
@@ -87,7 +87,7 @@ def test_what_an_agent_carries_is_read(link: Link) -> None:
     assert encode(decode(octets)) == octets
 
 
-def test_agent_takes_crafted_tlvs_for_what_they_are(link: Link) -> None:
+def test_lldpd_accepts_crafted_tlvs(link: Link) -> None:
     link.heard()
     sent = encode(build("lldppfc enable=8 willing=1 lldpapp lldpapp.entry priority=3 protocol=4791"))
     deadline = time.monotonic() + PATIENCE_S

@@ -43,7 +43,7 @@ def take(device: Edge, clock: Clock, interface: int, *frames: bytes) -> None:
 
 @pytest.mark.parametrize("name", sorted(TAGS))
 @pytest.mark.parametrize("head", ["", VLAN_HEAD])
-def test_tags_of_the_mechanism_end_here(name: str, head: str) -> None:
+def test_tags_of_the_mechanism_are_stripped(name: str, head: str) -> None:
     clock = Clock()
     device = edge(clock, name)
     bare = frame(1, RECEIVER, 300, head=head)
@@ -57,7 +57,7 @@ def test_tags_of_the_mechanism_end_here(name: str, head: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["ecm", "bcn"])
-def test_tags_are_kept_where_the_edge_is_told_not_to_strip(name: str) -> None:
+def test_strip_no_keeps_the_tags(name: str) -> None:
     clock = Clock()
     device = edge(clock, name, ["edge.strip=no"])
     tagged = frame(1, RECEIVER, 300, head=TAGS[name])
@@ -66,7 +66,7 @@ def test_tags_are_kept_where_the_edge_is_told_not_to_strip(name: str) -> None:
     assert device.counts.stripped_frames == 0
 
 
-def test_tags_of_others_and_frames_from_the_host_are_kept() -> None:
+def test_foreign_tags_and_frames_from_host_are_kept() -> None:
     clock = Clock()
     device = edge(clock, "ecm")
     other = frame(1, RECEIVER, head=TAGS["qcn"])
@@ -76,7 +76,7 @@ def test_tags_of_others_and_frames_from_the_host_are_kept() -> None:
     assert clock.out_of(NET) == [frame(RECEIVER, 1, head=TAGS["ecm"])]
 
 
-def test_an_rd_tag_comes_back_to_its_source() -> None:
+def test_an_rd_tag_is_returned_to_its_source() -> None:
     clock = Clock()
     device = edge(clock, "fecn")
     take(device, clock, NET, frame(7, RECEIVER, head=f"{VLAN_HEAD} {TAGS['fecn']}"), frame(7, RECEIVER))
@@ -88,7 +88,7 @@ def test_an_rd_tag_comes_back_to_its_source() -> None:
     assert decoded[VLAN].priority == 7
 
 
-def test_probes_are_answered_and_not_handed_on() -> None:
+def test_probes_are_answered_and_not_forwarded() -> None:
     clock = Clock()
     machine = machine_for("e2cm")
     device = edge(clock, "e2cm")
@@ -147,14 +147,14 @@ class TestDefence:
         take(device, clock, NET, *self.frames())
         return [p for p, octets in enumerate(clock.out_of(HOST)) if octets == self.frames()[p]]
 
-    def test_an_edge_port_strips_cnpvs_and_remaps_what_the_host_sends_in_them(self) -> None:
+    def test_an_edge_port_strips_and_remaps_cnpvs(self) -> None:
         clock = Clock()
         device = edge(clock, "qcn", self.CNPV)
         assert self.kept(device, clock) == [0, 1, 2, 5, 6, 7]
         take(device, clock, HOST, *(frame(RECEIVER, 1, head=f"8100 {p << 13:04x}") for p in range(8)))
         assert [decode(octets)[VLAN].priority for octets in clock.out_of(NET)] == [0, 1, 2, 2, 2, 5, 6, 7]
 
-    def test_a_neighbour_that_is_ready_gets_the_tags(self) -> None:
+    def test_a_ready_neighbour_receives_the_tags(self) -> None:
         clock = Clock()
         device = edge(clock, "qcn", self.CNPV)
         take(device, clock, HOST, self.lldp(cnpv=0b11000, ready=0b01000))
@@ -166,14 +166,14 @@ class TestDefence:
         assert self.kept(device, clock) == [0, 1, 2, 5, 6, 7]
         assert device.snapshot(0).counters["mode_changes"] == 2
 
-    def test_a_configured_mode_does_not_listen(self) -> None:
+    def test_a_configured_mode_ignores_lldp(self) -> None:
         clock = Clock()
         device = edge(clock, "qcn", [*self.CNPV, "edge.mode=3"])
         assert self.kept(device, clock) == list(range(8))
         take(device, clock, HOST, self.lldp(cnpv=0, ready=0))
         assert self.kept(device, clock) == list(range(8))
 
-    def test_its_own_lldp_says_what_is_defended(self) -> None:
+    def test_its_own_lldp_announces_the_cnpvs(self) -> None:
         clock = Clock()
         device = edge(clock, "qcn", self.CNPV)
         clock.pass_until(device, START_NS + 65 * 10**9)
@@ -182,7 +182,7 @@ class TestDefence:
         found = decode(said[0].octets)[CongestionNotificationTLV]
         assert (found.cnpv, found.ready) == (0b11000, 0)
 
-    def test_two_speakers_that_take_turns_are_told_of(self) -> None:
+    def test_two_alternating_lldp_speakers_are_warned_of(self) -> None:
         clock = Clock()
         device = edge(clock, "qcn", self.CNPV)
         one = self.lldp(cnpv=0b11000, ready=0b01000)
@@ -197,7 +197,7 @@ class TestDefence:
         assert snapshot.counters["mode_changes"] == 3
 
     @pytest.mark.parametrize("cut", range(14, 60, 3))
-    def test_spoilt_lldp_changes_nothing(self, cut: int) -> None:
+    def test_truncated_lldp_changes_nothing(self, cut: int) -> None:
         clock = Clock()
         device = edge(clock, "qcn", self.CNPV)
         take(device, clock, HOST, self.lldp(cnpv=0xFF, ready=0xFF)[:cut])
@@ -217,7 +217,7 @@ def test_a_backbones_cnm_is_converted_for_the_customer() -> None:
     assert device.snapshot(0).mechanism["cnms_converted"] == 1
 
 
-def test_a_vlan_tag_of_its_own_is_taken_off_and_put_on() -> None:
+def test_the_edges_vlan_tag_is_removed_and_added() -> None:
     clock = Clock()
     device = edge(clock, "none", vlan=3 << 13 | 5)
     take(device, clock, NET, frame(1, RECEIVER, head="8100 6005"))

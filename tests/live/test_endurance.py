@@ -8,7 +8,7 @@ from tests.live.wires import requires_namespaces
 SECONDS = 6
 
 
-def test_a_frame_that_is_missing_is_found() -> None:
+def test_the_balance_finds_a_missing_frame() -> None:
     link = {"received_frames": 10, "sent_frames": 0, "unsent_frames": 0, "refused_frames": 0}
     links = {
         "a": link, "b": link | {"received_frames": 5}, "c": link | {"sent_frames": 11, "unsent_frames": 1},
@@ -20,7 +20,7 @@ def test_a_frame_that_is_missing_is_found() -> None:
     assert balance("cp", document)["departed"] == (12, 11)
 
 
-def test_counters_add_up_whatever_happens() -> None:
+def test_counters_balance_through_link_and_device_failures() -> None:
     requires_namespaces()
     endurance = Endurance(SECONDS, 3, print)
     endurance.run()

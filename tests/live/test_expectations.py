@@ -84,7 +84,7 @@ def judged(words: list[str], capsys: pytest.CaptureFixture[str], *more: str) -> 
     return code, {each["name"]: f"{each['outcome']}: {each['found']}" for each in document["verdicts"]}
 
 
-def test_a_bridge_forwards_but_does_not_stop(
+def test_a_bridge_forwards_but_ignores_pfc(
     ports: Network, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in ("link add name switch type bridge", f"link set {FAR} master switch"):
@@ -103,7 +103,7 @@ def test_a_bridge_forwards_but_does_not_stop(
     assert all(found.startswith("passed") for found in verdicts.values()), verdicts
 
 
-def test_device_that_drops_and_one_that_rewrites_priority(
+def test_drops_and_rewritten_priorities_fail_the_expectations(
     ports: Network, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def drops(octets: bytes) -> bytes | None:
@@ -121,9 +121,7 @@ def test_device_that_drops_and_one_that_rewrites_priority(
         assert told in next(iter(failed.values()))
 
 
-def test_same_interface_twice_and_one_that_is_missing(
-    ports: Network, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_receiving_interfaces_are_refused(ports: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "-i", NEAR, "pfc-storm", "--receive", NEAR]) == 4
     assert "expected another interface than the one to send out of" in capsys.readouterr().err
     assert run(["send", "-i", NEAR, "pfc-storm", "--receive", "nowhere"]) == 4

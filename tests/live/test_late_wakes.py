@@ -52,7 +52,7 @@ def probes_of(clock: Clock) -> list[tuple[int, int]]:
     return [(time_ns, e2cm.latency) for time_ns, e2cm in found if e2cm and e2cm.type == PROBE_FWD]
 
 
-def test_a_long_sleep_is_not_caught_up_with_at_once() -> None:
+def test_a_long_delay_is_not_fully_recovered() -> None:
     clock = Clock()
     point, a_ms = limited(clock)
     before = len(clock.out_of(NET))
@@ -67,7 +67,7 @@ def test_a_long_sleep_is_not_caught_up_with_at_once() -> None:
     assert point.counts.missed_ns == (60 - CAUGHT_UP_MS) * MS
 
 
-def test_a_short_sleep_is_caught_up_with() -> None:
+def test_a_short_delay_is_recovered() -> None:
     clock = Clock()
     point, a_ms = limited(clock)
     before = len(clock.out_of(NET))
@@ -77,7 +77,7 @@ def test_a_short_sleep_is_caught_up_with() -> None:
     assert point.counts.missed_ns == 0
 
 
-def test_probes_say_when_they_left_however_late() -> None:
+def test_probe_timestamps_are_departure_times_when_late() -> None:
     clock = Clock()
     point, _ = limited(clock)
     for pause_ms in (3, 5, 70, 4, 8):

@@ -11,7 +11,7 @@ from bench.limits import RATES, Limit, found_limit
 
 @pytest.mark.parametrize("first", [0, 6, len(RATES) - 1])
 @pytest.mark.parametrize("holds", range(-1, len(RATES)))
-def test_the_limit_is_found_from_wherever_one_begins(first: int, holds: int) -> None:
+def test_the_limit_is_found_from_any_start(first: int, holds: int) -> None:
     tried: list[int] = []
 
     def misses(rate_bps: int) -> bool:
@@ -26,7 +26,7 @@ def test_the_limit_is_found_from_wherever_one_begins(first: int, holds: int) -> 
         assert len(tried) <= 2
 
 
-def test_what_is_known_when_the_time_is_over_is_told() -> None:
+def test_an_expired_search_returns_its_bounds() -> None:
     looks = count()
     limit = found_limit(lambda rate_bps: rate_bps > 200_000_000, 6, is_over=lambda: next(looks) >= 3)
     assert (RATES[limit.holds or 0], limit.misses) == (141_400_000, None)

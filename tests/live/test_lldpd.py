@@ -87,7 +87,7 @@ def _start(wired: Wires) -> None:
     )  # fmt: skip
 
 
-def test_what_the_host_announces_is_the_mode(port: Port) -> None:
+def test_the_mode_follows_the_hosts_announcement(port: Port) -> None:
     assert port.becomes(DefenceMode.EDGE)
     for cnpv, ready, mode in (
         (MASK, 0, DefenceMode.INTERIOR),
@@ -104,7 +104,7 @@ def test_what_the_host_announces_is_the_mode(port: Port) -> None:
 
 
 @pytest.mark.parametrize("how", [Agent.withdraw, Agent.end, Agent.kill])
-def test_what_is_withdrawn_or_silent_is_over(port: Port, how: Callable[[Agent], None]) -> None:
+def test_withdrawn_or_expired_announcements_end_the_mode(port: Port, how: Callable[[Agent], None]) -> None:
     port.agent.announce(MASK, MASK)
     assert port.becomes(DefenceMode.INTERIOR_READY)
     how(port.agent)
@@ -120,7 +120,7 @@ def neighbour(agent: Agent, value: str) -> dict[str, object]:
     return agent.neighbour()
 
 
-def test_the_host_understands_what_the_edge_says(port: Port) -> None:
+def test_lldpd_decodes_the_edges_lldp(port: Port) -> None:
     for ready in (0, MASK):
         port.agent.announce(ready, ready)
         known = neighbour(port.agent, f"{MASK:02X},{ready:02X}")
@@ -133,7 +133,7 @@ def test_the_host_understands_what_the_edge_says(port: Port) -> None:
     assert statistics["rx_discarded_cnt"] == {"rx_discarded_cnt": "0"}
 
 
-def test_tshark_understands_what_the_edge_says(port: Port, tshark: str, tmp_path: Path) -> None:
+def test_tshark_decodes_the_edges_lldp(port: Port, tshark: str, tmp_path: Path) -> None:
     port.agent.announce(MASK, MASK)
     neighbour(port.agent, f"{MASK:02X},{MASK:02X}")
     said = [octets for octets in all_received(port.host) if octets[12:14] == b"\x88\xcc"]

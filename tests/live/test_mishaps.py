@@ -43,7 +43,7 @@ def switched(wired: Wires) -> Wires:
     return wired
 
 
-def test_an_interface_that_vanishes_under_a_sender_is_not_used_any_more(veth: Network) -> None:
+def test_a_deleted_interface_is_no_longer_used(veth: Network) -> None:
     link = LiveInterface(NEAR)
     sockets = Sockets(1, frame_octets=0)
     receiving, sending = link.descriptors
@@ -67,7 +67,7 @@ def test_an_interface_that_vanishes_under_a_sender_is_not_used_any_more(veth: Ne
     assert link.counts().unsent_frames == 1
 
 
-def test_what_nobody_has_read_when_a_device_ends_has_overflowed(veth: Network) -> None:
+def test_unread_frames_at_the_end_count_as_overflow(veth: Network) -> None:
     few = Batch.from_frames([frame(1, RECEIVER, number=n) for n in range(FRAMES + 44)])
     link = LiveInterface(NEAR)
     with FrameSender(FAR) as other:
@@ -81,7 +81,7 @@ def test_what_nobody_has_read_when_a_device_ends_has_overflowed(veth: Network) -
     link.close()
 
 
-def test_a_device_that_ends_amid_frames_has_received_those_that_it_has_counted(switched: Wires) -> None:
+def test_counters_balance_when_a_device_ends(switched: Wires) -> None:
     program = switched.start(*CP, "--speed", "1G")
     sent = 3000
     with switched.socket("a-far") as one:
@@ -98,7 +98,7 @@ def test_a_device_that_ends_amid_frames_has_received_those_that_it_has_counted(s
     assert link["received_frames"] + link["overflow_frames"] == sent
 
 
-def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switched: Wires) -> None:
+def test_frames_refused_by_the_peer_delay_none(switched: Wires) -> None:
     switched.ip("link", "set", "dev", "c-far", "mtu", "1000")
     program = switched.start(*CP, "--speed", "1G")
     sizes = [200, 1500, 300, 1400, 1300, 400]
@@ -113,7 +113,7 @@ def test_frames_that_the_other_end_refuses_do_not_stop_those_behind_them(switche
     assert summary["links"]["c"]["unsent_frames"] == 60
 
 
-def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
+def test_pauses_from_the_output_stop_a_port(switched: Wires) -> None:
     # 65535 quanta at 100 kb/s are 336 s: longer than the rest of this test may take.
     options = ("--speed", "100k", "--flow-control", "pause", "--interval", "50ms")
     program = switched.start(*CP, *options)
@@ -141,7 +141,7 @@ def test_a_port_stops_for_pauses_from_its_output(switched: Wires) -> None:
     assert counted["departed_frames"] == len(sent)
 
 
-def test_a_port_whose_reports_nobody_reads_goes_on(switched: Wires) -> None:
+def test_a_port_survives_unread_reports(switched: Wires) -> None:
     program = switched.start(*CP, "--speed", "1G", "--interval", "1ms")
     assert program.stdout is not None
     fcntl.fcntl(program.stdout, fcntl.F_SETPIPE_SZ, 4096)  # less than two reports
@@ -156,7 +156,7 @@ def test_a_port_whose_reports_nobody_reads_goes_on(switched: Wires) -> None:
     assert "reports left out: stdout was not read in time" in told
 
 
-def test_an_input_that_flaps_and_an_output_that_does_are_survived(switched: Wires) -> None:
+def test_flapping_inputs_and_outputs_are_survived(switched: Wires) -> None:
     program = switched.start(*CP, "--speed", "1G")
     with switched.socket("a-far") as one, switched.socket("b-far") as two, switched.socket("c-far") as out:
         for round in range(3):
@@ -172,7 +172,7 @@ def test_an_input_that_flaps_and_an_output_that_does_are_survived(switched: Wire
     assert not any(link["down"] for link in summary["links"].values())
 
 
-def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_when_told(
+def test_a_port_survives_deletion_of_a_namespace(
     wired: Wires,
 ) -> None:
     other = f"{wired.name}-far"
@@ -201,7 +201,7 @@ def test_a_namespace_that_is_deleted_takes_interfaces_away_and_the_port_ends_whe
     assert [links[name]["lost"] for name in ("a", "b", "c")] == [1, 1, 1]
 
 
-def test_namespace_of_running_port_may_lose_its_name(switched: Wires) -> None:
+def test_a_port_survives_removal_of_namespace_name(switched: Wires) -> None:
     program = switched.start(*CP, "--speed", "1G")
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
         subprocess.run(["ip", "netns", "del", switched.name], check=True)
@@ -210,7 +210,7 @@ def test_namespace_of_running_port_may_lose_its_name(switched: Wires) -> None:
 
 
 @pytest.mark.parametrize("role", ["rp", "edge"])
-def test_killed_device_leaves_nothing_that_stops_next(wired: Wires, role: str) -> None:
+def test_a_device_starts_after_a_killed_one(wired: Wires, role: str) -> None:
     for name in ("h", "n"):
         wired.pair(name)
     words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]
@@ -225,7 +225,7 @@ def test_killed_device_leaves_nothing_that_stops_next(wired: Wires, role: str) -
     assert wired.end(again)["counters"]["net_frames"] >= 1
 
 
-def test_a_ring_that_overflows_is_counted_and_the_port_goes_on(switched: Wires) -> None:
+def test_a_port_counts_overflows_of_its_ring(switched: Wires) -> None:
     program = switched.start(*CP, "--speed", "40G", "--buffer", "50000frames")
     sent = 40_000
     with switched.socket("a-far") as one, switched.socket("c-far") as out:
@@ -245,7 +245,7 @@ def test_a_ring_that_overflows_is_counted_and_the_port_goes_on(switched: Wires) 
 
 
 @pytest.mark.parametrize("role", ["rp", "edge"])
-def test_a_flood_of_forged_messages_is_counted_and_makes_nothing(wired: Wires, role: str) -> None:
+def test_forged_messages_are_counted_and_create_nothing(wired: Wires, role: str) -> None:
     for name in ("h", "n"):
         wired.pair(name)
     words = [role, "--host", "h", "--net", "n", "--mechanism", "qcn", "-T", "ndjson"]

@@ -34,7 +34,7 @@ def read(text: str, folder: Path, *assignments: str) -> list[NetDevice]:
 
 
 class TestFile:
-    def test_devices_have_what_the_file_says_and_share_what_is_above_them(self, tmp_path: Path) -> None:
+    def test_devices_inherit_the_files_common_settings(self, tmp_path: Path) -> None:
         common = 'mechanism = "ecm"\nparam.cp.qeq = "33kB"\n'
         own = (
             POINT
@@ -80,19 +80,17 @@ class TestFile:
             ("[cp", "net.toml", "a TOML document"),
         ],
     )  # fmt: skip
-    def test_an_error_names_the_path_of_what_is_wrong(
-        self, text: str, where: str, said: str, tmp_path: Path
-    ) -> None:
+    def test_an_error_names_the_path_in_file(self, text: str, where: str, said: str, tmp_path: Path) -> None:
         with pytest.raises(SpecError) as caught:
             read(text, tmp_path)
         assert caught.value.where.startswith(str(tmp_path / where))
         assert said in str(caught.value)
 
-    def test_the_command_line_goes_over_the_file(self, tmp_path: Path) -> None:
+    def test_options_override_the_file(self, tmp_path: Path) -> None:
         with pytest.raises(SpecError, match="qeq"):
             read('param.qeq = "33kB"\n' + PORT, tmp_path, "qeq=nothing")
 
-    def test_the_example_is_a_file_with_every_key(self, tmp_path: Path) -> None:
+    def test_the_example_contains_every_key(self, tmp_path: Path) -> None:
         assert len(read(EXAMPLE, tmp_path)) == 4
         lines = []
         for line in EXAMPLE.splitlines():
@@ -106,7 +104,7 @@ class TestFile:
 
 
 class TestThreads:
-    def test_one_that_fails_is_named_and_the_others_go_on_until_they_are_stopped(self) -> None:
+    def test_a_failing_device_leaves_others_running(self) -> None:
         stop, told, went_on = Stop(), [], threading.Event()
 
         def fail(_: Stop) -> None:
@@ -132,7 +130,7 @@ class TestThreads:
         assert told == [("bad", "no more room", False)]
         assert went_on.is_set()
 
-    def test_it_ends_when_all_have_ended_each_on_its_processor(self) -> None:
+    def test_devices_run_on_their_own_processors(self) -> None:
         cpu = max(os.sched_getaffinity(0))
         seen: list[set[int]] = []
         stop = Stop()
@@ -148,7 +146,7 @@ class TestThreads:
 class TestCalls:
     """What other threads ask of a loop happens in its own."""
 
-    def test_a_loop_calls_between_two_wakes(self) -> None:
+    def test_calls_run_between_two_wakeups(self) -> None:
         stop, ended = Stop(), []
 
         def loop() -> None:
@@ -172,7 +170,7 @@ class TestCalls:
         stop.close()
 
 
-def test_the_command_says_what_it_needs_and_writes_an_example(capsys: pytest.CaptureFixture[str]) -> None:
+def test_live_net_requires_a_file_or_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["live", "net"]) == 2
     assert "expected a FILE" in capsys.readouterr().err
     assert run(["live", "net", "--example"]) == 0
@@ -201,7 +199,7 @@ host = "g"
 """
 
 
-def test_devices_of_one_process_forward_report_and_end_together(wired: Wires, tmp_path: Path) -> None:
+def test_devices_of_one_process_forward_and_report(wired: Wires, tmp_path: Path) -> None:
     pytest.importorskip("prometheus_client")
     for name in ("h", "n", "m", "g"):
         wired.pair(name)
@@ -245,9 +243,7 @@ def test_devices_of_one_process_forward_report_and_end_together(wired: Wires, tm
     assert all(document["processor_ns"] > 0 for document in last.values())
 
 
-def test_an_interface_that_is_missing_is_named_with_its_device(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_missing_interface_is_named_with_device(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if os.geteuid() != 0:
         pytest.skip("needs root, to open packet sockets")
     path = tmp_path / "net.toml"

@@ -67,7 +67,7 @@ def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mechanism", sorted(BUSY))
-def test_a_port_does_what_the_replay_of_its_arrivals_does(mechanism: str) -> None:
+def test_a_port_equals_replay_of_its_arrivals(mechanism: str) -> None:
     frames = crowd(mechanism)
     expected = replayed(mechanism, frames)
     clock = Clock()
@@ -91,7 +91,7 @@ def test_a_port_does_what_the_replay_of_its_arrivals_does(mechanism: str) -> Non
         assert expected["messages"]
 
 
-def test_frames_leave_when_the_line_is_through_with_them() -> None:
+def test_frames_leave_after_their_serialisation_time() -> None:
     clock = Clock()
     clock.drive(switch_port(clock), [Came(1000, 0, frame(1, RECEIVER, 1000)) for _ in range(3)])
     each_ns = serialisation_ns(1024, 10**9)
@@ -100,7 +100,7 @@ def test_frames_leave_when_the_line_is_through_with_them() -> None:
     ]  # fmt: skip
 
 
-def test_higher_priorities_leave_first_and_each_keeps_its_order() -> None:
+def test_higher_priorities_leave_first_in_order() -> None:
     clock = Clock()
     frames = [
         Came(0, 0, frame(1, RECEIVER, head=f"8100 {priority << 13:04x}", number=number))
@@ -111,7 +111,7 @@ def test_higher_priorities_leave_first_and_each_keeps_its_order() -> None:
     assert numbers == [0, 5, 2, 4, 1, 3]
 
 
-def test_late_calls_change_nothing_but_when_frames_are_handed_over() -> None:
+def test_late_calls_do_not_change_the_output() -> None:
     frames = crowd("qcn", count=400)
     clocks = Clock(), Clock()
     for clock in clocks:
@@ -126,7 +126,7 @@ def test_late_calls_change_nothing_but_when_frames_are_handed_over() -> None:
         assert clocks[0].out_of(interface) == clocks[1].out_of(interface)
 
 
-def test_batches_are_frames_that_came_at_once() -> None:
+def test_a_batch_equals_frames_arriving_together() -> None:
     frames = [frame(1, RECEIVER, 100 + number, number=number) for number in range(700)]
     clocks = Clock(), Clock()
     one, many = (switch_port(clock, buffer_octets=10**6) for clock in clocks)
@@ -139,7 +139,7 @@ def test_batches_are_frames_that_came_at_once() -> None:
     assert len(clocks[0].out_of(OUTPUT)) == 700
 
 
-def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
+def test_tags_do_not_count_towards_the_buffer() -> None:
     rd_tag = "88b6 0300 0001 ffffffff"
     octets = [frame(1, RECEIVER, 500), frame(1, RECEIVER, 510, head=rd_tag), frame(1, RECEIVER, 500)]
     clock = Clock()
@@ -148,7 +148,7 @@ def test_a_tag_that_does_not_fit_into_a_full_buffer_is_admitted() -> None:
     assert (port.counts.queued_octets, port.counts.dropped_frames) == (1_010, 1)
 
 
-def test_a_buffer_of_frames_counts_frames_and_not_their_octets() -> None:
+def test_a_buffer_in_frames_ignores_frame_length() -> None:
     clock = Clock()
     frames, octets = buffer_of("3frames")
     port = switch_port(clock, frames=frames, buffer_octets=octets, buffer_frames=frames)
@@ -156,7 +156,7 @@ def test_a_buffer_of_frames_counts_frames_and_not_their_octets() -> None:
     assert (port.counts.queued_octets, port.counts.dropped_frames) == (6_000, 2)
 
 
-def test_what_the_port_cannot_hold_is_dropped_and_counted() -> None:
+def test_frames_beyond_the_queue_limit_are_dropped() -> None:
     clock = Clock()
     port = switch_port(clock, frames=10)
     port.take(Batch.from_frames([frame(1, RECEIVER)] * 25), 0, START_NS)
@@ -197,14 +197,14 @@ class TestBridging:
             (0, bytes.fromhex("0180c200000e"), {}),
         ],
     )
-    def test_frames_go_where_their_destination_lives(
+    def test_frames_are_forwarded_to_the_learned_interface(
         self, interface: int, destination: int | bytes, expected: dict[int, int]
     ) -> None:
         port, clock = self.learned()
         source = 77 if interface == OUTPUT else 1 if interface == 0 else 2
         assert self.frames_of(port, clock, interface, frame(source, destination)) == expected
 
-    def test_a_station_that_moves_is_found_again(self) -> None:
+    def test_a_moved_station_is_learned_again(self) -> None:
         port, clock = self.learned()
         self.frames_of(port, clock, 1, frame(1, 99))
         assert self.frames_of(port, clock, OUTPUT, frame(RECEIVER, 1)) == {1: 1}
@@ -214,7 +214,7 @@ class TestBridging:
         clock.now_ns += 301 * 10**9
         assert self.frames_of(port, clock, OUTPUT, frame(RECEIVER, 1)) == {0: 1, 1: 1}
 
-    def test_a_flood_of_sources_does_not_grow_the_table(self) -> None:
+    def test_the_address_table_has_limited_size(self) -> None:
         port, clock = self.learned()
         draws = np.random.default_rng(1)
         for _ in range(20):
@@ -230,7 +230,7 @@ class TestBridging:
         assert self.frames_of(port, clock, OUTPUT, frame(RECEIVER, 2)) == {1: 1}
 
 
-def test_messages_go_to_the_input_where_the_source_lives() -> None:
+def test_messages_leave_by_the_sources_interface() -> None:
     clock = Clock()
     port = switch_port(clock, machine_for("qcn", BUSY["qcn"]))
     frames = [Came(0, number % 2, frame(1 + number % 2, RECEIVER, 1500)) for number in range(80)]
@@ -260,7 +260,7 @@ def test_rate_reports_are_lowered_on_their_way_back() -> None:
     st.lists(st.tuples(st.integers(0, 2), st.binary(max_size=200)), max_size=30),
     st.sampled_from(sorted(BUSY)),
 )
-def test_no_frame_stops_a_port(frames: list[tuple[int, bytes]], mechanism: str) -> None:
+def test_arbitrary_frames_never_stop_a_port(frames: list[tuple[int, bytes]], mechanism: str) -> None:
     clock = Clock()
     port = switch_port(clock, machine_for(mechanism, BUSY[mechanism]))
     for interface, octets in frames:
@@ -270,7 +270,7 @@ def test_no_frame_stops_a_port(frames: list[tuple[int, bytes]], mechanism: str) 
     assert port.counts.queued_frames == port.counts.departed_frames
 
 
-def test_frames_that_were_cut_or_are_too_long_or_short_are_refused() -> None:
+def test_cut_long_and_short_frames_are_refused() -> None:
     clock = Clock()
     port = switch_port(clock, largest_octets=1600)
     cut = Batch.from_frames([frame(1, RECEIVER)], original=2000)
@@ -318,7 +318,7 @@ class TestPausesFromTheOutput:
         octets = frame(1, RECEIVER, 976, head=f"8100 {priority << 13:04x}")
         return Came(1000 * time_us, 0, octets)
 
-    def test_pause_stops_all_after_the_frame_on_the_line(self) -> None:
+    def test_pause_stops_all_after_the_current_frame(self) -> None:
         frames = [self.frame(0), self.frame(0, 3), Came(4_000, OUTPUT, paused(1000))]
         left, port = self.left(frames, obeys="pause")
         assert left == [(8, 0), (4 + 512 + 8, 3)]
@@ -326,12 +326,12 @@ class TestPausesFromTheOutput:
         assert counters["downstream_pause_frames"] == 1
         assert {counters[f"stopped_ns_priority_{p}"] for p in PFC_ALL} == {512_000}
 
-    def test_a_pause_of_nothing_resumes(self) -> None:
+    def test_a_pause_of_0_quanta_resumes(self) -> None:
         frames = [Came(0, OUTPUT, paused(65535)), self.frame(1), Came(100_000, OUTPUT, paused(0))]
         left, _ = self.left(frames, obeys="pause")
         assert left == [(108, 0)]
 
-    def test_pfc_stops_its_priorities_alone_and_each_keeps_its_order(self) -> None:
+    def test_pfc_stops_only_its_priorities_in_order(self) -> None:
         frames = [
             Came(0, OUTPUT, pfc(1000, 3, 5)), self.frame(1, 3), self.frame(2, 5), self.frame(3, 0),
             self.frame(4, 3), self.frame(5, 0), Came(200_000, OUTPUT, pfc(0, 5)),
@@ -343,7 +343,7 @@ class TestPausesFromTheOutput:
         assert [counters[f"stopped_ns_priority_{p}"] for p in PFC_ALL] == [0, 0, 0, 512_000, 0, 200_000, 0, 0]
 
     @pytest.mark.parametrize("obeys", ["pause", "pfc"])
-    def test_the_other_kind_and_forged_ones_are_counted_and_stop_nothing(self, obeys: str) -> None:
+    def test_forged_or_disabled_pauses_are_only_counted(self, obeys: str) -> None:
         other = {"pause": pfc(1000, *PFC_ALL), "pfc": paused(1000)}[obeys]
         forged = paused(1000)[:5] + b"\x07" + paused(1000)[6:]
         frames = [Came(0, OUTPUT, other), Came(0, OUTPUT, forged), self.frame(1)]
@@ -352,12 +352,12 @@ class TestPausesFromTheOutput:
         counters = port.snapshot(START_NS + 10**6).counters
         assert (counters["downstream_ignored_frames"], counters["downstream_refused_frames"]) == (1, 1)
 
-    def test_pauses_from_inputs_and_where_nothing_is_obeyed_stop_nothing(self) -> None:
+    def test_pauses_from_inputs_are_ignored(self) -> None:
         for interface, source, obeys in ((0, 1, "pause"), (OUTPUT, RECEIVER, None)):
             left, _ = self.left([Came(0, interface, paused(1000, source)), self.frame(1)], obeys=obeys)
             assert left == [(9, 0)]
 
-    def test_what_finds_no_room_meanwhile_is_dropped(self) -> None:
+    def test_frames_exceeding_the_buffer_while_paused_drop(self) -> None:
         frames = [Came(0, OUTPUT, paused(65535)), *(self.frame(n) for n in range(1, 31))]
         clock = Clock()
         port = switch_port(clock, obeys="pause", frames=10)
@@ -369,7 +369,7 @@ class TestPausesFromTheOutput:
         pauses=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7), st.integers(0, 300)), max_size=12),
         frames=st.lists(st.tuples(st.integers(0, 400), st.integers(0, 7)), max_size=30),
     )
-    def test_no_frame_starts_while_its_priority_is_stopped_and_all_leave(
+    def test_no_frame_starts_while_its_priority_stops(
         self, pauses: list[tuple[int, int, int]], frames: list[tuple[int, int]]
     ) -> None:
         came = [Came(1000 * at, OUTPUT, pfc(quanta, priority)) for at, priority, quanta in pauses]
@@ -394,7 +394,7 @@ class TestPausesFromTheOutput:
         ]
         return left, dict(port.snapshot(START_NS + 10**9).counters)
 
-    def test_a_far_end_that_never_stops_pausing_does_not_stop_a_port_with_a_watchdog(self) -> None:
+    def test_a_watchdog_ends_an_endless_pause_storm(self) -> None:
         storm = [Came(1000 * at, OUTPUT, paused(65535)) for at in range(0, 1000, 50)]
         frames = sorted([*storm, self.frame(1), self.frame(500, 3)], key=lambda came: came.time_ns)
         left, counters = self.watched(frames, obeys="pause")
@@ -403,7 +403,7 @@ class TestPausesFromTheOutput:
         assert counters["watchdog_ignored_times"] == 8 * sum(came.time_ns >= 200_000 for came in storm)
         assert {counters[f"stopped_ns_priority_{p}"] for p in PFC_ALL} == {200_000}
 
-    def test_a_watchdog_bounds_one_long_pause_and_obeys_again_after_a_silence(self) -> None:
+    def test_a_watchdog_obeys_again_after_silence(self) -> None:
         frames = [
             Came(0, OUTPUT, pfc(65535, 3)), self.frame(1, 3), self.frame(2, 0),
             Came(500_000, OUTPUT, pfc(100, 3)), self.frame(501, 3),
@@ -412,7 +412,7 @@ class TestPausesFromTheOutput:
         assert left == [(10, 0), (208, 3), (500 + 51 + 8, 3)]
         assert (counters["watchdog_trips"], counters["watchdog_ignored_times"]) == (1, 0)
 
-    def test_a_watchdog_that_is_not_needed_changes_nothing(self) -> None:
+    def test_an_idle_watchdog_changes_nothing(self) -> None:
         pauses = [Came(1000 * at, OUTPUT, paused(200)) for at in range(0, 1000, 150)]
         resumes = [Came(1000 * at, OUTPUT, paused(0)) for at in (160, 460)]
         frames = sorted(
@@ -422,7 +422,7 @@ class TestPausesFromTheOutput:
         assert left == self.left(frames, obeys="pause")[0]
         assert counters["watchdog_trips"] == 0
 
-    def test_without_a_watchdog_a_port_stands_for_as_long_as_it_is_told(self) -> None:
+    def test_without_a_watchdog_pauses_are_unlimited(self) -> None:
         storm = [Came(1000 * at, OUTPUT, paused(65535)) for at in range(0, 1000, 50)]
         left, _ = self.left([*storm, self.frame(999)], obeys="pause")
         assert left == [(950 + 33_553 + 8, 0)]

@@ -104,7 +104,7 @@ def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> No
     assert "LOADED" not in err
 
 
-def test_a_device_that_has_given_root_up_cannot_get_any_of_it_back(wired: Wires) -> None:
+def test_a_device_keeps_no_root_privileges(wired: Wires) -> None:
     for name in ("a", "b"):
         wired.pair(name)
     program = wired.start("cp", "--in", "a", "--out", "b", "--speed", "1G", "--user", "nobody")
@@ -119,7 +119,7 @@ def test_a_device_that_has_given_root_up_cannot_get_any_of_it_back(wired: Wires)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to open packet sockets")
-def test_a_user_whom_nobody_knows_is_told_before_anything_is_compiled(
+def test_an_unknown_user_is_refused_before_compiling(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     words = ["live", "cp", "--in", "lo", "--out", "no-such-interface", "--speed", "1M", "--user", "nobdy"]

@@ -53,12 +53,12 @@ def connected(port: int, said: bytes = b"") -> socket.socket:
     return sock
 
 
-def test_a_scrape_tells_the_counters() -> None:
+def test_a_scrape_contains_the_counters() -> None:
     with endpoint() as port, urlopen(f"http://127.0.0.1:{port}/metrics", timeout=PATIENCE_S) as answer:
         assert "ecmproto_cp_queued_frames_total 7.0" in answer.read().decode()
 
 
-def test_estimates_of_samples_have_their_bounds() -> None:
+def test_estimates_from_samples_contain_bounds() -> None:
     counts = Accumulator(sampled=(64, False))
     counts.add(Batch.from_frames([frame(1, 2)] * 3, time_ns=START_NS + np.arange(3) * 10**6))
     text = scraped(counts.result).decode()
@@ -76,7 +76,7 @@ def scraped(look: Callable[[], Statistics | None]) -> bytes:
     return told
 
 
-def test_a_scrape_tells_pauses_and_roce() -> None:
+def test_a_scrape_contains_pauses_and_roce() -> None:
     """Paused for 100 µs, a storm by short times; a CNP 8 µs after the mark that it is for."""
     counts = Accumulator(detect_ns=50_000, restore_ns=400_000)
     frames = [
@@ -99,7 +99,7 @@ def test_a_scrape_tells_pauses_and_roce() -> None:
         assert f"ecmproto_monitor_{line}" in told
 
 
-def test_a_scrape_has_what_neighbours_protect() -> None:
+def test_a_scrape_contains_the_neighbours_pfc() -> None:
     counts = Accumulator()
     counts.add(Batch.from_frames([encode(build("eth src=02:00:00:00:00:01 lldppfc enable=8"))]))
     lines = scraped(counts.result).decode().splitlines()
@@ -108,12 +108,12 @@ def test_a_scrape_has_what_neighbours_protect() -> None:
         assert f"ecmproto_monitor_neighbour_pfc_enabled{labels} {enabled}" in lines
 
 
-def test_nothing_is_told_before_there_is_anything() -> None:
+def test_a_scrape_without_counters_is_empty() -> None:
     assert scraped(lambda: None) == b""
 
 
 @pytest.mark.parametrize("said", [b"", b"GET /metrics HTTP/1.1\r\nHost: me\r\n", b"GET", b"\0" * 70_000])
-def test_a_connection_that_asks_for_nothing_is_ended(said: bytes) -> None:
+def test_a_silent_connection_is_closed(said: bytes) -> None:
     with endpoint() as port, connected(port, said) as sock:
         while True:
             try:
@@ -123,7 +123,7 @@ def test_a_connection_that_asks_for_nothing_is_ended(said: bytes) -> None:
                 break
 
 
-def test_a_connection_that_asks_ever_so_slowly_is_ended() -> None:
+def test_a_slow_request_is_closed() -> None:
     with endpoint() as port, connected(port) as sock:
         ended = threading.Event()
         threading.Thread(target=read_to_the_end, args=(sock, ended)).start()
@@ -143,7 +143,7 @@ def read_to_the_end(sock: socket.socket, ended: threading.Event) -> None:
     ended.set()
 
 
-def test_no_more_than_a_few_connections_are_held_and_who_waits_is_served() -> None:
+def test_concurrent_connections_are_limited_and_queued() -> None:
     with endpoint() as port, ExitStack() as stack:
         for _ in range(8):
             stack.enter_context(connected(port))
@@ -167,7 +167,7 @@ def handlers() -> int:
     return sum("process_request_thread" in thread.name for thread in threading.enumerate())
 
 
-def test_a_device_that_runs_out_of_descriptors_forwards_its_first_frame(wired: Wires) -> None:
+def test_a_device_forwards_without_free_descriptors(wired: Wires) -> None:
     for name in ("a", "b"):
         wired.pair(name)
     wired.ip("link", "set", "dev", "lo", "up")

@@ -55,7 +55,7 @@ def test_frames_to_the_host_pass_untouched() -> None:
     assert clock.out_of(HOST) == [came.octets for came in frames]
 
 
-def test_cn_tag_is_inserted_and_nothing_else_changes() -> None:
+def test_only_a_cn_tag_is_inserted() -> None:
     clock = Clock()
     frames = stream(3)
     clock.drive(reaction_point(clock, "qcn"), frames)
@@ -63,7 +63,7 @@ def test_cn_tag_is_inserted_and_nothing_else_changes() -> None:
         assert left == came.octets[:12] + bytes.fromhex("22e9ffff") + came.octets[12:]
 
 
-def test_a_cnm_slows_its_flow_down_and_does_not_reach_the_host() -> None:
+def test_a_cnm_slows_its_flow_and_is_consumed() -> None:
     clock = Clock()
     point = reaction_point(clock, "qcn", ["rp.time_reset=1s", "rp.byte_reset=10MB"])
     frames = stream(200, gap_ns=8_300)
@@ -79,7 +79,7 @@ def test_a_cnm_slows_its_flow_down_and_does_not_reach_the_host() -> None:
     assert point.counts.consumed_frames == 1
 
 
-def test_feedback_for_others_passes_and_changes_nothing() -> None:
+def test_feedback_for_others_passes_without_effect() -> None:
     clock = Clock()
     point = reaction_point(clock, "qcn")
     frames = stream(20)
@@ -90,7 +90,7 @@ def test_feedback_for_others_passes_and_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("name", ["qcn", "ecm", "bcn"])
-def test_a_sender_does_what_it_does_in_the_replay_of_a_loop(name: str) -> None:
+def test_a_sender_equals_the_closed_loop_replay(name: str) -> None:
     """One sender through a port with feedback of no delay: closed by replay, and by two live devices."""
     frames = stream(1500, octets=1000, gap_ns=8_500)
     parameters = BUSY[name]
@@ -150,7 +150,7 @@ def _closed(clock: Clock, point: ReactionPoint, wire: Clock, port: Any, frames: 
     return times
 
 
-def test_a_queue_that_is_full_drops_and_counts() -> None:
+def test_a_full_queue_drops_and_counts() -> None:
     clock = Clock()
     point = reaction_point(clock, "qcn", ["rp.min_rate=1M", "rp.time_reset=1s"], queue_octets=10_000)
     frames = stream(400, gap_ns=8_300)
@@ -163,7 +163,7 @@ def test_a_queue_that_is_full_drops_and_counts() -> None:
     assert point.held == 0
 
 
-def test_tag_that_would_not_fit_is_left_out() -> None:
+def test_tags_exceeding_the_mtu_are_omitted() -> None:
     clock = Clock()
     point = reaction_point(clock, "qcn", longest_octets=1000)
     frames = [Came(0, HOST, frame(1, RECEIVER, octets)) for octets in (996, 997, 1000)]
@@ -172,7 +172,7 @@ def test_tag_that_would_not_fit_is_left_out() -> None:
     assert point.counts.untagged_frames == 2
 
 
-def test_vlan_tag_is_put_on_and_taken_off() -> None:
+def test_the_vlan_tag_is_added_and_removed() -> None:
     clock = Clock()
     point = reaction_point(clock, "none", vlan=3 << 13 | 5)
     bare, tagged = frame(1, RECEIVER), frame(RECEIVER, 1, head="8100 2005")
@@ -195,7 +195,7 @@ def test_pause_stops_the_sender() -> None:
     assert not clock.out_of(HOST)
 
 
-def test_a_flood_of_forged_messages_costs_nothing_but_their_count() -> None:
+def test_forged_messages_are_only_counted() -> None:
     clock = Clock()
     point = reaction_point(clock, "qcn")
     point.take(Batch.from_frames([frame(1, RECEIVER)]), HOST, clock.now_ns)
@@ -211,7 +211,7 @@ def test_a_flood_of_forged_messages_costs_nothing_but_their_count() -> None:
     assert decode(cnm(63)).get(CNM) is not None
 
 
-def test_frames_beyond_what_can_wait_are_dropped_and_others_still_leave() -> None:
+def test_frames_beyond_the_queue_are_dropped() -> None:
     clock = Clock()
     point = reaction_point(clock, "ecm", queue_octets=10**9)
     pause = bytes.fromhex("0180c2000001 0200000000cc 8808 0001 ffff").ljust(60, b"\0")

@@ -48,7 +48,7 @@ def in_batch(name: str, octets: bytes, tag: int, mark: int) -> bytes:
 
 @pytest.mark.parametrize("name", sorted(TAGS))
 @pytest.mark.parametrize("head", ["", VLAN, TWO_VLANS])
-def test_a_tag_goes_behind_the_vlan_stack_and_comes_off_again(name: str, head: str) -> None:
+def test_tags_follow_the_vlan_tags_and_are_removable(name: str, head: str) -> None:
     bare = frame(1, 2, 200, head=head)
     octets = tagged(name, bare, *MARKS[name])
     assert octets == frame(1, 2, 200 + len(bytes.fromhex(TAGS[name])), head=f"{head} {TAGS[name]}")
@@ -59,7 +59,7 @@ def test_a_tag_goes_behind_the_vlan_stack_and_comes_off_again(name: str, head: s
 
 
 @pytest.mark.parametrize("name", sorted(TAGS))
-def test_whatever_tags_a_frame_has_it_is_as_in_batches(name: str) -> None:
+def test_tagging_single_frames_equals_tagging_batches(name: str) -> None:
     own = TAGS[name]
     for head in (own, f"{VLAN} {own}", f"{own} {VLAN} {own}", f"{TAGS['qcn']} {VLAN}", *TAGS.values()):
         for octets in (frame(1, 2, 90, head=head), frame(1, 2, 90, head=head)[:15]):
@@ -68,11 +68,11 @@ def test_whatever_tags_a_frame_has_it_is_as_in_batches(name: str) -> None:
 
 
 @pytest.mark.parametrize("octets", range(14))
-def test_frames_without_a_header_are_left_alone(octets: int) -> None:
+def test_frames_without_a_header_are_unchanged(octets: int) -> None:
     assert tagged("qcn", frame(1, 2)[:octets], 1, 0) is None
 
 
-def test_other_ethertypes_are_used() -> None:
+def test_configured_ethertypes_are_used() -> None:
     for mark in (0, 1, 0xFFFF, 0x1234):
         octets = tagged("ecm", frame(1, 2), 1, mark, EtherTypes(tag=0x9876))
         assert octets is not None
@@ -88,7 +88,7 @@ def test_a_cpid_with_the_highest_bit_is_kept() -> None:
 
 @pytest.mark.parametrize("octets", [9, 13, 14, 17, 18, 60])
 @pytest.mark.parametrize("head", ["", "8100 6005", "8100 6006", "88a8 6005", "9100 6005"])
-def test_the_devices_vlan_tag_goes_on_where_none_is_and_comes_off(octets: int, head: str) -> None:
+def test_vlan_tag_is_added_to_untagged_frames(octets: int, head: str) -> None:
     tagging = new_tagging(machine_for("none"), 3 << 13 | 5, DEFAULT)
     bare = frame(1, 2, 60, head=head)[:octets]
     buffer = np.frombuffer(bytes(ROOM) + bare, np.uint8).copy()

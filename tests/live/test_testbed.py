@@ -45,7 +45,7 @@ def test_each_mechanism_closes_the_loop(mechanism: str, laboratory: Laboratory) 
 
 @pytest.mark.alone
 @pytest.mark.parametrize("mechanism", ["pause", "pfc"])
-def test_pauses_alone_lose_nothing_and_keep_shares(mechanism: str, laboratory: Laboratory) -> None:
+def test_pauses_alone_avoid_drops_and_share_equally(mechanism: str, laboratory: Laboratory) -> None:
     def judge(outcome: Outcome) -> dict[str, Miss]:
         # XOFF is sent at two thirds of the buffer, XON at one.
         full, drops = outcome["queue_mean_octets"] / BUFFER_OCTETS, outcome["dropped_frames"]
@@ -87,7 +87,7 @@ def chosen(path: Path, condition: str) -> list[str]:
 
 
 @pytest.mark.alone
-def test_without_control_the_queue_stands_and_loses(laboratory: Laboratory) -> None:
+def test_without_control_the_queue_fills_and_drops(laboratory: Laboratory) -> None:
     def judge(outcome: Outcome) -> dict[str, Miss]:
         full = outcome["queue_mean_octets"] / BUFFER_OCTETS
         return {
@@ -99,7 +99,7 @@ def test_without_control_the_queue_stands_and_loses(laboratory: Laboratory) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_nothing_stays_whatever_ends_it(number: int, tmp_path: Path) -> None:
+def test_any_signal_leaves_no_namespace_behind(number: int, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     program = subprocess.Popen(
         [*COMMAND, "--mechanism", "none", "--duration", "60s", "-w", str(folder)],
@@ -125,7 +125,7 @@ def test_nothing_stays_whatever_ends_it(number: int, tmp_path: Path) -> None:
         assert program.returncode == 130
 
 
-def test_a_testbed_without_its_programs_says_so(tmp_path: Path) -> None:
+def test_missing_programs_of_a_testbed_are_reported(tmp_path: Path) -> None:
     only = tmp_path / "bin"
     only.mkdir()
     (only / "ip").symlink_to(str(shutil.which("ip")))

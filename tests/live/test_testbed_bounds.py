@@ -47,14 +47,14 @@ def judgement(outcomes: Sequence[dict[str, Any]]) -> str:
         ({"messages": 0}, "fails", "fails", "fails"),
     ],
 )
-def test_how_busy_machine_was_decides_what_it_excuses(
+def test_a_busy_machine_excuses_only_explained_misses(
     difference: dict[str, Any], calm: str, busy: str, starved: str
 ) -> None:
     told = [judgement([difference | how] * 3) for how in (CALM, BUSY, STARVED)]
     assert told == [calm, busy, starved]
 
 
-def test_one_good_run_is_enough_and_one_miss_is_not() -> None:
+def test_one_good_run_passes_three_misses_fail() -> None:
     assert judgement([LATE | CALM, {}]) == "passes"
     assert judgement([LATE | BUSY, UNCONTROLLED | STARVED, {}]) == "passes"
     assert judgement([LATE | CALM, LATE | STARVED, LATE | BUSY]) == "is skipped"

@@ -31,7 +31,7 @@ def judge(outcome: Outcome) -> dict[str, Miss]:
 
 @pytest.mark.alone
 @pytest.mark.parametrize("mechanism", ["qcn", "dbp"])
-def test_tcp_goes_through(mechanism: str, tmp_path: Path) -> None:
+def test_tcp_completes_through_the_testbed(mechanism: str, tmp_path: Path) -> None:
     requires_testbeds()
     folder = tmp_path / "kept"
     words = ("--mechanism", mechanism, "--tcp", "--rate", f"{RATE_BPS}b/s", "--force")

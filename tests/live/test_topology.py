@@ -16,19 +16,19 @@ from ecmproto.errors import ParameterError, SpecError
 from ecmproto_cli.commands.live.testbed import table_of_runs
 
 
-def test_a_dumbbell_shares_its_load() -> None:
+def test_a_dumbbell_divides_load_among_senders() -> None:
     topology = dumbbell(senders=3, rate_bps=50_000_000, load=1.8)
     assert topology.senders == (Sender(rate_bps=30_000_000),) * 3
     assert topology.victim_bps == 0
 
 
 @pytest.mark.parametrize("senders", [0, 33])
-def test_there_are_senders_but_not_too_many(senders: int) -> None:
+def test_numbers_of_senders_outside_limits_are_refused(senders: int) -> None:
     with pytest.raises(ParameterError, match="1 to 32"):
         dumbbell(senders=senders, rate_bps=10**6, load=1)
 
 
-def test_a_file_is_read(tmp_path: Path) -> None:
+def test_a_topology_file_is_read(tmp_path: Path) -> None:
     path = tmp_path / "topology.toml"
     path.write_text(
         'rate = "50M"\nbuffer = "200kB"\nvictim = "5M"\n'
@@ -56,7 +56,7 @@ def test_a_file_is_read(tmp_path: Path) -> None:
         ('rate = "1M"\n[[sender]]\nweight = "2"', "one of protocol, rate"),
     ],
 )
-def test_mistakes_are_pointed_out(tmp_path: Path, text: str, said: str) -> None:
+def test_wrong_topology_files_are_refused(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "topology.toml"
     path.write_text(text)
     with pytest.raises(SpecError, match=said):
@@ -64,14 +64,14 @@ def test_mistakes_are_pointed_out(tmp_path: Path, text: str, said: str) -> None:
 
 
 @pytest.mark.parametrize("rate_bps", [0, 999, 10**14])
-def test_a_rate_that_no_port_has_is_told_before_anything_runs(rate_bps: int) -> None:
+def test_impossible_rates_are_refused_before_running(rate_bps: int) -> None:
     with pytest.raises(ParameterError, match="rate: expected 1000 to 10000000000000 bit/s"):
         dumbbell(senders=3, rate_bps=rate_bps, load=2.0)
 
 
 @pytest.mark.parametrize("name", mechanism_names())
 @pytest.mark.parametrize("rate_bps", [10**6, 50_000_000, 10**9, 10**10])
-def test_what_suits_a_rate_is_allowed(name: str, rate_bps: int) -> None:
+def test_low_rate_parameters_are_valid(name: str, rate_bps: int) -> None:
     mechanism = find_mechanism(name)
     assert mechanism.parse(mechanism.low_rate_parameters(rate_bps)).keys() == mechanism.roles.keys()
     assert rate_bps < 10**10 or not mechanism.low_rate_parameters(rate_bps)
@@ -103,7 +103,7 @@ def iperf(rate_bps: float, lost: float) -> dict[str, Any]:
     }
 
 
-def test_reports_become_numbers() -> None:
+def test_reports_are_converted_to_figures() -> None:
     report = RunReport(
         senders=(iperf(10e6, 20.0), iperf(30e6, 40.0)),
         sent=({}, {}),
@@ -128,7 +128,7 @@ def test_reports_become_numbers() -> None:
     assert outcome.starved_ns == 0
 
 
-def test_testbed_says_first_that_its_devices_were_starved() -> None:
+def test_a_testbed_reports_starved_devices_first() -> None:
     point = {"elapsed_ns": 20 * 10**9, "waited_ns": 3_900_000_000, "counters": {}}
     calm = {"elapsed_ns": 20 * 10**9, "waited_ns": 300_000_000, "counters": {"missed_ns": 5_000_000_000}}
     report = RunReport(
@@ -159,14 +159,14 @@ class TestCapacity:
             ({"busiest_ns": 800_000_000}, 50e6),
         ],
     )
-    def test_the_rate_that_is_carried_leaves_a_fifth(
+    def test_the_sustainable_rate_reserves_a_fifth(
         self, differently: dict[str, int], most_bps: float
     ) -> None:
         cost = dataclasses.replace(self.COST, **differently)
         topology = dumbbell(senders=2, rate_bps=50_000_000, load=1.6)
         assert carried_bps(topology, cost, processors=2) == pytest.approx(most_bps, rel=1e-3)
 
-    def test_a_rate_above_it_is_refused_with_the_one_that_is_carried(self) -> None:
+    def test_too_high_rates_are_refused_naming_the_limit(self) -> None:
         # Hosts that offer 160 Mb/s got rid of half of it: the machine was the limit.
         topology = dumbbell(senders=2, rate_bps=100_000_000, load=1.6)
         full = dataclasses.replace(self.COST, processor_ns=2 * 10**9, busiest_ns=300_000_000)
@@ -178,7 +178,7 @@ class TestCapacity:
         check_rate(topology, dataclasses.replace(full, frames=0), processors=2)
 
 
-def test_tcp_senders_say_what_they_sent_again() -> None:
+def test_tcp_senders_report_retransmissions() -> None:
     tcp = {"end": {"sum_received": {"bits_per_second": 1e6}}}
     sent = tuple({"end": {"sum_sent": {"retransmits": count}}} for count in (3, 0))
     report = RunReport(senders=(tcp, tcp), sent=sent, victim=None, ping="", port=[], edge=[], points=())
@@ -188,7 +188,7 @@ def test_tcp_senders_say_what_they_sent_again() -> None:
     assert outcome.lost_share is None
 
 
-def test_rates_are_those_after_settling() -> None:
+def test_rates_exclude_the_settling_time() -> None:
     spans = [
         {"start": float(n), "end": n + 1.0, "seconds": 1.0, "bytes": 1_000_000 if n < 5 else 2_000_000}
         for n in range(10)
@@ -199,7 +199,7 @@ def test_rates_are_those_after_settling() -> None:
     assert outcome_of("qcn", 26_000, report).rates_bps == (16e6,)
 
 
-def test_programs_that_said_nothing_leave_zeros() -> None:
+def test_missing_program_reports_give_zeros() -> None:
     report = RunReport(senders=({}, {}), sent=({}, {}), victim=None, ping="", port=[], edge=[], points=())
     outcome = outcome_of("none", None, report)
     assert outcome.rates_bps == (0.0, 0.0)

@@ -78,7 +78,7 @@ def test_fecn_shares_equally_without_drops(seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ["pause", "pfc"])
-def test_flow_control_loses_nothing_and_keeps_line_busy(name: str) -> None:
+def test_flow_control_keeps_utilisation_without_drops(name: str) -> None:
     thresholds = ("cp.pause_on=output", f"cp.high={2 * BUFFER_OCTETS // 3}B", f"cp.low={BUFFER_OCTETS // 3}B")
     summary = hot_spot(name, *thresholds, milliseconds=20)
     assert summary.ports[0].dropped_frames == 0

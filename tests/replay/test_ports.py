@@ -130,7 +130,7 @@ def test_the_output_does_not_depend_on_the_batches(text: str) -> None:
     assert sum(row[2] != "" for row in one) > 20
 
 
-def test_each_port_answers_from_address_of_its_own() -> None:
+def test_each_port_sends_from_its_own_address() -> None:
     frames = burst()
     run, parts = through(frames, "dst")
     sources: dict[int, set[int]] = {}

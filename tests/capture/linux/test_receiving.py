@@ -209,7 +209,7 @@ def test_promiscuous_mode_is_on_while_socket_is_open(veth: Network) -> None:
     assert count() == 0
 
 
-def test_a_flooded_ring_counts_what_the_kernel_dropped(veth: Network) -> None:
+def test_a_flooded_ring_counts_kernel_drops(veth: Network) -> None:
     frames = [frame("8100600a0800", 1000)] * 6000
     with open_interface(FAR, ring_octets=2 << 20) as reader:
         send(frames, NEAR)
@@ -222,7 +222,7 @@ def test_a_flooded_ring_counts_what_the_kernel_dropped(veth: Network) -> None:
     assert reader.warnings == [f"{counts.dropped:,} frames dropped by the kernel: the ring was full"]
 
 
-def test_a_flooded_socket_counts_what_the_kernel_dropped(veth: Network) -> None:
+def test_a_flooded_socket_counts_kernel_drops(veth: Network) -> None:
     with FrameReceiver(FAR, socket_octets=64 << 10) as receiver:
         send([frame("0800", 1000)] * 1000, NEAR)
         given = 0
@@ -244,7 +244,7 @@ def sent_through(octets: bytes, receiver: FrameReceiver) -> bool:
     return eventually(arrived)
 
 
-def test_an_interface_that_goes_down_is_waited_for(veth: Network) -> None:
+def test_capture_waits_for_a_down_interface(veth: Network) -> None:
     with FrameReceiver(FAR) as receiver, open_interface(FAR, idle_batches=True) as reader:
         given = iter(reader)
         send(FRAMES[:1], NEAR)
@@ -286,7 +286,7 @@ def test_removal_of_a_down_interface_is_an_error(veth: Network, in_ring: bool) -
             receiver.receive()
 
 
-def test_an_interface_that_is_removed_ends_the_capture(veth: Network) -> None:
+def test_removing_the_interface_ends_the_capture(veth: Network) -> None:
     with FrameReceiver(FAR) as receiver, open_interface(FAR) as reader, ended_after(reader):
         send(FRAMES, NEAR)
         veth.ip(f"link del {FAR}")

@@ -167,7 +167,7 @@ def test_rate_without_frames_is_none(veth: Network) -> None:
 
 
 @pytest.mark.parametrize("many", [False, True])
-def test_a_link_that_comes_back_is_waited_for(veth: Network, many: bool) -> None:
+def test_sending_waits_for_a_returning_link(veth: Network, many: bool) -> None:
     with FrameSender(NEAR) as sender:
         veth.ip(f"link set {NEAR} down")
         timer = threading.Timer(0.2, veth.ip, [f"link set {NEAR} up"])
@@ -205,7 +205,7 @@ def test_frames_refused_by_the_peer_are_an_error(
         assert transmission.report().frames == 1
 
 
-def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
+def test_removing_the_interface_is_an_error(veth: Network) -> None:
     batch = Batch.from_frames([frame("0800")])
     with FrameSender(NEAR) as sender:
         veth.ip(f"link del {NEAR}")

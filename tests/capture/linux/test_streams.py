@@ -136,7 +136,7 @@ def test_an_interrupt_releases_started_streams(veth: Network) -> None:
     assert after.streams[1].frames == 0
 
 
-def test_a_frame_that_is_too_long_is_refused(veth: Network) -> None:
+def test_too_long_frames_are_refused(veth: Network) -> None:
     long = Stream(name="long", interface=NEAR, segments=(Segment(frames=(bytes(1600),)),))
     with pytest.raises(InterfaceError, match="frames of at most 1514"):
         StreamSender([long])

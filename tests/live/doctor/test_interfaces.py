@@ -27,7 +27,7 @@ def found(name: str) -> dict[str, Diagnosis]:
     return {check.name: check for check in examine([name]) if check.subject == name}
 
 
-def test_a_veth_has_findings_with_their_commands(veth: Network) -> None:
+def test_findings_of_a_veth_include_commands(veth: Network) -> None:
     checks = found(NEAR)
     assert checks["link"].state == "ok"
     assert checks["link"].told == "up, 10 Gb/s (veth)"
@@ -40,7 +40,7 @@ def test_a_veth_has_findings_with_their_commands(veth: Network) -> None:
     assert checks["pause"].state == "ok"
 
 
-def test_all_findings_of_a_veth_can_be_mended(veth: Network) -> None:
+def test_all_findings_of_a_veth_can_be_fixed(veth: Network) -> None:
     after = [mended(check) for check in found(NEAR).values()]
     assert {check.name for check in after if check.state == "fixed"} == {"mtu", "tso", "gso", "tx"}
     again = found(NEAR)
@@ -49,7 +49,7 @@ def test_all_findings_of_a_veth_can_be_mended(veth: Network) -> None:
     assert found(FAR)["tso"].state == "finding", "the other end is another interface"
 
 
-def test_after_mending_the_longest_tagged_frame_goes_through(veth: Network) -> None:
+def test_the_longest_tagged_frame_passes_after_fixing(veth: Network) -> None:
     for name in (NEAR, FAR):
         for check in found(name).values():
             mended(check)
@@ -59,7 +59,7 @@ def test_after_mending_the_longest_tagged_frame_goes_through(veth: Network) -> N
         assert received(receiver, 1) == [longest]
 
 
-def test_before_mending_the_longest_tagged_frame_does_not_go_through(veth: Network) -> None:
+def test_default_mtu_drops_the_longest_tagged_frame(veth: Network) -> None:
     octets = 14 + doctor.PAYLOAD_OCTETS + doctor.TAG_OCTETS
     with FrameSender(NEAR) as sender:
         batch = Batch.from_frames([frame("8100600a88b6", octets)])
@@ -67,7 +67,7 @@ def test_before_mending_the_longest_tagged_frame_does_not_go_through(veth: Netwo
         assert (sender.sent, sender.refused) == (0, 1)
 
 
-def test_what_ethtool_says_is_what_is_found(veth: Network, needs: object) -> None:
+def test_offload_findings_agree_with_ethtool(veth: Network, needs: object) -> None:
     assert callable(needs)
     program = needs("ethtool")
     names = {
@@ -85,7 +85,7 @@ def test_what_ethtool_says_is_what_is_found(veth: Network, needs: object) -> Non
             assert interface.is_on(NEAR, offload) is lines[names[offload.keyword]].startswith("on")
 
 
-def test_a_link_that_is_down_is_a_finding(veth: Network) -> None:
+def test_a_down_link_is_a_finding(veth: Network) -> None:
     veth.unplug(FAR)
     assert found(NEAR)["link"].told == "no link: nothing is plugged in, or the other end is down"
     down = found(FAR)["link"]
@@ -93,18 +93,18 @@ def test_a_link_that_is_down_is_a_finding(veth: Network) -> None:
     assert mended(down) == down, "not ours to do"
 
 
-def test_without_names_all_that_are_up_are_looked_at(veth: Network) -> None:
+def test_all_interfaces_up_are_checked_by_default(veth: Network) -> None:
     assert {check.subject for check in examine()} == {"system", NEAR, FAR}
     veth.ip(f"link set {FAR} down")
     assert {check.subject for check in examine()} == {"system", NEAR}
 
 
-def test_name_that_is_not_there_is_error(veth: Network) -> None:
+def test_an_unknown_interface_is_an_error(veth: Network) -> None:
     with pytest.raises(InterfaceError, match="did you mean 'near'"):
         list(examine(["nera"]))
 
 
-def test_who_may_not_is_told_why_nothing_changed(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_capability_is_reported_when_fixing(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(1, "Operation not permitted")
 
@@ -131,7 +131,7 @@ class Card:
         return "ixgbe"
 
 
-def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pause_check_names_the_drivers_counters(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("flow_control", "driver_statistics", "driver"):
         monkeypatch.setattr(doctor, name, getattr(Card(), name))
     (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
@@ -147,7 +147,7 @@ def test_pause_is_said_to_be_invisible_and_where_it_is_counted(monkeypatch: pyte
     )
 
 
-def test_cards_without_counters_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_pause_counters_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, answer in (("flow_control", None), ("driver_statistics", {}), ("driver", None)):
         monkeypatch.setattr(doctor, name, lambda _, answer=answer: answer)
     (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
@@ -165,7 +165,7 @@ def test_counters_of_a_driver_are_read(veth: Network) -> None:
     assert interface.driver_statistics("lo") == {}
 
 
-def test_the_other_end_is_shown_by_its_lldp(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_neighbour_is_shown_from_lldp(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     line = "lldppfc enable=8 willing=1 lldpets per0=60 per3=40 prio3=3 tsa0=2 tsa3=2"
     with FrameSender(FAR) as sender, ThreadPoolExecutor() as pool:
         running = pool.submit(lambda: list(of_neighbours([NEAR], 60 * 10**9)))

@@ -41,7 +41,7 @@ def tshark(folder: Path, told: str) -> None:
         ),
     ],
 )
-def test_tshark_and_its_lua(
+def test_tshark_version_and_lua_are_detected(
     told: str, state: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tshark(tmp_path, told)
@@ -50,9 +50,7 @@ def test_tshark_and_its_lua(
     assert (check.state, check.told) == (state, sentence)
 
 
-def test_programs_that_are_not_there_come_with_what_installs_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_missing_programs_come_with_install_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     checks = found()
     assert checks["tshark"].commands == ("apt-get install tshark",)
@@ -60,7 +58,7 @@ def test_programs_that_are_not_there_come_with_what_installs_them(
     assert {checks[name].state for name in ("tshark", "ip", "ethtool", "tc", "iperf3")} == {"note"}
 
 
-def test_a_process_without_power_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_capability_is_a_finding(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "read_text", lambda *_, **__: "Name:\tx\nCapEff:\t0000000000001000\n")
     checks = found()
     assert checks["CAP_NET_RAW"].state == "finding"
@@ -69,7 +67,7 @@ def test_a_process_without_power_is_a_finding(monkeypatch: pytest.MonkeyPatch) -
     assert checks["CAP_SYS_ADMIN"].state == "note"
 
 
-def test_extras_are_those_of_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checked_extras_equal_the_projects_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     required = [
         "numpy>=1.26",
         "hypothesis>=6.100; extra == 'fuzz'",

@@ -27,7 +27,7 @@ def batch(frames: list[bytes], start_ns: int) -> Batch:
     return Batch.from_frames(frames, time_ns=times)
 
 
-def test_rates_are_of_what_was_added_since() -> None:
+def test_rates_count_frames_since_the_last_interval() -> None:
     counts = Accumulator()
     counts.add(batch([CNM, CNM, OTHER_CNM, DATA], 0), interfaces=INTERFACES)
     first = counts.result()
@@ -43,14 +43,14 @@ def test_rates_are_of_what_was_added_since() -> None:
     assert {name: kinds[name] for name in expected} == expected
 
 
-def test_without_a_look_before_all_counts() -> None:
+def test_the_first_interval_counts_all_frames() -> None:
     counts = Accumulator()
     counts.add(batch([CNM, DATA], 0), interfaces=INTERFACES)
     happened = change_between(None, counts.result(), 10**9)
     assert (happened.frames_per_s, happened.points[0].frames_per_s) == (2, 1)
 
 
-def test_pauses_are_shares_of_the_time_between() -> None:
+def test_pause_time_is_a_share_of_interval() -> None:
     counts = Accumulator()
     counts.add(batch([DATA, PAUSE], 0), interfaces=INTERFACES)
     counts.add(batch([DATA], 10**9), interfaces=INTERFACES)
@@ -64,7 +64,7 @@ def test_pauses_are_shares_of_the_time_between() -> None:
     assert pause.frames == 2
 
 
-def test_histories_and_storms_of_all_time() -> None:
+def test_pause_histories_and_storms_accumulate() -> None:
     counts = Accumulator(detect_ns=10**6)
     counts.add(batch([PAUSE, DATA], 0), interfaces=INTERFACES)
     counts.add(batch([PAUSE, DATA], 5 * 10**6), interfaces=INTERFACES)
@@ -77,7 +77,7 @@ def test_histories_and_storms_of_all_time() -> None:
     assert (pause.expired, pause.in_storm) == (2, False)
 
 
-def test_marks_and_cnps_since_the_look_before() -> None:
+def test_marks_and_cnps_are_counted_per_interval() -> None:
     marked, told = roce.roce(roce.A, roce.B, 5, ecn=CE), roce.cnp(roce.B, roce.A, 6)
     counts = Accumulator()
     counts.add(batch([marked, marked, told], 0), interfaces=INTERFACES)
@@ -103,12 +103,12 @@ def test_queue_pairs_have_their_own_rows() -> None:
     assert row.split("QP 0x5")[1].split()[3:6] == ["50.0", "%", "1"]
 
 
-def test_nothing_is_no_rate() -> None:
+def test_rates_without_frames_are_zero() -> None:
     happened = change_between(None, Accumulator().result(), 0)
     assert (happened.frames, happened.frames_per_s, happened.kinds, happened.points) == (0, 0, (), ())
 
 
-def test_neighbours_are_shown_with_what_they_protect() -> None:
+def test_neighbours_are_shown_with_their_pfc_priorities() -> None:
     counts = Accumulator()
     line = "eth src=02:00:00:00:00:01 lldppfc enable=8 lldpapp lldpapp.entry priority=3 protocol=4791"
     counts.add(Batch.from_frames([encode(build(line))]))

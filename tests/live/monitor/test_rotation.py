@@ -47,7 +47,7 @@ LENGTHS = st.lists(st.lists(st.integers(0, 300), max_size=12), max_size=5)
 
 @pytest.mark.parametrize("suffix", ["pcapng", "pcap"])
 @given(lengths=LENGTHS, octets=st.integers(1, 1000), every_ns=st.integers(0, 10), span_ns=st.integers(1, 100))
-def test_files_end_where_they_have_to_and_nothing_is_lost(
+def test_rotated_files_keep_limits_and_all_frames(
     suffix: str, lengths: list[list[int]], octets: int, every_ns: int, span_ns: int,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:  # fmt: skip
@@ -83,7 +83,7 @@ def size(captured: int, suffix: str) -> int:
     return captured + 16 if suffix == "pcap" else (captured + 3) // 4 * 4 + 32
 
 
-def test_without_turns_it_is_one_file_of_that_name(tmp_path: Path) -> None:
+def test_without_limits_there_is_one_file(tmp_path: Path) -> None:
     with Rotation(tmp_path / "x.pcapng", ETHERNET) as rotation:
         for batch in batches([[60] * 1000] * 3, 10**9):
             rotation.write(batch)
@@ -102,9 +102,7 @@ def test_without_turns_it_is_one_file_of_that_name(tmp_path: Path) -> None:
         ({"octets": 24 + 2 * (60 + 16), "span_ns": 41}, [2, 2, 1]),
     ],
 )
-def test_files_are_filled_to_last_octet_and_ns(
-    options: dict[str, int], counts: list[int], tmp_path: Path
-) -> None:
+def test_files_are_filled_up_to_the_limit(options: dict[str, int], counts: list[int], tmp_path: Path) -> None:
     with Rotation(
         tmp_path / "x.pcap", ETHERNET, octets=options.get("octets"), span_ns=options.get("span_ns")
     ) as rotation:
@@ -113,7 +111,7 @@ def test_files_are_filled_to_last_octet_and_ns(
     assert [len(file) for file in written(tmp_path)] == counts
 
 
-def test_the_oldest_files_go(tmp_path: Path) -> None:
+def test_the_oldest_files_are_deleted(tmp_path: Path) -> None:
     with Rotation(tmp_path / "x.pcap.gz", ETHERNET, octets=200, keep=2) as rotation:
         for batch in batches([[60] * 20], 1):
             rotation.write(batch)
@@ -132,7 +130,7 @@ def test_interfaces_are_described_in_every_file(tmp_path: Path) -> None:
             assert [each.name for each in reader.interfaces] == ["eth0"]
 
 
-def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "x_00002.pcapng").write_bytes(b"mine")
     with (
         pytest.raises(OutputError, match="a file of that name"),
@@ -143,7 +141,7 @@ def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
     assert (tmp_path / "x_00001.pcapng").exists()
 
 
-def test_an_interrupted_file_stays_beside(tmp_path: Path) -> None:
+def test_an_interrupted_file_is_kept_as_partial(tmp_path: Path) -> None:
     def interrupted() -> None:
         with Rotation(tmp_path / "x.pcapng", ETHERNET) as rotation:
             rotation.write(batches([[60] * 4], 1)[0])
@@ -157,13 +155,13 @@ def test_an_interrupted_file_stays_beside(tmp_path: Path) -> None:
         assert sum(len(batch) for batch in reader) == 4
 
 
-def test_interfaces_of_several_kinds_do_not_go_into_pcap(tmp_path: Path) -> None:
+def test_mixed_link_types_are_refused_in_pcap(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="write pcapng instead"):
         Rotation(tmp_path / "x.pcap", [*ETHERNET, Interface(index=1, linktype=101)])
 
 
 @pytest.mark.parametrize("suffix", ["pcapng", "pcap"])
-def test_no_file_is_longer_than_was_asked(suffix: str, tmp_path: Path) -> None:
+def test_no_file_exceeds_the_size_limit(suffix: str, tmp_path: Path) -> None:
     with Rotation(tmp_path / f"x.{suffix}", ETHERNET, octets=1000) as rotation:
         for batch in batches([[60] * 100], 1):
             rotation.write(batch)
