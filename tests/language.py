@@ -114,8 +114,7 @@ def _docstrings(tree: ast.Module) -> Iterator[tuple[int, str]]:
 def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string with a space: docstrings, help texts, errors, output."""
     for node in ast.walk(tree):
-        text = getattr(node, "value", None) if isinstance(node, ast.Constant) else None
-        if isinstance(text, str) and " " in text:
+        if isinstance(node, ast.Constant) and isinstance(text := node.value, str) and " " in text:
             for exception in EXCEPTIONS:
                 text = text.replace(exception, " ")
             yield node.lineno, text
