@@ -23,7 +23,7 @@ def test_dir_shows_every_name() -> None:
     assert {"read_table", "extract"} <= set(dir(ecmproto.frames.columns))
 
 
-def test_addresses_are_taken_as_text() -> None:
+def test_addresses_may_be_text() -> None:
     assert Ethernet(dst="02:00:00:00:00:01") == Ethernet(dst=bytes.fromhex("020000000001"))
     assert MESSAGE.cpid == 0x0200000000C1_0001
     assert IPv4(src="192.0.2.1").src == bytes([192, 0, 2, 1])
@@ -53,7 +53,7 @@ def test_only_a_frame_or_layers_are_encoded() -> None:
         encode(Frame(layers=(ADDRESSES,)), ADDRESSES)  # type: ignore[call-overload]
 
 
-def test_a_frame_is_asked_by_names() -> None:
+def test_frame_is_indexed_by_names() -> None:
     frame = decode(encode(ADDRESSES, VLAN(id=5, priority=6), MESSAGE))
     assert frame["cnm"] is frame[CNM]
     assert frame["cnm.qntz_fb"] == 40
@@ -94,7 +94,7 @@ def test_a_column_is_an_array(repository: Path) -> None:
     assert len(msdu) == 64
 
 
-def test_replay_is_call_and_shows_its_table(repository: Path) -> None:
+def test_replay_is_callable_and_prints_its_table(repository: Path) -> None:
     path = repository / "pcaps" / "incast.pcap.gz"
     outcome = ecmproto.replay(path, "qcn", closed=True, set={"qeq": "33kB"}, seed=1)
     assert outcome.summary.parameters["cp"]["qeq"] == "33 kB"

@@ -121,7 +121,7 @@ def test_a_replay_is_a_table(repository: Path) -> None:
     assert both.to_arrow()["mechanism"].to_pylist() == ["qcn", "none"]
 
 
-def test_tables_of_other_libraries() -> None:
+def test_rows_convert_to_other_libraries() -> None:
     class Rows(Tabular):
         def records(self) -> list[dict[str, object]]:
             return [{"name": "a<b", "value": 1}, {"name": "c", "value": "two"}]

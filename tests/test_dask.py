@@ -82,7 +82,7 @@ def test_captures_without_frames_are_an_empty_dataframe(tmp_path: Path) -> None:
     assert len(read_captures(tmp_path / "none.pcap", ["frame.len"])) == 0
 
 
-def test_what_cannot_be_given_is_refused(tmp_path: Path) -> None:
+def test_invalid_arguments_are_refused(tmp_path: Path) -> None:
     (tmp_path / "no.pcap").write_bytes(b"no capture")
     with pytest.raises(CaptureError, match="expected a pcap or pcapng capture"):
         read_captures(tmp_path)

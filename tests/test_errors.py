@@ -62,7 +62,7 @@ ERRORS: list[tuple[EcmprotoError, str]] = [
 
 
 @pytest.mark.parametrize(("error", "sentence"), ERRORS, ids=lambda value: type(value).__name__)
-def test_an_error_is_one_sentence(error: EcmprotoError, sentence: str) -> None:
+def test_error_is_a_single_sentence(error: EcmprotoError, sentence: str) -> None:
     assert str(error) == sentence
 
 
@@ -82,7 +82,7 @@ def test_errors_differ_by_type_and_by_attribute() -> None:
     )
 
 
-def test_what_was_given_is_shown_short() -> None:
+def test_long_values_are_shortened_in_errors() -> None:
     assert shown(40) == "40"
     assert len(shown("x" * 10**6)) <= 100
     assert len(shown([["y" * 1000] * 1000])) < 2000

@@ -20,7 +20,7 @@ def test_headroom_is_sum_of_seven_terms_by_hand() -> None:
     assert room.octets == 27_486
 
 
-def test_headroom_takes_what_is_given_for_each_term() -> None:
+def test_headroom_uses_the_given_terms() -> None:
     room = headroom(
         33 * G, Fraction(1, 100), largest_octets=1518, largest_lossless_octets=2300,
         response_quanta=Fraction(10), interface_quanta=Fraction(1, 2),
@@ -54,13 +54,13 @@ def test_quanta_are_numbers_times_or_octets(text: str, quanta: Fraction | int | 
 
 
 @pytest.mark.parametrize("text", ["", "-1", "1.5", "x", "10 quanta", "٣", "1e9", "9" * 40, "nan", "0x10"])
-def test_what_is_no_amount_is_told(text: str) -> None:
+def test_invalid_quanta_are_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="amount: expected quanta such as 65535, a time"):
         parse_quanta(text, G)
 
 
 @pytest.mark.parametrize("text", ["", "100", "-1m", "1e3m", "2000km", "1mm", "9" * 30 + "m"])
-def test_what_is_no_length_is_told(text: str) -> None:
+def test_invalid_cable_length_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="cable: expected a length such as 100m or 2km"):
         parse_length(text)
 
@@ -79,6 +79,6 @@ def test_lengths_have_units() -> None:
         (10 * G, 10**6, "largest: expected a frame of 64 to 65,535 octets"),
     ],
 )
-def test_impossible_links_are_told(rate_bps: int, largest: int, sentence: str) -> None:
+def test_impossible_links_are_refused(rate_bps: int, largest: int, sentence: str) -> None:
     with pytest.raises(ParameterError, match=sentence):
         headroom(rate_bps, Fraction(1), largest_octets=largest)

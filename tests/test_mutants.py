@@ -10,7 +10,7 @@ from tests.mutants import EQUIVALENT, REPOSITORY, ROOMS, mutants_of
 TEXT = "LIMIT = 3\n\ndef f(a: int = 7) -> bool:\n    return 0 <= a < LIMIT and a != 5\n"
 
 
-def test_one_comparison_or_number_changes() -> None:
+def test_each_mutant_changes_one_expression() -> None:
     tree = ast.parse(TEXT)
     bodies = [ast.unparse(tree.body[-1]).partition("return ")[2] for _ in mutants_of("f.py", tree)]
     assert sorted(bodies) == [
@@ -19,13 +19,13 @@ def test_one_comparison_or_number_changes() -> None:
     ]  # fmt: skip
 
 
-def test_mutants_leave_the_text_as_it_was() -> None:
+def test_mutants_restore_the_tree() -> None:
     tree = ast.parse(TEXT)
     assert len(list(mutants_of("f.py", tree))) == 5
     assert ast.dump(tree) == ast.dump(ast.parse(TEXT))
 
 
-def test_rooms_and_their_tests_are_there() -> None:
+def test_mutated_files_and_their_tests_exist() -> None:
     tests = {word for line in ROOMS.values() for word in line.split() if word.startswith("tests/")}
     paths = {*tests, *(room.partition("::")[0] for room in ROOMS)}
     assert [path for path in paths if not Path(REPOSITORY, path).is_file()] == []

@@ -82,7 +82,7 @@ def test_records_are_views_of_one_array() -> None:
     assert columns(records)["parts"][1].tolist() == [[0, 0, 0], [0, 0, 5]]
 
 
-def test_names_that_numpy_would_hide_are_refused() -> None:
+def test_names_of_numpy_attributes_are_refused() -> None:
     with pytest.raises(ValueError, match="Hidden: numpy records hide fields called base, put"):
         record_dtype(Hidden)
 

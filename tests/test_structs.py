@@ -92,7 +92,7 @@ def raise_all(parts: Whole) -> None:
     parts.inner.levels[2] += 1
 
 
-def test_what_a_kernel_changes_is_changed_for_python() -> None:
+def test_python_sees_changes_by_kernels() -> None:
     parts = whole()
     raise_all(parts)
     assert parts.meter.octets == 12
@@ -100,7 +100,7 @@ def test_what_a_kernel_changes_is_changed_for_python() -> None:
     assert parts.inner.levels.tolist() == [0, 1, 3, 3]
 
 
-def test_one_record_of_many_is_that_one() -> None:
+def test_element_of_records_is_a_view() -> None:
     parts, meters = whole(), new_records(Fast, 4)
     columns(meters)["burst"] = [5, 6, 7, 8]
     parts.fast = meters[2]
@@ -227,7 +227,7 @@ def test_loop_is_compiled_once_per_interface() -> None:
     assert len(signatures) == 1
 
 
-def test_method_is_compiled_into_caller_that_knows_class() -> None:
+def test_method_of_known_class_is_called_directly() -> None:
     meter = new_record(Meter)
     assert drive(Adds(meter), whole().inner, 5) == sum(sum(range(n + 1)) + 4 for n in range(5))
 
@@ -241,7 +241,7 @@ def test_an_interface_outlives_the_name_of_its_struct() -> None:
     assert len(kept) == 100
 
 
-def test_an_interface_is_made_once() -> None:
+def test_interface_of_a_struct_is_cached() -> None:
     adds = Adds(new_record(Meter))
     assert as_interface(adds, Counter) is as_interface(adds, Counter)
 

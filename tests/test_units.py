@@ -44,12 +44,12 @@ def test_queue_units_truncate_toward_zero(octets: int) -> None:
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**12))
-def test_serialisation_is_the_least_whole_time_that_suffices(octets: int, rate_bps: int) -> None:
+def test_serialisation_time_rounds_up(octets: int, rate_bps: int) -> None:
     ns = serialisation_ns(octets, rate_bps)
     assert (ns - 1) * rate_bps < 8 * octets * 10**9 <= ns * rate_bps
 
 
-def test_what_people_write_is_read() -> None:
+def test_usual_spellings_are_parsed() -> None:
     assert [parse_rate(text) for text in ("10G", "2.5Gb/s", "100Mbps", "800000b/s", "1 kb/s")] == [
         10**10, 25 * 10**8, 10**8, 800_000, 1000,
     ]  # fmt: skip
@@ -72,7 +72,7 @@ def test_invalid_rate_is_refused_with_an_example(text: str) -> None:
     assert "10G" in caught.value.needed
 
 
-def test_what_people_read_has_a_unit() -> None:
+def test_formatted_values_have_a_unit() -> None:
     assert format_rate(2.35e9) == "2.35 Gb/s"
     assert format_octets(26_000) == "26 kB"
     assert format_octets(640) == "640 B"
@@ -112,7 +112,7 @@ def test_number_without_unit_is_refused_with_suggestions(
 
 
 @given(st.integers(0, 1 << 62))
-def test_what_is_written_exactly_is_read_back(value: int) -> None:
+def test_exact_texts_parse_back(value: int) -> None:
     assert parse_time(exact_time(value)) == value
     assert parse_rate(exact_rate(value)) == value
     assert parse_octets(exact_octets(value)) == value

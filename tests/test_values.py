@@ -84,7 +84,7 @@ def test_values_behave_as_frozen_dataclasses(ours: Any, theirs: Any) -> None:
 
 
 @PAIRS
-def test_values_stay_as_they_are_and_are_copied(ours: Any, theirs: Any) -> None:
+def test_values_are_immutable_and_copyable(ours: Any, theirs: Any) -> None:
     value = ours(1, listed=[1])
     for name in ("first", "unheard_of"):
         with pytest.raises(dataclasses.FrozenInstanceError):
@@ -104,6 +104,6 @@ def test_values_of_a_module_are_pickled() -> None:
     assert pickle.loads(pickle.dumps(test)) == test
 
 
-def test_mutable_dataclasses_are_none() -> None:
+def test_mutable_dataclass_is_not_frozen() -> None:
     assert not values.is_frozen(dataclasses.make_dataclass("Mutable", ["a"]))
     assert not values.is_frozen(int)

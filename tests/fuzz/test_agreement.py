@@ -193,7 +193,7 @@ def test_planted_defects_of_the_schema(
     assert len(finding.frames[0]) == 18
 
 
-def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differing_strict_and_lax_decoders_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     malformed = bytes(12) + b"\x81\x00\x00"
     assert list(SchemaCheck().differences([malformed])) == []
     monkeypatch.setattr(codec, "decode", decode_lax)
@@ -201,7 +201,7 @@ def test_strict_and_lax_decoders_that_differ(monkeypatch: pytest.MonkeyPatch) ->
     assert (wrong.what, wrong.row) == ("the strict decoder accepts a malformed frame", 1)
 
 
-def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_differing_column_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     right = FieldValues.of
 
     def planted(self: FieldValues, records: Sequence[Record]) -> dict[str, FieldRows]:
@@ -221,7 +221,7 @@ def test_a_column_that_differs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     assert not any(finding.frames[0][finding.frames[0].rindex(b"\x81\x00") + 2 :])
 
 
-def test_a_text_that_differs() -> None:
+def test_differing_text_is_reported() -> None:
     check = TextCheck()
     frames = template_frames()
     assert list(check.differences(frames)) == []
@@ -230,7 +230,7 @@ def test_a_text_that_differs() -> None:
     assert [wrong.what for wrong in check.differences(frames)] == ["lines"]
 
 
-def test_a_scapy_layer_that_differs() -> None:
+def test_differing_scapy_layer_is_reported() -> None:
     octets = next(frame for frame in template_frames() if CNM in decode_lax(frame))
     frame = decode(octets)
     packet = to_scapy(octets)
@@ -242,7 +242,7 @@ def test_a_scapy_layer_that_differs() -> None:
     assert what == "the layer of VLAN"
 
 
-def test_tshark_agrees_and_what_differs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_differences_from_tshark_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     requires("tshark")
     check = tshark.TsharkCheck()
     frames = [case.octets for case in islice(Cases(template_frames(), seed=5), 2_000)]
@@ -252,26 +252,26 @@ def test_tshark_agrees_and_what_differs_is_told(monkeypatch: pytest.MonkeyPatch)
     assert {wrong.what for wrong in check.differences(template_frames())} == {"vlan.id"}
 
 
-def test_what_needs_several_frames_keeps_these(tmp_path: Path) -> None:
+def test_failure_of_two_frames_keeps_both(tmp_path: Path) -> None:
     finding = only_finding(campaign(tmp_path, Marked(b"\x22\xe7", b"\x86\xdd")))
     assert len(finding.frames) == 2
     assert finding.outcome.signature == "marked: both are there"
 
 
-def test_check_that_does_not_end_is_hang(tmp_path: Path) -> None:
+def test_endless_check_is_a_hang(tmp_path: Path) -> None:
     finding = only_finding(campaign(tmp_path, Endless(b"\x22\xe7\x00"), bounds=Bounds(seconds=0.05)))
     assert finding.outcome.kind == "hang"
     assert "in found" in finding.outcome.output
     assert b"\x22\xe7\x00" in finding.frames[0]
 
 
-def test_a_check_that_takes_much_memory_is_told(tmp_path: Path) -> None:
+def test_check_beyond_memory_limit_is_reported(tmp_path: Path) -> None:
     finding = only_finding(campaign(tmp_path, Greedy(b"\x22\xe7"), bounds=Bounds(memory_octets=40_000_000)))
     assert finding.outcome.kind == "memory"
     assert finding.frames == (b"\x22\xe7",)
 
 
-def test_a_campaign_goes_on_and_counts_again(tmp_path: Path) -> None:
+def test_campaign_continues_and_counts_repeats(tmp_path: Path) -> None:
     first = campaign(tmp_path, Raising(b"\x22\xe7"))
     finding = only_finding(first)
     again = campaign(tmp_path, Raising(b"\x22\xe7"))
@@ -308,7 +308,7 @@ def test_every_subject_is_sound(what: str, tmp_path: Path) -> None:
     assert found.progress.cases == 300
 
 
-def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_exception_of_reader_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def planted(file: object, **options: object) -> object:
         reader = open_capture(file, **options)  # type: ignore[arg-type]
         if reader.interfaces and reader.interfaces[0].linktype != 1:
@@ -326,7 +326,7 @@ def test_a_reader_that_raises_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert (tmp_path / "findings" / finding.name / "case.capture").read_bytes() == finding.frames[0]
 
 
-def test_subjects_start_from_what_is_right() -> None:
+def test_subjects_start_from_valid_inputs() -> None:
     for octets in SUBJECTS["captures"].corpus():
         assert readers._read(octets, 1 << 20)[0][1] == "None"
     assert list(CaptureCheck().differences(SUBJECTS["captures"].corpus())) == []
@@ -411,7 +411,7 @@ def test_crashed_process_is_finding_and_is_replaced(tmp_path: Path) -> None:
     assert found.progress.failures == found.findings[finding.outcome.signature].count >= 1
 
 
-def test_process_that_ends_otherwise_is_defect_of_ours(tmp_path: Path) -> None:
+def test_unpicklable_check_raises_an_exception(tmp_path: Path) -> None:
     class Local(Cnm):
         """Cannot be found by its name in another process."""
 
@@ -439,7 +439,7 @@ def test_verdicts_come_in_order_and_bounded_number() -> None:
 
 
 @pytest.mark.parametrize("what", SUBJECTS)
-def test_every_check_goes_to_another_process(what: str) -> None:
+def test_every_check_can_be_pickled(what: str) -> None:
     subject = SUBJECTS[what]
     extra = [ScapyCheck()] if what == "frames" else []
     cases = subject.cases(subject.corpus(), 1)
@@ -457,7 +457,7 @@ def test_the_default_ethertypes_stay_the_default_elsewhere() -> None:
     assert pickle.loads(pickle.dumps(other)) == other
 
 
-def test_shares_are_of_checks_that_there_are(tmp_path: Path) -> None:
+def test_shares_name_existing_checks(tmp_path: Path) -> None:
     cases = Cases(template_frames(), seed=1)
     with pytest.raises(ParameterError, match="every: expected one of cnm, got scapy"):
         AgreementCampaign([Cnm()], cases, tmp_path, line="-", every={"scapy": 2})

@@ -39,7 +39,7 @@ def test_case_depends_on_seed_and_index_only() -> None:
     assert list(islice(Cases(corpus(), seed=8), 200)) != forwards
 
 
-def test_cases_stay_what_they_were() -> None:
+def test_cases_are_the_same_in_every_release() -> None:
     frame = encode(
         Frame(layers=(Ethernet(), VLAN(id=5, priority=3), CNTag(flow_id=7), Data(data=bytes(60)))), fix=True
     )
@@ -47,7 +47,7 @@ def test_cases_stay_what_they_were() -> None:
     assert digest.hexdigest() == "826014853c6dc374d525868f2bc8180be118ec5a70a38a2f74569748e09cee99"
 
 
-def test_every_way_to_spoil_frames_is_taken() -> None:
+def test_every_mutator_is_used() -> None:
     done = Counter(name for case in islice(Cases(corpus(), seed=1), 4_000) for name in case.mutations)
     assert set(done) == NAMES | {"random"}
     assert min(done.values()) > 20
@@ -98,7 +98,7 @@ def test_any_octets_can_be_a_corpus(frames: list[bytes], seed: int, index: int) 
     decode_lax(case.octets)
 
 
-def test_they_are_the_same_and_in_order() -> None:
+def test_prefetched_cases_equal_cases_in_order() -> None:
     cases = Cases(template_frames(), seed=11)
     with closing(PrefetchedCases(cases)) as ahead:
         for start in (0, 1234):
@@ -106,7 +106,7 @@ def test_they_are_the_same_and_in_order() -> None:
             assert made == [cases[index].octets for index in range(start, start + 1200)]
 
 
-def test_they_go_on_when_other_process_is_ended() -> None:
+def test_prefetching_survives_its_killed_process() -> None:
     cases = Cases(template_frames(), seed=11)
     with closing(PrefetchedCases(cases)) as ahead:
         made = ahead.starting_at(5)

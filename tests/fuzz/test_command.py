@@ -57,14 +57,14 @@ def shell(path: Path, script: str, **limits: object) -> CaseOutcome:
          "SIGABRT a.c:900: main: Assertion `x > 0' failed"),
     ],
 )  # fmt: skip
-def test_ends_are_told_apart(
+def test_exits_crashes_and_hangs_are_distinguished(
     script: str, limits: dict[str, object], kind: str, signature: str, path: Path
 ) -> None:
     outcome = shell(path, script, **limits)
     assert (outcome.kind, outcome.signature) == (kind, signature)
 
 
-def test_nothing_that_it_started_outlives_it(path: Path, tmp_path: Path) -> None:
+def test_children_of_the_command_are_ended(path: Path, tmp_path: Path) -> None:
     shell(path, f"(trap '' TERM; sleep 60 & echo $! > {tmp_path}/child; wait) & sleep 60", seconds=0.3)
     child = Path(f"/proc/{int((tmp_path / 'child').read_text())}/stat")
     for _ in range(100):
@@ -76,7 +76,7 @@ def test_nothing_that_it_started_outlives_it(path: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_memory_is_that_of_all_processes(wrapped: bool, path: Path) -> None:
+def test_memory_limit_covers_all_processes(wrapped: bool, path: Path) -> None:
     growing = "import time\nkept = bytearray(200_000_000)\ntime.sleep(20)"
     words: tuple[str, ...] = (sys.executable, "-S", "-c", growing)
     if wrapped:
@@ -84,7 +84,7 @@ def test_memory_is_that_of_all_processes(wrapped: bool, path: Path) -> None:
     assert Command(words=words, memory_octets=100_000_000).run(path).kind == "memory"
 
 
-def test_memory_is_counted_though_it_was_taken_briefly(path: Path) -> None:
+def test_brief_memory_peak_is_detected(path: Path) -> None:
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     command = Command(
         words=(sys.executable, "-S", "-c", f"bytearray({own + 100_000_000})"),
@@ -103,7 +103,7 @@ def test_files_are_bounded(path: Path, tmp_path: Path) -> None:
     file.unlink()
 
 
-def test_what_is_kept_of_output_is_bounded(path: Path) -> None:
+def test_stored_output_is_bounded(path: Path) -> None:
     outcome = shell(path, "yes first | head -n 1000000; echo last")
     assert outcome.output.endswith("first\nlast\n")
     assert len(outcome.output) == TAIL_OCTETS
@@ -261,13 +261,13 @@ def test_signatures(output: str, signature: str) -> None:
 
 @pytest.mark.parametrize("report", [ADDRESS, WITHOUT_SYMBOLS, OFFSETS])
 @pytest.mark.parametrize(("one", "other"), [("decoder.c:24", "decoder.c:28"), ("+0x121b0", "+0x121f4")])
-def test_two_defects_of_one_function_were_one(report: str, one: str, other: str) -> None:
+def test_defects_of_one_function_were_confused(report: str, one: str, other: str) -> None:
     assert (signature_of(report) != signature_of(report.replace(one, other))) == (one in report)
 
 
 @pytest.mark.parametrize("pieces", [7, 4096])
 @pytest.mark.parametrize("report", [ADDRESS, LEAK, UNDEFINED, ASSERTION, TREE, GO])
-def test_reports_are_kept_in_the_middle_of_much(report: str, pieces: int) -> None:
+def test_report_amid_long_output_is_stored(report: str, pieces: int) -> None:
     line = b"a frame like any other\n"
     whole = line * 40 + report.encode() + line * 4_000
     printed = KeptOutput()
@@ -281,7 +281,7 @@ def test_reports_are_kept_in_the_middle_of_much(report: str, pieces: int) -> Non
 
 
 @pytest.mark.parametrize("behind", [0, 100, SIGN_OCTETS, TAIL_OCTETS - 50, TAIL_OCTETS, TAIL_OCTETS + 9_000])
-def test_what_is_kept_is_in_order_and_once(behind: int) -> None:
+def test_stored_output_is_ordered_without_repetition(behind: int) -> None:
     whole = b"%d\n" * 30 % tuple(range(30)) + UNDEFINED.encode() + b"x" * behind
     printed = KeptOutput()
     for start in range(0, len(whole), 999):

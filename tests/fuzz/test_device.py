@@ -33,7 +33,7 @@ def heartbeat(text: str) -> Iterator[Heartbeat]:
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1", "::1"])
-def test_echo_comes_from_host_that_is_up(veth: Network, address: str) -> None:
+def test_running_host_answers_the_echo(veth: Network, address: str) -> None:
     veth.ip("link set lo up")
     with heartbeat(f"ping:{address}") as echo:
         assert [echo.beat(5) for _ in range(3)] == ["", "", ""]
@@ -41,7 +41,7 @@ def test_echo_comes_from_host_that_is_up(veth: Network, address: str) -> None:
         assert echo.beat(0.05).startswith(f"no echo from {address}")
 
 
-def test_an_echo_of_nobody_stays_away(veth: Network) -> None:
+def test_missing_host_gives_no_echo(veth: Network) -> None:
     veth.ip(f"address add 192.0.2.1/24 dev {NEAR}")
     veth.ip(f"link set {NEAR} arp on")
     with heartbeat("ping:192.0.2.2") as echo:
@@ -70,14 +70,14 @@ def test_flood_does_not_displace_the_awaited_frame(veth: Network) -> None:
             assert crossing.beat(1) == ""
 
 
-def test_an_interface_that_is_removed_is_an_error(veth: Network) -> None:
+def test_removed_interface_is_an_error(veth: Network) -> None:
     with heartbeat(f"frame:{FAR}") as crossing:
         veth.ip(f"link del {FAR}")
         with pytest.raises(InterfaceError, match="its removal while it was in use"):
             crossing.beat(0.05)
 
 
-def test_commands_tell_by_their_exit_status(tmp_path: Path) -> None:
+def test_exit_status_of_command_is_the_heartbeat(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with heartbeat("command:exit 0") as alive, heartbeat("command:exit 7") as dead:
         assert alive.beat(10) == ""
@@ -160,7 +160,7 @@ def test_nothing_is_waited_for_without_heartbeats(veth: Network) -> None:
         assert (device.beats, device.missed) == (0, 0)
 
 
-def test_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_device_with_its_link_down_is_silent(veth: Network, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ecmproto.frames.capture.linux.transmission._PATIENCE_NS", 10_000_000)
     recovery = f"ip link set {NEAR} up"
     with FrameReceiver(FAR) as receiver, wired(f"frame:{FAR}", recovery=recovery) as (device, sending):
@@ -182,7 +182,7 @@ def test_device_that_takes_its_link_down_is_silent(veth: Network, monkeypatch: p
             device.send(FRAMES)
 
 
-def test_recovery_is_tried_and_waited_for(veth: Network, tmp_path: Path) -> None:
+def test_recovery_is_started_and_awaited(veth: Network, tmp_path: Path) -> None:
     said: list[str] = []
     mark = tmp_path / "alive"
     alive = f"command:test -e {mark}"

@@ -34,7 +34,7 @@ def test_heartbeats_are_due_after_frames_or_time() -> None:
 
 
 @given(st.integers(0, 5), st.integers(0, 10))
-def test_so_many_heartbeats_may_be_lost(retries: int, lost: int) -> None:
+def test_retries_allow_for_lost_heartbeats(retries: int, lost: int) -> None:
     device = FakeDevice(lambda frames: False)
     device.deaf_beats = lost
     silence = HeartbeatSchedule(every_s=1, retries=retries).silence(device)
@@ -43,7 +43,7 @@ def test_so_many_heartbeats_may_be_lost(retries: int, lost: int) -> None:
 
 
 @given(st.binary(max_size=120), st.integers(14, 60), st.integers(60, 100))
-def test_frames_have_the_least_and_the_greatest_length(octets: bytes, least: int, most: int) -> None:
+def test_frames_fit_minimum_and_maximum_length(octets: bytes, least: int, most: int) -> None:
     fitting = FrameFitter(longest_octets=most, longest_tagged_octets=most + 4, shortest_octets=least)
     frame = fitting.frame(octets)
     limit = most + 4 if octets[12:14] == b"\x81\0" else most
@@ -85,7 +85,7 @@ def narrowed(
 
 
 @given(st.integers(1, 60), st.data())
-def test_the_frames_that_it_takes_are_found(count: int, data: st.DataObject) -> None:
+def test_narrowing_finds_exactly_the_needed_frames(count: int, data: st.DataObject) -> None:
     needed = data.draw(st.sets(st.integers(0, count - 1), min_size=1, max_size=3))
     wanted = [b"frame %03d" % i for i in needed]
 
@@ -105,12 +105,12 @@ def test_a_frame_alone_is_made_simpler_too() -> None:
     assert len(least.octets) == 60, "as it is sent"
 
 
-def test_frame_that_is_known_stays_as_it_was() -> None:
+def test_known_failing_frame_is_not_simplified() -> None:
     (least,) = narrowed(FakeDevice(any_has(b"017")), suspects(40), known=lambda octets: True).least
     assert least == suspects(40)[17]
 
 
-def test_each_trial_begins_with_device_that_is_alive() -> None:
+def test_each_trial_begins_with_live_device() -> None:
     deaths = []
 
     def dies(frames: Sequence[bytes]) -> bool:
@@ -207,7 +207,7 @@ def fitting_index(start: int) -> int:
     return next(index for index in range(start, start + 50) if fits().fitted(CASES[index].octets))
 
 
-def test_what_is_sent_are_the_cases_in_order(tmp_path: Path) -> None:
+def test_cases_are_sent_in_order(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: False)
     made = campaign(device, tmp_path)
     assert list(made.run(always, most_cases=420)) == []
@@ -228,7 +228,7 @@ def test_heartbeats_by_time(tmp_path: Path) -> None:
     assert all(len(sent) >= 100 for sent in device.sent[:-1])
 
 
-def test_frame_that_kills_is_found_reduced_and_kept(tmp_path: Path) -> None:
+def test_killing_frame_is_reduced_and_stored(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: any(map(lying, frames)))
     said: list[str] = []
     made = campaign(device, tmp_path, say=said.append)
@@ -254,7 +254,7 @@ def test_frame_that_kills_is_found_reduced_and_kept(tmp_path: Path) -> None:
     assert made.trial_frames >= made.trials
 
 
-def test_campaign_goes_on_and_counts_what_it_knows(tmp_path: Path) -> None:
+def test_campaign_continues_and_counts_known_failures(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: any(map(lying, frames)))
     first = campaign(device, tmp_path)
     next(first.run(always))
@@ -269,7 +269,7 @@ def test_campaign_goes_on_and_counts_what_it_knows(tmp_path: Path) -> None:
     assert found.count > 1
 
 
-def test_frames_of_an_earlier_stretch_are_suspects_too(tmp_path: Path) -> None:
+def test_frames_before_the_last_heartbeat_are_suspects(tmp_path: Path) -> None:
     indices = (fitting_index(120), fitting_index(230))
     made = campaign(FakeDevice(killed_by(indices), recovers=True), tmp_path)
     (found,) = made.run(always, most_cases=300)
@@ -279,7 +279,7 @@ def test_frames_of_an_earlier_stretch_are_suspects_too(tmp_path: Path) -> None:
     assert f"case {indices[1]}: " in found.outcome.output
 
 
-def test_what_cannot_be_seen_again_leaves_the_suspects(tmp_path: Path) -> None:
+def test_irreproducible_silence_stores_all_suspects(tmp_path: Path) -> None:
     times = [True]
 
     def dies(frames: Sequence[bytes]) -> bool:
@@ -309,7 +309,7 @@ def test_silent_device_ends_campaign_without_losing_frames(tmp_path: Path) -> No
     assert not again.lost
 
 
-def test_an_interrupt_keeps_what_was_asked_after(tmp_path: Path) -> None:
+def test_interrupted_campaign_resumes_after_last_heartbeat(tmp_path: Path) -> None:
     def going_on(progress: Progress) -> bool:
         if device.beats == 3 and len(device.sent) == 4:
             raise KeyboardInterrupt
@@ -321,7 +321,7 @@ def test_an_interrupt_keeps_what_was_asked_after(tmp_path: Path) -> None:
     assert campaign(device, tmp_path).progress.index == 150
 
 
-def test_an_interrupt_while_narrowing_keeps_what_is_known(tmp_path: Path) -> None:
+def test_interrupted_narrowing_stores_its_suspects(tmp_path: Path) -> None:
     class Interrupted(FakeDevice):
         def settle(self) -> None:
             if self.lives < 999_998:
@@ -335,7 +335,7 @@ def test_an_interrupt_while_narrowing_keeps_what_is_known(tmp_path: Path) -> Non
     assert "interrupted while it was narrowed down" in found.outcome.output
 
 
-def test_octets_may_be_made_elsewhere(tmp_path: Path) -> None:
+def test_octets_may_come_from_another_source(tmp_path: Path) -> None:
     def octets_from(index: int) -> Iterator[bytes]:
         while True:
             yield index.to_bytes(60, "big")

@@ -13,7 +13,7 @@ PLENTY = 100_000
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=60), st.data())
-def test_only_what_makes_it_fail_is_left(items: list[int], data: st.DataObject) -> None:
+def test_only_needed_items_remain(items: list[int], data: st.DataObject) -> None:
     needed = data.draw(st.sets(st.sampled_from(sorted(set(items))), min_size=1, max_size=4))
 
     def fails(part: Sequence[int]) -> bool:
@@ -26,7 +26,7 @@ def test_only_what_makes_it_fail_is_left(items: list[int], data: st.DataObject) 
 
 
 @given(st.binary(max_size=40), st.binary(max_size=40))
-def test_octets_around_a_failure_go(before: bytes, after: bytes) -> None:
+def test_octets_around_a_failure_are_removed(before: bytes, after: bytes) -> None:
     assert (
         simplest(before + b"\xde\xad" + after, lambda octets: b"\xde\xad" in octets, Budget(PLENTY))
         == b"\xde\xad"
@@ -39,7 +39,7 @@ def test_arbitrary_required_octets_become_zero(octets: bytes) -> None:
 
 
 @given(st.binary(min_size=1, max_size=80), st.integers(0, 20))
-def test_what_comes_back_fails_and_the_budget_holds(octets: bytes, tries: int) -> None:
+def test_result_fails_within_the_budget(octets: bytes, tries: int) -> None:
     tried: list[bytes] = []
 
     def fails(part: bytes) -> bool:
@@ -51,7 +51,7 @@ def test_what_comes_back_fails_and_the_budget_holds(octets: bytes, tries: int) -
 
 
 @given(st.binary(max_size=20), st.binary(max_size=300), st.sampled_from([1, 2]))
-def test_a_length_and_what_it_counts_go_together(head: bytes, body: bytes, size: int) -> None:
+def test_length_shrinks_with_its_octets(head: bytes, body: bytes, size: int) -> None:
     octets = head + b"L" + min(len(body), 255).to_bytes(size) + body[:255]
 
     def fails(part: bytes) -> bool:
@@ -63,7 +63,7 @@ def test_a_length_and_what_it_counts_go_together(head: bytes, body: bytes, size:
 
 
 @given(st.integers(1, 3_000), st.data())
-def test_the_shortest_beginning(count: int, data: st.DataObject) -> None:
+def test_shortest_failing_prefix_is_found(count: int, data: st.DataObject) -> None:
     last = data.draw(st.integers(0, count - 1))
     budget = Budget(PLENTY)
     beginning = shortest_beginning(range(count), lambda part: last in part, budget)

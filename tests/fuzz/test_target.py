@@ -109,7 +109,7 @@ def test_planted_defects_are_found_reduced_and_seen_again(
         assert [frame for batch in reader for frame in batch.frames()] == [octets]
 
 
-def test_case_of_finding_is_that_of_its_index(tmp_path: Path) -> None:
+def test_finding_is_reproduced_by_its_index(tmp_path: Path) -> None:
     cases = Cases(corpus("mixed.pcap"), seed=5)
     found = first_finding(TargetCampaign(planted("msdu-length"), Feed(frames=cases), tmp_path, tries=20))
     alone = tmp_path / "alone.pcap"
@@ -117,7 +117,7 @@ def test_case_of_finding_is_that_of_its_index(tmp_path: Path) -> None:
     assert planted("msdu-length").run(alone).signature == found.outcome.signature
 
 
-def test_memory_that_a_length_asks_for(tmp_path: Path) -> None:
+def test_oversized_allocation_is_a_finding(tmp_path: Path) -> None:
     command = dataclasses.replace(planted("lying-length", "{}"), memory_octets=100_000_000)
     found = first_finding(TargetCampaign(command, Feed(frames=Cases(corpus("mixed.pcap"), seed=1)), tmp_path))
     assert found.outcome.kind == "memory"
@@ -186,7 +186,7 @@ def test_resident_memory_is_watched_when_reproducing(tmp_path: Path, monkeypatch
     assert f" && ecmproto fuzz target --as-is -r {case} --memory 100000000B --timeout 2s -- " in line
 
 
-def test_reducing_went_on_when_time_was_up(tmp_path: Path) -> None:
+def test_reducing_continued_after_time_was_up(tmp_path: Path) -> None:
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
     campaign = TargetCampaign(planted("msdu-length", "{}"), feed, tmp_path, frames_per_run=64)
     found = list(campaign.run(lambda progress: not campaign.findings, left_s=lambda: 0.0))
@@ -262,7 +262,7 @@ def test_a_program_that_always_fails_needs_no_frames(tmp_path: Path) -> None:
     assert found.outcome.signature.startswith("ModuleNotFoundError in <module>")
 
 
-def test_program_that_runs_only_where_it_was_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reproduction_runs_in_the_original_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.py").write_text(READER.read_text())
     monkeypatch.chdir(tmp_path)
     command = Command(words=(sys.executable, "-S", "-m", "own", "msdu-length", "{}"))
@@ -273,7 +273,7 @@ def test_program_that_runs_only_where_it_was_called(tmp_path: Path, monkeypatch:
     assert shown_again(folder).signature == found.outcome.signature
 
 
-def test_what_took_long_once_is_no_hang(tmp_path: Path) -> None:
+def test_single_slow_run_is_no_hang(tmp_path: Path) -> None:
     once = "test -e been || { touch been; sleep 30; }"
     command = Command(words=("sh", "-c", f"cd {tmp_path}; {once}"), seconds=0.3)
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
@@ -297,7 +297,7 @@ def test_several_programs_at_once_find_the_same(tmp_path: Path) -> None:
     assert found[0] == found[1]
 
 
-def test_jobs_that_cannot_be(tmp_path: Path) -> None:
+def test_invalid_number_of_jobs_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="jobs: expected 1 to 256, got 0"):
         TargetCampaign(planted("none"), Feed(frames=Cases([], seed=1)), tmp_path, jobs=0)
 
@@ -423,7 +423,7 @@ def test_runs_come_in_their_order(jobs: int) -> None:
             assert outcome.output == f"{index}\n"
 
 
-def test_leaving_ends_what_runs() -> None:
+def test_leaving_ends_running_programs() -> None:
     source = trials()
     start = time.monotonic()
     script = "test $(cat) = 0 || sleep 60"
@@ -432,14 +432,14 @@ def test_leaving_ends_what_runs() -> None:
     assert time.monotonic() - start < 30
 
 
-def test_a_feed_of_nothing_or_of_two_seeds() -> None:
+def test_feed_needs_one_source_and_seed() -> None:
     with pytest.raises(ParameterError, match="expected frames, captures or both, got neither"):
         Feed()
     with pytest.raises(ParameterError, match="expected seed 1, as frames have, got 2"):
         Feed(frames=Cases([], seed=1), captures=Cases([], seed=2))
 
 
-def test_parts_of_a_trial_know_their_case() -> None:
+def test_parts_of_a_trial_have_an_index() -> None:
     trial = Trial(items=(b"a", b"b", b"c"), index=40)
     assert trial.part([1, 2]) == Trial(items=(b"b", b"c"), index=41)
     assert trial.part([]) == Trial(items=(), index=40)

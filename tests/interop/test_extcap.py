@@ -83,7 +83,7 @@ CALLS = (
 )
 
 
-def test_interfaces_and_the_toolbar_are_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_interfaces_and_toolbar_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     told = [attributes(line) for line in answer(capsys, "--extcap-interfaces --extcap-version=4.0")]
     kinds = [kind for kind, _ in told]
     assert kinds[0] == "extcap"
@@ -97,9 +97,7 @@ def test_interfaces_and_the_toolbar_are_told(capsys: pytest.CaptureFixture[str])
 
 
 @pytest.mark.parametrize("interface", OPTIONS)
-def test_options_of_interface_are_told_with_their_values(
-    interface: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_interface_options_are_listed_with_values(interface: str, capsys: pytest.CaptureFixture[str]) -> None:
     told = [attributes(line) for line in answer(capsys, f"--extcap-config --extcap-interface {interface}")]
     options = {found["number"]: found for kind, found in told if kind == "arg"}
     assert [found["call"] for found in options.values()] == [each.call for each in OPTIONS[interface]]
@@ -185,7 +183,7 @@ def test_startup_calls_are_fast_and_import_little(line: str, script: Path) -> No
         ),
     ],
 )
-def test_what_cannot_be_is_told_in_one_sentence(
+def test_invalid_calls_print_a_single_sentence(
     line: str, told: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(line.split()) == 2
@@ -222,12 +220,12 @@ def test_error_precedes_opening_of_the_fifo(
     assert shown.count("\n") == 1
 
 
-def test_capture_filter_cannot_be_and_answer_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+def test_capture_filter_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     told = answer(capsys, f"--extcap-interface {LAB} --extcap-capture-filter udp")
     assert told == ["capture filter: expected none: the interface's own options choose frames"]
 
 
-def test_options_of_wireshark_to_come_are_left_aside() -> None:
+def test_unknown_wireshark_options_are_ignored() -> None:
     line = f"--capture --extcap-interface {LAB} --fifo f --extcap-new-thing=1 --other 2 --seed 7"
     request = parse(line.split())
     assert (request.asked, request.fifo, request.options["seed"]) == ("capture", "f", "7")
@@ -237,7 +235,7 @@ def test_options_of_wireshark_to_come_are_left_aside() -> None:
 # The toolbar's messages -----------------------------------------------------------------------------------
 
 
-def test_messages_are_wiresharks() -> None:
+def test_messages_have_the_extcap_encoding() -> None:
     assert Message(2, SET, "max").build() == b"T\x00\x00\x05\x02\x01max"
     assert Message(0, INITIALIZED).build() == b"T\x00\x00\x02\x00\x00"
 
@@ -246,7 +244,7 @@ _messages = st.builds(Message, st.integers(0, 255), st.integers(0, 9), st.text(m
 
 
 @given(st.lists(_messages, max_size=5), st.integers(0, 200))
-def test_messages_are_read_however_they_are_cut(messages: list[Message], at: int) -> None:
+def test_messages_cut_anywhere_are_parsed(messages: list[Message], at: int) -> None:
     octets = extcap.joined(messages)
     first, rest = split_messages(octets[:at])
     second, left = split_messages(rest + octets[at:])
@@ -254,7 +252,7 @@ def test_messages_are_read_however_they_are_cut(messages: list[Message], at: int
 
 
 @given(st.binary(max_size=50))
-def test_what_is_no_message_ends_in_no_error(octets: bytes) -> None:
+def test_any_octets_parse_without_exception(octets: bytes) -> None:
     found, left = split_messages(octets)
     assert len(left) <= len(octets)
     assert sum(len(each.build()) for each in found) <= len(octets) * 3
@@ -271,7 +269,7 @@ class Clock:
         return self.ns
 
 
-def test_time_goes_at_its_speed_and_is_held() -> None:
+def test_pace_follows_speed_and_pause() -> None:
     clock = Clock()
     pace = Pace(0.5, clock=clock)
     assert pace.reached(1_000)  # begins with the first frame
@@ -353,7 +351,7 @@ def test_toolbar_sets_speed_and_pause_or_restarts(pipes: dict[str, str]) -> None
         os.close(each)
 
 
-def test_controls_that_say_nothing_are_disabled(pipes: dict[str, str]) -> None:
+def test_unused_controls_are_disabled(pipes: dict[str, str]) -> None:
     toolbar = Toolbar("", pipes["out"])
     shown = os.open(pipes["out"], os.O_RDONLY | os.O_NONBLOCK)
     Steering({each.name: each.default for each in OPTIONS[LAB]}, toolbar, LAB).begin()
@@ -504,7 +502,7 @@ def test_scenario_pauses_restarts_and_ends_with_fifo(begin: Callable[..., Captur
 
 
 @pytest.mark.parametrize("loop", ["open", "closed"])
-def test_a_replay_is_what_the_command_line_writes(
+def test_replay_equals_output_of_command_line(
     loop: str, begin: Callable[..., Capture], tmp_path: Path
 ) -> None:
     line = f"--extcap-interface {REPLAY} --file pcaps/incast.pcap.gz --filter frame.number<150 --speed max"
@@ -558,7 +556,7 @@ def test_port_shows_forwarded_frames_until_a_signal(
     assert [number for on, number in ours if on == 1] == list(range(20))
 
 
-def test_tshark_captures_from_it(script: Path, tmp_path: Path) -> None:
+def test_tshark_captures_from_extcap(script: Path, tmp_path: Path) -> None:
     tshark = requires("tshark")
     folder = tmp_path / "config"
     (folder / "extcap").mkdir(parents=True)

@@ -108,7 +108,7 @@ def test_tshark_has_the_codecs_fields_everywhere(tshark: str, plugin: Path, tmp_
     assert {field.name for cls in OURS for field in cls.layout} <= seen
 
 
-def test_info_says_what_a_line_says(shown: Shown) -> None:
+def test_info_column_equals_the_summary(shown: Shown) -> None:
     samples = [sample for cls in OURS for sample in crafted(cls, 9)]
     octets = [each.octets for each in samples]
     said = shown(*octets, options="-T fields -e _ws.col.Info --disable-protocol=ip")
@@ -170,7 +170,7 @@ def test_truncated_packets_are_not_malformed(shown: Shown) -> None:
     assert shown(packet, options=fields, cut=60) == f"1\t192.0.2.1\t9\t{text}\t192.0.2.1\n"
 
 
-def test_filters_take_names_and_values_that_ours_take(shown: Shown) -> None:
+def test_filters_accept_the_same_names_and_values(shown: Shown) -> None:
     wanted = "cnm&&cnm.qntz_fb>=40&&cnm.cpid==0200000000c10001&&cntag.flow_id==7"
     assert shown(MESSAGE, DATA, options=f"-T fields -e frame.number -Y {wanted}") == "1\n"
 
@@ -200,7 +200,7 @@ def test_malformed_and_suspicious_frames_have_expert_notes(shown: Shown) -> None
     assert [expected for expected in told if expected not in experts] == []
 
 
-def test_what_the_capture_cut_off_is_not_malformed(shown: Shown) -> None:
+def test_frame_cut_by_capture_is_not_malformed(shown: Shown) -> None:
     tree = shown(MESSAGE, options="-V", cut=50)
     assert "Malformed" not in tree
     assert "28 of 46 octets" in tree
@@ -217,14 +217,14 @@ def test_preferences_change_ethertypes_and_restore_old_ones(shown: Shown) -> Non
     assert shown(csig, options=f"{fields} -o ecmproto.csig:0x9900") == "7\t192.0.2.2\n"
 
 
-def test_experimental_ethertypes_are_others_too(shown: Shown) -> None:
+def test_foreign_experimental_payload_is_unknown(shown: Shown) -> None:
     foreign = header(0x88B5) + bytes([0x07, 0xF0]) + bytes(60)
     fields = "-T fields -e ecm.version -e expmsg.protocol -e data.len"
     assert shown(foreign, options=fields) == "\t7\t\n"
     assert shown(foreign, options=f"{fields} -o ecmproto.unknown:FALSE") == "\t\t62\n"
 
 
-def test_roce_has_what_wireshark_leaves_out(shown: Shown) -> None:
+def test_roce_has_fields_missing_in_wireshark(shown: Shown) -> None:
     network = (IPv4(src="192.0.2.1", dst="192.0.2.2", proto=17), UDP(srcport=50000, dstport=4791))
     cnp = encode(TO_STATION, *network, CNP(qp=0x118, reserved=bytes(15) + b"\7"), ICRC())
     data = encode(
@@ -253,7 +253,7 @@ def test_messages_are_counted_by_congestion_point(shown: Shown) -> None:
     ]  # fmt: skip
 
 
-def test_headers_without_end_are_no_error(shown: Shown) -> None:
+def test_hundreds_of_tags_are_dissected(shown: Shown) -> None:
     tags = encode(TO_STATION, *[CNTag(flow_id=1)] * 300, IPv4(dst="192.0.2.9", proto=253))
     assert shown(tags, options="-T fields -e ip.dst") == "192.0.2.9\n"
     shown(encode(TO_STATION, *[CNTag(flow_id=1), VLAN(id=1)] * 150, IPv4()), options="-V")
@@ -317,7 +317,7 @@ def test_dissector_runs_in_all_wireshark_lua_versions(plugin: Path, needs: Calla
     )
 
 
-def test_it_runs_in_lua_5_4(plugin: Path, needs: Callable[[str], str]) -> None:
+def test_dissector_runs_in_lua_5_4(plugin: Path, needs: Callable[[str], str]) -> None:
     program = needs("lua5.4")
     stand_in = Path(__file__).with_name("stand_in.lua")
     rate = FECNReturn(rlq_id=5, rate=2_345_678)

@@ -115,7 +115,7 @@ def test_a_planted_file_would_run(sources: Path, elsewhere: dict[str, str], tmp_
 
 @pytest.mark.parametrize("opened", UNSAFE)
 @pytest.mark.parametrize("where", WHERE)
-def test_code_that_others_can_write_was_unpickled(
+def test_code_writable_by_others_was_unpickled(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path, where: str, opened: Callable[[Path], None]
 ) -> None:
     file = planted_in(tmp_path / "cache", tmp_path / "trace")
@@ -134,7 +134,7 @@ def test_code_that_others_can_write_was_unpickled(
 
 
 @pytest.mark.parametrize("cache_home", ["", "relative"])
-def test_code_was_taken_from_folder_one_stands_in(monkeypatch: pytest.MonkeyPatch, cache_home: str) -> None:
+def test_code_was_loaded_from_working_directory(monkeypatch: pytest.MonkeyPatch, cache_home: str) -> None:
     # numba joins an empty or relative XDG_CACHE_HOME to it.
     monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
     places = list(folder._places("/x", ""))
@@ -143,7 +143,7 @@ def test_code_was_taken_from_folder_one_stands_in(monkeypatch: pytest.MonkeyPatc
 
 
 @needs_root
-def test_code_was_taken_from_home_of_another_user(
+def test_code_was_loaded_from_another_users_home(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path
 ) -> None:
     # As `sudo -E` does it with a package that nothing can be written beside.
@@ -179,7 +179,9 @@ def test_code_was_taken_from_home_of_another_user(
 
 
 @needs_root
-def test_group_of_owner_alone_is_owner(sources: Path, elsewhere: dict[str, str], tmp_path: Path) -> None:
+def test_cache_writable_by_owners_group_is_used(
+    sources: Path, elsewhere: dict[str, str], tmp_path: Path
+) -> None:
     # Where each user has a group, what they make is often its to write.
     for each in (tmp_path / "cache").rglob("*"):
         each.chmod(0o775 if each.is_dir() else 0o664)
@@ -188,9 +190,7 @@ def test_group_of_owner_alone_is_owner(sources: Path, elsewhere: dict[str, str],
     assert "data loaded" in done.stdout
 
 
-def test_pipe_in_place_of_file_was_waited_for(
-    sources: Path, elsewhere: dict[str, str], tmp_path: Path
-) -> None:
+def test_pipe_as_cache_file_blocked_loading(sources: Path, elsewhere: dict[str, str], tmp_path: Path) -> None:
     file = compiled_in(tmp_path / "cache")
     file.unlink()
     os.mkfifo(file)
@@ -209,7 +209,7 @@ def test_cache_is_private_under_an_open_umask(
 
 
 @pytest.mark.parametrize("octets", [0, 40, -1])
-def test_a_file_cut_short_is_made_anew(
+def test_truncated_cache_file_is_rewritten(
     sources: Path, elsewhere: dict[str, str], tmp_path: Path, octets: int
 ) -> None:
     file = compiled_in(tmp_path / "cache")
@@ -309,7 +309,7 @@ def outer(x):
 """
 
 
-def test_bounds_checked_code_is_other_code(tmp_path: Path, elsewhere: dict[str, str]) -> None:
+def test_bounds_checked_code_is_cached_separately(tmp_path: Path, elsewhere: dict[str, str]) -> None:
     # Which numba's own cache does not tell apart: whichever was compiled first is run.
     (tmp_path / "outer_part.py").write_text(CHECKED)
     every = "['third', 'placed', 'copied', 'loaded']"

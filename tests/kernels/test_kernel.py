@@ -75,7 +75,7 @@ def test_changed_callee_of_equal_size_is_recompiled(tmp_path: Path) -> None:
     assert "saved" not in cache
 
 
-def test_cache_that_cannot_be_read_is_made_anew(tmp_path: Path) -> None:
+def test_unreadable_cache_is_rewritten(tmp_path: Path) -> None:
     # As after an upgrade that moved a class which signatures in the cache name.
     (tmp_path / "outer_part.py").write_text(OUTER)
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
@@ -97,7 +97,7 @@ FORWARD = (
 )
 
 
-def test_what_a_function_further_down_calls_counts_too(tmp_path: Path) -> None:
+def test_changes_in_indirect_callees_are_compiled(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(FORWARD)
     for added, expected in ((1, "2"), (2, "3")):
         (tmp_path / "inner_part.py").write_text(INNER.format(added))
@@ -151,7 +151,7 @@ def test_a_raised_exception_keeps_its_line(tmp_path: Path) -> None:
         assert run_code(code, tmp_path) == f"{line}\n"
 
 
-def test_the_last_forms_of_a_kernel_are_kept(tmp_path: Path) -> None:
+def test_latest_versions_of_kernel_stay_cached(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(OUTER)
     for added in (1, 2, 3, 4, 5):
         (tmp_path / "inner_part.py").write_text(INNER.format(added))
@@ -178,13 +178,13 @@ else:
 """
 
 
-def test_functions_of_one_name_are_two_kernels(tmp_path: Path) -> None:
+def test_functions_of_equal_name_are_separate_kernels(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(TWO_OF_A_NAME)
     for environment, expected in (({}, "2"), ({"SUBTRACTED": "1"}, "0"), ({}, "2")):
         assert run_outer(tmp_path, NUMBA_DISABLE_JIT="0", **environment)[0] == expected
 
 
-def test_without_compiler_text_runs_as_it_stands(tmp_path: Path) -> None:
+def test_disabled_jit_runs_plain_python(tmp_path: Path) -> None:
     (tmp_path / "outer_part.py").write_text(OUTER)
     (tmp_path / "inner_part.py").write_text(INNER.format(5))
     assert run_outer(tmp_path, NUMBA_DISABLE_JIT="1") == ("6", "")
@@ -208,7 +208,7 @@ def test_kernels_compile_without_a_cache_folder(tmp_path: Path) -> None:
     assert done.stdout == "2 True\n"
 
 
-def test_numba_with_other_insides_compiles_all_same(tmp_path: Path) -> None:
+def test_numba_with_other_internals_still_compiles(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     (tmp_path / "outer_part.py").write_text(OUTER)
     for hidden in ("parts", "cache"):

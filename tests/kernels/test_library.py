@@ -206,7 +206,7 @@ def test_code_of_other_options_is_compiled(name: str, folder: Path) -> None:
     assert done.stdout.splitlines()[1] == "True"
 
 
-def test_what_the_library_lacks_is_compiled(folder: Path) -> None:
+def test_functions_missing_in_library_are_compiled(folder: Path) -> None:
     text = RUN + "print(planted.bounds(True, 2))\n"
     done = run(folder, text, folder / "made.so")
     assert done.stdout.splitlines()[2:] == ["(-1, 1)"]

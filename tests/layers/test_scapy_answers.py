@@ -25,7 +25,7 @@ def cnm(msdu: bytes, flow_id: int = 7, encap_dst: str = B) -> Packet:
 
 
 @pytest.mark.parametrize("octets", [0, 1, 2, 24, 64])
-def test_a_cnm_answers_the_frame_that_it_shows(octets: int) -> None:
+def test_cnm_answers_its_sampled_frame(octets: int) -> None:
     request, reply = data(), Ether(bytes(cnm(bytes(data())[20 : 20 + octets])))
     assert reply.answers(request)
     assert reply.hashret() == request.hashret()

@@ -132,7 +132,7 @@ def test_a_binding_made_meanwhile_survives() -> None:
     Ether.payload_guess = before
 
 
-def test_bound_puts_back_what_was_bound() -> None:
+def test_bound_restores_previous_bindings() -> None:
     with bound():
         inside = tables()
         with bound(OTHER):

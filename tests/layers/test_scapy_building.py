@@ -101,7 +101,7 @@ def test_changing_a_tags_payload_changes_its_type() -> None:
     assert tag.etype == 0x88B6
 
 
-def test_users_own_payload_of_tag_comes_first() -> None:
+def test_users_payload_binding_takes_precedence() -> None:
     CNTag.payload_guess = [({"etype": 0x0800}, Pause)]
     try:
         assert CNTag(b"\0\7\x08\0\0\1\0\0").layers() == [CNTag, Pause]
@@ -141,7 +141,7 @@ def test_lldp_goes_to_the_nearest_bridge() -> None:
     assert Ether(octets + bytes(3)).layers() == [Ether, LLDPCongestionNotification, LLDPTLV, Padding]
 
 
-def test_message_that_shows_frame_goes_to_its_source() -> None:
+def test_message_goes_to_the_sampled_source() -> None:
     sampled = bytes(ether() / Dot1Q() / IP(src="10.0.0.1", dst="10.0.0.2"))
     for message in (ECM(sample=sampled), BCN(sample=sampled), E2CM(sample=sampled)):
         assert bytes(Ether(src=SWITCH) / Dot1Q() / message)[:6] == mac2str(A)
@@ -151,7 +151,7 @@ def test_message_that_shows_frame_goes_to_its_source() -> None:
     "packet",
     [CNM(msdu=b"abc"), Pause(), PFC(), FECNReturn(), DBPRateReport(), E2CM(type="BCN_PROBE_FWD"), LLDPTLV()],
 )
-def test_octets_behind_a_fixed_body_are_padding(packet: Packet) -> None:
+def test_octets_after_a_fixed_body_are_padding(packet: Packet) -> None:
     octets = bytes(packet) + b"\0\0\x01"
     dissected = type(packet)(octets)
     assert dissected.layers() == [type(packet), Padding]
@@ -205,7 +205,7 @@ def test_building_does_not_change_a_packet(packet: Packet) -> None:
     assert dissected.layers() == Ether(bytes(dissected)).layers()
 
 
-def test_summaries_say_what_matters() -> None:
+def test_summaries_show_the_important_fields() -> None:
     frame = Ether(dst=A, src=SWITCH) / Dot1Q() / CNTag(flow_id=7)
     cnm = CNM(qntz_fb=40, cpid="02:00:00:00:00:fe/1", q_offset=-12, q_delta=3)
     assert (frame / cnm).summary() == (

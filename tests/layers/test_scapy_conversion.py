@@ -30,7 +30,7 @@ OTHER = EtherTypes(cnm=0x9204)
 
 
 @given(frame=frames())
-def test_frame_comes_back_from_scapy_as_it_was(frame: Frame) -> None:
+def test_frame_survives_conversion_to_scapy(frame: Frame) -> None:
     assert from_scapy(to_scapy(frame)) == decode(encode(frame))
     assert bytes(to_scapy(encode(frame))) == encode(frame)
     assert bound_ethertypes() is None
@@ -60,7 +60,7 @@ def test_a_malformed_packet_is_no_frame(bindings: None) -> None:
         from_scapy(Ether(dst=A, src=B) / CNM(msdu=bytes(65)))
 
 
-def test_tree_goes_down_to_what_only_scapy_knows() -> None:
+def test_tree_includes_layers_only_scapy_decodes() -> None:
     with bound():
         query = UDP() / DNS(qd=DNSQR(qname="switch.example"))
         tagged = Ether(dst=A, src=B) / Dot1Q(prio=3) / CNTag(flow_id=7)

@@ -86,7 +86,7 @@ def test_any_octets_have_a_payload_tree(octets: bytes) -> None:
 
 
 @pytest.mark.parametrize("cls", LAYERS.values(), ids=lambda cls: cls.__name__)
-def test_octets_too_few_for_a_layer_are_raw(cls: type[Packet]) -> None:
+def test_truncated_layer_is_raw(cls: type[Packet]) -> None:
     whole = bytes(cls())
     for octets in range(1, len(whole)):
         assert type(cls(whole[:octets])) is Raw
@@ -94,7 +94,7 @@ def test_octets_too_few_for_a_layer_are_raw(cls: type[Packet]) -> None:
 
 
 @pytest.mark.parametrize("role", sorted(DOORS))
-def test_frame_that_ends_behind_ethertype_is_header(role: str, bindings: None) -> None:
+def test_frame_ending_after_ethertype_has_no_payload(role: str, bindings: None) -> None:
     header = ETHERNET.replace(type=getattr(codec.EtherTypes(), role)).build()
     assert to_scapy(header).layers() == [Ether]
     assert to_scapy(header + b"\0").layers() == [Ether, Raw]
@@ -117,7 +117,7 @@ def test_frames_nested_hundreds_deep_are_dissected_and_shown(octets: bytes) -> N
     assert payload_tree(octets)
 
 
-def test_scapy_says_nothing_about_hostile_octets(caplog: pytest.LogCaptureFixture) -> None:
+def test_scapy_logs_nothing_about_hostile_octets(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO):
         for sample in SAMPLES:
             payload_tree(sample[: len(sample) // 2])

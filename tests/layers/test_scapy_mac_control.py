@@ -43,7 +43,7 @@ def test_the_enable_vector_names_its_priorities() -> None:
 
 
 @pytest.mark.parametrize("priority", [-1, 8])
-def test_there_are_eight_priorities(priority: int) -> None:
+def test_priority_outside_0_to_7_is_refused(priority: int) -> None:
     with pytest.raises(ParameterError, match="priority"):
         PFC.pausing({priority: 1})
 

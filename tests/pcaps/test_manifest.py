@@ -14,7 +14,7 @@ GOLDEN = FOLDER / "golden"
 
 
 @pytest.mark.parametrize("entry", entries(), ids=lambda entry: entry.file)
-def test_a_capture_is_what_its_command_makes(entry: Entry) -> None:
+def test_capture_equals_output_of_its_command(entry: Entry) -> None:
     bundled = (FOLDER / entry.file).read_bytes()
     assert sha256(bundled) == entry.sha256
     assert sha256(made(entry)) == entry.sha256, f"run: python -m pcaps {entry.file}"

@@ -100,7 +100,7 @@ def run_from(installed: Path, folder: Path) -> None:
     assert shown.count(str(installed)) == 2
 
 
-def test_what_differs_between_two_builds_is_named(tmp_path: Path) -> None:
+def test_differences_between_builds_are_named(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder, held in (
         (first, {"same": "1", "code": "1"}),
@@ -117,7 +117,7 @@ def test_what_differs_between_two_builds_is_named(tmp_path: Path) -> None:
     assert list(differences(second, first)) == ["same.tar.gz", "x.whl", "code", "more"]
 
 
-def test_the_version_stands_in_one_place(repository: Path) -> None:
+def test_version_is_written_only_once(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())
     assert "version" not in project["project"]
     assert project["tool"]["hatch"]["version"]["path"] == "ecmproto/_version.py"
@@ -125,7 +125,7 @@ def test_the_version_stands_in_one_place(repository: Path) -> None:
         assert __version__ not in (repository / name).read_text(encoding="utf-8"), name
 
 
-def test_pythons_that_are_promised_are_tried(repository: Path) -> None:
+def test_declared_python_versions_are_tested(repository: Path) -> None:
     project = tomllib.loads((repository / "pyproject.toml").read_text())["project"]
     promised = [each.rpartition(" ")[2] for each in project["classifiers"] if "Python :: 3." in each]
     workflow = (repository / ".github/workflows/ci.yml").read_text()

@@ -53,7 +53,7 @@ def test_section_7_lists_fields_parameters_and_rules() -> None:
             assert f"\\fB{rule.id}\\fR" in rules
 
 
-def test_formatters_have_nothing_to_complain_of(needs: Callable[[str], str], tmp_path: Path) -> None:
+def test_formatters_report_no_warnings(needs: Callable[[str], str], tmp_path: Path) -> None:
     pages = []
     for place, text in FILES.items():
         if "/man/" in place:
@@ -74,13 +74,13 @@ def test_formatters_have_nothing_to_complain_of(needs: Callable[[str], str], tmp
 
 
 @pytest.mark.parametrize("text", ["-r", "a\\b", "'x'", "E²CM → µs", '"', "~^`"])
-def test_what_is_escaped_is_shown_as_it_is(text: str, needs: Callable[[str], str]) -> None:
+def test_escaped_text_is_displayed_unchanged(text: str, needs: Callable[[str], str]) -> None:
     page = f".TH X 1\n.SH NAME\nx \\- y\n.SH DESCRIPTION\n.nf\n\\&{escaped(text)}<\n.fi\n"
     shown = subprocess.run([needs("mandoc"), "-T", "utf8"], input=page, capture_output=True, text=True).stdout
     assert f"{text}<" in re.sub(".\b", "", shown)
 
 
-def test_variables_of_environment_are_those_that_are_read(repository: Path) -> None:
+def test_environment_variables_are_complete(repository: Path) -> None:
     named = {name for name, _ in ENVIRONMENT}
     texts = [
         path.read_text(encoding="utf-8")

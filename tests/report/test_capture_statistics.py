@@ -70,7 +70,7 @@ def shown(statistics: Statistics) -> list[Name]:
     return [name for name in PANELS if panel_of(name, statistics, WIDE).shown]
 
 
-def test_there_is_a_panel_for_everything() -> None:
+def test_full_statistics_have_every_panel() -> None:
     assert shown(everything()) == list(PANELS)
 
 
@@ -84,7 +84,7 @@ def test_there_is_a_panel_for_everything() -> None:
         ("e2cm_edge.pcap", ["rate", "kinds", "latency"]),
     ],
 )
-def test_panels_are_of_what_there_is(name: str, panels: list[str]) -> None:
+def test_panels_follow_the_captures_content(name: str, panels: list[str]) -> None:
     assert shown(capture_stats(FOLDER / name)) == panels
 
 

@@ -20,7 +20,7 @@ def best(*values: float, better: str | None = "low") -> list[bool]:
     return [cell.best for cell in comparison(runs)[0].cells]
 
 
-def test_the_best_is_the_good_end() -> None:
+def test_best_value_follows_the_good_direction() -> None:
     assert best(1, 2, 3) == [True, False, False]
     assert best(1, 2, 3, better="high") == [False, False, True]
     assert best(1, 2, 3, better=None) == [False, False, False]
@@ -32,7 +32,7 @@ def test_equal_best_values_share_the_star() -> None:
     assert best(1.000001, 1.0, 2, 2) == [True, True, False, False]
 
 
-def test_eight_ties_of_nine_have_no_star() -> None:
+def test_majority_of_equal_values_has_no_star() -> None:
     assert best(*[0] * 8, 7) == [False] * 9
     assert best(0, 0, 7) == [False, False, False]
 
@@ -70,7 +70,7 @@ def test_lists_read_as_in_a_sentence() -> None:
     ]
 
 
-def test_one_run_is_told_with_what_it_lost() -> None:
+def test_summary_of_single_run_names_losses() -> None:
     one = replace(full_run(label="x"), title="QCN", measures=measures(dropped=21))
     assert summary(report_of(one)) == [
         "The 1,000 frames of hotspot.pcap were sent through a simulated switch port with QCN.",
@@ -79,7 +79,7 @@ def test_one_run_is_told_with_what_it_lost() -> None:
     ]
 
 
-def test_several_runs_are_told_by_their_ends() -> None:
+def test_summary_of_several_runs_names_extremes() -> None:
     runs = [
         run("qcn", *measures(mean=26_000)),
         run(
@@ -97,7 +97,7 @@ def test_several_runs_are_told_by_their_ends() -> None:
     ]
 
 
-def test_nothing_is_told_as_nothing() -> None:
+def test_summary_without_runs_or_frames() -> None:
     assert summary(report_of()) == ["Nothing was replayed from hotspot.pcap."]
     empty = run("qcn", *measures(frames=0, mean=math.nan))
     assert summary(report_of(empty)) == ["hotspot.pcap holds no frame that reaches the port."]

@@ -53,7 +53,7 @@ def test_a_page_has_its_parts_in_order(compared: str) -> None:
     assert page.tags.count("table") == page.tags.count("caption")
 
 
-def test_every_picture_says_what_it_shows(compared: str) -> None:
+def test_every_picture_has_a_description(compared: str) -> None:
     page = check_page(compared)
     pictures = [value for tag, name, value in page.attributes if tag == "svg" and name == "aria-label"]
     assert len(pictures) == page.tags.count("svg") == 12
@@ -90,7 +90,7 @@ def test_hostile_texts_stay_texts() -> None:
     assert not set("\x00\x1b\u202e\ud800") & set(page.text())
 
 
-def test_label_that_is_colour_stays_label() -> None:
+def test_label_resembling_a_colour_is_unchanged() -> None:
     label = f"fill: {COLOURS[0].light}"
     page = check_page(html_page(report_of(full_run(label=label))))
     assert [data for tag, data in page.texts if tag == "text" and data == label]

@@ -21,7 +21,7 @@ def outcome() -> Outcome:
     return Outcome(experiment(), runs)
 
 
-def test_page_has_ours_beside_published_and_every_picture(outcome: Outcome) -> None:
+def test_page_compares_published_figures_with_pictures(outcome: Outcome) -> None:
     page = check_page(html_page(lab_report([outcome])))
     text = page.text()
     for heading in ("Ours beside published", "Queue length", "Queue and rate against each other"):
@@ -39,7 +39,7 @@ def test_equal_runs_keep_their_own_names(outcome: Outcome) -> None:
     check_page(html_page(report))
 
 
-def test_what_is_drawn_is_what_was_counted(outcome: Outcome) -> None:
+def test_curves_equal_the_measured_values(outcome: Outcome) -> None:
     (run,) = lab_report([outcome]).runs
     assert run.queue.mean_octets[0] == 100_000
     assert run.queue.mean_octets[-1] == 22_000

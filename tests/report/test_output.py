@@ -155,7 +155,7 @@ def test_any_report_has_a_picture(report: Report) -> None:
     assert (float(root.attrib["width"]) * 2, round(float(root.attrib["height"]) * 2)) == (width, height)
 
 
-def test_an_svg_stands_by_itself() -> None:
+def test_svg_is_self_contained() -> None:
     report = Report(title=HOSTILE, capture=HOSTILE, runs=(full_run(HOSTILE, label=HOSTILE),))
     octets = report_svg(report)
     root = ElementTree.fromstring(octets)
@@ -174,7 +174,7 @@ def test_the_same_report_gives_the_same_octets(form: object) -> None:
     assert form(report_of(full_run())) == form(report_of(full_run()))
 
 
-def test_drawing_leaves_matplotlib_as_it_was() -> None:
+def test_drawing_restores_matplotlibs_settings() -> None:
     import matplotlib
 
     before = dict(matplotlib.rcParams)

@@ -42,7 +42,7 @@ def test_joined_slots_keep_the_area_and_the_peak(slots: list[tuple[int, float]],
     assert np.all(means <= peaks * (1 + 1e-12))
 
 
-def test_a_mean_leaves_out_what_is_no_number() -> None:
+def test_mean_leaves_out_missing_values() -> None:
     edges = integers(0, 1, 3, 4, 5)
     means = coarse_means(edges, floats(4, np.nan, np.inf, np.nan), 2)
     assert means[0] == 4
@@ -54,7 +54,7 @@ def test_a_slot_without_length_has_its_value() -> None:
     assert coarse_means(integers(7, 7), floats(3), 10).tolist() == [3]
 
 
-def test_nothing_stays_nothing() -> None:
+def test_empty_curves_stay_empty() -> None:
     none = integers()
     assert not len(coarse_edges(none, 5))
     assert not len(coarse_means(none, floats(), 5))
@@ -67,7 +67,7 @@ def test_numbers_whose_sums_overflow_are_not_drawn() -> None:
     assert highest(floats(np.nan)) == 0
 
 
-def test_times_outside_the_run_go_to_its_ends() -> None:
+def test_times_outside_the_run_are_clamped() -> None:
     assert bin_of(integers(-5, 0, 50, 99, 100, 10**18), 100, 10).tolist() == [0, 0, 5, 9, 9, 9]
     assert bin_of(integers(0), 0, 10).tolist() == [0]
 

@@ -63,7 +63,7 @@ def test_labels_with_a_known_unit_are_scaled(label: str, name: str, unit: str) -
         (10**400, "frames", ABSENT),
     ],
 )
-def test_values_are_written_for_a_person(value: float, unit: Unit, text: str) -> None:
+def test_values_are_printed_with_units(value: float, unit: Unit, text: str) -> None:
     assert value_text(value, unit) == text
 
 

@@ -111,7 +111,7 @@ def test_any_frames_at_any_times(batches: list[Batch]) -> None:
 
 
 @given(batches=batches_of(PAUSES, NEAR_TIMES), speed_bps=st.sampled_from([1, 10**9, 10**12, 7 * 10**9]))
-def test_pauses_that_meet_each_other(batches: list[Batch], speed_bps: int) -> None:
+def test_overlapping_pauses_equal_the_slow_count(batches: list[Batch], speed_bps: int) -> None:
     wanted = Slow(batches, INTERFACES, speed_bps=speed_bps).result()
     assert_same(counted(batches, INTERFACES, speed_bps=speed_bps), wanted)
 

@@ -46,7 +46,7 @@ def of_frames(frames: list[bytes], **arguments: object) -> Statistics:
     return counts.result()
 
 
-def test_paths_files_and_readers_are_alike() -> None:
+def test_paths_files_and_readers_give_equal_statistics() -> None:
     wanted = capture_stats(MIXED)
     assert wanted.frames == 26
     assert capture_stats(str(MIXED), threads=1) == wanted
@@ -72,7 +72,7 @@ def test_a_filter_that_selects_nothing() -> None:
     assert found.read_frames == 26
 
 
-def test_a_filter_that_is_none() -> None:
+def test_invalid_filter_is_refused() -> None:
     with pytest.raises(FilterError):
         capture_stats(MIXED, filter="cnm and")
 
@@ -95,7 +95,7 @@ def test_other_ethertypes() -> None:
 
 
 @pytest.mark.parametrize("arguments", [{"interval_ns": 0}, {"interval_ns": 1 << 62}, {"speed_bps": 0}])
-def test_what_is_no_interval_and_no_speed(arguments: dict[str, int]) -> None:
+def test_invalid_interval_or_speed_is_refused(arguments: dict[str, int]) -> None:
     with pytest.raises(ParameterError):
         capture_stats(MIXED, **arguments)  # type: ignore[arg-type]
 
@@ -109,7 +109,7 @@ def test_an_empty_capture(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("octets", [1, 24, 400])
-def test_what_could_be_read_of_a_cut_capture(octets: int, tmp_path: Path) -> None:
+def test_cut_capture_is_counted_up_to_cut(octets: int, tmp_path: Path) -> None:
     path = tmp_path / "cut.pcap"
     path.write_bytes(MIXED.read_bytes()[:-octets])
     found = capture_stats(path)
@@ -125,7 +125,7 @@ def test_no_capture(tmp_path: Path) -> None:
         capture_stats(path)
 
 
-def test_one_time_only_has_no_rate() -> None:
+def test_single_time_has_no_rate() -> None:
     found = of_frames([cnm(1), cnm(1)], time_ns=10**18)
     assert (found.span.duration_ns, found.span.per_second(2), found.share(0)) == (0, None, None)
 
@@ -138,7 +138,7 @@ def test_frames_without_a_time() -> None:
     assert "2 frames without a time: in no rate over time." in found.notes
 
 
-def test_more_congestion_points_than_there_is_room_for() -> None:
+def test_excess_congestion_points_are_left_out() -> None:
     frames = [cnm(number) for number in range(MOST_POINTS + 3)] + [cnm(MOST_POINTS + 7), cnm(0)]
     found = of_frames(frames)
     assert [each.cpid for each in found.congestion_points] == list(range(MOST_POINTS))
@@ -147,7 +147,7 @@ def test_more_congestion_points_than_there_is_room_for() -> None:
     assert any(f"beyond the first {MOST_POINTS}" in note for note in found.notes)
 
 
-def test_more_flows_than_there_is_room_for() -> None:
+def test_excess_flows_are_left_out() -> None:
     template = np.frombuffer(cnm(1), np.uint8)
     matrix = np.tile(template, (MOST_FLOWS + 100, 1))
     matrix[:, 4:6] = np.arange(1, MOST_FLOWS + 101, dtype=">u2").view(np.uint8).reshape(-1, 2)
@@ -188,7 +188,7 @@ def notes_of(frames: list[bytes], interfaces: list[Interface], **arguments: obje
     return " ".join(counts.result().notes)
 
 
-def test_notes_on_what_misleads() -> None:
+def test_notes_warn_of_misleading_captures() -> None:
     ethernet = [Interface(index=0, linktype=1)]
     assert notes_of([cnm(1)], ethernet).startswith("No PAUSE or PFC frame proves nothing")
     assert "1 frame truncated by the capture" in notes_of([cnm(1)], ethernet, original=2000)

@@ -40,5 +40,5 @@ def test_the_end_of_a_name_is_the_unit(name: str, text: str) -> None:
     assert cells(Flow(delay_ns=TIMES), {"": name}, Whole(), lambda part: "half") == [text]
 
 
-def test_what_is_not_there_is_a_dash() -> None:
+def test_missing_value_is_a_dash() -> None:
     assert cells(Flow(), {"": "delay_ns.p50"}, Whole(), str) == ["–"]

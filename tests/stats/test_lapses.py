@@ -42,7 +42,7 @@ def test_gap_counts_from_end_of_quanta() -> None:
     assert four.lapsed_ns == 2 * PAUSE_NS + 10 - 2 * 128
 
 
-def test_taken_time_is_left_out_of_gaps() -> None:
+def test_excluded_spans_shorten_the_gaps() -> None:
     full = "pfc prio3=65535"
     frames = [(0, full), (100_000, full), (300_000, full), (310_000, full)]
     taken = np.array([[10_000, 20_000], [90_000, 120_000], [250_000, 300_000]], np.int64)
@@ -57,7 +57,7 @@ def test_taken_time_is_left_out_of_gaps() -> None:
 
 
 @given(st.lists(st.integers(1, 60_000), min_size=2), st.lists(st.integers(1, 90_000), max_size=30))
-def test_the_slow_count_of_taken_time_agrees(apart: list[int], changes: list[int]) -> None:
+def test_excluded_spans_equal_the_slow_count(apart: list[int], changes: list[int]) -> None:
     times = np.cumsum(apart).tolist()
     edges = np.cumsum(changes).tolist()
     taken = list(zip(edges[::2], edges[1::2], strict=False))
@@ -71,7 +71,7 @@ def test_the_slow_count_of_taken_time_agrees(apart: list[int], changes: list[int
     assert left.lapsed_ns == sum(max(0, rest - limit_ns) for rest in rests)
 
 
-def test_a_release_ends_what_it_ends() -> None:
+def test_release_ends_the_held_span() -> None:
     (three,) = held_of(batch_of((0, "pfc prio3=65535"), (50, "pfc prio3=0"), (10**9, "pfc prio3=65535")))
     assert (three.frames, three.releases, three.gaps) == (2, 1, 0)
     assert three.longest_ns == 50
@@ -79,7 +79,7 @@ def test_a_release_ends_what_it_ends() -> None:
     assert held_of(late)[0].lapsed_ns == 5, "a release that comes too late"
 
 
-def test_the_link_and_other_frames() -> None:
+def test_pause_holds_link_other_frames_are_ignored() -> None:
     (link,) = held_of(batch_of((0, "pause quanta=65535"), (7, "cnm"), (PAUSE_NS + 1, "pause quanta=0")))
     assert (link.priority, link.frames, link.releases, link.lapsed_ns) == (None, 1, 1, 1)
     assert held_of(Batch.from_frames([b"", bytes(10), encode(build("pfc prio3=1"))[:30]])) == []
@@ -110,7 +110,7 @@ def test_the_slow_count_agrees(steps: list[tuple[int, int]], cut: int, rate_bps:
     assert held.frames + held.releases == len(steps)
 
 
-def test_ports_are_apart() -> None:
+def test_ports_are_counted_separately() -> None:
     lapses = Lapses({"one": RATE, "two": 10**9})
     frames = batch_of((0, "pfc prio3=65535"), (PAUSE_NS + 1, "pfc prio3=65535"))
     lapses.take("two", frames)

@@ -102,7 +102,7 @@ def test_short_pause_after_an_earlier_storm_is_none() -> None:
     assert [storm.begun_ns for storm in found.pauses.storms] == [START_NS]
 
 
-def test_a_storm_goes_on_behind_the_cut() -> None:
+def test_storm_continues_after_the_cut() -> None:
     """Refreshed every 3 ms for two seconds; cut twice, each part longer than what is kept of it."""
     frames = [(pfc(time3=65535), START_NS + 3_000_000 * number, 0, 0) for number in range(667)]
     frames += [(pfc(time3=0), START_NS + 2_001_000_000, 0, 0), (other(), START_NS + 3 * 10**9, 0, 0)]

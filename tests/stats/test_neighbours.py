@@ -45,7 +45,7 @@ def neighbours(*frames: Sent) -> tuple[Neighbour, ...]:
     return whole
 
 
-def test_what_8021qaz_advertises() -> None:
+def test_8021qaz_settings_are_read() -> None:
     (one,) = neighbours(
         lldp(HOST, f"{SHARED} lldpetsrec per0=100 lldppfc enable=24 lldpcn cnpv=8 lldpapp lldpapp.entry "
              "priority=3 protocol=4791 lldpapp.entry priority=6 selector=5 protocol=48")
@@ -60,7 +60,7 @@ def test_what_8021qaz_advertises() -> None:
     assert one.applications_text == "udp port 4791: 3; dscp 48: 6"
 
 
-def test_what_cee_advertises() -> None:
+def test_cee_settings_are_read() -> None:
     (one,) = neighbours(
         lldp(HOST, "lldpcee lldpcee.pg per0=60 per1=40 prio3=1 prio7=15 lldpcee.pfc enable=8 willing=1 "
              "lldpcee.app lldpcee.app.entry protocol=0x8906 selector=0 priorities=12")
@@ -77,7 +77,7 @@ def test_other_lldp_advertises_nothing() -> None:
     assert neighbours(lldp(HOST, "lldpcee proto=1 value=00"))[0].dialects == ("CIN",)
 
 
-def test_the_latest_counts_and_goodbye_takes_nothing_back() -> None:
+def test_latest_advertisement_counts_and_survives_shutdown() -> None:
     before, after = lldp(HOST, "lldppfc enable=8"), lldp(HOST, "lldppfc enable=16")
     goodbye = lldp(HOST, "lldp type=1 value=0407 lldp type=2 value=0731 lldp type=3 value=0000")
     other = lldp(HOST, "lldppfc enable=1", 1)
@@ -87,7 +87,7 @@ def test_the_latest_counts_and_goodbye_takes_nothing_back() -> None:
     ]  # fmt: skip
 
 
-def test_more_than_there_is_room_for_are_counted() -> None:
+def test_excess_neighbours_are_counted() -> None:
     frames = [
         lldp(f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}", "lldppfc")
         for number in range(MOST_NEIGHBOURS + 3)

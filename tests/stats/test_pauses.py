@@ -94,12 +94,12 @@ def test_a_pause_is_renewed_after_it_ended() -> None:
     assert paused(pauses, None).paused_ns == 2 * 512
 
 
-def test_shorter_pause_takes_place_of_longer_one() -> None:
+def test_shorter_pause_replaces_the_longer() -> None:
     pauses = times_of([(0, pause(1000)), (100, pause(10)), (10**6, other())])
     assert paused(pauses, None).paused_ns == 100 + 512
 
 
-def test_no_quanta_end_a_pause() -> None:
+def test_zero_quanta_end_a_pause() -> None:
     pauses = times_of([(0, pause(1000)), (700, pause(0)), (10**6, other())])
     ended = paused(pauses, None)
     assert (ended.paused_ns, ended.pauses, ended.resumes) == (700, 1, 1)
@@ -134,7 +134,7 @@ def test_time_of_a_disabled_class_is_ignored() -> None:
     assert [(each.priority, each.paused_ns) for each in pauses.senders[0].classes] == [(1, 256)]
 
 
-def test_pause_and_pfc_of_one_sender_join() -> None:
+def test_sender_time_unites_pause_and_pfc() -> None:
     pauses = times_of([(0, pause(10)), (400, pfc(time6=10)), (10**6, other())])
     assert paused(pauses, None).paused_ns == paused(pauses, 6).paused_ns == 512
     assert pauses.senders[0].paused_ns == 400 + 512
@@ -164,7 +164,7 @@ def test_one_source_on_two_interfaces_is_two_senders() -> None:
     assert [each.interface for each in pauses.interfaces] == [0, 1]
 
 
-def test_time_does_not_go_back() -> None:
+def test_earlier_time_stamp_does_not_rewind() -> None:
     pauses = times_of([(5000, pause(10)), (0, pause(20)), (10**6, other())])
     # the second one counts from 5000, where it takes the place of the first
     assert paused(pauses, None).paused_ns == 1024
@@ -184,7 +184,7 @@ def test_pauses_over_time_fall_into_their_intervals() -> None:
     assert paused(pauses, None).paused_ns_over_time == (1000, 1000, 560, 0, 512, 0)
 
 
-def test_asking_twice_changes_nothing_and_more_may_follow() -> None:
+def test_result_is_repeatable_and_may_be_extended() -> None:
     counts = Accumulator()
     counts.add(Batch.from_frames([pause(100), other()], time_ns=[START_NS, START_NS + 100]))
     first, again = counts.result(), counts.result()

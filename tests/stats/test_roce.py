@@ -92,7 +92,7 @@ def test_the_delay_of_cnps() -> None:
     assert (sum(found.ce_over_time), sum(found.cnps_over_time), sum(found.frames_over_time)) == (4, 4, 9)
 
 
-def test_of_several_queue_pairs_it_is_one() -> None:
+def test_cnp_of_several_flows_is_ambiguous() -> None:
     frames = [(0, roce(A, B, 0x22, 5, ecn=CE)), (1, roce(A, B, 0x23, 90_000, ecn=CE)), (9, cnp(B, A, 0x11))]
     found = counted(frames)
     assert found.roce is not None
@@ -116,7 +116,7 @@ def test_an_acknowledge_ties_two_queue_pairs(place: int) -> None:
     assert delay.maximum == 8000
 
 
-def test_acknowledge_of_what_no_flow_sent_ties_nothing() -> None:
+def test_acknowledge_of_unsent_psn_ties_nothing() -> None:
     frames = [(0, roce(A, B, 0x22, 5)), (1, roce(A, B, 0x23, 90_000)), (2, ack(B, A, 0x11, 50_000))]
     assert row(traffic(frames), B, 0x11).about_by == "one of"
 
@@ -147,7 +147,7 @@ def test_gaps_and_repeats(psns: tuple[int, ...], wanted: tuple[int, int, int]) -
     assert (datagrams.psn_gaps, datagrams.psn_repeats) == (0, 0)
 
 
-def test_a_read_takes_the_psns_of_its_responses() -> None:
+def test_read_request_consumes_its_responses_psns() -> None:
     """4096 octets are 16 packets at the least path MTU, 4 at 1024 octets."""
     read = roce(A, B, 7, 10, RETH(dmalen=4096), opcode=READ, octets=0)
     assert row(traffic([(0, read), (1, roce(A, B, 7, 14))]), A, 7).psn_gaps == 0
@@ -176,7 +176,7 @@ def test_refusals() -> None:
     assert row(flows, B, 0x11).trouble == 0
 
 
-def test_one_direction_and_both() -> None:
+def test_capture_of_single_direction_is_noted() -> None:
     one = counted([(0, roce(A, B, 7, ecn=0)), (1, roce(A, B, 7, 1))])
     assert one.roce is not None
     flow = one.roce.queue_pairs[0]
@@ -260,7 +260,7 @@ def test_parts_make_the_whole(events: list[Event], data: st.DataObject) -> None:
     assert_same(parts[0].result(), counted(events))
 
 
-def test_delays_told_apart_one_by_one() -> None:
+def test_cnp_delays_merge_after_any_cut() -> None:
     """Their table has room for more than there are as it grows."""
     events: list[Event] = [
         (0, roce(A, B, 1, 0, ecn=3)),
@@ -290,7 +290,7 @@ def orderly() -> list[Event]:
 
 
 @pytest.mark.parametrize("kept", [40, 100])
-def test_parts_longer_than_what_is_kept_of_them(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_beyond_the_history_limit_merge(kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
     events = orderly()
     monkeypatch.setattr("ecmproto.frames.stats.roce.MOST_KEPT", kept)
     wanted = counted(events)
@@ -342,7 +342,7 @@ TO_9 = [*sends(1, 9)]
         ([*sends(1, 3), *sends(5, 9), ("nak", 4), *sends(4, 4), *sends(10, 12)], (0, 1, 0)),
     ],
 )
-def test_what_is_sent_again_behind_a_nak(
+def test_retransmissions_after_nak_are_classified(
     events: list[tuple[str, int]], expected: tuple[int, int, int], start: int
 ) -> None:
     flow = sent_again(*((kind, start + psn) for kind, psn in events))

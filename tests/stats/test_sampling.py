@@ -82,7 +82,7 @@ def test_sampling_is_read(text: str, sampled: tuple[int, bool]) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "4096", "2:16", "1:0", "every:-1", "1:4294967296", "1:²"])
-def test_other_texts_are_refused(text: str) -> None:
+def test_invalid_sampling_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="1:N or every:N"):
         parse_sampled(text)
 
@@ -154,7 +154,7 @@ def test_whole_captures_have_no_estimates() -> None:
     assert capture_stats(str(PCAPS / "pfc.pcap")).sample is None
 
 
-def test_what_needs_all_frames_is_not_stated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figures_of_complete_captures_are_omitted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(written(tmp_path / "sample.pcap", drawn(500), [1000 * n for n in range(500)]))
     assert run(["stats", path, "-T", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["pauses"] is not None
@@ -204,7 +204,7 @@ def test_cut_headers_of_samples_break_no_rule(name: str, tmp_path: Path) -> None
     assert sum("rules that need every frame are silent" in note for note in checked.notes) == 1
 
 
-def test_rules_that_need_every_frame_are_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_rules_for_complete_captures_are_silent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # CNPs 10 µs apart: that one queue pair has them shows only where all frames are there.
     bad = PFC[:6] + b"\xff" * 6 + PFC[12:]
     path = str(written(tmp_path / "cnps.pcap", [CNP] * 50 + [MARKED, bad], [10_000 * n for n in range(52)]))

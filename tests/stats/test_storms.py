@@ -90,7 +90,7 @@ def test_pause_in_force_at_end_is_not_expired() -> None:
     assert (found.transitions, found.expired, found.recent_paused_ns) == (1, 0, 60 * US)
 
 
-def test_renewed_in_the_very_moment_it_would_end() -> None:
+def test_pause_renewed_at_its_end_is_continuous() -> None:
     found = paused(times_of([(0, pfc(time3=1000)), (51_200, pfc(time3=1000)), (MS, other())]), 3)
     assert (found.transitions, found.expired, found.recent_paused_ns) == (1, 1, 102_400)
 
@@ -118,7 +118,7 @@ def test_a_storm_at_the_end_is_not_restored() -> None:
     assert ms(storm) == (0, 200, None)
 
 
-def test_just_too_short_for_a_storm() -> None:
+def test_pause_below_99_percent_is_no_storm() -> None:
     """198 ms of pause are 99 % of 200 ms; a microsecond less are not."""
     assert [ms(each) for each in storms_of(held(0, 198 * MS))] == [(0, 200, 598)]
     assert storms_of(held(0, 198 * MS - 1000)) == ()
@@ -146,7 +146,7 @@ def test_back_within_restoration_time_is_same_storm() -> None:
     assert [ms(each) for each in storms_of(third)][1:] == [(700, 900, 1400), (1400, 1600, 2100)]
 
 
-def test_other_times() -> None:
+def test_given_detection_and_restoration_times_apply() -> None:
     found = storms_of(held(0, 30 * MS), detect_ns=20 * MS, restore_ns=40 * MS)
     assert [ms(each) for each in found] == [(0, 20, 70)]
 
@@ -156,14 +156,14 @@ def test_several_priorities_and_the_link() -> None:
     assert [(each.priority, *ms(each)) for each in found] == [(0, 0, 200, 1000), (7, 0, 200, 1000)]
 
 
-def test_both_parts_of_a_storm() -> None:
+def test_pause_and_stall_make_a_storm() -> None:
     """Frames to the sender of the pauses came before, and none since; one on its way is none that left."""
     before = [(0, to(EAST)), (100 * MS + 50 * US, to(EAST)), (150 * MS, to(EAST, 5)), (160 * MS, to(WEST))]
     (storm,) = storms_of([*before, *held(100 * MS, 600 * MS)])
     assert (storm.seen, storm.frames_left) == ("pause and stall", 0)
 
 
-def test_no_storm_where_the_port_goes_on() -> None:
+def test_port_that_keeps_sending_shows_traffic() -> None:
     before = [(0, to(EAST)), (150 * MS, to(EAST)), (160 * MS, to(EAST)), (310 * MS, to(EAST))]
     (found,) = storms_of([*before, *held(100 * MS, 600 * MS)])
     assert (found.seen, found.frames_left) == ("traffic", 2)
@@ -226,7 +226,7 @@ def test_an_fcs_is_no_fault() -> None:
         assert (found.frames, found.valid) == (1, 1)
 
 
-def test_nothing_is_declared() -> None:
+def test_undeclared_lossless_priorities_are_noted() -> None:
     found = faults_of([pfc(time0=1, time7=1)], LINKS[0])
     assert found.pfc is not None
     assert (found.pfc.valid, found.pfc.lossless) == (1, None)
@@ -235,6 +235,6 @@ def test_nothing_is_declared() -> None:
 
 
 @pytest.mark.parametrize("options", [{"detect_ns": 0}, {"restore_ns": 0}, {"lossless": (8,)}])
-def test_what_is_no_option(options: dict[str, object]) -> None:
+def test_invalid_options_are_refused(options: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         Accumulator(**options)  # type: ignore[arg-type]

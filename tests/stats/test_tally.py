@@ -23,7 +23,7 @@ KEYS = st.lists(st.tuples(INT64 | st.integers(0, 2), st.integers(0, 2)), max_siz
 
 
 @given(keys=KEYS, cut=st.integers(0, 40), most=st.integers(1, 20))
-def test_as_a_dictionary(keys: list[tuple[int, int]], cut: int, most: int) -> None:
+def test_numbers_equal_a_dictionarys(keys: list[tuple[int, int]], cut: int, most: int) -> None:
     numbering, numbers = Numbering(most), []
     for part in (keys[:cut], keys[cut:]):
         rows = np.array(part, np.int64).reshape(-1, 2)
@@ -67,7 +67,7 @@ def test_every_time_lies_in_its_interval(times: list[int]) -> None:
 
 
 @pytest.mark.parametrize("span_ns", [10**5, 10**6, 123_456_789, 10**12, 10**17])
-def test_there_are_neither_too_few_nor_too_many(span_ns: int) -> None:
+def test_interval_count_stays_within_bounds(span_ns: int) -> None:
     timeline, _ = timeline_of([[0, span_ns]], None)
     assert MOST_INTERVALS // 5 <= timeline.used <= MOST_INTERVALS
     assert str(timeline.width_ns).rstrip("0") in ("1", "2")
@@ -110,7 +110,7 @@ def distribution_of(values: list[int]) -> Distributions:
 
 
 @given(values=VALUES)
-def test_as_plain_reckoning(values: list[int]) -> None:
+def test_distribution_equals_the_plain_computation(values: list[int]) -> None:
     assert distribution_of(values).row(0) == distribution(values, 1)
 
 
@@ -133,7 +133,7 @@ def test_rows_are_separate_and_skip_missing_numbers() -> None:
     assert counts.row(3) is None
 
 
-def test_scaled() -> None:
+def test_distribution_can_be_scaled() -> None:
     found = distribution_of([-3, 4, 5]).row(0)
     assert found is not None
     assert found.scaled(64) == distribution([-3, 4, 5], 64)

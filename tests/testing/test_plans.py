@@ -76,7 +76,7 @@ def test_patterns_take_turns(veth: Network) -> None:
     assert sum(len(pauses(stream)) for stream in drawn[0]) == 4
 
 
-def test_the_plans_own_seed_goes_first(veth: Network) -> None:
+def test_seed_of_the_plan_takes_precedence(veth: Network) -> None:
     text = "seed = 5\n" + STORM + 'on = "1ms"\norder = "random"\n'
     assert plan_of(text, seed=1) == plan_of(text, seed=2)
     assert plan_of(text).seed == 5
@@ -117,7 +117,7 @@ def test_numbers_leave_checksums_as_they_are(veth: Network) -> None:
         (DATA.replace("10kpps", "30Mpps"), "at most 1,048,576 numbered frames"),
     ],
 )
-def test_mistakes_are_named_with_their_place(veth: Network, text: str, sentence: str) -> None:
+def test_mistakes_are_reported_with_their_location(veth: Network, text: str, sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence) as raised:
         plan_of(text)
     assert str(raised.value).startswith("plan.toml")
@@ -137,9 +137,7 @@ def test_a_plan_is_sent_and_judged(veth: Network, tmp_path: Path, capsys: pytest
     assert junit.read_text().count("<testcase") == 3
 
 
-def test_storm_that_lapses_fails_by_receivers_stamps(
-    veth: Network, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_lapsing_storm_fails_by_receive_times(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     # every 0.6 µs: nobody can
     words = ["pause", "quanta=6", "--storm", "2500M", "--duration", "20ms", "--receive", FAR, "-q"]
     assert run(["send", "-i", NEAR, *words]) == 1
@@ -157,7 +155,7 @@ def test_a_storm_that_holds_passes(veth: Network, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out == "", "what failed alone"
 
 
-def test_a_storm_that_goes_nowhere_fails(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreceived_storm_fails(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     veth.ip("link add name other type veth peer name distant")
     for name in ("other", "distant"):
         veth.ip(f"link set {name} up")

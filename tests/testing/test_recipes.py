@@ -92,7 +92,9 @@ def verdicts(page: str, folder: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 @pytest.mark.parametrize("device", ["software", "bridge"])
-def test_a_recipe_says_what_its_page_shows(ports: Network, tmp_path: Path, page: Path, device: str) -> None:
+def test_recipe_verdicts_equal_those_on_its_page(
+    ports: Network, tmp_path: Path, page: Path, device: str
+) -> None:
     text = page.read_text(encoding="utf-8")
     expected = {name: (own, other) for name, own, other in ROW.findall(text)}
     with software(text) if device == "software" else bridge(ports):

@@ -23,7 +23,7 @@ def told(octets: bytes = CNM_FRAME) -> set[str]:
     return {wrong.what for wrong in MessageCheck().differences([octets])}
 
 
-def test_frames_of_every_kind_are_parsed_rightly() -> None:
+def test_messages_of_every_type_are_parsed() -> None:
     assert list(MessageCheck().differences([*template_frames(), b"", bytes(5), bytes(60)])) == []
 
 
@@ -35,7 +35,7 @@ def test_frames_of_every_kind_are_parsed_rightly() -> None:
         (HEARD._replace(fields={**HEARD.fields, "q": cast(int, 1.5)}), "qcn: q does not fit"),
     ],
 )
-def test_what_does_not_fit_a_message(
+def test_invalid_parsed_values_are_reported(
     parsed: ParsedFeedback, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(QCNStations, "on_message", lambda *given: None)
@@ -47,7 +47,7 @@ def test_what_does_not_fit_a_message(
     assert told() == {what}
 
 
-def test_feedback_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_accepting_foreign_feedback_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(QCNMachine, "parse_feedback", lambda *given, **more: HEARD)
     assert told() == {"qcn: a station accepts feedback for another one"}
 
@@ -76,7 +76,7 @@ def test_rates_and_timers(
     assert told() == {what}
 
 
-def test_what_on_message_raises_comes_through(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exceptions_of_on_message_propagate(monkeypatch: pytest.MonkeyPatch) -> None:
     def planted(*given: object) -> None:
         raise ZeroDivisionError
 

@@ -36,7 +36,7 @@ def test_drawn_clocks_and_speeds_stop_nothing() -> None:
 
 
 @pytest.mark.parametrize("module", [pcapng, batch], ids=["speed", "time shown"])
-def test_numbers_that_are_not_clamped_are_found(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unclamped_numbers_are_detected(module: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "in_64_bits", lambda number: number)
     pcapng._described.cache_clear()
     with pytest.raises(OverflowError):
@@ -44,7 +44,7 @@ def test_numbers_that_are_not_clamped_are_found(module: object, monkeypatch: pyt
     pcapng._described.cache_clear()
 
 
-def test_arrivals_as_late_as_never_are_found() -> None:
+def test_arrivals_beyond_time_limit_are_detected() -> None:
     planted = (
         "from ecmproto.control.engine import arrivals; arrivals._LATEST_NS = arrivals.TIME_LIMIT_NS; "
         "from tests.fuzz.checks.test_readers import use; use()"

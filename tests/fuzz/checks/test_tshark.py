@@ -88,7 +88,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sample, Fi
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_what_tshark_reads_otherwise_is_excused(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
+def test_known_differences_of_tshark_are_excused(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
     sample, their = read[name]
     assert list(unexplained(sample, ours(sample), their)) == []
 
@@ -120,7 +120,7 @@ def test_changed_value_before_excused_one_is_reported(
 
 
 @pytest.mark.parametrize("name", FRAMES)
-def test_what_stands_outside_lldp_is_told(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
+def test_differences_outside_lldp_are_reported(name: str, read: dict[str, tuple[Sample, Fields]]) -> None:
     sample, their = read[name]
     for field in FIELDS:
         if not field.startswith("lldp"):

@@ -35,7 +35,7 @@ def found(campaign: GuidedCampaign) -> Iterator[Finding]:
     return campaign.run(lambda _: not campaign.findings, most_cases=MOST_INPUTS)
 
 
-def test_coverage_leads_to_what_chance_would_not_find(tmp_path: Path) -> None:
+def test_coverage_guides_to_the_planted_defect(tmp_path: Path) -> None:
     campaign = GuidedCampaign(PLANTED, tmp_path, seed=1)
     (finding,) = found(campaign)
     assert finding.outcome.signature == WHAT
@@ -81,7 +81,7 @@ def test_an_input_that_ends_the_process_is_kept(tmp_path: Path, monkeypatch: pyt
     assert list((tmp_path / "left").iterdir()) == []
 
 
-def test_a_process_that_cannot_fuzz_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_fuzzing_process_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_BROKEN", "1")
     with pytest.raises(OutputError, match=r"atheris.log: expected a process that fuzzes, got exit status"):
         list(GuidedCampaign(PLANTED, tmp_path / "out", seed=1).run(lambda _: True))
@@ -97,7 +97,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert told.out.endswith("  findings    0\n")
 
 
-def test_without_atheris_it_says_what_to_install(
+def test_missing_atheris_names_the_extra(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(sys.modules, "atheris", None)

@@ -23,7 +23,7 @@ MOST_OCTETS = 200_000
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_nothing_is_wrong_with_what_was_committed(name: str) -> None:
+def test_committed_inputs_show_no_difference(name: str) -> None:
     target = find_target(name)
     inputs = committed_inputs(name)
     assert len(inputs) >= 40
@@ -45,7 +45,7 @@ def test_the_corpus_is_small_and_in_order(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_target_says_what_must_hold_and_what_guides(name: str) -> None:
+def test_target_has_promises_and_instrumented_packages(name: str) -> None:
     target = find_target(name)
     assert len(target.promises) >= 2
     assert target.subject in SUBJECTS

@@ -16,7 +16,7 @@ from tests.fuzz.strategies.drawing import collected, smallest
 
 @settings(deadline=None)
 @given(captures())
-def test_a_reader_gets_what_was_drawn(drawn: DrawnCapture) -> None:
+def test_reader_returns_the_drawn_frames(drawn: DrawnCapture) -> None:
     read = []
     with open_capture(io.BytesIO(drawn.octets)) as reader:
         for batch in reader:
@@ -49,7 +49,7 @@ def test_a_pcap_by_hand(drawn: DrawnCapture) -> None:
     assert at == len(drawn.octets)
 
 
-def test_everything_comes_up() -> None:
+def test_every_capture_feature_is_drawn() -> None:
     drawn = collected(captures(frames=pause_frames()), 400)
     frames = [frame for capture in drawn for frame in capture.frames]
     assert {(c.format, c.byte_order, c.resolution) for c in drawn} == {
@@ -73,7 +73,7 @@ def test_frames_and_their_number_are_the_callers(drawn: DrawnCapture) -> None:
         assert frame.octets[12:16] == bytes.fromhex("88080001")
 
 
-def test_a_capture_shrinks_to_the_frame_that_matters() -> None:
+def test_capture_shrinks_to_the_failing_frame() -> None:
     one = captures(frames=st.sampled_from([b"", b"abc", bytes(60)]))
     least = smallest(one, lambda drawn: any(frame.octets for frame in drawn.frames))
     assert least.format == "pcap"

@@ -35,7 +35,7 @@ from ecmproto.wire.codec import (
 from tests.fuzz.strategies.drawing import NAMED, smallest
 
 
-def test_layer_shrinks_to_one_field_that_matters() -> None:
+def test_layer_shrinks_to_its_failing_field() -> None:
     assert smallest(cnms(), lambda value: value.qntz_fb >= 10) == CNM(qntz_fb=10)
     assert smallest(ecm_frames(), lambda value: value.q_off < -5) == ECM(q_off=-6, payload=bytes(24))
 
@@ -54,7 +54,7 @@ def test_a_layer_shrinks_to_its_defaults(named: Callable[..., SearchStrategy[Any
     [frames(), tagged_frames(), message_frames(), pause_frames(), pfc_frames(), lldp_frames()],
     ids=["any", "tagged", "message", "pause", "pfc", "lldp"],
 )
-def test_frame_shrinks_to_few_layers_and_least_octets(strategy: SearchStrategy[Frame]) -> None:
+def test_frame_shrinks_to_60_octets(strategy: SearchStrategy[Frame]) -> None:
     least = smallest(strategy, lambda _: True)
     assert len(least.layers) <= 3
     assert len(encode(least)) == 60
@@ -64,7 +64,7 @@ def test_counted_octets_shrink_with_their_length() -> None:
     assert smallest(cnms(), lambda value: len(value.msdu) >= 3) == CNM(msdu_length=3, msdu=bytes(3))
 
 
-def test_a_frame_shrinks_to_the_tag_that_matters() -> None:
+def test_frame_shrinks_to_the_failing_tag() -> None:
     frame = smallest(tagged_frames(), lambda frame: any(tag.id > 99 for tag in frame.all(VLAN)))
     tags = [value for value in frame.layers if not isinstance(value, Ethernet | Data)]
     assert len(tags) <= 2
@@ -94,6 +94,6 @@ def test_boundary_frame_shrinks_to_one_field(
     assert not any(frame.all(VLAN))
 
 
-def test_lldp_frame_shrinks_to_tlv_that_matters() -> None:
+def test_lldp_frame_shrinks_to_the_failing_tlv() -> None:
     frame = smallest(lldp_frames(), lambda frame: CongestionNotificationTLV in frame)
     assert frame.layers[1:] == (CongestionNotificationTLV(), TLV())

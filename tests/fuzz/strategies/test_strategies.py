@@ -87,12 +87,12 @@ def test_named_strategies_take_overrides(
 
 
 @given(layers_of(CNM, msdu_length=64))
-def test_octets_fit_a_length_that_is_given(cnm: CNM) -> None:
+def test_octets_fit_a_given_length(cnm: CNM) -> None:
     assert len(cnm.msdu) == 64
 
 
 @given(layers_of(CNM, msdu_length=64, msdu=b"abc"))
-def test_length_and_octets_that_disagree_may_be_given(cnm: CNM) -> None:
+def test_overrides_may_contradict_each_other(cnm: CNM) -> None:
     assert (cnm.msdu_length, cnm.msdu) == (64, b"abc")
 
 
@@ -215,7 +215,7 @@ def edges_of(cls: type[Layer]) -> list[Edge]:
     return edges
 
 
-def test_every_format_comes_up_in_frames() -> None:
+def test_every_format_is_drawn_in_frames() -> None:
     never = {"csig", "lrh", "msdu", "sll", "sll2"}  # csig has no EtherType unless one is given
     missing = set(FORMATS)
     for number in range(20):
@@ -241,7 +241,7 @@ def test_tags_come_in_standard_and_other_orders() -> None:
         assert any(part in stack for stack in joined), part
 
 
-def test_old_s_tags_and_lengths_come_up() -> None:
+def test_old_s_tags_and_lengths_are_drawn() -> None:
     values = [value for frame in collected(tagged_frames(), 250) for value in frame.layers if value.next_key]
     types = {getattr(value, value.next_key) for value in values}
     assert 0x9100 in types
@@ -249,7 +249,7 @@ def test_old_s_tags_and_lengths_come_up() -> None:
 
 
 @pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_boundaries_come_up(cls: type[Layer]) -> None:
+def test_boundary_values_are_drawn(cls: type[Layer]) -> None:
     for field in cls.layout:
         if field.is_number and (field.bits or 0) >= 8:
             drawn = set(collected(values_of(field), 200))
@@ -257,7 +257,7 @@ def test_boundaries_come_up(cls: type[Layer]) -> None:
 
 
 @given(truncated())
-def test_cut_frames_say_how_long_they_were(cut: tuple[bytes, int]) -> None:
+def test_cut_frames_have_their_original_length(cut: tuple[bytes, int]) -> None:
     octets, original = cut
     assert len(octets) <= original
     assert original >= 60
@@ -269,7 +269,7 @@ def test_sources_may_be_frames_or_octets(spoilt: bytes, octets: bytes) -> None:
     assert octets == b"abc"
 
 
-def test_spoilt_frames_are_mostly_spoilt() -> None:
+def test_most_mutated_frames_differ() -> None:
     whole = encode(Frame(layers=(Ethernet(type=0x8808), Pause(pause_time=7))), fix=True)
     spoilt = collected(mutated(st.just(whole)), 200)
     assert sum(octets != whole for octets in spoilt) > 150
@@ -285,6 +285,6 @@ def test_options_without_source_are_keyword_only() -> None:
             strategy(2)
 
 
-def test_public_names_are_there() -> None:
+def test_public_names_exist() -> None:
     for name in strategies.__all__:
         assert getattr(strategies, name) is not None
