@@ -118,7 +118,7 @@ def test_struct_takes_exactly_its_parts() -> None:
 
 @compiles
 @pytest.mark.parametrize("wrong", [np.arange(3.0), np.arange(6)[::2], np.arange(6).reshape(2, 3)])
-def test_an_array_that_kernels_would_misread_is_refused(wrong: NDArray[np.int64]) -> None:
+def test_incompatible_array_is_refused(wrong: NDArray[np.int64]) -> None:
     with pytest.raises(TypeError, match="levels: expected one row of int64"):
         whole().inner.levels = wrong
 

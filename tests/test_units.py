@@ -80,7 +80,7 @@ def test_formatted_values_have_a_unit() -> None:
     assert format_time(512) == "512 ns"
 
 
-def test_time_that_rounds_up_takes_next_unit() -> None:
+def test_value_rounding_up_takes_next_unit() -> None:
     assert [format_time(ns) for ns in (999_949_999, 999_950_000, 999_999_900)] == ["999.9 ms", "1 s", "1 s"]
     assert format_time(-999_999_900) == "-1 s"
     assert format_octets(999_999) == "1 MB"

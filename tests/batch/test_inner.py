@@ -287,7 +287,7 @@ def test_cut_frames_have_the_length_in_their_header(tmp_path: Path) -> None:
         ip(17, udp(4788, struct.pack("!II", 8 << 24, 0) + bytes(60))),
     ],
 )
-def test_other_packets_stay_as_they_are(octets: bytes, tmp_path: Path) -> None:
+def test_other_packets_stay_unchanged(octets: bytes, tmp_path: Path) -> None:
     inner, _, reader = read(written(tmp_path / "other.pcap", [octets]))
     assert inner == [octets]
     assert reader.summary == ""

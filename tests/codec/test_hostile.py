@@ -125,7 +125,7 @@ def test_a_cut_frame_loses_its_fcs_first(cut: tuple[bytes, int]) -> None:
 
 
 @given(frames(), st.data())
-def test_layers_before_cut_are_those_of_whole_frame(frame: Frame, data: st.DataObject) -> None:
+def test_cut_keeps_layers_before_it(frame: Frame, data: st.DataObject) -> None:
     octets = encode(frame)
     kept = data.draw(st.integers(0, len(octets)))
     starts = decode(octets).starts

@@ -116,7 +116,7 @@ def test_no_frames() -> None:
     assert_equal(Batch.from_frames([]))
 
 
-def test_two_threads_find_what_one_does() -> None:
+def test_two_threads_give_equal_columns() -> None:
     batch = Batch.from_frames([*FRAMES.values()] * (2 * SHARED_WORK // len(FRAMES)))
     with ThreadPoolExecutor(1) as pool:
         columns, alone = extract(batch, pool=pool), extract(batch)

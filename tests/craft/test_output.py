@@ -73,7 +73,7 @@ def test_a_script_prints_the_same_octets(tmp_path: Path) -> None:
     assert ran.stdout == written("hex")
 
 
-def test_a_script_of_too_many_frames_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_script_of_excess_frames_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(output_module, "MAX_SCRIPT_FRAMES", 3)
     with pytest.raises(SpecError, match="expected at most 3 frames in a script"):
         written("python")

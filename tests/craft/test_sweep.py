@@ -245,7 +245,7 @@ def test_unknown_and_repeated_fields_are_refused() -> None:
         plan("cnm", {"msdu": "00..ffff"})
 
 
-def test_times_are_exact_whatever_the_rate() -> None:
+def test_times_are_exact_at_any_rate() -> None:
     made = list(chunks([Recipe(plan=plan("cnm", {}), count=100_000, spacing=Fraction(10**9, 3))]))
     times = [time for chunk in made for time in chunk.times().tolist()]
     assert times[:4] == [0, 333_333_333, 666_666_666, 1_000_000_000]

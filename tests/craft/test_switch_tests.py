@@ -474,7 +474,7 @@ def test_spans_too_short_to_judge_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, each in SEQUENCES.items() if each.expects])
-def test_a_specification_keeps_what_is_expected(
+def test_specification_keeps_the_expectations(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wanted = sequence_named(name).expected({})

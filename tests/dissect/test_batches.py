@@ -179,7 +179,7 @@ def test_fields_of_64_bits_in_batches(name: str) -> None:
     assert_same(Batch.from_frames([frame] * 3), [Interface(index=0, linktype=1)], name)
 
 
-def test_ethertypes_other_than_usual() -> None:
+def test_changed_ethertypes_apply_to_batches() -> None:
     types = EtherTypes(message=0x9999, tag=0x88B5, cn_tag=0x22EA)
     batch = Batch.from_frames(list(FRAMES.values()))
     for name in FORMS:

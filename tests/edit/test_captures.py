@@ -148,7 +148,7 @@ def test_tags_are_pushed_outside_in_the_order_given(tmp_path: Path) -> None:
     ]
 
 
-def test_simple_packet_blocks_that_change_become_enhanced(tmp_path: Path) -> None:
+def test_changed_simple_packet_blocks_become_enhanced(tmp_path: Path) -> None:
     path, out = tmp_path / "in.pcapng", tmp_path / "out.pcapng"
     octets = tagged_frame(6)
     octets += bytes(-len(octets) % 4)
@@ -168,7 +168,7 @@ def test_simple_packet_blocks_that_change_become_enhanced(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_a_snap_length_cuts_what_is_longer(tmp_path: Path, form: str) -> None:
+def test_snap_length_cuts_longer_frames(tmp_path: Path, form: str) -> None:
     frames = [frame(n, octets=n) for n in range(46, 60)]
     path, out = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
     (write_pcap if form == "pcap" else write_pcapng)(path, frames)
@@ -219,7 +219,7 @@ def test_times_move_in_every_resolution(tmp_path: Path, resolution: int) -> None
 
 
 @pytest.mark.parametrize("form", ["pcap", "pcapng"])
-def test_time_that_file_cannot_hold_is_refused(tmp_path: Path, form: str) -> None:
+def test_unrepresentable_time_is_refused(tmp_path: Path, form: str) -> None:
     path, out = tmp_path / f"in.{form}", tmp_path / f"out.{form}"
     (write_pcap if form == "pcap" else write_pcapng)(path, [frame(1)])
     for shift in (-START_NS - 1, 1 << 70):

@@ -171,7 +171,7 @@ def test_correct_invariant_crc_is_updated() -> None:
     assert [decode(octets)[ICRC] for octets in after] == [decode(octets)[ICRC] for octets in batch]
 
 
-def test_an_fcs_is_renewed_where_it_was_right() -> None:
+def test_correct_fcs_is_updated() -> None:
     frame, texts = packets()[-1], ("eth.dst=02:00:00:00:00:77",)
     right = frame + zlib.crc32(frame).to_bytes(4, "little")
     wrong = frame + b"FCS!"
@@ -313,7 +313,7 @@ def test_checksums_of_packets_without_ethernet() -> None:
     assert (list(after), report.fixed) == ([routed], {})
 
 
-def test_an_invariant_crc_that_is_cut_is_counted() -> None:
+def test_cut_invariant_crc_is_counted() -> None:
     batch = Batch.from_frames([CUT_HEADER[:-1], CUT_HEADER[:-4]], original=len(CUT_HEADER))
     _, report = edited(batch, "infiniband.bth.psn=77")
     assert (report.kept, report.unknown) == ({}, {"infiniband.invariant.crc": 1})
@@ -344,7 +344,7 @@ def test_a_checksum_in_a_cut_header_stays_right() -> None:
     assert report.kept["tcp.checksum"] == 2
 
 
-def test_a_checksum_that_the_capture_cuts_is_counted() -> None:
+def test_cut_checksum_is_counted() -> None:
     udp = whole(Ethernet(), IPv6(**ADDRESSES6), HopByHop(), UDP(), Data(data=b"1"))
     tcp = whole(Ethernet(), IPv6(**ADDRESSES6), TCP(), Data(data=b"1"))
     behind = decode(udp).starts[3]

@@ -223,7 +223,7 @@ def test_sampled_frame_is_set_with_correct_checksum() -> None:
     assert report.kept["ip.checksum"] == report.assigned[0].frames == report.changed == 3
 
 
-def test_only_what_the_filter_selects_is_set() -> None:
+def test_only_selected_frames_are_set() -> None:
     batch, frames = every_format()
     after, report = edited(batch, "eth.dst=02:00:00:00:00:99", filter=compile_filter("vlan"))
     tagged = [VLAN in frame for frame in frames]

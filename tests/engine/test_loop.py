@@ -225,7 +225,7 @@ def test_rule_4_simultaneous_departures_follow_priority_then_station() -> None:
     assert after[["station", "priority"]].tolist() == [(0, 0), (1, 0), (0, 3), (1, 3)]
 
 
-def test_the_port_drops_what_its_buffer_cannot_hold() -> None:
+def test_port_drops_frames_beyond_its_buffer() -> None:
     loop = run([Sent(n, 1, 1_000) for n in range(5)], "none", buffer_octets=2_500)
     assert [disposition for *_, disposition in passed(loop)] == [ENQUEUED] * 2 + [DROPPED] * 3
     assert (loop.summary.ports[0].dropped_frames, loop.summary.ports[0].dropped_octets) == (3, 3_000)

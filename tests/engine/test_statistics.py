@@ -165,7 +165,7 @@ def test_fairness_covers_every_flow_not_only_first_64() -> None:
     assert fairness.index == pytest.approx(0.5)
 
 
-def test_fairness_leaves_out_flows_that_have_ended() -> None:
+def test_fairness_leaves_out_ended_flows() -> None:
     busy = [(n, 10 * t, 1000, ENQUEUED, 0) for t in range(100) for n in range(3)]
     ended = [(n, t, 9000, ENQUEUED, 0) for t in range(9) for n in range(3, 9)]
     fairness = fed(ended + busy).fairness(1_000)

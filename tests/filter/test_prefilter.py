@@ -115,7 +115,7 @@ def test_some_filters_become_exact_kernel_programs(text: str) -> None:
     assert [octets for octets in plain if check(text, octets)] == selected
 
 
-def test_tags_are_seen_wherever_the_kernel_has_them() -> None:
+def test_tag_in_frame_or_metadata_is_matched() -> None:
     head = bytes(12)
     five, six = bytes.fromhex("81000005"), bytes.fromhex("81000006")
     rest = bytes.fromhex("0800") + bytes(50)
@@ -136,14 +136,14 @@ def test_frame_that_ends_within_ethertype_is_taken(octets: int) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 3, 4, 5, 6, 20])
-def test_any_number_of_tags_may_stand_in_front(depth: int) -> None:
+def test_any_number_of_leading_tags_is_skipped(depth: int) -> None:
     tags = bytes.fromhex("8100000188a8000222e9000391000004" * 5)
     octets = bytes(12) + tags[: 4 * depth] + bytes.fromhex("22e7") + bytes(60)
     assert compile_filter("cnm").matches(seen(octets))
     assert check("cnm", octets)
 
 
-def test_other_ethertypes_are_looked_for() -> None:
+def test_changed_ethertypes_are_matched() -> None:
     ethertypes = EtherTypes(cnm=0x1234)
     filter = compile_filter("cnm")
     program = prefilter(filter, ethertypes=ethertypes)

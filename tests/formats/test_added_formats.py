@@ -122,7 +122,7 @@ def test_ambiguous_format_is_refused(prefix: str, announcement: str, same: str, 
     assert f"expected a {same} that no other format has" in ended.stderr
 
 
-def test_a_format_is_not_registered_too_late(tmp_path: Path) -> None:
+def test_late_registration_is_refused(tmp_path: Path) -> None:
     ended = run(tmp_path, "-c", "import ecmproto.wire.codec\n" + declared("toy", "announced_by = 0x1234"))
     assert "ParameterError: toy: expected a format registered before" in ended.stderr
 

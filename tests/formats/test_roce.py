@@ -125,7 +125,7 @@ def test_cut_packet_is_decoded_up_to_cut() -> None:
     assert (error.layer, error.offset, error.needed) == ("icrc", 70, "4 octets")
 
 
-def test_every_crafted_frame_gives_its_octets_back() -> None:
+def test_every_crafted_frame_decodes_to_itself() -> None:
     for line in frame_lines():
         frame = build(line)
         assert decode(encode(frame)) == frame, line

@@ -117,7 +117,7 @@ def test_a_run_is_ended_from_outside(path: Path) -> None:
     assert outcome.status < 0
 
 
-def test_commands_that_cannot_run(path: Path) -> None:
+def test_unrunnable_commands_are_refused(path: Path) -> None:
     with pytest.raises(ParameterError, match="expected a program that can be run, got no-such-program"):
         Command(words=("no-such-program",)).run(path)
     with pytest.raises(ParameterError, match="expected a program and its arguments"):

@@ -318,7 +318,7 @@ def test_a_sound_program_gives_no_findings(tmp_path: Path) -> None:
     assert campaign.progress.failures == 0
 
 
-def test_a_campaign_goes_on_where_it_ended(tmp_path: Path) -> None:
+def test_campaign_continues_after_its_last_run(tmp_path: Path) -> None:
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=3))
     first = TargetCampaign(planted("msdu-length"), feed, tmp_path, tries=30)
     found = first_finding(first)
@@ -399,7 +399,7 @@ def test_slow_start_is_no_reason_for_fewer_frames() -> None:
     assert frames.count == FIRST_FRAMES
 
 
-def test_a_number_of_frames_that_is_asked_for() -> None:
+def test_given_number_of_frames_is_kept() -> None:
     frames = RunFrames(FIRST_FRAMES, 5.0)
     frames.took(FIRST_FRAMES, ended())
     frames.took(FIRST_FRAMES, ended(kind="crash"))

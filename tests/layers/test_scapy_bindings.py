@@ -62,7 +62,7 @@ def nothing_bound() -> None:
     assert bound_ethertypes() is None
 
 
-def test_unbinding_leaves_scapys_tables_as_they_were() -> None:
+def test_unbinding_restores_scapys_tables() -> None:
     before = tables()
     bind()
     assert tables() != before

@@ -56,7 +56,7 @@ def test_tagged_frame_has_each_ethertype() -> None:
     assert codec.UDP in decode(octets)
 
 
-def test_experimental_tags_stand_before_payload_in_any_number() -> None:
+def test_any_number_of_experimental_tags_precedes_payload() -> None:
     tags = CNTag(flow_id=1) / RDTag(rlq_id=2, rate=1000) / RRTTag(cpid=3) / CMTag(cpid=4, protocol=2)
     octets = bytes(ether() / Dot1AD(vlan=9) / Dot1Q() / tags / IP(src="10.0.0.1", dst="10.0.0.2"))
     assert Ether(octets).layers() == [Ether, Dot1AD, Dot1Q, CNTag, RDTag, RRTTag, CMTag, IP]

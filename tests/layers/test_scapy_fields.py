@@ -109,7 +109,7 @@ def test_a_layer_dissects_the_octets_of_the_schema(value: Layer, rest: bytes) ->
 
 
 @given(value=VALUES)
-def test_dissecting_what_was_built_gives_an_equal_packet(value: Layer) -> None:
+def test_built_packet_dissects_to_an_equal_one(value: Layer) -> None:
     layer = LAYERS[type(value)]
     packet = layer(value.build())
     again = layer(bytes(packet))

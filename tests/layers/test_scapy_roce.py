@@ -48,7 +48,7 @@ def test_every_opcode_is_the_same_in_both() -> None:
     assert told > 2 * len(OPCODES)
 
 
-def test_headers_that_scapy_lacks_are_built_and_read() -> None:
+def test_headers_missing_in_scapy_are_built_and_dissected() -> None:
     roce = contrib()
     made = (
         Ether(src="02:00:00:00:00:01") / IP(dst="10.0.0.1") / UDP(dport=4791) / roce.BTH(opcode=0x0B, dqpn=7)

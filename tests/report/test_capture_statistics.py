@@ -102,7 +102,7 @@ def test_page_is_well_formed_with_every_panel_twice() -> None:
     assert leads[1:3] == [lost_to_pause(statistics), extent(statistics)]
 
 
-def test_storms_faults_and_flows_stand_in_tables() -> None:
+def test_storms_faults_and_flows_have_tables() -> None:
     counts = Accumulator(detect_ns=50_000, lossless=(4,))
     frames = [
         pfc(EAST, time3=1954),
@@ -124,7 +124,7 @@ def test_storms_faults_and_flows_stand_in_tables() -> None:
 
 
 @pytest.mark.parametrize("every", [False, True])
-def test_estimates_of_samples_stand_in_a_table(every: bool) -> None:
+def test_estimates_of_samples_have_a_table(every: bool) -> None:
     counts = Accumulator(sampled=(64, every))
     counts.add(
         Batch.from_frames([pfc(EAST, time3=1954)] * 3, time_ns=[10**18 + at for at in (0, 1000, 2000)])
@@ -204,7 +204,7 @@ def test_json_needs_no_matplotlib(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     [7, 599, 7000, 121_000, 86_400 * 1460, 86_400 * 50_000],
     ids=["s", "just s", "min", "h", "d", "years"],
 )
-def test_numbers_at_time_axis_stand_apart_and_within(span_s: int, form: Format) -> None:
+def test_time_axis_labels_do_not_overlap(span_s: int, form: Format) -> None:
     frames = [other()] * 2
     figure = single("rate", of_frames(frames, [0, span_s * 10**9]), form)
     figure.draw_without_rendering()

@@ -50,7 +50,7 @@ def test_queue_axis_fits_its_own_queue(form: Format) -> None:
     assert "buffer 500 kB" in QueuePanels(runs, time_axis(runs), form).readout(runs[0])
 
 
-def test_first_overshoot_does_not_flatten_queue_behind_it() -> None:
+def test_first_overshoot_does_not_flatten_later_queue() -> None:
     runs = [queue_run("qcn", 26_000, 340_000), queue_run("ecm", 26_000, 40_000)]
     panels = QueuePanels(runs, time_axis(runs), WIDE)
     overshooting, steady = upper_ends(panels)
@@ -63,7 +63,7 @@ def test_first_overshoot_does_not_flatten_queue_behind_it() -> None:
     assert np.size(marks.get_xdata()) == 4
 
 
-def test_first_overshoot_does_not_flatten_feedback_behind_it() -> None:
+def test_first_overshoot_does_not_flatten_later_feedback() -> None:
     values = np.where(np.arange(500) < 5, -350_000.0, 8_000 * np.sin(np.arange(500.0)))
     time = np.arange(500, dtype=np.int64)
     feedback = Feedback(time_ns=time, value=values, priority=np.full(500, 3))

@@ -55,7 +55,7 @@ def test_paths_files_and_readers_give_equal_statistics() -> None:
         assert capture_stats(reader) == wanted
 
 
-def test_a_filter_leaves_the_span_as_it_is() -> None:
+def test_filter_keeps_the_time_span() -> None:
     whole, found = capture_stats(MIXED), capture_stats(MIXED, filter="cnm or fecn")
     assert (found.frames, found.read_frames) == (2, 26)
     assert [each.kind.name for each in found.kinds if each.kind.group == "message"] == ["cnm", "fecn"]

@@ -197,7 +197,7 @@ def test_result_is_repeatable_and_may_be_extended() -> None:
     assert last.senders[0].paused_ns == 5120
 
 
-def test_more_senders_than_there_is_room_for() -> None:
+def test_excess_senders_are_left_out() -> None:
     sources = [number.to_bytes(6) for number in range(1, MOST_SENDERS + 6)]
     counts = Accumulator()
     frames = [pause(10, source) for source in sources] + [other()]

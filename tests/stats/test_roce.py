@@ -121,7 +121,7 @@ def test_acknowledge_of_unsent_psn_ties_nothing() -> None:
     assert row(traffic(frames), B, 0x11).about_by == "one of"
 
 
-def test_other_addresses_are_another_flow() -> None:
+def test_cnp_names_flow_by_its_addresses() -> None:
     found = traffic([(0, roce(A, B, 0x22, ecn=CE)), (1, roce(A, C, 0x22, ecn=CE)), (7, cnp(C, A, 0x11))])
     assert [(each.destination, each.cnps_against) for each in found.queue_pairs if each.source == A] == [
         (C, 1), (B, 0)

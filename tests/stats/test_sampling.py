@@ -88,7 +88,7 @@ def test_invalid_sampling_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("every", [False, True])
-def test_estimates_are_sums_by_n_whatever_the_batches(every: bool) -> None:
+def test_estimates_do_not_depend_on_batches(every: bool) -> None:
     frames = drawn(2000)
     one = estimated(frames, (64, every))
     assert estimated(frames, (64, every), sizes=7) == one

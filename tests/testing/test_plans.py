@@ -147,7 +147,7 @@ def test_lapsing_storm_fails_by_receive_times(veth: Network, capsys: pytest.Capt
     assert "passed" not in out
 
 
-def test_a_storm_that_holds_passes(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
+def test_uninterrupted_storm_passes(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["pfc", "prio3=65535", "--storm", "100M", "--duration", "1s", "--receive", FAR]
     assert run(["send", "-i", NEAR, *words, "--color", "never"]) == 0
     assert "1 passed, 0 failed, 0 unknown" in capsys.readouterr().out

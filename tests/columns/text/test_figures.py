@@ -65,12 +65,12 @@ def test_four_significant_digits_are_pythons(quotient: tuple[int, int]) -> None:
 @example([1, 0, 2, 0, 3, 0, 4, 0])
 @example([1, 0, 0, 2, 0, 0, 3, 4])
 @example([1, 2, 3, 4, 5, 6, 0, 0])
-def test_an_ipv6_address_is_what_inet_ntop_writes(groups: list[int]) -> None:
+def test_ipv6_text_equals_that_of_inet_ntop(groups: list[int]) -> None:
     address = b"".join(group.to_bytes(2, "big") for group in groups)
     end = _grouped(OUT, np.frombuffer(address, np.uint8))
     assert written(end) == socket.inet_ntop(socket.AF_INET6, address)
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "10.0.0.1", "255.255.255.255", "192.168.99.100"])
-def test_an_ipv4_address_is_what_inet_ntoa_writes(address: str) -> None:
+def test_ipv4_text_equals_that_of_inet_ntoa(address: str) -> None:
     assert written(_dotted(OUT, np.frombuffer(socket.inet_aton(address), np.uint8))) == address

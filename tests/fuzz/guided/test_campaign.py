@@ -52,7 +52,7 @@ def test_coverage_guides_to_the_planted_defect(tmp_path: Path) -> None:
     assert document["progress"]["cases"] == campaign.progress.cases > 0
 
 
-def test_a_campaign_goes_on_from_its_corpus(tmp_path: Path) -> None:
+def test_campaign_continues_from_its_corpus(tmp_path: Path) -> None:
     first = GuidedCampaign(PLANTED, tmp_path, seed=1)
     list(found(first))
     again = GuidedCampaign(PLANTED, tmp_path, seed=1)
@@ -67,7 +67,7 @@ def test_a_campaign_goes_on_from_its_corpus(tmp_path: Path) -> None:
         GuidedCampaign(PLANTED, tmp_path, seed=2)
 
 
-def test_an_input_that_ends_the_process_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_crashing_input_is_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PLANTED_CRASH", "1")
     campaign = GuidedCampaign(PLANTED, tmp_path, seed=1)
 

@@ -54,7 +54,7 @@ def test_target_has_promises_and_instrumented_packages(name: str) -> None:
         assert find_spec(package) is not None
 
 
-def test_the_command_knows_every_target() -> None:
+def test_command_offers_every_target() -> None:
     assert tuple(TARGETS) == OF_THE_COMMAND
 
 
