@@ -512,13 +512,14 @@ def test_folded_windows_have_what_was_in_them(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("connections", [1, 2])
 @pytest.mark.parametrize("algorithm", ["newreno", "cubic"])
-def test_tcp_loses_little_after_its_first_overshoot(algorithm: str, connections: int) -> None:
-    """One buffer of 1 MB at 5 Gb/s, and windows that never limit; the bound is of TCP without SACK."""
+@pytest.mark.parametrize("sack", [False, True])
+def test_tcp_loses_little_after_its_first_overshoot(algorithm: str, connections: int, sack: bool) -> None:
+    """One buffer of 1 MB at 5 Gb/s, and windows that never limit."""
     line = f"dumbbell sources={connections} bottleneck=5G buffer=1MB propagation=10us queue=100MB"
     flows = tuple(
         Flow(
             name=f"f{number}", source=f"s{number}", destination="d1", pattern=Pattern.TCP,
-            tcp=TCP(algorithm=algorithm, window=5_000, sack=False),
+            tcp=TCP(algorithm=algorithm, window=5_000, sack=sack),
         )
         for number in range(1, connections + 1)
     )  # fmt: skip

@@ -23,8 +23,8 @@ connection.
 
 - RFC 2018 and RFC 6675 (with ``sack``, `lab.traffic.scoreboard`): each acknowledgement has one block, the
   range of the segment that came last. The segments in the network are counted as Linux and ns-3 do. A
-  recovery retransmits the first lost segment at once, others and new ones within the window; it ends when
-  all segments sent before it are acknowledged
+  recovery restarts the timer, as Linux does, and retransmits the first lost segment at once, others and new
+  ones within the window; it ends when all segments sent before it are acknowledged
 - RFC 3168 (with ``ecn``): a mark halves the window (cubic: 0.7), at most once a round trip; the receiver
   echoes it until a segment announces the reduction
 - RFC 8257 (dctcp): the receiver echoes the mark of each segment, and acknowledges at once when marks begin
@@ -640,6 +640,7 @@ def _take_selective_ack(
         tcp.cwnd = tcp.ssthresh
         tcp.recover = tcp.most
         tcp.recovering = 1
+        _set_timer(tcp, True, now_ns)
         if has_offer_room(offers):
             _retransmit(connections, tcp, source, index, next_lost(board, segments), now_ns, offers)
 
