@@ -97,7 +97,7 @@ def test_cnp_intervals_are_judged_in_the_given_scope() -> None:
     by_queue_pair = paced((ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2), every_us=25)
     result = dcqcn(by_queue_pair, scope="port")
     assert faults(result) == [("CNP003", 2), ("CNP003", 3), ("CNP003", 4)]
-    assert result.findings[0].what == "it comes too soon after the one before from its port"
+    assert result.findings[0].what == "too soon after the previous CNP from its port"
     assert faults(dcqcn(by_queue_pair, scope="address-pair")) == faults(result)
     by_destination = paced((ONE, 1), (TWO, 1), (ONE, 2), (TWO, 2), every_us=25)
     assert faults(dcqcn(by_destination, scope="destination")) == []
@@ -196,7 +196,7 @@ def test_a_checksum_without_the_mark_is_found(before: int) -> None:
     stale = checksum_of(marked(before))
     result = dcqcn([(0, marked(3)), (MS, marked(3, stale)), (2 * MS, marked(before, 0x1234))])
     assert faults(result) == [("ECN001", 2)]
-    assert result.findings[0].what == "the header checksum is that before the mark"
+    assert result.findings[0].what == "the header checksum does not cover the CE mark"
     assert result.findings[0].allowed == f"0x{checksum_of(marked(3)):04x}"
 
 

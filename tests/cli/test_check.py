@@ -43,7 +43,7 @@ def test_text_contains_rule_frame_and_fault(capture: str, capsys: pytest.Capture
     assert lines[1] == f"  {capture}:2  0.001000000  {CPID}"
     assert lines[2].startswith("    Version and reserved bits are not 0: Version 1")
     assert lines[-3:-1] == [
-        f"{capture}: 3 frames, 1 finding", "18 rules: 1 passed, 1 failed, 16 had nothing to look at"
+        f"{capture}: 3 frames, 1 finding", "18 rules: 1 passed, 1 failed, 16 not applicable"
     ]  # fmt: skip
     assert lines[-1] == "  passed: QCN002"
 

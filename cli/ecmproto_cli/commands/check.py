@@ -282,7 +282,7 @@ def _lines(checked: Checked, path: str, limit: int) -> Iterator[str]:
     verdicts = [f"{len(passed)} passed"]
     if failed:
         verdicts.append(paint(f"{len(failed)} failed", "error"))
-    verdicts.append(f"{silent} had nothing to look at")
+    verdicts.append(f"{silent} not applicable")
     known = sum(each.known for each in checked.results)
     told = f", {counted(known, 'known finding')} left out" if known else ""
     yield f"{path}: {counted(checked.frames, 'frame')}, {counted(checked.wrong, 'finding')}{told}"

@@ -39,7 +39,7 @@ def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
 
 
 def _capacity(rows: Rows, parameters: BCNRules) -> Judged:
-    return Judged(rows["bcn.capacity"] == 0, "a link of no capacity", 0, "kb/s above 0")
+    return Judged(rows["bcn.capacity"] == 0, "zero capacity", 0, "more than 0 kb/s")
 
 
 class _Silence(reactions.Reactions):

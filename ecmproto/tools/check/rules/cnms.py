@@ -26,13 +26,13 @@ _LOCAL_BITS, _VLAN_BITS = 16, 12
 def _source(cnms: Rows, parameters: object) -> Judged:
     src = cnms["eth.src"]
     wrong = (src & GROUP != 0) | (src == 0)
-    return Judged(wrong, "a CNM of no switch", lambda row: mac_of_key(int(src[row])), "an individual address")
+    return Judged(wrong, "the source is no switch's address", lambda row: mac_of_key(int(src[row])), "an individual address")
 
 
 def _own_cpid(cnms: Rows, parameters: object) -> Judged:
     src, point = cnms["eth.src"], cnms["cnm.cpid"] >> _LOCAL_BITS & (1 << 48) - 1
     return Judged(
-        src != point, "the CPID begins with another address than the CNM's source",
+        src != point, "the CPID does not begin with the CNM's source address",
         lambda row: mac_of_key(int(point[row])), lambda row: mac_of_key(int(src[row])),
     )  # fmt: skip
 
@@ -82,7 +82,7 @@ class Sampled:
             "QCN014", where,
             Judged(
                 ~np.isin(mixed(station, to), mixed(stations, sent_to)),
-                "its station sends nothing to the encapsulated address",
+                "its station sends no frame to the encapsulated address",
                 lambda row: mac_of_key(int(to[row])), about=np.isin(station, stations),
             ),
         )  # fmt: skip
@@ -92,7 +92,7 @@ class Sampled:
         report.tell(
             "QCN015", where,
             Judged(
-                ~np.isin(source, sent), "its station sends nothing in the CNM's VLAN", vlan,
+                ~np.isin(source, sent), "its station sends no frame in the CNM's VLAN", vlan,
                 about=(tagged != 0) & np.isin(station, in_vlans),
             ),
         )  # fmt: skip

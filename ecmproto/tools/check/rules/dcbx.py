@@ -165,14 +165,14 @@ def _station(tell: _Teller, station: _Station) -> None:
     """Report on one end of a link."""
     neighbour = station.neighbour
     for bandwidths, what in (
-        (neighbour.bandwidths, "the bandwidths of its traffic classes are not the whole link"),
-        (neighbour.recommended_bandwidths, "the bandwidths that it recommends are not the whole link"),
+        (neighbour.bandwidths, "the bandwidths of its traffic classes do not add up to 100 %"),
+        (neighbour.recommended_bandwidths, "its recommended bandwidths do not add up to 100 %"),
     ):
         if bandwidths is not None and (len(neighbour.strict) < 8 or any(bandwidths)):
             tell("DCB003", station, sum(bandwidths) != 100, what, f"{sum(bandwidths)} %", "100 %")
     if neighbour.pfc_enabled is not None and neighbour.traffic_classes is not None:
         both = sorted({*neighbour.pfc_enabled} & {*neighbour.strict})
-        what = "PFC protects a priority whose traffic class is strict"
+        what = "PFC is enabled for a priority with a strict traffic class"
         tell("DCB004", station, bool(both), what, priorities_text(both))
 
 
@@ -181,20 +181,20 @@ def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
     latest = max(one, other, key=lambda each: each.number)
     here, there = one.neighbour, other.neighbour
     if here.dialects and there.dialects:
-        what = "one end speaks another dialect than the other"
+        what = "the ends use different DCBX dialects"
         wrong = {*here.dialects}.isdisjoint(there.dialects) and QAZ in here.dialects + there.dialects
         tell("DCB007", latest, wrong, what, _both(one, other, lambda each: each.dialects_text))
     masks = here.pfc_enabled, there.pfc_enabled
     if any(masks):
-        what = "PFC protects priorities at one end, and the other has no PFC TLV"
+        what = "PFC is enabled at one end, and the other has no PFC TLV"
         tell("DCB006", latest, None in masks, what, _both(one, other, lambda each: each.pfc_text))
     if None in masks:
         return
     measured = _both(one, other, lambda each: each.pfc_text)
-    tell("DCB001", latest, masks[0] != masks[1], "PFC protects other priorities at each end", measured)
+    tell("DCB001", latest, masks[0] != masks[1], "PFC is enabled for different priorities at the two ends", measured)
     if here.pfc_willing == there.pfc_willing:
         ends = "both ends are willing" if here.pfc_willing else "neither end is willing"
-        tell("DCB002", latest, masks[0] != masks[1], f"{ends}, and PFC protects other priorities", measured)
+        tell("DCB002", latest, masks[0] != masks[1], f"{ends}, and PFC is enabled for different priorities", measured)
 
 
 def _both(one: _Station, other: _Station, text: Callable[[Neighbour], str | None]) -> str:
@@ -213,7 +213,7 @@ def _traffic(
     allowed = f"one of {priorities_text(enabled)}" if enabled else "none"
     if masks:
         for (priority,), seen in pauses:
-            what = f"PFC for priority {priority}, which no end protects"
+            what = f"PFC for priority {priority}, for which no end enables PFC"
             tell("DCB008", seen, priority not in enabled, what, _frames(seen), allowed)
     for (priority, dscp), seen in roce:
         entries = ((each, _assigned(each.neighbour, dscp)) for each in stations)
@@ -225,7 +225,7 @@ def _traffic(
             tell("DCB005", seen, bool(against), what, _frames(seen), priorities_text(priorities))
         known = (priority,) if priority != _UNTAGGED else next((each[2] for each in assigned), ())
         if masks and known:
-            what = f"RoCE in priority {priorities_text(known)}, which no end protects"
+            what = f"RoCE in priority {priorities_text(known)}, for which no end enables PFC"
             tell("DCB009", seen, {*known}.isdisjoint(enabled), what, _frames(seen), allowed)
 
 

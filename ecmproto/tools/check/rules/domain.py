@@ -75,7 +75,7 @@ def _all_cnpvs(frames: Rows, parameters: DomainRules) -> Judged:
 def _ready(frames: Rows, parameters: DomainRules) -> Judged:
     cnpv, ready = frames[_CNPV], frames[_READY]
     return Judged(
-        ready & ~cnpv != 0, "ready for CN-TAGs of a priority that is no CNPV",
+        ready & ~cnpv != 0, "ready for a priority that is no CNPV",
         lambda row: _priorities(int(ready[row])), lambda row: f"of {_priorities(int(cnpv[row]))}",
     )  # fmt: skip
 
@@ -204,7 +204,7 @@ class _Edges:
         report.tell(
             "DOM006", Where(number, time_ns, interface, source),
             Judged(
-                cnpvs >> priority & 1 != 0, "in a CNPV after the edge, and its sender is outside",
+                cnpvs >> priority & 1 != 0, "priority is a CNPV after the edge, but its sender is outside the domain",
                 priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
             ),
         )  # fmt: skip

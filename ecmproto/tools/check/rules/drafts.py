@@ -64,7 +64,7 @@ def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
     """Judge that a message goes to the source of the frame that it shows."""
     dst, source = rows["eth.dst"], rows[f"{SHOWN}eth.src"]
     return Judged(
-        (dst != source) | (dst & GROUP != 0), "it goes to another station than the sampled frame's source",
+        (dst != source) | (dst & GROUP != 0), "the destination is not the sampled frame's source",
         lambda row: mac_of_key(int(dst[row])), lambda row: mac_of_key(int(source[row])),
         about=is_feedback(prefix, rows),
     )  # fmt: skip
@@ -90,7 +90,7 @@ def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
         return never.get(int(etype[row])) or mac_of_key(int(rows[f"{SHOWN}eth.dst"][row]))
 
     return Judged(
-        np.isin(etype, list(never)) | local, "feedback on a frame that is never sampled", found,
+        np.isin(etype, list(never)) | local, "feedback for a frame that is never sampled", found,
         "a data frame", about=is_feedback(prefix, rows),
     )  # fmt: skip
 
@@ -149,7 +149,7 @@ def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
     outer, inner = PRIORITY_FIELDS[1], PRIORITY_FIELDS[0]
     shown = np.where(rows.has(f"{SHOWN}{outer}"), rows[f"{SHOWN}{outer}"], rows[f"{SHOWN}{inner}"])
     return Judged(
-        (rows.priority != parameters.message_priority) & (rows.priority != shown), "another priority",
+        (rows.priority != parameters.message_priority) & (rows.priority != shown), "wrong priority",
         rows.priority, lambda row: f"{parameters.message_priority}, or the sampled frame's {shown[row]}",
         about=rows.is_tagged,
     )  # fmt: skip
@@ -165,7 +165,7 @@ def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
         ~there & (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS)
     )
     return Judged(
-        (sent[0] != tag[0]) | (sent[1] != tag[1]), "another timestamp than the sampled frame's",
+        (sent[0] != tag[0]) | (sent[1] != tag[1]), "the timestamp differs from the sampled frame's",
         lambda row: f"{sent[0][row]}, unit {sent[1][row]}", lambda row: f"{tag[0][row]}, unit {tag[1][row]}",
         about=about,
     )  # fmt: skip

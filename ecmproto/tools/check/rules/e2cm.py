@@ -102,7 +102,7 @@ def _flow_id(rows: Rows, parameters: E2CMRules) -> Judged:
     )  # fmt: skip
     needed, got = flow_ids(dst, src, priority), rows["e2cm.flow_id"]
     return Judged(
-        got != needed, "another Flow ID than the flow's", lambda row: f"{got[row]:#06x}",
+        got != needed, "wrong Flow ID", lambda row: f"{got[row]:#06x}",
         lambda row: f"{needed[row]:#06x}", about=is_forward | (shown & ~is_back),
     )  # fmt: skip
 
@@ -174,7 +174,7 @@ class Answers:
         taken = until_ns - time_ns
         report.tell(
             "E2CM008", Where(number, time_ns, interface, key),
-            Judged(taken > self._longest_ns, "no answer for", lambda row: format_time(int(taken[row])),
+            Judged(taken > self._longest_ns, "unanswered for", lambda row: format_time(int(taken[row])),
                    f"{format_time(self._longest_ns)} at most"),
         )  # fmt: skip
 

@@ -77,7 +77,7 @@ def _bits(prefix: str, kind: int, rows: Rows, parameters: FECNRules) -> Judged:
 def _rate(field: str, rows: Rows, parameters: FECNRules) -> Judged:
     rate = rows[field]
     return Judged(
-        rate < _LEAST_KBPS, "a rate below what a switch may advertise",
+        rate < _LEAST_KBPS, "a rate below the minimum that switches advertise",
         lambda row: _rate_text(int(rate[row])), _rate_text(_LEAST_KBPS) + " or more",
     )  # fmt: skip
 
@@ -169,7 +169,7 @@ class AlongPaths:
         report.tell(
             "FECN003", Where(number, time_ns, interface, key),
             Judged(
-                np.ones(len(raised), np.bool_), "the rate was raised on its way",
+                np.ones(len(raised), np.bool_), "the rate was raised on the path",
                 lambda row: _rate_text(int(rate[row])), lambda row: f"{_rate_text(int(before[row]))} at most",
             ),
         )  # fmt: skip
@@ -250,7 +250,7 @@ class Returns:
         report.tell(
             "FECN004", Where(number, time_ns, interface, key),
             Judged(
-                rate > most, "a rate that no RD tag had", lambda row: _rate_text(int(rate[row])),
+                rate > most, "a rate without an RD tag of that rate", lambda row: _rate_text(int(rate[row])),
                 lambda row: f"{_rate_text(int(most[row]))} at most", about=most < RATE_INFINITY,
             ),
         )  # fmt: skip
@@ -323,7 +323,7 @@ class UnknownQueues:
             "FECN006", Where(number, time_ns, interface, keys),
             Judged(
                 np.array([tagged_ns.get(key, _NEVER_NS) for key in keys.tolist()], np.int64) > time_ns,
-                "no RD tag of this queue came before", about=np.array(begun, np.int64) <= time_ns,
+                "no earlier RD tag of this queue", about=np.array(begun, np.int64) <= time_ns,
             ),
         )  # fmt: skip
 
@@ -436,7 +436,7 @@ class Reports:
         self._report.tell(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
-                (passed < low) | late, "time since the report before",
+                (passed < low) | late, "time since the previous report",
                 lambda row: format_time(int(passed[row])), f"{format_time(low)} to {format_time(high)}",
             ),
         )  # fmt: skip
@@ -485,7 +485,7 @@ class Reports:
         report.tell(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
-                late, "the last report to a source that sends on",
+                late, "the last report to a source that keeps sending",
                 lambda row: f"{format_time(self._last_ns - int(time_ns[row]))} before the end", about=late,
             ),
         )  # fmt: skip

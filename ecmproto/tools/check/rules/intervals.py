@@ -193,7 +193,7 @@ class Intervals:
 
             report.tell(
                 self.RULE, Where(number, time_ns, interface, subject),
-                Judged(every, "octets since the message before", octets, allowed),
+                Judged(every, "octets since the previous message", octets, allowed),
             )  # fmt: skip
 
 

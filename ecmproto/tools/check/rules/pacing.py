@@ -100,7 +100,7 @@ class Pacing:
                 Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, _QUEUE_PAIR]),
                 Judged(
                     close,
-                    f"it comes too soon after the one before {SCOPES[scope]}",
+                    f"too soon after the previous CNP {SCOPES[scope]}",
                     lambda row: format_time(int(apart_ns[row])),
                     f"{format_time(self._interval_ns)} apart, less a fifth",
                 ),

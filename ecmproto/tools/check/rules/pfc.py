@@ -135,11 +135,11 @@ class _PauseFaults:
         dst, src = rows["eth.dst"], rows["eth.src"]
         said = (
             Judged(
-                faults.destination, "a PAUSE to another address", lambda row: mac_of_key(int(dst[row])),
+                faults.destination, "wrong PAUSE destination", lambda row: mac_of_key(int(dst[row])),
                 "01:80:c2:00:00:01",
             ),
             Judged(
-                faults.source, "a PAUSE of no single station", lambda row: mac_of_key(int(src[row])),
+                faults.source, "PAUSE from a group address", lambda row: mac_of_key(int(src[row])),
                 "an individual address",
             ),
             Judged(faults.tagged, "a PAUSE with a VLAN tag"),
@@ -158,7 +158,7 @@ class _PauseFaults:
 def _opcode(frames: Rows, parameters: PFCRules) -> Judged:
     opcode = frames["macc.opcode"]
     unknown = ~np.isin(opcode, _OTHERS)
-    return Judged(unknown, "an opcode without a meaning", lambda row: f"0x{opcode[row]:04x}")
+    return Judged(unknown, "unassigned opcode", lambda row: f"0x{opcode[row]:04x}")
 
 
 def _vector(priorities: Collection[int]) -> int:

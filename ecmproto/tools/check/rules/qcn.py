@@ -75,11 +75,11 @@ def _version(cnms: Rows, parameters: QCNRules) -> Judged:
 
 def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
     wrong = cnms.priority != parameters.cnm_priority
-    return Judged(wrong, "another priority", cnms.priority, parameters.cnm_priority, about=cnms.is_tagged)
+    return Judged(wrong, "wrong priority", cnms.priority, parameters.cnm_priority, about=cnms.is_tagged)
 
 
 def _some_feedback(cnms: Rows, parameters: QCNRules) -> Judged:
-    return Judged(cnms["cnm.qntz_fb"] == 0, "feedback of nothing", 0, "1 to 63")
+    return Judged(cnms["cnm.qntz_fb"] == 0, "zero feedback", 0, "1 to 63")
 
 
 def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -90,16 +90,17 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
     is_long, is_short = length > _MOST_MSDU, (present < length) & ~cnms.is_cut
 
     def what(row: int) -> str:
-        if is_long[row]:
-            return "an MSDU length beyond 64"
-        return "an MSDU length beyond the octets that are there"
+        return "MSDU length above 64" if is_long[row] else "MSDU length above the octets present"
 
-    return Judged(is_long | is_short, what, length, "0 to 64, and that number of octets")
+    def allowed(row: int) -> str:
+        return f"0 to {_MOST_MSDU if is_long[row] else present[row]}"
+
+    return Judged(is_long | is_short, what, length, allowed)
 
 
 def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
     dst = cnms["eth.dst"]
-    return Judged((dst & _GROUP) != 0, "a CNM to a group", lambda row: mac_of_key(int(dst[row])), "a station")
+    return Judged((dst & _GROUP) != 0, "a CNM to a group address", lambda row: mac_of_key(int(dst[row])), "a station")
 
 
 def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -118,7 +119,7 @@ def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
         return never.get(int(etype[row])) or mac_of_key(int(cnms["cnm.encap_dst"][row]))
 
     wrong = np.isin(etype, list(never)) | local
-    return Judged(wrong, "feedback on a frame that is never sampled", found, "a data frame")
+    return Judged(wrong, "feedback for a frame that is never sampled", found, "a data frame")
 
 
 _WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
@@ -449,11 +450,11 @@ class Flows:
         where = Where(number, time_ns, interface, station)
         is_source = np.isin(station, np.unique(self._sent.keys >> 16))
         if is_source.any():
-            report.tell("QCN008", where, Judged(~is_source, "this station sends nothing in the capture"))
+            report.tell("QCN008", where, Judged(~is_source, "this station sends no frame in the capture"))
 
         def what(row: int) -> str:
             sent = (flow[row] and f"a frame with CN-TAG {flow[row]}") or "a frame without CN-TAG"
-            return f"this station sends no such flow: expected {sent}"
+            return f"this station sends no frame of the flow: expected {sent}"
 
         wrong = ~self._sent.has(self._told.keys)
         report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))

@@ -172,7 +172,7 @@ class Reactions:
         report.tell(
             self.RULE, Where(number, time_ns, interface, subject),
             Judged(
-                share >= _IGNORES, "it sends on", lambda row: f"{share[row]:.0%} of before",
+                share >= _IGNORES, "the flow keeps sending", lambda row: f"{share[row]:.0%} of its earlier rate",
                 lambda row: f"less than {_IGNORES:.0%}, over {counts[row]} messages",
                 about=counts >= self.LEAST,
             ),

@@ -102,7 +102,7 @@ def _contents(cnps: Rows, parameters: DCQCNRules) -> Judged:
         return f"BECN {becn[row]}, PSN {psn[row]}, reserved octets {octets}"
 
     wrong = (becn != 1) | (psn != 0) | filled
-    return Judged(wrong, "it is not what a CNP is", found, "it differs from a CNP")
+    return Judged(wrong, "not a valid CNP", found, "it differs from a CNP")
 
 
 def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:
@@ -119,7 +119,7 @@ def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
     is_bad, is_good = (
         np.array([word == each for word in (*status.values.words, "")]) for each in (BAD, GOOD)
     )
-    return Judged(is_bad[codes], "the invariant CRC does not hold", about=(is_bad | is_good)[codes])
+    return Judged(is_bad[codes], "wrong invariant CRC", about=(is_bad | is_good)[codes])
 
 
 class _Answers:
@@ -255,7 +255,7 @@ class _Answers:
             "ROCE004", _of_no_frame(seen),
             Judged(
                 np.array([bool(each.unasked_repeats) for each in seen]),
-                lambda row: f"{seen[row].source} sends packets again without a NAK for them",
+                lambda row: f"{seen[row].source} retransmits without a NAK",
                 lambda row: counted(seen[row].unasked_repeats or 0, "time"), "after NAKs",
             ),
         )  # fmt: skip
@@ -303,7 +303,7 @@ def _ends_of(row: QueuePair) -> tuple[str, str]:
 
 def _transport_version(packets: Rows, parameters: DCQCNRules) -> Judged:
     version = packets["infiniband.bth.tver"]
-    return Judged(version != 0, "a transport header of another version", version, 0)
+    return Judged(version != 0, "unknown transport header version", version, 0)
 
 
 def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
@@ -315,7 +315,7 @@ def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
         payload = np.where(is_ip4, payload, packets["ipv6.plen"])
         is_udp = (packets["ipv6.plen"] > 0) & (packets["ipv6.nxt"] == PROTO_UDP)
         about = np.where(is_ip4, about, is_udp) & (is_ip4 ^ is_ip6)
-    return Judged(udp != payload, "another length of UDP than IP leaves", udp, payload, about)
+    return Judged(udp != payload, "the UDP length is not the IP payload's", udp, payload, about)
 
 
 class _MarkedChecksums:
@@ -346,7 +346,7 @@ class _MarkedChecksums:
             "ECN001",
             Where(rows.number[picks], rows.time_ns[picks], rows.interface[picks], rows["eth.src"][picks]),
             Judged(
-                off != 0, "the header checksum is that before the mark", lambda row: f"0x{there[row]:04x}",
+                off != 0, "the header checksum does not cover the CE mark", lambda row: f"0x{there[row]:04x}",
                 lambda row: f"0x{needed[row]:04x}", about=off <= CE - ECT1,
             ),
         )  # fmt: skip
