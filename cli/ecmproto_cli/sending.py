@@ -103,7 +103,7 @@ def report_table(report: SendReport) -> str:
 def report_rows(report: SendReport) -> list[tuple[str, str]]:
     """Return the report as rows of a name and a text."""
     told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
-    rows = [("sent", told), ("asked", report.asked)]
+    rows = [("sent", told), ("requested", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
         reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
         if report.reached is not None and report.reached < _SHORT:

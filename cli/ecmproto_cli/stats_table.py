@@ -200,7 +200,7 @@ def _kinds(statistics: Statistics) -> Iterator[str]:
         deeper = "    " if "." in each.kind.name else "  "
         rows.append((f"{deeper}{each.kind.title}", _cells(each, _KINDS, statistics)))
     lines = (line.rstrip() for line in columns_of(rows).splitlines())
-    yield _titled("kinds of frames", *lines, rest="; a frame counts with each that it is of")
+    yield _titled("types of frames", *lines, rest="; a frame counts in each of its types")
 
 
 def _curves(statistics: Statistics) -> Iterator[str]:
@@ -282,7 +282,7 @@ def _pauses(statistics: Statistics) -> Iterator[str]:
         if sum(sender.interface == port.interface for sender in senders) > 1:
             name = _interface_name(statistics, port.interface)
             parts += [f"  all senders of {name} together", _classes(statistics, port)]
-    yield _titled("time stopped by PAUSE and PFC", *parts, rest=", by who sent them")
+    yield _titled("time stopped by PAUSE and PFC", *parts, rest=", by sender")
 
 
 def _classes(statistics: Statistics, whole: PauseSender | PauseInterface) -> str:
@@ -318,7 +318,7 @@ def _history(statistics: Statistics) -> Iterator[str]:
         rows = [(f"  {each.whom}", each) for each in sender.classes]
         parts += [_sender(statistics, sender), table(rows, _HISTORY, statistics)]
     parts += _more(len(senders), _SENDERS_SHOWN, "senders")
-    yield _titled("history of pauses", *parts, rest=", by who sent them; times of day are UTC")
+    yield _titled("history of pauses", *parts, rest=", by sender; times of day are UTC")
 
 
 def _microseconds(duration_ns: int) -> str:
@@ -444,7 +444,7 @@ def _refusals(each: QueuePair, whole: object) -> int:
 _QUEUE_PAIRS: Columns = {
     "frames": "frames", "rate": "bits_per_s", "CE": "ce_share",
     "CNPs": lambda each, _: each.cnps_against if each.other_direction else "?",
-    "delay": "delay_ns.p50", "missing": "psns_missing", "again": "psn_repeats", "NAKs": _refusals,
+    "delay": "delay_ns.p50", "missing": "psns_missing", "repeated": "psn_repeats", "NAKs": _refusals,
 }  # fmt: skip
 
 
@@ -475,7 +475,7 @@ def _roce_facts(statistics: Statistics, found: RoceTraffic) -> Iterator[tuple[st
     yield "frames", f"{found.frames:,}, {share(ect / timed)} ECT, {share(ce / timed)} CE"
     if found.cnps:
         unsure = sum(each.cnps for each in found.queue_pairs if not each.is_settled)
-        sure = f", of {unsure:,} it is not known for which flow" if unsure else ""
+        sure = f", {unsure:,} for an unknown flow" if unsure else ""
         (rate,) = _cells(found, {"": "cnps_per_s"}, statistics)
         yield "CNPs", f"{found.cnps:,}, {rate}{sure}"
     if found.delay_ns is not None:

@@ -232,7 +232,7 @@ def test_statistics_and_zoom() -> None:
     async def script(driver: Driver) -> None:
         seen = await driver.press("s")
         for _ in range(3000):
-            if "kinds of frames" in seen:
+            if "types of frames" in seen:
                 break
             seen = await driver.settled()
         assert "ECM" in seen

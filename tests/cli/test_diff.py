@@ -46,7 +46,7 @@ def edited(tmp_path: Path) -> str:
 
 
 def test_equal_captures_have_no_difference(capsys: pytest.CaptureFixture[str]) -> None:
-    assert told([MIXED, NEXT], capsys, code=0) == ("the same: 26 frames\n", "")
+    assert told([MIXED, NEXT], capsys, code=0) == ("equal: 26 frames\n", "")
     assert told([MIXED, MIXED, "-q"], capsys, code=0) == ("", "")
     out, _ = told([MIXED, NEXT, "-T", "json"], capsys, code=0)
     document = json.loads(out)
@@ -65,7 +65,7 @@ def test_text_lists_every_difference(edited: str, capsys: pytest.CaptureFixture[
         ["changed", "2", "→", "2"], ["missing", "5"], ["added", "8"], ["time", "10", "→", "10"],
         ["moved", "15", "→", "26"],
     ]  # fmt: skip
-    assert "22 the same, 1 changed, 1 at another time, 1 moved, 1 only in A, 1 only in B" in out
+    assert "22 equal, 1 changed, 1 at other times, 1 moved, 1 only in A, 1 only in B" in out
     assert "250 ns later" in out
     assert not any(line != line.rstrip() for line in lines)
 
@@ -91,7 +91,7 @@ def test_ndjson_has_one_line_per_difference(edited: str, capsys: pytest.CaptureF
 def test_shown_differences_can_be_limited(edited: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert told([MIXED, edited, "--quiet"], capsys, code=1) == ("", "")
     out, _ = told([MIXED, edited, "--stat"], capsys, code=1)
-    assert out.startswith("26 frames in A, 26 in B: 22 the same")
+    assert out.startswith("26 frames in A, 26 in B: 22 equal")
     out, _ = told([MIXED, edited, "--limit", "2"], capsys, code=1)
     assert "… 3 more differences not listed" in out
     assert "moved" not in out.partition("…")[0]
@@ -102,7 +102,7 @@ def test_shown_differences_can_be_limited(edited: str, capsys: pytest.CaptureFix
 def test_ignore_rules_make_captures_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     frames = captured(range(100, 120))
     a, b = write(tmp_path / "a", frames), write(tmp_path / "b", frames, resolution="us")
-    assert told([a, b, "--tolerance", "time=1us"], capsys, code=0)[0] == "the same: 20 frames\n"
+    assert told([a, b, "--tolerance", "time=1us"], capsys, code=0)[0] == "equal: 20 frames\n"
     for arguments, needed in (
         (["--tolerance", "time"], "expected FIELD=VALUE"),
         (["--tolerance", "time=1"], "a number with its unit"),
@@ -123,7 +123,7 @@ def test_one_capture_may_come_from_stdin(
         stdin = io.TextIOWrapper(io.BytesIO(octets[: len(octets) - cut]))
         monkeypatch.setattr(sys, "stdin", stdin)
         out, err = told(["-", MIXED], capsys, code=code)
-        assert ("the same: 26" in out) == (code == 0)
+        assert ("equal: 26" in out) == (code == 0)
         assert ("ecmproto: -: " in err) == (code == 3)
     _, err = told(["-", "-"], capsys, code=2)
     assert "stdin can be read once" in err
@@ -143,7 +143,7 @@ def test_unreadable_captures_are_reported_in_two_lines(
 
 def test_two_empty_captures_are_equal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     empty = write(tmp_path / "empty", [])
-    assert told([empty, empty], capsys, code=0)[0] == "the same: 0 frames\n"
+    assert told([empty, empty], capsys, code=0)[0] == "equal: 0 frames\n"
 
 
 def test_interfaces_have_a_table(capsys: pytest.CaptureFixture[str]) -> None:

@@ -104,10 +104,10 @@ def test_sent_frames_arrive_at_the_reported_rate(veth: Network, capsys: pytest.C
     assert told.err == "ecmproto: seed 7\n"
     rows = table(told.out)
     assert list(rows) == [
-        "sent", "asked", "reached", "time", "jitter", "apart", "padded", "left out", "campaign", "findings",
+        "sent", "requested", "reached", "time", "jitter", "apart", "padded", "left out", "campaign", "findings",
     ]  # fmt: skip
     assert rows["sent"].startswith(f"{len(frames)} frames, ")
-    assert rows["asked"] == "2,000 frames/s"
+    assert rows["requested"] == "2,000 frames/s"
     assert rows["left out"] == f"{500 - len(frames)} cases longer than 1514 octets"
     reached = float(rows["reached"].split()[0].replace(",", ""))
     assert reached == pytest.approx((len(frames) - 1) * 1e9 / (times[-1] - times[0]), rel=0.05)

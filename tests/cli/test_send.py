@@ -42,8 +42,8 @@ def test_frames_of_a_capture_arrive(
     told = capsys.readouterr()
     lines = dict(line.split(None, 1) for line in told.out.splitlines())
     assert lines["sent"] == f"{len(FRAMES)} frames, 704 B, out of near"
-    assert lines["asked"] == "the capture's times × 1"
-    assert list(lines) == ["sent", "asked", "reached", "time", "jitter", "apart"]
+    assert lines["requested"] == "the capture's times × 1"
+    assert list(lines) == ["sent", "requested", "reached", "time", "jitter", "apart"]
     assert told.err == ""
 
 

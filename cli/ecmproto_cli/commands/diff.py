@@ -228,7 +228,7 @@ _STYLES: dict[Kind, str] = {
     "added": "tag",
 }
 _PHRASES: dict[Kind, str] = {
-    "changed": "changed", "retimed": "at another time", "moved": "moved", "missing": "only in A",
+    "changed": "changed", "retimed": "at other times", "moved": "moved", "missing": "only in A",
     "added": "only in B",
 }  # fmt: skip
 _ARROW = "→"
@@ -424,9 +424,9 @@ def summary_text(comparison: Comparison, *, more: int = 0) -> str:
 def _counts_text(summary: Summary) -> str:
     told = [f"{summary.kinds[kind]:,} {phrase}" for kind, phrase in _PHRASES.items() if summary.kinds[kind]]
     if not told:
-        return f"the same: {counted(summary.same, 'frame')}"
+        return f"equal: {counted(summary.same, 'frame')}"
     frames = f"{counted(summary.frames_a, 'frame')} in A, {summary.frames_b:,} in B"
-    return f"{frames}: {', '.join([f'{summary.same:,} the same', *told])}"
+    return f"{frames}: {', '.join([f'{summary.same:,} equal', *told])}"
 
 
 def _fields_text(summary: Summary) -> Iterator[str]:
@@ -467,7 +467,7 @@ def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:
         around = f"90 % are {_signed(times.low_ns)} to {_signed(times.high_ns)} around it"
         if times.has_drift:
             way = "fast" if times.drift_ppm > 0 else "slow"
-            around = f"B's clock goes {abs(times.drift_ppm):.4g} ppm {way}; with that, {around}"
+            around = f"B's clock is {abs(times.drift_ppm):.4g} ppm {way}; with that, {around}"
         yield f"  {around}"
     if TIME in comparison.rules.names:
         yield "  times are ignored"

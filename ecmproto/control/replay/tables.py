@@ -87,7 +87,7 @@ def _counts(port: PortSummary) -> list[tuple[str, str]]:
         rows.append(("samples", f"{port.samples:,}"))
     rows += [(f"{name} sent", f"{count:,}") for name, count in port.messages.items()]
     if counters := _counted(port.counters):
-        rows.append(("counted", counters))
+        rows.append(("events", counters))
     rows += [("note", remark) for remark in port.remarks]
     unanswered = "congested samples whose source no message can or may reach"
     return rows + _noted([("unanswered", port.unanswered, unanswered)])
@@ -101,7 +101,7 @@ def _queues(port: PortSummary, summary: ReplaySummary) -> list[tuple[str, str]]:
         rows += [
             (f"priority {priority}", _lengths(queue)) for priority, queue in port.queue_by_priority.items()
         ]
-    return [*rows, ("line busy", f"{100 * port.utilisation:.1f} %")]
+    return [*rows, ("utilisation", f"{100 * port.utilisation:.1f} %")]
 
 
 def _lengths(queue: QueueStatistics) -> str:
@@ -120,7 +120,7 @@ def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
         ("stations", f"{stations.stations:,} on {format_rate(stations.link_rate_bps)}, "
          f"{stations.flows:,} flows"),
         ("feedback", f"{stations.messages:,} messages, delayed by {format_time(stations.feedback_delay_ns)}"),
-        ("held out", (f"{stations.held_out_frames:,}, {format_octets(stations.held_out_octets)}"
+        ("station drops", (f"{stations.held_out_frames:,}, {format_octets(stations.held_out_octets)}"
          f"  (frames at a full station queue of {format_octets(stations.queue_octets)})")),
         ("limited", (f"{stations.limited_frames:,} frames waited, at most "
          f"{format_octets(stations.longest_wait_octets)} at one limiter")),
@@ -137,7 +137,7 @@ def _stations(stations: StationsSummary) -> list[tuple[str, str]]:
         summed = f"{format_time(stations.paused_sum_ns)} summed over stations and priorities"
         rows.append(("paused", f"{together}, {summed}"))
     counters = _counted(stations.counters)
-    return [*rows, *([("counted", counters)] if counters else [])]
+    return [*rows, *([("events", counters)] if counters else [])]
 
 
 def _counted(counters: Mapping[str, int]) -> str:
@@ -227,14 +227,14 @@ _MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
     ("second half", lambda s: format_octets(s.ports[0].second_half_mean_octets)),
     ("p99 queue", lambda s: format_octets(s.ports[0].queue.p99_octets)),
     ("peak queue", lambda s: format_octets(s.ports[0].queue.peak_octets)),
-    ("line busy", lambda s: f"{100 * s.ports[0].utilisation:.1f} %"),
+    ("utilisation", lambda s: f"{100 * s.ports[0].utilisation:.1f} %"),
     ("messages", lambda s: f"{sum(s.ports[0].messages.values()):,}"),
 )
 
 _STATION_MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
-    ("through", lambda s: format_rate(sum(flow.second_half_bps for flow in s.flows))),
+    ("throughput", lambda s: format_rate(sum(flow.second_half_bps for flow in s.flows))),
     ("fairness", lambda s: _fairness_text(s.stations) if s.stations else ""),
-    ("held out", lambda s: f"{s.stations.held_out_frames:,}" if s.stations else ""),
+    ("station drops", lambda s: f"{s.stations.held_out_frames:,}" if s.stations else ""),
     ("time paused", lambda s: format_time(s.stations.paused_ns) if s.stations else ""),
     ("pauses summed", lambda s: format_time(s.stations.paused_sum_ns) if s.stations else ""),
 )

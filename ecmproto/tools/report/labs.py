@@ -130,7 +130,7 @@ def _measures(outcome: Outcome) -> list[Measure]:
         measure("queue_p99_octets", "queue, 99 % of the time at most", "queue.p99", "octets", "low"),
         measure("queue_peak_octets", "peak queue", "queue.peak", "octets", "low"),
         measure("delivered_bps", "through the port", "throughput", "bit/s", "high"),
-        measure("utilisation", "line busy", "utilisation", "share", "high"),
+        measure("utilisation", "utilisation", "utilisation", "share", "high"),
         measure("fairness", "Jain's index of all flows", "jain(rate(*))", "index", "high"),
         measure("dropped_frames", "dropped in the network", "drops", "frames", "low"),
         measure("pauses", "pauses", "pause.count", "count", "low"),

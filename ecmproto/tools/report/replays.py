@@ -134,7 +134,7 @@ def _measures(summary: ReplaySummary, port: PortSummary) -> list[Measure]:
             "queue_p99_octets", "queue, 99 % of the time at most", port.queue.p99_octets, "octets", "low"
         ),
         measure("queue_peak_octets", "peak queue", port.queue.peak_octets, "octets", "low"),
-        measure("utilisation", "line busy", port.utilisation, "share", "high"),
+        measure("utilisation", "utilisation", port.utilisation, "share", "high"),
         measure("messages", "messages sent", sum(port.messages.values()), "count"),
     ]
     if summary.stations is not None:

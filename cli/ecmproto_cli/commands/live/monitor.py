@@ -367,7 +367,7 @@ def _kinds(change: Change) -> Iterator[str]:
     # types of messages are told at the end
     rows = [(each.kind.title, each) for each in change.kinds if "." not in each.kind.name]
     columns: Columns = {"frames": "frames", "now": "frames_per_s", "": "bits_per_s"}
-    yield f"{paint('kinds of frames', 'title')}\n{table(rows, columns, change)}"
+    yield f"{paint('types of frames', 'title')}\n{table(rows, columns, change)}"
 
 
 def _points(change: Change) -> Iterator[str]:
@@ -385,7 +385,7 @@ def _points(change: Change) -> Iterator[str]:
 
 _QUEUE_PAIRS: Columns = {
     "frames": "frames", "now": "bits_per_s", "CE": "ce_share", "CNPs": "cnps", "missing": "psns_missing",
-    "again": "psn_repeats", "NAKs": "naks",
+    "repeated": "psn_repeats", "NAKs": "naks",
 }  # fmt: skip
 
 
@@ -406,7 +406,7 @@ def _pauses(change: Change) -> Iterator[str]:
     shown = table(rows[:_PAUSES_SHOWN], _PAUSES, change)
     more = len(rows) - _PAUSES_SHOWN
     tail = f"\n  and {more} more" if more > 0 else ""
-    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by who sent them\n{shown}{tail}"
+    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by sender\n{shown}{tail}"
 
 
 _PAUSES: Columns = {
