@@ -143,7 +143,7 @@ def outer_option(function: F) -> F:
     """Add ``--outer``: look at wrappers, not at the frames in them."""
     return click.option(
         "--outer", is_flag=True,
-        help="Leave frames wrapped that a mirror or tunnel carries (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
+        help="Leave frames in mirrors and tunnels wrapped (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
     )(function)  # fmt: skip
 
 
@@ -151,7 +151,7 @@ def inner_option(function: F) -> F:
     """Add ``--inner``: unwrap frames."""
     return click.option(
         "--inner", is_flag=True,
-        help="Take the innermost frame of those in mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
+        help="Take the innermost frames of mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
     )(function)  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def sampled_option(function: F) -> F:
     """``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
     return click.option(
         "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
-        help="Take the frames for a sample of one in N, at random or every N-th; of sFlow that is known.",
+        help="Treat frames as a sample of one in N, at random or every N-th. sFlow names its own N.",
     )(function)  # fmt: skip
 
 
@@ -343,10 +343,10 @@ def timing_options(**defaults: str | None) -> Callable[[F], F]:
 
         fine = keyed_option(
             "--timing", metavar="KEY=VALUE,…", keys={key: _TIMING.get(key, ()) for key in defaults},
-            help=f"Set what --precise leaves: {', '.join(defaults)} (manual: live, interfaces).",
+            help=f"Set the timing that --precise leaves: {', '.join(defaults)} (manual: live, interfaces).",
         )  # fmt: skip
         precise = click.option(
-            "--precise", is_flag=True, help="Run before all ordinary processes: late more rarely; needs root."
+            "--precise", is_flag=True, help="Run with real-time priority: late frames are rarer. Needs root."
         )
         decorated: Any = precise(fine(command))
         return cast("F", decorated)

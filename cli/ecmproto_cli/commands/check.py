@@ -47,7 +47,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @filter_option("Check only frames that this display filter selects, as if there were no others.")
 @click.option(
     "--select", metavar="ID,…", multiple=True, callback=split_words,
-    help="Only these rules: families or beginnings of ids, as qcn or QCN003.",
+    help="Only these rules: families or prefixes of ids, as qcn or QCN003.",
 )  # fmt: skip
 @click.option(
     "--ignore", metavar="NAME,…", multiple=True, callback=split_words, help="Leave these rules out."

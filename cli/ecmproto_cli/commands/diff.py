@@ -474,7 +474,7 @@ def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:
     elif comparison.rules.align_time != "none" or TIME in comparison.rules.tolerances:
         taken = {"none": "", "offset": "the median", "drift": "median and drift"}[comparison.rules.align_time]
         tolerance = comparison.rules.tolerances.get(TIME)
-        within = f"within {_exact(tolerance.absolute)}" if tolerance else "the same"
+        within = f"within {_exact(tolerance.absolute)}" if tolerance else "equal"
         behind = f" once {taken} {'are' if 'and' in taken else 'is'} taken off" if taken else ""
         yield f"  {times.pairs - times.beyond:,} are {within}{behind}"
 
@@ -490,4 +490,4 @@ def _interfaces_text(summary: Summary) -> Iterator[str]:
         (each.name, [f"{each.same:,}", *(f"{each.kinds[kind]:,}" for kind in _PHRASES)])
         for each in summary.interfaces
     ]
-    yield columns_of([("interface", ["the same", *_PHRASES.values()]), *rows])
+    yield columns_of([("interface", ["equal", *_PHRASES.values()]), *rows])

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,
-    help="Write the innermost frame of those that a mirror or tunnel carries; -Y and edits are of these.",
+    help="Write the innermost frames of mirrors and tunnels; -Y and edits apply to them.",
 )  # fmt: skip
 @click.option(
     "--encap", "wrappers", metavar="WRAPPER[,KEY=VALUE…]", multiple=True,

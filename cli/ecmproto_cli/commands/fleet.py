@@ -138,7 +138,7 @@ def stats(
     metavar="ID,…",
     multiple=True,
     callback=split_words,
-    help="Only these rules: families or beginnings of ids, as qcn or QCN003.",
+    help="Only these rules: families or prefixes of ids, as qcn or QCN003.",
 )
 @click.option(
     "--ignore", metavar="NAME,…", multiple=True, callback=split_words, help="Leave these rules out."

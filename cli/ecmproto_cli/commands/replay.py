@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
     help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01 (ecmproto fields qcn).",
 )  # fmt: skip
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: drawn]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]")
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),

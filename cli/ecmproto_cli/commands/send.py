@@ -61,7 +61,7 @@ _OWN_SPEED = "the interface's"
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
-@click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send what it holds. {READ_HELP}")
+@click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send the frames of a capture. {READ_HELP}")
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
 @click.option(
@@ -99,12 +99,12 @@ _OWN_SPEED = "the interface's"
 )  # fmt: skip
 @click.option(
     "--sent", "near_captured", metavar="FILE",
-    help="With --received: the capture made where the sequence was sent from, both directions.",
+    help="With --received: the capture from the sending side, both directions.",
 )  # fmt: skip
 @click.option("--junit", metavar="FILE", help="With --expect: write the verdicts as JUnit.")
 @click.option("-q", "--quiet", is_flag=True, help="With --expect: print failures only.")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @with_ethertypes
 def command(

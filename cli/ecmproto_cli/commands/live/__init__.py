@@ -108,7 +108,7 @@ _OPTIONS = (
     ),
     click.option(
         "-T", "form", type=click.Choice(["text", "ndjson"]), default="text",
-        help="How to report: a table at the end, or a JSON document a line.",
+        help="Format of reports: a table at the end, or a JSON document a line.",
     ),
     click.option(
         "--interval", "stats_interval", type=TIME,
@@ -119,11 +119,11 @@ _OPTIONS = (
     ),
     click.option(
         "--prometheus", metavar="[HOST:]PORT",
-        help="Serve counters and gauges at this port: to this machine alone where no host is given.",
+        help="Serve counters and gauges at this port: to this machine alone without a host.",
     ),
     click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
     timing_options(coalesce="0", spin="20us", cpu=None),
-    click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]"),
+    click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]"),
     with_ethertypes,
 )  # fmt: skip
 

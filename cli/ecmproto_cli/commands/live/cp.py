@@ -11,9 +11,9 @@ from ecmproto_cli.options import RATE, TIME
 
 
 @click.command()
-@click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="An input; several may be.")
-@click.option("--out", "output", metavar="IF", required=True, help="The output, before which frames queue.")
-@click.option("--speed", "rate", type=RATE, required=True, help="Speed of the output, which queues wait for.")
+@click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="Input interface; any number of times.")
+@click.option("--out", "output", metavar="IF", required=True, help="Output interface, with the queues.")
+@click.option("--speed", "rate", type=RATE, required=True, help="Speed of the output.")
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the port.")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
@@ -23,7 +23,7 @@ from ecmproto_cli.options import RATE, TIME
     "--link-speed",
     "link_rate",
     type=RATE,
-    help="Speed of the inputs, which PAUSE times count in.  [default: --speed]",
+    help="Speed of the inputs, for the unit of PAUSE times.  [default: --speed]",
 )
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]),
@@ -31,12 +31,12 @@ from ecmproto_cli.options import RATE, TIME
 )  # fmt: skip
 @click.option(
     "--pause-watchdog", type=TIME,
-    help="Start a priority again that was stopped for this long without a break.  [default: obey]",
+    help="Ignore pauses of a priority that was paused for this long without a break.  [default: never]",
 )  # fmt: skip
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
-    help="Octets a frame takes on the line besides its own: FCS, preamble, gap.",
+    help="Octets on the line besides a frame's own: FCS, preamble, gap.",
 )  # fmt: skip
 @running_options
 def command(

@@ -11,8 +11,8 @@ from ecmproto_cli.options import RATE
 
 
 @click.command()
-@click.option("--net", metavar="IF", required=True, help="Where the network is.")
-@click.option("--host", metavar="IF", required=True, help="Where the receiver is.")
+@click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
+@click.option("--host", metavar="IF", required=True, help="Interface towards the receiver.")
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the tags.")
 @click.option(
     "--speed", "link_rate", type=RATE, default="10G", show_default=True, help="Speed of the receiver's link."

@@ -60,25 +60,24 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 @click.option("--duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "-T", "form", type=click.Choice(["text", "line", "ndjson"]),
-    help="Form of reports: a table drawn anew, a line, a JSON document.  [default: text on a terminal]",
+    help="Format of reports: a table redrawn in place, a line, a JSON document.  [default: text on a terminal]",
 )  # fmt: skip
 @write_option("Write the frames to this capture, pcapng or pcap.")
 @keyed_option(
     "-b", "rotation", metavar="KEY:VALUE", keys={"filesize": (), "duration": (), "files": ()},
-    help="Begin another file of -w: filesize:100MB before it is longer, duration:60s after that time; "
-    "files:10 keeps the last ten.",
+    help="Rotate the file of -w: at filesize:100MB, or after duration:60s; files:10 keeps the last ten.",
 )  # fmt: skip
 @click.option(
     "-s", "--snaplen", "snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame."
 )
 @click.option(
     "--speed", type=RATE, default="10G", show_default=True,
-    help="Speed of a link without one.",
+    help="Speed of links without one.",
 )  # fmt: skip
 @storm_options
 @click.option(
     "--prometheus", metavar="[HOST:]PORT",
-    help="Serve the counts of the last look at this port: to this machine alone where no host is given.",
+    help="Serve the latest counts at this port: to this machine alone without a host.",
 )  # fmt: skip
 @outer_option
 @click.option("--no-promiscuous", is_flag=True, help="Leave out frames for other stations.")

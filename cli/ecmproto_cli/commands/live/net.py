@@ -40,7 +40,7 @@ _SWITCH_S = 0.0005
 
 @click.command()
 @click.argument("path", metavar="FILE", required=False)
-@click.option("--example", is_flag=True, help="Write a file that has everything that one may have, and end.")
+@click.option("--example", is_flag=True, help="Write a template with all keys, and exit.")
 @running_options
 def command(path: str | None, example: bool, assignments: tuple[str, ...], **options: Any) -> int:
     """Run the devices of a TOML file at once, each in a thread of one process.

@@ -11,8 +11,8 @@ from ecmproto_cli.options import RATE, SIZE
 
 
 @click.command()
-@click.option("--host", metavar="IF", required=True, help="Where the sender is.")
-@click.option("--net", metavar="IF", required=True, help="Where the network is.")
+@click.option("--host", metavar="IF", required=True, help="Interface towards the sender.")
+@click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the flows.")
 @click.option(
     "--speed",
@@ -31,7 +31,7 @@ from ecmproto_cli.options import RATE, SIZE
 )
 @click.option(
     "--hops", type=int, default=1, show_default=True,
-    help="Congestion points on a flow's path: what E²CM's rp.hops_exponent raises.",
+    help="Number of congestion points on a flow's path, for E²CM's rp.hops_exponent.",
 )  # fmt: skip
 @vlan_options
 @running_options

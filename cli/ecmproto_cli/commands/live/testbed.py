@@ -31,34 +31,34 @@ if TYPE_CHECKING:
 @click.command()
 @click.option(
     "--mechanism", "mechanisms", default="qcn,none", show_default=True, metavar="NAME,…",
-    help="Run the same traffic under each of these, one after the other.",
+    help="Mechanisms to run with the same traffic, one after the other.",
 )  # fmt: skip
 @click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
 @click.option(
     "--speed", "rate", type=RATE, default="50M", show_default=True, help="Speed of the shared port."
 )
 @click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
-              help="What they offer together, as a multiple of --speed.")  # fmt: skip
+              help="Offered load of all senders, as a multiple of --speed.")  # fmt: skip
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
 @click.option("--victim", type=RATE, help="Have the first sender send to a host beside the port too.")
-@click.option("--spec", "path", metavar="FILE", help="Take all this from a TOML file.")
+@click.option("--spec", "path", metavar="FILE", help="Read these options from a TOML file.")
 @click.option("--duration", type=TIME, default="12s", show_default=True, help="Duration of each run.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-    help="A parameter, as in qcn:qeq=33kB, instead of what suits the rate.",
+    help="Set a parameter, as in qcn:qeq=33kB.  [default: fits the rate]",
 )  # fmt: skip
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
 )
 @click.option(
     "--processes", type=click.Choice(["auto", "one", "each"]), default="auto", show_default=True,
-    help="Have the devices be threads of one process, or each one of its own.",
+    help="Run the devices as threads of one process, or as processes.",
 )  # fmt: skip
-@click.option("--any-rate", is_flag=True, help="Go on if this machine's processors cannot carry the rate.")
+@click.option("--any-rate", is_flag=True, help="Continue if this machine's processors cannot carry the rate.")
 @click.option("-w", "--write", "folder", metavar="DIR", help="Folder for reports and captures.")
-@click.option("--seed", type=click.IntRange(min=0), help="Seed of all that is drawn.  [default: drawn]")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]")
 @force_option
-@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Form of the report.")
+@click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 def command(
     mechanisms: str,
     senders: int,
