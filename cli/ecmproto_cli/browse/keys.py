@@ -54,7 +54,7 @@ FINDING = (
     Key("quotation_mark", "marked(-1)", "previous marked frame"),
 )
 SHOWING = (
-    Key("t", "time", "time: since the first, since the previous frame, since the previous shown one, UTC, epoch"),
+    Key("t", "time", "time: since the first, the previous, the previous shown frame, UTC, epoch"),
     Key("r", "reference", "count relative times from this frame, or from the first again"),
     Key("f", "follow", "follow the end as frames arrive"),
     Key("s", "stats", "statistics of the frames shown"),

@@ -89,7 +89,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 @trailer_option
 @write_option(
     "Write the frames to this file, in the format of -T or its suffix: .json, .ndjson, .csv, .tsv, .txt, "
-    ".parquet, .arrow. Another suffix is a capture, with frames unchanged; -V, -x and -e then show the frames as well."
+    ".parquet, .arrow. Another suffix is a capture of the frames unchanged; -V, -x and -e then show them too."
 )
 @force_option
 @click.option("--deep", is_flag=True, help="Add Scapy's tree of the payload; with -V.")

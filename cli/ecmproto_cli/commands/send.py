@@ -61,7 +61,7 @@ _OWN_SPEED = "the interface's"
 @click.command()
 @click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
-@click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send the frames of a capture. {READ_HELP}")
+@click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send a capture. {READ_HELP}")
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
 @click.option(

@@ -63,7 +63,7 @@ WHAT = ("frames", "captures", "both")
     show_default=True,
     help="Maximum duration of a run; longer is a hang.",
 )
-@click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Maximum resident memory of a run.")
+@click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Maximum resident memory.")
 @click.option(
     "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
     help="Treat this exit status as a failure; any number of times.",

@@ -11,7 +11,9 @@ from ecmproto_cli.options import RATE, TIME
 
 
 @click.command()
-@click.option("--in", "inputs", metavar="IF", multiple=True, required=True, help="Input interface; any number of times.")
+@click.option(
+    "--in", "inputs", metavar="IF", multiple=True, required=True, help="Input; any number of times."
+)
 @click.option("--out", "output", metavar="IF", required=True, help="Output interface, with the queues.")
 @click.option("--speed", "rate", type=RATE, required=True, help="Speed of the output.")
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the port.")

@@ -60,7 +60,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 @click.option("--duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "-T", "form", type=click.Choice(["text", "line", "ndjson"]),
-    help="Format of reports: a table redrawn in place, a line, a JSON document.  [default: text on a terminal]",
+    help="Format of reports: a redrawn table, a line, a JSON document.  [default: text on a terminal]",
 )  # fmt: skip
 @write_option("Write the frames to this capture, pcapng or pcap.")
 @keyed_option(
