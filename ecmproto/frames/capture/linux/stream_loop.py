@@ -11,8 +11,9 @@ segment without an interval sends one frame.
    than the others, from the second frame of a segment on.  The first thread does everything else.
 3. A segment without an interval is sent by the first thread, while the second one is between two rounds.  A
    frame that releases therefore follows the last one that holds.
-4. A thread that runs for `UNINTERRUPTED_NS` sleeps a twelfth of that, while the other one does not: where
-   ordinary processes do not get a twentieth of each second, the kernel gives them the rest in one piece.
+4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixth of that, while the other one does not.  Where
+   real-time threads leave less than a twentieth of each second, the kernel stops them for the rest in one
+   piece; receivers of the same command are real-time threads too, after these.
 5. Each thread records when its processor was taken: the clock went on between two readings, or a sleep lasted
    too long, and no other task of this machine's ran (``schedstat``), but a hypervisor or an interrupt.
 """
@@ -46,7 +47,7 @@ BURST = 64
 """Most frames that leave by one call."""
 RENEWED = 4
 STAGGER = 2
-_RESTS = 12
+_RESTS = 6
 TAKEN_NS = 15_000
 """The shortest time without a processor that is recorded."""
 MOST_TAKEN = 1 << 20
