@@ -73,14 +73,14 @@ class JsonStream:
             if not self._more():
                 return ""
 
-    def expect(self, wanted: str) -> str:
-        """Use up the next character, which is one of ``wanted``."""
-        found = self.peek()
-        if not found or found not in wanted:
-            names = " or ".join(repr(each) for each in wanted)
-            raise self.error(names, repr(found) if found else "the end of the text")
+    def expect(self, characters: str) -> str:
+        """Use up the next character, which is one of ``characters``."""
+        character = self.peek()
+        if not character or character not in characters:
+            names = " or ".join(repr(each) for each in characters)
+            raise self.error(names, repr(character) if character else "the end of the text")
         self._at += 1
-        return found
+        return character
 
     def value(self) -> Any:
         """Use up the next value and return it."""

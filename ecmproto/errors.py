@@ -317,7 +317,7 @@ def escaped(text: str, *, keep: str = "") -> str:
     """Return text with characters that are not printable escaped as in JSON, but for those to ``keep``."""
     if (text.replace("\n", "") if "\n" in keep else text).isprintable():
         return text
-    return _NOT_PLAIN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+    return _NOT_PLAIN.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
 
 
 def _escaped(char: str) -> str:

@@ -5,11 +5,19 @@ from __future__ import annotations
 from itertools import takewhile
 
 from ecmproto.wire.codec import VLAN, CNTag, Layer, STag
-from ecmproto.wire.codec.tags import TYPE_AT, TYPE_OCTETS, FoundTag, TagFormat, kind_of, tags_in, without_tags
+from ecmproto.wire.codec.tags import (
+    TYPE_AT,
+    TYPE_OCTETS,
+    LocatedTag,
+    TagFormat,
+    kind_of,
+    tags_in,
+    without_tags,
+)
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 
-def find_tag(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> FoundTag | None:
+def find_tag(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> LocatedTag | None:
     """Return the newest tag of ``kind`` in a frame, None without one."""
     return next((tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)), None)
 

@@ -58,7 +58,7 @@ class Cluster:
     key: str | None = None
     notify: Callable[[str], None] = field(default=ignore_message, repr=False)
     workers: int = field(default=0, init=False)
-    _kept: ExitStack | None = field(default=None, init=False, repr=False)
+    _resources: ExitStack | None = field(default=None, init=False, repr=False)
     _connected: Any = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -78,24 +78,24 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         """Stay connected for the next run."""
-        self._kept = ExitStack()
+        self._resources = ExitStack()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        kept, self._kept, self._connected = self._kept, None, None
-        if kept is not None:
-            kept.close()
+        resources, self._resources, self._connected = self._resources, None, None
+        if resources is not None:
+            resources.close()
 
     @contextmanager
     def _client(self) -> Generator[Any, None, None]:
-        if self._kept is None:
+        if self._resources is None:
             with self._connection() as client:
                 yield client
             return
         if self._connected is None:
-            self._connected = self._kept.enter_context(self._connection())
+            self._connected = self._resources.enter_context(self._connection())
         yield self._connected
 
     @contextmanager

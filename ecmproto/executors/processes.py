@@ -41,7 +41,7 @@ class Processes:
     """Whether a single job has a process of its own, so that this one survives its death."""
     notify: Callable[[str], None] = field(default=ignore_message, repr=False)
     """Function called with a message about a process that died."""
-    _are_kept: bool = field(default=False, init=False, repr=False)
+    _stays_open: bool = field(default=False, init=False, repr=False)
     _crew: _Crew | None = field(default=None, init=False, repr=False)
 
     @property
@@ -58,7 +58,7 @@ class Processes:
         crew, self._crew = self._crew or _Crew(self), None
         try:
             yield from crew.results(call, Batches(tasks, target_s=_BATCH_S, expected=expected))
-            if self._are_kept:
+            if self._stays_open:
                 self._crew = crew
         finally:
             if self._crew is None:
@@ -66,13 +66,13 @@ class Processes:
 
     def __enter__(self) -> Processes:
         """Keep processes for the next run."""
-        self._are_kept = True
+        self._stays_open = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._are_kept = False
+        self._stays_open = False
         crew, self._crew = self._crew, None
         if crew is not None:
             crew.end()

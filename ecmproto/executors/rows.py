@@ -135,9 +135,9 @@ def _filled(text: bytes, arrays: BinaryIO, where: str) -> Row:
     return row
 
 
-def octets_at(place: Sequence[str]) -> bytes:
-    """Return the octets of a row at the position given by `RowStore.place_of`."""
-    path, name = place
+def octets_at(position: Sequence[str]) -> bytes:
+    """Return the octets of a row at the position given by `RowStore.position_of`."""
+    path, name = position
     with open(path, "rb") as file:
         octets: bytes = _filled(json.dumps({_OCTETS: name}).encode(), file, path)  # type: ignore[assignment]
     return octets
@@ -268,10 +268,10 @@ class RowStore:
         """Return the row of a digest without reading its arrays, which are replaced by their names."""
         return self._line(key)[1]
 
-    def place_of(self, key: str, name: str) -> list[str]:
+    def position_of(self, key: str, name: str) -> list[str]:
         """Return the position of octets of a row, for `octets_at` in any process with access to the file."""
-        place = checked(self.described(key).get(name), Mapping[str, str], f"{self.path}, {key}, {name}")
-        return [str(self._arrays_path(key).absolute()), place.get(_OCTETS, "")]
+        position = checked(self.described(key).get(name), Mapping[str, str], f"{self.path}, {key}, {name}")
+        return [str(self._arrays_path(key).absolute()), position.get(_OCTETS, "")]
 
     def add(self, key: str, packed: bytes) -> None:
         """Store a packed row, whose ``digest`` is ``key``; other processes may add to the same file."""

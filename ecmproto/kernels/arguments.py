@@ -1,4 +1,4 @@
-"""The arguments of kernels: their types, as machine code depends on them, and their words, without numba.
+"""The arguments of kernels, without numba: their types, as machine code depends on them, and their scalars.
 
 Code that was made for arguments of some types must not be called with others.
 """
@@ -68,21 +68,21 @@ def _named(kind: np.dtype[Any]) -> str:
     return str(kind) if kind.names else kind.str
 
 
-def words_of(value: Any, words: list[Any]) -> None:
-    """Append the numbers by which the library takes a value: see `kernels.library`."""
+def append_scalars(value: Any, scalars: list[Any]) -> None:
+    """Append the numbers by which a value is passed to the library: see `kernels.library`."""
     kind = type(value)
     if kind is int or kind is float or kind is bool:
-        words.append(value)
+        scalars.append(value)
     elif kind is np.ndarray:
-        words.append(value.ctypes.data)
-        words += value.shape
-        words += value.strides
+        scalars.append(value.ctypes.data)
+        scalars += value.shape
+        scalars += value.strides
     elif isinstance(value, tuple):
         for each in value:
-            words_of(each, words)
+            append_scalars(each, scalars)
     elif isinstance(value, np.void):
-        words.append(value.__array_interface__["data"][0])
+        scalars.append(value.__array_interface__["data"][0])
     elif isinstance(value, np.generic):
-        words.append(value.item())
+        scalars.append(value.item())
     elif value is not None:
-        words.append(value._address)
+        scalars.append(value._address)

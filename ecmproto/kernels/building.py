@@ -54,8 +54,8 @@ _lines: Any = firstlinefinder
 _lines.FindDefFirstLine = _FirstLine
 
 
-class _NoWordsError(Exception):
-    """A type whose values are not handed over in words."""
+class _NoScalarsError(Exception):
+    """A type whose values are not handed over as scalars."""
 
 
 class Emitter:
@@ -85,7 +85,7 @@ class Emitter:
             return
         try:
             entry = _Entry(made.target_context, made.fndesc, name)
-        except _NoWordsError as error:
+        except _NoScalarsError as error:
             self.left_out[name] = f"it takes or returns {error}"
             return
         self._emit(name, made, f"{function.__module__}.{function.__qualname__}", entry.module)
@@ -176,9 +176,9 @@ def _as_text(constant: re.Match[str]) -> str:
     That is the class, the function, its file, the line and the message, a line each, and zeros up to the
     pickle's length.
     """
-    octets = _ESCAPED.sub(lambda found: _octet(found[1]), constant[2].encode("latin-1"))
-    kind, arguments, place = pickle.loads(octets)
-    name, path, line = place or ("", "/", 0)
+    octets = _ESCAPED.sub(lambda match: _octet(match[1]), constant[2].encode("latin-1"))
+    kind, arguments, origin = pickle.loads(octets)
+    name, path, line = origin or ("", "/", 0)
     inside = os.path.relpath(path, library.PACKAGE.parent)
     message = [f"{kind.__module__}:{kind.__qualname__}", name, path if inside[:2] == ".." else inside, line]
     text = "\n".join(map(str, (*message, *(arguments or ())))).encode()
@@ -204,17 +204,17 @@ class _Entry:
         native = ir.Function(
             module, conventions.get_function_type(described.restype, kinds), described.llvm_func_name
         )
-        words = [word for kind in kinds for word in self._words(kind)]
+        scalars = [scalar for kind in kinds for scalar in self._scalar_types(kind)]
         address = _OCTET.as_pointer()
         function = ir.Function(
             module,
-            ir.FunctionType(_STATUS, [_WORD.as_pointer(), address.as_pointer(), *words]),
+            ir.FunctionType(_STATUS, [_WORD.as_pointer(), address.as_pointer(), *scalars]),
             name,
         )
         self._builder = builder = ir.IRBuilder(function.append_basic_block("entry"))
         returned, error, *given = function.args
-        taken = iter(given)
-        arguments = [self._taken(kind, taken) for kind in kinds]
+        remaining = iter(given)
+        arguments = [self._native_value(kind, remaining) for kind in kinds]
         status, value = conventions.call_function(builder, native, described.restype, kinds, arguments)
         with builder.if_then(status.is_error, likely=False):
             with builder.if_then(status.is_user_exc):
@@ -228,14 +228,14 @@ class _Entry:
         constant.initializer = ir.Constant(constant.type.pointee, text)
         constant.global_constant = True
 
-    def _words(self, kind: Any) -> Iterator[Any]:
-        """Yield the types of the words by which a value is taken (`arguments.words_of`)."""
+    def _scalar_types(self, kind: Any) -> Iterator[Any]:
+        """Yield the types of the scalars by which a value is passed (`arguments.append_scalars`)."""
         match kind:
             case types.Array():
                 yield from [_WORD] * (1 + 2 * kind.ndim)
             case types.BaseTuple():
                 for each in _elements(kind):
-                    yield from self._words(each)
+                    yield from self._scalar_types(each)
             case types.NoneType():
                 return
             case types.Float():
@@ -245,42 +245,42 @@ class _Entry:
             case _ if hasattr(kind, "struct") or hasattr(kind, "protocol"):
                 yield _WORD
             case _:
-                raise _NoWordsError(kind)
+                raise _NoScalarsError(kind)
 
-    def _taken(self, kind: Any, words: Iterator[Any]) -> Any:
-        """Return a value as the native function takes it, from its words."""
+    def _native_value(self, kind: Any, scalars: Iterator[Any]) -> Any:
+        """Return a value as the native function takes it, from its scalars."""
         builder, context = self._builder, self._context
-        wanted = context.get_value_type(kind)
+        native_type = context.get_value_type(kind)
         match kind:
             case types.Array():
                 array = _arrays.make_array(kind)(context, builder)
                 itemsize = ir.Constant(_WORD, context.get_abi_sizeof(context.get_data_type(kind.dtype)))
                 _arrays.populate_array(
                     array,
-                    data=builder.inttoptr(next(words), array.data.type),
-                    shape=[next(words) for _ in range(kind.ndim)],
-                    strides=[next(words) for _ in range(kind.ndim)],
+                    data=builder.inttoptr(next(scalars), array.data.type),
+                    shape=[next(scalars) for _ in range(kind.ndim)],
+                    strides=[next(scalars) for _ in range(kind.ndim)],
                     itemsize=itemsize,
                     meminfo=None,
                 )
                 return array._getvalue()
             case types.BaseTuple():
                 return context.make_tuple(
-                    builder, kind, [self._taken(each, words) for each in _elements(kind)]
+                    builder, kind, [self._native_value(each, scalars) for each in _elements(kind)]
                 )
             case types.NoneType():
                 return context.get_dummy_value()
             case types.Float():
-                number = next(words)
-                return number if wanted == _DOUBLE else builder.fptrunc(number, wanted)
+                number = next(scalars)
+                return number if native_type == _DOUBLE else builder.fptrunc(number, native_type)
             case types.Boolean():
-                return builder.icmp_signed("!=", next(words), ir.Constant(_WORD, 0))
+                return builder.icmp_signed("!=", next(scalars), ir.Constant(_WORD, 0))
             case types.Integer():
-                word = next(words)
-                return word if wanted == _WORD else builder.trunc(word, wanted)
-        return builder.inttoptr(next(words), wanted)
+                scalar = next(scalars)
+                return scalar if native_type == _WORD else builder.trunc(scalar, native_type)
+        return builder.inttoptr(next(scalars), native_type)
 
-    def _returned(self, kind: Any, value: Any, place: Any, at: int = 0) -> str:
+    def _returned(self, kind: Any, value: Any, pointer: Any, at: int = 0) -> str:
         """Enter what was returned in words; return its description (`library.RETURNS`)."""
         builder = self._builder
         match kind:
@@ -288,7 +288,7 @@ class _Entry:
                 return ""
             case types.UniTuple() | types.Tuple():
                 parts = [
-                    self._returned(each, builder.extract_value(value, number), place, number)
+                    self._returned(each, builder.extract_value(value, number), pointer, number)
                     for number, each in enumerate(_elements(kind))
                 ]
                 return f"({''.join(parts)})"
@@ -303,6 +303,6 @@ class _Entry:
                 number = value if value.type == _DOUBLE else builder.fpext(value, _DOUBLE)
                 word, shape = builder.bitcast(number, _WORD), "d"
             case _:
-                raise _NoWordsError(kind)
-        builder.store(word, builder.gep(place, [ir.Constant(_WORD, at)]))
+                raise _NoScalarsError(kind)
+        builder.store(word, builder.gep(pointer, [ir.Constant(_WORD, at)]))
         return shape

@@ -96,18 +96,18 @@ def folder_for(source: str) -> str | None:
 
 
 @functools.lru_cache(maxsize=256)
-def _chosen(sources: str, wanted: str) -> str | None:
+def _chosen(sources: str, user_folder: str) -> str | None:
     if not hasattr(os, "geteuid"):
         return None  # files do not show here who else can write to them
     refused = {}
-    for place in _places(sources, wanted):
+    for candidate in _candidates(sources, user_folder):
         with suppress(OSError):
-            folder = os.path.realpath(place)
+            folder = os.path.realpath(candidate)
             why = _why_not(folder)
             if why is not None:
-                refused[place] = why
+                refused[candidate] = why
             elif _made(folder):
-                if wanted and refused:
+                if user_folder and refused:
                     _tell(next(iter(refused.values())), f"kept in {folder} instead")
                 return folder
     if refused:
@@ -115,11 +115,11 @@ def _chosen(sources: str, wanted: str) -> str | None:
     return None
 
 
-def _places(sources: str, wanted: str) -> Iterator[str]:
+def _candidates(sources: str, user_folder: str) -> Iterator[str]:
     # numba's own name of it: a folder's last part, to tell them apart for people, and a digest of all
     inside = f"{os.path.basename(sources)}_{hashlib.sha1(sources.encode()).hexdigest()}"
-    if wanted:
-        yield os.path.join(wanted, inside)
+    if user_folder:
+        yield os.path.join(user_folder, inside)
     yield os.path.join(sources, "__pycache__")
     # An empty or relative XDG_CACHE_HOME, which would mean the folder one stands in, counts as none.
     own = os.environ.get("XDG_CACHE_HOME", "")
@@ -149,36 +149,36 @@ def _why_not(folder: str) -> str | None:
     path = Path(folder)
     for each in (*reversed(path.parents), path):
         try:
-            found = each.lstat()
+            status = each.lstat()
         except FileNotFoundError:
             return None  # it will be this user's
-        sticky = each != path and bool(found.st_mode & stat.S_ISVTX)
-        why = _distrusted(found, each, sticky)
+        sticky = each != path and bool(status.st_mode & stat.S_ISVTX)
+        why = _distrusted(status, each, sticky)
         if why is not None:
             return f"{each} {why}"
     return None
 
 
-def _distrusted(found: os.stat_result, path: Path, sticky: bool = False) -> str | None:
-    """Return why others could change the file that ``found`` describes, or None."""
-    if found.st_uid not in (0, os.geteuid()):
-        return f"belongs to {_user(found.st_uid)}"
+def _distrusted(status: os.stat_result, path: Path, sticky: bool = False) -> str | None:
+    """Return why others could change the file that ``status`` describes, or None."""
+    if status.st_uid not in (0, os.geteuid()):
+        return f"belongs to {_user(status.st_uid)}"
     if sticky:
         return None
-    if found.st_mode & stat.S_IWOTH:
+    if status.st_mode & stat.S_IWOTH:
         return "can be written to by everyone"
-    if found.st_mode & stat.S_IWGRP and not _alone_in_group(found, path):
+    if status.st_mode & stat.S_IWGRP and not _alone_in_group(status, path):
         return "can be written to by its group"
     return None
 
 
-def _alone_in_group(found: os.stat_result, path: Path) -> bool:
+def _alone_in_group(status: os.stat_result, path: Path) -> bool:
     """Whether the owner is the group: many systems give each user a group, and that group write access."""
     import grp
     import pwd
 
     try:
-        group, owner = grp.getgrgid(found.st_gid), pwd.getpwuid(found.st_uid)
+        group, owner = grp.getgrgid(status.st_gid), pwd.getpwuid(status.st_uid)
     except KeyError:
         return False
     alone = owner.pw_gid == group.gr_gid and group.gr_name == owner.pw_name

@@ -148,10 +148,10 @@ class _Kernel:
         key = typing_key(arguments)
         entry = self._entries.get(key)
         if entry is None:
-            entry = self._found(key, arguments)
+            entry = self._entry_for(key, arguments)
         return entry(arguments)
 
-    def _found(self, key: Any, arguments: tuple[Any, ...]) -> _Entry:
+    def _entry_for(self, key: Any, arguments: tuple[Any, ...]) -> _Entry:
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:

@@ -32,7 +32,7 @@ from types import CodeType
 from typing import Any, NoReturn
 
 from ecmproto.errors import CacheWarning
-from ecmproto.kernels.arguments import describe, words_of
+from ecmproto.kernels.arguments import append_scalars, describe
 
 PACKAGE = Path(__file__).parents[1]
 PATH = PACKAGE / "kernels" / "ecmproto-kernels.so"
@@ -160,7 +160,7 @@ def entry(
         return None
     called = getattr(found.released if released else found.held, name)
     given: list[Any] = []
-    words_of(arguments, given)
+    append_scalars(arguments, given)
     kinds = [ctypes.c_double if isinstance(each, float) else ctypes.c_int64 for each in given]
     called.argtypes = [ctypes.c_void_p, ctypes.c_void_p, *kinds]
     return _caller(called, returns)
@@ -194,7 +194,7 @@ def _caller(function: Any, returns: str) -> Callable[[tuple[Any, ...]], Any]:
 
     def call(arguments: tuple[Any, ...]) -> Any:
         given: list[Any] = []
-        words_of(arguments, given)
+        append_scalars(arguments, given)
         words = new()
         start = ctypes.addressof(words)
         if function(start, start + 8 * (size - 1), *given):

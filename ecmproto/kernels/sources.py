@@ -63,7 +63,7 @@ def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
     """Return a function and all compiled ones that it calls, however deep."""
     found, pending = {function}, [function]
     while pending:
-        for _, value in _taken(pending.pop()):
+        for _, value in _dependencies(pending.pop()):
             called = functions.get(id(value))
             if called is not None and called not in found:
                 found.add(called)
@@ -71,7 +71,7 @@ def _reached(function: Callable[..., Any]) -> set[Callable[..., Any]]:
     return found
 
 
-def _taken(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+def _dependencies(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Yield the names and values that a function takes from its module, and from functions around it."""
     for name in sorted(set(_names(function.__code__)) & function.__globals__.keys()):
         yield name, function.__globals__[name]
@@ -80,7 +80,7 @@ def _taken(function: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _meaning(function: Callable[..., Any]) -> tuple[Any, ...]:
-    taken = [(name, _value(value)) for name, value in _taken(function)]
+    taken = [(name, _value(value)) for name, value in _dependencies(function)]
     text = _text(function.__code__, function.__doc__)
     return function.__module__, function.__qualname__, function.__defaults__, text, taken
 

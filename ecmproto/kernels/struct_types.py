@@ -307,15 +307,15 @@ def _same_class(one: Any, other: Any) -> bool:
     return classes[0] is not None and classes[0] is classes[1]
 
 
-def _converted(context: Any, builder: Any, value: Any, given: Any, wanted: Any) -> Any:
+def _converted(context: Any, builder: Any, value: Any, source: Any, target: Any) -> Any:
     """Convert the elements of a named tuple, which numba itself never does."""
-    if given == wanted:
+    if source == target:
         return value
     elements = [
         context.cast(builder, builder.extract_value(value, number), *kinds)
-        for number, kinds in enumerate(zip(given, wanted, strict=True))
+        for number, kinds in enumerate(zip(source, target, strict=True))
     ]
-    return context.make_tuple(builder, wanted, elements)
+    return context.make_tuple(builder, target, elements)
 
 
 def _own_parts(typ: StructType) -> Iterator[tuple[str, Any]]:
@@ -342,15 +342,15 @@ def copying(_: Any, struct: Any) -> Any:
 
 def _copy_of(context: Any, builder: Any, typ: StructType, struct: Any) -> Any:
     layout = layout_of(typ.struct)
-    words = _new_words(builder, max(1, layout.words))
-    _copy_words(builder, struct, words, layout.words)
+    words = _allocate(builder, max(1, layout.words))
+    _copy(builder, struct, words, layout.words)
     for name, kind in _own_parts(typ):
         part = builder.inttoptr(_word(builder, struct, layout.at[name]), context.get_value_type(kind))
         if isinstance(kind, StructType):
             own = _copy_of(context, builder, kind, part)
         else:
-            own = _new_words(builder, kind.size // _WORD_OCTETS)
-            _copy_words(builder, part, own, kind.size // _WORD_OCTETS)
+            own = _allocate(builder, kind.size // _WORD_OCTETS)
+            _copy(builder, part, own, kind.size // _WORD_OCTETS)
         at = builder.gep(words, [ir.Constant(_WORD, layout.at[name])])
         builder.store(builder.ptrtoint(own, _WORD), at)
     return builder.bitcast(words, context.get_value_type(typ))
@@ -376,15 +376,15 @@ def _write_back(context: Any, builder: Any, typ: StructType, struct: Any, own: A
         if isinstance(kind, StructType):
             _write_back(context, builder, kind, there, here)
         else:
-            _copy_words(builder, here, there, kind.size // _WORD_OCTETS)
+            _copy(builder, here, there, kind.size // _WORD_OCTETS)
 
 
-def _new_words(builder: Any, count: int) -> Any:
-    """Return words of the function's own."""
+def _allocate(builder: Any, count: int) -> Any:
+    """Return the address of memory on the stack, in words."""
     return cgutils.alloca_once(builder, _WORD, size=ir.Constant(_WORD, count))
 
 
-def _copy_words(builder: Any, start: Any, end: Any, count: int) -> None:
+def _copy(builder: Any, start: Any, end: Any, count: int) -> None:
     start, end = (builder.bitcast(each, _WORD.as_pointer()) for each in (start, end))
     for number in range(count):
         at = [ir.Constant(_WORD, number)]

@@ -119,12 +119,12 @@ def test_stale_partial_arrays_are_removed(tmp_path: Path) -> None:
 def test_stored_octets_are_readable_from_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     add(Path("rows.ndjson"), {"digest": "a", "array": np.arange(3), "state": b"\0{}"})
-    place = RowStore(Path("rows.ndjson")).place_of("a", "state")
+    position = RowStore(Path("rows.ndjson")).position_of("a", "state")
     monkeypatch.chdir(Path("/"))
-    assert octets_at(unpack(pack({"states": [place]}))["states"][0]) == b"\0{}"
+    assert octets_at(unpack(pack({"states": [position]}))["states"][0]) == b"\0{}"
     (tmp_path / "rows.ndjson.arrays" / "a" / "a.npz").unlink()
     with pytest.raises(OSError, match=r"a\.npz"):
-        octets_at(place)
+        octets_at(position)
 
 
 def test_files_joined_are_a_file(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_malformed_arrays_are_refused(tmp_path: Path, octets: bytes) -> None:
     with pytest.raises(SpecError, match="arrays"):
         store["a"]
     with pytest.raises(SpecError, match="arrays"):
-        octets_at(store.place_of("a", "state"))
+        octets_at(store.position_of("a", "state"))
 
 
 def test_key_cannot_name_another_folder(tmp_path: Path) -> None:

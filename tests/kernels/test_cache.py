@@ -137,9 +137,9 @@ def test_code_writable_by_others_was_unpickled(
 def test_code_was_loaded_from_working_directory(monkeypatch: pytest.MonkeyPatch, cache_home: str) -> None:
     # numba joins an empty or relative XDG_CACHE_HOME to it.
     monkeypatch.setenv("XDG_CACHE_HOME", cache_home)
-    places = list(folder._places("/x", ""))
-    assert len(places) >= 2
-    assert [place for place in places if not place.startswith("/")] == []
+    candidates = list(folder._candidates("/x", ""))
+    assert len(candidates) >= 2
+    assert [place for place in candidates if not place.startswith("/")] == []
 
 
 @needs_root
@@ -152,8 +152,8 @@ def test_code_was_loaded_from_another_users_home(
     code = (
         "import pwd, types\n"
         "import ecmproto.kernels.folder as cache\n"
-        "every = cache._places\n"
-        "cache._places = lambda *given: list(every(*given))[1:]\n"
+        "every = cache._candidates\n"
+        "cache._candidates = lambda *given: list(every(*given))[1:]\n"
         "root = pwd.getpwuid(0)\n"
         f"mine = types.SimpleNamespace(pw_name='root', pw_gid=root.pw_gid, pw_dir={str(own)!r})\n"
         "pwd.getpwuid = lambda uid: mine if uid == 0 else {}[uid]\n"
@@ -327,8 +327,8 @@ def test_command_warns_once_without_a_cache(
     for_everyone(tmp_path / "cache")
     code = (
         "import sys, ecmproto.kernels.folder as cache\n"
-        "first = cache._places\n"
-        "cache._places = lambda *given: list(first(*given))[:1]\n"
+        "first = cache._candidates\n"
+        "cache._candidates = lambda *given: list(first(*given))[:1]\n"
         "from ecmproto.kernels import library\n"
         "library.PATH = library.PACKAGE / 'nothing.so'\n"
         "from ecmproto.frames.capture import source\n"

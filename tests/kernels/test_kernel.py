@@ -194,7 +194,7 @@ def test_kernels_compile_without_a_cache_folder(tmp_path: Path) -> None:
     (tmp_path / "inner_part.py").write_text(INNER.format(1))
     code = (
         "import ecmproto.kernels.folder as cache\n"
-        "cache._places = lambda *_: ()\n"
+        "cache._candidates = lambda *_: ()\n"
         "from inner_part import inner; print(inner(1), hasattr(inner, 'py_func'))"
     )
     done = subprocess.run(

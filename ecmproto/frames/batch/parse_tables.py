@@ -347,7 +347,7 @@ def _tail(cls: type[Layer]) -> tuple[int, ...]:
         when = bit_field(field_of(cls, count.when[0]))
         values = sum(1 << value for value in count.when[1])
     kind = COUNTED_TAIL if count.key else REST_TAIL
-    return (kind, *by, count.scale, count.minus, *when, values, cls.least_shown)
+    return (kind, *by, count.scale, count.minus, *when, values, cls.min_shown_octets)
 
 
 def _moving(cls: type[Layer]) -> list[tuple[int, ...]]:

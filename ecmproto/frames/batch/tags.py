@@ -78,7 +78,7 @@ def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAU
     ):
         if len(names) > _MOST_FIELDS:
             raise ParameterError(name="mark", needed=f"at most {_MOST_FIELDS} fields", got=", ".join(names))
-        for index, place in enumerate(kind.places(names)):
+        for index, place in enumerate(kind.bit_ranges(names)):
             bit[index], bits[index] = place
     return layout
 

@@ -330,7 +330,7 @@ class _FrameParts:
         """The fields with the frame's addresses, by role."""
         self.message = any(summary.detail_first for _, summary in summaries)
         self._summaries = summaries
-        detailed = [each for each in summaries if each[1].detail or each[1].told_by]
+        detailed = [each for each in summaries if each[1].detail or each[1].summarize]
         ranked = [*reversed([each for each in detailed if not each[1].gives_way]), *detailed]
         self._main = ranked[0] if ranked else None
 
@@ -350,8 +350,10 @@ class _FrameParts:
         detail: Elements = ()
         if self._main is not None:
             index, summary = self._main
-            told_by = summary.told_by
-            detail = self.bound(summary.detail, index) if told_by is None else self._odd(told_by, separator)
+            summarize = summary.summarize
+            detail = (
+                self.bound(summary.detail, index) if summarize is None else self._odd(summarize, separator)
+            )
         tags = [
             self.bound(summary.tag, index)
             for index, summary in self._summaries

@@ -96,7 +96,7 @@ class FinishedRows:
         """Return the position of an existing row's state, for its reader."""
         store = self._store(key)
         assert store is not None
-        return store.place_of(key, "state")
+        return store.position_of(key, "state")
 
     def _store(self, key: str) -> RowStore | None:
         return next((store for store in (self._own, *self._others) if key in store), None)

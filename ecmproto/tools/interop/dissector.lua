@@ -138,7 +138,7 @@ end
 --   next_at      octet of the EtherType, or length, of what follows
 --   otherwise    name of the format of octets that cannot be this one
 --   cpid_at, padded, showing, least, nonzero   how these are known
---   shows        name of the format with which the frame in its last field starts, and least_shown octets of it
+--   shows        name of the format with which the frame in its last field starts, and min_shown_octets octets of it
 local enter
 
 local function define(f)
@@ -247,8 +247,8 @@ local function octets_text(number) return number == 1 and "1 octet" or format("%
 -- What is wrong with a sampled frame of too few octets.
 local function short_sample(f, s, tvb, pos, left, reach)
     local shown = reach - f.octets
-    if f.least_shown and shown < f.least_shown and left >= 2 and f.showing[floor(byte(s, 2) / 16)] then
-        local needed = octets_text(f.least_shown) .. " of the sampled frame"
+    if f.min_shown_octets and shown < f.min_shown_octets and left >= 2 and f.showing[floor(byte(s, 2) / 16)] then
+        local needed = octets_text(f.min_shown_octets) .. " of the sampled frame"
         return fault(f, tvb, pos + f.octets, needed, format("%d octets", shown))
     end
 end
@@ -520,7 +520,7 @@ function walk(f, tvb, pinfo, tree, inside)
                 end
             end
         end
-        bad = bad or f.least_shown and short_sample(f, s, tvb, pos, left, reach - pos)
+        bad = bad or f.min_shown_octets and short_sample(f, s, tvb, pos, left, reach - pos)
         if whole > reach and not bad then
             bad = fault(f, tvb, pos, octets_text(whole - pos), format("%d octets", stop - pos))
         end

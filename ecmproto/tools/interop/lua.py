@@ -228,8 +228,8 @@ class _Source:
                 facts |= {"least": str(cls.least_octets), "nonzero": str(cls.nonzero_octets)}
         if issubclass(cls, Proposed) and cls.showing:
             facts["showing"] = "{" + ", ".join(f"[{value}] = true" for value in cls.showing) + "}"
-        if cls.least_shown:
-            facts["least_shown"] = str(cls.least_shown)
+        if cls.min_shown_octets:
+            facts["min_shown_octets"] = str(cls.min_shown_octets)
         if cls.shows is not None:
             facts["shows"] = quoted(cls.shows.prefix)
             if cls.summary.shown_to:
@@ -260,9 +260,9 @@ class _Source:
     def _info(self) -> list[str]:
         """Return the lines of Lua that write the format's part of the Info column."""
         summary = self._cls.summary
-        if not (summary.detail or summary.told_by or summary.tag):
+        if not (summary.detail or summary.summarize or summary.tag):
             return []
-        is_tag = not (summary.detail or summary.told_by)
+        is_tag = not (summary.detail or summary.summarize)
         lines = ["tag = true,"] if is_tag else [f"label = {quoted(summary.label or self._cls.prefix)},"]
         if not (is_tag or summary.detail_first):
             lines.append("tags_first = true,")

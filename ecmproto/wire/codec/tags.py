@@ -78,7 +78,7 @@ class TagFormat:
                 name="tag", needed="a tag of fixed length before an EtherType", got=self.format.prefix
             )
         for names in (self.tag_fields, self.mark):
-            parts = self.places(names)
+            parts = self.bit_ranges(names)
             if len(parts) != len(names) or sum(bits for _, bits in parts) > WORD_BITS:
                 raise ParameterError(
                     name=f"{self.format.prefix} fields",
@@ -105,21 +105,21 @@ class TagFormat:
             return 0, 0
         return SELECTOR_MASK, _selected(self.format(**self.constants))
 
-    def places(self, names: tuple[str, ...]) -> list[tuple[int, int]]:
+    def bit_ranges(self, names: tuple[str, ...]) -> list[tuple[int, int]]:
         """Return the first bit, counted from the tag's EtherType, and the width of each unsigned field."""
         by_name = {each.key: each for each in self.format.layout if each.is_number and each.minimum == 0}
-        found = [by_name[name] for name in names if name in by_name]
-        return [(each.bit_offset + 8 * TYPE_OCTETS, each.bits or 0) for each in found]
+        fields = [by_name[name] for name in names if name in by_name]
+        return [(each.bit_offset + 8 * TYPE_OCTETS, each.bits or 0) for each in fields]
 
     def values(self, tag: Any, mark: Any) -> dict[str, Any]:
         """Return the fields with these values: unsigned numbers of 64 bits, or arrays of such."""
-        found = {}
+        values = {}
         for number, names in ((tag, self.tag_fields), (mark, self.mark)):
             shift = 0
-            for name, (_, bits) in reversed(list(zip(names, self.places(names), strict=True))):
-                found[name] = number >> shift & ((1 << bits) - 1)
+            for name, (_, bits) in reversed(list(zip(names, self.bit_ranges(names), strict=True))):
+                values[name] = number >> shift & ((1 << bits) - 1)
                 shift += bits
-        return found
+        return values
 
     def layer(self, tag: int, mark: int) -> Layer:
         """Return a tag with these values, which are signed as in machines."""
@@ -172,7 +172,7 @@ def kind_of(tag: Layer) -> TagFormat:
     return TagFormat(format=type(tag), constants=constants)
 
 
-class FoundTag(NamedTuple):
+class LocatedTag(NamedTuple):
     """A tag in a frame, and the offset of its EtherType."""
 
     at: int
@@ -194,7 +194,7 @@ class FoundTag(NamedTuple):
         )
 
 
-def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[FoundTag], bool]:
+def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[LocatedTag], bool]:
     """Return the complete tags of a frame, outermost first, and whether it was truncated among them.
 
     ``octets`` are its captured octets, from its DA on.
@@ -204,20 +204,20 @@ def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[Found
     frame = decode_lax(padded, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes)
     if not frame.layers or type(frame.layers[0]) is not Ethernet or len(octets) < TYPE_AT:
         return [], True
-    found: list[FoundTag] = []
+    tags: list[LocatedTag] = []
     for start, layer in zip(frame.boundaries()[1:], frame.layers[1:], strict=False):
         if not is_tag(type(layer)):
             break
         at = start - TYPE_OCTETS
-        found.append(FoundTag(at, int.from_bytes(octets[at:start]), layer))
-    end = found[-1].end if found else TYPE_AT
+        tags.append(LocatedTag(at, int.from_bytes(octets[at:start]), layer))
+    end = tags[-1].end if tags else TYPE_AT
     if end + TYPE_OCTETS > len(octets):
-        return found, True
+        return tags, True
     if int.from_bytes(octets[end : end + TYPE_OCTETS]) not in tag_ethertypes(ethertypes):
-        return found, False
+        return tags, False
     # The tag of this EtherType is truncated or unassigned: then it is payload.
     layers = decode_lax(octets, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes).layers
-    return found, not any(isinstance(layer, UnknownTag) for layer in layers[1 + len(found) :][:1])
+    return tags, not any(isinstance(layer, UnknownTag) for layer in layers[1 + len(tags) :][:1])
 
 
 def tag_ethertypes(ethertypes: EtherTypes) -> frozenset[int]:

@@ -234,7 +234,7 @@ class Layer:
     """The field computed from the octets before this layer; see `covering`."""
     holds: ClassVar[tuple[type[Layer], ...]] = ()
     """The formats inside this one, as TLVs inside a TLV; see `inside`."""
-    least_shown: ClassVar[int] = 0
+    min_shown_octets: ClassVar[int] = 0
     """The minimum octets on the wire of the frame inside its last field."""
 
     colour: ClassVar[str]
@@ -560,29 +560,29 @@ _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
 def _parser(cls: type[Layer]) -> staticmethod[..., Any]:
     """Return a format's ``parse``; see `Layer`."""
-    words = _words(cls)
+    groups = _groups(cls)
     # slotted classes: setting through the slot skips the frozen dataclass's __init__
     scope: dict[str, Any] = {f"set_{field.key}": getattr(cls, field.key).__set__ for field in cls.layout}
     scope |= {
-        "unpack": _codes(words).unpack_from,
+        "unpack": _codes(groups).unpack_from,
         "new": object.__new__,
         "cls": cls,
         "int_from": int.from_bytes,
     }
-    exec(_parse_source(words, cls.fixed_octets, _rest(cls)), scope)
+    exec(_parse_source(groups, cls.fixed_octets, _rest(cls)), scope)
     return staticmethod(scope["parse"])
 
 
 def _builder(cls: type[Layer]) -> Callable[[Layer], bytes]:
     """Return a format's ``build``; see `Layer`."""
-    words = _words(cls)
+    groups = _groups(cls)
     scope: dict[str, Any] = {
-        "pack": _codes(words).pack,
+        "pack": _codes(groups).pack,
         "index": operator.index,
         "explain": _explain(cls.layout),
         "error": struct.error,
     }
-    exec(_build_source(words, _rest(cls)), scope)
+    exec(_build_source(groups, _rest(cls)), scope)
     build: Callable[[Layer], bytes] = scope["build"]
     return build
 
@@ -603,52 +603,52 @@ def _rest(cls: type[Layer]) -> list[Field]:
     return [field for field in cls.layout if field.bits is None or field.behind]
 
 
-def _codes(words: list[list[Field]]) -> struct.Struct:
-    return struct.Struct(">" + "".join(_code(word) for word in words))
+def _codes(groups: list[list[Field]]) -> struct.Struct:
+    return struct.Struct(">" + "".join(_code(group) for group in groups))
 
 
-def _words(cls: type[Layer]) -> list[list[Field]]:
+def _groups(cls: type[Layer]) -> list[list[Field]]:
     """Return the fixed fields by the struct code that reads them: alone, or a run of sub-octet ones."""
-    words: list[list[Field]] = []
+    groups: list[list[Field]] = []
     run = 0
     for field in _fixed(cls):
         assert field.bits is not None
         if run % 8:
-            words[-1].append(field)
+            groups[-1].append(field)
             run += field.bits
         else:
-            words.append([field])
+            groups.append([field])
             run = field.bits
-    return words
+    return groups
 
 
-def _width(word: list[Field]) -> int:
-    return sum(field.bits or 0 for field in word)
+def _width(group: list[Field]) -> int:
+    return sum(field.bits or 0 for field in group)
 
 
-def _code(word: list[Field]) -> str:
-    width = _width(word)
-    if width not in _CODES or (len(word) == 1 and not word[0].is_number):
+def _code(group: list[Field]) -> str:
+    width = _width(group)
+    if width not in _CODES or (len(group) == 1 and not group[0].is_number):
         return f"{width // 8}s"
     code = _CODES[width]
-    return code.lower() if word[0].kind == "sint" else code
+    return code.lower() if group[0].kind == "sint" else code
 
 
-def _parse_source(words: list[list[Field]], octets: int, rest: list[Field]) -> str:
+def _parse_source(groups: list[list[Field]], octets: int, rest: list[Field]) -> str:
     lines = ["def parse(data, start, stop):", f" if stop - start < {octets}: return None"]
-    if words:
-        lines.append(f" {''.join(f'w{i}, ' for i in range(len(words)))} = unpack(data, start)")
+    if groups:
+        lines.append(f" {''.join(f'w{i}, ' for i in range(len(groups)))} = unpack(data, start)")
     lines.append(" self = new(cls)")
-    for i, word in enumerate(words):
-        if len(word) == 1 and not word[0].is_number:
-            lines.append(f" set_{word[0].key}(self, w{i})")
+    for i, group in enumerate(groups):
+        if len(group) == 1 and not group[0].is_number:
+            lines.append(f" set_{group[0].key}(self, w{i})")
             continue
-        if _code(word).endswith("s"):
+        if _code(group).endswith("s"):
             lines.append(f" w{i} = int_from(w{i}, 'big')")
-        shift = _width(word)
-        for field in word:
+        shift = _width(group)
+        for field in group:
             shift -= field.bits or 0
-            part = f"w{i} >> {shift} & {field.maximum}" if len(word) > 1 else f"w{i}"
+            part = f"w{i} >> {shift} & {field.maximum}" if len(group) > 1 else f"w{i}"
             lines.append(f" set_{field.key}(self, {part})")
     lines.append(f" end = start + {octets}")
     for field in rest:
@@ -674,14 +674,17 @@ def _length_source(field: Field) -> str:
     return f"{length} if self.{count.when[0]} in {count.when[1]!r} else 0" if count.when else length
 
 
-def _build_source(words: list[list[Field]], rest: list[Field]) -> str:
+def _build_source(groups: list[list[Field]], rest: list[Field]) -> str:
     lines = ["def build(self):", " try:"]
     parts = []
-    for i, word in enumerate(words):
-        if len(word) == 1 and not word[0].is_number:
-            lines += [f"  w{i} = self.{word[0].key}", f"  if len(w{i}) != {_width(word) // 8}: explain(self)"]
+    for i, group in enumerate(groups):
+        if len(group) == 1 and not group[0].is_number:
+            lines += [
+                f"  w{i} = self.{group[0].key}",
+                f"  if len(w{i}) != {_width(group) // 8}: explain(self)",
+            ]
         else:
-            lines += _pack_source(i, word)
+            lines += _pack_source(i, group)
         parts.append(f"w{i}")
     lines += [
         f"  if len(self.{field.key}) != {field.bits // 8}: explain(self)"
@@ -694,19 +697,19 @@ def _build_source(words: list[list[Field]], rest: list[Field]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _pack_source(i: int, word: list[Field]) -> list[str]:
-    """Return the lines that range-check a word's fields and shift them together, as int: numpy's overflow."""
+def _pack_source(i: int, group: list[Field]) -> list[str]:
+    """Return lines that range-check a group's fields and shift them together, as int: numpy's overflow."""
     lines, terms = [], []
-    shift = _width(word)
-    alone = len(word) == 1 and not _code(word).endswith("s")
-    for field in word:
+    shift = _width(group)
+    alone = len(group) == 1 and not _code(group).endswith("s")
+    for field in group:
         shift -= field.bits or 0
         lines.append(f"  if not {field.minimum} <= self.{field.key} <= {field.maximum}: explain(self)")
         number = f"self.{field.key}" if alone else f"index(self.{field.key})"
         terms.append(f"{number} << {shift}" if shift else number)
     joined = " | ".join(terms)
-    if _code(word).endswith("s"):
-        joined = f"({joined}).to_bytes({_width(word) // 8}, 'big')"
+    if _code(group).endswith("s"):
+        joined = f"({joined}).to_bytes({_width(group) // 8}, 'big')"
     return [*lines, f"  w{i} = {joined}"]
 
 

@@ -218,7 +218,7 @@ class ETSConfiguration(_Allocation, _Configured):
     selected_by = (information(OUI_8021, ETS_CONFIGURATION),)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The shares."""
         return f"ETS {self._shares()}{_if_willing(self.willing)}"
 
@@ -239,7 +239,7 @@ class ETSRecommendation(_Allocation, _Recommended):
     selected_by = (information(OUI_8021, ETS_RECOMMENDATION),)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The shares."""
         return f"ETS recommended {self._shares()}"
 
@@ -267,7 +267,7 @@ class PFCConfiguration(_Qaz):
     selected_by = (information(OUI_8021, PFC_CONFIGURATION),)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The priorities."""
         return f"PFC {listed_priorities(self.enable)}{_if_willing(self.willing)}"
 
@@ -287,7 +287,7 @@ class Application(LLDPPart):
     protocol: int = _protocol(_QAZ)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The application and its priority."""
         return f"{application_text(SELECTORS, self.selector, self.protocol)}: priority {self.priority}"
 
@@ -406,7 +406,7 @@ class CEEGroups(_Groups, _Feature):
     limits = (Limit(key="length", low=17, high=17),)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The shares."""
         strict = {STRICT_GROUP: STRICT_GROUP in self.classes}
         return shares_text(dict(enumerate(self.bandwidths)), strict, "PG") + _if_willing(self.willing)
@@ -425,7 +425,7 @@ class CEEPFC(_Feature):
     limits = (Limit(key="length", low=6, high=6),)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The priorities."""
         return f"PFC {listed_priorities(self.enable)}{_if_willing(self.willing)}"
 
@@ -450,7 +450,7 @@ class CEEApplication(LLDPPart):
     )  # fmt: skip
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The application and its priorities."""
         application = application_text(CEE_SELECTORS, self.selector, self.protocol)
         return f"{application}: priority {listed_priorities(self.priorities)}"
@@ -503,7 +503,7 @@ class CEE(AnyTLV):
     holds = (CEETLV, CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The name of the dialect, CEE or CIN."""
         return "DCBX of CIN" if self.proto == CIN else "DCBX of CEE"
 

@@ -119,7 +119,7 @@ class Sampling(Proposed):
     has_cpid = True
     role = "message"
     shows = Ethernet
-    least_shown = MIN_SAMPLED_OCTETS
+    min_shown_octets = MIN_SAMPLED_OCTETS
 
     @classmethod
     def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:

@@ -51,7 +51,7 @@ def tlv_texts(layers: Sequence[Layer]) -> list[str]:
     """Return the texts of a frame's LLDP TLVs for its summary line."""
     parts = [value for value in layers if isinstance(value, LLDPPart)]
     tlvs = sum(isinstance(value, AnyTLV) and value.type != END for value in parts)
-    return [*filter(None, (value.told for value in parts)), counted(tlvs, "TLV")]
+    return [*filter(None, (value.summary_text for value in parts)), counted(tlvs, "TLV")]
 
 
 def tlv_oui(default: int) -> int:
@@ -109,11 +109,11 @@ class LLDPPart(Layer):
     __slots__ = ()
 
     counted_as = "LLDP"
-    summary = Summary(label="LLDP", told_by=tlv_texts)
+    summary = Summary(label="LLDP", summarize=tlv_texts)
     crafting = Crafting(direction="link", destination=DESTINATION)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """Its text in the frame's summary line."""
         return ""
 
@@ -157,7 +157,7 @@ class TLV(AnyTLV):
     follows = "tlv"
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The name of a system."""
         return self.value.decode("utf-8", errors="replace") if self.type == _SYSTEM_NAME else ""
 
@@ -226,7 +226,7 @@ class CongestionNotificationTLV(AnyTLV):
     selected_by = (information(OUI_8021, CN_SUBTYPE),)
 
     @property
-    def told(self) -> str:
+    def summary_text(self) -> str:
         """The CNPVs, and those that are ready."""
         return f"CN TLV CNPV {listed_priorities(self.cnpv)} ready {listed_priorities(self.ready)}"
 

@@ -70,7 +70,7 @@ class Summary:
     addressee: str = ""
     shown_to: str = ""
     """The fields with the frame's addresses, a message's recipient, and the inner frame's destination."""
-    told_by: Callable[[Sequence[Any]], list[str]] | None = None
+    summarize: Callable[[Sequence[Any]], list[str]] | None = None
     """The function that returns its tags and, last, its detail from the layers, instead of a template."""
     colour: str = ""
     """The style of the format's name; "": its role's."""

@@ -280,8 +280,10 @@ class Machine:
         if made.destination:
             layer = layer.replace(**{made.destination: destination})
         if made.format.shows is Ethernet:
-            shown = about.octets[: max(made.shown_octets, made.format.least_shown)]
-            layer = layer.replace(**{made.format.layout[-1].key: shown.ljust(made.format.least_shown, b"\0")})
+            shown = about.octets[: max(made.shown_octets, made.format.min_shown_octets)]
+            layer = layer.replace(
+                **{made.format.layout[-1].key: shown.ljust(made.format.min_shown_octets, b"\0")}
+            )
         # A group has no address to answer from: the port's replaces it.
         answers = made.is_answer and not is_group(destination)
         return framed(

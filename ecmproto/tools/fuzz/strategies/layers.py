@@ -246,7 +246,7 @@ def _octets(cls: type[Layer], count: Count, values: dict[str, Any]) -> SearchStr
     if count.key:
         octets = max(0, values[count.key] * count.scale - count.minus)
         return st.binary(min_size=octets, max_size=octets)
-    return st.binary(min_size=cls.least_shown, max_size=MAX_DRAWN_OCTETS)
+    return st.binary(min_size=cls.min_shown_octets, max_size=MAX_DRAWN_OCTETS)
 
 
 def is_tlv_of_its_format(tlv: Layer) -> bool:
