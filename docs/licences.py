@@ -15,9 +15,9 @@ PROJECT = tomllib.loads((PATH.parent.parent / "pyproject.toml").read_text(encodi
 HEADING = """\
 # Licences of dependencies
 
-ecmproto is GPL-2.0-or-later and brings no copy of any of these: pip installs them beside it. This is
-what each package says of itself (`make references`). A release's bill of materials
-(`ecmproto-VERSION.cdx.json`, CycloneDX) has what they depend on too, with exact versions.
+ecmproto is GPL-2.0-or-later and contains no copy of any of these: pip installs them beside it. The licences
+are from each package's metadata (`make references`). A release's bill of materials
+(`ecmproto-VERSION.cdx.json`, CycloneDX) also lists their dependencies, with exact versions.
 
 | package | needed for | licence |
 |---|---|---|
@@ -36,7 +36,7 @@ def dependencies() -> Iterator[tuple[str, str]]:
 
 
 def licence_of(name: str) -> str:
-    """Return what an installed package says of its licence."""
+    """Return the licence in an installed package's metadata."""
     try:
         installed = distribution(name)
     except PackageNotFoundError:

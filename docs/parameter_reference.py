@@ -17,8 +17,8 @@ HEADING = """\
 
 Every mechanism's parameters by role, as `--set NAME=VALUE` sets them, or `--set ROLE.NAME=VALUE` where
 two roles have one of that name: `cp` is the congestion point, `rp` the reaction point. They are checked when
-they are set, one by one and against each other. [Sources](sources.md) says what S001 and the others are,
-[algorithms](algorithms.md) what the parameters do.
+they are set, one by one and against each other. [Sources](sources.md) lists S001 and the other
+documents, [algorithms](algorithms.md) describes the parameters' effects.
 """
 
 ROLES = {

@@ -14,9 +14,9 @@ HEADING = """\
 
 <!-- From the schemas in ecmproto/wire/formats/, by `make references`. -->
 
-Every frame format and tag. Offsets count octets from the first one of the format itself, behind the EtherType
-that announces it; a place such as `14.3` is octet 14 from its bit 3 on, the most significant bit being 0.
-Everything is big-endian. [Wire formats](wire-formats.md) says what the sources are; display filters, `-e`,
+Every frame format and tag. Offsets count octets from the first one of the format itself, after the EtherType
+that announces it. An offset such as `14.3` is octet 14 from its bit 3 on; bit 0 is the most significant bit.
+Everything is big-endian. [Wire formats](wire-formats.md) lists the sources. Display filters, `-e`,
 `craft`, JSON and `ecmproto fields` have the same names.
 """
 

@@ -15,8 +15,7 @@ HEADING = """\
 
 <!-- From the rules in ecmproto/tools/check/rules/, by `make references`. -->
 
-What `ecmproto check` holds captures to. [Checking captures](../check.md) says how to use them, and how to
-write your own.
+The rules of `ecmproto check`. [Checking captures](../check.md) describes their use, and rules of your own.
 """
 
 

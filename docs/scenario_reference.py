@@ -17,7 +17,7 @@ HEADING = """\
 
 <!-- From the declarations in ecmproto/control/lab/, by `make references`. -->
 
-All that a scenario can say; the [laboratory](lab.md) shows how it goes together. Every value is text with
+All keys of a scenario; the [laboratory](lab.md) shows their use. Every value is text with
 its unit (`"10G"`, `"33kB"`, `"15ms"`, `"16frames"` of 1500 octets), a number where it has no unit, or `true`
 and `false`; `0` needs no unit.
 """
@@ -36,9 +36,9 @@ def _parts() -> Iterator[str]:
         yield _table(("key", "default", "value", "meaning"), (_key(*each) for each in keys.items()))
         if section == "control":
             yield (
-                "Parameters of the mechanism stand beside these, as `cp.qeq`, `rp.ru`, `edge.strip`: all\n"
-                "are in [parameters.md](parameters.md). Those of other mechanisms, for when these take the\n"
-                "place of the scenario's own, stand in `[mechanisms.NAME]`.\n"
+                "Parameters of the mechanism are keys of this table too, as `cp.qeq`, `rp.ru`,\n"
+                "`edge.strip`: [parameters.md](parameters.md) lists them. Parameters for another mechanism\n"
+                "in place of the scenario's own are in `[mechanisms.NAME]`.\n"
             )
     yield "## The topology line\n"
     for name, shape in SHAPES.items():

@@ -1,7 +1,7 @@
 """Breaches of the rules of language (CONTRIBUTING.md): ``python -m tests.language PATH…``.
 
-They are in docstrings, help texts, errors and other output, in names of functions, parameters, classes and
-their fields, and in names of tests.
+They are in docstrings, help texts, errors and other output, in pages, in names of functions, parameters,
+classes and their fields, and in names of tests.
 """
 
 from __future__ import annotations
@@ -36,9 +36,14 @@ NAME = re.compile(
 MAX_TEST_WORDS = 8
 _CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 _CODE = re.compile(r"``.*?``|\{[^}]*\}", re.DOTALL)
+_PAGE_CODE = re.compile(r"^```.*?^```$|^ {4}.*?$|`+[^`]*`+|<!--.*?-->|\]\([^)]*\)", re.DOTALL | re.MULTILINE)
+"""Code, comments and addresses of links in Markdown."""
 EXCEPTIONS = {
     "}? tell {": "the line of ARP as tcpdump and Wireshark print it",
     "dcqcn.behind=": "a parameter that users set",
+    "Frequently asked questions": "the usual title",
+    "does not tell them apart": "a mechanism, in the title of a scenario",
+    "S004 does not say": "a document, no program",
 }
 """Parts of texts in which a rule does not hold, with the reason."""
 
@@ -68,11 +73,30 @@ def breaches(paths: list[Path]) -> Iterator[Breach]:
                     if pattern.match(first):
                         yield Breach(module, line, rule, first.split("\n")[0])
             for line, text in _texts(tree):
-                prose = _CODE.sub("…", text)
-                for rule, pattern in ANYWHERE.items():
-                    for match in pattern.finditer(prose):
-                        around = prose[max(0, match.start() - 30) : match.end() + 30]
-                        yield Breach(module, line, rule, " ".join(around.split()))
+                yield from _anywhere(module, line, _CODE.sub("…", text))
+
+
+def page_breaches(pages: list[Path]) -> Iterator[Breach]:
+    """Yield the breaches in Markdown pages, with the lines at which their paragraphs begin."""
+    for page in pages:
+        line = 1
+        text = _PAGE_CODE.sub(lambda code: "…" + "\n" * code[0].count("\n"), _excepted(page.read_text()))
+        for paragraph in text.split("\n\n"):
+            yield from _anywhere(page, line, " ".join(paragraph.split()))
+            line += paragraph.count("\n") + 2
+
+
+def _excepted(text: str) -> str:
+    for exception in EXCEPTIONS:
+        text = text.replace(exception, " ")
+    return text
+
+
+def _anywhere(path: Path, line: int, text: str) -> Iterator[Breach]:
+    for rule, pattern in ANYWHERE.items():
+        for match in pattern.finditer(text):
+            around = text[max(0, match.start() - 30) : match.end() + 30]
+            yield Breach(path, line, rule, " ".join(around.split()))
 
 
 def names(paths: list[Path]) -> Iterator[Breach]:
@@ -115,9 +139,7 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield the line and text of each string with a space: docstrings, help texts, errors, output."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(text := node.value, str) and " " in text:
-            for exception in EXCEPTIONS:
-                text = text.replace(exception, " ")
-            yield node.lineno, text
+            yield node.lineno, _excepted(text)
 
 
 if __name__ == "__main__":

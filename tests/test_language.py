@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.language import breaches, long_tests, names
+from tests.language import breaches, long_tests, names, page_breaches
 
 _ROOT = Path(__file__).parents[1]
 NAMES = 476
@@ -14,6 +14,10 @@ NAMES = 476
 @pytest.mark.parametrize("folder", ["ecmproto", "cli"])
 def test_docstrings_keep_the_rules(folder: str) -> None:
     assert not "\n".join(map(str, breaches([_ROOT / folder])))
+
+
+def test_pages_keep_the_rules() -> None:
+    assert not "\n".join(map(str, page_breaches([*_ROOT.glob("*.md"), *_ROOT.glob("docs/**/*.md")])))
 
 
 def test_breaches_in_names_only_become_fewer() -> None:
@@ -48,6 +52,16 @@ def test_a_breach_is_found(tmp_path: Path, docstring: str, rule: str) -> None:
     path = tmp_path / "module.py"
     path.write_text(f'def function():\n    """{docstring}"""\n')
     assert [each.rule for each in breaches([path])] == [rule]
+
+
+def test_breaches_of_pages_are_found_outside_of_code(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    code = "# `told`\n\n```\nit says\n```\n\n    it stands\n\n"
+    page.write_text(f"{code}[It](behind.md) asks\nfor those\nof a link.\n")
+    assert [(each.line, each.rule) for each in page_breaches([page])] == [
+        (9, "program that speaks"),
+        (9, "that of"),
+    ]
 
 
 def test_code_and_abbreviations_are_no_breach(tmp_path: Path) -> None:

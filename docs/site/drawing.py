@@ -99,7 +99,7 @@ _PLOT_LEFT, _PLOT_TOP, _PLOT_WIDTH, _PLOT_HEIGHT = 46, 12, 302, 168
 
 
 def chart(drawn: Chart) -> str:
-    """Return a drawing of a chart; its curves are told apart by colour and by dashes."""
+    """Return a drawing of a chart; its curves differ in colour and dashes."""
     points = [point for curve in drawn.curves for point in curve.points]
     xs, ys = _scale([x for x, _ in points]), _scale([y for _, y in points])
 
