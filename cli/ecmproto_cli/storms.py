@@ -167,7 +167,7 @@ def _sent(
                 watch.end(warn)
         return _Sent(
             report=sender.report(), mtu_octets=sender.facts[streams[0].interface].mtu_octets,
-            ended_by=ended_by, proofs=[] if watch is None else watch.proofs(sender.taken()),
+            ended_by=ended_by, proofs=[] if watch is None else watch.proofs(sender.steals()),
             stolen_ns=0 if watch is None else watch.stolen_ns,
         )  # fmt: skip
 

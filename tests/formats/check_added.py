@@ -127,10 +127,10 @@ def filters() -> None:
 
 
 def statistics() -> None:
-    from ecmproto.frames.stats.statistics import KINDS, kinds_of
+    from ecmproto.frames.stats.statistics import KINDS, kind_numbers
 
     def kinds(protocols: str) -> list[tuple[str, str]]:
-        return [(KINDS[number].title, KINDS[number].group) for number in kinds_of(protocols)]
+        return [(KINDS[number].title, KINDS[number].group) for number in kind_numbers(protocols)]
 
     assert ("BLM", "message") in kinds("eth:vlan:blm")
     assert kinds("eth:ip:udp:bls")[0] == ("Backlog signal", "message")

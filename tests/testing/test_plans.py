@@ -92,7 +92,7 @@ def test_numbers_leave_checksums_as_they_are(veth: Network) -> None:
         assert sum(words) % 0xFFFF == sum(first) % 0xFFFF
         assert octets[15] == (number - 1) % 256
     assert segment.interval_ns == 100_000
-    assert segment.kept
+    assert segment.every_frame
 
 
 @pytest.mark.parametrize(

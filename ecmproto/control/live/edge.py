@@ -399,7 +399,7 @@ class Edge:
         self._refusals: Any = new_record(machine.probe_refusal_record)
         self._edge = self._new_state(new_tagging(machine, vlan, ethertypes))
         self._update_rules()
-        self._sockets = Sockets(2, frame_octets=largest_octets, room=TAKEN_AT_ONCE)
+        self._sockets = Sockets(2, frame_octets=largest_octets, capacity=TAKEN_AT_ONCE)
 
     def _new_state(self, tagging: Tagging) -> EdgeState:
         facts, progress, flows = (
@@ -442,7 +442,7 @@ class Edge:
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
         """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
-        for first in range(0, len(batch), self._sockets.room):
+        for first in range(0, len(batch), self._sockets.capacity):
             self._sockets.fill(batch, interface, first)
             self._follow(self._step(self._sockets, TAKE, now_ns), self._sockets)
 

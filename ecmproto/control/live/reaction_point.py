@@ -139,7 +139,7 @@ class ReactionPoint:
             as_interface(NullReceivers(), Receivers),
             as_interface(NoSources(), Sources),
         )
-        self._sockets = Sockets(2, frame_octets=largest_octets, room=TAKEN_AT_ONCE)
+        self._sockets = Sockets(2, frame_octets=largest_octets, capacity=TAKEN_AT_ONCE)
         self._nothing = np.zeros(0, np.int64)
 
     @property
@@ -160,7 +160,7 @@ class ReactionPoint:
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
         """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
-        for first in range(0, len(batch), self._sockets.room):
+        for first in range(0, len(batch), self._sockets.capacity):
             self._sockets.fill(batch, interface, first)
             self._follow(self._step(self._sockets.wires, TAKE, now_ns), self._sockets, now_ns)
 

@@ -76,7 +76,7 @@ class Deriving(Joining):
         """Yield the reader's batches with their records, numbered from the first frame on."""
         while True:
             file.fill()
-            part = file.taken(file.last_ns, before=False) if file.left else None
+            part = file.take_until(file.last_ns, before=False) if file.left else None
             if part is None:
                 return
             yield self._numbered([part])

@@ -201,20 +201,20 @@ class Batch:
 
         Without `displayed`, all frames of the batch are displayed, and no others.
         """
-        batch = self if self.displayed_before_ns is not None else self.displayed(told=False)
+        batch = self if self.displayed_before_ns is not None else self.displayed(advance=False)
         assert batch.displayed_before_ns is not None
         return self._timed(_apart(self.time_ns, batch.displayed_before_ns))
 
-    def displayed(self, *, told: bool = True) -> Batch:
+    def displayed(self, *, advance: bool = True) -> Batch:
         """Return the batch as one whose frames are displayed, after the capture's previously displayed ones.
 
-        With ``told`` False later displayed frames do not follow these.
+        With ``advance`` False later displayed frames do not follow these.
         """
         timeline = self._timeline()
         if not len(self):
             return replace(self, displayed_before_ns=self.time_ns)
         own = replace(timeline_of(self.time_ns, self.timed), before_ns=timeline.displayed.last_ns)
-        if told:
+        if advance:
             timeline.displayed.last_ns = own.last_ns
         return replace(self, displayed_before_ns=own.previous_ns)
 

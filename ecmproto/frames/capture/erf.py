@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import counted
 from ecmproto.frames.capture.batch import ERF, ETHERNET, Batch, Block
 from ecmproto.frames.capture.pcap import MAGIC_NS, PcapHeader, PcapParser, parse_header
-from ecmproto.frames.capture.source import Fault, Shortage, Source, Walker, words
+from ecmproto.frames.capture.source import Fault, Shortage, Source, Walker, uint32_rows
 from ecmproto.frames.capture.writer import SNAPLEN, RecordBuilder
 from ecmproto.units import NS_PER_S
 
@@ -141,7 +141,7 @@ def _numbers(batch: Batch, at: int) -> NDArray[np.int64]:
 
 def _times(batch: Batch) -> NDArray[np.int64]:
     """Return the times of records, little-endian in units of 2⁻³² s, to the nearest ns."""
-    fraction, seconds = words(batch.buffer, batch.offset, 2, "little").astype(np.uint64).T
+    fraction, seconds = uint32_rows(batch.buffer, batch.offset, 2, "little").astype(np.uint64).T
     ns = (fraction * np.uint64(NS_PER_S) + np.uint64(1 << 31)) >> np.uint64(32)
     times: NDArray[np.int64] = (seconds * np.uint64(NS_PER_S) + ns).astype(np.int64)
     return times

@@ -53,7 +53,7 @@ from ecmproto.frames.capture.source import (
     Walker,
     is_compressed,
     regular_size,
-    words,
+    uint32_rows,
 )
 
 PART_OCTETS = 256 << 20
@@ -327,7 +327,7 @@ class _PcapFinder:
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
         """Return the lengths of the records, 0 for none."""
-        seconds, ticks, one, other = words(octets, starts, 4, self._order).astype(np.int64).T
+        seconds, ticks, one, other = uint32_rows(octets, starts, 4, self._order).astype(np.int64).T
         captured, original = np.minimum(one, other), np.maximum(one, other)
         # zeros look like empty frames of 1970
         is_record = (captured > 0) & (captured <= self._largest) & (original <= _SEARCHED_OCTETS)
@@ -346,11 +346,11 @@ class _PcapngFinder:
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
         """Return the lengths of the blocks, 0 for none."""
-        kind, total, *_ = words(octets, starts, 4, self._order).astype(np.int64).T
+        kind, total, *_ = uint32_rows(octets, starts, 4, self._order).astype(np.int64).T
         there = np.isin(kind, self._KINDS) & (starts % 4 == 0)
         there &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
         ends = np.where(there, starts + total - 4, 0)
-        there &= words(octets, ends, 1, self._order)[:, 0] == total
+        there &= uint32_rows(octets, ends, 1, self._order)[:, 0] == total
         return np.where(there, total, 0)
 
 

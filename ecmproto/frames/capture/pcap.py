@@ -30,7 +30,7 @@ from ecmproto.frames.capture.source import (
     Shortage,
     Source,
     Walker,
-    words,
+    uint32_rows,
 )
 from ecmproto.units import NS_PER_S
 from ecmproto.values import dataclass
@@ -181,7 +181,7 @@ class PcapParser:
         return batch
 
     def _batch(self, source: Source, starts: NDArray[np.int64]) -> Batch:
-        fields = words(source.buffer, starts, 4, self.byte_order)
+        fields = uint32_rows(source.buffer, starts, 4, self.byte_order)
         captured, original = self._both_lengths(fields)
         seconds, ticks = fields[:, 0].astype(np.int64), fields[:, 1].astype(np.int64)
         return Batch(
@@ -204,7 +204,7 @@ class PcapParser:
         return (second, first) if self._lengths else (first, second)
 
     def _refusal(self, source: Source) -> Shortage | Fault:
-        fields = words(source.buffer, np.array([source.position]), 4, self.byte_order)
+        fields = uint32_rows(source.buffer, np.array([source.position]), 4, self.byte_order)
         captured = int(self._both_lengths(fields)[0][0])
         if captured > self._largest:
             needed = f"a captured length of at most {self._largest} octets"
@@ -219,7 +219,7 @@ def walk_pcap(
     stop: int,
     end: int,
     positions: Any,
-    room: int,
+    capacity: int,
     header: int,
     largest: int,
     lengths: int,
@@ -233,7 +233,7 @@ def walk_pcap(
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     count = 0
-    while count < room and position < stop and position + header <= end:
+    while count < capacity and position < stop and position + header <= end:
         at = position + 12 if lengths == 1 else position + 8
         captured = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
         if lengths == 2:

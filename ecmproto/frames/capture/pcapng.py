@@ -39,8 +39,8 @@ from ecmproto.frames.capture.source import (
     Shortage,
     Source,
     Walker,
+    uint32_rows,
     word,
-    words,
 )
 from ecmproto.units import NS_PER_S, in_64_bits
 from ecmproto.values import dataclass
@@ -294,7 +294,7 @@ class PcapngParser:
 
     def _batch(self, source: Source, starts: NDArray[np.int64], base: NDArray[np.int64]) -> Batch:
         """Return the frames at ``starts``, in sections whose first interfaces are ``base``."""
-        kinds = words(source.buffer, starts, 4, self.byte_order)
+        kinds = uint32_rows(source.buffer, starts, 4, self.byte_order)
         simple = kinds[:, 0] == SIMPLE_PACKET
         if not simple.any():
             return self._enhanced(source, starts, kinds, base)
@@ -309,7 +309,7 @@ class PcapngParser:
         head: NDArray[np.uint32],
         base: NDArray[np.int64],
     ) -> Batch:
-        tail = words(source.buffer, starts + 16, 3, self.byte_order)
+        tail = uint32_rows(source.buffer, starts + 16, 3, self.byte_order)
         local = head[:, 2].astype(np.int64)
         obsolete = head[:, 0] == OBSOLETE_PACKET
         if obsolete.any():  # 16 bits of interface before 16 bits of drops
@@ -578,7 +578,7 @@ def walk_pcapng(
     stop: int,
     end: int,
     positions: Any,
-    room: int,
+    capacity: int,
     interfaces: int,
     big: bool,
     largest: int,
@@ -592,7 +592,7 @@ def walk_pcapng(
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     h0, h1 = (8, 0) if big else (0, 8)
     count = 0
-    while count < room and position < stop and position + 16 <= end:
+    while count < capacity and position < stop and position + 16 <= end:
         at = position
         kind = octets[at] << s0 | octets[at + 1] << s1 | octets[at + 2] << s2 | octets[at + 3] << s3
         holds = kind == 6 or kind == 3 or kind == 2

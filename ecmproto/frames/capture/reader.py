@@ -76,7 +76,7 @@ def open_capture(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Position:
     """A position between the records of a capture, at which reading can resume.
 
     ``offset`` counts octets of the (uncompressed) capture, ``frames`` the preceding frames; ``state`` is the
@@ -176,25 +176,27 @@ class CaptureReader:
         self._parser.batch_frames = frames
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Position:
         """The position of the next batch; for a capture of one file."""
         source = self._source
-        return Place(offset=source.base + source.position, frames=self.frames, state=self._parser.state)
+        return Position(offset=source.base + source.position, frames=self.frames, state=self._parser.state)
 
     @property
     def base(self) -> int:
         """The offset in the (uncompressed) capture of the last batch's buffer."""
         return self._source.base
 
-    def parse(self, place: Place, octets: bytes, *, frames: int, compiled: bool = True) -> Iterator[Batch]:
-        """Yield the frames in ``octets``, the capture's from ``place`` on, ``frames`` a batch at most.
+    def parse(
+        self, position: Position, octets: bytes, *, frames: int, compiled: bool = True
+    ) -> Iterator[Batch]:
+        """Yield the frames in ``octets``, the capture's from ``position`` on, ``frames`` a batch at most.
 
         For reading again what this reader has passed, in any thread, without effect on the reader.
         ``compiled`` False never waits for a compiler.  It ends at an incomplete record.
         """
-        parser = self._parser.resumed(place.state, frames=place.frames, compiled=compiled)
+        parser = self._parser.resumed(position.state, frames=position.frames, compiled=compiled)
         parser.batch_frames = frames
-        source = OctetsSource(octets, base=place.offset)
+        source = OctetsSource(octets, base=position.offset)
         while True:
             item = parser.take(source)
             if isinstance(item, Batch):

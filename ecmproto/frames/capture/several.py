@@ -221,7 +221,7 @@ class _Merging(Joining):
         # the next frames of the file whose available ones end first may be earlier than the others' last
         first = min(filled, key=lambda each: each.last_ns)
         until_ns, place = first.last_ns, self._sources.index(first)
-        parts = [each.taken(until_ns, before=at > place) for at, each in enumerate(self._sources)]
+        parts = [each.take_until(until_ns, before=at > place) for at, each in enumerate(self._sources)]
         return self._numbered([part for part in parts if part is not None])
 
 
@@ -246,7 +246,7 @@ class AppendedReader(ParsedReader):
     @property
     def warnings(self) -> list[str]:
         """Unusual properties of each file, with its name, and the errors of files after the first error."""
-        return [*self._appending.told, *self._appending.warnings]
+        return [*self._appending.file_warnings, *self._appending.warnings]
 
     def items(self) -> Iterator[Batch | Block]:
         """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
@@ -274,7 +274,7 @@ class _Appending(Joining):
         self.batch_frames = batch_frames
         self.problem: CaptureError | None = None
         self.octets_before = 0
-        self._told: list[str] = []
+        self._closed_warnings: list[str] = []
         self._left = deque(names)
         self._alike: dict[tuple[Interface, bool], list[int]] = {}
         """The numbers of interfaces with equal descriptions."""
@@ -292,9 +292,9 @@ class _Appending(Joining):
         return self.octets_before + (0 if self._reader is None else self._reader.octets_read)
 
     @property
-    def told(self) -> list[str]:
+    def file_warnings(self) -> list[str]:
         """The warnings of files, with their names."""
-        return [*self._told, *self._of_reader()]
+        return [*self._closed_warnings, *self._of_reader()]
 
     def _of_reader(self) -> list[str]:
         reader = self._reader
@@ -316,12 +316,12 @@ class _Appending(Joining):
         if self.problem is None:
             self.problem = error
         else:
-            self._told.append(str(error))
+            self._closed_warnings.append(str(error))
 
     def close(self) -> None:
         """Close the open file."""
         if self._reader is not None:
-            self._told = self.told
+            self._closed_warnings = self.file_warnings
             self.octets_before = self.octets_read
             if self._reader.problem is not None:
                 self._fail(self._reader.problem)
@@ -345,7 +345,7 @@ class _Appending(Joining):
             self._file.fill()
             if self._pending:
                 return self._pending.popleft()
-            part = self._file.taken(self._file.last_ns, before=False) if self._file.left else None
+            part = self._file.take_until(self._file.last_ns, before=False) if self._file.left else None
             if part is not None:
                 return self._numbered([part])
             self.close()
@@ -425,7 +425,7 @@ class JoinedFile:
         self._keys = np.maximum.accumulate(np.maximum(times, self._latest_ns))
         self._latest_ns = self.last_ns
 
-    def taken(self, until_ns: int, *, before: bool) -> tuple[Batch, Int64] | None:
+    def take_until(self, until_ns: int, *, before: bool) -> tuple[Batch, Int64] | None:
         """Return and remove the frames up to a time, or before it, with their keys."""
         count = int(np.searchsorted(self._keys, until_ns, side="left" if before else "right"))
         if not count:
@@ -492,14 +492,14 @@ class _Descriptions:
 
     def section(self) -> bytes:
         """Return the section header."""
-        return self._taken()
+        return self._drain()
 
     def interface(self, interface: Interface) -> bytes:
         """Return the description of an interface with times in ns."""
         self._writer.add_interface(interface)
-        return self._taken()
+        return self._drain()
 
-    def _taken(self) -> bytes:
+    def _drain(self) -> bytes:
         octets = self._octets.getvalue()
         self._octets.seek(0)
         self._octets.truncate()

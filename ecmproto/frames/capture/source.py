@@ -548,7 +548,7 @@ class Parser(Protocol):
         """Return the next batch or block, or the reason of its absence; None to continue without either."""
 
 
-def words(
+def uint32_rows(
     buffer: NDArray[np.uint8], starts: NDArray[np.int64], count: int, byte_order: ByteOrder
 ) -> NDArray[np.uint32]:
     """Return the ``count`` 32-bit words at each of ``starts`` (of any alignment): (len(starts), count)."""
@@ -587,7 +587,7 @@ class Walker:
         self._large = compiled and (large or many or library.is_ready())
         self._grows = compiled and size_octets is None
         self._walked = 0
-        self._room = array("q")
+        self._positions = array("q")
 
     def run(
         self,
@@ -595,26 +595,26 @@ class Walker:
         octets: Octets,
         position: int,
         stop: int,
-        room: int,
+        capacity: int,
         *rest: Any,
     ) -> tuple[Int64, int]:
         """Return the starts of the records between ``position`` and ``stop``, and the next start."""
         end = len(octets)
         stop = min(stop, end)
-        room = max(1, min(room, (stop - position) // 16 + 1))
+        capacity = max(1, min(capacity, (stop - position) // 16 + 1))
         # Runs may be short and many: the array for the longest is allocated once.
-        if len(self._room) < room:
-            self._room = array("q", bytes(8 * room))
-        if self._large and (room > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
-            positions = np.frombuffer(self._room, dtype=np.int64)
-            count, after = _compiled(walk)(octets, position, stop, end, positions, room, *rest)
+        if len(self._positions) < capacity:
+            self._positions = array("q", bytes(8 * capacity))
+        if self._large and (capacity > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
+            positions = np.frombuffer(self._positions, dtype=np.int64)
+            count, after = _compiled(walk)(octets, position, stop, end, positions, capacity, *rest)
             return positions[:count].copy(), int(after)
         # A memoryview returns Python integers, which an interpreted loop handles several times faster.
-        count, after = walk(octets.data, position, stop, end, self._room, room, *rest)
+        count, after = walk(octets.data, position, stop, end, self._positions, capacity, *rest)
         self._walked += after - position
         Walker._walked_before += after - position
         self._large = self._large or (self._grows and self._walked >= COMPILE_FROM_OCTETS)
-        return np.array(self._room[:count], dtype=np.int64), after
+        return np.array(self._positions[:count], dtype=np.int64), after
 
 
 @functools.cache

@@ -23,7 +23,7 @@ from ecmproto.frames.capture.linux.bpf import (
     above,
     all_of,
     any_of,
-    at_least,
+    at_or_above,
     equal,
     inverse,
     program_of,
@@ -55,7 +55,7 @@ from ecmproto.wire.formats.ip import PROTO_UDP, SFLOW_PORT, Extension, IPv4, IPv
 from ecmproto.wire.formats.registry import FORMATS, announcement, dispatch
 
 _HEADER_OCTETS = 14
-_TYPE = Value(place=12, octets=2)
+_TYPE = Value(offset=12, octets=2)
 _TAG_OCTETS = 4
 _SNAP_OCTETS = 8
 """Octets from a length to the EtherType in SNAP."""
@@ -74,8 +74,8 @@ _EXTENSIONS = [
 _MAX_TAGS = 4
 """Maximum number of tags before the field; frames with more are accepted."""
 
-_PRESENT = above(Value(place=VLAN_PRESENT), 0)
-_TPID = Value(place=VLAN_TPID)
+_PRESENT = above(Value(offset=VLAN_PRESENT), 0)
+_TPID = Value(offset=VLAN_TPID)
 _LENGTH = Value(length=True)
 _TCI_PARTS = {"priority": (0xE000, 13), "dei": (0x1000, 12), "id": (0x0FFF, 0)}
 _ADDRESS_AT = {"dst": 0, "src": 6}
@@ -103,7 +103,7 @@ def prefilter(
     if linktype != ETHERNET or not has_header or not set(IN_SEQUENCE).isdisjoint(filter.fields):
         return ()
     translator = _Translator(ethertypes)
-    condition = translator.at_least(filter.test)
+    condition = translator.necessary(filter.test)
     fields = fields_of(filter.test)
     if not outer or any(field.origin != "record" and field.nesting != "outer" for field in fields):
         condition = any_of(condition, translator.wrapped())
@@ -123,15 +123,15 @@ class _Translator:
         announced = [(announcement(cls, ethertypes), *cls.further_ethertypes) for cls in _WRAPPERS]
         self._labels = sorted(value for values in announced for value in values if value is not None)
 
-    def at_least(self, test: Test) -> Condition:
+    def necessary(self, test: Test) -> Condition:
         """Return a condition that holds wherever the test does."""
         match test:
             case And(tests=tests):
-                return all_of(*map(self.at_least, tests))
+                return all_of(*map(self.necessary, tests))
             case Or(tests=tests):
-                return any_of(*map(self.at_least, tests))
+                return any_of(*map(self.necessary, tests))
             case Not(test=inner):
-                return inverse(self.at_most(inner))
+                return inverse(self.sufficient(inner))
         exact = self._exact(test)
         return self._carried(test) if exact is None else exact
 
@@ -142,9 +142,10 @@ class _Translator:
     def _wrapped_at(self, at: Value, more: int) -> Condition:
         """Return a condition that may hold for wrappers, by the EtherType at an offset or after tags."""
         steps = {*self._tags, self._ethertypes.cn_tag}
-        snap = Value(place=at.place + _SNAP_OCTETS, octets=2)
+        snap = Value(offset=at.offset + _SNAP_OCTETS, octets=2)
         has_snap = all_of(
-            inverse(above(at, MAX_LENGTH)), equal(Value(place=at.place + 2), int.from_bytes(SNAP_START) << 8)
+            inverse(above(at, MAX_LENGTH)),
+            equal(Value(offset=at.offset + 2), int.from_bytes(SNAP_START) << 8),
         )
         condition = any_of(
             equal(at, *self._labels, *self._opaque),
@@ -153,34 +154,34 @@ class _Translator:
         )
         if not more:
             return any_of(condition, equal(at, *steps))
-        following = Value(place=at.place + _TAG_OCTETS, octets=2)
+        following = Value(offset=at.offset + _TAG_OCTETS, octets=2)
         return any_of(condition, all_of(equal(at, *steps), self._wrapped_at(following, more - 1)))
 
     def _packet_at(self, at: Value) -> Condition:
         """Return a condition that holds where a wrapper may be in the IP packet after an EtherType."""
-        ip = at.place + 2
+        ip = at.offset + 2
         conditions = []
         for cls, protocol_at, octets, others in (
             (IPv4, 9, IPv4.fixed_octets, ()), (IPv6, 6, IPv6.fixed_octets, _EXTENSIONS)
         ):  # fmt: skip
-            protocol = Value(place=ip + protocol_at, octets=1)
-            port = equal(Value(place=ip + octets + 2, octets=2), *_WRAPPER_PORTS)
+            protocol = Value(offset=ip + protocol_at, octets=1)
+            port = equal(Value(offset=ip + octets + 2, octets=2), *_WRAPPER_PORTS)
             if cls is IPv4:
-                port = any_of(inverse(equal(Value(place=ip, octets=1), _IP4_START)), port)
+                port = any_of(inverse(equal(Value(offset=ip, octets=1), _IP4_START)), port)
             datagram = all_of(equal(protocol, PROTO_UDP), port)
             inside = any_of(equal(protocol, *_WRAPPER_PROTOCOLS, *others), datagram)
             conditions.append(all_of(equal(at, *self._types_of(cls)), inside))
         return any_of(*conditions)
 
-    def at_most(self, test: Test) -> Condition:
+    def sufficient(self, test: Test) -> Condition:
         """Return a condition that holds only where the test does."""
         match test:
             case And(tests=tests):
-                return all_of(*map(self.at_most, tests))
+                return all_of(*map(self.sufficient, tests))
             case Or(tests=tests):
-                return any_of(*map(self.at_most, tests))
+                return any_of(*map(self.sufficient, tests))
             case Not(test=inner):
-                return inverse(self.at_least(inner))
+                return inverse(self.necessary(inner))
         field = _single_field(test)
         # The exact condition is that of the outermost frame.
         elsewhere = getattr(test, "every", False) or (field is not None and field.nesting == "inner")
@@ -261,7 +262,7 @@ class _Translator:
         if not more:
             return condition
         tagged = equal(at, *(steps - accepted))
-        following = Value(place=at.place + _TAG_OCTETS, octets=2)
+        following = Value(offset=at.offset + _TAG_OCTETS, octets=2)
         return any_of(condition, all_of(tagged, self._within(types, following, more - 1)))
 
     def _outer_tag(self, test: _Leaf) -> Condition:
@@ -274,7 +275,7 @@ class _Translator:
         conditions = []
         for source in field.sources:
             mask, shift = _TCI_PARTS.get(source.key, (0, 0))
-            condition = _condition(test, Value(place=VLAN_TCI, mask=mask), shift=shift) if mask else None
+            condition = _condition(test, Value(offset=VLAN_TCI, mask=mask), shift=shift) if mask else None
             if condition is None:
                 return ALWAYS
             conditions.append(all_of(equal(_TPID, *self._types_of(source.format)), condition))
@@ -307,7 +308,7 @@ def _of_address(test: _Leaf, offset: int) -> Condition | None:
         isinstance(item, Constant) and isinstance(item.value, bytes) for item in items
     ):
         return None
-    high, low = Value(place=offset), Value(place=offset + 4, octets=2)
+    high, low = Value(offset=offset), Value(offset=offset + 4, octets=2)
     condition = any_of(
         *(
             all_of(equal(high, int.from_bytes(item.value[:4])), equal(low, int.from_bytes(item.value[4:])))
@@ -334,7 +335,7 @@ def _condition(test: _Leaf, value: Value, *, less: int = 0, shift: int = 0) -> C
     for item in items:
         if isinstance(item, Interval):
             first, last = scaled(item.first.value), scaled(item.last.value)
-            conditions.append(all_of(at_least(value, first), inverse(above(value, last))))
+            conditions.append(all_of(at_or_above(value, first), inverse(above(value, last))))
         else:
             conditions.append(_related(relation, value, scaled(item.value)))
     return None if None in conditions else any_of(*(each for each in conditions if each is not None))
@@ -349,9 +350,9 @@ def _related(relation: str, value: Value, number: int) -> Condition | None:
         case ">":
             return above(value, number)
         case ">=":
-            return at_least(value, number)
+            return at_or_above(value, number)
         case "<":
-            return inverse(at_least(value, number))
+            return inverse(at_or_above(value, number))
         case "<=":
             return inverse(above(value, number))
     return None

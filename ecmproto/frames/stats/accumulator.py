@@ -288,7 +288,7 @@ class Accumulator:
             octets_over_time=in_octets,
             interfaces=counts.interfaces(self._interfaces if interfaces is None else interfaces),
             malformed=counts.malformations,
-            kinds=self._kinds.kinds,
+            kinds=self._kinds.counts,
             sizes=counts.sizes,
             priorities=counts.priorities,
             congestion_points=tuple(

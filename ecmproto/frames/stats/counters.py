@@ -28,7 +28,7 @@ from ecmproto.frames.stats.statistics import (
     Probes,
     SizeBucket,
     Sizes,
-    kinds_of,
+    kind_numbers,
     listed,
 )
 from ecmproto.frames.stats.tally import (
@@ -240,7 +240,7 @@ class KindCounts:
         """Count the frames of a batch."""
         texts = counted.columns["frame.protocols"].values
         assert isinstance(texts, Texts)
-        lists = listed([[*kinds_of(word), len(KINDS)] for word in texts.words])
+        lists = listed([[*kind_numbers(word), len(KINDS)] for word in texts.words])
         self._tally(texts.codes.astype(np.int64), counted.slots, counted.batch.original, lists)
         types = counted.columns["e2cm.type"]
         if len(types):
@@ -249,9 +249,9 @@ class KindCounts:
             self._tally(codes, counted.slots[rows], counted.batch.original[rows], E2CM_LISTS)
 
     def _tally(self, codes: Int64, slots: Int64, octets: Int64, lists: tuple[Int64, Int64]) -> None:
-        kinds, bounds = lists
+        kind_numbers, bounds = lists
         tally(
-            fixed(codes), fixed(slots), fixed(octets), fixed(kinds), fixed(bounds), self._frames,
+            fixed(codes), fixed(slots), fixed(octets), fixed(kind_numbers), fixed(bounds), self._frames,
             self._octets, self._frames_in.values, self._octets_in.values,
         )  # fmt: skip
 
@@ -263,7 +263,7 @@ class KindCounts:
             here.values += self._timeline.of(later._timeline, there.values)
 
     @property
-    def kinds(self) -> tuple[KindCount, ...]:
+    def counts(self) -> tuple[KindCount, ...]:
         """The kinds of which there are frames."""
         return tuple(
             KindCount(

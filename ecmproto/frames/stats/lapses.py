@@ -76,21 +76,21 @@ class Held:
     late: Int64 = dataclasses.field(repr=False)
     """Rows of each gap: the frame before it, the end of that one's pause, the frame after it."""
 
-    def remaining(self, taken: Int64) -> Remaining:
-        """Return the gaps that remain without the times ``taken``: rows of begin and end, in order."""
+    def remaining(self, stolen: Int64) -> Remaining:
+        """Return the gaps that remain without the times ``stolen``: rows of begin and end, in order."""
         rows = self.late
-        before = np.concatenate([[0], np.cumsum(taken[:, 1] - taken[:, 0])])
+        before = np.concatenate([[0], np.cumsum(stolen[:, 1] - stolen[:, 0])])
 
-        def taken_until(time_ns: Int64) -> Int64:
-            at = np.searchsorted(taken[:, 0], time_ns, side="right")
-            into: Int64 = np.minimum(time_ns - taken[at - 1, 0], taken[at - 1, 1] - taken[at - 1, 0])
+        def stolen_before(time_ns: Int64) -> Int64:
+            at = np.searchsorted(stolen[:, 0], time_ns, side="right")
+            into: Int64 = np.minimum(time_ns - stolen[at - 1, 0], stolen[at - 1, 1] - stolen[at - 1, 0])
             return np.where(at > 0, before[at - 1] + into, 0)
 
         whole_ns = rows[:, 2] - rows[:, 0]
-        taken_ns = (
-            taken_until(rows[:, 2]) - taken_until(rows[:, 0]) if len(taken) else np.zeros_like(whole_ns)
+        stolen_ns = (
+            stolen_before(rows[:, 2]) - stolen_before(rows[:, 0]) if len(stolen) else np.zeros_like(whole_ns)
         )
-        gap_ns = whole_ns - taken_ns
+        gap_ns = whole_ns - stolen_ns
         lapse_ns = np.maximum(gap_ns - (rows[:, 1] - rows[:, 0]), 0)
         longest_ns = self.longest_ns if self.gaps == 0 else int(gap_ns.max())
         return Remaining(
@@ -98,7 +98,7 @@ class Held:
             longest_ns=longest_ns,
             first=tuple(
                 itertools.starmap(
-                    Gap, np.stack([rows[:, 0], whole_ns, taken_ns], axis=1)[:_LISTED_GAPS].tolist()
+                    Gap, np.stack([rows[:, 0], whole_ns, stolen_ns], axis=1)[:_LISTED_GAPS].tolist()
                 )
             ),
         )  # fmt: skip

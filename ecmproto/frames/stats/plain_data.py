@@ -144,25 +144,25 @@ class _Writer:
         if state[_KIND] == "own":
             subject.take_plain_state(self.value(state[_OF], None))
             return
-        there = vars(subject)
+        attributes = vars(subject)
         for name, plain in state[_OF].items():
-            if name not in there:
+            if name not in attributes:
                 raise KeyError(name)
-            setattr(subject, name, self.value(plain, there[name]))
+            setattr(subject, name, self.value(plain, attributes[name]))
 
-    def value(self, plain: Any, there: Any) -> Any:
-        """Return the value that plain data is of; ``there`` is the one in its place, for objects."""
+    def value(self, plain: Any, existing: Any) -> Any:
+        """Return the value that plain data is of; ``existing`` is the one in its place, for objects."""
         if isinstance(plain, list | tuple):
-            return self._values(plain, there)
+            return self._values(plain, existing)
         if not isinstance(plain, dict):
             return plain
         kind: str = plain[_KIND]
         of: Any = plain.get(_OF)
         if kind in ("object", "own", "same"):
-            if not hasattr(there, "__dict__"):
+            if not hasattr(existing, "__dict__"):
                 raise TypeError(f"no object for {kind}")
-            self.write(there, plain)
-            return there
+            self.write(existing, plain)
+            return existing
         if kind == "array":
             self._count(plain)
             return _unpacked(plain)
@@ -171,14 +171,14 @@ class _Writer:
         if kind == "value":
             return _made(_VALUES[plain["class"]], [self.value(each, None) for each in of])
         if kind in ("dict", "Counter"):
-            have = there if isinstance(there, dict) else {}
+            have = existing if isinstance(existing, dict) else {}
             keys = [self.value(key, None) for key, _ in of]
             return _MADE[kind](
                 [(key, self.value(each, have.get(key))) for key, (_, each) in zip(keys, of, strict=True)]
             )
         if kind == "deque":
             return deque((self.value(each, None) for each in of), plain["most"])
-        return _MADE[kind](self._values(of, there))
+        return _MADE[kind](self._values(of, existing))
 
     def _count(self, plain: Any) -> None:
         """Refuse arrays that are together too large beside the octets given for them."""
@@ -188,9 +188,11 @@ class _Writer:
         if self._octets > _FREE_OCTETS + _MOST_RATIO * self._given_octets:
             raise ValueError(f"arrays of {self._octets} octets from {self._given_octets}")
 
-    def _values(self, plain: Any, there: Any) -> list[Any]:
-        places = there if isinstance(there, list | tuple) else ()
-        return [self.value(each, places[at] if at < len(places) else None) for at, each in enumerate(plain)]
+    def _values(self, plain: Any, existing: Any) -> list[Any]:
+        elements = existing if isinstance(existing, list | tuple) else ()
+        return [
+            self.value(each, elements[at] if at < len(elements) else None) for at, each in enumerate(plain)
+        ]
 
 
 def _fields_of(value: Any) -> list[Any]:

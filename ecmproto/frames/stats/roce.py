@@ -208,16 +208,15 @@ def _goes_on(live: Int64, counts: Int64, row: int, expected: int) -> None:
 
 
 @over_batches
-def take(events: RoceEvents, state: RoceState, is_kept: bool, delay_row: Int64, delay_ns: Int64) -> int:
+def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int64, delay_ns: Int64) -> int:
     """Count frames in their order; fill in delays with the rows that they are for, and return how many.
 
-    The delay of a row's first CNP is none of them, unless its frame ``is_kept``: it depends on what came
-    before.
+    The delay of a row's first CNP depends on earlier frames: it is one of them only if ``with_first``.
     """
     rows, times, octets, ecns, opcodes, psns, syndromes, reads = events
     counts, live, pending, tied, delay_rows_of, pair_rows, pair_count, reverse = state[:8]
     first_cnp, first_since, delay_rows = state[8:]
-    found = 0
+    count = 0
     for i in range(len(rows)):
         row = rows[i]
         if row < 0:
@@ -230,27 +229,27 @@ def take(events: RoceEvents, state: RoceState, is_kept: bool, delay_row: Int64, 
         counts[row, _OCTETS] += octets[i]
         counts[row, _ECT] += ecns[i] != NOT_ECT
         if opcode == CNP_OPCODE:
-            is_first = not is_kept and counts[row, _CNPS] == 0
+            is_first = not with_first and counts[row, _CNPS] == 0
             if is_first:
                 first_cnp[row] = time
             # A CNP names the queue pair that it slows down, not the one that was marked: it may be for any
             # flow the other way round. Each is waiting since its own first mark, and the ties of acknowledges
             # decide at the end which of these delays count.
-            for place in range(others):
-                flow = pair_rows[back, place]
-                since = pending[row, place] if counts[row, _CNPS] > 0 else live[flow, _FIRST_CE]
-                pending[row, place] = _NO_TIME
+            for index in range(others):
+                flow = pair_rows[back, index]
+                since = pending[row, index] if counts[row, _CNPS] > 0 else live[flow, _FIRST_CE]
+                pending[row, index] = _NO_TIME
                 live[flow, _ALL_PENDING] = 0
                 if is_first:
-                    first_since[row, place] = since
+                    first_since[row, index] = since
                 if since == _NO_TIME or time < since or is_first:
                     continue
-                if delay_rows_of[row, place] == NO_NUMBER and delay_rows[0] < MOST_DELAYS:
-                    delay_rows_of[row, place] = delay_rows[0]
+                if delay_rows_of[row, index] == NO_NUMBER and delay_rows[0] < MOST_DELAYS:
+                    delay_rows_of[row, index] = delay_rows[0]
                     delay_rows[0] += 1
-                delay_row[found] = delay_rows_of[row, place]
-                delay_ns[found] = min(time - since, _MOST_DELAY_NS)
-                found += 1
+                delay_row[count] = delay_rows_of[row, index]
+                delay_ns[count] = min(time - since, _MOST_DELAY_NS)
+                count += 1
             counts[row, _CNPS] += 1
             continue
         if ecns[i] == CE:
@@ -260,26 +259,26 @@ def take(events: RoceEvents, state: RoceState, is_kept: bool, delay_row: Int64, 
                     live[row, _FIRST_CE] = time
                 if live[row, _ALL_PENDING] == 0 and live[row, _SLOT] >= 0:
                     live[row, _ALL_PENDING] = 1
-                    for place in range(others):
-                        other = pair_rows[back, place]
+                    for index in range(others):
+                        other = pair_rows[back, index]
                         if pending[other, live[row, _SLOT]] == _NO_TIME:
                             pending[other, live[row, _SLOT]] = time
         answers = operation in ANSWERS
         if transport in (RELIABLE, DATAGRAM) and answers:
             # The PSN that is acknowledged is one that the flow sent lately: a header has no source queue
             # pair, and by this an acknowledge tells which flow the other way round belongs to its own.
-            for place in range(others):
-                latest = live[pair_rows[back, place], _EXPECTED] - 1
+            for index in range(others):
+                latest = live[pair_rows[back, index], _EXPECTED] - 1
                 if latest >= _UNKNOWN and (latest - psn) & (_PSNS - 1) < _ACKNOWLEDGED:
-                    tied[row, place] = 1
+                    tied[row, index] = 1
             if syndromes[i] >= 0:
                 kind, code = syndromes[i] >> 5, syndromes[i] & 0x1F
                 counts[row, _RNRS] += kind == _RNR_NAK
                 if kind == _NAK:
                     counts[row, _NAKS + min(code, len(_CODES) - 1)] += 1
                 if kind == _NAK and code == _SEQUENCE_ERROR:
-                    for place in range(others):
-                        flow = pair_rows[back, place]
+                    for index in range(others):
+                        flow = pair_rows[back, index]
                         if (live[flow, _EXPECTED] - 1 - psn) & (_PSNS - 1) < _ACKNOWLEDGED:
                             live[flow, _NAKED_LAST] = psn
                             if live[flow, _NAKED] == _UNKNOWN:
@@ -313,7 +312,7 @@ def take(events: RoceEvents, state: RoceState, is_kept: bool, delay_row: Int64, 
             if operation == READ_REQUEST:
                 # its responses take a PSN each, how many depends on the path's MTU: so far ahead is no gap
                 live[row, _SLACK] = min(max(0, (reads[i] - 1) // _LEAST_MTU), _HALF - 1)
-    return found
+    return count
 
 
 class RoceCounts:
@@ -394,11 +393,11 @@ class RoceCounts:
             if back is not None:
                 state.reverse[pair], state.reverse[back] = back, pair
             state.live[row, _PAIR] = pair
-            place = int(state.pair_count[pair])
+            index = int(state.pair_count[pair])
             state.pair_count[pair] += 1
-            if place < MOST_IN_PAIR:
-                state.pair_rows[pair, place] = row
-                state.live[row, _SLOT] = place
+            if index < MOST_IN_PAIR:
+                state.pair_rows[pair, index] = row
+                state.live[row, _SLOT] = index
         self._known = self.queue_pairs.count
 
     def _apply(self, events: RoceEvents) -> None:
@@ -417,10 +416,10 @@ class RoceCounts:
     def _take(self, events: RoceEvents) -> None:
         cnps = int((events.opcode == CNP_OPCODE).sum())
         rows, delays = np.zeros((2, cnps * MOST_IN_PAIR), np.int64)
-        is_kept = self._before is None
-        found = take(RoceEvents(*map(np.ascontiguousarray, events)), self._state, is_kept, rows, delays)
+        with_first = self._before is None
+        count = take(RoceEvents(*map(np.ascontiguousarray, events)), self._state, with_first, rows, delays)
         to = self._delays if self._before is None else self._later_delays
-        to.add(rows[:found], delays[:found], int(self._state.delay_rows[0]))
+        to.add(rows[:count], delays[:count], int(self._state.delay_rows[0]))
 
     def _keep_no_more(self) -> None:
         self._before = RoceState(*(array.copy() for array in self._state))
@@ -466,16 +465,16 @@ class RoceCounts:
             self._add_row(own, there.live[theirs], before.live[theirs])
             self._add_first_cnp(own, theirs, later, before, numbers)
             here.counts[own] += there.counts[theirs] - before.counts[theirs]
-            for place, row, slot in self._slots(theirs, later, numbers):
-                here.tied[own, slot] |= there.tied[theirs, place]
+            for index, row, slot in self._slots(theirs, later, numbers):
+                here.tied[own, slot] |= there.tied[theirs, index]
                 if there.counts[theirs, _CNPS] > before.counts[theirs, _CNPS]:
-                    here.pending[own, slot] = there.pending[theirs, place]
+                    here.pending[own, slot] = there.pending[theirs, index]
                 elif here.pending[own, slot] == _NO_TIME:
-                    since = there.pending[theirs, place]
+                    since = there.pending[theirs, index]
                     if since == _NO_TIME and not there.counts[theirs, _CNPS]:
                         since = there.live[row, _FIRST_CE]
                     here.pending[own, slot] = since
-                number = int(there.delay_row[theirs, place])
+                number = int(there.delay_row[theirs, index])
                 if number == NO_NUMBER:
                     continue
                 if here.delay_row[own, slot] == NO_NUMBER and here.delay_rows[0] < MOST_DELAYS:
@@ -486,15 +485,15 @@ class RoceCounts:
         self._later_delays.join(later._later_delays, delays, int(here.delay_rows[0]))
 
     def _slots(self, theirs: int, later: RoceCounts, numbers: Int64) -> Iterator[tuple[int, int, int]]:
-        """Yield for each flow that CNPs of ``theirs`` may be about its place and row there, its slot here."""
+        """Yield for each flow that CNPs of ``theirs`` may be about its index and row there, its slot here."""
         there = later._state
         back = int(there.reverse[there.live[theirs, _PAIR]])
-        for place in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
-            row = int(there.pair_rows[back, place])
+        for index in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
+            row = int(there.pair_rows[back, index])
             flow = int(numbers[row])
             slot = int(self._state.live[flow, _SLOT]) if flow != NO_NUMBER else NO_NUMBER
             if slot != NO_NUMBER:
-                yield place, row, slot
+                yield index, row, slot
 
     def _add_first_cnp(
         self, own: int, theirs: int, later: RoceCounts, before: RoceState, numbers: Int64
@@ -507,44 +506,44 @@ class RoceCounts:
         is_first = not here.counts[own, _CNPS]
         if is_first:
             here.first_cnp[own] = time_ns
-        for place, row, slot in self._slots(theirs, later, numbers):
+        for index, row, slot in self._slots(theirs, later, numbers):
             since_ns = int(here.live[numbers[row], _FIRST_CE] if is_first else here.pending[own, slot])
             if since_ns == _NO_TIME:
-                since_ns = int(there.first_since[theirs, place])
+                since_ns = int(there.first_since[theirs, index])
             if is_first:
                 here.first_since[own, slot] = since_ns
             else:
                 self._add_delay(self._later_delays, own, slot, since_ns, time_ns)
 
-    def _add_delay(self, to: Distributions, row: int, place: int, since_ns: int, time_ns: int) -> None:
+    def _add_delay(self, to: Distributions, row: int, slot: int, since_ns: int, time_ns: int) -> None:
         """Add a delay, if there is one and room for it."""
         state = self._state
         if since_ns == _NO_TIME or time_ns < since_ns:
             return
-        if state.delay_row[row, place] == NO_NUMBER and state.delay_rows[0] < MOST_DELAYS:
-            state.delay_row[row, place] = state.delay_rows[0]
+        if state.delay_row[row, slot] == NO_NUMBER and state.delay_rows[0] < MOST_DELAYS:
+            state.delay_row[row, slot] = state.delay_rows[0]
             state.delay_rows[0] += 1
         delay = np.array([min(time_ns - since_ns, _MOST_DELAY_NS)], np.int64)
-        to.add(state.delay_row[row, place : place + 1].copy(), delay, int(state.delay_rows[0]))
+        to.add(state.delay_row[row, slot : slot + 1].copy(), delay, int(state.delay_rows[0]))
 
-    def _add_row(self, own: int, there: Int64, before: Int64) -> None:
+    def _add_row(self, own: int, later: Int64, before: Int64) -> None:
         """Go on with the PSNs and marks of a row."""
         live, counts = self._state.live, self._state.counts
         if live[own, _FIRST_CE] == _NO_TIME:
-            live[own, _FIRST_CE] = there[_FIRST_CE]
-        if there[_EXPECTED] != _UNKNOWN:
+            live[own, _FIRST_CE] = later[_FIRST_CE]
+        if later[_EXPECTED] != _UNKNOWN:
             if before[_EXPECTED] == _UNKNOWN and live[own, _EXPECTED] != _UNKNOWN:
-                ahead = (int(there[_FIRST_PSN]) - int(live[own, _EXPECTED])) & (_PSNS - 1)
+                ahead = (int(later[_FIRST_PSN]) - int(live[own, _EXPECTED])) & (_PSNS - 1)
                 if ahead >= _HALF:
                     counts[own, _REPEATS] += _PSNS - ahead
                 elif ahead > live[own, _SLACK]:
                     counts[own, _GAPS] += 1
                     counts[own, _MISSING] += ahead
-            live[own, (_EXPECTED, _SLACK)] = there[[_EXPECTED, _SLACK]]
+            live[own, (_EXPECTED, _SLACK)] = later[[_EXPECTED, _SLACK]]
             if live[own, _FIRST_PSN] == _UNKNOWN:
-                live[own, _FIRST_PSN] = there[_FIRST_PSN]
+                live[own, _FIRST_PSN] = later[_FIRST_PSN]
         following = (_RESPONSE, _NAKED, _NAKED_LAST, _FROM, _AGAIN_AT, _AGAIN)
-        live[own, following] = there[list(following)]
+        live[own, following] = later[list(following)]
 
     @property
     def traffic(self) -> RoceTraffic | None:
@@ -558,14 +557,14 @@ class RoceCounts:
         for part in (self._delays, self._later_delays):
             delays.join(part, every, int(state.delay_rows[0]))
         for row in np.flatnonzero(state.first_cnp != _NO_TIME).tolist():
-            for place in np.flatnonzero(state.first_since[row] != _NO_TIME).tolist():
-                since_ns, time_ns = int(state.first_since[row, place]), int(state.first_cnp[row])
-                self._add_delay(delays, row, place, since_ns, time_ns)
+            for slot in np.flatnonzero(state.first_since[row] != _NO_TIME).tolist():
+                since_ns, time_ns = int(state.first_since[row, slot]), int(state.first_cnp[row])
+                self._add_delay(delays, row, slot, since_ns, time_ns)
         against: dict[int, list[int]] = {}
         for row, about in enumerate(abouts):
-            if about.place != NO_NUMBER:
+            if about.slot != NO_NUMBER:
                 against.setdefault(about.flows[0], []).append(row)
-        known = [state.delay_row[row, abouts[row].place] for rows in against.values() for row in rows]
+        known = [state.delay_row[row, abouts[row].slot] for rows in against.values() for row in rows]
         whole = _joined(delays, known)
         made = [
             self._row(row, abouts[row], against.get(row, []), abouts, delays) for row in range(self._known)
@@ -594,16 +593,16 @@ class RoceCounts:
         count, slot = int(state.pair_count[back]), int(state.live[row, _SLOT])
         rows = state.pair_rows[back, : min(count, MOST_IN_PAIR)].tolist()
         tied = [
-            place
-            for place, flow in enumerate(rows)
-            if state.tied[row, place] or (slot >= 0 and state.tied[flow, slot])
+            index
+            for index, flow in enumerate(rows)
+            if state.tied[row, index] or (slot >= 0 and state.tied[flow, slot])
         ]
         if len(tied) == 1:
             return _About((rows[tied[0]],), tied[0], "acknowledged")
-        places = tied or [place for place, flow in enumerate(rows) if state.counts[flow, _DATA]]
-        flows = tuple(rows[place] for place in places)
-        if len(places) == 1 and count <= MOST_IN_PAIR:
-            return _About(flows, places[0], "only one")
+        indices = tied or [index for index, flow in enumerate(rows) if state.counts[flow, _DATA]]
+        flows = tuple(rows[index] for index in indices)
+        if len(indices) == 1 and count <= MOST_IN_PAIR:
+            return _About(flows, indices[0], "only one")
         return _About(flows, NO_NUMBER, "one of" if flows else "")
 
     def _row(
@@ -613,7 +612,7 @@ class RoceCounts:
         state, pairs = self._state, self.queue_pairs
         counts, low = state.counts[row].tolist(), int(pairs.low[row])
         first_ce_ns = int(state.live[row, _FIRST_CE])
-        own = _joined(delays, [state.delay_row[other, abouts[other].place] for other in against])
+        own = _joined(delays, [state.delay_row[other, abouts[other].slot] for other in against])
         return QueuePair(
             source=self._address(low >> 32),
             destination=self._address(low & 0xFFFFFFFF),
@@ -653,8 +652,8 @@ class _About(NamedTuple):
     """The flows that what goes to a queue pair may be about."""
 
     flows: tuple[int, ...]
-    place: int
-    """The place of a single one, NO_NUMBER of several."""
+    slot: int
+    """The slot of a single one in the pair, NO_NUMBER of several."""
     how: str
 
 

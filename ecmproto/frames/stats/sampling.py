@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from ecmproto.errors import ParameterError
 from ecmproto.frames.capture.batch import Interface
 from ecmproto.frames.stats.roce import ROCE_FIELD, RoceEvents
-from ecmproto.frames.stats.statistics import KINDS, Estimate, Sample, Span, kinds_of
+from ecmproto.frames.stats.statistics import KINDS, Estimate, Sample, Span, kind_numbers
 from ecmproto.frames.stats.tally import CountedBatch
 from ecmproto.units import NS_PER_S
 from ecmproto.wire.formats.infiniband import CNP_OPCODE
@@ -112,7 +112,7 @@ class SampleCounts:
         self._rates: dict[int, int] = {}
         self._frames = self._unknown = 0
         self._every_frame = _Items(1)
-        self._kinds = _Kinds()
+        self._kinds = _KindSums()
         self._priorities = _Items(_PRIORITIES)
         self._marks = _Items(2)
         self._queue_pairs = _Items(queue_pairs)
@@ -180,7 +180,7 @@ class SampleCounts:
         if seconds:
             yield self._rate("frames", "", whole.frames(0), seconds)
             yield self._rate("rate", "", whole.octets(0), seconds / 8, bits=True)
-            for title, items in self._kinds.found():
+            for title, items in self._kinds.sums():
                 yield self._rate(f"{title} frames", "", items.frames(0), seconds)
         for priority in self._priorities.used:
             part = self._priorities.frames(priority)
@@ -229,7 +229,7 @@ class SampleCounts:
         return Estimate(figure=figure, subject=subject, unit="share", value=share, low=low, high=high)
 
 
-class _Kinds:
+class _KindSums:
     """Messages and flow control, each kind by itself: a frame may be of several."""
 
     def __init__(self) -> None:
@@ -238,13 +238,13 @@ class _Kinds:
     def add(self, counted: CountedBatch, rate: Int64, known: NDArray[np.bool_], octets: Int64) -> None:
         """Count the frames of a batch that are ``known``, with the numbers of their rates."""
         protocols = counted.columns["frame.protocols"].values
-        kinds = [frozenset(kinds_of(word)) for word in protocols.words]  # type: ignore[union-attr]
+        numbers = [frozenset(kind_numbers(word)) for word in protocols.words]  # type: ignore[union-attr]
         codes = protocols.codes[known]  # type: ignore[union-attr]
         for kind, items in zip(_MESSAGES, self._items, strict=True):
-            of_kind = np.array([kind in each for each in kinds], np.bool_)
+            of_kind = np.array([kind in each for each in numbers], np.bool_)
             items.add(rate, np.where(of_kind[codes], 0, _NO_ITEM), octets)
 
-    def found(self) -> Iterator[tuple[str, _Items]]:
+    def sums(self) -> Iterator[tuple[str, _Items]]:
         """Yield the titles of kinds, and their sums."""
         for kind, items in zip(_MESSAGES, self._items, strict=True):
             if items.used:

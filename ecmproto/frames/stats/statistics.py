@@ -75,7 +75,7 @@ OTHER = Kind(name="other", title="other", group="payload")
 """Frames that hold nothing else that has a kind, tags aside."""
 
 
-def _kinds() -> Iterator[Kind]:
+def _counted_types() -> Iterator[Kind]:
     """Yield the kinds of the formats by their roles, each E²CM type after E²CM."""
     for role in get_args(Group):
         formats = [cls for cls in FORMATS if cls.role == role and cls.counted_as]
@@ -89,7 +89,7 @@ def _kinds() -> Iterator[Kind]:
     yield OTHER
 
 
-KINDS: tuple[Kind, ...] = tuple(_kinds())
+KINDS: tuple[Kind, ...] = tuple(_counted_types())
 NUMBER_OF = {kind.name: number for number, kind in enumerate(KINDS)}
 _BY_LAYER = {layer: number for number, kind in enumerate(KINDS) for layer in kind.layers}
 _OTHER = NUMBER_OF[OTHER.name]
@@ -100,12 +100,12 @@ def kind_of(layer: str) -> Kind:
     return KINDS[_BY_LAYER[layer]]
 
 
-def kinds_of(protocols: str) -> list[int]:
+def kind_numbers(protocols: str) -> list[int]:
     """Return the numbers of the kinds of a frame whose layers are ``protocols``, E²CM's types aside."""
-    found = sorted({_BY_LAYER[layer] for layer in protocols.split(":") if layer in _BY_LAYER})
-    if all(KINDS[number].group == "tag" for number in found):
-        found.append(_OTHER)
-    return found
+    numbers = sorted({_BY_LAYER[layer] for layer in protocols.split(":") if layer in _BY_LAYER})
+    if all(KINDS[number].group == "tag" for number in numbers):
+        numbers.append(_OTHER)
+    return numbers
 
 
 def listed(lists: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -88,14 +88,14 @@ def tally(
     codes: Int64,
     slots: Int64,
     octets: Int64,
-    kinds: Int64,
+    kind_numbers: Int64,
     bounds: Int64,
     frames: Int64,
     octets_of: Int64,
     frames_in: Int64,
     octets_in: Int64,
 ) -> None:
-    """Count each frame with the kinds of its code: ``kinds[bounds[code]:bounds[code + 1]]``.
+    """Count each frame with the kinds of its code: ``kind_numbers[bounds[code]:bounds[code + 1]]``.
 
     ``frames`` and ``octets_of`` have an entry a kind, ``frames_in`` and ``octets_in`` one for each kind and
     interval; a frame without a time is in none of those.
@@ -103,7 +103,7 @@ def tally(
     for i in range(len(codes)):
         slot, size = slots[i], octets[i]
         for at in range(bounds[codes[i]], bounds[codes[i] + 1]):
-            kind = kinds[at]
+            kind = kind_numbers[at]
             frames[kind] += 1
             octets_of[kind] += size
             if slot != NO_SLOT:
@@ -119,14 +119,14 @@ def count_at(table: Int64, rows: Int64, columns: Int64, amounts: Int64 | int = 1
 class Numbering:
     """Numbers from 0 on for keys of two 64-bit numbers, in the order in which the keys first come.
 
-    ``most`` keys get one; those that come later do not, which is what bounds memory, and are counted.
+    ``capacity`` keys get one; those that come later do not, which is what bounds memory, and are counted.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, capacity: int) -> None:
         self.count = 0
         self.left_out = 0
         """The number of things with a key without a number."""
-        self._entries = np.zeros((most, 2), np.int64)
+        self._entries = np.zeros((capacity, 2), np.int64)
         self._keys: Keys | None = None
         """The table, made with the first key: most numberings of a check get none."""
 
@@ -192,11 +192,11 @@ def _number(
     numbers: Int64,
 ) -> int:
     """Fill ``numbers`` for keys, new ones in the order in which they come; return how many there are."""
-    most = len(entries)
+    capacity = len(entries)
     for i in range(len(low)):
         slot = slot_of(slots_low, slots_high, slots_number, coefficients, low[i], high[i])
         if slots_number[slot] == EMPTY:
-            if used == most:
+            if used == capacity:
                 numbers[i] = NO_NUMBER
                 continue
             slots_low[slot], slots_high[slot], slots_number[slot] = low[i], high[i], used
@@ -221,8 +221,8 @@ _JOINED = (2, 5)
 class Series:
     """Numbers over the intervals of a timeline: a row for each thing that is counted."""
 
-    def __init__(self, most: int, rows: int = 0) -> None:
-        self.values: Int64 = np.zeros((rows, most), np.int64)
+    def __init__(self, intervals: int, rows: int = 0) -> None:
+        self.values: Int64 = np.zeros((rows, intervals), np.int64)
 
     def grow(self, rows: int) -> None:
         """Make room for ``rows`` rows."""
@@ -321,7 +321,7 @@ _LEAST, _GREATEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 @over_batches
 def _add_values(
-    rows: Int64, values: Int64, counts: Int64, sums: Int64, least: Int64, greatest: Int64
+    rows: Int64, values: Int64, counts: Int64, sums: Int64, minimum: Int64, maximum: Int64
 ) -> None:
     for i in range(len(rows)):
         row = rows[i]
@@ -329,14 +329,14 @@ def _add_values(
             continue
         value = values[i]
         sums[row] += value
-        least[row] = min(least[row], value)
-        greatest[row] = max(greatest[row], value)
+        minimum[row] = min(minimum[row], value)
+        maximum[row] = max(maximum[row], value)
         rest, shift = abs(value), 0
         while rest >= 2 * _BUCKETS_PER_DOUBLING:
             rest >>= 1
             shift += 1
-        place = _BUCKETS_PER_DOUBLING * shift + rest
-        counts[row, _SIDE + place if value >= 0 else _SIDE - 1 - place] += 1
+        bucket = _BUCKETS_PER_DOUBLING * shift + rest
+        counts[row, _SIDE + bucket if value >= 0 else _SIDE - 1 - bucket] += 1
 
 
 class Distributions:
@@ -358,10 +358,10 @@ class Distributions:
         rows = np.flatnonzero(numbers != NO_NUMBER)
         to = numbers[rows]
         np.add.at(self._counts, to, later._counts[rows])
-        total, least, greatest = self._ends
+        total, minimum, maximum = self._ends
         np.add.at(total, to, later._ends[0, rows])
-        np.minimum.at(least, to, later._ends[1, rows])
-        np.maximum.at(greatest, to, later._ends[2, rows])
+        np.minimum.at(minimum, to, later._ends[1, rows])
+        np.maximum.at(maximum, to, later._ends[2, rows])
 
     def counts(self) -> Int64:
         """Return the number of values in each row."""
@@ -373,28 +373,28 @@ class Distributions:
 
         They are triples: the lowest value of the quarter, the lowest after it, and the number of values.
         """
-        found: dict[tuple[int, int], int] = {}
+        counts: dict[tuple[int, int], int] = {}
         if row < len(self._counts):
-            for place in np.flatnonzero(self._counts[row, _SIDE:]).tolist():
-                low = _lower_end(place)
+            for bucket in np.flatnonzero(self._counts[row, _SIDE:]).tolist():
+                low = _lower_end(bucket)
                 digits = max(0, low.bit_length() - 3)
                 key = low >> digits << digits, ((low >> digits) + 1) << digits
-                found[key] = found.get(key, 0) + int(self._counts[row, _SIDE + place])
-        return tuple((*key, count) for key, count in sorted(found.items()))
+                counts[key] = counts.get(key, 0) + int(self._counts[row, _SIDE + bucket])
+        return tuple((*key, count) for key, count in sorted(counts.items()))
 
     def row(self, row: int) -> Distribution | None:
         """Return the distribution of a row; None where it has no values."""
         if row >= len(self._counts) or not self._counts[row].any():
             return None
-        counts, (total, least, greatest) = self._counts[row], (int(end[row]) for end in self._ends)
+        counts, (total, minimum, maximum) = self._counts[row], (int(end[row]) for end in self._ends)
         count = int(counts.sum())
         until = np.cumsum(counts)
         ranks = [-(-count * percent // 100) for percent in (50, 90, 99)]
         p50, p90, p99 = (
-            min(max(_upper_end(int(np.searchsorted(until, rank))), least), greatest) for rank in ranks
+            min(max(_upper_end(int(np.searchsorted(until, rank))), minimum), maximum) for rank in ranks
         )
         return Distribution(
-            count=count, minimum=least, mean=total / count, maximum=greatest, p50=p50, p90=p90, p99=p99
+            count=count, minimum=minimum, mean=total / count, maximum=maximum, p50=p50, p90=p90, p99=p99
         )
 
     def _grow(self, rows: int) -> None:
@@ -415,9 +415,9 @@ def _upper_end(bucket: int) -> int:
     return _lower_end(bucket - _SIDE + 1) - 1
 
 
-def _lower_end(place: int) -> int:
-    """Return the least number, not negative, of the bucket at ``place`` of its side."""
-    if place < 2 * _BUCKETS_PER_DOUBLING:
-        return place
-    shift = place // _BUCKETS_PER_DOUBLING - 1
-    return (place - _BUCKETS_PER_DOUBLING * shift) << shift
+def _lower_end(bucket: int) -> int:
+    """Return the minimum number, not negative, of a bucket, counted on its side."""
+    if bucket < 2 * _BUCKETS_PER_DOUBLING:
+        return bucket
+    shift = bucket // _BUCKETS_PER_DOUBLING - 1
+    return (bucket - _BUCKETS_PER_DOUBLING * shift) << shift

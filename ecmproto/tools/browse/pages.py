@@ -24,7 +24,7 @@ from ecmproto.errors import CaptureError, OutputError
 from ecmproto.frames.batch.inner import InnerReader, open_unwrapped
 from ecmproto.frames.capture import Batch, Block, CaptureReader, Interface, PcapngWriter, Sink, open_capture
 from ecmproto.frames.capture.names import is_remote, is_single, names_shown
-from ecmproto.frames.capture.reader import Place
+from ecmproto.frames.capture.reader import Position
 from ecmproto.frames.capture.source import DecompressedStream, is_compressed, regular_size
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
@@ -174,7 +174,7 @@ class Pages:
             self._grew.notify_all()
         return True
 
-    def _add(self, place: Place, batch: Batch) -> None:
+    def _add(self, place: Position, batch: Batch) -> None:
         after = self._reader.place
         if self._fills_up(place, after):
             self._ends = after.offset, after.frames
@@ -191,7 +191,7 @@ class Pages:
             self._firsts.append(first)
         self._ends = after.offset, after.frames
 
-    def _fills_up(self, place: Place, after: Place) -> bool:
+    def _fills_up(self, place: Position, after: Position) -> bool:
         """Return whether the batch belongs to the last page."""
         return (
             self.count > 0
@@ -248,7 +248,7 @@ class Pages:
                 return batch.select([frame - batch.first])
         return None
 
-    def _read(self, page: int, stop: int) -> tuple[Place, bytes]:
+    def _read(self, page: int, stop: int) -> tuple[Position, bytes]:
         with self._grew:
             end = self._offsets[stop] if stop < self.count else self._ends[0]
             offset, frames = self._offsets[page], self._firsts[page]
@@ -262,7 +262,7 @@ class Pages:
             pieces.append(piece)
             at += len(piece)
         octets = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        return Place(offset=offset, frames=frames, state=state), octets
+        return Position(offset=offset, frames=frames, state=state), octets
 
 
 class _Tee:

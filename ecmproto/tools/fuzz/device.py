@@ -274,9 +274,9 @@ class FrameHeartbeat:
         # other frames would fill the buffer that this one needs
         program = program_of(
             all_of(
-                equal(Value(place=6, octets=4), int.from_bytes(source[:4], "big")),
-                equal(Value(place=10, octets=2), int.from_bytes(source[4:], "big")),
-                equal(Value(place=12, octets=2), _LOCAL_EXPERIMENT),
+                equal(Value(offset=6, octets=4), int.from_bytes(source[:4], "big")),
+                equal(Value(offset=10, octets=2), int.from_bytes(source[4:], "big")),
+                equal(Value(offset=12, octets=2), _LOCAL_EXPERIMENT),
             )
         )
         try:

@@ -189,7 +189,7 @@ class _Reader:
                     segments=(
                         Segment(
                             frames=frames, first_ns=start_ns, until_ns=end_ns, interval_ns=interval_ns,
-                            kept=True,
+                            every_frame=True,
                         ),
                     ),
                 )

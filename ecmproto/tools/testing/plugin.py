@@ -269,7 +269,7 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
             with holding.running(sender):
                 yield
             (report,) = sender.report().streams
-            taken = sender.taken()
+            taken = sender.steals()
         failed = [f"{each.name}: {each.found}" for each in watch.proofs(taken) if each.outcome == "failed"]
         if at is None and report.gaps.longer:
             failed = [

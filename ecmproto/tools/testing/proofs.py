@@ -213,7 +213,7 @@ class Watch:
     def proofs(self, taken: Int64 | None = None) -> list[Proof]:
         """Return the results of the captures, once they have ended.
 
-        ``taken`` has the times for which the sender had no processor (`StreamSender.taken`).
+        ``taken`` has the times for which the sender had no processor (`StreamSender.steals`).
         """
         held = {(each.port, each.priority): each for each in self._lapses.held()}
         return [

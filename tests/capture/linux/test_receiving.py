@@ -132,7 +132,7 @@ def test_a_full_ring_drops_and_counts_frames(veth: Network) -> None:
         for _ in range(2 * int(facts.slots) // len(frames) + 1):
             send(frames, NEAR)
             assert received(receiver, len(frames)) == frames
-        counted, free = receiver.counts().received, int(facts.slots - facts.taken)
+        counted, free = receiver.counts().received, int(facts.slots - facts.in_use)
         send(frames * 3, NEAR)
         assert received(receiver, free) == (frames * 3)[:free]
         counts = receiver.counts()

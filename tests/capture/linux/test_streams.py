@@ -85,7 +85,7 @@ def test_a_release_is_the_last_of_each_pause(veth: Network) -> None:
 
 def test_kept_frames_leave_once_in_order(veth: Network) -> None:
     turns = tuple(frame("0800", octets) for octets in range(60, 67))
-    report, frames, _ = sent(Segment(frames=turns, until_ns=50 * MS, interval_ns=100_000, kept=True))
+    report, frames, _ = sent(Segment(frames=turns, until_ns=50 * MS, interval_ns=100_000, every_frame=True))
     assert frames == [turns[number % 7] for number in range(500)]
     assert report.streams[0].gaps.skipped == 0
 
@@ -172,8 +172,8 @@ class Clock:
     def transmit(self, timetable: Timetable, worker: Worker, count: int) -> None:
         self.now_ns += 1500
         for k in range(count):
-            worker.taken[k] = self.draws.random() < 0.95
-            if worker.taken[k]:
+            worker.accepted[k] = self.draws.random() < 0.95
+            if worker.accepted[k]:
                 self.left.append((int(worker.message[k]), self.now_ns - 10**9))
 
     def keep(self, timetable: Timetable, worker: Worker) -> None:
@@ -233,9 +233,9 @@ def test_stolen_time_is_common_to_both_threads(veth: Network) -> None:
             pytest.skip("one processor")
         began_ns, began_real_ns = sender._clocks[0]
         for worker, spans in zip(sender._workers, ([10, 30, 50, 60], [20, 55, 70, 80]), strict=True):
-            worker.taken_ns[:4] = np.array(spans) + began_ns
-            worker.facts.taken = 2
-        taken = sender.taken() - began_real_ns
+            worker.steal_ns[:4] = np.array(spans) + began_ns
+            worker.facts.steals = 2
+        taken = sender.steals() - began_real_ns
     assert np.abs(taken - [[20, 30], [50, 55]]).max() <= 1
 
 
@@ -244,14 +244,14 @@ def test_clock_jumps_exclude_time_of_other_tasks(tmp_path: Path) -> None:
     counts = tmp_path / "schedstat"
     counts.write_text("5000 1000 7\n")
     with counts.open("rb") as file:
-        stream_loop.record_taken(worker, 100_000, 200_000)
-        assert worker.facts.taken == 0, "without the kernel's count nothing is known"
+        stream_loop.record_steal(worker, 100_000, 200_000)
+        assert worker.facts.steals == 0, "without the kernel's count nothing is known"
         worker.facts.schedstat = file.fileno()
-        stream_loop.record_taken(worker, 100_000, 200_000)
-        stream_loop.record_taken(worker, 300_000, 400_000)
+        stream_loop.record_steal(worker, 100_000, 200_000)
+        stream_loop.record_steal(worker, 300_000, 400_000)
         counts.write_text("5000 101000 8\n")
-        stream_loop.record_taken(worker, 500_000, 600_000)
-    assert worker.taken_ns[: 2 * worker.facts.taken].tolist() == [100_000, 199_000, 300_000, 400_000]
+        stream_loop.record_steal(worker, 500_000, 600_000)
+    assert worker.steal_ns[: 2 * worker.facts.steals].tolist() == [100_000, 199_000, 300_000, 400_000]
 
 
 GAPS = st.tuples(st.integers(0, 60), st.integers(1, 60), st.floats(0, 1))

@@ -87,13 +87,13 @@ _FARTHEST = 255
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
-    """A number in a frame: ``octets`` (1, 2 or 4) at ``place``, masked by ``mask``.
+    """A number in a frame: ``octets`` (1, 2 or 4) at ``offset``, masked by ``mask``.
 
     Places from `capture.linux.bpf.VLAN_TCI` and so on are the kernel's metadata of the frame.  With
     ``length`` it is the frame's length as the kernel stores it.
     """
 
-    place: int = 0
+    offset: int = 0
     octets: int = 4
     mask: int | None = None
     length: bool = False
@@ -101,7 +101,7 @@ class Value:
     @property
     def beside(self) -> bool:
         """Whether it is the kernel's metadata."""
-        return self.place >= 1 << 31
+        return self.offset >= 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,21 +151,21 @@ def above(value: Value, number: int) -> Condition:
     return Check(value=value, code=JUMP_GREATER, numbers=(number,))
 
 
-def at_least(value: Value, number: int) -> Condition:
+def at_or_above(value: Value, number: int) -> Condition:
     """Return the condition that the value is ``number`` or greater."""
     return above(value, number - 1)
 
 
 def all_of(*parts: Condition) -> Condition:
     """Return the conjunction of the parts, without those that are always true."""
-    told = tuple(part for part in parts if part != ALWAYS)
-    return NEVER if NEVER in told else told[0] if len(told) == 1 else Conjunction(told)
+    needed = tuple(part for part in parts if part != ALWAYS)
+    return NEVER if NEVER in needed else needed[0] if len(needed) == 1 else Conjunction(needed)
 
 
 def any_of(*parts: Condition) -> Condition:
     """Return the disjunction of the parts, without those that are always false."""
-    told = tuple(part for part in parts if part != NEVER)
-    return ALWAYS if ALWAYS in told else told[0] if len(told) == 1 else Disjunction(told)
+    options = tuple(part for part in parts if part != NEVER)
+    return ALWAYS if ALWAYS in options else options[0] if len(options) == 1 else Disjunction(options)
 
 
 def inverse(part: Condition) -> Condition:
@@ -183,11 +183,11 @@ def program_of(condition: Condition) -> tuple[Instruction, ...]:
     if condition == ALWAYS:
         return ()
     writer = _Assembler()
-    taken, dropped = writer.label(), writer.label()
-    writer.write(condition, taken, dropped)
-    writer.place(taken)
+    accepted, dropped = writer.label(), writer.label()
+    writer.write(condition, accepted, dropped)
+    writer.mark(accepted)
     writer.add(RETURN, MAX_CUT_OCTETS)
-    writer.place(dropped)
+    writer.mark(dropped)
     writer.add(RETURN, 0)
     return writer.assembled()
 
@@ -206,57 +206,57 @@ class _Assembler:
 
     def __init__(self) -> None:
         self._written: list[_Symbolic] = []
-        self._places: list[int] = []
+        self._targets: list[int] = []
 
     def label(self) -> int:
-        self._places.append(-1)
-        return len(self._places) - 1
+        self._targets.append(-1)
+        return len(self._targets) - 1
 
-    def place(self, label: int) -> None:
-        self._places[label] = len(self._written)
+    def mark(self, label: int) -> None:
+        self._targets[label] = len(self._written)
 
     def add(self, code: int, value: int, if_true: int = -1, if_false: int = -1) -> None:
         self._written.append(_Symbolic(code, value, (if_true, if_false)))
 
-    def write(self, condition: Condition, taken: int, dropped: int) -> None:
-        """Write the code that jumps to ``taken`` if the condition is true and to ``dropped`` if not."""
+    def write(self, condition: Condition, if_true: int, if_false: int) -> None:
+        """Write the code that jumps to ``if_true`` if the condition is true and to ``if_false`` if not."""
         match condition:
             case Check():
-                self._check(condition, taken, dropped)
+                self._check(condition, if_true, if_false)
             case Inverse(part=part):
-                self.write(part, dropped, taken)
+                self.write(part, if_false, if_true)
             case Conjunction(parts=parts):
-                self._chain(parts, taken, dropped, held=True)
+                self._chain(parts, if_true, if_false, held=True)
             case Disjunction(parts=parts):
-                self._chain(parts, taken, dropped, held=False)
+                self._chain(parts, if_true, if_false, held=False)
 
-    def _chain(self, parts: tuple[Condition, ...], used: int, dropped: int, *, held: bool) -> None:
+    def _chain(self, parts: tuple[Condition, ...], if_true: int, if_false: int, *, held: bool) -> None:
         """Write parts; each but the last continues with the next one, if it is true or if it is not."""
         for part in parts:
             following = self.label()
-            self.write(part, *((following, dropped) if held else (used, following)))
-            self.place(following)
-        self._jump(used if held else dropped)
+            self.write(part, *((following, if_false) if held else (if_true, following)))
+            self.mark(following)
+        self._jump(if_true if held else if_false)
 
     def _jump(self, label: int) -> None:
         # a jump's distance has 32 bits, but its label is resolved like the others'
         self.add(JUMP, 0, label)
 
-    def _check(self, check: Check, used: int, dropped: int) -> None:
+    def _check(self, check: Check, if_true: int, if_false: int) -> None:
         value = check.value
         if value.length:
             self.add(LOAD_LENGTH, 0)
         else:
             if not value.beside:
                 self.add(LOAD_LENGTH, 0)
-                self.add(JUMP_AT_LEAST, value.place + value.octets, -1, dropped)
-            self.add(_LOADS[value.octets], value.place)
+                self.add(JUMP_AT_LEAST, value.offset + value.octets, -1, if_false)
+            self.add(_LOADS[value.octets], value.offset)
         if value.mask is not None:
             self.add(AND, value.mask)
         *others, last = check.numbers
         for number in others:
-            self.add(check.code, number, used)
-        self.add(check.code, last, used, dropped)
+            self.add(check.code, number, if_true)
+        self.add(check.code, last, if_true, if_false)
 
     def assembled(self) -> tuple[Instruction, ...]:
         """Return the instructions with distances, long ones by two jumps; none if they are too many."""
@@ -265,7 +265,7 @@ class _Assembler:
         while True:
             starts = [*accumulate((3 if far else 1 for far in long), initial=0)]
             targets = [
-                [starts[self._places[label]] if label >= 0 else starts[at + 1] for label in each.labels]
+                [starts[self._targets[label]] if label >= 0 else starts[at + 1] for label in each.labels]
                 for at, each in enumerate(written)
             ]
             found = [

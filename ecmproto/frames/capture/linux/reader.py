@@ -323,39 +323,39 @@ class Ring:
 def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
     """Return the ``count`` frames of a copied block, the first header at octet ``begin``, tags restored."""
     padded = block[: len(block) & ~3]
-    words = padded.view(np.uint32)
-    places = _chain(words, begin // 4, count)
-    captured = words[places + FRAME_CAPTURED].astype(np.int64)
-    original = words[places + FRAME_ORIGINAL].astype(np.int64)
+    values = padded.view(np.uint32)
+    indices = _chain(values, begin // 4, count)
+    captured = values[indices + FRAME_CAPTURED].astype(np.int64)
+    original = values[indices + FRAME_ORIGINAL].astype(np.int64)
     halves = padded.view(np.uint16)
-    offset = places * 4 + halves[places * 2 + 2 * FRAME_PLACES]
+    offset = indices * 4 + halves[indices * 2 + 2 * FRAME_PLACES]
     restore_tags(
         block, offset, captured, original,
-        status=words[places + FRAME_STATUS],
-        tci=words[places + FRAME_TCI],
-        tpid=halves[places * 2 + 2 * FRAME_TPID],
+        status=values[indices + FRAME_STATUS],
+        tci=values[indices + FRAME_TCI],
+        tpid=halves[indices * 2 + 2 * FRAME_TPID],
     )  # fmt: skip
     np.minimum(captured, snap_octets, out=captured)
     block.flags.writeable = False
     return Batch(
         buffer=block, offset=offset, captured=captured, original=original,
-        time_ns=words[places + FRAME_SECONDS] * np.int64(NS_PER_S) + words[places + FRAME_NS],
-        interface=np.zeros(len(places), dtype=np.int64),
+        time_ns=values[indices + FRAME_SECONDS] * np.int64(NS_PER_S) + values[indices + FRAME_NS],
+        interface=np.zeros(len(indices), dtype=np.int64),
         record_offset=offset, record_length=captured, first=first,
     )  # fmt: skip
 
 
-def _chain(words: NDArray[np.uint32], start: int, count: int) -> Int64:
+def _chain(values: NDArray[np.uint32], start: int, count: int) -> Int64:
     """Return the first word of each of ``count`` headers, which contain the distance to the next."""
-    same = start + (int(words[start]) >> 2) * np.arange(count)  # frames of one length, as in a storm
-    if count and same[-1] < len(words) and (words[same[:-1]] == words[start]).all():
+    same = start + (int(values[start]) >> 2) * np.arange(count)  # frames of one length, as in a storm
+    if count and same[-1] < len(values) and (values[same[:-1]] == values[start]).all():
         return same
-    places = array("q", bytes(8 * count))
-    view = words.data
+    indices = array("q", bytes(8 * count))
+    view = values.data
     for i in range(count):
-        places[i] = start
+        indices[i] = start
         start += view[start] >> 2
-    return np.frombuffer(places, dtype=np.int64)
+    return np.frombuffer(indices, dtype=np.int64)
 
 
 def restore_tags(
@@ -421,18 +421,18 @@ def heading_blocks(interface: Interface) -> list[Block]:
 def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames: int) -> Block:
     """Return the interface statistics_block block of the kernel's counts between two times."""
     options = [
-        (_START, _time_words(began_ns)),
-        (_END, _time_words(ended_ns)),
+        (_START, _time_octets(began_ns)),
+        (_END, _time_octets(ended_ns)),
         (_RECEIVED, struct.pack("<Q", counts.received + counts.dropped)),
         (_DROPPED, struct.pack("<Q", counts.dropped)),
     ]
-    body = struct.pack("<I", 0) + _time_words(ended_ns) + build_options(options, "little")
+    body = struct.pack("<I", 0) + _time_octets(ended_ns) + build_options(options, "little")
     total = len(body) + 12
     octets = struct.pack("<II", INTERFACE_STATISTICS, total) + body + struct.pack("<I", total)
     return _block(INTERFACE_STATISTICS, octets, 0, frames)
 
 
-def _time_words(time_ns: int) -> bytes:
+def _time_octets(time_ns: int) -> bytes:
     """Return a time as in blocks: the upper half first."""
     return struct.pack("<II", time_ns >> 32, time_ns & 0xFFFFFFFF)
 

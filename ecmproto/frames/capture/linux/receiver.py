@@ -97,7 +97,7 @@ class FrameReceiver:
         """Whether the interface was down at the last check; it may come up again."""
         self._doubtful = False
         # In a ring frames have their slots.
-        self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, room=frames)
+        self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, capacity=frames)
         self.ring = no_ring(self._buffer) if self._ring is None else self._ring
         """The frames that are not in messages of the kernel."""
 
@@ -124,13 +124,14 @@ class FrameReceiver:
         buffer, ring = self._buffer, self.ring
         give_back_slots(ring)
         count = take_slots(
-            ring, buffer.room, ANY_TIME_NS, buffer.offset, buffer.captured, buffer.original, buffer.time_ns
+            ring, buffer.capacity, ANY_TIME_NS,
+            buffer.offset, buffer.captured, buffer.original, buffer.time_ns,
         )  # fmt: skip
         if count:
             self.down = False
             return buffer.batch(count, ring)
         try:
-            count = receive_messages(self.fileno(), buffer.address, buffer.room, socket.MSG_DONTWAIT)
+            count = receive_messages(self.fileno(), buffer.address, buffer.capacity, socket.MSG_DONTWAIT)
         except OSError as error:
             self.missed(error)
             return None
@@ -188,32 +189,32 @@ class FrameReceiver:
 class ReceiveBuffer:
     """The messages that recvmmsg(2) fills: a slot and a buffer for control messages each.
 
-    ``address`` is their address, ``words`` their contents.
+    ``address`` is their address, ``messages`` their contents.
     """
 
-    def __init__(self, frame_octets: int, *, room: int = FRAMES) -> None:
-        self.room = room
+    def __init__(self, frame_octets: int, *, capacity: int = FRAMES) -> None:
+        self.capacity = capacity
         width = -(-(frame_octets + HEADROOM_OCTETS) // _ALIGNED) * _ALIGNED
         self.frame_octets = width - HEADROOM_OCTETS
-        self.slots = np.zeros(room * width, dtype=np.uint8)
-        self.controls = np.zeros(room * CONTROL_OCTETS // 4, dtype=np.uint32)
-        self._messages, self._parts = message_array(room)
-        steps = np.arange(room, dtype=np.int64)
+        self.slots = np.zeros(capacity * width, dtype=np.uint8)
+        self.controls = np.zeros(capacity * CONTROL_OCTETS // 4, dtype=np.uint32)
+        self._messages, self._parts = message_array(capacity)
+        steps = np.arange(capacity, dtype=np.int64)
         self.starts = steps * width + HEADROOM_OCTETS
         self._parts["base"] = self.slots.ctypes.data + self.starts
         self._parts["octets"] = self.frame_octets
         self._messages["header"]["control"] = self.controls.ctypes.data + steps * CONTROL_OCTETS
         self._messages["header"]["control_octets"] = CONTROL_OCTETS
         self.address = self._messages.ctypes.data
-        self.words = self._messages.view(np.uint32)
-        self.offset, self.captured, self.original, self.time_ns = np.zeros((4, room), dtype=np.int64)
-        self._interface = np.zeros(room, dtype=np.int64)
+        self.messages = self._messages.view(np.uint32)
+        self.offset, self.captured, self.original, self.time_ns = np.zeros((4, capacity), dtype=np.int64)
+        self._interface = np.zeros(capacity, dtype=np.int64)
         self._frames = 0
 
     def unpack(self, count: int) -> None:
         """Fill the columns for the ``count`` frames that have arrived, tags restored."""
         unpack(
-            self.slots, self.starts, self.controls, self.words, count,
+            self.slots, self.starts, self.controls, self.messages, count,
             self.offset, self.captured, self.original, self.time_ns,
         )  # fmt: skip
 
@@ -240,7 +241,7 @@ class RingFacts:
     slot_octets: int
     first: int
     """The index of the slot that the kernel fills next, or has filled first."""
-    taken: int
+    in_use: int
     """The number of slots before ``first`` that are still in use."""
     frames: int
     """The number of frames received since the ring was made."""
@@ -254,7 +255,7 @@ class Ring(Struct):
 
     facts: RingFacts
     octets: NDArray[np.uint8]
-    words: NDArray[np.uint32]
+    values: NDArray[np.uint32]
 
 
 def no_ring(buffer: ReceiveBuffer) -> Ring:
@@ -346,22 +347,22 @@ def fence() -> None:
 @compiled
 def give_back_slots(ring: Ring) -> None:
     """Return the used slots to the kernel, which overwrites the frames in them from now on."""
-    facts, words = ring.facts, ring.words
-    if facts.taken == 0:
+    facts, values = ring.facts, ring.values
+    if facts.in_use == 0:
         return
     fence()
     step = facts.slot_octets // 4
-    for number in range(facts.first - facts.taken, facts.first):
-        words[(number & (facts.slots - 1)) * step + _SLOT_STATUS] = TP_STATUS_KERNEL
+    for number in range(facts.first - facts.in_use, facts.first):
+        values[(number & (facts.slots - 1)) * step + _SLOT_STATUS] = TP_STATUS_KERNEL
     facts.first &= facts.slots - 1
-    facts.taken = 0
+    facts.in_use = 0
 
 
 @inlined
 def _came_ns(ring: Ring, slot: int) -> int:
     """Return the time at which the kernel filled a slot, by the system clock."""
     at = slot * (ring.facts.slot_octets // 4)
-    return int(np.int64(ring.words[at + _SLOT_SECONDS]) * NS_PER_S + np.int64(ring.words[at + _SLOT_NS]))
+    return int(np.int64(ring.values[at + _SLOT_SECONDS]) * NS_PER_S + np.int64(ring.values[at + _SLOT_NS]))
 
 
 @compiled
@@ -371,7 +372,7 @@ def first_came_ns(ring: Ring) -> int:
     if facts.slots == 0:
         return ANY_TIME_NS
     slot = facts.first & (facts.slots - 1)
-    if ring.words[slot * (facts.slot_octets // 4) + _SLOT_STATUS] & TP_STATUS_USER == 0:
+    if ring.values[slot * (facts.slot_octets // 4) + _SLOT_STATUS] & TP_STATUS_USER == 0:
         return ANY_TIME_NS
     fence()
     return _came_ns(ring, slot)
@@ -379,19 +380,19 @@ def first_came_ns(ring: Ring) -> int:
 
 @compiled
 def take_slots(
-    ring: Ring, room: int, until_ns: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64
+    ring: Ring, capacity: int, until_ns: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64
 ) -> int:
-    """Take the slots that the kernel has filled, ``room`` at most; return their number, and fill the arrays.
+    """Take the slots that the kernel has filled, ``capacity`` at most; return their number; fill the arrays.
 
     Frames that arrived after ``until_ns``, by the system clock, stay.  Tags are restored.
     """
-    facts, words, octets = ring.facts, ring.words, ring.octets
+    facts, values, octets = ring.facts, ring.values, ring.octets
     count, step = 0, facts.slot_octets // 4
     if facts.slots == 0:
         return 0
-    while count < room:
+    while count < capacity:
         slot = (facts.first + count) & (facts.slots - 1)
-        if words[slot * step + _SLOT_STATUS] & TP_STATUS_USER == 0:
+        if values[slot * step + _SLOT_STATUS] & TP_STATUS_USER == 0:
             break
         count += 1
     if count == 0:
@@ -404,12 +405,12 @@ def take_slots(
         if until_ns != ANY_TIME_NS and _came_ns(ring, slot) > until_ns:
             count = i
             break
-        places, status = np.int64(words[at + _SLOT_MAC]), words[at + _SLOT_STATUS]
-        start = int(slot * facts.slot_octets + (places & 0xFFFF if _LITTLE else places >> 16))
+        offsets, status = np.int64(values[at + _SLOT_MAC]), values[at + _SLOT_STATUS]
+        start = int(slot * facts.slot_octets + (offsets & 0xFFFF if _LITTLE else offsets >> 16))
         offset[i], time_ns[i] = start, 0
-        captured[i], original[i] = words[at + _SLOT_CAPTURED], words[at + _SLOT_ORIGINAL]
+        captured[i], original[i] = values[at + _SLOT_CAPTURED], values[at + _SLOT_ORIGINAL]
         if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
-            word = np.int64(words[at + _SLOT_TAG])
+            word = np.int64(values[at + _SLOT_TAG])
             tci = word & 0xFFFF if _LITTLE else word >> 16
             tpid = word >> 16 if _LITTLE else word & 0xFFFF
             if not status & TP_STATUS_VLAN_TPID_VALID:
@@ -419,7 +420,7 @@ def take_slots(
             captured[i] += TAG_OCTETS
             original[i] += TAG_OCTETS
     facts.first += count
-    facts.taken = count
+    facts.in_use = count
     facts.frames += count
     return count
 
@@ -429,7 +430,7 @@ def unpack(
     slots: Octets,
     starts: Int64,
     controls: NDArray[np.uint32],
-    words: NDArray[np.uint32],
+    messages: NDArray[np.uint32],
     count: int,
     offset: Int64,
     captured: Int64,
@@ -438,19 +439,19 @@ def unpack(
 ) -> None:
     """Fill the arrays for ``count`` received frames from their control messages, and restore their tags.
 
-    ``starts`` are the offsets of the frames in ``slots``, after free octets; ``words`` are the messages,
+    ``starts`` are the offsets of the frames in ``slots``, after free octets; ``messages`` are their headers,
     which are prepared for the next call.
     """
     stride = CONTROL_OCTETS // 4
     for i in range(count):
         offset[i] = starts[i]
         message = i * _MESSAGE_WORDS
-        captured[i] = words[message + _OCTETS_AT]
+        captured[i] = messages[message + _OCTETS_AT]
         original[i] = captured[i]
         time_ns[i] = 0
         at = i * stride
-        end = at + np.int64(words[message + _CONTROL_OCTETS_AT]) // 4
-        words[message + _CONTROL_OCTETS_AT] = CONTROL_OCTETS
+        end = at + np.int64(messages[message + _CONTROL_OCTETS_AT]) // 4
+        messages[message + _CONTROL_OCTETS_AT] = CONTROL_OCTETS
         while at + _HEAD <= end:
             length = np.int64(controls[at + _LOW])
             body = at + _HEAD

@@ -102,8 +102,8 @@ class FrameSender:
         """Send ``count`` of the frames loaded, from ``first`` on, as `send` does; return their number."""
         done = 0
         while done < count:
-            taken, error = self.take(first + done, count - done)
-            done += taken
+            accepted, error = self.take(first + done, count - done)
+            done += accepted
             if error:
                 if not self.failed(error):
                     break
@@ -119,20 +119,20 @@ class FrameSender:
         while done < count:
             address = self.messages.address + (first + done) * MESSAGE.itemsize
             try:
-                taken = send_messages(self.fileno(), address, count - done, socket.MSG_DONTWAIT)
+                accepted = send_messages(self.fileno(), address, count - done, socket.MSG_DONTWAIT)
             except OSError as error:
                 return done, error.errno or errno.EIO
-            self.count(self.messages, first + done, taken)
-            done += taken
+            self.count(self.messages, first + done, accepted)
+            done += accepted
         return done, 0
 
-    def count(self, messages: Messages, first: int, taken: int) -> None:
-        """Count sent frames: ``taken`` of ``messages`` from ``first`` on."""
-        self.sent += taken
-        if taken == 1:  # the sum of an array of one takes longer than reading it
+    def count(self, messages: Messages, first: int, accepted: int) -> None:
+        """Count sent frames: ``accepted`` of ``messages`` from ``first`` on."""
+        self.sent += accepted
+        if accepted == 1:  # the sum of an array of one takes longer than reading it
             self.octets += int(messages.length[first])
         else:
-            self.octets += int(messages.length[first : first + taken].sum())
+            self.octets += int(messages.length[first : first + accepted].sum())
 
     def failed(self, error: int) -> bool:
         """Count the reason of a refused frame; return whether it is to be left out, not tried again."""
@@ -180,12 +180,12 @@ class Messages:
         self._messages, parts = message_array(capacity)
         # the address of an array takes as long to compute as a frame to send
         self.address: int = self._messages.ctypes.data
-        self.room = capacity
+        self.capacity = capacity
         self._base, self.length = parts["base"], parts["octets"]
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
         """Point at the frames that fit; return their number.  ``buffer`` must stay."""
-        count = min(len(offset), self.room)
+        count = min(len(offset), self.capacity)
         self._base[:count] = offset[:count] + buffer.ctypes.data
         self.length[:count] = captured[:count]
         return count

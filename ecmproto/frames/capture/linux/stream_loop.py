@@ -3,8 +3,8 @@
 A stream is a row of segments, each of which sends its frames at an interval from one time to another; a
 segment without an interval sends one frame.
 
-1. A stream that is not ``kept`` renews: its frame may leave twice, and one whose successor is due already is
-   left out.  A kept stream sends each of its frames once, late ones together.
+1. A stream without ``every_frame`` renews: its frame may leave twice, and one whose successor is due already
+   is left out.  One with it sends each of its frames once, late ones together.
 2. Renewals are shared: the first thread has the even streams, the second one, on another processor, the odd
    ones.  Each also renews the other's streams that are late by a quarter of their interval (`STAGGER`), so
    that the loss of one processor causes no lapse.  Of more than two streams half renew half an interval later
@@ -50,7 +50,7 @@ STAGGER = 2
 _RESTS = 6
 TAKEN_NS = 15_000
 """The shortest time without a processor that is recorded."""
-MOST_TAKEN = 1 << 20
+MAX_STEALS = 1 << 20
 NEVER_NS = 1 << 62
 _LOOK_NS = 50_000_000
 """Longest sleep, after which a thread looks whether it is to end."""
@@ -98,7 +98,7 @@ class Timetable(Struct):
     message: Int64
     count: Int64
     """The first message of a segment, and how many take turns."""
-    kept: Int64
+    every_frame: Int64
 
 
 class WorkerFacts:
@@ -113,8 +113,8 @@ class WorkerFacts:
     error: int
     looked_ns: int
     """The last reading of the clock; 0 before there is one."""
-    taken: int
-    """Times that the processor was taken."""
+    steals: int
+    """The number of times that the processor was taken."""
     schedstat: int
     """The descriptor of the thread's ``/proc/thread-self/schedstat``; below 0 for none."""
     schedstat_at: int
@@ -132,7 +132,7 @@ class Worker(Struct):
     segment: Int64
     due_ns: Int64
     message: Int64
-    taken: Int64
+    accepted: Int64
     """The frames of a call: their streams, segments, times and messages, and 1 for those that left."""
     frames: Int64
     by_message: Int64
@@ -146,8 +146,8 @@ class Worker(Struct):
     last_ns: Int64
     late: Int64
     schedstat: NDArray[np.uint8]
-    taken_ns: Int64
-    """The begin and the end of each time that the processor was taken, of `MOST_TAKEN` at most."""
+    steal_ns: Int64
+    """The begin and the end of each time that the processor was taken, of `MAX_STEALS` at most."""
 
 
 def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False, spin_ns: int) -> Worker:
@@ -160,7 +160,7 @@ def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False
     worker = Worker(
         facts, zeros(2), zeros(BURST * _WORDS), *(zeros(BURST) for _ in range(5)), zeros(streams),
         zeros(messages), *(zeros(streams) for _ in range(7)), new_counts(),
-        np.zeros(_SCHEDSTAT_OCTETS, np.uint8), zeros(2 * MOST_TAKEN),
+        np.zeros(_SCHEDSTAT_OCTETS, np.uint8), zeros(2 * MAX_STEALS),
     )  # fmt: skip
     facts.outgoing_at, facts.moment_at = worker.outgoing.ctypes.data, worker.moment.ctypes.data
     facts.schedstat, facts.schedstat_at = -1, worker.schedstat.ctypes.data
@@ -182,7 +182,7 @@ def look(worker: Worker) -> int:
 
 
 @compiled
-def record_taken(worker: Worker, since_ns: int, now_ns: int) -> None:
+def record_steal(worker: Worker, since_ns: int, now_ns: int) -> None:
     """Record that the processor was taken, but for the time that other tasks had."""
     own, waited_ns = worker.facts, 0
     octets = int(_pread(own.schedstat, own.schedstat_at, _SCHEDSTAT_OCTETS, 0))
@@ -195,9 +195,9 @@ def record_taken(worker: Worker, since_ns: int, now_ns: int) -> None:
         at += 1
     until_ns = now_ns - (waited_ns - own.waited_ns)
     own.waited_ns = waited_ns
-    if octets > 0 and until_ns > since_ns and own.taken < MOST_TAKEN:
-        worker.taken_ns[2 * own.taken], worker.taken_ns[2 * own.taken + 1] = since_ns, until_ns
-        own.taken += 1
+    if octets > 0 and until_ns > since_ns and own.steals < MAX_STEALS:
+        worker.steal_ns[2 * own.steals], worker.steal_ns[2 * own.steals + 1] = since_ns, until_ns
+        own.steals += 1
 
 
 @inlined
@@ -206,7 +206,7 @@ def clock_ns(worker: Worker) -> int:
     since_ns = worker.facts.looked_ns
     now_ns = look(worker)
     if now_ns - since_ns > TAKEN_NS and since_ns:
-        record_taken(worker, since_ns, now_ns)
+        record_steal(worker, since_ns, now_ns)
     return int(now_ns)
 
 
@@ -217,26 +217,26 @@ def nap(worker: Worker, until_ns: int) -> None:
     _clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, worker.facts.moment_at, 0)
     now_ns = look(worker)
     if now_ns - until_ns > TAKEN_NS:
-        record_taken(worker, until_ns, now_ns)
+        record_steal(worker, until_ns, now_ns)
 
 
 @compiled
 def transmit(timetable: Timetable, worker: Worker, count: int) -> None:
-    """Send the messages that were picked; ``worker.taken`` is 1 for those that the kernel took."""
+    """Send the messages that were picked; ``worker.accepted`` is 1 for those that the kernel took."""
     for k in range(count):
         at = worker.message[k] * _WORDS
         for word in range(_WORDS):
             worker.outgoing[k * _WORDS + word] = timetable.messages[at + word]
-        worker.taken[k] = 0
+        worker.accepted[k] = 0
     done = 0
     while done < count:
         messages_at = worker.facts.outgoing_at + done * _WORDS * 8
-        taken = int(sendmmsg(timetable.facts.descriptor, messages_at, count - done, DONTWAIT))
-        for k in range(done, done + taken):
-            worker.taken[k] = 1
-        if taken <= 0:
+        accepted = int(sendmmsg(timetable.facts.descriptor, messages_at, count - done, DONTWAIT))
+        for k in range(done, done + accepted):
+            worker.accepted[k] = 1
+        if accepted <= 0:
             worker.facts.error = int(last_error()[0])
-        done += max(taken, 1)
+        done += max(accepted, 1)
     look(worker)  # a call takes its time
 
 
@@ -281,8 +281,8 @@ def settle(timetable: Timetable, worker: Worker, count: int, before_ns: int, aft
     refused = False
     for k in range(count):
         stream, segment = worker.picked[k], worker.segment[k]
-        interval_ns, kept = timetable.interval_ns[segment], timetable.kept[segment]
-        if worker.taken[k] == 0:
+        interval_ns, every_frame = timetable.interval_ns[segment], timetable.every_frame[segment]
+        if worker.accepted[k] == 0:
             worker.failed[stream] += 1
             if interval_ns == 0:
                 refused = True
@@ -298,7 +298,7 @@ def settle(timetable: Timetable, worker: Worker, count: int, before_ns: int, aft
         if interval_ns == 0:
             timetable.before_ns[stream] = 0
             timetable.segment[stream] = segment + 1
-        elif not kept:
+        elif not every_frame:
             due_ns, step_ns = worker.due_ns[k], interval_ns
             if due_ns == timetable.first_ns[segment] and len(timetable.segment) > 2:
                 step_ns = (interval_ns >> 1) * (1 + (stream >> 1 & 1))
@@ -334,21 +334,21 @@ def keep(timetable: Timetable, worker: Worker) -> None:
             if segment >= end:
                 continue
             open_streams += 1
-            interval_ns, kept = timetable.interval_ns[segment], timetable.kept[segment]
+            interval_ns, every_frame = timetable.interval_ns[segment], timetable.every_frame[segment]
             due_ns = max(timetable.next_ns[stream], timetable.first_ns[segment])
-            if own.second and (kept or interval_ns == 0 or due_ns >= timetable.until_ns[segment]):
-                if not kept:
+            if own.second and (every_frame or interval_ns == 0 or due_ns >= timetable.until_ns[segment]):
+                if not every_frame:
                     soonest_ns = min(soonest_ns, max(due_ns, now_ns + _RETRY_NS))
                 continue
             stagger_ns = interval_ns >> STAGGER
-            if own.alone or kept or stream & 1 == own.second:
+            if own.alone or every_frame or stream & 1 == own.second:
                 stagger_ns = 0
             if interval_ns == 0:
                 due_ns = timetable.first_ns[segment]
             if due_ns + stagger_ns > now_ns:
                 soonest_ns = min(soonest_ns, due_ns + stagger_ns)
                 continue
-            if count == BURST or (count >= RENEWED and not kept):
+            if count == BURST or (count >= RENEWED and not every_frame):
                 soonest_ns = now_ns
                 continue
             if interval_ns == 0:
@@ -356,7 +356,7 @@ def keep(timetable: Timetable, worker: Worker) -> None:
                 while facts.second_busy:
                     nap(worker, clock_ns(worker) + _RETRY_NS // 10)
                     fence()
-            if not kept or interval_ns == 0:
+            if not every_frame or interval_ns == 0:
                 count = pick(worker, count, stream, segment, timetable.message[segment], due_ns)
                 continue
             while count < BURST and due_ns <= now_ns and due_ns < timetable.until_ns[segment]:

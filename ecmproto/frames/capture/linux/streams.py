@@ -48,8 +48,8 @@ class Segment:
     """A part of a stream: ``frames`` in turn every ``interval_ns`` from ``first_ns`` until ``until_ns``.
 
     Without an interval one frame leaves, at ``first_ns`` or, where that is late, as soon as it can.
-    ``limit_ns`` is the longest gap that a frame covers (0: none).  With ``kept`` every frame leaves, late
-    ones together; else one whose successor is due already is left out.
+    ``limit_ns`` is the longest gap that a frame covers (0: none).  With ``every_frame`` each frame leaves,
+    late ones together; else one whose successor is due already is left out.
     """
 
     frames: tuple[bytes, ...]
@@ -57,7 +57,7 @@ class Segment:
     until_ns: int = FOREVER_NS
     interval_ns: int = 0
     limit_ns: int = 0
-    kept: bool = False
+    every_frame: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +164,7 @@ class StreamSender:
             interval_ns=column([each.interval_ns for _, each in segments]),
             limit_ns=column([each.limit_ns for _, each in segments]),
             message=np.cumsum(turns) - turns, count=turns,
-            kept=column([each.kept for _, each in segments]),
+            every_frame=column([each.every_frame for _, each in segments]),
         )  # fmt: skip
         self._starts = ends - counts
         self._workers: list[Worker] = []
@@ -247,13 +247,13 @@ class StreamSender:
             got=f"{'no room for a frame' if up else 'a link that stayed down'} for 5 s",
         )  # fmt: skip
 
-    def taken(self) -> Int64:
+    def steals(self) -> Int64:
         """Return the times that the processors of all threads were taken, as rows of begin and end, in order.
 
         Times are by ``CLOCK_REALTIME``, as stamps are.
         """
         spans = np.concatenate(
-            [each.taken_ns[: 2 * each.facts.taken].reshape(-1, 2) for each in self._workers]
+            [each.steal_ns[: 2 * each.facts.steals].reshape(-1, 2) for each in self._workers]
         )
         times = spans.T.ravel()
         steps = np.repeat([1, -1], len(spans))

@@ -50,9 +50,9 @@ _ANCILLARY_OCTETS = 256
 Run = Callable[[Sequence[str]], str]
 
 
-def run_command(words: Sequence[str]) -> str:
+def run_command(arguments: Sequence[str]) -> str:
     """Return the output of a command; OSError where it fails."""
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(done.stderr.strip())
     return done.stdout
@@ -173,7 +173,7 @@ class TimedSender:
         """The number of frames that the kernel has or has sent."""
         return self._handed + self._released - len(self._missed)
 
-    def taken(self) -> Int64:
+    def steals(self) -> Int64:
         """Return no times: no thread of this process keeps the storm."""
         return np.zeros((0, 2), np.int64)
 

@@ -276,7 +276,7 @@ class Transmission:
                     state.position += 1
                 else:
                     waiting_since = waiting_since or time.perf_counter_ns()
-                    self._wait_for_room(waiting_since)
+                    self._wait_until_writable(waiting_since)
 
     def _rested(self, start_ns: int, due_ns: int) -> int:
         """Count a rest; return from when on times count that the frame due at ``due_ns`` is not late."""
@@ -288,7 +288,7 @@ class Transmission:
         self._state.neighbour_ns = 0
         return max(start_ns, max(now_ns, next_ns) - due_ns)
 
-    def _wait_for_room(self, since_ns: int) -> None:
+    def _wait_until_writable(self, since_ns: int) -> None:
         """Wait a little for an interface that took nothing; InterfaceError when it went on for too long."""
         self._check()
         if time.perf_counter_ns() - since_ns > _PATIENCE_NS:

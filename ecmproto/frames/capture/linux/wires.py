@@ -65,7 +65,7 @@ class WireState:
     """The shared state of compiled code and its caller; a record (``kernels.record``)."""
 
     interfaces: int
-    room: int
+    capacity: int
     """Maximum number of frames that one call receives."""
     polls_at: int
     messages_at: int
@@ -105,7 +105,7 @@ class Wires(Struct):
     """The memory of frames that come in messages."""
     starts: NDArray[np.int64]
     controls: NDArray[np.uint32]
-    words: NDArray[np.uint32]
+    messages: NDArray[np.uint32]
     offset: NDArray[np.int64]
     captured: NDArray[np.int64]
     original: NDArray[np.int64]
@@ -115,10 +115,10 @@ class Wires(Struct):
 
 
 class Sockets:
-    """The memory of `Wires`, for ``room`` frames at once of up to ``frame_octets``, tags included."""
+    """The memory of `Wires`, for ``capacity`` frames at once of up to ``frame_octets``, tags included."""
 
-    def __init__(self, interfaces: int, *, frame_octets: int, room: int = FRAMES) -> None:
-        self._buffer = ReceiveBuffer(frame_octets, room=room)
+    def __init__(self, interfaces: int, *, frame_octets: int, capacity: int = FRAMES) -> None:
+        self._buffer = ReceiveBuffer(frame_octets, capacity=capacity)
         self._outgoing, parts = message_array(SENT_AT_ONCE)
         self._polls = np.zeros((interfaces + 1, _POLL_PARTS), np.int16)
         self._polls[:, _EVENTS] = select.POLLIN
@@ -128,10 +128,10 @@ class Sockets:
             state, self._polls.reshape(-1), np.zeros(interfaces, np.int32), np.zeros(interfaces, np.int32),
             np.zeros(interfaces, np.int64), np.zeros(interfaces, np.int64),
             [self._no_ring] * interfaces, buffer.slots, buffer.starts,
-            buffer.controls, buffer.words, buffer.offset, buffer.captured, buffer.original, buffer.time_ns,
+            buffer.controls, buffer.messages, buffer.offset, buffer.captured, buffer.original, buffer.time_ns,
             parts.view(np.int64), np.zeros(_PARTS, np.int64),
         )  # fmt: skip
-        state.interfaces, state.room = interfaces, buffer.room
+        state.interfaces, state.capacity = interfaces, buffer.capacity
         state.polls_at, state.messages_at = self._polls.ctypes.data, buffer.address
         state.slots_at = buffer.slots.ctypes.data
         state.outgoing_at, state.moment_at = self._outgoing.ctypes.data, self.wires.moment.ctypes.data
@@ -147,14 +147,14 @@ class Sockets:
         self._polls[:, _FD:_EVENTS] = descriptors.view(np.int16).reshape(-1, 2)
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Return the capacity in frames."""
-        return self._buffer.room
+        return self._buffer.capacity
 
     def fill(self, batch: Batch, interface: int, first: int) -> None:
         """Receive the frames of ``batch`` from index ``first`` on, as many as fit."""
         buffer, state = self._buffer, self.wires.state
-        last = min(len(batch), first + buffer.room)
+        last = min(len(batch), first + buffer.capacity)
         state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
         state.slots_at = buffer.slots.ctypes.data
         for place, position in enumerate(range(first, last)):
@@ -181,25 +181,25 @@ def detach(wires: Wires, interface: int) -> None:
 class External:
     """A C function, called by its name in compiled code and by ctypes in plain Python.
 
-    ``kinds`` are numba's names of what it returns and of what it takes.
+    ``types`` are numba's names of what it returns and of what it takes.
     """
 
-    def __init__(self, name: str, *kinds: str) -> None:
+    def __init__(self, name: str, *types: str) -> None:
         self._name = name
-        self._kinds = kinds
+        self._types = types
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
         """The numba type of the function in a kernel."""
         from numba.core import types
 
-        returns, *arguments = (getattr(types, kind) for kind in self._kinds)
+        returns, *arguments = (getattr(types, kind) for kind in self._types)
         return types.ExternalFunction(self._name, returns(*arguments))
 
     @functools.cached_property
     def _function(self) -> Any:
         function = getattr(ctypes.CDLL(None, use_errno=True), self._name)
-        function.argtypes = [_C_KINDS[kind] for kind in self._kinds[1:]]
+        function.argtypes = [_C_KINDS[kind] for kind in self._types[1:]]
         return function
 
     def __call__(self, *arguments: int) -> int:
@@ -318,11 +318,11 @@ def receive(wires: Wires, interface: int) -> bool:
     _give_back(wires)
     if ring.facts.slots != 0 and happened == _POLLIN:
         state.frames = take_slots(
-            ring, state.room, ANY_TIME_NS, wires.offset, wires.captured, wires.original, wires.time_ns
+            ring, state.capacity, ANY_TIME_NS, wires.offset, wires.captured, wires.original, wires.time_ns
         )  # fmt: skip
         return True
     # Frames in messages; for a ring, the error before them.
-    count = _recvmmsg(wires.receiving[interface], state.messages_at, state.room, DONTWAIT, 0)
+    count = _recvmmsg(wires.receiving[interface], state.messages_at, state.capacity, DONTWAIT, 0)
     if count < 0:
         error = int(last_error()[0])
         if error != _EAGAIN and error != _EINTR and error != _ENOBUFS:
@@ -331,7 +331,7 @@ def receive(wires: Wires, interface: int) -> bool:
     if ring.facts.slots != 0:
         return True
     unpack(
-        wires.slots, wires.starts, wires.controls, wires.words, count,
+        wires.slots, wires.starts, wires.controls, wires.messages, count,
         wires.offset, wires.captured, wires.original, wires.time_ns,
     )  # fmt: skip
     state.frames = count
@@ -370,7 +370,7 @@ def receive_until(wires: Wires, interface: int, until_ns: int) -> None:
     state.slots_at = ring.facts.at
     _give_back(wires)
     state.frames = take_slots(
-        ring, state.room, until_ns + _day_ns(wires), wires.offset, wires.captured, wires.original,
+        ring, state.capacity, until_ns + _day_ns(wires), wires.offset, wires.captured, wires.original,
         wires.time_ns,
     )  # fmt: skip
 
