@@ -13,7 +13,7 @@ from ecmproto.control.mechanisms.api.frames import headers, outer_vlan, priority
 from ecmproto.control.mechanisms.ecm.parameters import ECMReactionPointParameters
 from ecmproto.errors import ParameterError
 from ecmproto.frames.batch.flows import Flow, FlowTable
-from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, new_keys, slot_of
 from ecmproto.wire.codec import CNTag, EtherTypes
 from ecmproto.wire.flow import FlowHash, FlowKey
 from tests.batch.frames import CUT, ORDINARY, STACKS, batch_of
@@ -318,7 +318,7 @@ NUMBERS = st.one_of(
 def numbered(keys: Keys, pairs: list[tuple[int, int]]) -> tuple[list[int], Keys]:
     numbers, used = [], 0
     for low, high in pairs:
-        if not has_room(keys.number, used):
+        if not has_capacity(keys.number, used):
             keys = larger_keys(keys)
         slot = slot_of(*keys, low, high)
         if keys.number[slot] == EMPTY:

@@ -418,7 +418,7 @@ class Edge:
             return np.zeros(count, kind)
 
         return EdgeState(
-            facts=facts, counts=new_record(EdgeCounts), progress=progress, flows=self.flows.with_all_room(),
+            facts=facts, counts=new_record(EdgeCounts), progress=progress, flows=self.flows.preallocated(),
             tagging=tagging, outbox=new_outbox(_MESSAGES_AT_ONCE), strips=np.ones(PRIORITIES, np.bool_),
             received=np.arange(PRIORITIES), entered=column(np.int64, PRIORITIES), priority=column(np.uint8),
             is_data=column(np.bool_), numbered=column(np.bool_), station=column(np.int32),

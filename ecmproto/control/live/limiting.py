@@ -631,7 +631,7 @@ def new_point_state(
 
     return PointState(
         counts=new_record(ReactionPointCounts), facts=facts, progress=progress, network=network,
-        flows=flows.with_all_room(), tagging=tagging,
+        flows=flows.preallocated(), tagging=tagging,
         time_ns=column(np.int64), octets=column(np.int64), priority=column(np.uint8),
         occupies=column(np.bool_), sampled=column(np.bool_), answerable=column(np.bool_),
         tagged=column(np.bool_), tag=column(np.int64), mark=column(np.int64),

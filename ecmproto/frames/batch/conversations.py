@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.frames.batch.headers import four_octets, signed, two_octets
-from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, new_keys, slot_of
 from ecmproto.frames.batch.packets import NOWHERE, packet_at
 from ecmproto.frames.batch.parse_tables import IP4, IP6, ParseTables
 from ecmproto.kernels.kernel import compiled, inlined
@@ -45,8 +45,8 @@ class ConversationCounts:
     addresses: int
     pairs: int
     conversations: int
-    most: int
-    """The most conversations that get a number."""
+    capacity: int
+    """The maximum number of conversations with a number."""
 
 
 class _Entries(NamedTuple):
@@ -153,12 +153,12 @@ class FullConversations(Struct):
 
 
 class ConversationTable:
-    """Numbers the conversations of the frames that it is given, batch by batch, up to ``most``."""
+    """Numbers the conversations of the frames that it is given, batch by batch, up to ``capacity``."""
 
-    def __init__(self, tables: ParseTables, most: int = _MOST) -> None:
+    def __init__(self, tables: ParseTables, capacity: int = _MOST) -> None:
         self._tables = tables
         self._counts = new_record(ConversationCounts)
-        self._counts.most = most
+        self._counts.capacity = capacity
         self._addresses = new_keys(_FIRST_SLOTS)
         self._pairs = new_keys(_FIRST_SLOTS)
         self._keys = new_keys(_FIRST_SLOTS)
@@ -183,12 +183,12 @@ class ConversationTable:
                 buffer, offset, captured, original, chosen, self._tables, self._addresses, self._pairs,
                 self._keys, self._entries, self._counts, numbers, position,
             )  # fmt: skip
-            self._make_room()
+            self._grow()
         return numbers
 
-    def with_all_room(self) -> FullConversations:
-        """Make room for all the numbers that it gives, for kernels that number frames themselves."""
-        slots = 8 << (int(self._counts.most) - 1).bit_length()
+    def preallocated(self) -> FullConversations:
+        """Allocate memory for all numbers, for kernels that number frames themselves."""
+        slots = 8 << (int(self._counts.capacity) - 1).bit_length()
         self._addresses, self._pairs, self._keys = (new_keys(slots) for _ in range(3))
         self._entries = _Entries(*(np.zeros(slots // 2, np.int64) for _ in _Entries._fields))
         return FullConversations(self._counts, *self._addresses, *self._pairs, *self._keys, *self._entries)
@@ -254,16 +254,16 @@ class ConversationTable:
             return (low & _LOW_BITS).to_bytes(4)
         return high.to_bytes(8, signed=True) + low.to_bytes(8, signed=True)
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         """Enlarge what is nearly full; a frame adds two addresses, a pair and a conversation at most."""
         counts, entries = self._counts, self._entries._asdict()
-        if not has_room(self._addresses.number, counts.addresses + 1):
+        if not has_capacity(self._addresses.number, counts.addresses + 1):
             self._addresses = larger_keys(self._addresses)
             entries |= {name: _longer(entries[name]) for name in ("address_high", "address_low")}
-        if not has_room(self._pairs.number, counts.pairs):
+        if not has_capacity(self._pairs.number, counts.pairs):
             self._pairs = larger_keys(self._pairs)
             entries["newest"] = _longer(entries["newest"])
-        if not has_room(self._keys.number, counts.conversations):
+        if not has_capacity(self._keys.number, counts.conversations):
             self._keys = larger_keys(self._keys)
             own = ("source", "destination", "rest", "older", "first_psn", "last_psn", "peer")
             entries |= {name: _longer(entries[name]) for name in own}
@@ -365,12 +365,12 @@ def _number(
         if not wanted and not is_ack:
             continue
         if not (
-            has_room(addresses.number, counts.addresses + 1)
-            and has_room(pairs.number, counts.pairs)
-            and has_room(keys.number, counts.conversations)
+            has_capacity(addresses.number, counts.addresses + 1)
+            and has_capacity(pairs.number, counts.pairs)
+            and has_capacity(keys.number, counts.conversations)
         ):
             return i
-        adds = bool(wanted and counts.conversations < counts.most)
+        adds = bool(wanted and counts.conversations < counts.capacity)
         version, octets = packet.kind, 4 if packet.kind == IP4 else 16
         at = packet.network + (12 if packet.kind == IP4 else 8)
         source = _address_number(buffer, at, version, addresses, entries, counts, adds)
@@ -414,7 +414,7 @@ def _conversation_number(
     slot = slot_of(keys.low, keys.high, keys.number, keys.coefficients, both, rest)
     if keys.number[slot] != EMPTY:
         return int(keys.number[slot])
-    if counts.conversations >= counts.most:
+    if counts.conversations >= counts.capacity:
         return NO_CONVERSATION
     number = counts.conversations
     counts.conversations += 1

@@ -22,7 +22,7 @@ from ecmproto.frames.batch.conversations import (
     conversation_label,
 )
 from ecmproto.frames.batch.headers import ADDRESS_OCTETS, address, fixed, is_group
-from ecmproto.frames.batch.keys import EMPTY, Keys, has_room, larger_keys, new_keys, slot_of
+from ecmproto.frames.batch.keys import EMPTY, Keys, has_capacity, larger_keys, new_keys, slot_of
 from ecmproto.frames.batch.packets import NO_VLAN, Headers, headers_of
 from ecmproto.frames.batch.parse_tables import ParseTables, parse_tables
 from ecmproto.frames.capture.batch import Batch
@@ -188,7 +188,7 @@ class FlowTable:
                 octets, place, length, wanted, conversation, self._tables, self.key, self.hashed,
                 self._limits, self._stations, self._flows, self._entries, self.counts, numbers, position,
             )  # fmt: skip
-            self._make_room()
+            self._grow()
         return numbers
 
     def number_batch(self, batch: Batch) -> Numbers:
@@ -330,32 +330,32 @@ class FlowTable:
             cn_flow=low if by_cn_tag else None,
         )
 
-    def with_all_room(self) -> FullFlowTable:
-        """Make room for all the numbers that it gives, for kernels that number frames themselves."""
+    def preallocated(self) -> FullFlowTable:
+        """Allocate memory for all numbers, for kernels that number frames themselves."""
         self._stations, self._flows = (
-            new_keys(max(_FIRST_SLOTS, 4 << (most - 1).bit_length()))
-            for most in (self._limits[0], self._limits[0] * self._limits[1])
+            new_keys(max(_FIRST_SLOTS, 4 << (capacity - 1).bit_length()))
+            for capacity in (self._limits[0], self._limits[0] * self._limits[1])
         )
-        rooms = [len(keys.number) // 2 for keys in (self._stations, self._flows)]
+        capacities = [len(keys.number) // 2 for keys in (self._stations, self._flows)]
         self._entries = _Entries(
-            *(np.zeros(rooms[each > 1], np.int64) for each in range(len(_Entries._fields)))
+            *(np.zeros(capacities[each > 1], np.int64) for each in range(len(_Entries._fields)))
         )
         conversations: Any = NoConversations()
         if self._conversations is not None:
-            most = self._limits[0] * self._limits[1]
-            self._conversations = ConversationTable(self._tables, most)
-            conversations = self._conversations.with_all_room()
+            capacity = self._limits[0] * self._limits[1]
+            self._conversations = ConversationTable(self._tables, capacity)
+            conversations = self._conversations.preallocated()
         return FullFlowTable(
             self.counts, *self.key, *self.hashed, *self._limits, *self._stations, *self._flows,
             *self._entries, conversations, np.zeros(_PACKETS_AT_ONCE, np.int64),
         )  # fmt: skip
 
-    def _make_room(self) -> None:
+    def _grow(self) -> None:
         source, flows, low, high, flow = self._entries
-        if not has_room(self._stations.number, self.stations):
+        if not has_capacity(self._stations.number, self.stations):
             self._stations = larger_keys(self._stations)
             source, flows = _longer(source), _longer(flows)
-        if not has_room(self._flows.number, self.count):
+        if not has_capacity(self._flows.number, self.count):
             self._flows = larger_keys(self._flows)
             low, high, flow = _longer(low), _longer(high), _longer(flow)
         self._entries = _Entries(source, flows, low, high, flow)
@@ -441,9 +441,9 @@ def number_frames(
     )  # fmt: skip
 
 
-def _check(name: str, value: int, most: int) -> None:
-    if not 1 <= value <= most:
-        raise ParameterError(name=name, needed=f"1 to {most}", got=str(value))
+def _check(name: str, value: int, maximum: int) -> None:
+    if not 1 <= value <= maximum:
+        raise ParameterError(name=name, needed=f"1 to {maximum}", got=str(value))
 
 
 def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -539,7 +539,7 @@ def _number_flows(
             if counts.stations == max_stations:
                 counts.beyond_stations += 1
                 continue
-            if not has_room(station_number, counts.stations):
+            if not has_capacity(station_number, counts.stations):
                 return i
             station = counts.stations
             counts.stations += 1
@@ -556,7 +556,7 @@ def _number_flows(
             if flows_of[station] == max_flows:
                 counts.beyond_flows += 1
                 continue
-            if not has_room(flow_number, counts.flows):
+            if not has_capacity(flow_number, counts.flows):
                 return i
             flow, entry = flows_of[station], counts.flows
             flows_of[station] += 1
@@ -621,7 +621,7 @@ class DestinationTable:
                 *frames, self._limit, self._with_groups, self._keys, self._addresses, self.counts, numbers,
                 position,
             )  # fmt: skip
-            if not has_room(self._keys.number, self.count):
+            if not has_capacity(self._keys.number, self.count):
                 self._keys = larger_keys(self._keys)
                 self._addresses = np.concatenate([self._addresses, np.zeros_like(self._addresses)])
         return numbers
@@ -663,7 +663,7 @@ def _number_destinations(
             if counts.destinations == limit:
                 counts.beyond += 1
                 continue
-            if not has_room(number, counts.destinations):
+            if not has_capacity(number, counts.destinations):
                 return i
             low[slot], number[slot] = destination, counts.destinations
             addresses[counts.destinations] = destination

@@ -280,12 +280,12 @@ def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
 @over_batches
 def _unwrap(
     buffer: Octets, offset: Int64, captured: Int64, original: Int64, links: Octets, tables: ParseTables,
-    inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, kinds: Octets,
+    inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, types: Octets,
     session: Int64, sequence: Int64, source: Int64,
 ) -> int:  # fmt: skip
     """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
 
-    ``kinds``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
+    ``types``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
     last four octets of its IP source address, 0 without one.  An inner frame with fewer octets than
     its IP header announces was cut by the mirror: its original length is the header's.
     """
@@ -301,9 +301,9 @@ def _unwrap(
         inner = _wrapped(buffer, link, start, packet, tables)
         # Each turn moves on by a header at least, so a frame bounds the number of turns.
         while inner.kind != 0 and inner.at < packet.stop:
-            if kinds[i] == 0:
+            if types[i] == 0:
                 count += 1
-                kinds[i] = inner.kind
+                types[i] = inner.kind
                 session[i] = inner.session
                 sequence[i] = inner.sequence
                 if packet.kind != NO_NETWORK:
@@ -314,7 +314,7 @@ def _unwrap(
                 break
             packet = _packet(buffer, link, start, end, reach, tables)
             inner = _wrapped(buffer, link, start, packet, tables)
-        if kinds[i] != 0:
+        if types[i] != 0:
             inner_offset[i] = start
             inner_captured[i] = end - start
             inner_original[i] = max(reach, _ip_end(buffer, packet, reach)) - start
@@ -354,17 +354,17 @@ def unwrap(
     offset, captured, original = (
         np.array(values) for values in (batch.offset, batch.captured, batch.original)
     )
-    inner_link, kinds = (np.zeros(size, np.uint8) for _ in range(2))
+    inner_link, types = (np.zeros(size, np.uint8) for _ in range(2))
     session, sequence, source = (np.zeros(size, np.int64) for _ in range(3))
     if not _unwrap(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original), fixed(links),
-        parse_tables(ethertypes), offset, captured, original, inner_link, kinds, session, sequence, source,
+        parse_tables(ethertypes), offset, captured, original, inner_link, types, session, sequence, source,
     ):  # fmt: skip
         return None
-    positions = np.flatnonzero(kinds)
+    positions = np.flatnonzero(types)
     bare = dataclasses.replace(batch, offset=offset, captured=captured, original=original, records=None)
     return Unwrapped(
-        bare, positions, inner_link[positions], kinds[positions], session[positions], sequence[positions],
+        bare, positions, inner_link[positions], types[positions], session[positions], sequence[positions],
         source[positions],
     )  # fmt: skip
 

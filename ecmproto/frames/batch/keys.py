@@ -45,7 +45,7 @@ def larger_keys(keys: Keys) -> Keys:
 
 
 @inlined
-def has_room(number: NDArray[np.int64], used: int) -> bool:
+def has_capacity(number: NDArray[np.int64], used: int) -> bool:
     """Whether a table of these slots takes a key more than ``used``: half of them stay empty."""
     return 2 * used < len(number)
 

@@ -235,10 +235,10 @@ def find_udp_messages(
     tables: ParseTables,
     port: int,
     first_octet: int,
-    found: NDArray[np.bool_],
+    matches: NDArray[np.bool_],
 ) -> None:
-    """Fill ``found``: whether each frame is a UDP datagram to a port that starts with an octet."""
+    """Fill ``matches``: whether each frame is a UDP datagram to a port that starts with an octet."""
     for i in range(len(offset)):
         start = offset[i]
         reach = start + max(captured[i], original[i])
-        found[i] = is_udp_message(buffer, start, start + captured[i], reach, tables, port, first_octet)
+        matches[i] = is_udp_message(buffer, start, start + captured[i], reach, tables, port, first_octet)

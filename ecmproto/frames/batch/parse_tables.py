@@ -135,7 +135,7 @@ CONTENT_KEY, CONTENT_ROWS = 0, 4
 BY_NIBBLE = -1
 """Number of a packet whose first four bits select its format: this or less, by its row in ``nibbles``."""
 MESSAGE_WORDS, TAG_WORDS, OPCODE_WORDS, ARP_SIZES = range(4)
-"""Entries of ``short``; the first three are rows of ``words`` and columns of ``tag_ethertypes``."""
+"""Entries of ``short``; the first three are rows of ``by_two_octets`` and columns of ``tag_ethertypes``."""
 ARP_OTHER, ARP_OF_IPV4, ARP_OF_MAC, ARP_OF_BOTH = range(4)
 HARDWARE, HARDWARE_2, MAC_OCTETS, PROTOCOL, PROTOCOL_2, IPV4_OCTETS = range(4, 10)
 """Entries of ``arp``: formats, then the required sizes and types."""
@@ -228,7 +228,7 @@ class ParseTables:
     """Format by the first four bits of a packet."""
     tags: Annotated[Int8, _WORDS]
     """Whether an EtherType announces two octets and another EtherType."""
-    words: Annotated[Int8, (OPCODE_WORDS + 1, _WORDS)]
+    by_two_octets: Annotated[Int8, (OPCODE_WORDS + 1, _WORDS)]
     """Format by the first two octets: of messages, then tags, then MAC Control."""
     short: Annotated[Int64, ARP_SIZES + 1]
     """Format of fewer than two octets (ARP: without the sizes): messages, tags, MAC Control, ARP."""
@@ -253,7 +253,7 @@ class ParseTables:
 def parse_tables(ethertypes: EtherTypes) -> ParseTables:
     """Return the tables under an EtherType map."""
     formats = dispatch(ethertypes)
-    words, short = _words(ethertypes)
+    by_two_octets, short = _dispatch_tables(ethertypes)
     values: dict[str, Any] = {
         "fixed": [cls.fixed_octets for cls in FORMATS],
         "tail": [_tail(cls) for cls in FORMATS],
@@ -277,7 +277,7 @@ def parse_tables(ethertypes: EtherTypes) -> ParseTables:
         "contents": _contents(),
         "nibbles": _nibbles(),
         "tags": _tags(formats),
-        "words": words,
+        "by_two_octets": by_two_octets,
         "short": short,
         "decisive": [row for cls in FORMATS for row in _decisive(cls)],
         "settled": [follow_rule(cls) not in (TLVS, UNKNOWN) for cls in FORMATS],
@@ -557,21 +557,21 @@ def _tags(formats: Dispatch) -> NDArray[np.bool_]:
     return table
 
 
-def _words(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
+def _dispatch_tables(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
     """Return the formats by their first two octets, and the formats of fewer octets."""
     formats = dispatch(ethertypes)
-    word = np.arange(1 << 16)
-    selectors = selector(0, 1) * (word >> 4 & 15) + selector(1, 0) * (word >> 8 & 7)
+    values = np.arange(1 << 16)
+    selectors = selector(0, 1) * (values >> 4 & 15) + selector(1, 0) * (values >> 8 & 7)
     tables, short = [], []
     for value, keys in (
-        (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, word)
+        (ethertypes.message, selectors), (ethertypes.tag, selectors), (ethertypes.mac_control, values)
     ):  # fmt: skip
         choose = formats.chosen[value]
-        numbers = np.full(len(word), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
+        numbers = np.full(len(values), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
         for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
-            # The choice for the first word of a selector applies to all words with that selector.
-            words = np.flatnonzero(keys == key)
-            numbers[words] = NUMBER_OF[choose(int(words[0]).to_bytes(2, "big"), 0, 2)]
+            # The choice for the first value of a selector applies to all values with that selector.
+            matches = np.flatnonzero(keys == key)
+            numbers[matches] = NUMBER_OF[choose(int(matches[0]).to_bytes(2, "big"), 0, 2)]
         tables.append(numbers)
         short.append(NUMBER_OF[choose(b"", 0, 0)])
     short.append(NUMBER_OF[formats.chosen[ARP_ETHERTYPE](b"", 0, 0)])

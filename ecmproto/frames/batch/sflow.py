@@ -383,7 +383,7 @@ class SflowReading:
 
     def agent_name(self, number: int) -> str:
         """Return the address of an agent by its number."""
-        return next((agent_name(words) for words, each in self._agents.items() if each == number), "agents")
+        return next((agent_name(address) for address, n in self._agents.items() if n == number), "agents")
 
     def read(self, batch: Batch, datagrams: Int64, limit: int) -> Iterator[Samples]:
         """Yield parts of a batch, with the sampled headers in place of the datagrams at some positions.
@@ -407,7 +407,7 @@ class SflowReading:
             of_agent = agents[found[:, HEAD]]
             self._count(batch, found, of_agent)
             end = int(after[following])
-            yield _in_place(batch, place, end, datagrams[first:following], found, of_agent)
+            yield _with_samples(batch, place, end, datagrams[first:following], found, of_agent)
             place = end
 
     def _numbered(self, heads: Int64) -> Int64:
@@ -449,8 +449,8 @@ class SflowReading:
             else:
                 self._left_out += 1
 
-    def _add(self, counts: Counter[tuple[int, ...]], key: tuple[int, ...], count: int, most: int) -> None:
-        if key in counts or (len(counts) < most and key[0] >= 0):
+    def _add(self, counts: Counter[tuple[int, ...]], key: tuple[int, ...], count: int, limit: int) -> None:
+        if key in counts or (len(counts) < limit and key[0] >= 0):
             counts[key] += count
         else:
             self._left_out += count
@@ -478,9 +478,9 @@ class _Port:
         return PortCounters(agent=agent, port=port, speed_bps=speed_bps, reports=self._reports, **self._sums)
 
 
-def agent_name(words: tuple[int, ...]) -> str:
-    """Return the text of an agent's address, given as four words."""
-    octets = b"".join(word.to_bytes(4) for word in words)
+def agent_name(address: tuple[int, ...]) -> str:
+    """Return the text of an agent's address, given as four 32-bit numbers."""
+    octets = b"".join(word.to_bytes(4) for word in address)
     return address_text(octets[12:] if octets[:12] == _MAPPED else octets)
 
 
@@ -508,7 +508,9 @@ def _counted(keys: Int64) -> Iterator[tuple[tuple[int, ...], int]]:
         yield from zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True)
 
 
-def _in_place(batch: Batch, start: int, end: int, datagrams: Int64, entries: Int64, agents: Int64) -> Samples:
+def _with_samples(
+    batch: Batch, start: int, end: int, datagrams: Int64, entries: Int64, agents: Int64
+) -> Samples:
     """Return the frames from ``start`` to ``end`` with the sampled headers in place of the datagrams.
 
     HEAD of entries is the number of the datagram among those here.

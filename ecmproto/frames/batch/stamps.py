@@ -196,17 +196,17 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
 
 def _erspan_at(batch: Batch) -> Int64:
     """Return the offset of ERSPAN III's header in the frames of a batch; 0 for a frame without one."""
-    found = np.zeros(len(batch), np.int64)
+    header_at = np.zeros(len(batch), np.int64)
     _find_erspan(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
-        parse_tables(DEFAULT), found,
+        parse_tables(DEFAULT), header_at,
     )  # fmt: skip
-    return found
+    return header_at
 
 
 @over_batches
 def _find_erspan(
-    buffer: Octets, offset: Int64, captured: Int64, original: Int64, tables: ParseTables, found: Int64
+    buffer: Octets, offset: Int64, captured: Int64, original: Int64, tables: ParseTables, header_at: Int64
 ) -> None:
     for i in range(len(offset)):
         start = offset[i]
@@ -216,7 +216,7 @@ def _find_erspan(
             continue
         at = gre_content(buffer, packet.payload, packet.stop)
         if at != NOWHERE and two_octets(buffer, packet.payload + 2) == ERSPAN_3_TYPE:
-            found[i] = at
+            header_at[i] = at
 
 
 def _check_new_fcs(batch: Batch, fits: Mask) -> None:

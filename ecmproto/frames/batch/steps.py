@@ -262,7 +262,7 @@ def announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTabl
     which = OPCODE_WORDS if layer == OPCODE else MESSAGE_WORDS if is_message else TAG_WORDS
     if stop - pos < 2:
         return Next(tables.short[which], stop, False, NO_LENGTH)
-    return Next(signed(tables.words[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
+    return Next(signed(tables.by_two_octets[which, two_octets(buffer, pos)]), stop, True, NO_LENGTH)
 
 
 @inlined

@@ -416,17 +416,17 @@ def without_tags(
 
 
 def _removal(
-    batch: Batch, found: FrameTags, kind: TagFormat, changed: NDArray[np.bool_], ethertypes: EtherTypes
+    batch: Batch, tags: FrameTags, kind: TagFormat, changed: NDArray[np.bool_], ethertypes: EtherTypes
 ) -> Splice:
     """Return the splice that takes the tags of ``kind`` out of the frames that are ``changed``."""
     where = (batch.buffer, batch.offset, batch.captured)
-    more = older_tags(*where, found, kind, ethertypes=ethertypes)
+    more = older_tags(*where, tags, kind, ethertypes=ethertypes)
     kept = changed[more.frame]
     return Splice(
         at=np.full(len(batch), NOWHERE),
         inserted=np.zeros((len(batch), 0), np.uint8),
-        removed=np.where(changed & (found.old_at != NOWHERE), kind.octets, 0),
-        removed_at=np.where(changed, found.old_at, NOWHERE),
+        removed=np.where(changed & (tags.old_at != NOWHERE), kind.octets, 0),
+        removed_at=np.where(changed, tags.old_at, NOWHERE),
         more=Removals(*(column[kept] for column in more)),
     )
 
@@ -516,13 +516,15 @@ def _rows(name: str, octets: object, count: int) -> Octets:
     return fixed(rows)
 
 
-def _check(name: str, values: Int64, least: int, most: Int64) -> None:
-    """Raise for the first of ``values`` that is not in ``least`` to its frame's ``most``."""
-    wrong = (values < least) | (values > most)
+def _check(name: str, values: Int64, minimum: int, maximum: Int64) -> None:
+    """Raise for the first of ``values`` that is not in ``minimum`` to its frame's ``maximum``."""
+    wrong = (values < minimum) | (values > maximum)
     if wrong.any():
         row = int(np.argmax(wrong))
         raise ParameterError(
-            name=f"{name} of frame {row}", needed=f"{least} to {int(most[row])}", got=str(int(values[row]))
+            name=f"{name} of frame {row}",
+            needed=f"{minimum} to {int(maximum[row])}",
+            got=str(int(values[row])),
         )
 
 

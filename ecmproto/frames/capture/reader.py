@@ -70,7 +70,7 @@ def open_capture(
     read. Raises CaptureError when the file cannot be read or does not start like a capture, ParameterError as
     soon as a compressed one, also later, unpacks to more than ``most_octets``.
     """
-    opened = opened_source(path, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets)
+    opened = opened_source(path, mapped=mapped, chunk_octets=chunk_octets, max_octets=most_octets)
     with opened as (source, name):
         return CaptureReader(source, name, batch_frames=max(1, batch_frames))
 
@@ -311,7 +311,7 @@ def _source_of(
     *,
     mapped: bool,
     chunk_octets: int = CHUNK_OCTETS,
-    most_octets: int | None = None,
+    max_octets: int | None = None,
     start: int = 0,
 ) -> Source:
     """Return the octets of an opened file, decompressed, or of a plain regular one from ``start`` on."""
@@ -322,8 +322,8 @@ def _source_of(
     kind = is_compressed(head, name)
     if kind:
         stream = DecompressedStream(file, kind, head=b"" if size is not None else head, owned=owned)
-        most = {} if most_octets is None else {"most_octets": most_octets}
-        return StreamSource(stream, size=size, owned=True, chunk_octets=chunk_octets, **most)
+        limit = {} if max_octets is None else {"max_octets": max_octets}
+        return StreamSource(stream, size=size, owned=True, chunk_octets=chunk_octets, **limit)
     if size is not None and mapped:
         try:
             mapped_file = MappedSource(file, size, owned=owned)
@@ -370,14 +370,14 @@ def opened_source(
     *,
     mapped: bool = True,
     chunk_octets: int = CHUNK_OCTETS,
-    most_octets: int | None = None,
+    max_octets: int | None = None,
     start: int = 0,
 ) -> Iterator[tuple[Source, str]]:
     """Open a file, from octet ``start`` on, for a reader; it is closed if making the reader fails."""
     file, name, owned = opened_file(path)
     try:
         source = _source_of(
-            file, name, owned, mapped=mapped, chunk_octets=chunk_octets, most_octets=most_octets, start=start
+            file, name, owned, mapped=mapped, chunk_octets=chunk_octets, max_octets=max_octets, start=start
         )
         yield source, name
     except OSError as error:

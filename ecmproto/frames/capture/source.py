@@ -134,7 +134,7 @@ class StreamSource:
         size: int | None,
         owned: bool,
         chunk_octets: int = CHUNK_OCTETS,
-        most_octets: int = _NO_STOP,
+        max_octets: int = _NO_STOP,
     ) -> None:
         # enlarge a pipe beyond its usual 64 KiB, so that it is read in fewer pieces
         with suppress(ImportError, AttributeError, OSError, ValueError, io.UnsupportedOperation):
@@ -144,7 +144,7 @@ class StreamSource:
         self._stream = stream
         self._owned = owned
         self._chunk = chunk_octets
-        self._most_octets = most_octets
+        self._max_octets = max_octets
         self._store = np.empty(chunk_octets, dtype=np.uint8)
         self._filled = 0
         self._ended = False
@@ -207,8 +207,8 @@ class StreamSource:
             count = 0
         self._ended = count == 0
         self._filled += count
-        if self.base + self._filled > self._most_octets:
-            needed = f"up to {self._most_octets:,} octets; larger ones are read when they are unpacked"
+        if self.base + self._filled > self._max_octets:
+            needed = f"up to {self._max_octets:,} octets; larger ones are read when they are unpacked"
             raise ParameterError(name="a compressed capture", needed=needed, got="more")
 
     def release(self) -> None:

@@ -237,10 +237,10 @@ def _plain(values: NDArray[Any], kind: Any, presence: _Presence) -> Any:
     )
 
 
-def _strings(words: Iterable[str]) -> Any:
+def _strings(texts: Iterable[str]) -> Any:
     """Return strings as an Arrow array; pyarrow imports pandas to inspect a list."""
     pa = arrow()
-    octets = [word.encode() for word in words]
+    octets = [text.encode() for text in texts]
     bounds = np.zeros(len(octets) + 1, np.int32)
     np.cumsum([len(each) for each in octets], out=bounds[1:])
     return pa.StringArray.from_buffers(len(octets), pa.py_buffer(bounds), pa.py_buffer(b"".join(octets)))

@@ -27,7 +27,7 @@ from ecmproto.frames.columns.gathering import (
     read_instruction,
     typed,
 )
-from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.frames.filter.fields import DISPLAYED, FieldSource, FilterField, Nesting
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
@@ -112,13 +112,13 @@ class Extraction:
         self._pool = pool if len(batch) >= SHARED_FRAMES else None
 
     @functools.cached_property
-    def _layers(self) -> LayersFound:
+    def _layers(self) -> BatchLayers:
         frames = frames_of(self._batch, self._interfaces)
         return find_layers(frames, SHOWN_AS, self._ethertypes, self._pool)
 
     def has_any(self, name: str) -> bool:
         """Return whether a frame has a layer with a field."""
-        return any(self._layers.count[kind] for field in fields_named((name,)) for kind in kinds_of(field))
+        return any(self._layers.count[kind] for field in fields_named((name,)) for kind in layer_types(field))
 
     def columns(self, fields: Iterable[str] | None = None) -> Columns:
         """Return the columns ``fields`` (None: all)."""
@@ -143,7 +143,7 @@ def _nested(fields: tuple[FilterField, ...], nesting: Nesting) -> tuple[FilterFi
 class _FrameFields(NamedTuple):
     """Fields in frames: by the kinds of layers that have them, and the texts about whole frames."""
 
-    kinds: dict[int, list[FilterField]]
+    by_layer: dict[int, list[FilterField]]
     texts: list[FilterField]
 
 
@@ -173,24 +173,24 @@ def _of_frames(fields: Iterable[FilterField]) -> _FrameFields:
         if field.kind == "text":
             fields_.texts.append(field)
         else:
-            for kind in kinds_of(field):
-                fields_.kinds.setdefault(kind, []).append(field)
+            for kind in layer_types(field):
+                fields_.by_layer.setdefault(kind, []).append(field)
     return fields_
 
 
-def _columns(sought: _FrameFields, found: LayersFound) -> Iterator[Column]:
+def _columns(sought: _FrameFields, layers: BatchLayers) -> Iterator[Column]:
     """Yield the columns of fields in frames, except those without values."""
-    every = every_row(len(found.frames.offset))
+    every = every_row(len(layers.frames.offset))
     for field in sought.texts:
         rows, texts = (
-            (every, found.protocols(field.nesting))
+            (every, layers.protocols(field.nesting))
             if field.name.endswith("frame.protocols")
-            else found.crc_states
+            else layers.crc_states
             if field.name.endswith(CRC_STATUS)
-            else (found.error_rows, found.errors)
+            else (layers.error_rows, layers.errors)
         )
         yield Column(name=field.name, kind=field.kind, frames=len(every), rows=rows, values=texts)
-    values = ValuesFound(sought.kinds, found)
+    values = FieldValues(sought.by_layer, layers)
     for field in values.fields:
         rows, read = values.of(field)
         if len(rows):
@@ -198,11 +198,11 @@ def _columns(sought: _FrameFields, found: LayersFound) -> Iterator[Column]:
 
 
 def _inner(
-    sought: _FrameFields, found: LayersFound, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
+    sought: _FrameFields, layers: BatchLayers, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
 ) -> Iterator[Column]:
     """Yield the columns of the frames quoted by messages, as columns of the quoting frames."""
-    rows, frames = sampled_frames(found)
-    count = len(found.frames.offset)
+    rows, frames = sampled_frames(layers)
+    count = len(layers.frames.offset)
     for column in _columns(sought, find_layers(frames, (), ethertypes, pool)):
         yield Column(
             name=column.name, kind=column.kind, frames=count, rows=rows[column.rows], values=column.values
@@ -310,17 +310,17 @@ def _origin(source: FieldSource, nesting: Nesting) -> _Origin:
     return _Origin(kind, source, (source.low, source.bits) if source.part == "bits" else None)
 
 
-def kinds_of(field: FilterField) -> tuple[int, ...]:
+def layer_types(field: FilterField) -> tuple[int, ...]:
     """Return the kinds of layers that have a field; see `ecmproto.frames.columns.gathering`."""
     return tuple(dict.fromkeys(origin.kind for origin in _origins(field)))
 
 
-class ValuesFound:
+class FieldValues:
     """The values of fields, by the kinds of layers that have them; fields of absent kinds have none."""
 
-    def __init__(self, sought: Mapping[int, list[FilterField]], found: LayersFound) -> None:
-        self._found = found
-        count, least_at = found.count.tolist(), found.least_at.tolist()
+    def __init__(self, sought: Mapping[int, list[FilterField]], layers: BatchLayers) -> None:
+        self._layers = layers
+        count, min_offset = layers.count.tolist(), layers.min_offset.tolist()
         self.fields = list(
             {field: None for kind, fields in sought.items() if count[kind] for field in fields}
         )
@@ -333,25 +333,25 @@ class ValuesFound:
             self._origins[field.name] = origins
             for kind, source, part in origins:
                 want = wants.setdefault(kind, Want(fields=[]))
-                want.places |= source is None or len(origins) > 1
+                want.positions |= source is None or len(origins) > 1
                 reads = self._reads.setdefault(kind, {})
                 if source is not None and (source.key, part) not in reads:
                     reads[source.key, part] = len(reads)
-                    want.fields.append(_read_instruction(source, part, least_at[kind] >= WORD))
-        self._collected = found.collect(wants)
+                    want.fields.append(_read_instruction(source, part, min_offset[kind] >= WORD))
+        self._collected = layers.collect(wants)
 
     def of(self, field: FilterField) -> RowValues:
         """Return the frames that have a field and its values."""
         parts = [self._part(origin) for origin in self._origins[field.name]]
         if len(parts) > 1:
             parts = [part for part in parts if len(part.row)] or parts[:1]
-        return (parts[0].row, parts[0].values) if len(parts) == 1 else _in_order(parts, self._found)
+        return (parts[0].row, parts[0].values) if len(parts) == 1 else _in_order(parts, self._layers)
 
     def _part(self, origin: _Origin) -> _KindValues:
         kind = self._collected[origin.kind]
         source = origin.source
         if source is None:
-            octets = Stretches(buffer=self._found.frames.buffer, start=kind.start, octets=kind.octets)
+            octets = Stretches(buffer=self._layers.frames.buffer, start=kind.start, octets=kind.octets)
             return _KindValues(kind.row, kind.start, octets)
         read = kind.values[self._reads[origin.kind][source.key, origin.part]]
         if origin.part is not None:
@@ -387,15 +387,15 @@ def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindV
     return _KindValues(kind.row[mask], start, values[mask])
 
 
-def _in_order(parts: list[_KindValues], found: LayersFound) -> RowValues:
+def _in_order(parts: list[_KindValues], layers: BatchLayers) -> RowValues:
     """Return the values of several kinds in the order of the frames, outermost first."""
     rows = np.concatenate([part.row for part in parts])
     starts = np.concatenate([part.start for part in parts])
     # Stable: values of one layer stay in the order of the sources.
-    order = np.argsort((rows.astype(np.int64) << 32) + starts - found.frames.offset[rows], kind="stable")
+    order = np.argsort((rows.astype(np.int64) << 32) + starts - layers.frames.offset[rows], kind="stable")
     if isinstance(parts[0].values, Stretches):
         octets = np.concatenate([part.values.octets for part in parts if isinstance(part.values, Stretches)])
-        stretches = Stretches(buffer=found.frames.buffer, start=starts[order], octets=octets[order])
+        stretches = Stretches(buffer=layers.frames.buffer, start=starts[order], octets=octets[order])
         return rows[order], stretches
     joined = np.concatenate([part.values for part in parts if isinstance(part.values, np.ndarray)])
     return rows[order], joined[order]

@@ -271,10 +271,10 @@ def gather(
             )
             if stop - row < _RUN_FRAMES:
                 while row < stop:
-                    _place(buffer, offset, captured, row, layers, begin_layer, end_layer, gathered)
+                    _record_layers(buffer, offset, captured, row, layers, begin_layer, end_layer, gathered)
                     row += 1
             else:
-                _place_run(offset, captured, row, stop, layers, begin_layer, end_layer, gathered)
+                _record_run(offset, captured, row, stop, layers, begin_layer, end_layer, gathered)
                 row = stop
         for number in range(kinds):
             before = kind[number, BEFORE]
@@ -284,7 +284,7 @@ def gather(
 
 
 @inlined
-def _place(
+def _record_layers(
     buffer: Octets,
     offset: Int64,
     captured: Int64,
@@ -315,7 +315,7 @@ def _place(
 
 
 @inlined
-def _place_run(
+def _record_run(
     offset: Int64,
     captured: Int64,
     first: int,
@@ -405,7 +405,7 @@ def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
 class Want:
     """The requested values of a kind of layers, besides its frames."""
 
-    places: bool = False
+    positions: bool = False
     """Whether the layer's start and length are requested."""
     fields: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
     """Instructions for reading its fields; see `ecmproto.frames.columns.gathering`."""
@@ -447,17 +447,17 @@ class Census:
         self._owner, self._kind, self._place, self._octets = rows
         self._frames = layout[:, FRAMES]
         self.count = np.bincount(self._kind, self._frames[self._owner], kinds).astype(np.int64)
-        self.least_at = np.full(kinds, _FAR)
+        self.min_offset = np.full(kinds, _FAR)
         """Minimum number of octets before a layer of each kind."""
-        np.minimum.at(self.least_at, self._kind, self._place)
+        np.minimum.at(self.min_offset, self._kind, self._place)
 
-    def layers(self, kinds: Sequence[int]) -> tuple[Int64, Int64]:
-        """Return the bounds and the layers of each layout that are of ``kinds``, which are renumbered."""
+    def layers(self, types: Sequence[int]) -> tuple[Int64, Int64]:
+        """Return the bounds and the layers of each layout that are of ``types``, which are renumbered."""
         new = np.full(len(self.count), UNWANTED)
-        new[list(kinds)] = np.arange(len(kinds))
+        new[list(types)] = np.arange(len(types))
         kind = new[self._kind]
         chosen = np.flatnonzero(kind != UNWANTED)
-        group = self._owner[chosen] * len(kinds) + kind[chosen]
+        group = self._owner[chosen] * len(types) + kind[chosen]
         # Stable: layers of one kind and layout stay in order.
         order = np.argsort(group, kind="stable")
         chosen, group = chosen[order], group[order]
@@ -468,11 +468,11 @@ class Census:
         rows = np.stack([kind[chosen], self._place[chosen], self._octets[chosen], stride, nth], axis=1)
         return np.searchsorted(self._owner[chosen], np.arange(len(self._frames) + 1)), rows
 
-    def has_each_once(self, bound: Int64, layer: Int64, kinds: int) -> NDArray[np.bool_]:
+    def has_each_once(self, bound: Int64, layer: Int64, count: int) -> NDArray[np.bool_]:
         """Return for each kind whether every frame has it exactly once."""
         used = self._frames > 0
         single = used[np.repeat(np.arange(len(used)), np.diff(bound))] & (layer[:, STRIDE] == 1)
-        once: NDArray[np.bool_] = np.bincount(layer[single, KIND], minlength=kinds) == np.count_nonzero(used)
+        once: NDArray[np.bool_] = np.bincount(layer[single, KIND], minlength=count) == np.count_nonzero(used)
         return once
 
 
@@ -501,10 +501,10 @@ class _Collection:
         self._counts = [census.count[kinds] for census in censuses]
         self._total = np.sum(self._counts, axis=0)
         self._bases = list(itertools.accumulate(self._counts, initial=np.zeros(len(kinds), np.int64)))
-        places = np.array([want.places for want in wants.values()])
+        positions = np.array([want.positions for want in wants.values()])
         self._row_to, rows = _bounds(np.where(self._whole, 0, self._total))
-        self._place_to, octets = _bounds(np.where(places, self._total, 0))
-        self._places = places
+        self._place_to, octets = _bounds(np.where(positions, self._total, 0))
+        self._positions = positions
         # Starts needed for one block only, of each part, follow the requested ones.
         self._block_to, block = self._blocks(octets)
         self._fields, self._value_to, size = self._fields_of(wants)
@@ -523,8 +523,8 @@ class _Collection:
         for _, layer in self._plans:
             highest = np.zeros(len(self._total), np.int64)
             np.maximum.at(highest, layer[:, KIND], layer[:, STRIDE])
-            to, size = _bounds(np.where(self._places, 0, highest * BLOCK_FRAMES))
-            tables.append(np.where(self._places, UNWANTED, to[:-1] + first))
+            to, size = _bounds(np.where(self._positions, 0, highest * BLOCK_FRAMES))
+            tables.append(np.where(self._positions, UNWANTED, to[:-1] + first))
             first += size
         return tables, first
 
@@ -565,7 +565,7 @@ class _Collection:
         kind[:, START_TO] = self._place_to[:-1]
         kind[:, BLOCK_START] = self._block_to[number]
         kind[:, ROW_TO] = np.where(self._whole, UNWANTED, self._row_to[:-1])
-        kind[:, LENGTH_TO] = np.where(self._places, self._place_to[:-1], UNWANTED)
+        kind[:, LENGTH_TO] = np.where(self._positions, self._place_to[:-1], UNWANTED)
         fields = np.cumsum([0, *(len(want.fields) for want in self._wants.values())])
         kind[:, FIRST_FIELD], kind[:, LAST_FIELD] = fields[:-1], fields[1:]
         gather(

@@ -33,8 +33,8 @@ _AT_ONCE = 8
 _FLAGS_AT, _MORE_FRAGMENTS = 6, 0x20
 
 
-class Found(Protocol):
-    """Layers found by the walk; see `ecmproto.frames.columns.layers.LayersFound`."""
+class WalkedLayers(Protocol):
+    """Layers found by the walk; see `ecmproto.frames.columns.layers.BatchLayers`."""
 
     frames: Frames
 
@@ -46,13 +46,13 @@ class Found(Protocol):
         """Return the requested values of some kinds of layers."""
 
 
-def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
+def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     """Return the frames with a base transport header, and the index in ``STATES`` of each CRC's state."""
-    ip4s, bths, udps = _kinds_of(IPv4), _kinds_of(BTH), _kinds_of(UDP)
+    ip4s, bths, udps = _formats_of(IPv4), _formats_of(BTH), _formats_of(UDP)
     every = dict.fromkeys([*ip4s, *bths, ICRC, LRH, *NETWORKS, *udps])
-    wants = {NUMBER_OF[cls]: Want(places=True) for cls in every if found.count[NUMBER_OF[cls]]}
-    collected = found.collect(wants)
-    frames = len(found.frames.offset)
+    wants = {NUMBER_OF[cls]: Want(positions=True) for cls in every if source.count[NUMBER_OF[cls]]}
+    collected = source.collect(wants)
+    frames = len(source.frames.offset)
     has_bth = np.zeros(frames, np.bool_)
     for cls in bths:
         if NUMBER_OF[cls] in collected:
@@ -71,9 +71,9 @@ def crc_states(found: Found) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
     checked[layers.get(NUMBER_OF[LRH], _NO_LAYERS)[0]] = False  # it is covered too
     for cls in ip4s:
         at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
-        checked[at[found.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
+        checked[at[source.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False
     chosen = np.flatnonzero(checked)
-    buffer = found.frames.buffer
+    buffer = source.frames.buffer
     crcs = invariant_crcs(buffer, network[chosen], is_ip4[chosen], udp[chosen], bth[chosen], icrc[chosen])
     received = buffer[icrc[chosen, None] + np.arange(ICRC.fixed_octets)].view("<u4").reshape(-1)
     states = np.zeros(frames, np.int8)
@@ -115,16 +115,16 @@ def _layers_before(
     return layers
 
 
-def _last(layers: Mapping[int, _Layers], kinds: Iterable[type[Layer]], frames: int) -> Int64:
-    """Return the start of each frame's last layer of some kinds before its stop."""
+def _last(layers: Mapping[int, _Layers], formats: Iterable[type[Layer]], frames: int) -> Int64:
+    """Return the start of each frame's last layer of some formats before its stop."""
     last = np.full(frames, _NOWHERE, np.int64)
-    for cls in kinds:
+    for cls in formats:
         index, start, in_front = layers.get(NUMBER_OF[cls], _NO_LAYERS)
         np.maximum.at(last, index[in_front], start[in_front])
     return last
 
 
-def _kinds_of(base: type[Layer]) -> list[type[Layer]]:
+def _formats_of(base: type[Layer]) -> list[type[Layer]]:
     return [cls for cls in FORMATS if issubclass(cls, base)]
 
 

@@ -64,7 +64,7 @@ class Ends(NamedTuple):
     """Index of the layers' sequence among the paths."""
 
 
-class LayersFound:
+class BatchLayers:
     """The layers that the walk found in the frames of a batch."""
 
     def __init__(self, frames: Frames, parts: list[BatchPart], pool: ThreadPoolExecutor | None) -> None:
@@ -83,10 +83,10 @@ class LayersFound:
         return total
 
     @functools.cached_property
-    def least_at(self) -> Int64:
+    def min_offset(self) -> Int64:
         """Minimum number of octets of the frame before a layer, by kind."""
-        least: Int64 = np.min([census.least_at for census in self._censuses], axis=0)
-        return least
+        minimum: Int64 = np.min([census.min_offset for census in self._censuses], axis=0)
+        return minimum
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
         """Return the requested values of some kinds of layers."""
@@ -171,25 +171,25 @@ class _Path:
 
 def find_layers(
     frames: Frames,
-    wanted: Collection[type[Layer]],
+    formats: Collection[type[Layer]],
     ethertypes: EtherTypes,
     pool: ThreadPoolExecutor | None,
     *,
     nesting: Nesting = "",
-) -> LayersFound:
-    """Walk over frames and return the layers of the formats ``wanted``, in the frames of ``nesting``."""
+) -> BatchLayers:
+    """Walk over frames and return the layers of the formats ``formats``, in the frames of ``nesting``."""
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
     parts = [BatchPart(frames, begin, end, layout_of, ethertypes) for begin, end in itertools.pairwise(cuts)]
     together([part.find for part in parts], pool)
-    found = LayersFound(frames, parts, pool)
-    kinds = {cls: kind for cls in wanted if found.count[kind := kind_of(cls, nesting=nesting)]}
-    collected = found.collect({kind: Want(places=True) for kind in kinds.values()})
+    layers = BatchLayers(frames, parts, pool)
+    kinds = {cls: kind for cls in formats if layers.count[kind := kind_of(cls, nesting=nesting)]}
+    collected = layers.collect({kind: Want(positions=True) for kind in kinds.values()})
     for cls, kind in kinds.items():
         each = collected[kind]
-        found.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
-    return found
+        layers.entries[cls] = Entries(row=each.row, start=each.start, octets=each.octets)
+    return layers
 
 
 def _error_texts(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
@@ -204,17 +204,17 @@ def _error_texts(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
     if not len(rows) and not wrong:
         return rows.astype(np.int32), _NO_TEXTS
     _, first, inverse = np.unique(errors, axis=0, return_index=True, return_inverse=True)
-    words = [str(parts[0].decode(int(rows[index])).error) for index in first] + list(wrong.values())
-    indices = np.concatenate([inverse.reshape(-1), np.arange(len(first), len(words))])
+    texts = [str(parts[0].decode(int(rows[index])).error) for index in first] + list(wrong.values())
+    indices = np.concatenate([inverse.reshape(-1), np.arange(len(first), len(texts))])
     rows = np.concatenate([rows, np.array(list(wrong), np.int64)])
     order = np.argsort(rows, kind="stable")
-    return rows[order].astype(np.int32), text_column(indices[order], words)
+    return rows[order].astype(np.int32), text_column(indices[order], texts)
 
 
-def text_column(indices: NDArray[np.integer], words: Iterable[str]) -> Texts:
+def text_column(indices: NDArray[np.integer], texts: Iterable[str]) -> Texts:
     """Return texts with each word stored once, from indices into words that may repeat."""
     codes: dict[str, int] = {}
-    code_of = np.array([codes.setdefault(word, len(codes)) for word in words], np.int32)
+    code_of = np.array([codes.setdefault(text, len(codes)) for text in texts], np.int32)
     return Texts(codes=code_of[indices.reshape(-1)], words=tuple(codes))
 
 
@@ -268,18 +268,18 @@ def _choose_ip(batch: Batch, rows: NDArray[np.intp], starts: NDArray[np.int8]) -
         starts[rows[version == number]] = NUMBER_OF[cls]
 
 
-def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
+def sampled_frames(layers: BatchLayers) -> tuple[NDArray[np.int32], Frames]:
     """Return the indices of the frames with a quoting message, and the quoted frames.
 
     As in `ecmproto.wire.codec.frame.encapsulated`, the message is the last layer and quotes some octets.
     """
     rows, starts, octets, firsts = [], [], [], []
     for cls, shown in SHOWN_AS.items():
-        entries = found.entries.get(cls)
+        entries = layers.entries.get(cls)
         if entries is None:
             continue
         size = entries.octets - np.int64(cls.fixed_octets)
-        chosen = np.flatnonzero((size > 0) & (found.last[entries.row] == NUMBER_OF[cls]))
+        chosen = np.flatnonzero((size > 0) & (layers.last[entries.row] == NUMBER_OF[cls]))
         rows.append(entries.row[chosen])
         starts.append(entries.start[chosen] + cls.fixed_octets)
         octets.append(size[chosen])
@@ -289,7 +289,7 @@ def sampled_frames(found: LayersFound) -> tuple[NDArray[np.int32], Frames]:
     order = np.argsort(row, kind="stable")
     captured = np.concatenate([none, *octets])[order]
     frames = Frames(
-        buffer=found.frames.buffer,
+        buffer=layers.frames.buffer,
         offset=fixed(np.concatenate([none, *starts])[order]),
         captured=fixed(captured),
         original=fixed(np.full(len(row), UNBOUNDED)),

@@ -276,7 +276,7 @@ class WalkResult(NamedTuple):
     """End of the layers."""
     fcs: int
     """Start of the FCS."""
-    least: int
+    padding_end: int
     """Offset up to which zero octets after the layers are padding."""
     settled: bool
     """Whether the walk is the same for all frames with equal decisive words and at least this length."""
@@ -313,10 +313,10 @@ def add_layout(
         or first_layer + 2 * (result.layers + 3) > len(cache.layer)
     ):
         return NO_LAYOUT
-    zeros = max(0, min(result.least, result.fcs) - result.tail)
+    zeros = max(0, min(result.padding_end, result.fcs) - result.tail)
     shared = result.settled and bucket != NO_LAYOUT and result.layers <= _MAX_LAYERS
     # Only the last layer or the octets after it may grow, and all these frames have them.
-    has_trailer = result.fcs > result.tail + zeros and (zeros == 0 or result.fcs >= result.least)
+    has_trailer = result.fcs > result.tail + zeros and (zeros == 0 or result.fcs >= result.padding_end)
     longer = shared and original <= captured and (result.open_ended or has_trailer) and not result.exact
     length_at = result.length_at if longer else NO_LENGTH
     cut = max(0, original - captured)
@@ -402,7 +402,7 @@ def _decide(
     decisive = tables.decisive
     word = cache.word
     first = cache.used[1]
-    words, last = 0, -_WORD
+    count, last = 0, -_WORD
     chosen = False
     for index in range(cache.used[2], cache.used[2] + layers):
         layer, at, octets = cache.layer[index, 0], cache.layer[index, 1], cache.layer[index, 2]
@@ -411,39 +411,39 @@ def _decide(
         if chosen and layer == _DATA:
             # These octets show that none of the formats announced by the port applies.
             for offset in range(at, at + min(_MAX_NONZERO, octets - octets % 2), 2):
-                words, last = _mask(word, first, words, last, offset, 0xFFFF, captured)
+                count, last = _mask(word, first, count, last, offset, 0xFFFF, captured)
         chosen = _is_chosen(buffer, start + at, layer, tables)
         if tables.follows[layer] == PORT and at + tables.next_at[layer] != port_at:
-            words, last = _mask(word, first, words, last, at + tables.next_at[layer], 0xFFFF, captured)
+            count, last = _mask(word, first, count, last, at + tables.next_at[layer], 0xFFFF, captured)
         for row in range(layer * DECISIVE, (layer + 1) * DECISIVE):
             if decisive[row, DECISIVE_MASK] == 0:
                 break
             offset = at + decisive[row, DECISIVE_AT]
             varies = length_at != NO_LENGTH and offset == _length_offset(at, layer, tables)
             if offset != length_at and not (varies and two_octets(buffer, start + offset) != 0):
-                words, last = _mask(word, first, words, last, offset, decisive[row, DECISIVE_MASK], captured)
+                count, last = _mask(word, first, count, last, offset, decisive[row, DECISIVE_MASK], captured)
             first_word = decisive[row, DECISIVE_AT] == 0
             if first_word and tables.doubts[layer, CPID_DECIDES] != 0 and octets >= CPID_AT + CPID_OCTETS:
                 named = tables.doubts[layer, OTHERWISE] != NO_DOUBT
-                words, last = _mask_cpid(
-                    word, first, words, last, buffer, start, at + CPID_AT, named, captured
+                count, last = _mask_cpid(
+                    word, first, count, last, buffer, start, at + CPID_AT, named, captured
                 )
-    while words % _AT_ONCE != 0:
+    while count % _AT_ONCE != 0:
         # a word that never differs
-        word[first + words, 0] = word[first + words, 1] = np.uint64(0)
-        words += 1
-    for row in range(first, first + words):
+        word[first + count, 0] = word[first + count, 1] = np.uint64(0)
+        count += 1
+    for row in range(first, first + count):
         word[row, 2] = eight_octets(buffer, start + int(np.int64(word[row, 0]))) & word[row, 1]
-    end = first + words
+    end = first + count
     if length_at != NO_LENGTH:
         for index in range(cache.used[2], cache.used[2] + layers):
             layer, at = cache.layer[index, 0], cache.layer[index, 1]
             offset = _length_offset(at, layer, tables) if layer < MOST_FORMATS else NO_LENGTH
             if offset not in (NO_LENGTH, length_at) and two_octets(buffer, start + offset) != 0:
-                word[first + words, 0] = np.uint64(offset)
-                word[first + words, 1] = np.uint64(captured - two_octets(buffer, start + offset))
-                words += 1
-    cache.used[1] = first + words
+                word[first + count, 0] = np.uint64(offset)
+                word[first + count, 1] = np.uint64(captured - two_octets(buffer, start + offset))
+                count += 1
+    cache.used[1] = first + count
     return int(end)
 
 
@@ -471,23 +471,23 @@ def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool
 
 @inlined
 def _mask(
-    word: Uint64, first: int, words: int, last: int, offset: int, mask: int, captured: int
+    word: Uint64, first: int, count: int, last: int, offset: int, mask: int, captured: int
 ) -> tuple[int, int]:
     """Add bits of two octets to the decisive words, in order; return their number and the last offset."""
     if offset + 2 > last + _WORD:
         last = min(offset, captured - _WORD)
-        word[first + words, 0] = np.uint64(last)
-        word[first + words, 1] = np.uint64(0)
-        words += 1
-    word[first + words - 1, 1] |= np.uint64(mask) << np.uint64(8 * (last + _WORD - 2 - offset))
-    return words, last
+        word[first + count, 0] = np.uint64(last)
+        word[first + count, 1] = np.uint64(0)
+        count += 1
+    word[first + count - 1, 1] |= np.uint64(mask) << np.uint64(8 * (last + _WORD - 2 - offset))
+    return count, last
 
 
 @inlined
 def _mask_cpid(
     word: Uint64,
     first: int,
-    words: int,
+    count: int,
     last: int,
     buffer: Octets,
     start: int,
@@ -512,8 +512,8 @@ def _mask_cpid(
         elif named and octet - pair == 1:
             mask |= 0x00FF
         if mask != 0:
-            words, last = _mask(word, first, words, last, at + pair, mask, captured)
-    return words, last
+            count, last = _mask(word, first, count, last, at + pair, mask, captured)
+    return count, last
 
 
 @inlined

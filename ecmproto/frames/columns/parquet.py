@@ -20,25 +20,27 @@ _GROWING = ("frame.number", "frame.time_epoch")
 """Columns whose values are close to the previous ones."""
 
 
-def write_parquet(batches: Iterable[pa.RecordBatch], schema: pa.Schema, words: pa.Schema, stream: Any) -> int:
-    """Write record batches of the schema ``words`` to a stream; return the number of frames.
+def write_parquet(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, encoded: pa.Schema, stream: Any
+) -> int:
+    """Write record batches of the schema ``encoded`` to a stream; return the number of frames.
 
-    ``words`` is `columns.arrow.dictionary_schema` of ``schema``, by which readers get plain text.
+    ``encoded`` is `columns.arrow.dictionary_schema` of ``schema``, by which readers get plain text.
     """
     import pyarrow.parquet
 
     stored = {"ARROW:schema": base64.b64encode(schema.serialize().to_pybytes()).decode()}
     frames = rows = 0
     pending: list[pa.RecordBatch] = []
-    with pyarrow.parquet.ParquetWriter(stream, words, **_settings(words)) as writer:
+    with pyarrow.parquet.ParquetWriter(stream, encoded, **_settings(encoded)) as writer:
         for batch in batches:
             pending.append(batch)
             frames, rows = frames + batch.num_rows, rows + batch.num_rows
             if rows >= ROW_GROUP_FRAMES:
-                writer.write_table(_table(pending, words), row_group_size=rows)
+                writer.write_table(_table(pending, encoded), row_group_size=rows)
                 pending, rows = [], 0
         if rows:
-            writer.write_table(_table(pending, words), row_group_size=rows)
+            writer.write_table(_table(pending, encoded), row_group_size=rows)
         writer.add_key_value_metadata(stored)
     return frames
 

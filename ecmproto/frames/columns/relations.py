@@ -31,12 +31,12 @@ def compared(values: Values, relation: Relation, right: Constant | Network) -> M
         return _compared_with_network(values, relation, right)
     value, holds = right.value, RELATIONS[relation]
     if isinstance(values, Texts):
-        return _for_words(values, lambda word: holds(word, value))
+        return _for_texts(values, lambda word: holds(word, value))
     if not isinstance(value, bytes):
         mask: Mask = holds(values, value)
         return mask
     if relation == "contains":
-        return containing(stretches_of(values), repeated(value, len(values)))
+        return containing(octet_strings(values), repeated(value, len(values)))
     return _signed(values, value, holds)
 
 
@@ -52,7 +52,7 @@ def _signed(values: Octets | Stretches, value: bytes, holds: Callable[[Any, Any]
     if width <= MAX_NUMBER_OCTETS:
         mask = holds(as_numbers(values), int.from_bytes(value))
         return mask
-    return _signed(stretches_of(values), value, holds)
+    return _signed(octet_strings(values), value, holds)
 
 
 def _compared_with_network(values: Values, relation: Relation, network: Network) -> Mask:
@@ -94,7 +94,7 @@ def related(left: Values, relation: Relation, right: Values) -> Mask:
         if left.shape[1] == right.shape[1] <= MAX_NUMBER_OCTETS:
             mask = holds(as_numbers(left), as_numbers(right))
             return mask
-    one, other = stretches_of(left), stretches_of(right)
+    one, other = octet_strings(left), octet_strings(right)
     mask = containing(one, other) if relation == "contains" else holds(order(one, other), 0)
     return mask
 
@@ -114,8 +114,8 @@ def _for_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> 
 def is_something(values: Values) -> Mask:
     """Return a mask of the values that are not empty after slicing."""
     if isinstance(values, Texts):
-        return _for_words(values, bool)
-    mask: Mask = stretches_of(values).octets > 0
+        return _for_texts(values, bool)
+    mask: Mask = octet_strings(values).octets > 0
     return mask
 
 
@@ -135,7 +135,7 @@ def has_bits(values: Values) -> Mask:
 def within(values: Values, items: Sequence[Item]) -> Mask:
     """Return a mask of the ``values`` that are one of ``items``."""
     if isinstance(values, Texts):
-        return _for_words(values, membership_test(items))
+        return _for_texts(values, membership_test(items))
     if len(items) <= _FEW:
         return functools.reduce(np.logical_or, [_equals_item(values, item) for item in items])
     if isinstance(values, np.ndarray) and values.ndim == 1:
@@ -193,14 +193,14 @@ def matched(values: Values, pattern: bytes) -> Mask:
     """
     holds = pattern_test(pattern)
     if isinstance(values, Texts):
-        return _for_words(values, holds)
+        return _for_texts(values, holds)
     if isinstance(values, np.ndarray) and values.shape[1] <= MAX_NUMBER_OCTETS:
         _, firsts, inverse = np.unique(as_numbers(values), return_index=True, return_inverse=True)
         return _for_each(_python(values[firsts]), len(firsts), holds)[inverse]
     return _for_each(_python(values), len(values), holds)
 
 
-def _for_words(values: Texts, holds: Callable[[str], bool]) -> Mask:
+def _for_texts(values: Texts, holds: Callable[[str], bool]) -> Mask:
     return _for_each(values.words, len(values.words), holds)[values.codes]
 
 
@@ -209,14 +209,14 @@ def _for_each(values: Iterable[Value], count: int, holds: Callable[[Any], bool])
 
 
 def _python(values: Octets | Stretches) -> Iterable[bytes]:
-    return iter(stretches_of(values))
+    return iter(octet_strings(values))
 
 
 MAX_NUMBER_OCTETS = 8
 """Maximum number of octets in a 64-bit number."""
 
 
-def stretches_of(values: Octets | Stretches) -> Stretches:
+def octet_strings(values: Octets | Stretches) -> Stretches:
     """Return rows of octets as `Stretches`."""
     if isinstance(values, Stretches):
         return values
@@ -265,7 +265,7 @@ def shorter(left: Stretches, right: Stretches) -> Int64:
     return octets
 
 
-def stretches_anded(left: Stretches, right: Stretches) -> Stretches:
+def bitwise_and(left: Stretches, right: Stretches) -> Stretches:
     """Return the bitwise AND of each pair, with the length of the shorter."""
     octets = shorter(left, right)
     stop = np.cumsum(octets)

@@ -20,19 +20,19 @@ from ecmproto.frames.capture.batch import Batch, Interface
 from ecmproto.frames.columns.column import Column, Int64, Octets, Stretches, Texts, Values
 from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.frames.columns.files import CapturePath
-from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.relations import (
+    bitwise_and,
     compared,
     has_bits,
     is_something,
     joined,
     lengths,
     matched,
+    octet_strings,
     related,
     repeated,
     shorter,
-    stretches_anded,
-    stretches_of,
     within,
 )
 from ecmproto.frames.columns.threads import new_pool
@@ -366,31 +366,31 @@ class Scope:
         )
 
     def _layers(self, field: FilterField, *, to_end: bool) -> FrameValues:
-        frame_of, found = self._found(field)
+        frame_of, layers = self._layers_of(field)
         if frame_of is not None and field.origin == "frame":
-            start = found.frames.offset
-            shown = Stretches(buffer=found.frames.buffer, start=start, octets=found.ends.tail - start)
+            start = layers.frames.offset
+            shown = Stretches(buffer=layers.frames.buffer, start=start, octets=layers.ends.tail - start)
             return FrameValues(rows=frame_of, values=shown)
-        entries = [found.entries[cls] for cls in field.formats if cls in found.entries]
+        entries = [layers.entries[cls] for cls in field.formats if cls in layers.entries]
         none = np.empty(0, np.int64)
         inside = np.concatenate([none, *(each.row for each in entries)]).astype(np.int32)
         start = np.concatenate([none, *(each.start for each in entries)])
         own = np.concatenate([none, *(each.octets for each in entries)])
-        octets = found.ends.tail[inside] - start if to_end else own
+        octets = layers.ends.tail[inside] - start if to_end else own
         rows = inside if frame_of is None else frame_of[inside]
         ascending = np.argsort(rows, kind="stable")
-        values = Stretches(buffer=found.frames.buffer, start=start, octets=octets)
+        values = Stretches(buffer=layers.frames.buffer, start=start, octets=octets)
         return FrameValues(rows=rows, values=values).select(ascending)
 
-    def _found(self, field: FilterField) -> tuple[NDArray[np.int32] | None, LayersFound]:
+    def _layers_of(self, field: FilterField) -> tuple[NDArray[np.int32] | None, BatchLayers]:
         """Return the layers of a field; for quoted frames, also the indices of the quoting frames."""
         pool = self._pool if len(self) >= SHARED_FRAMES else None
         outer = SHOWN_AS if field.inner else field.formats
         frames = frames_of(self._batch, self._interfaces)
-        found = find_layers(frames, outer, self._ethertypes, pool, nesting=field.nesting)
+        layers = find_layers(frames, outer, self._ethertypes, pool, nesting=field.nesting)
         if not field.inner:
-            return None, found
-        rows, frames = sampled_frames(found)
+            return None, layers
+        rows, frames = sampled_frames(layers)
         return rows, find_layers(frames, field.formats, self._ethertypes, pool)
 
 
@@ -534,9 +534,9 @@ def _bitwise_and(left: FrameValues, right: Values) -> Iterator[FrameValues]:
         common = integers_anded(values, right) if values.ndim == 1 else _rows_anded(values, right)
         yield FrameValues(rows=left.rows, values=common)
         return
-    one, other = stretches_of(values), stretches_of(right)
+    one, other = octet_strings(values), octet_strings(right)
     for part in portions(shorter(one, other)):
-        yield FrameValues(rows=left.rows[part], values=stretches_anded(one.select(part), other.select(part)))
+        yield FrameValues(rows=left.rows[part], values=bitwise_and(one.select(part), other.select(part)))
 
 
 def _rows_anded(left: Octets, right: Octets) -> Octets:

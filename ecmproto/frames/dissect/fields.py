@@ -202,10 +202,10 @@ def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
     """Return the value of a part of a layer."""
     field = part.field
     if not field.is_number:
-        stretch = frame.stretch(layer, field.key)
-        return _unless_empty(stretch, octets_piece(field, stretch))
+        span = frame.span(layer, field.key)
+        return _unless_empty(span, octets_piece(field, span))
     if field.kind == "cpid":
-        return _CellValue([Hex(frame.stretch(layer, field.key))])
+        return _CellValue([Hex(frame.span(layer, field.key))])
     number = frame.number(layer, field.key)
     if part.bits is not None:
         drop = number.bits - part.bits.bits - part.bits.low
@@ -218,8 +218,8 @@ def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
     return _CellValue(text, number, MAX_LENGTH + 1, MOST) if part.named else _CellValue(text)
 
 
-def _unless_empty(stretch: Octets, piece: Piece) -> _CellValue:
-    return _CellValue([piece], None if stretch.octets else Size(stretch), 1, MOST)
+def _unless_empty(span: Octets, piece: Piece) -> _CellValue:
+    return _CellValue([piece], None if span.octets else Size(span), 1, MOST)
 
 
 class _Rows(Listing):

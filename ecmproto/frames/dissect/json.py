@@ -269,8 +269,8 @@ def _members(path: Path) -> Iterator[Piece]:
         yield from _layer(cls, path.first + layer)  # type: ignore[arg-type]  # classes hash
         yield "}"
     yield "]"
-    for key, stretch in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
-        yield When(Size(stretch), 1, MOST, [f', "{key}": "', Hex(stretch), '"'])
+    for key, span in (("padding", path.padding), ("trailer", path.trailer), ("fcs", path.fcs)):
+        yield When(Size(span), 1, MOST, [f', "{key}": "', Hex(span), '"'])
     if path.first == 0:  # the original length of a quoted frame is unknown
         yield from (_CUT, _ERROR)
     else:
@@ -304,7 +304,7 @@ def _json_value(path: Path, field: Field) -> list[Piece]:
     """Return a field's value in the form of `ecmproto.wire.formats.text.json_of`."""
     if field.kind in ("uint", "sint"):
         return [Decimal(path.number(0, field.key))]
-    return ['"', octets_piece(field, path.stretch(0, field.key)), '"']
+    return ['"', octets_piece(field, path.span(0, field.key)), '"']
 
 
 def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:

@@ -199,7 +199,7 @@ _HERE = "."
 def _addresses(path: Path, elements: Elements) -> list[Piece]:
     headers = [at for at in (0, *inner_frames(path.layers)) if path.layers[at : at + 1] == (Ethernet,)]
     if headers:
-        return [Hex(path.stretch(headers[-1], "src"), ":"), " → ", Hex(path.stretch(headers[-1], "dst"), ":")]
+        return [Hex(path.span(headers[-1], "src"), ":"), " → ", Hex(path.span(headers[-1], "dst"), ":")]
     parts, values = _word_parts(path, elements)
     others: list[Piece] = [Word(_addresses_word(parts), (*values, RecordNumber.LINKTYPE))]
     if path.layers and path.layers[0] is not Data:
@@ -621,11 +621,11 @@ def _text_pieces(path: Path, text: Styled) -> list[Piece]:
         case "hex":
             return ["0x", HexNumber(_number(path, value), 4)]
         case "mac":
-            return [Hex(_stretch(path, value), ":")]
+            return [Hex(_span(path, value), ":")]
         case "ipv4":
-            return [Dotted(_stretch(path, value))]
+            return [Dotted(_span(path, value))]
         case "ipv6":
-            return [Grouped(_stretch(path, value))]
+            return [Grouped(_span(path, value))]
         case "capacity":
             return prefixed(_number(path, value), 1000, RATE_UNITS)
         case "time" if not _may_be_hours(path, value):
@@ -663,7 +663,7 @@ def _argument(path: Path, value: Value) -> Number | Octets:
     reference = value.plain
     if reference is None or reference.size or (reference.field is not None and reference.field.is_number):
         return _number(path, value)
-    return _stretch(path, value)
+    return _span(path, value)
 
 
 def _number(path: Path, value: Value) -> Number:
@@ -681,7 +681,7 @@ def _number(path: Path, value: Value) -> Number:
 def _term(path: Path, reference: Reference) -> Term:
     path, layer = _layer_of(path, reference.layer)
     if reference.size:
-        return Size(path.stretch(layer, reference.key))
+        return Size(path.span(layer, reference.key))
     if reference.field is not None and reference.field.is_number:
         first, last = reference.bits or (0, reference.field.bits or 0)
         return path.number(layer, reference.key, drop=first, bits=last - first)
@@ -691,10 +691,10 @@ def _term(path: Path, reference: Reference) -> Term:
 def _octets(path: Path, layer: int, reference: Reference) -> Octets:
     if reference.field is None:  # a property
         return OfLayer(path.first + layer, reference.key)
-    return path.stretch(layer, reference.key)
+    return path.span(layer, reference.key)
 
 
-def _stretch(path: Path, value: Value) -> Octets:
+def _span(path: Path, value: Value) -> Octets:
     """Return the octets of a field, or of its selected bits."""
     reference = value.plain
     assert reference is not None, "octets are no sum"

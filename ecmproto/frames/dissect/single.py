@@ -36,7 +36,7 @@ from ecmproto.frames.columns.text.pieces import (
     Seconds,
     Significant,
     Size,
-    Stretch,
+    Span,
     Stripped,
     Sum,
     When,
@@ -198,12 +198,12 @@ def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[
 def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
     match piece:
         case Hex():
-            octets, separator = octets_reader(piece.stretch), piece.separator
+            octets, separator = octets_reader(piece.span), piece.separator
             return (
                 (lambda view: octets(view).hex(separator)) if separator else lambda view: octets(view).hex()
             )
         case Dotted() | Grouped():
-            octets = octets_reader(piece.stretch)
+            octets = octets_reader(piece.span)
             return lambda view: address_text(octets(view))
         case Moment():
             number = reader(piece.number)
@@ -248,7 +248,7 @@ def _widest(piece: Widest, wrong: Callable[[Any], str]) -> Text:
     texts = [compiled(text, wrong) for text in piece.texts]
 
     def widen(view: View) -> str:
-        view.width = min(piece.most, max([piece.least, *(len(text(view)) for text in texts)]))
+        view.width = min(piece.maximum, max([piece.minimum, *(len(text(view)) for text in texts)]))
         return ""
 
     return widen
@@ -257,7 +257,7 @@ def _widest(piece: Widest, wrong: Callable[[Any], str]) -> Text:
 def _value(value: Number | Octets) -> Callable[[View], Any]:
     if isinstance(value, OfLayer):
         return _attribute(value)
-    return octets_reader(value) if isinstance(value, Stretch) else reader(value)
+    return octets_reader(value) if isinstance(value, Span) else reader(value)
 
 
 def _attribute(value: OfLayer) -> Callable[[View], Any]:
@@ -267,11 +267,11 @@ def _attribute(value: OfLayer) -> Callable[[View], Any]:
     return lambda view: getattr(view.layers[boundary], key)[part]
 
 
-def octets_reader(stretch: Octets) -> Callable[[View], bytes]:
+def octets_reader(span: Octets) -> Callable[[View], bytes]:
     """Return the function that reads octets."""
-    if isinstance(stretch, OfLayer):
-        return _attribute(stretch)
-    begin, begin_at, end, end_at = stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
+    if isinstance(span, OfLayer):
+        return _attribute(span)
+    begin, begin_at, end, end_at = span.begin, span.begin_at, span.end, span.end_at
 
     def read(view: View) -> bytes:
         boundaries = view.boundaries
@@ -288,7 +288,7 @@ def reader(number: Number) -> Callable[[View], int]:
         case Bits():
             return _bits_reader(number)
         case Size():
-            return _size_reader(number.stretch)
+            return _size_reader(number.span)
         case OfLayer():
             value = _attribute(number)
             return lambda view: _as_number(value(view))
@@ -303,11 +303,11 @@ def reader(number: Number) -> Callable[[View], int]:
             return lambda view: first(view) + times * second(view) + more
 
 
-def _size_reader(stretch: Octets) -> Callable[[View], int]:
-    if isinstance(stretch, OfLayer):
-        octets = _attribute(stretch)
+def _size_reader(span: Octets) -> Callable[[View], int]:
+    if isinstance(span, OfLayer):
+        octets = _attribute(span)
         return lambda view: len(octets(view))
-    begin, end, more = stretch.begin, stretch.end, stretch.end_at - stretch.begin_at
+    begin, end, more = span.begin, span.end, span.end_at - span.begin_at
     return lambda view: view.boundaries[end] - view.boundaries[begin] + more
 
 
@@ -354,13 +354,13 @@ _OF_RECORD: Mapping[RecordNumber, Callable[[View], int]] = {
 }
 
 
-def octets_piece(field: Field, stretch: Octets) -> Piece:
+def octets_piece(field: Field, span: Octets) -> Piece:
     """Return the piece for a value that is not a number: an address, a CPID, octets."""
     if field.kind == "mac":
-        return Hex(stretch, separator=":")
+        return Hex(span, separator=":")
     if field.kind == "ipv4":
-        return Dotted(stretch)
-    return Word(address_text, (stretch,)) if field.kind == "ipv6" else Hex(stretch)
+        return Dotted(span)
+    return Word(address_text, (span,)) if field.kind == "ipv6" else Hex(span)
 
 
 def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
@@ -379,5 +379,5 @@ def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
     if not headers or sampled.layers[:1] != (Ethernet,):
         return
     key = "cdst" if path.layers[headers[-1]] is ITag else "dst"
-    source, addressee = sampled.stretch(0, "src"), path.stretch(headers[-1], key)
+    source, addressee = sampled.span(0, "src"), path.span(headers[-1], key)
     yield When(Sum(source.as_number(), addressee.as_number(), times=-1), 0, 0, [], pieces)

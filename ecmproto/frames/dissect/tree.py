@@ -35,7 +35,7 @@ from ecmproto.frames.columns.text.pieces import (
     RecordNumber,
     Seconds,
     Size,
-    Stretch,
+    Span,
     Stripped,
     Sum,
     When,
@@ -260,19 +260,19 @@ class _Layout:
 
     def _tail(self, path: Path) -> Iterator[Piece]:
         """Yield the lines of the octets after the last layer."""
-        for (name, description), stretch in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
+        for (name, description), span in zip(TAILS, (path.padding, path.trailer, path.fcs), strict=True):
             titles = ([self._paint(each, "title")] for each in (name, name.removeprefix("eth.")))
-            octets = ("  octets ", Decimal(_at(stretch.begin)), "–", Decimal(_at(stretch.end, -1)))
+            octets = ("  octets ", Decimal(_at(span.begin)), "–", Decimal(_at(span.end, -1)))
             title = [*where_ethernet(path, *titles), *self._painted("dim", *octets, f"  {description}")]
-            where = _between(_at(stretch.begin), _at(stretch.end))
+            where = _between(_at(span.begin), _at(span.end))
             verdict: list[Piece] = []
             if name == "eth.fcs":
                 check = OfFrame(functools.partial(_fcs_verdict, self._paint), in_batches="  good")
                 whole = When(RecordNumber.CUT, 0, 0, [check])
-                verdict = [When(Size(stretch), _FCS_OCTETS, _FCS_OCTETS, [whole])]
+                verdict = [When(Size(span), _FCS_OCTETS, _FCS_OCTETS, [whole])]
             lines = self._line(0, *title, name=name, where=where)
-            lines += self._line(1, *_octets_pieces(stretch), *verdict, name=name, where=where)
-            yield When(Size(stretch), 1, MOST, lines)
+            lines += self._line(1, *_octets_pieces(span), *verdict, name=name, where=where)
+            yield When(Size(span), 1, MOST, lines)
 
     def _frames(self, path: Path) -> list[Piece]:
         """Return the lines of a frame's layers, and of the frames quoted by the last one."""
@@ -293,7 +293,7 @@ class _Layout:
     def _sampled(self, path: Path, shown: Path, depth: int) -> Iterator[Piece]:
         """Yield the first lines of a frame quoted by a message."""
         message = path.layers[-1]
-        octets = path.stretch(len(path.layers) - 1, message.layout[-1].key)
+        octets = path.span(len(path.layers) - 1, message.layout[-1].key)
         begin = _at(path.first + len(path.layers) - 1, message.fixed_octets)
         where = _between(begin, _at(path.first + len(path.layers)))
         of_message = " of its MSDU" if message.shows is MSDU else ""
@@ -305,7 +305,7 @@ class _Layout:
 
     def _end_of_sampled(self, shown: Path, depth: int) -> Iterator[Piece]:
         """Yield the last lines of a frame quoted by a message."""
-        rest = Stretch(shown.padding.begin, 0, shown.trailer.end, 0)
+        rest = Span(shown.padding.begin, 0, shown.trailer.end, 0)
         where = _between(_at(rest.begin), _at(rest.end))
         yield When(Size(rest), 1, MOST, self._line(depth, "rest  ", *_octets_pieces(rest), where=where))
         error = self._paint("[malformed: @, counted in the sampled frame]", "error")
@@ -348,7 +348,7 @@ class _Layout:
         if field.bits is None or field in path.layers[layer].moving:
             # Empty options and payloads need no line.
             without = self._fields(path, layer, depth, left, rows)
-            return [When(Size(path.stretch(layer, field.key)), 1, MOST, then, without)]
+            return [When(Size(path.span(layer, field.key)), 1, MOST, then, without)]
         if field.meta.length_name and field.meta.base == "hex":
             number = path.number(layer, field.key)
             widths = (1, len(str(MAX_LENGTH)))
@@ -416,7 +416,7 @@ class _Layout:
                 [OfFrame(functools.partial(_tlv_text, layer), path.first)] if is_text else []
             ), not is_text
         if field.kind == "cpid":
-            octets = path.stretch(layer, field.key)
+            octets = path.span(layer, field.key)
             return [Hex(octets.part(0, 6), ":"), "/", Decimal(octets.part(6, 8).as_number())], True
         number = path.number(layer, field.key)
         if (field.meta.base == "hex" and field.meta.length_name) or field.key == "etype":
@@ -459,7 +459,7 @@ def _name(depth: int, name: str) -> str:
 
 def _at(mark: int, more: int = 0) -> Size | Sum:
     """Return the offset of a boundary in the frame, plus ``more``."""
-    size = Size(Stretch(0, 0, mark, 0))
+    size = Size(Span(0, 0, mark, 0))
     return Sum(size, more=more) if more else size
 
 
@@ -468,8 +468,8 @@ def _between(begin: Number, end: Number) -> Pieces:
     return (Decimal(begin), "\t", Decimal(end))
 
 
-def _of_layer(path: Path, layer: int) -> Stretch:
-    return Stretch(path.first + layer, 0, path.first + layer + 1, 0)
+def _of_layer(path: Path, layer: int) -> Span:
+    return Span(path.first + layer, 0, path.first + layer + 1, 0)
 
 
 def _field_bounds(path: Path, layer: int, field: Field) -> tuple[Number, Number]:
@@ -482,26 +482,26 @@ def _field_bounds(path: Path, layer: int, field: Field) -> tuple[Number, Number]
         return _at(boundary, position.at), _at(boundary, position.at + position.octets)
     begin = end = _at(boundary, cls.fixed_octets)
     for each in cls.moving[: cls.moving.index(field) + 1]:
-        begin, end = end, Sum(end, Size(path.stretch(layer, each.key)))
+        begin, end = end, Sum(end, Size(path.span(layer, each.key)))
     return begin, end
 
 
-def _octets_pieces(stretch: Octets) -> list[Piece]:
-    """Return the first octets of a stretch in hex, and their total number."""
-    first = Hex(stretch.part(0, SHOWN_OCTETS))
-    shown = When(Size(stretch), SHOWN_OCTETS + 1, MOST, [first, "…"], [Hex(stretch)])
-    plural = When(Size(stretch), 1, 1, [" octet)"], [" octets)"])
-    return [shown, "  (", Decimal(Size(stretch)), plural]
+def _octets_pieces(span: Octets) -> list[Piece]:
+    """Return the first octets of a span in hex, and their total number."""
+    first = Hex(span.part(0, SHOWN_OCTETS))
+    shown = When(Size(span), SHOWN_OCTETS + 1, MOST, [first, "…"], [Hex(span)])
+    plural = When(Size(span), 1, 1, [" octet)"], [" octets)"])
+    return [shown, "  (", Decimal(Size(span)), plural]
 
 
 def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
     """Return a field's value in the form of `ecmproto.wire.formats.text.text_of`, and its widths."""
     if field.kind == "octets":
-        return _octets_pieces(path.stretch(layer, field.key)), (len("00  (1 octet)"), MAX_VALUE_WIDTH)
+        return _octets_pieces(path.span(layer, field.key)), (len("00  (1 octet)"), MAX_VALUE_WIDTH)
     if field.kind not in ("uint", "sint"):
         digits = 2 * (field.bits or 0) // 8
         widths = {"mac": _MAC_WIDTHS, "ipv4": _IPV4_WIDTHS, "ipv6": _IPV6_WIDTHS}
-        return [octets_piece(field, path.stretch(layer, field.key))], widths.get(field.kind, (digits, digits))
+        return [octets_piece(field, path.span(layer, field.key))], widths.get(field.kind, (digits, digits))
     number = path.number(layer, field.key)
     if field.meta.base == "hex":
         digits = -(-(field.bits or 0) // 4)

@@ -457,7 +457,7 @@ def _times(cells: Any, count: int) -> NDArray[np.int64]:
     """Return times: timestamps and integers are in ns, text is in seconds."""
     plain_cells = plain(octets_target(TIME), cells)
     if isinstance(plain_cells, Coded):
-        plain_cells = [plain_cells.words[code] for code in plain_cells.codes.tolist()]
+        plain_cells = [plain_cells.values[code] for code in plain_cells.codes.tolist()]
     if isinstance(plain_cells, list):
         return np.array([_seconds(cell, row) for row, cell in enumerate(plain_cells)], np.int64)
     if isinstance(plain_cells, Strings):

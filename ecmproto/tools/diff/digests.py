@@ -24,7 +24,7 @@ from ecmproto.frames.capture import Batch, Interface
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.columns.extraction import SHARED_FRAMES, extract
 from ecmproto.frames.columns.gathering import Want, kind_of
-from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS, PADDING, TRAILER
 from ecmproto.frames.columns.octets import eight_octets
 from ecmproto.frames.filter.fields import FilterField
@@ -149,12 +149,12 @@ class Reduction:
                 yield from self._of(shown, rows, buffer, low, inner=True)
 
     def _of(
-        self, found: LayersFound, rows: NDArray[np.int32], buffer: Octets, low: int, *, inner: bool
+        self, found: BatchLayers, rows: NDArray[np.int32], buffer: Octets, low: int, *, inner: bool
     ) -> Iterator[_Cut]:
         count = found.count
         masks = {kind: masks for (kind, of), masks in self._masks.items() if of == inner and count[kind]}
         cuts = {kind: tag for (kind, of), tag in self._cuts.items() if of == inner and count[kind]}
-        collected = found.collect({kind: Want(places=True) for kind in masks | cuts})
+        collected = found.collect({kind: Want(positions=True) for kind in masks | cuts})
         for kind, each in masks.items():
             start = collected[kind].start - low
             for at, mask in each:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import SpecError, shown
 from ecmproto.frames.columns.gathering import Want, kind_of
-from ecmproto.frames.columns.layers import LayersFound, find_layers
+from ecmproto.frames.columns.layers import BatchLayers, find_layers
 from ecmproto.frames.filter.fields import BOTH_ENDS, FieldSource, FilterField, find, hint
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.registry import field_of
@@ -221,11 +221,11 @@ class Written(NamedTuple):
 
 def kinds_wanted(assignments: Iterable[Assignment]) -> dict[int, Want]:
     """Return the kinds of layers whose places `places_of` needs."""
-    return {writing.kind: Want(places=True) for each in assignments for writing in each.writings}
+    return {writing.kind: Want(positions=True) for each in assignments for writing in each.writings}
 
 
 def places_of(
-    assignments: Sequence[Assignment], found: LayersFound, frame_of: NDArray[np.int32] | None = None
+    assignments: Sequence[Assignment], found: BatchLayers, frame_of: NDArray[np.int32] | None = None
 ) -> list[Places]:
     """Return the targets of assignments in frames with their fields.
 

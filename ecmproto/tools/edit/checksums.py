@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.columns.invariant_crc import invariant_crcs
-from ecmproto.frames.columns.layers import Entries, LayersFound
+from ecmproto.frames.columns.layers import BatchLayers, Entries
 from ecmproto.frames.columns.walk import Frames
 from ecmproto.tools.edit.assignments import Written, put_rows, rows_at
 from ecmproto.wire.formats.base import Layer
@@ -110,7 +110,7 @@ def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
     return end, end + np.maximum(lacks - frames.fcs, 0)
 
 
-def packets_in(found: LayersFound, shift: int = 0) -> Packets:
+def packets_in(found: BatchLayers, shift: int = 0) -> Packets:
     """Return the packets of frames as they came; a place is ``shift`` octets in front of where it was."""
     buffer, count = found.frames.buffer, len(found.frames.offset)
 
@@ -151,7 +151,7 @@ def packets_in(found: LayersFound, shift: int = 0) -> Packets:
     )  # fmt: skip
 
 
-def _behind_ip_headers(results: LayersFound) -> tuple[Int64, Int64]:
+def _behind_ip_headers(results: BatchLayers) -> tuple[Int64, Int64]:
     """Return the ends of the IP headers and extensions of frames, and the protocols that follow.
 
     Both are NOWHERE without any; so is the protocol of a fragment that is not the first.
@@ -334,7 +334,7 @@ def _fcs(batch: Batch, rows: NDArray[np.intp]) -> Octets:
 # all of them
 
 
-def put_lengths_right(found: LayersFound, buffer: Octets) -> Counter[str]:
+def put_lengths_right(found: BatchLayers, buffer: Octets) -> Counter[str]:
     """Set lengths that claim more than a frame has on the wire, or less than their header, to what it has.
 
     Return the number of frames with such a length, by field.
@@ -378,7 +378,7 @@ def put_lengths_right(found: LayersFound, buffer: Octets) -> Counter[str]:
     return +told
 
 
-def _there(results: LayersFound, cls: type[Layer]) -> Iterator[Entries]:
+def _there(results: BatchLayers, cls: type[Layer]) -> Iterator[Entries]:
     """Yield the layers of a format: each frame's first, then the second and so on."""
     entries = results.entries.get(cls)
     if entries is None:
@@ -397,7 +397,7 @@ def _set(
     reported[name] += int(wrong.sum())
 
 
-def put_checksums_right(found: LayersFound, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
+def put_checksums_right(found: BatchLayers, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
     """Compute the checksums of packets that are captured whole.
 
     Return how many frames had others, by field, and of how many they were left since octets are missing:

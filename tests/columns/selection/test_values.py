@@ -11,7 +11,7 @@ import pytest
 from ecmproto.frames.capture import Batch
 from ecmproto.frames.columns import selection
 from ecmproto.frames.columns.column import Texts, Values
-from ecmproto.frames.columns.relations import compared, matched, related, stretches_of
+from ecmproto.frames.columns.relations import compared, matched, octet_strings, related
 from ecmproto.frames.columns.selection import integers_anded, portions, selected
 from ecmproto.frames.filter import compile_filter
 from ecmproto.frames.filter.evaluation import RELATIONS
@@ -69,13 +69,13 @@ def test_numbers_of_all_widths_compare_as_numbers(kind: type[np.integer], relati
 @pytest.mark.parametrize("relation", [*_ORDER, "contains"])
 def test_octets_compare_in_both_representations(relation: Relation) -> None:
     rows = np.frombuffer(b"\x00\x01\x02\x80\x00\x02\x80\x00\x01\xff\xff\xff", np.uint8).reshape(-1, 3)
-    held: tuple[Values, ...] = (rows, stretches_of(rows))
+    held: tuple[Values, ...] = (rows, octet_strings(rows))
     for other in (b"\x80", b"\x80\x00\x01", b"\x00\x02", b"\x00\x00\x00\x00"):
         wanted = _beside(rows, relation, [other] * 4)
         for values in held:
             assert compared(values, relation, Constant(kind="octets", value=other)).tolist() == wanted
     for left in held:
-        for right in (rows[::-1], stretches_of(rows[::-1])):
+        for right in (rows[::-1], octet_strings(rows[::-1])):
             assert related(left, relation, right).tolist() == _beside(
                 rows, relation, [row.tobytes() for row in rows[::-1]]
             )
@@ -128,7 +128,7 @@ def test_texts_with_different_dictionaries_compare_by_word() -> None:
 
 def test_anchors_of_pattern_are_ends_of_each_value() -> None:
     rows = np.frombuffer(b"abcabcxbc", np.uint8).reshape(-1, 3)
-    for values in (rows, stretches_of(rows)):
+    for values in (rows, octet_strings(rows)):
         assert matched(values, b"^A").tolist() == [True, True, False]
         assert matched(values, rb"c\z").tolist() == [True, True, True]
         assert matched(values, b"ca").tolist() == [False, False, False]

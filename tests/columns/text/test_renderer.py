@@ -31,7 +31,7 @@ from ecmproto.frames.columns.text.pieces import (
     RecordNumber,
     Seconds,
     Size,
-    Stretch,
+    Span,
     Stripped,
     Sum,
     When,
@@ -163,13 +163,13 @@ def test_bits_are_printed_at_any_offset(bodies: list[bytes], drop: int, bits: in
 
 @given(st.lists(st.binary(min_size=4, max_size=70), min_size=1, max_size=20))
 def test_octets(bodies: list[bytes]) -> None:
-    rest = Stretch(1, 0, 2, 0)
+    rest = Span(1, 0, 2, 0)
     pieces: list[Piece] = [
         Hex(rest),
         " ",
         Hex(rest, ":"),
         " ",
-        Dotted(Stretch(1, 0, 1, 4)),
+        Dotted(Span(1, 0, 1, 4)),
         " ",
         Decimal(Size(rest)),
     ]
@@ -230,7 +230,7 @@ def test_each_word_is_computed_once() -> None:
         asked.append((number, octets, size))
         return f"{number}“{octets.hex()}”{size}"
 
-    values = (Bits(1, 0, 1, 0, 8, signed=True), Stretch(1, 1, 1, 15), Size(Stretch(1, 0, 2, 0)))
+    values = (Bits(1, 0, 1, 0, 8, signed=True), Span(1, 1, 1, 15), Size(Span(1, 0, 2, 0)))
     bodies = [bytes([index % 5 + 250]) + bytes(13) + bytes([index % 3]) for index in range(500)]
     said = lines(bodies, [Word(say, values), " ", Word(say, values)])
     words = [f"{index % 5 - 6}“{bytes(13).hex()}{index % 3:02x}”15" for index in range(500)]
@@ -247,15 +247,15 @@ def test_word_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_word_of_many_numbers_is_refused() -> None:
     with pytest.raises(ValueError, match="expected at most 8 numbers for a word, got 9"):
-        lines([bytes(60)], [Word(repr, (Stretch(1, 0, 1, 54),))])
+        lines([bytes(60)], [Word(repr, (Span(1, 0, 1, 54),))])
     with pytest.raises(ValueError, match="fixed size"):
-        lines([bytes(60)], [Word(repr, (Stretch(1, 0, 2, 0),))])
+        lines([bytes(60)], [Word(repr, (Span(1, 0, 2, 0),))])
 
 
 def test_buffer_grows_with_long_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(renderer, "_INITIAL_OCTETS", 100)
     bodies = [bytes([index]) * (index * 40) for index in range(1, 60)]
-    assert lines(bodies, ["x" * 300, Hex(Stretch(1, 0, 2, 0))]) == ["x" * 300 + body.hex() for body in bodies]
+    assert lines(bodies, ["x" * 300, Hex(Span(1, 0, 2, 0))]) == ["x" * 300 + body.hex() for body in bodies]
 
 
 def test_frames_rendered_alone_keep_their_order() -> None:
@@ -306,7 +306,7 @@ def test_path_gives_layers_numbers_and_octets() -> None:
         assert path.layers in ((Ethernet, VLAN, Data), (Ethernet, VLAN))
         assert path.sampled is None
         tag: list[Piece] = [Decimal(path.number(1, "priority")), "/", Decimal(path.number(1, "id"))]
-        return [*tag, " ", Hex(path.stretch(0, "src"), "-"), " ", Hex(path.whole), "\n"]
+        return [*tag, " ", Hex(path.span(0, "src"), "-"), " ", Hex(path.whole), "\n"]
 
     assert (
         text(batch, write)

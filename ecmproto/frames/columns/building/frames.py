@@ -84,7 +84,7 @@ def frames_from(
             frame = _with(frame, target, single(target, given))
         else:
             filled.append((target, values_for(frame, target, given, count)))
-    finish = Finish(fix=fix, transport=transport_checksums, keep=_kept(frame, keep))
+    finish = Finish(fix=fix, transport=transport_checksums, keep=_keys_by_layer(frame, keep))
     return batch_of(cast(frame, filled, count, finish), times_of(time_ns, count))
 
 
@@ -191,12 +191,12 @@ def _check_inner(frame: Frame, target: Target, values: Strings) -> None:
         raise target.error(f"{octets} octets, as the template has", f"{int(values.octets[row])} octets", row)
 
 
-def _kept(frame: Frame, names: Collection[str]) -> tuple[frozenset[str], ...]:
-    kept: list[set[str]] = [set() for _ in frame.layers]
+def _keys_by_layer(frame: Frame, names: Collection[str]) -> tuple[frozenset[str], ...]:
+    keys: list[set[str]] = [set() for _ in frame.layers]
     for target in targets_of(frame, names):
         if target.layer is not None and not target.inner:
-            kept[target.layer].add(target.field.key)
-    return tuple(map(frozenset, kept))
+            keys[target.layer].add(target.field.key)
+    return tuple(map(frozenset, keys))
 
 
 def times_of(given: ArrayLike, count: int) -> Int64:

@@ -315,7 +315,7 @@ class ListColumn:
     def take(self, indices: Int64) -> ListedValues:
         """Return the values at indices."""
         if isinstance(self.values, Coded):
-            return Coded(self.values.codes[indices], self.values.words)
+            return Coded(self.values.codes[indices], self.values.values)
         return self.values[indices] if isinstance(self.values, np.ndarray) else self.values.select(indices)
 
     def strings(self) -> Strings:
@@ -525,7 +525,7 @@ def groups_of(sheet: ColumnSheet) -> Iterator[FrameGroup]:
     order = np.argsort(names.codes, kind="stable")
     codes, firsts = np.unique(names.codes[order], return_index=True)
     for code, rows in zip(codes.tolist(), np.split(order, firsts[1:]), strict=True):
-        name = names.words[code]
+        name = names.values[code]
         prefixes = name.split(":") if name else []
         unknown = [prefix for prefix in prefixes if prefix not in BY_PREFIX]
         if unknown:

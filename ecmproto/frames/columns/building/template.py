@@ -48,7 +48,7 @@ class FrameTemplate:
     """The octets of a frame, the bit ranges overwritten in each copy, and the checksums over them."""
 
     octets: Octets
-    places: tuple[BitRange, ...] = ()
+    bit_ranges: tuple[BitRange, ...] = ()
     checksums: tuple[Checksum | Covering, ...] = ()
 
     def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
@@ -66,34 +66,34 @@ class FrameTemplate:
                 else slice(rows + low, rows + low + len(block))
             )
             block[:] = self.octets
-            for place, source in zip(self.places, sources, strict=True):
-                place.put(block, source(chosen))
+            for bit_range, source in zip(self.bit_ranges, sources, strict=True):
+                bit_range.put(block, source(chosen))
             for checksum in self.checksums:
                 checksum.write(block)
 
 
 def frame_template(
     frame: Frame,
-    places: Iterable[BitRange],
+    bit_ranges: Iterable[BitRange],
     given: Sequence[Collection[str]],
     *,
     checksums: bool = True,
     transport: bool = True,
 ) -> FrameTemplate:
-    """Return the template of ``frame``, which is finished except for the contents of ``places``.
+    """Return the template of ``frame``, which is finished except for the contents of ``bit_ranges``.
 
-    It has the checksums of ``frame``, except those ``given``, that cover a place or a covered checksum; with
-    ``checksums`` False none.
+    It has the checksums of ``frame``, except those ``given``, that cover one of them or a covered checksum;
+    with ``checksums`` False none.
     """
-    places = tuple(places)
-    written = [place.octets for place in places]
+    bit_ranges = tuple(bit_ranges)
+    written = [bit_range.octets for bit_range in bit_ranges]
     covering: list[Checksum | Covering] = []
     for checksum in checksums_of(frame, given, transport=transport) if checksums else ():
         if checksum.covers(written):
             covering.append(checksum)
             written.append(range(checksum.at, checksum.at + checksum.octets))
     octets = np.frombuffer(encode(frame), np.uint8)
-    return FrameTemplate(octets=octets, places=places, checksums=tuple(covering))
+    return FrameTemplate(octets=octets, bit_ranges=bit_ranges, checksums=tuple(covering))
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)

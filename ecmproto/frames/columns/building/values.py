@@ -210,10 +210,10 @@ class Strings(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """Dictionary-encoded values: for each frame the index of its value in ``words``."""
+    """Dictionary-encoded values: for each frame the index of its value in ``values``."""
 
     codes: NDArray[np.integer]
-    words: Sequence[Any]
+    values: Sequence[Any]
 
 
 Values: TypeAlias = "NDArray[Any] | Strings"
@@ -313,13 +313,13 @@ def _checked(target: Target, value: int | bytes, row: int | None) -> int | bytes
 def _decoded(target: Target, given: Coded) -> Values:
     """Return the values of codes; each dictionary entry is read once."""
     codes = given.codes
-    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(given.words):
-        raise target.error(f"codes below {len(given.words)}", f"{int(codes.min())}..{int(codes.max())}")
+    if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(given.values):
+        raise target.error(f"codes below {len(given.values)}", f"{int(codes.min())}..{int(codes.max())}")
     used, inverse = np.unique(codes, return_inverse=True)
     read = []
     for code in used.tolist():
         try:
-            read.append(_checked(target, _value(target, given.words[code], None), None))
+            read.append(_checked(target, _value(target, given.values[code], None), None))
         except ColumnError as error:
             raise target.error(error.needed, error.got, int(np.argmax(codes == code))) from None
     values = each(target, read, len(read))

@@ -11,12 +11,12 @@ one-frame text.
 ...     vlan = Decimal(path.number(1, "id"))
 ...     dei = When(path.number(1, "dei"), 1, 1, [" dei"])
 ...     rate = Word(rate_text, (path.number(2, "rate"),))
-...     return [Hex(path.stretch(0, "src"), ":"), " vlan ", vlan, dei, " ", rate, "\\n"]
+...     return [Hex(path.span(0, "src"), ":"), " vlan ", vlan, dei, " ", rate, "\\n"]
 >>> renderer = Renderer(line, sampled=False)
 >>> for text in renderer.batch(batch, one_by_one, interfaces=reader.interfaces, origin_ns=first_ns):
 ...     out.write(text)
 
 With ``sampled=True``, `Path.sampled` is the path of the frame quoted by a congestion message; its numbers and
-octets are used alike. Numbers of the record (its time, its length) are `RecordNumber`s; ``Size(stretch)`` is
-the number of octets of a stretch. A `Word`'s function is also called where a `When` around it does not hold.
+octets are used alike. Numbers of the record (its time, its length) are `RecordNumber`s; ``Size(span)`` is
+the number of octets of a span. A `Word`'s function is also called where a `When` around it does not hold.
 """

@@ -1,10 +1,10 @@
 """Pieces of a line of text: literal text, and values of the frame in one of few notations.
 
 An output form makes a list of pieces for each sequence of layers (`Path`). The list is the same for all
-frames with that path, so values that differ between frames are `Number`s or `Stretch`es of octets:
+frames with that path, so values that differ between frames are `Number`s or `Span`s of octets:
 
 >>> def line(path: Path) -> list[Piece] | None:
-...     return [Decimal(RecordNumber.NUMBER, width=5), " ", Hex(path.stretch(0, "src"), separator=":"), "\\n"]
+...     return [Decimal(RecordNumber.NUMBER, width=5), " ", Hex(path.span(0, "src"), separator=":"), "\\n"]
 
 The classes have no slots, which would make their definition, and so each start, six times slower.
 """
@@ -62,7 +62,7 @@ class Bits:
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Span:
     """The octets from ``begin_at`` after boundary ``begin`` to ``end_at`` after boundary ``end``."""
 
     begin: int
@@ -80,9 +80,9 @@ class Stretch:
         assert self.octets is not None, "a number of octets that differs between frames"
         return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
 
-    def part(self, first: int, last: int) -> Stretch:
+    def part(self, first: int, last: int) -> Span:
         """Return the octets from ``first`` to ``last`` (exclusive)."""
-        return Stretch(self.begin, self.begin_at + first, self.begin, self.begin_at + last)
+        return Span(self.begin, self.begin_at + first, self.begin, self.begin_at + last)
 
 
 @dataclass(frozen=True)
@@ -105,14 +105,14 @@ class OfLayer:
         return OfLayer(self.boundary, self.key, first, last)
 
 
-Octets: TypeAlias = "Stretch | OfLayer"
+Octets: TypeAlias = "Span | OfLayer"
 
 
 @dataclass(frozen=True)
 class Size:
-    """The number of octets of a stretch."""
+    """The number of octets of a span."""
 
-    stretch: Octets
+    span: Octets
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ class HexNumber:
 class Hex:
     """Octets in lower-case hex, with ``separator`` (one character) between them."""
 
-    stretch: Octets
+    span: Octets
     separator: str = ""
 
 
@@ -168,14 +168,14 @@ class Hex:
 class Dotted:
     """The four octets of an IPv4 address."""
 
-    stretch: Octets
+    span: Octets
 
 
 @dataclass(frozen=True)
 class Grouped:
     """The sixteen octets of an IPv6 address."""
 
-    stretch: Octets
+    span: Octets
 
 
 @dataclass(frozen=True)
@@ -218,7 +218,7 @@ class Binary:
 class Word:
     """The text that ``function`` returns for values: a Python function, called once for each combination.
 
-    It is passed numbers as int, stretches (which must have a fixed size) as bytes. The function must be pure
+    It is passed numbers as int, spans (which must have a fixed size) as bytes. The function must be pure
     and, since it is identified by identity, no lambda made anew for each path. It is called for the values of
     every frame of the path, also where a `When` around it does not hold.
     """
@@ -249,11 +249,11 @@ class Cell:
 
 @dataclass(frozen=True)
 class Widest:
-    """Setting of the width of the following `Padded`: the widest of ``texts``, from ``least`` to ``most``."""
+    """The width of the following `Padded`: the widest of ``texts``, from ``minimum`` to ``maximum``."""
 
     texts: Sequence[Pieces]
-    least: int
-    most: int
+    minimum: int
+    maximum: int
 
 
 @dataclass(frozen=True)
@@ -318,28 +318,28 @@ class Path:
         return self.sampled is not None and self.sampled.layers[-1].shows is not None
 
     @property
-    def padding(self) -> Stretch:
+    def padding(self) -> Span:
         """Zero octets that fill a frame up."""
         return self._tail(0)
 
     @property
-    def trailer(self) -> Stretch:
+    def trailer(self) -> Span:
         """Other octets after the last layer."""
         return self._tail(1)
 
     @property
-    def fcs(self) -> Stretch:
+    def fcs(self) -> Span:
         """The frame check sequence."""
         return self._tail(2)
 
     @property
-    def whole(self) -> Stretch:
+    def whole(self) -> Span:
         """All octets of the frame; of a sampled one, the quoted octets."""
-        return Stretch(self.first, 0, self.first + len(self.layers) + 3, 0)
+        return Span(self.first, 0, self.first + len(self.layers) + 3, 0)
 
-    def _tail(self, tail: int) -> Stretch:
+    def _tail(self, tail: int) -> Span:
         boundary = self.first + len(self.layers) + tail
-        return Stretch(boundary, 0, boundary + 1, 0)
+        return Span(boundary, 0, boundary + 1, 0)
 
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
         """Return a field as a number, or ``bits`` bits after its first ``drop``; programs take at most 56
@@ -353,7 +353,7 @@ class Path:
         signed = field.kind == "sint" and used == field.bits
         return Bits(self.first + layer, at, end - at, 8 * end - stop, used, signed)
 
-    def stretch(self, layer: int, key: str) -> Octets:
+    def span(self, layer: int, key: str) -> Octets:
         """Return the octets of the field ``key`` of a layer: an address, octets, a number in whole octets."""
         cls = self.layers[layer]
         field = field_of(cls, key)
@@ -361,7 +361,7 @@ class Path:
         if field in cls.moving:
             return OfLayer(boundary, key)
         if field.bits is None:
-            return Stretch(boundary, cls.fixed_octets, boundary + 1, 0)
+            return Span(boundary, cls.fixed_octets, boundary + 1, 0)
         position = bit_field(field)
         assert 8 * position.octets == field.bits, f"{field.name}: no whole octets"
-        return Stretch(boundary, position.at, boundary, position.at + position.octets)
+        return Span(boundary, position.at, boundary, position.at + position.octets)

@@ -45,7 +45,7 @@ from ecmproto.frames.columns.text.pieces import (
     Seconds,
     Significant,
     Size,
-    Stretch,
+    Span,
     Stripped,
     Sum,
     When,
@@ -90,11 +90,11 @@ class Programs(NamedTuple):
     numbers: Int64
     literals: NDArray[np.uint8]
     word_bounds: Int64
-    """Index in ``words`` of each program's first word."""
-    words: Int64
+    """Index in ``word_calls`` of each program's first word."""
+    word_calls: Int64
     """A row a word: index of its function, number of numbers it depends on, and their indices."""
     capacity: Int64
-    """A row a program: maximum size in octets of its bounded output; number of variable stretches, whose size
+    """A row a program: maximum size in octets of its bounded output; number of variable spans, whose size
     is a multiple of their octets; number of words.
     """
 
@@ -115,7 +115,7 @@ class Assembler:
         self._numbers: dict[tuple[int, ...], int] = {}
         self._literals = bytearray()
         self._literal_at: dict[bytes, int] = {}
-        self._words: list[tuple[int, ...]] = []
+        self._word_calls: list[tuple[int, ...]] = []
         self._bounds, self._word_bounds = [0], [0]
         self._pending = b""
         self._capacity: list[tuple[int, int, int]] = []
@@ -130,17 +130,17 @@ class Assembler:
 
     def add(self, pieces: Pieces) -> int:
         """Add a program and return its number; UnsupportedPieceError, without adding it, for other pieces."""
-        self._bounded = self._stretches = self._errors = self._max_width = 0
+        self._bounded = self._spans = self._errors = self._max_width = 0
         try:
             self._block(pieces)
         except UnsupportedPieceError:
             self._pending = b""
-            del self._operations[self._bounds[-1] :], self._words[self._word_bounds[-1] :]
+            del self._operations[self._bounds[-1] :], self._word_calls[self._word_bounds[-1] :]
             raise
-        words = len(self._words) - self._word_bounds[-1]
-        self._capacity.append((self._bounded, self._stretches, words + self._errors))
+        words = len(self._word_calls) - self._word_bounds[-1]
+        self._capacity.append((self._bounded, self._spans, words + self._errors))
         self._bounds.append(len(self._operations))
-        self._word_bounds.append(len(self._words))
+        self._word_bounds.append(len(self._word_calls))
         return len(self._capacity) - 1
 
     def programs(self) -> Programs:
@@ -151,7 +151,7 @@ class Assembler:
             numbers=_table(list(self._numbers), 6),
             literals=fixed(np.frombuffer(bytes(self._literals) + bytes(_LITERAL_SPARE), np.uint8)),
             word_bounds=_table(self._word_bounds),
-            words=_table(self._words, 2 + KEY_NUMBERS),
+            word_calls=_table(self._word_calls, 2 + KEY_NUMBERS),
             capacity=_table(self._capacity, 3),
         )
 
@@ -177,14 +177,14 @@ class Assembler:
                 self._add(HEX_NUMBER, self._number(piece.number), piece.digits, capacity=piece.digits)
             case Hex():
                 separator = ord(piece.separator) if piece.separator else 0
-                octets = piece.stretch.octets
+                octets = piece.span.octets
                 capacity = 0 if octets is None else 3 * octets
-                self._stretches += octets is None
-                self._add(HEX, *_ends(piece.stretch), separator, capacity=capacity)
+                self._spans += octets is None
+                self._add(HEX, *_ends(piece.span), separator, capacity=capacity)
             case Dotted():
-                self._add(DOTTED, *_ends(piece.stretch)[:2], capacity=15)
+                self._add(DOTTED, *_ends(piece.span)[:2], capacity=15)
             case Grouped():
-                self._add(GROUPED, *_ends(piece.stretch)[:2], capacity=45)
+                self._add(GROUPED, *_ends(piece.span)[:2], capacity=45)
             case Significant():
                 self._add(SIGNIFICANT, self._number(piece.number), piece.exponent, 0, piece.times, capacity=5)
             case Seconds():
@@ -210,12 +210,12 @@ class Assembler:
                 if piece.quoted:
                     self._add(QUOTE, int(piece.lone), capacity=2)
             case Widest():
-                self._max_width = piece.most
-                self._add(WIDTH, piece.least)
+                self._max_width = piece.maximum
+                self._add(WIDTH, piece.minimum)
                 for text in piece.texts:
                     self._add(CELL)
                     self._block(text)
-                    self._add(WIDEN, piece.most)
+                    self._add(WIDEN, piece.maximum)
             case Padded():
                 self._add(CELL)
                 self._block(piece.pieces)
@@ -262,7 +262,7 @@ class Assembler:
         numbers: list[int] = []
         sizes: list[int] = []
         for value in piece.values:
-            if isinstance(value, Stretch):
+            if isinstance(value, Span):
                 numbers += self._parts(value)
                 sizes.append(value.octets or 0)
             else:
@@ -276,16 +276,16 @@ class Assembler:
             self.functions.append(piece.function)
             self.argument_octets.append(tuple(sizes))
         row = (function, len(numbers), *numbers)
-        self._add(WORD, len(self._words) - self._word_bounds[-1])
-        self._words.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
+        self._add(WORD, len(self._word_calls) - self._word_bounds[-1])
+        self._word_calls.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
 
-    def _parts(self, stretch: Stretch) -> list[int]:
+    def _parts(self, span: Span) -> list[int]:
         """Return octets of a fixed size as numbers of a few octets each."""
-        octets = stretch.octets
+        octets = span.octets
         if not octets:
             raise ValueError("expected octets of a fixed size for a word, got a variable or zero size")
         return [
-            self._number(Bits(stretch.begin, stretch.begin_at + at, size, 0, 8 * size))
+            self._number(Bits(span.begin, span.begin_at + at, size, 0, 8 * size))
             for at, size in parts_of(octets)
         ]
 
@@ -296,7 +296,7 @@ class Assembler:
             case Bits():
                 row = _row_of(number)
             case Size():
-                row = (OF_SIZE, *_ends(number.stretch), 0)
+                row = (OF_SIZE, *_ends(number.span), 0)
             case OfLayer() | Sum(first=Sum()):
                 raise UnsupportedPieceError
             case Sum():
@@ -331,10 +331,10 @@ def _row_of(bits: Bits) -> tuple[int, int, int, int, int, int]:
     return OF_LAYER, bits.boundary, bits.at, shift, (1 << bits.bits) - 1, sign
 
 
-def _ends(stretch: Stretch | OfLayer) -> tuple[int, int, int, int]:
-    if isinstance(stretch, OfLayer):
+def _ends(span: Span | OfLayer) -> tuple[int, int, int, int]:
+    if isinstance(span, OfLayer):
         raise UnsupportedPieceError
-    return stretch.begin, stretch.begin_at, stretch.end, stretch.end_at
+    return span.begin, span.begin_at, span.end, span.end_at
 
 
 def _table(rows: Sequence[Any], columns: int = 0) -> Int64:
@@ -413,7 +413,7 @@ def render(
     literals: Octets,
     capacity: Int64,
     codes: Int32,
-    words: Octets,
+    vocabulary: Octets,
     word_bounds: Int64,
     longest: int,
     record: Int64,
@@ -464,8 +464,8 @@ def render(
             third, fourth = operations[here, 5], operations[here, 6]
             step += 1
             if kind == NATURAL:
-                place = boundaries[np.uint64(base + first)] + second
-                at = natural(out, at, load_number(buffer, place, third) & fourth)
+                offset = boundaries[np.uint64(base + first)] + second
+                at = natural(out, at, load_number(buffer, offset, third) & fourth)
             elif kind <= UNLESS:
                 number = number_at(first, numbers, record, row, buffer, boundaries, base)
                 if kind == DECIMAL:
@@ -499,7 +499,7 @@ def render(
             elif kind == WORD:
                 code = signed(codes[row - begin, first])
                 start = word_bounds[code]
-                at = copy(out, at, words, start, word_bounds[code + 1] - start)
+                at = copy(out, at, vocabulary, start, word_bounds[code + 1] - start)
             elif kind == JUMP:
                 step += first
             elif kind == STRIP:

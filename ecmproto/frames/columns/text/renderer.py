@@ -16,7 +16,7 @@ from ecmproto.frames.batch.headers import fixed, signed
 from ecmproto.frames.batch.parse_tables import NUMBER_OF, parse_tables
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.columns.gathering import look_up
-from ecmproto.frames.columns.layers import SHOWN_AS, LayersFound, find_layers, frames_of, sampled_frames
+from ecmproto.frames.columns.layers import SHOWN_AS, BatchLayers, find_layers, frames_of, sampled_frames
 from ecmproto.frames.columns.layout_cache import FCS_AT, FIRST_LAYER, FROM_END, LAYERS, TAIL, ZEROS
 from ecmproto.frames.columns.text.pieces import Path, Pieces, RecordNumber
 from ecmproto.frames.columns.text.program import (
@@ -169,7 +169,7 @@ def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, 
 class FrameBoundaries:
     """The frames of a batch with their paths and boundaries."""
 
-    found: LayersFound
+    layers: BatchLayers
     paths: Int32
     """Number of each frame's path, or NO_PATH."""
     boundaries_at: Int64
@@ -210,18 +210,18 @@ class PathBook:
         sampled = Path(layers=inner, first=len(outer) + TAILS) if inner else None
         return Path(layers=outer, sampled=sampled)
 
-    def locate(self, found: LayersFound, ethertypes: EtherTypes, *, sampled: bool) -> FrameBoundaries:
+    def locate(self, layers: BatchLayers, ethertypes: EtherTypes, *, sampled: bool) -> FrameBoundaries:
         """Return the paths and boundaries of frames.
 
         With ``sampled``, quoted frames are included; the quoting layers must then be among the entries of
-        ``found``.
+        ``layers``.
         """
-        frames = found.frames
+        frames = layers.frames
         malformed = np.zeros(len(frames.offset), np.bool_)
-        malformed[found.error_rows] = True
+        malformed[layers.error_rows] = True
         shows_malformed = np.zeros_like(malformed)
-        layouts = _layout_boundaries(found)
-        rows, shown = sampled_frames(found) if sampled else (_NO_ROWS, None)
+        layouts = _layout_boundaries(layers)
+        rows, shown = sampled_frames(layers) if sampled else (_NO_ROWS, None)
         if shown is not None and len(rows):
             inside = find_layers(shown, (), ethertypes, None)
             shows_malformed[rows[inside.error_rows]] = True
@@ -243,7 +243,7 @@ class PathBook:
         path_of = np.empty(len(layouts.of), np.int32)
         look_up(paths, layouts.of, path_of)
         return FrameBoundaries(
-            found=found,
+            layers=layers,
             paths=path_of,
             boundaries_at=fixed(boundaries_at),
             boundaries=fixed(boundaries),
@@ -255,13 +255,13 @@ class PathBook:
 _NO_ROWS = np.empty(0, np.int32)
 
 
-def _layout_boundaries(found: LayersFound) -> _LayoutBoundaries:
+def _layout_boundaries(layers: BatchLayers) -> _LayoutBoundaries:
     """Return the layouts of frames with their boundaries."""
-    counts = [len(part.layouts) for part in found.parts]
-    of = np.empty(len(found.frames.offset), np.int32)
+    counts = [len(part.layouts) for part in layers.parts]
+    of = np.empty(len(layers.frames.offset), np.int32)
     boundaries, stops, keys = [], [], []
     first = 0
-    for part, add in zip(found.parts, itertools.accumulate(counts, initial=0), strict=False):
+    for part, add in zip(layers.parts, itertools.accumulate(counts, initial=0), strict=False):
         np.add(part.layout_of, add, out=of[part.begin : part.end])
         ends_ = np.empty(len(part.layer) + TAILS * len(part.layouts), np.int64)
         ends, names = np.empty(len(part.layouts), np.int64), np.empty(len(part.layouts), np.int64)
@@ -365,7 +365,7 @@ class RenderBuffers:
     def texts(self, job: Job, begin: int, end: int) -> list[memoryview]:
         """Return the text of rows ``begin`` to ``end`` in parts, valid until the next call."""
         programs, located, words = job.programs, job.located, self._vocabulary
-        frames = located.found.frames
+        frames = located.layers.frames
         codes = words.codes(
             begin, end, job.program, programs, job.functions, job.argument_octets, job.record, frames.buffer,
             located.boundaries, located.boundaries_at,
@@ -468,31 +468,31 @@ class Renderer:
     def _job(
         self,
         batch: Batch,
-        found: LayersFound,
+        layers: BatchLayers,
         single: Single,
         interfaces: Sequence[Interface],
         ethertypes: EtherTypes,
         odd: NDArray[np.bool_] | None,
         origin_ns: int,
     ) -> Job:
-        located = self._paths.locate(found, ethertypes, sampled=self._sampled)
+        located = self._paths.locate(layers, ethertypes, sampled=self._sampled)
         far = _far(batch, origin_ns)
         alone = far if odd is None else odd | far
         if not self._malformed:
             alone |= located.malformed
         if not self._malformed or self._wrong is not None:
             alone |= located.shows_malformed
-        if self._sampled and found.count[NUMBER_OF[ICRC]]:
-            packets, states = found.crc_states
+        if self._sampled and layers.count[NUMBER_OF[ICRC]]:
+            packets, states = layers.crc_states
             alone[packets[np.array([word == BAD for word in states.words])[states.codes]]] = True
         program = self._chosen(located, alone)
         record = _record(batch, interfaces, origin_ns, self._assembler.record_numbers, far)
         rows = np.flatnonzero(program < 0)
         singles = single(batch.select(rows)) if len(rows) else ()
-        errors = self._errors(found, ethertypes) if self._malformed else ()
+        errors = self._errors(layers, ethertypes) if self._malformed else ()
         if errors:
-            record[RecordNumber.ERROR, found.error_rows] = len(rows) + 1 + found.errors.codes
-            record[RecordNumber.FLAWED, found.error_rows] = 1
+            record[RecordNumber.ERROR, layers.error_rows] = len(rows) + 1 + layers.errors.codes
+            record[RecordNumber.FLAWED, layers.error_rows] = 1
         program[rows] = -1 - np.arange(len(rows))
         texts, bounds = _packed([*singles, *errors])
         return Job(
@@ -507,15 +507,15 @@ class Renderer:
             argument_octets=self._assembler.argument_octets,
         )
 
-    def _errors(self, found: LayersFound, ethertypes: EtherTypes) -> Sequence[str]:
+    def _errors(self, layers: BatchLayers, ethertypes: EtherTypes) -> Sequence[str]:
         """Return the text of each distinct error."""
-        words = found.errors.words
-        if self._wrong is None or not words:
-            return words
+        texts = layers.errors.words
+        if self._wrong is None or not texts:
+            return texts
         # Decode one frame for each; of several in the array assignment the last remains.
-        rows = np.zeros(len(words), np.int64)
-        rows[found.errors.codes] = found.error_rows
-        errors = (decoded_frame(found.frames, ethertypes, row).error for row in rows.tolist())
+        rows = np.zeros(len(texts), np.int64)
+        rows[layers.errors.codes] = layers.error_rows
+        errors = (decoded_frame(layers.frames, ethertypes, row).error for row in rows.tolist())
         return [self._wrong(error) if error is not None else "" for error in errors]
 
     def _chosen(self, located: FrameBoundaries, alone: NDArray[np.bool_]) -> Int32:
@@ -588,10 +588,10 @@ def _record(
     batch: Batch,
     interfaces: Sequence[Interface],
     origin_ns: int,
-    wanted: Collection[int],
+    needed: Collection[int],
     far: NDArray[np.bool_],
 ) -> Int64:
-    """Return the numbers of the frames' records, a row each; rows not in ``wanted`` are undefined."""
+    """Return the numbers of the frames' records, a row each; rows not in ``needed`` are undefined."""
     links, used = batch.links(interfaces)
     if not links:
         links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(len(batch), np.int64)
@@ -628,7 +628,7 @@ def _record(
     }
     record = np.empty((len(RecordNumber), len(batch)), np.int64)
     for number in RecordNumber:
-        if number in wanted:
+        if number in needed:
             record[number] = numbers[number]()
     return record
 

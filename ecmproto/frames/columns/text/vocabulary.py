@@ -47,7 +47,7 @@ def look_up(
     end: int,
     program: Int32,
     bounds: Int64,
-    words: Int64,
+    calls: Int64,
     numbers: Int64,
     record: Int64,
     buffer: Octets,
@@ -65,12 +65,12 @@ def look_up(
         if which < 0:
             continue
         base = boundaries_at[row]
-        for word in range(bounds[which], bounds[which + 1]):
+        for call in range(bounds[which], bounds[which + 1]):
             # The key is written to the next free entry, where it stays if it is new.
-            keys[known, 0] = words[word, 0]
-            count = words[word, 1]
+            keys[known, 0] = calls[call, 0]
+            count = calls[call, 1]
             for part in range(count):
-                number = number_at(words[word, 2 + part], numbers, record, row, buffer, boundaries, base)
+                number = number_at(calls[call, 2 + part], numbers, record, row, buffer, boundaries, base)
                 keys[known, 1 + part] = number
             for part in range(count, KEY_NUMBERS):
                 keys[known, 1 + part] = 0
@@ -80,7 +80,7 @@ def look_up(
             if slots[slot] == 0:
                 known += 1
                 slots[slot] = known
-            codes[row - begin, word - bounds[which]] = slots[slot] - 1
+            codes[row - begin, call - bounds[which]] = slots[slot] - 1
     return known
 
 
@@ -136,7 +136,7 @@ class Vocabulary:
         self._reserve((end - begin) * columns)
         before = self._known
         self._known = look_up(
-            begin, end, program, programs.word_bounds, programs.words, programs.numbers, record, buffer,
+            begin, end, program, programs.word_bounds, programs.word_calls, programs.numbers, record, buffer,
             boundaries, boundaries_at, self._keys, self._slots, before, codes,
         )  # fmt: skip
         for entry in range(before, self._known):
