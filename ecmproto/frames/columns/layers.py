@@ -177,7 +177,7 @@ def find_layers(
     *,
     nesting: Nesting = "",
 ) -> BatchLayers:
-    """Walk over frames and return the layers of the formats ``formats``, in the frames of ``nesting``."""
+    """Walk over frames and return their layers of ``formats``, in the frames of ``nesting``."""
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
