@@ -182,7 +182,7 @@ def test_dctcp_follows_the_steps_of_its_rfc(marks: list[bool], cwnd: int) -> Non
     expected = RFC8257(float(cwnd))
     offers = network.offers
     for ack, ece in enumerate(marks, 1):
-        expected.nxt = int(tcp.most)
+        expected.nxt = int(tcp.sent_end)
         _take_ack(sources.connections, tcp, source, 0, ack, int(ece), 1000 * ack, offers)
         while tcp.blocked:
             offers.count.posted = 0

@@ -399,10 +399,10 @@ def test_run_is_determined_by_its_seed() -> None:
 def test_lazily_counted_deliveries_equal_event_driven_ones() -> None:
     experiment = dataclasses.replace(load_scenario("bcn-parking-lot").experiment(), duration_ns=3 * MS)
     lazy, eager = Simulation(experiment, seed=1), Simulation(experiment, seed=1)
-    ends = [way.counts_only for way in eager.network.ways if way.next_switch == NOWHERE]
+    ends = [output.counts_only for output in eager.network.outputs if output.next_switch == NOWHERE]
     assert ends == [1] * 9
-    for way in eager.network.ways:
-        way.counts_only = 0
+    for output in eager.network.outputs:
+        output.counts_only = 0
     one, two = lazy.run(), eager.run()
     assert one.events == two.events
     for each, other in zip(one.flows, two.flows, strict=True):
@@ -414,7 +414,7 @@ def test_lazily_counted_deliveries_equal_event_driven_ones() -> None:
 @pytest.mark.parametrize("name", ["e2cm-hotspot", "bcn-six-source"])
 def test_frames_that_somebody_acts_on_are_events(name: str) -> None:
     network = Simulation(load_scenario(name).experiment(), seed=1).network
-    assert not any(way.counts_only for way in network.ways)
+    assert not any(output.counts_only for output in network.outputs)
 
 
 def test_watching_sees_each_window_and_can_end_run() -> None:

@@ -59,7 +59,7 @@ def assert_all_came(network: TinyNetwork) -> None:
     assert network.sources.next_source_ns() == NEVER_NS
     for source in network.sources.records:
         end = network.sources.connections.records[source.connection]
-        assert end.acked == end.received == end.most == source.delivered_frames
+        assert end.acked == end.received == end.sent_end == source.delivered_frames
         assert (end.beyond, end.recovering) == (0, 0)
         assert source.offered_frames == source.delivered_frames + source.retransmits
     assert not network.sources.connections.segments.any()
@@ -335,7 +335,7 @@ def test_flows_of_one_connection_follow_one_another() -> None:
 def test_idle_times_are_exponential() -> None:
     given = flow(Pattern.TRANSACTIONS, tcp=TCP(), response_octets=1500, idle_ns=20_000)
     sources = sources_of(given)
-    network = driven(sources, most=12_000)
+    network = driven(sources, sent_end=12_000)
     count = network.offers.count.completed
     records = network.offers.completions[:count]
     begins = [each.time_ns - each.latency_ns for each in records]
@@ -427,7 +427,7 @@ def test_no_connection_ever_stalls(
         completed = sum(done.source == source for done in network.completed)
         end = network.sources.connections.records[source]
         assert completed == network.sources.records[source].completed == end.transfer >= 1
-        assert end.most == completed * 7
+        assert end.sent_end == completed * 7
     flows_done = sum(done.source == 3 for done in network.completed)
     assert flows_done == network.sources.connections.records[3].transfer
 

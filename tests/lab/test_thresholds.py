@@ -45,7 +45,7 @@ def headroom_by_hand(rate_gbps: int, *, delay_ns: int = 0) -> int:
 
 def test_xoff_leaves_headroom_and_xon_is_half() -> None:
     (first, *_) = default_thresholds(star().experiment()).values()
-    assert first.room_octets == 100_000 // 2
+    assert first.capacity_octets == 100_000 // 2
     assert first.headroom_octets == headroom_by_hand(10)
     assert first.thresholds.high_octets == 50_000 - headroom_by_hand(10)
     assert first.thresholds.low_octets == first.thresholds.high_octets // 2
@@ -107,7 +107,7 @@ def test_dynamic_thresholds_leave_headroom_free() -> None:
     (first, *_) = default_thresholds(star(SHARED).experiment()).values()
     shared = 1_000_000 - 3 * headroom_by_hand(10)
     assert first.thresholds.alpha == 0.5
-    assert first.thresholds.shared_octets == first.room_octets == shared
+    assert first.thresholds.shared_octets == first.capacity_octets == shared
     assert first.thresholds.high_octets == shared // 2
     assert shared // 2 - first.thresholds.low_octets == 2 * 1_508
 
@@ -115,10 +115,10 @@ def test_dynamic_thresholds_leave_headroom_free() -> None:
 def test_headroom_is_taken_once_for_each_lossless_priority() -> None:
     two = '[[flow]]\nfrom = "h3"\nto = "h1"\npattern = "saturating"\npriority = 3\n'
     (both, *_) = default_thresholds(star(SHARED + two).experiment()).values()
-    assert both.room_octets == 1_000_000 - 6 * headroom_by_hand(10)
+    assert both.capacity_octets == 1_000_000 - 6 * headroom_by_hand(10)
     one = SHARED + 'pause.priorities = "3"\n' + two
     (first, *_) = default_thresholds(star(one).experiment()).values()
-    assert first.room_octets == 1_000_000 - 3 * headroom_by_hand(10)
+    assert first.capacity_octets == 1_000_000 - 3 * headroom_by_hand(10)
 
 
 def test_dynamic_thresholds_are_shown_with_their_reason() -> None:

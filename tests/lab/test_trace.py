@@ -343,8 +343,8 @@ def with_draws_of_the_laboratory(machine: Machine, seed: int) -> Machine:
     """Return a machine whose congestion point draws from the generator that a simulation gives it."""
     own = machine.congestion_point
 
-    def congestion_point(place: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        return own(place, np.random.default_rng([seed, 0]))
+    def congestion_point(context: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        return own(context, np.random.default_rng([seed, 0]))
 
     machine.congestion_point = congestion_point  # type: ignore[method-assign]
     return machine

@@ -134,7 +134,7 @@ def test_a_mapping_names_fields_that_there_are() -> None:
         MessageFormat(format=DBPRateReport, fields={"speed": "rate_kbps"}),
     ):
         with pytest.raises(ParameterError, match="dbp: expected fields of the format, and of the message"):
-            _ = wrong.places
+            _ = wrong.mapped_fields
 
 
 def test_refusal_record_is_inherited_from_base() -> None:

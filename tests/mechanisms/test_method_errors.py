@@ -50,7 +50,7 @@ class Printing(NullCongestionPoint):
 
 
 class FailingMachine(Machine):
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         return FailingReceivers()
 
 

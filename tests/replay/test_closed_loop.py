@@ -153,7 +153,7 @@ def test_results_do_not_depend_on_initial_capacity(name: str, monkeypatch: pytes
     for stores in [(16, 4096, 4096, 32_768), (1, 32, 32, 40)]:
         small = with_stores(*stores)
         assert text_of(small) == text_of(large)
-        assert small.replay.place.stations == large.replay.place.stations == 64
+        assert small.replay.context.stations == large.replay.context.stations == 64
         assert len(small.replay._network.pool.frames) > stores[1] or stores[1] == 4096
     assert large.stations.stations == 40
 

@@ -323,7 +323,7 @@ def octets_written(replay: Any, path: Path) -> bytes:
     empty = path.with_suffix(".empty.pcapng")
     rewrite([], empty)
     with open_capture(empty) as reader, ClosedLoopOutput(reader, path, force=False) as out:
-        for taken, pieces in replay.taken():
+        for taken, pieces in replay.batches():
             if taken is not None:
                 out.take(taken)
             for piece in pieces:

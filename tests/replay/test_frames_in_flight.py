@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ecmproto.control.engine.arrivals import Intake, Taken
+from ecmproto.control.engine.arrivals import EngineBatch, Intake
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import NONE
 from ecmproto.control.replay.closed_output import FramesInFlight
@@ -16,7 +16,7 @@ from ecmproto.frames.capture.batch import Batch
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
 
-def taken_of(sizes: list[int]) -> list[Taken]:
+def taken_of(sizes: list[int]) -> list[EngineBatch]:
     """Return batches of ``sizes`` frames, each frame of its own octets."""
     intake = Intake(machine_of(NONE, {}), cp_mac=bytes(6), ethertypes=DEFAULT, interfaces=(), flows=None)
     firsts = np.cumsum([0, *sizes])

@@ -50,7 +50,7 @@ def test_extreme_times_and_lengths_are_handled() -> None:
     batch = Batch.from_frames([bytes(60)] * 6, time_ns=extremes, original=[60, 2**32 - 1, 0, 1, 60, 60])
     run = replay(batch)
     (part,) = run
-    assert part.taken.arrivals.octets.tolist() == [60, 2**32 - 1, 60, 60, 60, 60]
+    assert part.engine_batch.arrivals.octets.tolist() == [60, 2**32 - 1, 60, 60, 60, 60]
     summary = run.summary()
     assert summary.ports[0].dropped_frames == 1
     assert summary.backwards == 3

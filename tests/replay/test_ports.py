@@ -161,7 +161,7 @@ def test_first_port_is_independent_of_others() -> None:
 
 def test_destinations_beyond_the_limit_pass_by() -> None:
     frames = [frame for frame in burst(300) if not frame.to_group]
-    run, (part,) = through(frames, PortPerDestination(most=2))
+    run, (part,) = through(frames, PortPerDestination(max_ports=2))
     seen = list(dict.fromkeys(frame.destination for frame in frames))
     expected = [frame.destination == seen[2] for frame in frames]
     assert (part.disposition == PASSED_BY).tolist() == expected

@@ -48,7 +48,7 @@ def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str)
     if wait_ns:
         names = dict.fromkeys(check.subject for check in checks if check.name == "link")
         checks = sorted(
-            [*checks, *of_neighbours(list(names), wait_ns)], key=lambda check: _place(check, names)
+            [*checks, *of_neighbours(list(names), wait_ns)], key=lambda check: _position(check, names)
         )
     if fix:
         checks = [mended(check) for check in checks]
@@ -59,7 +59,7 @@ def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str)
     return FINDINGS if findings else 0
 
 
-def _place(check: Diagnosis, names: dict[str, None]) -> int:
+def _position(check: Diagnosis, names: dict[str, None]) -> int:
     """Return the place of a check's subject: the system, then interfaces in their order."""
     return list(names).index(check.subject) if check.subject in names else -1
 
@@ -69,7 +69,7 @@ def _table(checks: list[Diagnosis]) -> str:
     for subject, group in groupby(checks, lambda check: check.subject):
         lines.append(paint(subject, "title"))
         for check in group:
-            lines.append(f"  {paint(check.state.ljust(7), _STYLES[check.state])}  {check.told}")
+            lines.append(f"  {paint(check.state.ljust(7), _STYLES[check.state])}  {check.text}")
             if check.refusal:
                 lines.append(f"  {' ' * 7}  not fixed: {check.refusal}")
             if check.state in ("note", "finding"):
@@ -85,7 +85,7 @@ def _document(checks: list[Diagnosis]) -> dict[str, object]:
                 "subject": check.subject,
                 "name": check.name,
                 "state": check.state,
-                "told": check.told,
+                "told": check.text,
                 "commands": list(check.commands),
                 "refusal": check.refusal,
             }

@@ -92,7 +92,7 @@ class Frames(NamedTuple):
     interface: NDArray[np.int64]
 
 
-class Found(NamedTuple):
+class ArrivalColumns(NamedTuple):
     """The columns of `batch.classes.FrameClasses` and the further ones of `Arrivals`."""
 
     priority: NDArray[np.uint8]
@@ -111,9 +111,9 @@ class Found(NamedTuple):
     """Whether the frame has a station and a flow."""
 
 
-def new_found(count: int) -> Found:
+def new_columns(count: int) -> ArrivalColumns:
     """Return uninitialised columns for ``count`` frames."""
-    return Found(
+    return ArrivalColumns(
         priority=np.empty(count, np.uint8),
         occupies=np.empty(count, np.bool_),
         sampled=np.empty(count, np.bool_),
@@ -138,9 +138,9 @@ def read(
     own: int,
     layout: TagLayout,
     clock: Clock,
-    found: Found,
+    result: ArrivalColumns,
 ) -> None:
-    """Fill ``found`` for ``frames``, and advance ``clock``.
+    """Fill ``result`` for ``frames``, and advance ``clock``.
 
     ``fcs_octets`` has the FCS length by interface, and is empty if no interface has one. ``own`` is the
     generator's address as a number, below 0 for none; ``layout`` describes the mechanism's own tag. A frame
@@ -148,8 +148,8 @@ def read(
     """
     # Each array has a local name: a lookup in the tuple costs as much as the walk.
     buffer, offset, captured, original, stamped_ns, timed, interface = frames
-    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = found[:7]
-    time_ns, octets, tagged, tag, mark, numbered = found[7:]
+    priority, occupies, sampled, answerable, msdu_offset, cn_tagged, flow_id = result[:7]
+    time_ns, octets, tagged, tag, mark, numbered = result[7:]
     all_timed, no_fcs = len(timed) == 0, len(fcs_octets) == 0
     is_cn, has_tag = layout.is_cn != 0, layout.octets != 0 or layout.is_ecn != 0
     clock.untimed = clock.backwards = 0
@@ -194,7 +194,7 @@ def _pass(clock: Clock, stamped_ns: int) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Taken:
+class EngineBatch:
     """A batch and the columns that a loop reads."""
 
     batch: Batch
@@ -240,38 +240,38 @@ class Intake:
         """Return the time of the first frame that has one, in ns since 1970; None before that frame."""
         return int(self._clock.first_ns) if self._clock.begun else None
 
-    def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> Taken:
+    def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> EngineBatch:
         """Return ``batch`` with its columns; ``time_ns`` replaces the frames' timestamps if given."""
-        found = new_found(len(batch))
+        result = new_columns(len(batch))
         read(
             _frames(batch, time_ns), self._fcs_octets(), self._tables, self._own, self._layout, self._clock,
-            found,
+            result,
         )  # fmt: skip
         messages = self._messages(batch)
         if messages is not None:
-            found.sampled[messages] = found.numbered[messages] = False
-        station, flow = self._numbers(batch, found.numbered)
-        return Taken(
+            result.sampled[messages] = result.numbered[messages] = False
+        station, flow = self._numbers(batch, result.numbered)
+        return EngineBatch(
             batch=batch,
             classes=FrameClasses(
-                priority=found.priority,
-                occupies=found.occupies,
-                sampled=found.sampled,
-                answerable=found.answerable,
-                msdu_offset=found.msdu_offset,
-                cn_tagged=found.cn_tagged,
-                flow_id=found.flow_id,
+                priority=result.priority,
+                occupies=result.occupies,
+                sampled=result.sampled,
+                answerable=result.answerable,
+                msdu_offset=result.msdu_offset,
+                cn_tagged=result.cn_tagged,
+                flow_id=result.flow_id,
             ),
             arrivals=Arrivals(
-                time_ns=found.time_ns,
-                octets=found.octets,
-                priority=found.priority,
-                occupies=found.occupies,
-                sampled=found.sampled,
-                answerable=found.answerable,
-                tagged=found.tagged,
-                tag=found.tag,
-                mark=found.mark,
+                time_ns=result.time_ns,
+                octets=result.octets,
+                priority=result.priority,
+                occupies=result.occupies,
+                sampled=result.sampled,
+                answerable=result.answerable,
+                tagged=result.tagged,
+                tag=result.tag,
+                mark=result.mark,
                 station=station,
                 flow=flow,
             ),

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Taken
+from ecmproto.control.engine.arrivals import EngineBatch
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.mechanisms.api.machine import AboutFlow, Machine, PortContext
 from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_CAUSE, Message, messages_of
@@ -84,17 +84,21 @@ def feedback_counters(counters: FeedbackCounters) -> dict[str, int]:
 
 
 def read_feedback(
-    taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
+    engine_batch: EngineBatch,
+    machine: Machine,
+    context: PortContext,
+    flows: FlowTable,
+    counters: FeedbackCounters,
 ) -> CapturedFeedback:
-    """Return the messages that the frames of ``taken`` carry.
+    """Return the messages that the frames of ``engine_batch`` carry.
 
     ``flows`` has numbered this batch, and no later one. The result does not depend on the batch boundaries.
     """
-    positions = _feedback(taken, place.ethertypes)
+    positions = _feedback(engine_batch, context.ethertypes)
     if len(positions) == 0:
-        return no_feedback(len(taken.batch))
-    reader = _FeedbackReader(taken, machine, place, flows, counters)
-    message, until = (np.full(len(taken.batch), _NONE, np.int32) for _ in range(2))
+        return no_feedback(len(engine_batch.batch))
+    reader = _FeedbackReader(engine_batch, machine, context, flows, counters)
+    message, until = (np.full(len(engine_batch.batch), _NONE, np.int32) for _ in range(2))
     messages: list[Mapping[str, int]] = []
     for position in positions.tolist():
         fields = reader.at(position)
@@ -113,17 +117,17 @@ def no_feedback(frames: int) -> CapturedFeedback:
     return CapturedFeedback(none, none, _NO_MESSAGES)
 
 
-def _feedback(taken: Taken, ethertypes: EtherTypes) -> NDArray[np.int64]:
+def _feedback(engine_batch: EngineBatch, ethertypes: EtherTypes) -> NDArray[np.int64]:
     """Return the indices of the frames that are feedback by their EtherType, or over IP."""
-    batch, classes = taken.batch, taken.classes
+    batch, classes = engine_batch.batch, engine_batch.classes
     # Data may be sampled, feedback may not.
     suspects = np.flatnonzero(~classes.sampled)
     if len(suspects) == 0:
         return suspects
     over_ip = np.zeros(0, np.int64)
-    if taken.messages is not None:
-        over_ip = np.flatnonzero(taken.messages)
-        suspects = suspects[~taken.messages[suspects]]
+    if engine_batch.messages is not None:
+        over_ip = np.flatnonzero(engine_batch.messages)
+        suspects = suspects[~engine_batch.messages[suspects]]
     at = classes.msdu_offset[suspects]
     whole = at + _TYPE_OCTETS <= batch.captured[suspects]
     suspects = suspects[whole]
@@ -137,11 +141,16 @@ class _FeedbackReader:
     """The parser of a batch's feedback frames."""
 
     def __init__(
-        self, taken: Taken, machine: Machine, place: PortContext, flows: FlowTable, counters: FeedbackCounters
+        self,
+        engine_batch: EngineBatch,
+        machine: Machine,
+        context: PortContext,
+        flows: FlowTable,
+        counters: FeedbackCounters,
     ) -> None:
-        self._taken = taken
+        self._engine_batch = engine_batch
         self._machine = machine
-        self._place = place
+        self._context = context
         self._flows = flows
         self._counters = counters
         self._firsts: tuple[dict[int, int], dict[int, int]] | None = None
@@ -149,25 +158,25 @@ class _FeedbackReader:
     def at(self, position: int) -> list[dict[str, int]]:
         """Return the fields of the messages in a frame."""
         octets, length_octets = self._frame(position)
-        at = int(self._taken.classes.msdu_offset[position])
-        if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._place.ethertypes.mac_control:
+        at = int(self._engine_batch.classes.msdu_offset[position])
+        if int.from_bytes(octets[at : at + _TYPE_OCTETS]) == self._context.ethertypes.mac_control:
             messages = self._flow_control(octets, position)
         else:
             messages = self._message(octets, length_octets, position)
-        time_ns = int(self._taken.arrivals.time_ns[position])
+        time_ns = int(self._engine_batch.arrivals.time_ns[position])
         return [{"sent": 1, "time_ns": time_ns, "cause": NO_CAUSE, **fields} for fields in messages]
 
     def _frame(self, position: int) -> tuple[bytes, int]:
         """Return a frame's captured octets and its length, both without FCS."""
-        length_octets = int(self._taken.arrivals.octets[position])
-        return self._taken.batch.frame(position)[:length_octets], length_octets
+        length_octets = int(self._engine_batch.arrivals.octets[position])
+        return self._engine_batch.batch.frame(position)[:length_octets], length_octets
 
     def _message(self, octets: bytes, length_octets: int, position: int) -> list[dict[str, int]]:
         mac = octets[:ADDRESS_OCTETS]
         station, _ = self._known(self._flows.find(mac), position)
         station_mac = _FOR_NO_STATION if station == NO_NUMBER else mac
         parsed = self._machine.parse_feedback(
-            octets, station_mac, self._place, self._counters.mechanism, length_octets=length_octets
+            octets, station_mac, self._context, self._counters.mechanism, length_octets=length_octets
         )
         if parsed is None:
             return []
@@ -204,7 +213,9 @@ class _FeedbackReader:
         if self._known(self._flows.find(octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]), position)[0] >= 0:
             self._counters.counts.own_pauses += 1
             return []
-        messages = flow_control_fields(octets, self._counters.flow_control, ethertypes=self._place.ethertypes)
+        messages = flow_control_fields(
+            octets, self._counters.flow_control, ethertypes=self._context.ethertypes
+        )
         return [{**fields, "station": EVERY_STATION, "flow": NO_NUMBER} for fields in messages]
 
     def _known(self, numbers: tuple[int, int], position: int) -> tuple[int, int]:
@@ -213,7 +224,7 @@ class _FeedbackReader:
         if station == NO_NUMBER or not self._flows.is_fresh(station, flow):
             return numbers
         if self._firsts is None:
-            arrivals = self._taken.arrivals
+            arrivals = self._engine_batch.arrivals
             number = self._flows.numbers(arrivals.station, arrivals.flow)
             self._firsts = _firsts(arrivals.station), _firsts(number)
         if self._flows.is_fresh(station) and self._firsts[0][station] >= position:

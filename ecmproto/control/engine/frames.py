@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Taken
+from ecmproto.control.engine.arrivals import EngineBatch
 from ecmproto.control.engine.statistics import kind_name
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.protocol import NO_CAUSE, PAUSE_KIND, PFC_KIND, fields_of
@@ -35,11 +35,11 @@ class GeneratedFrame:
     comment: str
 
 
-def octets_of(machine: Machine, message: Any, about: SampledFrame, place: PortContext) -> bytes:
+def octets_of(machine: Machine, message: Any, about: SampledFrame, context: PortContext) -> bytes:
     """Return ``message`` (a `protocol.Message`) as a frame, without FCS."""
     if message.kind in (PAUSE_KIND, PFC_KIND):
-        return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
-    return machine.frame(message, about, place)
+        return flow_control_frame(message, src=context.cp_mac, ethertypes=context.ethertypes)
+    return machine.frame(message, about, context)
 
 
 def _shown(machine: Machine, message: Any) -> Iterator[tuple[str, int]]:
@@ -70,18 +70,18 @@ def comment_of(machine: Machine, message: Any, cause: int) -> str:
 
 
 def tagged_frames(
-    taken: Taken,
+    engine_batch: EngineBatch,
     position: NDArray[np.int64],
     passages: NDArray[Any],
     machine: Machine,
     ethertypes: EtherTypes,
 ) -> Batch:
-    """Return the frames of ``taken`` at the indices ``position`` with the tags of their ``passages``.
+    """Return the frames of ``engine_batch`` at the indices ``position`` with the tags of their ``passages``.
 
     They keep their captured octets, without FCS, and their numbers; the caller sets the times.
     """
-    arrivals = taken.arrivals
-    batch = taken.batch.select(position)
+    arrivals = engine_batch.arrivals
+    batch = engine_batch.batch.select(position)
     octets = arrivals.octets[position]
     batch = dataclasses.replace(batch, captured=np.minimum(batch.captured, octets), original=octets)
     if machine.tag is None:

@@ -46,7 +46,7 @@ from ecmproto.control.engine.network import (
     add_frames,
     lengthen_in_flight,
     lengthen_tight_ring,
-    trace_room,
+    max_traced_frames,
 )
 from ecmproto.control.engine.port import PASSED_BY, depart, end_control
 from ecmproto.control.engine.port_steps import leave, tick
@@ -159,9 +159,10 @@ def run(
 
 @compiled
 def spare_events(network: NetworkState) -> int:
-    """Return the number of events that every store has capacity for; at 0, `make_room` or drain the full one.
+    """Return the number of events that every store has capacity for.
 
-    A tick or a report may fill the outbox: call again after it.
+    At 0, call `enlarge_stores` or drain the full store. A tick or a report may fill the outbox: call again
+    after it.
     """
     loop, outbox = network.loop, network.outbox
     spare = _spare_frames(network)
@@ -178,7 +179,7 @@ def spare_events(network: NetworkState) -> int:
         spare = spare if messages >= EVENT_MESSAGES else 0
         spare = min(spare, len(network.stop_events) - network.stop_count.logged)
     if loop.is_tracing == 1:
-        spare = min(spare, (len(network.traced) - network.log.traced) // trace_room(network))
+        spare = min(spare, (len(network.traced) - network.log.traced) // max_traced_frames(network))
     return spare if loop.tight_port == NOWHERE else 0
 
 
@@ -198,7 +199,7 @@ def _spare_flights(network: NetworkState) -> int:
     return max(0, spare // (EVENT_MESSAGES + copies))
 
 
-def make_room(network: NetworkState) -> None:
+def enlarge_stores(network: NetworkState) -> None:
     """Enlarge the exhausted stores that draining does not empty."""
     lengthen_tight_ring(network)
     if _spare_frames(network) == 0:
@@ -232,16 +233,16 @@ def _on_port(
     if port >= ports:
         pass_to_port(network, index, port - ports, NOWHERE, now_ns, 0.0, NO_AVERAGE)
         return
-    way = network.ways[port]
-    if way.next_switch == NOWHERE:
+    output = network.outputs[port]
+    if output.next_switch == NOWHERE:
         _end(network, senders, receivers, sources, port, index, now_ns)
         return
     frame = network.pool.frames[index]
-    if way.ends == 1 and frame.carries == 0:
+    if output.ends == 1 and frame.carries == 0:
         posted = network.outbox.posted.count
         _notify_receivers(network, receivers, frame, now_ns)
         _send_of_station(network, senders, posted, frame.destination, now_ns)
-    pass_to_port(network, index, way.next_switch, way.input, now_ns, 0.0, NO_AVERAGE)
+    pass_to_port(network, index, output.next_switch, output.input, now_ns, 0.0, NO_AVERAGE)
 
 
 @compiled
@@ -269,9 +270,9 @@ def _on_timer(network: NetworkState, entry: int, now_ns: int) -> None:
 def _switch_of(network: NetworkState, control: int) -> int:
     """Return the switch of a flow control machine."""
     port = 0
-    while network.ways[port].control != control:
+    while network.outputs[port].control != control:
         port += 1
-    return network.ways[port].switch
+    return network.outputs[port].switch
 
 
 @compiled
@@ -384,8 +385,8 @@ def _depart(
     now_ns: int,
 ) -> None:
     """Move the frame on a port's line to the next hop, and serve the next frame (rule 3)."""
-    port, point, way = network.ports[number], network.points[number], network.ways[number]
-    outbox, memory = network.outbox, network.switches[way.switch]
+    port, point, output = network.ports[number], network.points[number], network.outputs[number]
+    outbox, memory = network.outbox, network.switches[output.switch]
     posted = outbox.posted.count
     if port.line.in_service_octets == 0:
         end_control(port)
@@ -412,17 +413,17 @@ def _depart(
     if not discards:
         counts.sent_frames += 1
         counts.sent_octets += frame.octets
-    if network.loop.is_tracing == 1 and not discards and way.is_adapter == 0:
+    if network.loop.is_tracing == 1 and not discards and output.is_adapter == 0:
         trace_frame(network, index, number, now_ns)
-    if way.control != NOWHERE:
+    if output.control != NOWHERE:
         send_of_port(network, posted, number, now_ns)
         posted = outbox.posted.count
-        control, port_octets = network.controls[way.control], port.gauge.total.octets
+        control, port_octets = network.controls[output.control], port.gauge.total.octets
         control.on_dequeue(now_ns, frame.input, frame.priority, frame.octets, port_octets, outbox)
-        set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
-        stop_feeds(network, posted, way.switch, now_ns)
+        set_due(network.timers, len(network.ports) + output.control, control.next_timer_ns())
+        stop_feeds(network, posted, output.switch, now_ns)
         posted = outbox.posted.count
-    if discards or (way.loss > 0.0 and network.draws.random() < way.loss):
+    if discards or (output.loss > 0.0 and network.draws.random() < output.loss):
         outbox.posted.cause = NO_CAUSE
         send_of_port(network, posted, number, now_ns)
         if discards:
@@ -430,12 +431,12 @@ def _depart(
         else:
             lose(network, index, number)
         return
-    if way.next_switch != NOWHERE or way.delay_ns > 0:
+    if output.next_switch != NOWHERE or output.delay_ns > 0:
         outbox.posted.cause = NO_CAUSE
         send_of_port(network, posted, number, now_ns)
-        frame.comes_ns = now_ns + way.delay_ns
+        frame.comes_ns = now_ns + output.delay_ns
         queue = network.lines[number]
-        if way.counts_only == 1:
+        if output.counts_only == 1:
             _end_quietly(network, sources, number, now_ns)
             append(network.pool, queue, index)
             return
@@ -469,7 +470,7 @@ def _end(
         put_in_flight(network, message, station, now_ns + network.links[station].reaction_ns)
         give_back(network.pool, index)
         return
-    if network.ways[number].is_adapter == 0:
+    if network.outputs[number].is_adapter == 0:
         posted, station = network.outbox.posted.count, frame.destination
         _notify_receivers(network, receivers, frame, now_ns)
         _send_of_station(network, senders, posted, station, now_ns)
@@ -480,7 +481,7 @@ def _end(
 
 @compiled
 def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns: int) -> None:
-    """Count the frames that came by ``until_ns`` to a station that only counts them (`Way.counts_only`)."""
+    """Count the frames that came by ``until_ns`` to a station with `Output.counts_only`."""
     queue, frames = network.lines[number], network.pool.frames
     while queue.length > 0 and frames[queue.head].comes_ns <= until_ns:
         index = take_first(network.pool, queue)
@@ -493,7 +494,7 @@ def _end_quietly(network: NetworkState, sources: Sources, number: int, until_ns:
 def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> None:
     """Count the frames that came by ``until_ns`` to all stations that only count, before counts are read."""
     for number in range(len(network.ports)):
-        if network.ways[number].counts_only == 1:
+        if network.outputs[number].counts_only == 1:
             _end_quietly(network, sources, number, until_ns)
 
 
@@ -556,7 +557,7 @@ def _report(network: NetworkState, senders: Senders, receivers: Receivers, now_n
             if port == NOWHERE:
                 break
             message.rate_kbps = network.points[port].rewrite_tag(message.priority, message.rate_kbps)
-            switch = network.ways[port].next_switch
+            switch = network.outputs[port].next_switch
         _send_one(network, senders, number, destination, now_ns)
     if len(network.routes) == 0:
         send_of_port(network, posted, 0, now_ns)

@@ -29,7 +29,7 @@ def send_of_port(network: NetworkState, posted: int, port: int, now_ns: int) -> 
         count_message(network, message, port)
         # A message to all stations has no path to queue on.
         if network.loop.in_band == 1 and message.station != EVERY_STATION:
-            switch = network.ways[port].switch
+            switch = network.outputs[port].switch
             index = message_frame(network, message, NOWHERE, port, now_ns)
             network.pool.frames[index].comes_ns = now_ns
             entry = len(network.ports) + switch
@@ -117,7 +117,7 @@ def send_out_of_band(network: NetworkState, message: Message, sender: int) -> No
         _trace_message(network, message, MESSAGE_OUT_OF_BAND, sender, message.time_ns)
     if len(network.delays_ns) > 0:
         ports = len(network.ports)
-        row = network.ways[sender].switch if sender < ports else len(network.switches) + sender - ports
+        row = network.outputs[sender].switch if sender < ports else len(network.switches) + sender - ports
         among = range(stations) if station == EVERY_STATION else range(station, station + 1)
         for each in among:
             delay_ns = network.delays_ns[row * stations + each]
@@ -160,7 +160,7 @@ def stop_feeds(network: NetworkState, posted: int, switch: int, now_ns: int) -> 
                     _trace_message(network, message, FLOW_CONTROL_FRAME, of.first_feed + each, sent_ns)
                 loss = network.links[max(0, feed.back_station)].loss
                 if feed.back_port != NOWHERE:
-                    loss = network.ways[feed.back_port].loss
+                    loss = network.outputs[feed.back_port].loss
                 if loss > 0.0 and network.draws.random() < loss:
                     continue
                 station = feed.station if feed.port == NOWHERE else len(network.links) + feed.port
@@ -172,7 +172,7 @@ def send_storm(network: NetworkState, message: Message, station: int, port: int,
     """Send a PAUSE or PFC frame of a broken station to the port that feeds it."""
     octets = network.message_octets[min(message.kind, MESSAGE_KINDS - 1)]
     occupy(network, station, octets, now_ns, True)
-    due_ns = network.links[station].free_ns + network.ways[port].delay_ns
+    due_ns = network.links[station].free_ns + network.outputs[port].delay_ns
     put_in_flight(network, message, len(network.links) + port, due_ns)
 
 

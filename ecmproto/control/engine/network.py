@@ -225,7 +225,7 @@ class Link:
     """The probability that a frame from the station is lost on the link."""
 
 
-class Way:
+class Output:
     """The destination of a switch's output port; a record."""
 
     switch: int
@@ -397,7 +397,7 @@ class NetworkState(Struct):
     ports: Sequence[Port]
     points: Sequence[CongestionPoint]
     controls: Sequence[CongestionPoint]
-    ways: Sequence[Way]
+    outputs: Sequence[Output]
     switches: Sequence[Switch]
     feeds: Sequence[Feed]
     routes: NDArray[np.int64]
@@ -496,7 +496,7 @@ def new_network(
         ports=[new_port(port, tag_octets=tag_octets) for port in ports],
         points=list(points),
         controls=[],
-        ways=new_ways(count),
+        outputs=new_outputs(count),
         switches=switches,
         feeds=new_records(Feed, 0),
         routes=np.zeros(0, np.int64),
@@ -562,12 +562,12 @@ def new_port_counts(count: int) -> Sequence[PortCount]:
     return counts
 
 
-def new_ways(count: int) -> Sequence[Way]:
-    """Return the ways of ``count`` ports of one switch, all to stations."""
-    ways = new_records(Way, count)
+def new_outputs(count: int) -> Sequence[Output]:
+    """Return the outputs of ``count`` ports of one switch, all to stations."""
+    outputs = new_records(Output, count)
     for name in ("next_switch", "input", "station", "control"):
-        columns(ways)[name] = NOWHERE
-    return ways
+        columns(outputs)[name] = NOWHERE
+    return outputs
 
 
 def schedule_points(network: NetworkState) -> None:
@@ -642,7 +642,7 @@ def occupy(network: NetworkState, station: int, octets: int, now_ns: int, shared
 
 
 @inlined
-def trace_room(network: NetworkState) -> int:
+def max_traced_frames(network: NetworkState) -> int:
     """Return a bound on the frames that one event traces: a timer's messages, and PAUSE to all feeds."""
     return len(network.outbox.messages) + _TRACED_AT_ONCE * (2 + len(network.feeds))
 
@@ -650,7 +650,7 @@ def trace_room(network: NetworkState) -> int:
 def trace_frames(network: NetworkState) -> None:
     """Trace each frame on a link from now on; the caller takes them whenever a run stops for capacity."""
     network.loop.is_tracing = 1
-    rows = max(_TRACED, 2 * trace_room(network))
+    rows = max(_TRACED, 2 * max_traced_frames(network))
     network.traced, network.traced_messages = new_records(TracedFrame, rows), _ring(rows)
 
 

@@ -106,9 +106,9 @@ class FrameRing:
     """The index of the first slot."""
     slot_mask: int
     """The number of slots, a power of two, minus 1."""
-    taken_frames: int
+    dequeued_frames: int
     put_frames: int
-    """The number of frames ever put; ``taken_frames`` is the number ever taken."""
+    """The number of frames ever put; ``dequeued_frames`` is the number ever removed."""
 
 
 class Port(Struct):
@@ -158,11 +158,11 @@ def lengthen_ring(port: Port, priority: int) -> None:
     """
     slots = []
     for p, ring in enumerate(port.rings):
-        order = (np.arange(ring.slot_mask + 1) + ring.taken_frames) & ring.slot_mask
+        order = (np.arange(ring.slot_mask + 1) + ring.dequeued_frames) & ring.slot_mask
         own = port.slots[ring.first_slot + order]
         slots.append(np.concatenate([own, np.zeros_like(own)]) if p == priority else own)
-        ring.put_frames -= ring.taken_frames
-        ring.taken_frames, ring.slot_mask = 0, len(slots[-1]) - 1
+        ring.put_frames -= ring.dequeued_frames
+        ring.dequeued_frames, ring.slot_mask = 0, len(slots[-1]) - 1
         ring.first_slot = sum(map(len, slots[:-1]))
     port.slots = np.concatenate(slots)
 
@@ -171,14 +171,14 @@ def lengthen_ring(port: Port, priority: int) -> None:
 def is_full(port: Port, priority: int) -> bool:
     """Return whether the ring of ``priority`` is full; call before ``arrive``, and use ``lengthen_ring``."""
     ring = port.rings[priority]
-    return bool(ring.put_frames - ring.taken_frames > ring.slot_mask)
+    return bool(ring.put_frames - ring.dequeued_frames > ring.slot_mask)
 
 
 @inlined
 def free_slots(port: Port, priority: int) -> int:
     """Return the number of free slots in the ring of ``priority``."""
     ring = port.rings[priority]
-    return int(ring.slot_mask + 1 - ring.put_frames + ring.taken_frames)
+    return int(ring.slot_mask + 1 - ring.put_frames + ring.dequeued_frames)
 
 
 @inlined
@@ -311,9 +311,9 @@ def _serve_next(port: Port) -> None:
         while not (ready >> priority) & 1:
             priority -= 1
     ring = port.rings[priority & _LAST_PRIORITY]
-    slot = slots[_slot(ring, ring.taken_frames)]
-    ring.taken_frames += 1
-    if ring.taken_frames == ring.put_frames:
+    slot = slots[_slot(ring, ring.dequeued_frames)]
+    ring.dequeued_frames += 1
+    if ring.dequeued_frames == ring.put_frames:
         line.waiting_mask &= ~(1 << priority)
     _serve(line, priority, slot & _OCTETS_MASK, slot >> _TOKEN_SHIFT)
 

@@ -82,7 +82,7 @@ def pass_to_port(
     if number == NOWHERE:
         drop(network, index, network.switches[switch].first_port)
         return
-    port, point, way = network.ports[number], network.points[number], network.ways[number]
+    port, point, output = network.ports[number], network.points[number], network.outputs[number]
     memory = network.switches[switch]
     frame.input = inlet
     idle = port.line.in_service_octets == 0
@@ -114,7 +114,7 @@ def pass_to_port(
         send_of_port(network, posted, number, now_ns)
         qlen_octets = port.gauge.queues[frame.priority].octets
         note_passage(network, frame, ENQUEUED if enqueued else DROPPED, qlen_octets, limit_bps, rtt_ns)
-    if way.control != NOWHERE and enqueued:
+    if output.control != NOWHERE and enqueued:
         _watch(network, frame, number, now_ns)
     if not enqueued:
         drop(network, index, number)
@@ -143,10 +143,10 @@ def _fits_share(memory: Switch, queue_octets: int, frame: Frame) -> bool:
 @compiled
 def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> None:
     """Pass an enqueued frame to its port's flow control (rule 6)."""
-    way, outbox = network.ways[number], network.outbox
+    output, outbox = network.outputs[number], network.outbox
     if not is_sending(network.port_gates, number, frame.priority):
         starts_sending(network.port_gates, number, frame.priority, now_ns)
-    control, posted = network.controls[way.control], outbox.posted.count
+    control, posted = network.controls[output.control], outbox.posted.count
     gauge = network.ports[number].gauge
     control.on_arrival(
         Arrival(
@@ -155,8 +155,8 @@ def _watch(network: NetworkState, frame: Frame, number: int, now_ns: int) -> Non
         ),
         outbox,
     )  # fmt: skip
-    set_due(network.timers, len(network.ports) + way.control, control.next_timer_ns())
-    stop_feeds(network, posted, way.switch, now_ns)
+    set_due(network.timers, len(network.ports) + output.control, control.next_timer_ns())
+    stop_feeds(network, posted, output.switch, now_ns)
 
 
 @compiled

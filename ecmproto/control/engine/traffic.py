@@ -79,7 +79,7 @@ def new_offers(completions: int = 1024) -> Offers:
 
 
 @inlined
-def has_offer_room(offers: Offers) -> bool:
+def can_offer(offers: Offers) -> bool:
     """Return whether one more frame may be offered in this call."""
     return bool(offers.count.posted < len(offers.records))
 

@@ -93,7 +93,7 @@ class Diagnosis:
     subject: str
     name: str
     state: CheckState
-    told: str
+    text: str
     commands: tuple[str, ...] = ()
     refusal: str = ""
     mend: Callable[[], None] | None = dataclasses.field(default=None, compare=False, repr=False)
@@ -136,8 +136,8 @@ def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis
                 if found:
                     del waiting[name]
     for name in waiting:
-        told = f"no LLDP from the other end in {format_time(wait_ns)}: agents send it each 30 s"
-        yield _interface_check(name, "neighbour", "note", told)
+        text = f"no LLDP from the other end in {format_time(wait_ns)}: agents send it each 30 s"
+        yield _interface_check(name, "neighbour", "note", text)
 
 
 def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
@@ -148,8 +148,8 @@ def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
     }  # fmt: skip
     parts = [f"{title} {text}" for title, text in advertised.items() if text is not None]
     named = ", ".join(filter(None, (neighbour.system, f"port {neighbour.port}")))
-    told = f"the other end is {named}: {'; '.join(parts) or 'without DCBX'}"
-    return _interface_check(name, "neighbour", "ok", told)
+    text = f"the other end is {named}: {'; '.join(parts) or 'without DCBX'}"
+    return _interface_check(name, "neighbour", "ok", text)
 
 
 def mended(check: Diagnosis) -> Diagnosis:
@@ -198,7 +198,7 @@ def _kernels() -> Iterator[Diagnosis]:
 
 
 def _system_check(name: str, state: CheckState, text: str, *commands: str) -> Diagnosis:
-    return Diagnosis(subject=_SYSTEM, name=name, state=state, told=text, commands=commands)
+    return Diagnosis(subject=_SYSTEM, name=name, state=state, text=text, commands=commands)
 
 
 def _capabilities() -> Iterator[Diagnosis]:
@@ -216,14 +216,14 @@ def _storms() -> Diagnosis:
     kernel = f"with pacing=kernel by its {known[0]}" if known else "the kernel has neither etf nor fq"
     if may_run_ahead():
         named = " and ".join(map(str, stream_processors()))
-        told = f"pause storms are kept by real-time threads on processors {named}, out of every interface; "
-        told += kernel
-        return _system_check("storms", "ok", told)
-    told = (
+        text = f"pause storms are kept by real-time threads on processors {named}, out of every interface; "
+        text += kernel
+        return _system_check("storms", "ok", text)
+    text = (
         "pause storms are kept by ordinary threads: this process lacks CAP_SYS_NICE, for real-time threads; "
     )
-    told += kernel
-    return _system_check("storms", "note", told, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
+    text += kernel
+    return _system_check("storms", "note", text, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
 
 
 def _held(status: str) -> int:
@@ -307,7 +307,7 @@ def _interface_check(
     *commands: str,
     mend: Callable[[], None] | None = None,
 ) -> Diagnosis:
-    return Diagnosis(subject=subject, name=name, state=state, told=text, commands=commands, mend=mend)
+    return Diagnosis(subject=subject, name=name, state=state, text=text, commands=commands, mend=mend)
 
 
 def _link(facts: InterfaceFacts) -> Diagnosis:

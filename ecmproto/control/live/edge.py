@@ -36,7 +36,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     Delivery,
     Outbox,
     Receivers,
-    has_room,
+    has_capacity,
     new_outbox,
     takes_deliveries,
 )
@@ -196,7 +196,7 @@ def step(
 @compiled
 def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
     """Post the receivers' reports that are due by ``now_ns``, up to the capacity."""
-    while receivers.next_report_ns() <= now_ns and has_room(outbox, EVENT_MESSAGES):
+    while receivers.next_report_ns() <= now_ns and has_capacity(outbox, EVENT_MESSAGES):
         receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
 
 
@@ -268,7 +268,7 @@ def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
         if original[frame] > captured[frame]:
             edge.counts.refused_frames += 1
             state.position += 1
-        elif not has_room(edge.outbox, EVENT_MESSAGES):
+        elif not has_capacity(edge.outbox, EVENT_MESSAGES):
             return MESSAGES_POSTED
         elif frame == progress.probe:
             _deliver(edge, receivers, wires, frame, True)
@@ -291,7 +291,7 @@ def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: in
     if facts.asks_net != 0 and not edge.is_data[frame] and frame >= progress.passed:
         return False
     if facts.delivers != 0:
-        if not has_room(edge.outbox, EVENT_MESSAGES):
+        if not has_capacity(edge.outbox, EVENT_MESSAGES):
             return False
         _deliver(edge, receivers, wires, frame, False)
     slots, start, octets = wires.rings[NET].octets, wires.offset[frame], wires.captured[frame]

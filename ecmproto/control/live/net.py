@@ -380,7 +380,7 @@ class _DeviceReader:
         try:
             spec = describe(**arguments, ethertypes=ethertypes)
         except ParameterError as error:
-            raise SpecError(where=self._place(error.name), needed=error.needed, got=error.got) from None
+            raise SpecError(where=self._path(error.name), needed=error.needed, got=error.got) from None
         except SpecError as error:  # an address
             key = "mac" if "mac" in self.table else "cp_mac"
             raise SpecError(where=f"{self.where}.{key}", needed=error.needed, got=error.got) from None
@@ -406,7 +406,7 @@ class _DeviceReader:
         except (ParameterError, ValueError, TypeError):
             raise SpecError(where=f"{self.where}.{key}", needed=kind.needed, got=shown(value)) from None
 
-    def _place(self, name: str) -> str:
+    def _path(self, name: str) -> str:
         """Return the path of an error's value."""
         keys = _ROLES[self.role][1]
         for key, kind in keys.items():
@@ -472,9 +472,9 @@ def _quantity(parse: Callable[[str], int]) -> Callable[[object], int]:
     return lambda value: parse(_text(value))
 
 
-def _one_of(*words: str) -> Callable[[object], str]:
+def _one_of(*options: str) -> Callable[[object], str]:
     def read(value: object) -> str:
-        if value not in words:
+        if value not in options:
             raise ValueError(value)
         return str(value)
 

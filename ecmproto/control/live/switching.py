@@ -31,7 +31,7 @@ from ecmproto.control.engine.frame_pool import Pool, give_back, is_used_up, take
 from ecmproto.control.engine.gauge import PRIORITIES
 from ecmproto.control.engine.port import Port, departs, stop
 from ecmproto.control.engine.port_steps import PassingFrame, enter, leave, tick
-from ecmproto.control.mechanisms.api.protocol import EVENT_MESSAGES, CongestionPoint, Outbox, has_room
+from ecmproto.control.mechanisms.api.protocol import EVENT_MESSAGES, CongestionPoint, Outbox, has_capacity
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.reaction_point import (
     PauseFrame,
@@ -154,7 +154,7 @@ class Switch(NamedTuple):
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
     """Process the departures and timers up to ``now_ns``; return False if capacity runs out earlier."""
     line, late = switch.port.line, False
-    while has_event_room(switch):
+    while has_event_capacity(switch):
         tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
         resumes_ns = _resumes_ns(switch)
         if departs(line, min(now_ns, min(tick_ns, resumes_ns))):
@@ -234,7 +234,7 @@ def forward(
         return first
     largest_octets = switch.facts.largest_octets
     for position in range(first, count):
-        if not has_event_room(switch):
+        if not has_event_capacity(switch):
             return position
         octets = frames.captured[position]
         if octets < HEADER_OCTETS or octets > largest_octets or frames.original[position] > octets:
@@ -526,14 +526,14 @@ def clear(outgoing: Outgoing) -> None:
 
 
 @inlined
-def has_event_room(switch: Switch) -> bool:
+def has_event_capacity(switch: Switch) -> bool:
     """Return whether one more event may post its messages, and every interface send one more frame."""
     outgoing, capacity = switch.outgoing, switch.outgoing.offset.shape[1]
     for interface in range(len(outgoing.frames)):
         if outgoing.frames[interface] >= capacity:
             return False
     fits = outgoing.used[0] + switch.facts.largest_octets <= len(outgoing.octets)
-    return bool(fits and has_room(switch.outbox, EVENT_MESSAGES))
+    return bool(fits and has_capacity(switch.outbox, EVENT_MESSAGES))
 
 
 @inlined

@@ -277,12 +277,12 @@ def output_thresholds(buffer_octets: int) -> tuple[int, int]:
     return max(1, 2 * buffer_octets // 3), buffer_octets // 3
 
 
-def input_thresholds(room_octets: int, headroom_octets: int) -> tuple[int, int]:
+def input_thresholds(capacity_octets: int, headroom_octets: int) -> tuple[int, int]:
     """Return XOFF and XON thresholds of an input with its own capacity: XON at half of XOFF.
 
     An excess over the capacity minus the headroom may be lost; without any, each frame stops the input.
     """
-    high_octets = max(1, room_octets - headroom_octets)
+    high_octets = max(1, capacity_octets - headroom_octets)
     return high_octets, high_octets // 2
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Arrivals, Intake, Taken, flow_table, no_arrivals
+from ecmproto.control.engine.arrivals import Arrivals, EngineBatch, Intake, flow_table, no_arrivals
 from ecmproto.control.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.feedback import (
     CapturedFeedback,
@@ -28,7 +28,7 @@ from ecmproto.control.engine.feedback import (
     read_feedback,
 )
 from ecmproto.control.engine.gauge import PRIORITIES
-from ecmproto.control.engine.loop import make_room, run, spare_events
+from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
 from ecmproto.control.engine.network import add_stations, lengthened, new_network, next_change_ns, with_obeyed
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, HELD_OUT, PASSED_BY, set_rate
 from ecmproto.control.engine.stations import PROBE_OCTETS
@@ -110,12 +110,12 @@ class ClosedLoopReplay:
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
         )
-        self.place = self._place(_FIRST_STATIONS, ethertypes)
+        self.context = self._context(_FIRST_STATIONS, ethertypes)
         self._feedback_counters = new_feedback_counters(machine) if loop.captured_feedback else None
         generators = [np.random.default_rng([seed, role]) for role in range(3)]
         self._point = self._new_point(generators[0])
-        self._senders = machine.senders(self.place, generators[1])
-        self._receivers = machine.receivers(self.place, generators[2])
+        self._senders = machine.senders(self.context, generators[1])
+        self._receivers = machine.receivers(self.context, generators[2])
         self._network = new_network(
             [port],
             loop,
@@ -137,9 +137,9 @@ class ClosedLoopReplay:
     def _new_point(self, generator: np.random.Generator) -> CongestionPoint:
         if self._feedback_counters is not None:
             return NullCongestionPoint()
-        return self.machine.congestion_point(self.place, generator)
+        return self.machine.congestion_point(self.context, generator)
 
-    def _place(self, stations: int, ethertypes: EtherTypes) -> PortContext:
+    def _context(self, stations: int, ethertypes: EtherTypes) -> PortContext:
         rate_bps, overhead_octets = self._port_config.rate_bps, self._port_config.overhead_octets
         return PortContext(
             rate_bps=rate_bps,
@@ -157,36 +157,36 @@ class ClosedLoopReplay:
         """Return the origin of all other times, in ns since 1970; 0 before the first frame."""
         return self._intake.first_time_ns or 0
 
-    def taken(self) -> Iterator[tuple[Taken | None, Iterator[Piece]]]:
+    def batches(self) -> Iterator[tuple[EngineBatch | None, Iterator[Piece]]]:
         """Yield each batch, with the passages and messages until all its frames have come.
 
         The last batch is None, with the events after the capture's end.
         """
         for batch in self._batches:
-            taken = self._intake.take(batch)
+            engine_batch = self._intake.take(batch)
             self._settle_stations()
             serial = self._frames
-            feedback = self._feedback(taken)
-            self._note(taken, feedback)
-            yield taken, self._run(taken.arrivals, feedback, serial, last=False)
+            feedback = self._feedback(engine_batch)
+            self._note(engine_batch, feedback)
+            yield engine_batch, self._run(engine_batch.arrivals, feedback, serial, last=False)
         self._end = self._summed_up()
         yield None, self._run(no_arrivals(), no_feedback(0), self._frames, last=True)
 
-    def _feedback(self, taken: Taken) -> CapturedFeedback:
+    def _feedback(self, engine_batch: EngineBatch) -> CapturedFeedback:
         if self._feedback_counters is None:
-            return no_feedback(len(taken.batch))
-        return read_feedback(taken, self.machine, self.place, self.flows, self._feedback_counters)
+            return no_feedback(len(engine_batch.batch))
+        return read_feedback(engine_batch, self.machine, self.context, self.flows, self._feedback_counters)
 
     def __iter__(self) -> Iterator[Piece]:
-        for _, pieces in self.taken():
+        for _, pieces in self.batches():
             yield from pieces
 
-    def _note(self, taken: Taken, feedback: CapturedFeedback) -> None:
-        arrivals = taken.arrivals
-        self._frames += len(taken.batch)
+    def _note(self, engine_batch: EngineBatch, feedback: CapturedFeedback) -> None:
+        arrivals = engine_batch.arrivals
+        self._frames += len(engine_batch.batch)
         self._octets += int(arrivals.octets.sum())
-        self._untimed += taken.untimed
-        self._backwards += taken.backwards
+        self._untimed += engine_batch.untimed
+        self._backwards += engine_batch.backwards
         if len(arrivals.time_ns):
             self._now_ns = int(arrivals.time_ns[-1])
         number = self.flows.numbers(arrivals.station, arrivals.flow)
@@ -195,18 +195,18 @@ class ClosedLoopReplay:
 
     def _settle_stations(self) -> None:
         """Create reaction points for all stations that have come, and for at least one more."""
-        stations = self.place.stations
+        stations = self.context.stations
         while stations <= min(self.flows.stations, LARGEST_STATIONS - 1):
             stations *= 2
-        if stations == self.place.stations:
+        if stations == self.context.stations:
             return
-        self.place = self._place(stations, self.place.ethertypes)
+        self.context = self._context(stations, self.context.ethertypes)
         # Random numbers drawn by the new ones at their start are discarded; the old generators stay.
         spare = np.random.default_rng([self._seed, stations])
         self._point = lengthened(self._point, self._new_point(spare))
         self._network.points = [self._point]
-        self._senders = lengthened(self._senders, self.machine.senders(self.place, spare))
-        self._receivers = lengthened(self._receivers, self.machine.receivers(self.place, spare))
+        self._senders = lengthened(self._senders, self.machine.senders(self.context, spare))
+        self._receivers = lengthened(self._receivers, self.machine.receivers(self.context, spare))
         add_stations(self._network, self._port_config, self._loop_config, stations, self._senders.limiters())
 
     def _run(
@@ -234,7 +234,7 @@ class ClosedLoopReplay:
                 yield piece
             if done:
                 return
-            make_room(self._network)
+            enlarge_stores(self._network)
 
     def _change_rate(self) -> None:
         """Set the port's next rate."""

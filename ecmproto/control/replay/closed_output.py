@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Taken, check_ethernet
+from ecmproto.control.engine.arrivals import EngineBatch, check_ethernet
 from ecmproto.control.engine.frames import GeneratedFrame, comment_of, octets_of, tagged_frames
 from ecmproto.control.engine.port import DROPPED, HELD_OUT
 from ecmproto.control.mechanisms.api.machine import SampledFrame
@@ -101,10 +101,10 @@ def _selected(batch: Batch, reader: CaptureReader, filter: Filter, ethertypes: E
 class _Stored:
     """A batch with frames that have not reached the port."""
 
-    def __init__(self, used: Taken, first: int) -> None:
-        self.taken = used
+    def __init__(self, engine_batch: EngineBatch, first: int) -> None:
+        self.engine_batch = engine_batch
         self.first = first
-        self.missing = len(used.batch)
+        self.missing = len(engine_batch.batch)
 
 
 class FramesInFlight:
@@ -114,12 +114,14 @@ class FramesInFlight:
         self._batches: deque[_Stored] = deque()
         self._count = 0
 
-    def add(self, taken: Taken) -> None:
+    def add(self, engine_batch: EngineBatch) -> None:
         """Store the next batch of the capture."""
-        self._batches.append(_Stored(taken, self._count))
-        self._count += len(taken.batch)
+        self._batches.append(_Stored(engine_batch, self._count))
+        self._count += len(engine_batch.batch)
 
-    def find(self, serial: NDArray[np.int64]) -> list[tuple[Taken, NDArray[np.int64], NDArray[np.int64]]]:
+    def find(
+        self, serial: NDArray[np.int64]
+    ) -> list[tuple[EngineBatch, NDArray[np.int64], NDArray[np.int64]]]:
         """Return the batches of frames, and for each the indices of its frames in ``serial`` and in the
         batch.
         """
@@ -129,7 +131,7 @@ class FramesInFlight:
         for index in np.unique(which).tolist():
             chosen = np.flatnonzero(which == index)
             stored = self._batches[index]
-            result.append((stored.taken, chosen, serial[chosen] - stored.first))
+            result.append((stored.engine_batch, chosen, serial[chosen] - stored.first))
         return result
 
     def passed(self, serial: NDArray[np.int64]) -> None:
@@ -185,13 +187,13 @@ class ClosedLoopOutput:
     ) -> None:
         self._writer.__exit__(kind, error, trace)
 
-    def take(self, taken: Taken) -> None:
+    def take(self, engine_batch: EngineBatch) -> None:
         """Store a batch that enters the loop."""
-        self._under_way.add(taken)
-        arrivals = taken.arrivals
+        self._under_way.add(engine_batch)
+        arrivals = engine_batch.arrivals
         pairs = np.stack([arrivals.station, arrivals.flow]).astype(np.int64)
         for (station, flow), position in zip(*_first_of_each(pairs), strict=True):
-            octets = taken.batch.frame(position)[:_SHOWN_OCTETS]
+            octets = engine_batch.batch.frame(position)[:_SHOWN_OCTETS]
             self._examples.setdefault((station, flow), octets)
 
     def write(self, piece: Piece, replay: ClosedLoopReplay) -> None:
@@ -209,9 +211,11 @@ class ClosedLoopOutput:
     def _frames(self, passages: NDArray[Any], replay: ClosedLoopReplay) -> Batch:
         """Return the frames of ``passages``, in order, as they reached the port."""
         parts, order = [Batch.from_frames([])], [np.zeros(0, np.int64)]
-        for taken, chosen, position in self._under_way.find(passages["serial"]):
+        for engine_batch, chosen, position in self._under_way.find(passages["serial"]):
             parts.append(
-                tagged_frames(taken, position, passages[chosen], replay.machine, replay.place.ethertypes)
+                tagged_frames(
+                    engine_batch, position, passages[chosen], replay.machine, replay.context.ethertypes
+                )
             )
             order.append(chosen)
         return joined(parts, np.argsort(np.concatenate(order)), replay.first_time_ns + passages["time_ns"])
@@ -228,9 +232,9 @@ class ClosedLoopOutput:
             # The cause of a destination's message may have passed the port long before: use its flow.
             sampled = int(message.kind) not in replay.machine.answers and index < len(by_serial)
             if sampled and passages["serial"][by_serial[index]] == cause:
-                about = _sampled(frames, int(by_serial[index]), replay.place.ethertypes)
+                about = _sampled(frames, int(by_serial[index]), replay.context.ethertypes)
             yield GeneratedFrame(
-                octets=octets_of(replay.machine, message, about, replay.place),
+                octets=octets_of(replay.machine, message, about, replay.context),
                 time_ns=replay.first_time_ns + int(message.time_ns),
                 interface=0,
                 cause=cause,
@@ -241,7 +245,7 @@ class ClosedLoopOutput:
         chosen: Any = messages[messages["kind"] == PROBE_KIND].view(np.recarray)
         for message in chosen:
             yield GeneratedFrame(
-                octets=octets_of(replay.machine, message, self._example(message, replay), replay.place),
+                octets=octets_of(replay.machine, message, self._example(message, replay), replay.context),
                 time_ns=replay.first_time_ns + int(message.time_ns),
                 interface=0,
                 cause=int(message.cause),

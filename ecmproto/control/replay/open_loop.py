@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Arrivals, Intake, Taken
+from ecmproto.control.engine.arrivals import Arrivals, EngineBatch, Intake
 from ecmproto.control.engine.config import PortConfig, check_seed
 from ecmproto.control.engine.frames import GeneratedFrame, comment_of, octets_of
 from ecmproto.control.engine.port import (
@@ -39,7 +39,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     NO_CAUSE,
     CongestionPoint,
     Outbox,
-    has_room,
+    has_capacity,
     new_outbox,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -61,7 +61,7 @@ NO_PORT = -1
 class Ports(Protocol):
     """The assignment of frames to ports, numbered from 0 in the order of their first frames."""
 
-    def of(self, taken: Taken) -> NDArray[np.int64]:
+    def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the port of each frame, NO_PORT for none."""
 
     def name(self, number: int) -> str:
@@ -71,9 +71,9 @@ class Ports(Protocol):
 class OnePort:
     """The assignment of all frames to one port."""
 
-    def of(self, taken: Taken) -> NDArray[np.int64]:
+    def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return 0 for each frame."""
-        return np.zeros(len(taken.batch), np.int64)
+        return np.zeros(len(engine_batch.batch), np.int64)
 
     def name(self, number: int) -> str:
         """Return ``port``."""
@@ -86,9 +86,9 @@ ONE_PORT = OnePort()
 class PortPerInterface:
     """The assignment of each interface's frames to a port with the interface's number."""
 
-    def of(self, taken: Taken) -> NDArray[np.int64]:
+    def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the interfaces' numbers."""
-        return taken.batch.interface.astype(np.int64)
+        return engine_batch.batch.interface.astype(np.int64)
 
     def name(self, number: int) -> str:
         """Return the interface's number."""
@@ -98,14 +98,14 @@ class PortPerInterface:
 class PortPerDestination:
     """The assignment of each destination's frames to a port, up to ``most``; groups have none."""
 
-    def __init__(self, most: int = 64) -> None:
-        self._table = DestinationTable(max_destinations=most)
+    def __init__(self, max_ports: int = 64) -> None:
+        self._table = DestinationTable(max_destinations=max_ports)
 
-    def of(self, taken: Taken) -> NDArray[np.int64]:
+    def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the destinations' numbers."""
-        batch = taken.batch
+        batch = engine_batch.batch
         numbers = self._table.number(batch.buffer, batch.offset, batch.captured)
-        return np.where(taken.classes.occupies, numbers, NO_PORT).astype(np.int64)
+        return np.where(engine_batch.classes.occupies, numbers, NO_PORT).astype(np.int64)
 
     def name(self, number: int) -> str:
         """Return the address."""
@@ -122,14 +122,14 @@ class PortPerFilter:
         self._interfaces = interfaces
         self._ethertypes = ethertypes
 
-    def of(self, taken: Taken) -> NDArray[np.int64]:
+    def of(self, engine_batch: EngineBatch) -> NDArray[np.int64]:
         """Return the number of the first filter that matches each frame."""
         from ecmproto.frames.columns.selection import selected
 
-        port = np.full(len(taken.batch), NO_PORT, np.int64)
+        port = np.full(len(engine_batch.batch), NO_PORT, np.int64)
         for number, filter in enumerate(self._filters):
             left = np.flatnonzero(port == NO_PORT)
-            batch = taken.batch.select(left) if number else taken.batch
+            batch = engine_batch.batch.select(left) if number else engine_batch.batch
             mask = selected(batch, filter, interfaces=self._interfaces, ethertypes=self._ethertypes)
             port[left[mask]] = number
         return port
@@ -216,7 +216,7 @@ def run_port(
 def _settle(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int) -> bool:
     """Run departures and timers up to ``now_ns``; return False if ``outbox`` is full earlier."""
     line, late = port.line, False
-    while has_room(outbox, EVENT_MESSAGES):
+    while has_capacity(outbox, EVENT_MESSAGES):
         tick_ns = point.next_timer_ns()
         # Compared with NEVER_NS first: for a point without timers no comparison remains.
         ticks = tick_ns != NEVER_NS and tick_ns <= now_ns
@@ -240,30 +240,30 @@ class ReplayedBatch:
 
     ``messages`` has the columns of `protocol.Message`, with silent samples, in order; ``cause`` is an index
     in the batch, or −1, and times are ns from the first arrival. ``port`` has the port of each message,
-    ``places`` the context of each port.
+    ``contexts`` the context of each port.
     """
 
-    taken: Taken
+    engine_batch: EngineBatch
     disposition: NDArray[np.uint8]
     qlen_octets: NDArray[np.int64]
     tag: NDArray[np.int64]
     messages: NDArray[Any]
     port: NDArray[np.int64]
-    places: tuple[PortContext, ...]
+    contexts: tuple[PortContext, ...]
     machine: Machine
     first_time_ns: int
 
     @property
     def batch(self) -> Batch:
         """Return the batch before the ports."""
-        return self.taken.batch
+        return self.engine_batch.batch
 
     def forwarded(self) -> Batch:
         """Return the batch as the ports forwarded it, with the tags that they rewrote."""
-        changed = np.flatnonzero(self.tag != self.taken.arrivals.tag)
+        changed = np.flatnonzero(self.tag != self.engine_batch.arrivals.tag)
         if not len(changed) or self.machine.tag is None:
             return self.batch
-        ethertypes = self.places[0].ethertypes
+        ethertypes = self.contexts[0].ethertypes
         return with_tag_values(
             self.batch, changed, self.tag[changed], self.machine.tag, ethertypes=ethertypes
         )
@@ -273,19 +273,19 @@ class ReplayedBatch:
         chosen = np.flatnonzero(self.messages["sent"] == 1)
         messages: Any = self.messages[chosen].view(np.recarray)
         cause = messages["cause"]
-        before = np.searchsorted(self.taken.arrivals.time_ns, messages["time_ns"]) - 1
+        before = np.searchsorted(self.engine_batch.arrivals.time_ns, messages["time_ns"]) - 1
         follows = np.where(cause >= 0, cause, before)
         for index in np.argsort(follows, kind="stable").tolist():
-            context = self.places[int(self.port[chosen[index]])]
+            context = self.contexts[int(self.port[chosen[index]])]
             yield int(follows[index]), self._frame(messages[index], int(follows[index]), context)
 
-    def _frame(self, message: Any, follows: int, place: PortContext) -> GeneratedFrame:
+    def _frame(self, message: Any, follows: int, context: PortContext) -> GeneratedFrame:
         position = int(message.cause)
         cause, time_ns = NO_CAUSE, self.first_time_ns + int(message.time_ns)
         if position != NO_CAUSE:
             cause, time_ns = int(self.batch.numbers[position]), int(self.batch.time_ns[position])
         return GeneratedFrame(
-            octets=octets_of(self.machine, message, self._about(position), place),
+            octets=octets_of(self.machine, message, self._about(position), context),
             time_ns=time_ns,
             interface=int(self.batch.interface[max(0, follows)]),
             cause=cause,
@@ -295,11 +295,11 @@ class ReplayedBatch:
     def _about(self, position: int) -> SampledFrame:
         if position == NO_CAUSE:
             return SampledFrame(b"", 0, 0)
-        length_octets = int(self.taken.arrivals.octets[position])
+        length_octets = int(self.engine_batch.arrivals.octets[position])
         return SampledFrame(
             self.batch.frame(position)[:length_octets],
             length_octets,
-            int(self.taken.classes.msdu_offset[position]),
+            int(self.engine_batch.classes.msdu_offset[position]),
         )
 
 
@@ -329,15 +329,15 @@ class _RunningPort:
     """A running port."""
 
     def __init__(
-        self, name: str, number: int, machine: Machine, config: PortConfig, place: PortContext, seed: int
+        self, name: str, number: int, machine: Machine, config: PortConfig, context: PortContext, seed: int
     ) -> None:
         self.name = name
         self.counts = PortCounts(machine)
         self.state = new_port(config, tag_octets=machine.tag_octets)
-        self.place = place
+        self.context = context
         # The first port's seed does not depend on the number of ports.
         generator = np.random.default_rng([seed, number] if number else seed)
-        self.point = machine.congestion_point(place, generator)
+        self.point = machine.congestion_point(context, generator)
         self.outbox = new_outbox(_MESSAGES_AT_ONCE)
         self._machine = machine
         self._changes = list(config.rate_changes)
@@ -455,31 +455,31 @@ class OpenLoopReplay:
             return np.full(len(messages), -1)
         return self._flows.numbers(messages["station"], messages["flow"])
 
-    def _replay(self, taken: Taken) -> ReplayedBatch:
-        count = len(taken.batch)
+    def _replay(self, engine_batch: EngineBatch) -> ReplayedBatch:
+        count = len(engine_batch.batch)
         outcomes = Outcomes(
             np.full(count, PASSED_BY, np.uint8),
             np.full(count, -1, np.int64),
-            taken.arrivals.tag.copy(),
+            engine_batch.arrivals.tag.copy(),
         )
-        port = self._chooser.of(taken)
+        port = self._chooser.of(engine_batch)
         pieces, numbers = [columns(new_outbox(0).messages)], [np.zeros(0, np.int64)]
         frames_of = np.bincount(port - NO_PORT)[-NO_PORT:]
         for number in np.flatnonzero(frames_of).tolist():
-            pieces.append(self._run(number, port, taken.arrivals, outcomes))
+            pieces.append(self._run(number, port, engine_batch.arrivals, outcomes))
             numbers.append(np.full(len(pieces[-1]), number))
         messages, of_port = np.concatenate(pieces), np.concatenate(numbers)
         # Ticks come before the first frame of the batch, whatever comes after them.
         order = np.lexsort((messages["cause"], messages["time_ns"]))
-        self._count(taken, outcomes)
+        self._count(engine_batch, outcomes)
         return ReplayedBatch(
-            taken=taken,
+            engine_batch=engine_batch,
             disposition=outcomes.disposition,
             qlen_octets=outcomes.qlen_octets,
             tag=outcomes.tag,
             messages=messages[order],
             port=of_port[order],
-            places=tuple(port.place for port in self._ports),
+            contexts=tuple(port.context for port in self._ports),
             machine=self.machine,
             first_time_ns=self._intake.first_time_ns or 0,
         )
@@ -524,13 +524,13 @@ class OpenLoopReplay:
             self._chooser.name(number), number, self.machine, self._config, context, self._seed
         )
 
-    def _count(self, taken: Taken, outcomes: Outcomes) -> None:
-        arrivals = taken.arrivals
-        self._frames += len(taken.batch)
+    def _count(self, engine_batch: EngineBatch, outcomes: Outcomes) -> None:
+        arrivals = engine_batch.arrivals
+        self._frames += len(engine_batch.batch)
         self._octets += int(arrivals.octets.sum())
         self._passed_by += int((outcomes.disposition == PASSED_BY).sum())
-        self._untimed += taken.untimed
-        self._backwards += taken.backwards
+        self._untimed += engine_batch.untimed
+        self._backwards += engine_batch.backwards
         if len(arrivals.time_ns):
             self._now_ns = int(arrivals.time_ns[-1])
         if self._series is not None and self._flows is not None:

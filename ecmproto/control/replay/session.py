@@ -326,11 +326,11 @@ def _closed(
         ethertypes=plan.ethertypes,
         interfaces=reader.interfaces,
     )
-    for taken, pieces in replay.taken():
-        if output is not None and taken is not None:
-            output.take(taken)
+    for engine_batch, pieces in replay.batches():
+        if output is not None and engine_batch is not None:
+            output.take(engine_batch)
         for piece in pieces:
-            if taken is not None:
+            if engine_batch is not None:
                 flow = replay.flows.numbers(piece.messages["station"], piece.messages["flow"])
                 keep(sample_rows(piece.messages, 0, flow))
             if output is not None:

@@ -30,8 +30,8 @@ def found(name: str) -> dict[str, Diagnosis]:
 def test_findings_of_a_veth_include_commands(veth: Network) -> None:
     checks = found(NEAR)
     assert checks["link"].state == "ok"
-    assert checks["link"].told == "up, 10 Gb/s (veth)"
-    assert checks["mtu"].told == (
+    assert checks["link"].text == "up, 10 Gb/s (veth)"
+    assert checks["mtu"].text == (
         "MTU 1500: 1500 octets after a VLAN tag and our longest tag take 1520; frames go without tags"
     )
     assert checks["mtu"].commands == ("ip link set dev near mtu 1600",)
@@ -87,7 +87,7 @@ def test_offload_findings_agree_with_ethtool(veth: Network, needs: object) -> No
 
 def test_a_down_link_is_a_finding(veth: Network) -> None:
     veth.unplug(FAR)
-    assert found(NEAR)["link"].told == "no link: nothing is plugged in, or the other end is down"
+    assert found(NEAR)["link"].text == "no link: nothing is plugged in, or the other end is down"
     down = found(FAR)["link"]
     assert (down.state, down.commands) == ("finding", ("ip link set dev far up",))
     assert mended(down) == down, "not ours to do"
@@ -136,7 +136,7 @@ def test_pause_check_names_the_drivers_counters(monkeypatch: pytest.MonkeyPatch)
         monkeypatch.setattr(doctor, name, getattr(Card(), name))
     (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
     assert check.state == "note"
-    assert check.told == (
+    assert check.text == (
         "PAUSE: obeyed on, sent off, negotiated on; network cards consume PAUSE and PFC frames, so that no "
         "capture shows them; counters: rx_pause 7, rx_pfc_prio3 2"
     )
@@ -151,7 +151,7 @@ def test_missing_pause_counters_are_reported(monkeypatch: pytest.MonkeyPatch) ->
     for name, answer in (("flow_control", None), ("driver_statistics", {}), ("driver", None)):
         monkeypatch.setattr(doctor, name, lambda _, answer=answer: answer)
     (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
-    assert check.told.endswith("and the driver has no counters of them")
+    assert check.text.endswith("and the driver has no counters of them")
 
 
 def test_counters_of_a_driver_are_read(veth: Network) -> None:
@@ -175,7 +175,7 @@ def test_the_neighbour_is_shown_from_lldp(veth: Network, capsys: pytest.CaptureF
             time.sleep(0.05)
     (check,) = running.result()
     assert (check.subject, check.name, check.state) == (NEAR, "neighbour", "ok")
-    assert "PFC 3, willing" in check.told
-    assert "ETS 0-2,4-7 60 %; 3 40 %" in check.told
+    assert "PFC 3, willing" in check.text
+    assert "ETS 0-2,4-7 60 %; 3 40 %" in check.text
     assert run(["doctor", "-i", NEAR, "--neighbours", "300ms"]) == 1
     assert "no LLDP from the other end in 300 ms" in capsys.readouterr().out

@@ -47,7 +47,7 @@ def test_tshark_version_and_lua_are_detected(
     tshark(tmp_path, told)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     check = found()["tshark"]
-    assert (check.state, check.told) == (state, sentence)
+    assert (check.state, check.text) == (state, sentence)
 
 
 def test_missing_programs_come_with_install_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,5 +79,5 @@ def test_checked_extras_equal_the_projects_extras(monkeypatch: pytest.MonkeyPatc
     checks = {name: check for name, check in found().items() if name.startswith("extra")}
     assert list(checks) == ["extra fuzz", "extra report"]
     assert checks["extra fuzz"].state == "ok"
-    assert checks["extra report"].told == "extra report: no-such-package not installed"
+    assert checks["extra report"].text == "extra report: no-such-package not installed"
     assert checks["extra report"].commands == ("pip install 'ecmproto[report]'",)

@@ -207,22 +207,22 @@ def test_pause_above_qst_and_resume_at_lower_mark() -> None:
     levels = [0, 135_000, 135_001, 140_000, 60_001, 60_000, 59_000, 135_001]
     expected = [None, None, 0xFFFF, None, None, 0, None, 0xFFFF]
     assert [paused(threshold, 5, level) for level in levels] == expected
-    assert (threshold.told.xoff_frames, threshold.told.xon_frames) == (2, 1)
+    assert (threshold.pause_state.xoff_frames, threshold.pause_state.xon_frames) == (2, 1)
 
 
 def test_a_pause_is_refreshed_at_half_its_time() -> None:
     threshold = new_threshold(BCNCongestionPointParameters(qst_octets=135_000), LINK)
     half_ns = 0xFFFF * 512 // 10 // 2
     assert paused(threshold, 7, 140_000) == 0xFFFF
-    assert next_timer_ns(threshold.told) == 7 + half_ns
+    assert next_timer_ns(threshold.pause_state) == 7 + half_ns
     assert paused(threshold, 6 + half_ns, 130_000, refresh) is None
     assert paused(threshold, 7 + half_ns, 130_000, refresh) == 0xFFFF
-    assert next_timer_ns(threshold.told) == 7 + 2 * half_ns
+    assert next_timer_ns(threshold.pause_state) == 7 + 2 * half_ns
     full = new_outbox(0)
     refresh(threshold, 7 + 2 * half_ns, 130_000, full)
-    assert next_timer_ns(threshold.told) == 7 + 2 * half_ns  # still due
+    assert next_timer_ns(threshold.pause_state) == 7 + 2 * half_ns  # still due
     assert paused(threshold, 8 + 2 * half_ns, 0) == 0
-    assert next_timer_ns(threshold.told) == NEVER_NS
+    assert next_timer_ns(threshold.pause_state) == NEVER_NS
 
 
 def test_pause_is_off_unless_asked_for() -> None:

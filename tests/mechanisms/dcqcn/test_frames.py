@@ -219,7 +219,7 @@ def test_closed_loop_slows_queue_pairs_and_writes_cnps(tmp_path: Any) -> None:
     reader: Any = Reader()
     path = tmp_path / "out.pcapng"
     with ClosedLoopOutput(reader, path, force=True) as output:
-        for taken, pieces in replay.taken():
+        for taken, pieces in replay.batches():
             if taken is not None:
                 output.take(taken)
             for piece in pieces:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from ecmproto.control.engine.arrivals import Taken
+    from ecmproto.control.engine.arrivals import EngineBatch
     from ecmproto.control.mechanisms.api.machine import Machine
     from ecmproto.errors import CaptureError
     from ecmproto.frames.batch.flows import FlowTable
@@ -94,9 +94,9 @@ def _machine(machine: Machine | None) -> Machine:
     return machine_of(none, none.parse([]))
 
 
-def _taken(
+def _engine_batches(
     path: str, outer: bool, machine: Machine, problems: list[CaptureError]
-) -> Iterator[tuple[Taken, FlowTable]]:
+) -> Iterator[tuple[EngineBatch, FlowTable]]:
     """Yield the batches of a capture for the engine; an error at its end is appended to ``problems``."""
     from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
     from ecmproto.frames.batch.inner import open_innermost
@@ -119,11 +119,11 @@ def _columns(path: str, outer: bool, machine: Machine, problems: list[CaptureErr
 
     parts: list[_Columns] = []
     frames = 0
-    for taken, table in _taken(path, outer, machine, problems):
-        frames += len(taken.batch)
+    for engine_batch, table in _engine_batches(path, outer, machine, problems):
+        frames += len(engine_batch.batch)
         if frames > MOST_FRAMES:
             raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
-        arrivals, batch = taken.arrivals, taken.batch
+        arrivals, batch = engine_batch.arrivals, engine_batch.batch
         # The others have truncated addresses, or occupy no queue.
         chosen = np.flatnonzero(arrivals.occupies & (batch.captured >= 12))
         at = batch.offset[chosen, None] + np.arange(6, 12)

@@ -89,7 +89,7 @@ class Limits(NamedTuple):
     """The dimension of each value; a range such as ``18kB..30kB`` has two."""
     shape: str
     """An example of the limits' text."""
-    least: int
+    min_values: int
     """The minimum number of values; values are omitted from the end."""
 
 
@@ -663,7 +663,7 @@ class _Reader:
         self, name: re.Match[str], measurement: Measurement, got: tuple[Dimension, ...]
     ) -> None:
         for form in measurement.limits:
-            if len(got) >= form.least and got == form.dimensions[: len(got)]:
+            if len(got) >= form.min_values and got == form.dimensions[: len(got)]:
                 return
         if got or measurement.limits:
             forms = " or ".join(f"{name[0]}({form.shape})" for form in measurement.limits)

@@ -521,7 +521,7 @@ def _of_inputs(scenario: Scenario) -> Iterator[Row]:
 
 def _threshold_rows(inputs: Sequence[Input]) -> tuple[tuple[str, str, str], ...]:
     """Return keys, values and reasons for the thresholds of a switch's inputs."""
-    capacity = _from_to([each.room_octets for each in inputs])
+    capacity = _from_to([each.capacity_octets for each in inputs])
     needed = _from_to([each.headroom_octets for each in inputs])
     high = _from_to([each.thresholds.high_octets for each in inputs])
     low = _from_to([each.thresholds.low_octets for each in inputs])

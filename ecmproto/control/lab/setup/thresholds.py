@@ -35,7 +35,7 @@ _TAG_OCTETS = 4
 class Input:
     """An input of a switch: its capacity, the headroom in it, and the resulting thresholds."""
 
-    room_octets: int
+    capacity_octets: int
     headroom_octets: int
     thresholds: Thresholds
 
@@ -69,13 +69,13 @@ def default_thresholds(experiment: Experiment) -> dict[tuple[str, str], Input]:
             needed = _headroom_octets(largest, rate_bps, back_bps, round_ns, switch.delay_ns)
             high, low = input_thresholds(capacity, needed)
             thresholds = Thresholds(high_octets=high, low_octets=low)
-            result[ends] = Input(room_octets=capacity, headroom_octets=needed, thresholds=thresholds)
+            result[ends] = Input(capacity_octets=capacity, headroom_octets=needed, thresholds=thresholds)
             reserved[line.end] += needed * len(lossless_of(experiment, switch))
     for ends, entry in result.items():
         switch = switches[ends[1]]
         if switch.alpha:
             thresholds = _dynamic(switch, reserved[switch.name], largest)
-            result[ends] = replace(entry, room_octets=thresholds.shared_octets, thresholds=thresholds)
+            result[ends] = replace(entry, capacity_octets=thresholds.shared_octets, thresholds=thresholds)
     return result
 
 

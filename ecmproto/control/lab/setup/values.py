@@ -144,10 +144,12 @@ def _counts(text: str) -> tuple[int, ...]:
     return tuple(_whole(part) for part in text.split(","))
 
 
-def choice(*words: str) -> Kind:
+def choice(*options: str) -> Kind:
     """Return the type of a choice between words."""
-    known = {word: word for word in words}
-    return Kind(needed=f"one of {', '.join(words)}", read=lambda text: known[text.strip().lower()], show=str)
+    known = {word: word for word in options}
+    return Kind(
+        needed=f"one of {', '.join(options)}", read=lambda text: known[text.strip().lower()], show=str
+    )
 
 
 RATE = Kind(needed="a rate with its unit, as 5G", read=parse_rate, show=exact_rate)
@@ -179,7 +181,7 @@ def _name(text: str) -> str:
 WORD = Kind(needed="a name: a letter, then letters, digits, - or _", read=_name, show=str)
 
 
-def shown_list(values: Sequence[str], most: int = 6) -> str:
+def shown_list(values: Sequence[str], max_shown: int = 6) -> str:
     """Return some of the values and the number of the others."""
-    rest = len(values) - most
-    return ", ".join(values[:most]) + (f" and {rest} more" if rest > 0 else "")
+    rest = len(values) - max_shown
+    return ", ".join(values[:max_shown]) + (f" and {rest} more" if rest > 0 else "")

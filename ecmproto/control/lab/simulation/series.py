@@ -167,7 +167,7 @@ class FlowControlEvents:
     priority: Integers = field(default_factory=_integers)
     """The priority; −1 for PAUSE, which stops all."""
     stops: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
-    not_kept: int = 0
+    omitted: int = 0
     """The number of later events, which are only counted."""
 
 
@@ -180,7 +180,7 @@ class Completions:
     start_ns: Integers = field(default_factory=_integers)
     end_ns: Integers = field(default_factory=_integers)
     octets: Integers = field(default_factory=_integers)
-    not_kept: int = 0
+    omitted: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ from ecmproto.control.engine.event_heap import new_event_heap
 from ecmproto.control.engine.feedback import no_feedback
 from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
 from ecmproto.control.engine.gauge import TOTAL, settle
-from ecmproto.control.engine.loop import make_room, run, spare_events
+from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
 from ecmproto.control.engine.messages import send_storm
 from ecmproto.control.engine.network import (
     FLOWLET,
@@ -37,9 +37,9 @@ from ecmproto.control.engine.network import (
     Feed,
     FlowCount,
     NetworkState,
+    Output,
     Switch,
     Watchdog,
-    Way,
     carry_messages,
     new_network,
     schedule_points,
@@ -271,9 +271,9 @@ class Simulation:
         self._held_before: list[dict[int, int]] = []
         self._levels: list[Levels] = []
         self._completions: list[NDArray[Any]] = []
-        self._completed = self._not_kept = 0
+        self._completed = self._omitted = 0
         self._stops: list[NDArray[Any]] = []
-        self._stopped = self._stops_not_kept = 0
+        self._stopped = self._stops_omitted = 0
         self._deadlocks: list[Deadlock] = []
         self._trace: Trace | None = None
 
@@ -472,7 +472,7 @@ class Simulation:
             network.turns, network.flowlet_ns = np.zeros(slots, np.int64), np.zeros(slots, np.int64)
         links, exit_port = columns(network.links), routes.exit_port
         links["exit"], links["exit_port"] = routes.exit, exit_port
-        links["exit_switch"] = columns(network.ways)["switch"][exit_port]
+        links["exit_switch"] = columns(network.outputs)["switch"][exit_port]
 
     def _message_octets(self) -> NDArray[np.int64]:
         """Return the length of each kind of message frame, for a sampled frame longer than its excerpt.
@@ -494,15 +494,15 @@ class Simulation:
         return octets
 
     def _wire(self, network: NetworkState) -> None:
-        """Fill in the records of ways, switches, feeds and hosts' links."""
+        """Fill in the records of outputs, switches, feeds and hosts' links."""
         wiring = self.wiring
-        ways = new_records(Way, len(wiring.ports))
+        outputs = new_records(Output, len(wiring.ports))
         acting = self._acting_stations()
-        for way, port in zip(ways, wiring.ports, strict=True):
-            way.switch, way.next_switch, way.input = port.switch, port.next_switch, port.inlet
-            way.station, way.delay_ns, way.control = port.station, port.delay_ns, NOWHERE
-            way.ends, way.is_adapter = int(port.ends), int(port.is_adapter)
-            way.counts_only = int(port.next_switch == NOWHERE and port.station not in acting)
+        for output, port in zip(outputs, wiring.ports, strict=True):
+            output.switch, output.next_switch, output.input = port.switch, port.next_switch, port.inlet
+            output.station, output.delay_ns, output.control = port.station, port.delay_ns, NOWHERE
+            output.ends, output.is_adapter = int(port.ends), int(port.is_adapter)
+            output.counts_only = int(port.next_switch == NOWHERE and port.station not in acting)
         switches = new_records(Switch, len(wiring.switches))
         feeds = new_records(Feed, sum(len(switch.feeds) for switch in wiring.switches))
         first = 0
@@ -517,9 +517,9 @@ class Simulation:
                 feed.partition_octets, feed.partition_frames = _limits(switch.partition)
             first += len(switch.feeds)
         self._share_memories(switches)
-        network.ways, network.switches, network.feeds = ways, switches, feeds
+        network.outputs, network.switches, network.feeds = outputs, switches, feeds
         network.watchdogs = self._watchdogs()
-        network.controls = self._flow_controls(ways)
+        network.controls = self._flow_controls(outputs)
         for link, line, host in zip(network.links, wiring.host_lines, wiring.hosts, strict=True):
             link.rate_bps, link.to_port_ns = line.rate_bps, line.delay_ns
             link.switch, link.input = line.switch, line.inlet
@@ -563,8 +563,8 @@ class Simulation:
         acting = [end for flow, end in ends if acts_on_deliveries(flow)]
         return {station for end in acting for station in (end.station, end.destination)}
 
-    def _flow_controls(self, ways: Sequence[Way]) -> list[CongestionPoint]:
-        """Return the flow control machines, and set at each way the one that watches it."""
+    def _flow_controls(self, outputs: Sequence[Output]) -> list[CongestionPoint]:
+        """Return the flow control machines, and set at each output the one that watches it."""
         if self._flow_control is None:
             return []
         controls: list[CongestionPoint] = []
@@ -575,7 +575,7 @@ class Simulation:
             for number in switch.ports:
                 if not machine.knows_stations or number == switch.ports[0]:
                     controls.append(self._flow_control_point(switch, machine))
-                ways[number].control = len(controls) - 1
+                outputs[number].control = len(controls) - 1
         return controls
 
     def _flow_control_machine(self, switch: WiredSwitch) -> Machine:
@@ -652,7 +652,7 @@ class Simulation:
         ports = len(self.wiring.ports)
         for sender in self._lines_of(link):
             if sender < ports:
-                self.network.ways[sender].loss = loss
+                self.network.outputs[sender].loss = loss
             else:
                 self.network.links[sender - ports].loss = loss
 
@@ -760,7 +760,7 @@ class Simulation:
             self._drain()
             if loop.changes or not is_full:
                 break
-            make_room(network)
+            enlarge_stores(network)
         loop.changes = 0
 
     def _drain(self) -> None:
@@ -774,7 +774,7 @@ class Simulation:
             recorded = completions[: max(0, MAX_EVENTS - self._completed)]
             self._completions.append(recorded)
             self._completed += len(recorded)
-            self._not_kept += len(completions) - len(recorded)
+            self._omitted += len(completions) - len(recorded)
             flows = np.searchsorted(self._first_source, completions["source"], side="right") - 1
             self._windows.complete(flows, completions["latency_ns"])
         stops = self.network.stop_count
@@ -784,7 +784,7 @@ class Simulation:
             recorded = events[: max(0, MAX_EVENTS - self._stopped)]
             self._stops.append(recorded)
             self._stopped += len(recorded)
-            self._stops_not_kept += len(events) - len(recorded)
+            self._stops_omitted += len(events) - len(recorded)
 
     def _change_rates(self, now_ns: int) -> None:
         ports = len(self.wiring.ports)
@@ -858,7 +858,7 @@ class Simulation:
         uplinks = set(self.wiring.routes.uplinks.tolist())
         for number, port in enumerate(self.wiring.ports):
             watched = type(self._points[number]) is not NullCongestionPoint
-            control = int(self.network.ways[number].control)
+            control = int(self.network.outputs[number].control)
             xoff_octets = greatest_octets = None
             if control != NOWHERE:
                 point: Any = self.network.controls[control]
@@ -987,7 +987,7 @@ class Simulation:
             port=np.where(station >= hosts, station - hosts, ports + station),
             priority=events["priority"].copy(),
             stops=events["stops"] == 1,
-            not_kept=self._stops_not_kept,
+            omitted=self._stops_omitted,
         )
 
     def _completion_rows(self) -> Completions:
@@ -1000,7 +1000,7 @@ class Simulation:
             start_ns=rows["time_ns"] - rows["latency_ns"],
             end_ns=rows["time_ns"].copy(),
             octets=rows["octets"].copy(),
-            not_kept=self._not_kept,
+            omitted=self._omitted,
         )
 
     def _conservation(self) -> Conservation:

@@ -31,7 +31,7 @@ from ecmproto.control.engine.network import (
 )
 from ecmproto.control.lab.model import Flow, Pattern
 from ecmproto.control.lab.simulation.wiring import HostLine, WiredPort, Wiring, host_mac
-from ecmproto.control.lab.traffic.source import ACK, DATA, REQUEST, SYN, SYN_ACK, kinds_and_values
+from ecmproto.control.lab.traffic.source import ACK, DATA, REQUEST, SYN, SYN_ACK, split_numbers
 from ecmproto.control.lab.traffic.sources import Endpoints
 from ecmproto.control.lab.traffic.tcp import connection_count
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
@@ -304,7 +304,7 @@ class Trace:
     def _tcp(self, rows: NDArray[Any], octets: NDArray[np.int64]) -> NDArray[np.uint8]:
         """Return the headers of segments, without a frame's padding."""
         known, source, number = self._conversations, rows["source"], rows["number"]
-        kind, value = kinds_and_values(number)
+        kind, value = split_numbers(number)
         each, request_octets = np.maximum(1, known.segments[source]), known.request_octets[source]
         ends = known.segments[source] > 0
         near, far = self._ports(rows)

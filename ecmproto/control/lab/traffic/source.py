@@ -203,7 +203,7 @@ def value_of(number: int) -> int:
     return number >> _VALUE_AT
 
 
-def kinds_and_values(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def split_numbers(numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return `kind_of` and `value_of` for an array of frames' numbers."""
     return numbers & _KINDS, numbers >> _VALUE_AT
 

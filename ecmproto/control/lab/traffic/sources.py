@@ -42,7 +42,7 @@ from ecmproto.control.engine.event_heap import (
     new_event_heap,
     set_due,
 )
-from ecmproto.control.engine.traffic import Offers, has_offer_room
+from ecmproto.control.engine.traffic import Offers, can_offer
 from ecmproto.control.lab.model import Flow, Pattern
 from ecmproto.control.lab.setup.captured import CapturedFrames, captured_frames
 from ecmproto.control.lab.traffic.scoreboard import Scoreboard
@@ -168,7 +168,7 @@ class TrafficSources(Struct):
 
     def on_source_timer(self, now_ns: int, offers: Offers) -> None:
         """Offer the due frames, from the lowest source on."""
-        while first_ns(self.events) <= now_ns and has_offer_room(offers):
+        while first_ns(self.events) <= now_ns and can_offer(offers):
             index = first(self.events)
             source = self.records[index]
             if source.pattern == _SATURATING or source.pattern in _IN_FLOWS:
@@ -333,7 +333,7 @@ def _fill_nic(sources: TrafficSources, index: int, now_ns: int, offers: Offers) 
     """Offer frames of a source that keeps its NIC busy; return its next time if none of them leaves."""
     source = sources.records[index]
     while source.in_nic < _IN_NIC:
-        if not has_offer_room(offers):
+        if not can_offer(offers):
             return now_ns
         if source.pattern == _SATURATING:
             if now_ns >= source.stop_ns:

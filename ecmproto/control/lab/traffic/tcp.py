@@ -44,7 +44,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from ecmproto.control.engine.traffic import Offer, Offers, has_offer_room
+from ecmproto.control.engine.traffic import Offer, Offers, can_offer
 from ecmproto.control.lab.model import TCP, Flow, Pattern
 from ecmproto.control.lab.traffic.scoreboard import (
     ARRIVED,
@@ -165,7 +165,7 @@ class Connection:
     """The first unacknowledged segment."""
     following: int
     """The next segment to send."""
-    most: int
+    sent_end: int
     """The segment after all segments ever sent."""
     cwnd: float
     ssthresh: float
@@ -247,11 +247,11 @@ def on_tcp_timer(
 ) -> None:
     """Run the due actions of the connection of ``source`` (number ``index``), up to the capacity."""
     tcp = connections.records[source.connection]
-    if tcp.ack_due_ns <= now_ns and has_offer_room(offers):
+    if tcp.ack_due_ns <= now_ns and can_offer(offers):
         _acknowledge(tcp, source, index, offers)
-    if tcp.rto_due_ns <= now_ns and has_offer_room(offers):
+    if tcp.rto_due_ns <= now_ns and can_offer(offers):
         _time_out(connections, tcp, source, index, now_ns, offers)
-    if tcp.open_ns <= now_ns and has_offer_room(offers):
+    if tcp.open_ns <= now_ns and can_offer(offers):
         if tcp.phase == _IDLE:
             _begin(connections, tcp, source, index, draws, now_ns, offers)
         else:
@@ -310,7 +310,7 @@ def on_tcp_frame_left(connections: Connections, source: TrafficSource, number: i
         tcp.in_host -= 1
         if tcp.is_held and not _is_in_host(connections, tcp, source):
             tcp.is_held = 0
-            if tcp.rto_due_ns == NEVER_NS and tcp.acked < tcp.most:
+            if tcp.rto_due_ns == NEVER_NS and tcp.acked < tcp.sent_end:
                 tcp.rto_due_ns = now_ns + tcp.rto_ns
 
 
@@ -448,7 +448,7 @@ def _start_sending(
     first = tcp.end
     advance(connections.boards[source.connection], connections.segments, first)
     tcp.serving = transfer
-    tcp.acked = tcp.following = tcp.most = first
+    tcp.acked = tcp.following = tcp.sent_end = first
     tcp.end = first + tcp.transfer_segments
     tcp.duplicates = tcp.limited = tcp.recovering = tcp.is_held = 0
     tcp.timed = -1
@@ -468,7 +468,7 @@ def _start_sending(
 @inlined
 def _has_data(tcp: Connection, source: TrafficSource, now_ns: int) -> bool:
     """Return whether there is a segment to send, with the window open."""
-    if tcp.following < tcp.most:
+    if tcp.following < tcp.sent_end:
         return True
     if tcp.serving == 0:
         return False
@@ -483,7 +483,7 @@ def _is_open(connections: Connections, tcp: Connection, source: TrafficSource) -
         in_flight = in_network(connections.boards[source.connection], tcp.following)
         return in_flight < int(tcp.cwnd) and flight < tcp.window
     allowed = int(tcp.cwnd)
-    if not tcp.recovering and tcp.following >= tcp.most:
+    if not tcp.recovering and tcp.following >= tcp.sent_end:
         allowed += min(tcp.duplicates, _LIMITED)
     return flight < min(allowed, tcp.window)
 
@@ -500,12 +500,12 @@ def _send(
             lost = next_lost(board, segments)
             if lost == NO_SEGMENT:
                 break
-            if not has_offer_room(offers):
+            if not can_offer(offers):
                 tcp.blocked = 1
                 return
             _retransmit(connections, tcp, source, index, lost, now_ns, offers)
     while _is_open(connections, tcp, source) and _has_data(tcp, source, now_ns):
-        if not has_offer_room(offers):
+        if not can_offer(offers):
             tcp.blocked = 1
             return
         if not tcp.sack and tcp.following - tcp.acked >= int(tcp.cwnd):
@@ -524,10 +524,10 @@ def _send_segment(
     offer = offer_data(source, index, octets, segment, offers)
     offer.is_ect = tcp.ecn
     tcp.in_host += 1
-    if segment < tcp.most:
+    if segment < tcp.sent_end:
         source.retransmits += 1
     else:
-        tcp.most = segment + 1
+        tcp.sent_end = segment + 1
         offer.echo, tcp.announces = tcp.announces, 0
         if tcp.timed < 0:
             tcp.timed, tcp.timed_ns = segment, now_ns
@@ -563,7 +563,7 @@ def _take_ack(
     now_ns: int,
     offers: Offers,
 ) -> None:
-    if value > tcp.most:
+    if value > tcp.sent_end:
         return
     count = max(0, value - tcp.acked)
     is_marked = tcp.ecn == 1 and echo & _ECHO == 1
@@ -591,7 +591,7 @@ def _take_ack(
             tcp.cwnd = max(tcp.cwnd - count + 1.0, 1.0)
             _retransmit(connections, tcp, source, index, tcp.acked, now_ns, offers)
         _set_timer(tcp, restarts, now_ns)
-    elif value == tcp.acked and tcp.acked < tcp.most:
+    elif value == tcp.acked and tcp.acked < tcp.sent_end:
         tcp.duplicates += 1
         if tcp.recovering:
             tcp.cwnd += 1.0
@@ -604,7 +604,7 @@ def _take_ack(
 @inlined
 def _set_timer(tcp: Connection, restarts: bool, now_ns: int) -> None:
     """Stop the timer if nothing is in flight, or restart it."""
-    if tcp.acked == tcp.most:
+    if tcp.acked == tcp.sent_end:
         tcp.rto_due_ns = NEVER_NS
     elif restarts:
         tcp.rto_due_ns = now_ns + tcp.rto_ns
@@ -638,10 +638,10 @@ def _take_selective_ack(
     if find_losses(board, segments) >= max(0, tcp.recover) and not tcp.recovering:
         _reduce(tcp, min(int(tcp.cwnd), tcp.following - tcp.acked))
         tcp.cwnd = tcp.ssthresh
-        tcp.recover = tcp.most
+        tcp.recover = tcp.sent_end
         tcp.recovering = 1
         _set_timer(tcp, True, now_ns)
-        if has_offer_room(offers):
+        if can_offer(offers):
             _retransmit(connections, tcp, source, index, next_lost(board, segments), now_ns, offers)
 
 
@@ -652,7 +652,7 @@ def _reduce_by_mark(tcp: Connection) -> None:
     if tcp.algorithm == _DCTCP:
         tcp.ssthresh = max(tcp.cwnd * (1.0 - tcp.alpha / 2.0), _MIN_SSTHRESH)
     tcp.cwnd = tcp.ssthresh
-    tcp.reduced_to = tcp.most
+    tcp.reduced_to = tcp.sent_end
     tcp.announces = _ECHO
 
 
@@ -664,14 +664,14 @@ def _estimate_marks(tcp: Connection, value: int, count: int, is_marked: bool) ->
     if value > tcp.window_end:
         share = tcp.marked_segments / max(1, tcp.seen_segments)
         tcp.alpha += _DCTCP_GAIN * (share - tcp.alpha)
-        tcp.window_end = tcp.most
+        tcp.window_end = tcp.sent_end
         tcp.seen_segments = tcp.marked_segments = 0
 
 
 @compiled
 def _enter_recovery(tcp: Connection) -> None:
     _reduce(tcp, tcp.following - tcp.acked - tcp.limited)
-    tcp.recover = tcp.most
+    tcp.recover = tcp.sent_end
     tcp.recovering = 1
     tcp.was_partial = 0
     tcp.cwnd = tcp.ssthresh + _DUPLICATES
@@ -724,12 +724,12 @@ def _time_out(
     tcp.lost_at = tcp.acked
     tcp.cwnd = 1.0
     tcp.duplicates = tcp.limited = tcp.recovering = 0
-    tcp.recover = tcp.most
+    tcp.recover = tcp.sent_end
     tcp.timed = -1
     tcp.rto_ns = min(2 * tcp.rto_ns, tcp.rto_max_ns)
     tcp.rto_due_ns = NEVER_NS
     if tcp.sack:
-        lose_all(connections.boards[source.connection], connections.segments, tcp.most)
+        lose_all(connections.boards[source.connection], connections.segments, tcp.sent_end)
     else:
         tcp.following = tcp.acked
     _send(connections, tcp, source, index, now_ns, offers)

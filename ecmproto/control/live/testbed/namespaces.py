@@ -104,14 +104,14 @@ class Namespaces:
         result: list[_Made] = []
         raised: list[BaseException] = []
 
-        def there() -> None:
+        def enter_and_call() -> None:
             try:
                 _enter(self._full[name])
                 result.append(do())
             except BaseException as error:
                 raised.append(error)
 
-        thread = threading.Thread(target=there)
+        thread = threading.Thread(target=enter_and_call)
         thread.start()
         thread.join()
         if raised:

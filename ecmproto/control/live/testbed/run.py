@@ -216,13 +216,13 @@ class _Device(NamedTuple):
     role: str
     options: dict[str, Any]
 
-    def words(self) -> list[str]:
+    def arguments(self) -> list[str]:
         """Return the arguments of a command line."""
-        words = [self.role]
+        arguments = [self.role]
         for name, value in self.options.items():
             for each in [value] if isinstance(value, str) else value:
-                words += [f"--{name.replace('_', '-')}", each]
-        return words
+                arguments += [f"--{name.replace('_', '-')}", each]
+        return arguments
 
 
 def _net_text(mechanism: str, devices: Mapping[str, _Device]) -> str:
@@ -282,12 +282,12 @@ def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iter
         commands = {"net": ["net", str(path)]}
     else:
         commands = {
-            name: [*device.words(), "--mechanism", given.mechanism] for name, device in devices.items()
+            name: [*device.arguments(), "--mechanism", given.mechanism] for name, device in devices.items()
         }
     started = []
     for number, (name, command) in enumerate(commands.items()):
         parameters = [word for text in given.assignments for word in ("--set", text)]
-        words = [
+        arguments = [
             *given.command, "live", *command, *parameters, "--seed", str(given.seed + number), "--precise",
             "-T", "ndjson", "--interval", STATS_INTERVAL,
         ]  # fmt: skip
@@ -295,7 +295,7 @@ def _devices(spaces: Namespaces, topology: Topology, given: RunSettings) -> Iter
             open(given.folder / f"{name}.ndjson", "wb") as output,
             open(given.folder / f"{name}.log", "wb") as errors,
         ):
-            started.append((name, spaces.start(_DEVICES, words, output=output, errors=errors)))
+            started.append((name, spaces.start(_DEVICES, arguments, output=output, errors=errors)))
     _wait_ready(given, started)
     try:
         yield
@@ -337,11 +337,11 @@ def _capture(spaces: Namespaces, given: RunSettings) -> None:
     if which("tcpdump") is None:
         return
     for namespace, interface, name in ((_DEVICES, "out", "middle"), (_RECEIVER, "eth0", "receiver")):
-        words = ["tcpdump", "-n", "-i", interface, "-s", str(_SHOWN_OCTETS), "-w"]
+        arguments = ["tcpdump", "-n", "-i", interface, "-s", str(_SHOWN_OCTETS), "-w"]
         path = given.folder / f"{name}.pcap"
         path.unlink(missing_ok=True)
         spaces.start(
-            namespace, [*words, str(path), "-Z", "root"],
+            namespace, [*arguments, str(path), "-Z", "root"],
             output=subprocess.DEVNULL, errors=subprocess.DEVNULL,
         )  # fmt: skip
 
@@ -373,8 +373,8 @@ def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None
     clients = _start_senders(spaces, flows, given)
     count = str(int(given.duration_s / _PING_INTERVAL_S))
     with open(given.folder / "ping.txt", "wb") as output:
-        words = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
-        ping = spaces.start(_PINGER, words, output=output, realtime=True)
+        arguments = ["ping", "-n", "-i", str(_PING_INTERVAL_S), "-c", count, _ip(250)]
+        ping = spaces.start(_PINGER, arguments, output=output, realtime=True)
     if not given.any_rate:
         _check_rate(spaces, topology)
     _wait(ping, given.duration_s + _GRACE_S, given)
@@ -386,8 +386,8 @@ def _traffic(spaces: Namespaces, topology: Topology, given: RunSettings) -> None
 
 def _meet(spaces: Namespaces, pairs: Sequence[tuple[str, str]], given: RunSettings) -> None:
     """Ping each pair once without load: hosts learn each other's addresses, and the port its stations."""
-    words = ["ping", "-n", "-c", "1", "-w", f"{_MEET_S:.0f}"]
-    pings = [spaces.start(name, [*words, ip], output=subprocess.DEVNULL) for name, ip in pairs]
+    arguments = ["ping", "-n", "-c", "1", "-w", f"{_MEET_S:.0f}"]
+    pings = [spaces.start(name, [*arguments, ip], output=subprocess.DEVNULL) for name, ip in pairs]
     for ping in pings:
         _wait(ping, 2 * _MEET_S, given)
 
@@ -422,9 +422,9 @@ def _received_frames(interfaces: Sequence[str]) -> int:
 def _start_receivers(spaces: Namespaces, flows: Sequence[_Flow], given: RunSettings) -> None:
     quiet = subprocess.DEVNULL
     for number, flow in enumerate(flows):
-        words = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
+        arguments = ["iperf3", "-s", "-1", "-J", "-p", str(_FIRST_PORT + number)]
         with open(given.folder / _received_file(number), "wb") as output:
-            spaces.start(flow.receiver, words, output=output, errors=quiet, realtime=True)
+            spaces.start(flow.receiver, arguments, output=output, errors=quiet, realtime=True)
 
 
 def _start_senders(
@@ -432,14 +432,14 @@ def _start_senders(
 ) -> list[subprocess.Popen[bytes]]:
     quiet, clients = subprocess.DEVNULL, []
     for number, flow in enumerate(flows):
-        words = ["iperf3", "-c", flow.ip, "-p", str(_FIRST_PORT + number), "-J"]
-        words += ["-t", f"{given.duration_s:.0f}", "-S", _ECT0]
+        arguments = ["iperf3", "-c", flow.ip, "-p", str(_FIRST_PORT + number), "-J"]
+        arguments += ["-t", f"{given.duration_s:.0f}", "-S", _ECT0]
         if flow.protocol == "udp":
-            words += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
+            arguments += ["-u", "-b", str(flow.rate_bps), "-l", str(PAYLOAD_OCTETS)]
         else:
-            words += ["-C", _CONGESTION]
+            arguments += ["-C", _CONGESTION]
         with open(given.folder / _sent_file(number), "wb") as output:
-            clients.append(spaces.start(flow.sender, words, output=output, errors=quiet, realtime=True))
+            clients.append(spaces.start(flow.sender, arguments, output=output, errors=quiet, realtime=True))
     return clients
 
 

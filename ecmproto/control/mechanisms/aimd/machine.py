@@ -49,13 +49,13 @@ class AIMDMachine(Machine):
         self.flow_key = flow_key_of(self._rp)
         self.flow_hash = flow_hash_of(self._rp)
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the message as a frame to the source of the frame that it contains.
 
         ParameterError for a kind that is not in ``messages``, ValueError for a source that accepts none.
         """
-        source = source_of(about, place.cp_mac)
-        sampled = headers(about.octets, place.ethertypes)
+        source = source_of(about, context.cp_mac)
+        sampled = headers(about.octets, context.ethertypes)
         layer = self.format_of(message.kind).layer_of(fields_of(message, self.payloads))
         minimum = _MIN_PAYLOAD_UNTAGGED_OCTETS if outer_vlan(sampled) is None else _MIN_PAYLOAD_OCTETS
         shown = about.octets[: max(self._cp.payload_octets, minimum)].ljust(minimum, b"\0")
@@ -63,9 +63,9 @@ class AIMDMachine(Machine):
             self.completed(layer, sampled).replace(payload=shown),
             sampled,
             dst=source,
-            src=place.cp_mac,
+            src=context.cp_mac,
             priority=None if self._cp.keep_priority else self._cp.message_priority,
-            ethertypes=place.ethertypes,
+            ethertypes=context.ethertypes,
         )
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
@@ -84,7 +84,7 @@ class AIMDMachine(Machine):
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: MessageDiscards,
         *,
         length_octets: int | None = None,
@@ -95,19 +95,19 @@ class AIMDMachine(Machine):
         """
         frame = addressed(
             octets,
-            lambda layer: self.admits(layer) and shows_flow(layer.payload, place.ethertypes),
+            lambda layer: self.admits(layer) and shows_flow(layer.payload, context.ethertypes),
             self.message,
             stations=(station_mac,),
             refusals=refusals,
             length_octets=length_octets,
-            ethertypes=place.ethertypes,
+            ethertypes=context.ethertypes,
         )
         if frame is None:
             return None
         layer = frame[self.message]
-        tag = self._tag_in(headers(layer.payload, place.ethertypes))
+        tag = self._tag_in(headers(layer.payload, context.ethertypes))
         fields = {**self.fields_in(layer), **self.fields_shown(tag)}
-        return self._about_shown(fields, layer, station_mac, place, refusals)
+        return self._about_shown(fields, layer, station_mac, context, refusals)
 
     def admits(self, layer: Any) -> bool:
         """Return whether a message is valid for reaction points with these parameters."""

@@ -624,22 +624,22 @@ def new_stations(
     kind: type[_Stations],
     parameters: AIMDReactionPointParameters,
     settings: TableSettings,
-    place: PortContext,
+    context: PortContext,
     generator: np.random.Generator,
     *,
     timestamp_unit: int = 0,
     **parts: Any,
 ) -> _Stations:
-    """Return the stations of ``place`` at time 0, without active limiters; ``parts`` are the mechanism's own.
+    """Return the stations of ``context`` at time 0, without active limiters.
 
-    Fine limiters beyond a station's maximum number of flows are left out.
+    ``parts`` are the mechanism's own. Fine limiters beyond a station's maximum number of flows are left out.
     """
-    one = new_limiters(min(parameters.limiters, max(place.flows, 0)), settings, 0)
+    one = new_limiters(min(parameters.limiters, max(context.flows, 0)), settings, 0)
     point: Any = one.point
-    points = new_records(LimiterTable, place.stations)
+    points = new_records(LimiterTable, context.stations)
     columns(points)[:] = np.asarray(point)
-    slots = new_records(Limiter, place.stations * len(one.slots))
-    columns(slots)[:] = np.tile(columns(one.slots), place.stations)
+    slots = new_records(Limiter, context.stations * len(one.slots))
+    columns(slots)[:] = np.tile(columns(one.slots), context.stations)
     return kind(points, slots, len(one.slots), timestamp_unit, settings, Draws(generator), **parts)
 
 

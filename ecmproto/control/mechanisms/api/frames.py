@@ -160,7 +160,7 @@ class MessageFormat:
     """The number of octets of the sampled frame in the message, if its format has them."""
 
     @cached_property
-    def places(self) -> Mapping[str, _MappedField]:
+    def mapped_fields(self) -> Mapping[str, _MappedField]:
         """The format fields of the message's fields, by their names."""
         kind: Any = self.payload
         carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
@@ -184,13 +184,13 @@ class MessageFormat:
         Units are rounded towards zero; a value out of a field's range becomes the nearest limit.
         """
         values: dict[str, int] = dict(self.constants)
-        for name, at in self.places.items():
+        for name, at in self.mapped_fields.items():
             values[at.key] = at.written(message.get(name, 0))
         return self.format(**values)
 
     def fields_of(self, layer: Layer) -> dict[str, int]:
         """Return the message's fields in ``layer``, as exactly as its fields allow."""
-        return {name: at.read(getattr(layer, at.key)) for name, at in self.places.items()}
+        return {name: at.read(getattr(layer, at.key)) for name, at in self.mapped_fields.items()}
 
     def is_of(self, layer: Layer) -> bool:
         """Return whether a layer of the format is a message of this kind."""

@@ -254,19 +254,19 @@ class Machine:
         """Return the values of all parameters by role and name."""
         return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, initialised at time 0."""
         return NullCongestionPoint()
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
-        """Return the reaction points of ``place.stations`` stations, initialised at time 0."""
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
+        """Return the reaction points of ``context.stations`` stations, initialised at time 0."""
         return NullReactionPoints()
 
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         """Return the destinations after the port, initialised at time 0."""
         return NullReceivers()
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
         ``about`` is the frame that caused it, or one of its flow: the message goes to its source with the
@@ -275,7 +275,7 @@ class Machine:
         """
         made = self.format_of(message.kind)
         layer = made.layer_of(fields_of(message, self.payloads))
-        source = source_of(about, place.cp_mac)
+        source = source_of(about, context.cp_mac)
         destination = about.octets[:ADDRESS_OCTETS]
         if made.destination:
             layer = layer.replace(**{made.destination: destination})
@@ -288,11 +288,11 @@ class Machine:
         answers = made.is_answer and not is_group(destination)
         return framed(
             layer,
-            headers(about.octets, place.ethertypes),
+            headers(about.octets, context.ethertypes),
             dst=source,
-            src=destination if answers else place.cp_mac,
+            src=destination if answers else context.cp_mac,
             priority=made.format.crafting.priority,
-            ethertypes=place.ethertypes,
+            ethertypes=context.ethertypes,
         )
 
     def format_of(self, kind: int) -> MessageFormat:
@@ -306,7 +306,7 @@ class Machine:
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: Any,
         *,
         length_octets: int | None = None,
@@ -320,7 +320,7 @@ class Machine:
         """
         if not self.messages:
             return None
-        frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
+        frame = decode_lax(octets, original_octets=length_octets, ethertypes=context.ethertypes)
         formats = {each.format for each in self.messages.values()}
         layer = next((layer for layer in frame.layers if type(layer) in formats), None)
         known = (kind for kind, each in self.messages.items() if each.format is type(layer))
@@ -338,7 +338,7 @@ class Machine:
             return None
         fields = {"kind": kind, **made.fields_of(layer)}
         if made.format.shows is Ethernet:
-            return self._about_shown(fields, layer, station_mac, place, refusals)
+            return self._about_shown(fields, layer, station_mac, context, refusals)
         destination = getattr(layer, made.destination) if made.destination else header.src
         vlan = outer_vlan(frame)
         # Without a field for the data's priority, the message's own priority is not the data's.
@@ -347,14 +347,14 @@ class Machine:
         return ParsedFeedback(fields, about)
 
     def _about_shown(
-        self, fields: dict[str, int], layer: Layer, station_mac: bytes, place: PortContext, refusals: Any
+        self, fields: dict[str, int], layer: Layer, station_mac: bytes, context: PortContext, refusals: Any
     ) -> ParsedFeedback | None:
         """Return the feedback about the flow of the frame in a message."""
         shown: bytes = getattr(layer, layer.layout[-1].key)
         if len(shown) < HEADER_OCTETS:
             refusals.malformed += 1
             return None
-        sampled = headers(shown, place.ethertypes)
+        sampled = headers(shown, context.ethertypes)
         if sampled[Ethernet].src != station_mac:
             refusals.foreign_address += 1
             return None
@@ -366,15 +366,15 @@ class Machine:
         """Return remarks on the run of ``point`` for the user."""
         return ()
 
-    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+    def parse_probe(self, octets: bytes, context: PortContext, refusals: Any) -> ParsedProbe | None:
         """Return the probe of a sender in the frame ``octets``; None if it is none.
 
         A refused one is counted in ``refusals``, a record of ``probe_refusal_record``.
         """
         return None
 
-    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
-        """Return the domain's edge functions of ``port``, with address ``place.cp_mac``, if any."""
+    def domain_edge(self, context: PortContext, port: str) -> DomainEdge | None:
+        """Return the domain's edge functions of ``port``, with address ``context.cp_mac``, if any."""
         return None
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
@@ -484,10 +484,10 @@ class StackedMachine(Machine):
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return both congestion points as one."""
         return StackedCongestionPoint(
-            self._upper.congestion_point(place, generator), self._lower.congestion_point(place, generator)
+            self._upper.congestion_point(context, generator), self._lower.congestion_point(context, generator)
         )
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:

@@ -162,7 +162,7 @@ def new_outbox(capacity: int) -> Outbox:
 
 
 @inlined
-def has_room(outbox: Outbox, count: int) -> bool:
+def has_capacity(outbox: Outbox, count: int) -> bool:
     """Return whether ``count`` more messages may be posted."""
     return outbox.posted.count + count <= len(outbox.messages)
 

@@ -41,7 +41,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     Arrival,
     Outbox,
     flow_control_payload,
-    has_room,
+    has_capacity,
     post,
 )
 from ecmproto.control.mechanisms.bcn.parameters import BCNCongestionPointParameters
@@ -174,7 +174,7 @@ class PauseThreshold(Struct):
     """The output queue compared with Qst, and the common PAUSE state of the upstream ports."""
 
     meter: OccupancyMeter
-    told: FlowControlState
+    pause_state: FlowControlState
     settings: FlowControlSettings
 
 
@@ -200,15 +200,15 @@ def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outb
     """Post the PAUSE that a change of the output queue to ``port_octets`` requires, if any."""
     change = judge(threshold.meter, threshold.settings, port_octets)
     if change != 0:
-        signal = demand(threshold.told, threshold.settings, now_ns, _WHOLE_LINK, change)
+        signal = demand(threshold.pause_state, threshold.settings, now_ns, _WHOLE_LINK, change)
         _post_pause(now_ns, port_octets, signal.quanta, outbox)
 
 
 @compiled
 def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
     """Repeat the PAUSE if that is due and there is capacity."""
-    if has_room(outbox, 1):
-        signal = on_timer(threshold.told, threshold.settings, now_ns)
+    if has_capacity(outbox, 1):
+        signal = on_timer(threshold.pause_state, threshold.settings, now_ns)
         if signal.enable_vector != 0:
             _post_pause(now_ns, port_octets, signal.quanta, outbox)
 
@@ -281,7 +281,7 @@ class BCNPoints(Struct):
 
     def next_timer_ns(self) -> int:
         """Return the time of the next PAUSE refresh, NEVER_NS without a PAUSE."""
-        return next_timer_ns(self.threshold.told) if self.threshold.meter.above == 1 else NEVER_NS
+        return next_timer_ns(self.threshold.pause_state) if self.threshold.meter.above == 1 else NEVER_NS
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
         """Refresh the PAUSE if it is due."""
@@ -298,17 +298,17 @@ def feedback_octets(settings: BCNPointSettings, feedback: BCNFeedback) -> float:
 
 
 def new_points(
-    parameters: BCNCongestionPointParameters, place: PortContext, generator: np.random.Generator
+    parameters: BCNCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> BCNPoints:
     """Return the congestion points of a port, started, without pauses."""
     points = BCNPoints(
-        new_states(BCNPointState, place.cp_mac),
+        new_states(BCNPointState, context.cp_mac),
         has_point(parameters.enabled),
-        capacity_kbps(place.rate_bps),
+        capacity_kbps(context.rate_bps),
         settings_record(parameters),
         Draws(generator),
         parameters.qst_octets > 0,
-        new_threshold(parameters, place.link_rate_bps),
+        new_threshold(parameters, context.link_rate_bps),
     )
     for priority in sorted(parameters.enabled):
         start(points.states[priority], points.settings, points.generator)

@@ -43,23 +43,23 @@ class BCNMachine(AIMDMachine):
     )
     feedback_label = "e"
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority; above Qst they pause all stations."""
-        return new_points(self._cp, place, generator)
+        return new_points(self._cp, context, generator)
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters.
 
         Raises ParameterError if the floor is above the initial rate on the stations' links.
         """
-        settings = settings_record(self._rp, place.link_rate_bps)
-        return new_stations(BCNStations, self._rp, settings, place, generator)
+        settings = settings_record(self._rp, context.link_rate_bps)
+        return new_stations(BCNStations, self._rp, settings, context, generator)
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the BCN message or the PAUSE; raises the errors of `AIMDMachine.frame`."""
         if message.kind == PAUSE_KIND:
-            return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
-        return super().frame(message, about, place)
+            return flow_control_frame(message, src=context.cp_mac, ethertypes=context.ethertypes)
+        return super().frame(message, about, context)
 
     def admits(self, layer: BCN) -> bool:
         """Return whether the message has a capacity, which is required if Ru follows the congested link's."""
@@ -72,4 +72,4 @@ class BCNMachine(AIMDMachine):
         return total(
             machine.states, "samples", "normal", "stops", "balanced", "unassociated", "truncated",
             "unanswerable",
-        ) | total(machine.threshold.told, "xoff_frames", "xon_frames", "refresh_frames")  # fmt: skip
+        ) | total(machine.threshold.pause_state, "xoff_frames", "xon_frames", "refresh_frames")  # fmt: skip

@@ -142,11 +142,11 @@ class CSIGMachine(Machine):
         """False: tags are for the receiver, so edges keep them."""
         return False
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point."""
-        locator = self._cp.locator or place.cp_mac[-1] & (1 << _LOCATOR_BITS) - 1
+        locator = self._cp.locator or context.cp_mac[-1] & (1 << _LOCATOR_BITS) - 1
         settings, state = record_from(CSIGSettings, self._cp, locator=locator), new_record(CSIGState)
-        state.capacity_bps = state.available_bps = place.rate_bps
+        state.capacity_bps = state.available_bps = context.rate_bps
         return CSIGPort(state, settings)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:

@@ -18,7 +18,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     Outbox,
     Receivers,
     Senders,
-    has_room,
+    has_capacity,
     post,
 )
 from ecmproto.control.mechanisms.dbp.parameters import DBPEdgeParameters, DBPReactionPointParameters
@@ -208,7 +208,7 @@ class DBPReceivers(Struct):
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
         """Post the due reports, up to the capacity; they have no priority."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, now_ns)
-        while self.round.posted < self.round.count and has_room(outbox, 1):
+        while self.round.posted < self.round.count and has_capacity(outbox, 1):
             source = self.due[self.round.posted]
             self.round.posted += 1
             station, flow = source // self.flows_each, source % self.flows_each
@@ -235,18 +235,18 @@ def begin(
 
 
 def new_destinations(
-    parameters: DBPEdgeParameters, place: PortContext, generator: np.random.Generator
+    parameters: DBPEdgeParameters, context: PortContext, generator: np.random.Generator
 ) -> DBPReceivers:
     """Return destinations without active sources; stations beyond ``sources`` have no entry."""
-    sources = min(place.stations, parameters.sources) * place.flows
+    sources = min(context.stations, parameters.sources) * context.flows
     destinations = DBPReceivers(
         new_record(DBPDestination),
         new_records(DBPSource, sources),
-        place.flows,
+        context.flows,
         destination_settings(parameters),
         new_record(DBPRound),
         np.zeros(sources, np.int64),
-        receiving_rate(place.link_rate_bps),
+        receiving_rate(context.link_rate_bps),
     )
     start(destinations.destination, destinations.heard, destinations.settings, Draws(generator))
     return destinations
@@ -278,13 +278,13 @@ class DBPMachine(AnsweredMachine):
         }
     )
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return sources without used queues."""
-        return DBPStations(*new_stations(self._rp, settings_record(self._rp), place, generator))
+        return DBPStations(*new_stations(self._rp, settings_record(self._rp), context, generator))
 
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         """Return destinations without active sources."""
-        return new_destinations(self._edge, place, generator)
+        return new_destinations(self._edge, context, generator)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point, the sources or the destinations."""

@@ -93,10 +93,10 @@ class DCQCNPort(NullCongestionPoint):
 
 
 def new_port(
-    parameters: DCQCNCongestionPointParameters, place: PortContext, generator: np.random.Generator
+    parameters: DCQCNCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> DCQCNPort:
     """Return the congestion point of a port at its start."""
-    settings = settings_record(parameters, rate_bps=place.rate_bps)
+    settings = settings_record(parameters, rate_bps=context.rate_bps)
     return DCQCNPort(new_record(DCQCNPointState), settings, Draws(generator))
 
 

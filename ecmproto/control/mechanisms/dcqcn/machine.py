@@ -47,10 +47,10 @@ class MarkingMachine(Machine):
     tag = ECNField()
     shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point."""
         parameters: Any = self.parameters[Role.CONGESTION_POINT]
-        return new_port(parameters, place, generator)
+        return new_port(parameters, context, generator)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point."""
@@ -85,29 +85,31 @@ class DCQCNMachine(MarkingMachine):
             Role.REACTION_POINT.value: dataclasses.replace(rp, **decided).as_text()
         }
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points before their first CNP."""
-        return new_stations(self._rp, place)
+        return new_stations(self._rp, context)
 
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         """Return notification points."""
-        return new_receivers(self._edge, place)
+        return new_receivers(self._edge, context)
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the CNP."""
-        return notification(about, parameters=self._edge, cp_mac=place.cp_mac, ethertypes=place.ethertypes)
+        return notification(
+            about, parameters=self._edge, cp_mac=context.cp_mac, ethertypes=context.ethertypes
+        )
 
     def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: MessageDiscards,
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in a CNP, about its queue pair."""
-        frame = decode_lax(octets, original_octets=length_octets, ethertypes=place.ethertypes)
+        frame = decode_lax(octets, original_octets=length_octets, ethertypes=context.ethertypes)
         cnp, packet = frame.get(CNP), frame.get(IPv4) or frame.get(IPv6)
         if cnp is None or packet is None:
             refusals.malformed += frame.error is not None and frame.error.layer == CNP.prefix

@@ -79,17 +79,17 @@ class DCQCNReceivers(Struct):
         """Do nothing: a notification point reacts only to marked frames."""
 
 
-def new_receivers(parameters: DCQCNEdgeParameters, place: PortContext) -> DCQCNReceivers:
+def new_receivers(parameters: DCQCNEdgeParameters, context: PortContext) -> DCQCNReceivers:
     """Return notification points before their first CNP."""
-    entries = place.stations * place.flows
+    entries = context.stations * context.flows
     if parameters.per == ADDRESS:
-        entries = place.stations * place.stations
+        entries = context.stations * context.stations
     elif parameters.per == PORT:
-        entries = place.stations
+        entries = context.stations
     sent_ns = np.full(max(1, entries), _LONG_AGO_NS, np.int64)
     return DCQCNReceivers(
         new_record(DCQCNReceiverCounts), sent_ns, parameters.interval_ns, SCOPES.index(parameters.per),
-        place.stations, place.flows,
+        context.stations, context.flows,
     )  # fmt: skip
 
 

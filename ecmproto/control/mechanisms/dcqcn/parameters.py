@@ -167,7 +167,7 @@ class DCQCNReactionPointParameters(Parameters):
         value: int = getattr(self, attribute)
         return value or BY_VARIANT[attribute][self.is_nic]
 
-    def least_rate_bps(self, link_rate_bps: int) -> int:
+    def effective_min_rate_bps(self, link_rate_bps: int) -> int:
         """Return the minimum rate on a link; raises ParameterError if the link is slower."""
         minimum = self.of_variant("min_rate_bps")
         if minimum > link_rate_bps:

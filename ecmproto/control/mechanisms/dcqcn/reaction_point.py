@@ -91,7 +91,7 @@ class DCQCNStationSettings:
     ai_rate_bps: float
     hai_rate_bps: float
     g: float
-    kept: float
+    decay: float
     """The factor 1 − g."""
     threshold: int
     timer_ns: int
@@ -115,8 +115,8 @@ def settings_record(parameters: DCQCNReactionPointParameters, *, link_rate_bps: 
     """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
     of_variant = {name: parameters.of_variant(name) for name in BY_VARIANT if name != "min_rate_bps"}
     return record_from(
-        DCQCNStationSettings, parameters, line_bps=link_rate_bps, kept=1.0 - parameters.g,
-        min_rate_bps=parameters.least_rate_bps(link_rate_bps), makes_ect=parameters.ect,
+        DCQCNStationSettings, parameters, line_bps=link_rate_bps, decay=1.0 - parameters.g,
+        min_rate_bps=parameters.effective_min_rate_bps(link_rate_bps), makes_ect=parameters.ect,
         first_bps=parameters.rate_on_first_cnp * link_rate_bps, **of_variant,
     )  # fmt: skip
 
@@ -168,7 +168,7 @@ def receive(limiters: DCQCNLimiters, settings: DCQCNStationSettings, flow: int, 
         update_alpha(settings, limiter, now_ns)
         limiter.target_bps = limiter.rate_bps
         _cut(point, settings, limiter, now_ns)
-        limiter.alpha = settings.kept * limiter.alpha + settings.g
+        limiter.alpha = settings.decay * limiter.alpha + settings.g
         limiter.alpha_due_ns = now_ns + settings.alpha_interval_ns
         limiter.byte_stage = 0
         limiter.byte_countdown_octets = settings.byte_counter_octets
@@ -207,7 +207,7 @@ def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: 
     """Apply the updates of α that are due by ``now_ns``."""
     while limiter.alpha_due_ns <= now_ns:
         before = limiter.alpha
-        limiter.alpha = settings.kept * before
+        limiter.alpha = settings.decay * before
         if limiter.alpha_cnp != 0:
             limiter.alpha += settings.g
             limiter.alpha_cnp = 0
@@ -403,16 +403,16 @@ def _limiters(stations: DCQCNStations, station: int) -> DCQCNLimiters:
     return DCQCNLimiters(stations.points[station], stations.slots[slot : slot + stations.slots_each])
 
 
-def new_stations(parameters: DCQCNReactionPointParameters, place: PortContext) -> DCQCNStations:
+def new_stations(parameters: DCQCNReactionPointParameters, context: PortContext) -> DCQCNStations:
     """Return stations before their first CNP.
 
     Flows are numbered densely, so limiters beyond a station's flows would stay unused; they are left out.
     """
-    settings = settings_record(parameters, link_rate_bps=place.link_rate_bps)
-    one = new_reaction_point(min(parameters.queue_pairs, max(1, place.flows)))
-    slots = new_records(DCQCNLimiter, place.stations * len(one.slots))
-    columns(slots)[:] = np.tile(columns(one.slots), place.stations)
-    points = new_records(DCQCNStation, place.stations)
+    settings = settings_record(parameters, link_rate_bps=context.link_rate_bps)
+    one = new_reaction_point(min(parameters.queue_pairs, max(1, context.flows)))
+    slots = new_records(DCQCNLimiter, context.stations * len(one.slots))
+    columns(slots)[:] = np.tile(columns(one.slots), context.stations)
+    points = new_records(DCQCNStation, context.stations)
     columns(points)[:] = np.asarray(one.point)
     return DCQCNStations(points, slots, len(one.slots), settings)
 

@@ -170,11 +170,11 @@ def _point(points: E2CMPoints, priority: int) -> E2CMPoint:
 
 
 def new_points(
-    parameters: E2CMCongestionPointParameters, place: PortContext, generator: np.random.Generator
+    parameters: E2CMCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> E2CMPoints:
     """Return the congestion points of a port, started; priorities that are not enabled stay silent."""
     points = E2CMPoints(
-        new_states(E2CMPointState, place.cp_mac),
+        new_states(E2CMPointState, context.cp_mac),
         new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),
         has_point(parameters.enabled),
         settings_record(parameters),

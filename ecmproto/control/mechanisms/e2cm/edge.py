@@ -117,7 +117,7 @@ REPLY_KIND = 4
 class E2CMEdge(E2CMEdgeCounters):
     """The state that all receivers share; a record."""
 
-    taken: int
+    flows_in_use: int
     """Records of flows in use."""
 
 
@@ -141,9 +141,9 @@ class E2CMReceivers(Struct):
             if index >= 0:
                 on_data(self.flows[index], delivery.octets)
             return
-        if index < 0 and self.edge.taken < len(self.flows):
-            index = self.edge.taken
-            self.edge.taken += 1
+        if index < 0 and self.edge.flows_in_use < len(self.flows):
+            index = self.edge.flows_in_use
+            self.edge.flows_in_use += 1
             self.numbers[position] = index + 1
         if index >= 0:
             reply = on_probe(self.flows[index], self.edge, delivery.now_ns, delivery.mark)
@@ -164,9 +164,9 @@ class E2CMReceivers(Struct):
         """Do nothing."""
 
 
-def new_destinations(parameters: E2CMEdgeParameters, place: PortContext) -> E2CMReceivers:
+def new_destinations(parameters: E2CMEdgeParameters, context: PortContext) -> E2CMReceivers:
     """Return destinations before their first probe."""
-    numbers = np.zeros(place.stations * place.flows, np.int32)
+    numbers = np.zeros(context.stations * context.flows, np.int32)
     return E2CMReceivers(
-        new_record(E2CMEdge), new_records(MeasuredFlow, parameters.max_flows), numbers, place.flows
+        new_record(E2CMEdge), new_records(MeasuredFlow, parameters.max_flows), numbers, context.flows
     )

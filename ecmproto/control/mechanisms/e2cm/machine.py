@@ -112,15 +112,15 @@ class E2CMMachine(AIMDMachine):
         super().__init__(parameters)
         self._edge: E2CMEdgeParameters = parameters[Role.EDGE]
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
-        return new_points(self._cp, place, generator)
+        return new_points(self._cp, context, generator)
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters."""
-        stations = new_stations(self._rp, place, generator)
-        if place.flight_ns != UNKNOWN_NS:
-            set_flight(stations, place.flight_ns)
+        stations = new_stations(self._rp, context, generator)
+        if context.flight_ns != UNKNOWN_NS:
+            set_flight(stations, context.flight_ns)
         return stations
 
     def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
@@ -128,30 +128,30 @@ class E2CMMachine(AIMDMachine):
         if isinstance(senders, E2CMStations):
             set_path_of(senders, self._rp, station, flow, congested_hops=hops, flight_ns=flight_ns)
 
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         """Return edge receivers before their first probe."""
-        return new_destinations(self._edge, place)
+        return new_destinations(self._edge, context)
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return a congestion point's message, the probe or its reply; raises as `AIMDMachine.frame`."""
         if message.kind == PROBE_KIND:
             return probe_frame(
                 about.octets,
                 timestamp_ns=int(probe_payload(message).mark),
                 parameters=self._rp,
-                ethertypes=place.ethertypes,
+                ethertypes=context.ethertypes,
             )
         if message.kind == REPLY_KIND:
-            return self._reply(message, about, place)
-        return super().frame(message, about, place)
+            return self._reply(message, about, context)
+        return super().frame(message, about, context)
 
     def completed(self, layer: Layer, sampled: Frame) -> Layer:
         """Return a congestion point's message with the flow id of the sampled frame."""
         ethernet = sampled[Ethernet]
         return layer.replace(flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(sampled)))
 
-    def _reply(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
-        flow, ethertypes = probed_flow_of(about.octets, place.ethertypes), place.ethertypes
+    def _reply(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
+        flow, ethertypes = probed_flow_of(about.octets, context.ethertypes), context.ethertypes
         # A reply's fields from its probe are the probe's from the data frame.
         probe = Probe(flow, 0, headers(about.octets, ethertypes))
         fields = reply_payload(message)
@@ -162,29 +162,29 @@ class E2CMMachine(AIMDMachine):
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: Any,
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in a congestion point's message or a probe's reply."""
-        type = type_of(octets, place.ethertypes, length_octets=length_octets)
+        type = type_of(octets, context.ethertypes, length_octets=length_octets)
         if type == PROBE_FWD:
             refusals.forward_probes += 1
             return None
         if type == PROBE_REV:
-            return self._parsed_reply(octets, station_mac, place, refusals, length_octets)
-        return super().parse_feedback(octets, station_mac, place, refusals, length_octets=length_octets)
+            return self._parsed_reply(octets, station_mac, context, refusals, length_octets)
+        return super().parse_feedback(octets, station_mac, context, refusals, length_octets=length_octets)
 
-    def parse_probe(self, octets: bytes, place: PortContext, refusals: Any) -> ParsedProbe | None:
+    def parse_probe(self, octets: bytes, context: PortContext, refusals: Any) -> ParsedProbe | None:
         """Return the forward probe in a frame; one with an impossible flow id has no flow."""
-        if type_of(octets, place.ethertypes) != PROBE_FWD:
+        if type_of(octets, context.ethertypes) != PROBE_FWD:
             return None
-        read = read_probe(octets, stations=(octets[:6],), counters=refusals, ethertypes=place.ethertypes)
+        read = read_probe(octets, stations=(octets[:6],), counters=refusals, ethertypes=context.ethertypes)
         if read is None:
             return ParsedProbe(0, b"", None)
         about, vlan = None, outer_vlan(read.frame)
-        priority = replied_priority(octets, read.flow, place.ethertypes)
+        priority = replied_priority(octets, read.flow, context.ethertypes)
         if priority is not None:
             about = AboutFlow(read.flow.dst, None if vlan is None else vlan.id, priority)
         return ParsedProbe(read.timestamp_ns, read.flow.src, about)
@@ -203,7 +203,7 @@ class E2CMMachine(AIMDMachine):
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: Any,
         length_octets: int | None,
     ) -> ParsedFeedback | None:
@@ -212,15 +212,15 @@ class E2CMMachine(AIMDMachine):
             stations=(station_mac,),
             counters=refusals,
             length_octets=length_octets,
-            ethertypes=place.ethertypes,
+            ethertypes=context.ethertypes,
         )
         if reply is None:
             return None
-        about, priority = None, replied_priority(octets, reply.flow, place.ethertypes)
+        about, priority = None, replied_priority(octets, reply.flow, context.ethertypes)
         if priority is None:
             refusals.lying_replies += 1
         else:
-            vlan = outer_vlan(headers(octets, place.ethertypes))
+            vlan = outer_vlan(headers(octets, context.ethertypes))
             about = AboutFlow(reply.flow.dst, None if vlan is None else vlan.id, priority)
         fields = {
             "kind": REPLY_KIND,
@@ -240,7 +240,9 @@ class E2CMMachine(AIMDMachine):
         if isinstance(machine, E2CMStations):
             return _stations_counters(machine)
         if isinstance(machine, E2CMReceivers):
-            return total(machine.edge, "probes", "unmeasured_probes") | {"flows": int(machine.edge.taken)}
+            return total(machine.edge, "probes", "unmeasured_probes") | {
+                "flows": int(machine.edge.flows_in_use)
+            }
         return {}
 
 

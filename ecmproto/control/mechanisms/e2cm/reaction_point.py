@@ -538,28 +538,28 @@ def _source(stations: E2CMStations, station: int) -> E2CMStation:
 
 
 def new_stations(
-    parameters: E2CMReactionPointParameters, place: PortContext, generator: np.random.Generator
+    parameters: E2CMReactionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> E2CMStations:
-    """Return stations without active limiters, whose paths have ``place.hops`` and unknown flight times.
+    """Return stations without active limiters, whose paths have ``context.hops`` and unknown flight times.
 
     Raises ParameterError if the floor is above the initial rate on such a link.
     """
-    settings = settings_record(parameters, place.link_rate_bps)
-    probed = max(1, min(place.flows, parameters.max_flows))
-    one = new_source(replace(parameters, max_flows=probed), settings, 0, congested_hops=place.hops)
+    settings = settings_record(parameters, context.link_rate_bps)
+    probed = max(1, min(context.flows, parameters.max_flows))
+    one = new_source(replace(parameters, max_flows=probed), settings, 0, congested_hops=context.hops)
     stations = reaction_point.new_stations(
         E2CMStations,
         parameters,
         settings,
-        place,
+        context,
         generator,
         timestamp_unit=parameters.timestamp_unit,
-        counters=new_records(ProbeCounters, place.stations),
-        probings=new_records(Probing, place.stations * probed),
+        counters=new_records(ProbeCounters, context.stations),
+        probings=new_records(Probing, context.stations * probed),
         probings_each=probed,
         probe_priority=parameters.probe_priority,
     )
-    columns(stations.probings)[:] = np.tile(columns(one.probings), place.stations)
+    columns(stations.probings)[:] = np.tile(columns(one.probings), context.stations)
     return stations
 
 

@@ -211,12 +211,12 @@ def feedback_octets(settings: ECMMeterSettings, weight_8: int, feedback: ECMFeed
 def new_points(
     parameters: ECMCongestionPointParameters,
     weight: float,
-    place: PortContext,
+    context: PortContext,
     generator: np.random.Generator,
 ) -> ECMPoints:
     """Return the congestion points of a port, started; ``weight`` is the reaction points' w."""
     points = ECMPoints(
-        new_states(ECMPointState, place.cp_mac),
+        new_states(ECMPointState, context.cp_mac),
         has_point(parameters.enabled),
         parameters.payload_octets >= MIN_SHOWN_OCTETS,
         int(weight * WEIGHT_DENOMINATOR),

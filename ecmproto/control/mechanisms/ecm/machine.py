@@ -44,18 +44,18 @@ class ECMMachine(AIMDMachine):
     )
     feedback_label = "Fb"
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each enabled priority."""
-        return new_points(self._cp, self._rp.weight, place, generator)
+        return new_points(self._cp, self._rp.weight, context, generator)
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters.
 
         Raises ParameterError if the floor is above the initial rate on the stations' links.
         """
-        settings = settings_record(self._rp, place.link_rate_bps)
+        settings = settings_record(self._rp, context.link_rate_bps)
         return new_stations(
-            ECMStations, self._rp, settings, place, generator, timestamp_unit=self._rp.timestamp_unit
+            ECMStations, self._rp, settings, context, generator, timestamp_unit=self._rp.timestamp_unit
         )
 
     def fields_shown(self, tag: CMTag | None) -> dict[str, int]:

@@ -16,7 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.machine import PortContext, total
-from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, SILENT, Arrival, Outbox, has_room, post
+from ecmproto.control.mechanisms.api.protocol import (
+    EVERY_STATION,
+    SILENT,
+    Arrival,
+    Outbox,
+    has_capacity,
+    post,
+)
 from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record, record_from
@@ -77,9 +84,9 @@ class FECNPointSettings:
     k: float
     qeq_octets: int
     qsc_octets: int
-    least_load: float
-    least_rate_bps: float
-    least_increase_bps: float
+    min_load: float
+    min_rate_bps: float
+    min_increase_bps: float
     increase_growth: float
     increase_decay: float
     random_phase: int
@@ -89,7 +96,7 @@ def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSetti
     """Return the record of settings for ``parameters``."""
     return record_from(
         FECNPointSettings, parameters, a=parameters.steepness_above, b=parameters.steepness_below,
-        c=parameters.least_control, k=parameters.slope,
+        c=parameters.min_control, k=parameters.slope,
     )  # fmt: skip
 
 
@@ -106,7 +113,7 @@ def start(
     state.settled_capacity_bps = capacity_bps
     state.rate_bps = rate_bps
     state.previous_rate_bps = rate_bps
-    state.increase_bps = min(capacity_bps, max(settings.least_increase_bps, rate_bps))
+    state.increase_bps = min(capacity_bps, max(settings.min_increase_bps, rate_bps))
     state.arrived_octets = 0
     if settings.random_phase:
         state.timer_ns = now_ns + 1 + math.floor(generator.random() * settings.interval_ns)
@@ -166,13 +173,13 @@ def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, i
         return
     arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / (intervals * settings.interval_ns)
     load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
-    new_bps = state.rate_bps / max(settings.least_load, load)
+    new_bps = state.rate_bps / max(settings.min_load, load)
     # Two steps back, as printed in S003.
     rate_bps = settings.averaging * new_bps + (1.0 - settings.averaging) * state.previous_rate_bps
     if intervals == 1:
         rate_bps = limited(state, settings, qlen_octets, rate_bps)
     else:
-        rate_bps = min(rate_bps, state.rate_bps + settings.least_increase_bps)
+        rate_bps = min(rate_bps, state.rate_bps + settings.min_increase_bps)
     state.previous_rate_bps = state.rate_bps
     state.rate_bps = bounded(settings, state.capacity_bps, rate_bps)
     if state.rate_bps != rate_bps:
@@ -198,7 +205,7 @@ def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int
         state.increase_bps *= settings.increase_growth
     elif qlen_octets > settings.qsc_octets:
         state.increase_bps *= settings.increase_decay
-    state.increase_bps = min(state.capacity_bps, max(settings.least_increase_bps, state.increase_bps))
+    state.increase_bps = min(state.capacity_bps, max(settings.min_increase_bps, state.increase_bps))
     if rate_bps - state.rate_bps > state.increase_bps:
         state.limited_updates += 1
         return float(state.rate_bps + state.increase_bps)
@@ -208,7 +215,7 @@ def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int
 @inlined
 def bounded(settings: FECNPointSettings, capacity_bps: float, rate_bps: float) -> float:
     """Return ``rate_bps`` within its bounds: the minimum rate and, with precedence, C."""
-    return float(min(capacity_bps, max(settings.least_rate_bps, rate_bps)))
+    return float(min(capacity_bps, max(settings.min_rate_bps, rate_bps)))
 
 
 @compiled
@@ -276,7 +283,7 @@ class FECNPort(Struct):
             return
         qlen_octets = qlens_octets.sum()
         on_timer(self.state, self.settings, now_ns, qlen_octets)
-        if has_room(outbox, 1):
+        if has_capacity(outbox, 1):
             post(outbox, SILENT, now_ns, EVERY_STATION, -1, 0)
             # In plain Python a compiled function returns a copy of a record.
             message = outbox.messages[outbox.posted.count - 1]
@@ -285,11 +292,11 @@ class FECNPort(Struct):
 
 
 def new_port(
-    parameters: FECNCongestionPointParameters, place: PortContext, generator: np.random.Generator
+    parameters: FECNCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> FECNPort:
     """Return the congestion point of a port at its start."""
     port = FECNPort(new_record(FECNPointState), settings_record(parameters))
-    start(port.state, port.settings, Draws(generator), 0, float(place.rate_bps))
+    start(port.state, port.settings, Draws(generator), 0, float(context.rate_bps))
     return port
 
 

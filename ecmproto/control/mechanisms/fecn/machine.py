@@ -95,41 +95,43 @@ class AnsweredMachine(Machine):
         self._cp, self._rp, self._edge = (parameters[role] for role in _ROLES)
         self.set_point_octets = self._cp.qeq_octets
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point, one for all priorities."""
-        return new_port(self._cp, place, generator)
+        return new_port(self._cp, context, generator)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
         """Set the line's rate, which the advertised rate follows at the next tick (enhancement 4)."""
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the answer, as the port's switch forwards it."""
         return answer(
             about.octets,
             self.format_of(message.kind).layer_of(fields_of(message, self.payloads)),
-            port_mac=place.cp_mac,
+            port_mac=context.cp_mac,
             priority=getattr(self._edge, self.answer_priority),
-            ethertypes=place.ethertypes,
+            ethertypes=context.ethertypes,
         )
 
     def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: FECNDiscards,
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in an answer; its headers identify the flow, except the priority."""
         ((kind, made),) = self.messages.items()
-        parsed = received(octets, made.format, refusals, station_mac=station_mac, ethertypes=place.ethertypes)
+        parsed = received(
+            octets, made.format, refusals, station_mac=station_mac, ethertypes=context.ethertypes
+        )
         if parsed is None:
             return None
         fields = {"kind": kind, **made.fields_of(parsed)}
-        return ParsedFeedback(fields, answering(octets, place.ethertypes))
+        return ParsedFeedback(fields, answering(octets, context.ethertypes))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point or the sources; a subclass has its receivers'."""
@@ -156,11 +158,11 @@ class FECNMachine(AnsweredMachine):
         }
     )
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return sources without used queues."""
-        return new_stations(self._rp, settings_record(self._rp), place, generator)
+        return new_stations(self._rp, settings_record(self._rp), context, generator)
 
-    def receivers(self, place: PortContext, generator: np.random.Generator) -> Receivers:
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
         """Return edge receivers."""
         return FECNReceivers(new_record(FECNEdge))
 
@@ -168,19 +170,19 @@ class FECNMachine(AnsweredMachine):
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: FECNDiscards,
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in a returning frame, about a flow of the queue that it names."""
-        parsed = super().parse_feedback(octets, station_mac, place, refusals)
+        parsed = super().parse_feedback(octets, station_mac, context, refusals)
         if parsed is None or parsed.about is None:
             return parsed
-        queues = queues_each(self._rp, place)
+        queues = queues_each(self._rp, context)
         index = parsed.fields["rlq_id"] - 1
         # Flows beyond the table share its last queue.
-        flows = range(index, index + 1 if index < queues - 1 else max(queues, place.flows))
+        flows = range(index, index + 1 if index < queues - 1 else max(queues, context.flows))
         return parsed._replace(about=parsed.about._replace(among=flows))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:

@@ -53,7 +53,7 @@ class FECNCongestionPointParameters(Parameters):
         "b", 1.002, (1, 100), source="S003 enhancement 1",
         doc="b of the hyperbolic queue control, for queues up to Qeq",
     )  # fmt: skip
-    least_control: float = ratio(
+    min_control: float = ratio(
         "c", 0.1, (0.001, 1), source="S003 enhancement 1", doc="minimum of the queue control"
     )
     slope: float = ratio("k", 0.1, (0, 100), source=_CHOICE, doc="k of the linear queue control")
@@ -65,14 +65,14 @@ class FECNCongestionPointParameters(Parameters):
         "qsc", 120_000, (64, MOST_OCTETS), source="S003 (80 packets, algorithms 5)",
         doc="queue length above which the maximum increase shrinks (Qsc)",
     )  # fmt: skip
-    least_load: float = ratio(
+    min_load: float = ratio(
         "rho_min", 0.001, (1e-9, 1), source=_CHOICE,
         doc="minimum effective load factor ρ, the divisor of the rate",
     )  # fmt: skip
-    least_rate_bps: int = rate(
+    min_rate_bps: int = rate(
         "r_min", 100_000, (1_000, 1_000_000_000), source=_CHOICE, doc="minimum advertised rate"
     )
-    least_increase_bps: int = rate(
+    min_increase_bps: int = rate(
         "dr_min", 1_000_000, (1_000, 1_000_000_000), source=_CHOICE,
         doc="minimum of the maximum increase ΔR",
     )  # fmt: skip
@@ -116,8 +116,8 @@ class SourceParameters(Parameters):
         "idle", 2_000_000, (1_000, 10_000_000_000), source="choice (algorithms 5: 2T)",
         doc="idle time after which a queue restarts, at the link rate divided by N0",
     )  # fmt: skip
-    least_rate_bps: int = redeclared(
-        FECNCongestionPointParameters, "least_rate_bps", doc="minimum rate of a queue, at any feedback"
+    min_rate_bps: int = redeclared(
+        FECNCongestionPointParameters, "min_rate_bps", doc="minimum rate of a queue, at any feedback"
     )
     queues: int = count(
         "queues", 1_024, (1, 65_535), source="choice (the RLQ-ID has 16 bits)",

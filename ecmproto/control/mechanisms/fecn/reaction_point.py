@@ -88,7 +88,7 @@ class FECNSourceSettings:
     frames_per_tag: int
     initial_sources: int
     idle_ns: int
-    least_rate_bps: float
+    min_rate_bps: float
     random_phase: int
 
 
@@ -167,7 +167,7 @@ def restart(
 ) -> None:
     """Start ``queue`` at r0 = C/N0; its next frame is tagged, or with a random phase one within τ."""
     initial_bps = source.link_rate_bps / settings.initial_sources
-    set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.least_rate_bps, initial_bps)))
+    set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.min_rate_bps, initial_bps)))
     queue.used = 1
     queue.emptied_ns = now_ns
     queue.tag_due_ns = now_ns
@@ -239,9 +239,9 @@ def on_return(
     elif rate_bps > source.link_rate_bps:
         source.capped_returns += 1
         rate_bps = source.link_rate_bps
-    elif rate_bps < settings.least_rate_bps:
+    elif rate_bps < settings.min_rate_bps:
         source.floored_returns += 1
-        rate_bps = min(source.link_rate_bps, settings.least_rate_bps)
+        rate_bps = min(source.link_rate_bps, settings.min_rate_bps)
     set_rate(queues[index], now_ns, rate_bps)
 
 
@@ -325,25 +325,25 @@ def queues_of(queues: Sequence[FECNQueue], queues_each: int, station: int) -> Se
 def new_stations(
     parameters: SourceParameters,
     settings: FECNSourceSettings,
-    place: PortContext,
+    context: PortContext,
     generator: np.random.Generator,
 ) -> FECNStations:
     """Return sources, initialised.
 
     Flows are numbered densely, so queues beyond a station's flows would stay unused; they are left out.
     """
-    each = queues_each(parameters, place)
-    sources = new_records(FECNSource, place.stations)
+    each = queues_each(parameters, context)
+    sources = new_records(FECNSource, context.stations)
     for source in sources:
-        start(source, float(place.link_rate_bps))
+        start(source, float(context.link_rate_bps))
     return FECNStations(
-        sources, new_records(FECNQueue, place.stations * each), each, settings, Draws(generator)
+        sources, new_records(FECNQueue, context.stations * each), each, settings, Draws(generator)
     )
 
 
-def queues_each(parameters: SourceParameters, place: PortContext) -> int:
+def queues_each(parameters: SourceParameters, context: PortContext) -> int:
     """Return the number of a station's queues."""
-    return min(parameters.queues, max(1, place.flows))
+    return min(parameters.queues, max(1, context.flows))
 
 
 def station_counters(stations: FECNStations) -> dict[str, int]:

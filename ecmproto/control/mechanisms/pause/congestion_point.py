@@ -26,7 +26,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     Arrival,
     Outbox,
     flow_control_payload,
-    has_room,
+    has_capacity,
     post,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
@@ -258,7 +258,7 @@ def _refresh(point: FlowControlPoint, now_ns: int, outbox: Outbox) -> None:
     for link in range(len(point.links)):
         due_ns = next_timer_ns(point.links[link])
         if due_ns <= now_ns:
-            if not has_room(outbox, 1):
+            if not has_capacity(outbox, 1):
                 return
             signal = on_timer(point.links[link], point.settings[link], now_ns)
             _post_signal(point, now_ns, link, _lowest(signal.enable_vector), signal, outbox)

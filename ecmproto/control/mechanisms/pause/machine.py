@@ -46,11 +46,11 @@ class FlowControlMachine(Machine):
         self._cp: GenerationParameters = parameters[Role.CONGESTION_POINT]
         self.knows_stations = self._cp.pause_on == "input"
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, with nothing stopped."""
-        links = place.stations if self.knows_stations else 1
+        links = context.stations if self.knows_stations else 1
         settings: Any = new_records(FlowControlSettings, links)
-        settings[:] = flow_control_settings(self._cp, rate_bps=place.link_rate_bps)
+        settings[:] = flow_control_settings(self._cp, rate_bps=context.link_rate_bps)
         return FlowControlPoint(
             octets=np.zeros(links * CLASSES, np.int64),
             meters=new_records(OccupancyMeter, links * CLASSES),
@@ -62,9 +62,9 @@ class FlowControlMachine(Machine):
             by_station=self.knows_stations,
         )
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the PAUSE or PFC frame; ``about`` is unused."""
-        return flow_control_frame(message, src=place.cp_mac, ethertypes=place.ethertypes)
+        return flow_control_frame(message, src=context.cp_mac, ethertypes=context.ethertypes)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the numbers of frames that the congestion point has sent."""

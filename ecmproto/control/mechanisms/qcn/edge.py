@@ -100,13 +100,13 @@ class DefenceRules:
     """The rules of a port's congestion notification domain defence, per priority 0 to 7.
 
     ``modes`` is the defence mode (disabled if it is no CNPV), ``received`` the priority given to a frame
-    received in this one, ``kept_out`` whether the regeneration table has a CNPV instead, and ``strips``
+    received in this one, ``keeps_out`` whether the regeneration table has a CNPV instead, and ``strips``
     whether frames transmitted in this priority lose their CN-TAG.
     """
 
     modes: tuple[DefenceMode, ...]
     received: tuple[int, ...]
-    kept_out: tuple[bool, ...]
+    keeps_out: tuple[bool, ...]
     strips: tuple[bool, ...]
 
 
@@ -167,18 +167,18 @@ def port_rules(
     if len(regeneration) != PRIORITIES or not set(regeneration) <= set(UNCHANGED):
         raise ParameterError(name="regeneration", needed="eight priorities 0 to 7", got=str(regeneration))
     defended = {p for p in range(PRIORITIES) if modes[p] is not DefenceMode.DISABLED}
-    kept_out = tuple(p not in defended and regeneration[p] in defended for p in range(PRIORITIES))
+    keeps_out = tuple(p not in defended and regeneration[p] in defended for p in range(PRIORITIES))
     return DefenceRules(
         modes=tuple(modes),
         received=tuple(
             alternate_priority(parameters, p)
             if modes[p] is DefenceMode.EDGE
             else p
-            if p in defended or kept_out[p]
+            if p in defended or keeps_out[p]
             else regeneration[p]
             for p in range(PRIORITIES)
         ),
-        kept_out=kept_out,
+        keeps_out=keeps_out,
         strips=tuple(mode in (DefenceMode.INTERIOR, DefenceMode.EDGE) for mode in modes),
     )
 
@@ -201,7 +201,7 @@ def receive(
 def count_received(edge: QCNEdge, rules: DefenceRules, priority: int, frames: int) -> None:
     """Count frames that the port received in ``priority`` and that already have the rules' priority."""
     edge.remapped_frames += frames * (rules.modes[priority] is DefenceMode.EDGE)
-    edge.kept_out_frames += frames * rules.kept_out[priority]
+    edge.kept_out_frames += frames * rules.keeps_out[priority]
 
 
 def transmit(

@@ -85,7 +85,7 @@ class QCNMachine(Machine):
         self.set_point_octets = self._cp.qeq_octets
         self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
 
-    def congestion_point(self, place: PortContext, generator: np.random.Generator) -> CongestionPoint:
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return one congestion point for each CN priority."""
         states = new_records(cp.QCNPointState, PRIORITIES)
         settings, draws = cp.settings_record(self._cp), Draws(generator)
@@ -93,20 +93,20 @@ class QCNMachine(Machine):
             start(states[priority], settings, draws)
         return QCNPoints(states, self._has_point, self._cp.cnm_without_cn_tag, settings, draws)
 
-    def senders(self, place: PortContext, generator: np.random.Generator) -> Senders:
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters."""
-        settings = rp.settings_record(self._rp, link_rate_bps=place.link_rate_bps)
-        one = rp.new_reaction_point(self._rp, flows=place.flows)
-        slots = new_records(QCNLimiter, place.stations * len(one.slots))
-        columns(slots)[:] = np.tile(columns(one.slots), place.stations)
-        points = new_records(QCNStation, place.stations)
+        settings = rp.settings_record(self._rp, link_rate_bps=context.link_rate_bps)
+        one = rp.new_reaction_point(self._rp, flows=context.flows)
+        slots = new_records(QCNLimiter, context.stations * len(one.slots))
+        columns(slots)[:] = np.tile(columns(one.slots), context.stations)
+        points = new_records(QCNStation, context.stations)
         columns(points)[:] = np.asarray(one.point)
-        flows = new_records(QCNFlow, place.stations * place.flows)
+        flows = new_records(QCNFlow, context.stations * context.flows)
         return QCNStations(
-            points, slots, flows, len(one.slots), place.flows, self._has_point, settings, Draws(generator)
+            points, slots, flows, len(one.slots), context.flows, self._has_point, settings, Draws(generator)
         )
 
-    def frame(self, message: Message, about: SampledFrame, place: PortContext) -> bytes:
+    def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the CNM."""
         return notification(
             NotifiedFrame(
@@ -118,24 +118,24 @@ class QCNMachine(Machine):
             qntz_fb=int(cnm_payload(message).qntz_fb),
             qoff_octets=message.qoff_octets,
             qdelta_octets=message.qdelta_octets,
-            cpid=cpid(place.cp_mac, int(message.priority) + 1),
-            cp_mac=place.cp_mac,
+            cpid=cpid(context.cp_mac, int(message.priority) + 1),
+            cp_mac=context.cp_mac,
             parameters=self._cp,
-            ethertypes=place.ethertypes,
+            ethertypes=context.ethertypes,
         )
 
     def parse_feedback(
         self,
         octets: bytes,
         station_mac: bytes,
-        place: PortContext,
+        context: PortContext,
         refusals: CNMReceiver,
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
         """Return the feedback in a CNM, with queue lengths in octets, as exactly as its fields give them."""
         received = read_cnm(
-            refusals, octets, station_mac, length_octets=length_octets, ethertypes=place.ethertypes
+            refusals, octets, station_mac, length_octets=length_octets, ethertypes=context.ethertypes
         )
         if isinstance(received, Discard):
             return None
@@ -158,12 +158,12 @@ class QCNMachine(Machine):
         }
         return ParsedFeedback(fields, about)
 
-    def domain_edge(self, place: PortContext, port: str) -> DomainEdge | None:
+    def domain_edge(self, context: PortContext, port: str) -> DomainEdge | None:
         """Return the port's defence modes, and its conversion of a backbone's CNMs."""
         parameters = self.parameters.get(Role.EDGE)
         if not isinstance(parameters, QCNEdgeParameters):
             parameters = QCNEdgeParameters()
-        return QCNDomainEdge(parameters, mac=place.cp_mac, port=port, ethertypes=place.ethertypes)
+        return QCNDomainEdge(parameters, mac=context.cp_mac, port=port, ethertypes=context.ethertypes)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the reaction points' counters."""

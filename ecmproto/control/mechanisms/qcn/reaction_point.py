@@ -120,7 +120,7 @@ class QCNStationSettings:
     ai_rate_bps: float
     hai_rate_bps: float
     gd: float
-    least_factor: float
+    min_factor: float
     """The factor 1 − the maximum decrease."""
     byte_reset_octets: float
     time_reset_ns: float
@@ -142,7 +142,7 @@ def settings_record(parameters: QCNReactionPointParameters, *, link_rate_bps: in
     """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
     return record_from(
         QCNStationSettings, parameters, max_rate_bps=parameters.highest_rate_bps(link_rate_bps),
-        least_factor=1.0 - parameters.largest_decrease,
+        min_factor=1.0 - parameters.largest_decrease,
         past_stage=parameters.threshold if parameters.standard else parameters.threshold + 1,
         jitter=0.0 if parameters.standard else parameters.jitter, halves_in_hyper_only=parameters.standard,
     )  # fmt: skip
@@ -313,8 +313,8 @@ def _lower(
     point: QCNStation, settings: QCNStationSettings, limiter: QCNLimiter, now_ns: int, qntz_fb: int
 ) -> None:
     factor = 1.0 - settings.gd * qntz_fb
-    if factor < settings.least_factor:
-        factor = settings.least_factor
+    if factor < settings.min_factor:
+        factor = settings.min_factor
         point.saturated += 1
     rate_bps = limiter.rate_bps * factor
     if rate_bps < settings.min_rate_bps:
