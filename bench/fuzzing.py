@@ -92,7 +92,7 @@ def _program(words: tuple[str, ...], path: Path, frames: list[bytes]) -> Callabl
     from ecmproto.tools.fuzz.command import Command
     from ecmproto.tools.fuzz.findings import capture_of
 
-    command = Command(words=words)
+    command = Command(arguments=words)
 
     def work() -> int:
         path.write_bytes(capture_of(frames[:_PROGRAM_FRAMES]))

@@ -32,11 +32,13 @@ OPEN = "open"
 """The kind of a candidate that is to be continued."""
 
 
-def _items(found: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind: str = "plain") -> Items:
+def _items(
+    candidates: Iterable[tuple[str, str]], begun: str, *, head: str = "", kind: str = "plain"
+) -> Items:
     """Return candidates from values and their help; ``head`` is typed already, and stays."""
     return [
         CompletionItem(f"{head}{value}", type=OPEN if value.endswith(("=", ".", ":")) else kind, help=help)
-        for value, help in found
+        for value, help in candidates
         if value.startswith(begun)
     ]
 
@@ -423,11 +425,11 @@ def completer_of(ctx: click.Context, param: click.Parameter) -> Completer | None
 class Typed:
     """The words of a command line before the cursor, without their quoting."""
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     """All words but the last, with the command's name."""
     last: str
     """The word at the cursor; empty after a space."""
-    kept: int = 0
+    offset: int = 0
     """The number of characters of ``last`` that bash keeps: its word begins after a ``=`` or ``:``."""
     quote: str = ""
     """The open quotation mark."""
@@ -439,8 +441,8 @@ _SPACES = " \t\n"
 
 def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
     """Split the typed part of a command line as a shell does; ``breaks`` as bash's COMP_WORDBREAKS."""
-    words: list[str] = []
-    word, begun, quote, kept = "", False, "", 0
+    arguments: list[str] = []
+    word, begun, quote, offset = "", False, "", 0
     at = 0
     while at < len(line):
         char = line[at]
@@ -452,16 +454,16 @@ def typed(line: str, breaks: str = _WORD_BREAKS) -> Typed:
         elif quote:
             quote, word = ("", word) if char == quote else (quote, word + char)
         elif char in "'\"":
-            quote, begun, kept = char, True, len(word)
+            quote, begun, offset = char, True, len(word)
         elif char in _SPACES:
             if begun:
-                words.append(word)
-            word, begun, kept = "", False, 0
+                arguments.append(word)
+            word, begun, offset = "", False, 0
         else:
             word, begun = word + char, True
             if char in breaks:
-                kept = len(word)
-    return Typed(words=tuple(words), last=word, kept=kept, quote=quote)
+                offset = len(word)
+    return Typed(arguments=tuple(arguments), last=word, offset=offset, quote=quote)
 
 
 class _Complete(ShellComplete):
@@ -472,13 +474,13 @@ class _Complete(ShellComplete):
 
     def typed(self) -> Typed:
         """Return the typed words, from COMP_WORDS (a word a line) and COMP_WORD."""
-        words = os.environ.get("COMP_WORDS", "").split("\n")
-        return Typed(words=tuple(words), last=os.environ.get("COMP_WORD", ""))
+        arguments = os.environ.get("COMP_WORDS", "").split("\n")
+        return Typed(arguments=tuple(arguments), last=os.environ.get("COMP_WORD", ""))
 
     def get_completion_args(self) -> tuple[list[str], str]:
         """Return the words after the command's name, and the word being typed."""
         self.now = self.typed()
-        return list(self.now.words[1:]), self.now.last
+        return list(self.now.arguments[1:]), self.now.last
 
     def get_completions(self, args: list[str], incomplete: str) -> Items:
         """Return the candidates for the complete word, including the text before a value in it."""
@@ -549,7 +551,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
     def format_completion(self, item: CompletionItem[str]) -> str:
         """Return a candidate's line, with the replacement of bash's own word."""
-        value = item.value[self.now.kept :]
+        value = item.value[self.now.offset :]
         if item.type in ("plain", OPEN) and not self.now.quote:
             value = _ESCAPED.sub(r"\\\1", value)
         return super().format_completion(CompletionItem(value, type=item.type, help=item.help))
@@ -613,7 +615,7 @@ complete --command %(prog_name)s --no-files --keep-order --arguments '(%(complet
     def typed(self) -> Typed:
         """Return the typed words; the last one includes its quotes."""
         found = super().typed()
-        return Typed(words=found.words, last=typed(found.last).last)
+        return Typed(arguments=found.arguments, last=typed(found.last).last)
 
 
 SHELLS: Mapping[str, type[_Complete]] = {shell.name: shell for shell in (Bash, Zsh, Fish)}

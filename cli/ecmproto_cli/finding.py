@@ -153,9 +153,9 @@ def _terms() -> Iterator[Entry]:
 # Search ---------------------------------------------------------------------------------------------------
 
 
-def find(words: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
+def find(terms: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
     """Return the entries that contain every word in name or text, best first."""
-    wanted = [_plain(word).lstrip("-") for word in words]
+    wanted = [_plain(word).lstrip("-") for word in terms]
     order = list(KINDS)
     found: list[tuple[int, int, int, int, Entry]] = []
     for entry in among:
@@ -165,11 +165,11 @@ def find(words: Sequence[str], among: Iterable[Entry]) -> list[Entry]:
     return [each[-1] for each in sorted(found)]
 
 
-def nearest(words: Sequence[str], among: Iterable[Entry]) -> list[str]:
+def nearest(terms: Sequence[str], among: Iterable[Entry]) -> list[str]:
     """Return the words with each unknown one replaced by the most similar name; empty without one."""
     known = {part for entry in among for part in (_plain(entry.name), *_parts(_plain(entry.name)))}
     meant = []
-    for word in map(_plain, words):
+    for word in map(_plain, terms):
         near = [word] if word in known else difflib.get_close_matches(word, known, n=1, cutoff=_NEAR)
         if not near:
             return []

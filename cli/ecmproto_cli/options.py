@@ -299,7 +299,7 @@ def keyed_option(
 
     def read(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> dict[str, str]:
         values = {}
-        for pair in split_words(ctx, param, given):
+        for pair in split_values(ctx, param, given):
             key, mark, value = re.split("([=:]|$)", pair, maxsplit=1)
             if key not in keys:
                 raise click.BadParameter(f"expected one of {', '.join(keys)}, got {key!r}")
@@ -371,7 +371,7 @@ def options_as(function: F, options: Sequence[Callable[[F], F]], kind: type[Any]
     return cast("F", decorated)
 
 
-def split_words(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+def split_values(ctx: click.Context, param: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words of an option that may be given several times, each with commas."""
     return tuple(word.strip() for each in given for word in each.split(",") if word.strip())
 

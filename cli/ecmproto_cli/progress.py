@@ -3,7 +3,7 @@
 A command without output for two seconds reports its step on stderr: reading, crafting or replaying, the
 frames done and their number, or compiling.  On a terminal it does so again at each further long step;
 elsewhere one line is all.  A command for which kernels are compiled once reports that
-(`told_when_compiling`).  `SWITCH`, set to 0 in the environment, silences it.
+(`reporting_compilation`).  `SWITCH`, set to 0 in the environment, silences it.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def reading(source: Sized, label: str) -> None:
 
 
 @contextmanager
-def told_when_compiling() -> Iterator[None]:
+def reporting_compilation() -> Iterator[None]:
     """Print on stderr that kernels are being compiled, if the block takes long."""
     import threading
 
@@ -183,9 +183,9 @@ class TaskProgress:
     ``kept_in`` names the file of finished tasks; ``shown`` turns output on.
     """
 
-    def __init__(self, tally: Tally, *, kept_in: str | None, shown: bool = True) -> None:
+    def __init__(self, tally: Tally, *, store: str | None, shown: bool = True) -> None:
         self.tally = tally
-        self._kept_in = kept_in
+        self._store = store
         self._shown = shown and is_enabled()
         self._began_s = self._reported_s = time.monotonic()
         self._line = False
@@ -247,9 +247,7 @@ class TaskProgress:
         """Print the state after a Ctrl-C, and the way to continue."""
         tally = self.tally
         done = f"{tally.known + tally.done:,} of {counted(tally.total, tally.noun)} done"
-        where = (
-            f"stored in {self._kept_in}: the same command continues" if self._kept_in else "none is stored"
-        )
+        where = f"stored in {self._store}: the same command continues" if self._store else "none is stored"
         echo(f"ecmproto: interrupted: {done}, {where}", err=True)
 
     def notify(self, sentence: str) -> None:

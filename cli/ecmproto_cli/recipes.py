@@ -60,28 +60,28 @@ def line_options(function: F) -> F:
     return function
 
 
-def check_sources(sources: Mapping[str, object], words: tuple[str, ...], line: dict[str, Any]) -> None:
+def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], line: dict[str, Any]) -> None:
     """Refuse a command line without a source of frames, or with several: a LAYER, or options ``sources``.
 
     Also options of a frame given as LAYER FIELD=VALUE ... without one.
     """
     told = [name for name, given in sources.items() if given is not None]
     # columns are of a LAYER, or of complete frames
-    if len(told) + (bool(words) and told != ["--from-columns"]) != 1:
+    if len(told) + (bool(arguments) and told != ["--from-columns"]) != 1:
         *others, last = ["a LAYER", *sources]
         got = "several" if told else "none"
         raise click.UsageError(f"expected one of {', '.join(others)} or {last}, got {got}")
     given = [name for name, value in line.items() if value not in (None, (), False)]
-    if given and not words:
+    if given and not arguments:
         name = "sweep" if given[0] == "sweeps" else given[0]
         raise click.UsageError(f"--{name} belongs to a frame given as LAYER FIELD=VALUE ..., not to a file")
 
 
-def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
+def stack_from(arguments: tuple[str, ...], line: dict[str, Any]) -> Stack:
     """Return the layers of LAYER FIELD=VALUE ... and `line_options`."""
-    from ecmproto.tools.craft.stack import stack_from_words
+    from ecmproto.tools.craft.stack import stack_from_arguments
 
-    stack = stack_from_words(words)
+    stack = stack_from_arguments(arguments)
     for name in ("dst", "src", "vlan", "prio", "flow", "ip"):
         if line[name] is not None:
             stack.give(name, line[name], None)
@@ -89,12 +89,12 @@ def stack_from(words: tuple[str, ...], line: dict[str, Any]) -> Stack:
     return stack
 
 
-def from_line(words: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
+def from_line(arguments: tuple[str, ...], line: dict[str, Any], reading: Reading) -> Recipe:
     """Return the recipe for LAYER FIELD=VALUE ... and `line_options`; SpecError if they are invalid."""
     from ecmproto.tools.craft.recipe import Recipe, count_of
     from ecmproto.tools.craft.spec import plan_of
 
-    stack = stack_from(words, line)
+    stack = stack_from(arguments, line)
     sweeps: dict[str, object] = {}
     for sweep in line["sweeps"]:
         name, equals, values = sweep.partition("=")
@@ -140,7 +140,7 @@ def spec_expectations(path: str) -> list[Expectation]:
 
 
 def from_columns(
-    path: str, words: tuple[str, ...], line: dict[str, Any], reading: Reading, *, timed: bool
+    path: str, arguments: tuple[str, ...], line: dict[str, Any], reading: Reading, *, timed: bool
 ) -> Iterator[Chunk]:
     """Return the frames of a file of columns: built as LAYER FIELD=VALUE ..., or rebuilt without a layer.
 
@@ -148,8 +148,8 @@ def from_columns(
     """
     from ecmproto.tools.craft.columns import frames_of_template, rebuilt_frames
 
-    if words:
-        stack = stack_from(words, line)
+    if arguments:
+        stack = stack_from(arguments, line)
         return frames_of_template(
             path, stack, ethertypes=reading.ethertypes, raw=bool(line["raw"]), timed=timed
         )
@@ -203,32 +203,34 @@ def help_on(error: SpecError | EncodeError | ParameterError, command: str) -> st
 _SHORTHANDS = ("dst", "src", "vlan", "prio", "flow", "ip")
 
 
-def is_sequence(words: tuple[str, ...]) -> bool:
+def is_sequence(arguments: tuple[str, ...]) -> bool:
     """Return whether words name a sequence: no layer has a hyphen in its name."""
-    return bool(words) and "-" in words[0] and "=" not in words[0]
+    return bool(arguments) and "-" in arguments[0] and "=" not in arguments[0]
 
 
-def sequence_steps(words: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Step]:
+def sequence_steps(arguments: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Step]:
     """Return the steps of SEQUENCE PARAMETER=VALUE ...; options of ``line`` are parameters of their name.
 
     SpecError and ParameterError for invalid ones.
     """
-    sequence, given = _sequence(words, line)
+    sequence, given = _sequence(arguments, line)
     return sequence.steps(given, **read)
 
 
-def sequence_expectations(words: tuple[str, ...], line: Mapping[str, Any], **read: Any) -> list[Expectation]:
+def sequence_expectations(
+    arguments: tuple[str, ...], line: Mapping[str, Any], **read: Any
+) -> list[Expectation]:
     """Return the expectations of a sequence as a whole; arguments and errors as `sequence_steps`."""
-    sequence, given = _sequence(words, line)
+    sequence, given = _sequence(arguments, line)
     return sequence.expected(given, **read)
 
 
-def _sequence(words: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSequence, dict[str, str]]:
+def _sequence(arguments: tuple[str, ...], line: Mapping[str, Any]) -> tuple[FrameSequence, dict[str, str]]:
     from ecmproto.tools.craft.sequences import given_by
     from ecmproto.tools.craft.switch_tests import sequence_named
 
-    sequence = sequence_named(words[0])
-    given = given_by(words[1:], sequence.name)
+    sequence = sequence_named(arguments[0])
+    given = given_by(arguments[1:], sequence.name)
     for name, value in line.items():
         if value in (None, (), False):
             continue
@@ -247,10 +249,10 @@ def from_steps(steps: Iterable[Step], name: str, reading: Reading) -> Iterator[R
 
 
 def line_item(
-    words: tuple[str, ...], line: Mapping[str, Any], times: Mapping[str, str | None]
+    arguments: tuple[str, ...], line: Mapping[str, Any], times: Mapping[str, str | None]
 ) -> dict[str, Any]:
     """Return the item of a specification equivalent to LAYER FIELD=VALUE ... and its options."""
-    item: dict[str, Any] = {"frame": shlex.join(words)}
+    item: dict[str, Any] = {"frame": shlex.join(arguments)}
     item |= {name: line[name] for name in (*_SHORTHANDS, "count") if line[name] is not None}
     if line["raw"]:
         item["raw"] = True
@@ -327,13 +329,13 @@ class StormOptions:
         return parse_time(self.duration or "1s")
 
 
-def taken_options(line: dict[str, Any]) -> StormOptions:
+def pop_storm_options(line: dict[str, Any]) -> StormOptions:
     """Remove the storm's options from ``line`` and return them."""
     return StormOptions(**{each.name: line.pop(each.name) for each in dataclasses.fields(StormOptions)})
 
 
 def check_storm(
-    storm: str | None, words: tuple[str, ...], options: StormOptions, others: Mapping[str, object]
+    storm: str | None, arguments: tuple[str, ...], options: StormOptions, others: Mapping[str, object]
 ) -> None:
     """Refuse options of a storm without one; with one, ``others``, which set the times of frames too."""
     named = others if storm is not None else dataclasses.asdict(options)
@@ -341,14 +343,14 @@ def check_storm(
     if storm is None:
         if given:
             raise click.UsageError(f"--{given[0]} belongs to --storm")
-    elif not words:
+    elif not arguments:
         raise click.UsageError("--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ...")
     elif given:
         raise click.UsageError(f"--storm sets the frames' times itself: expected no --{given[0]}")
 
 
 def storm_from(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     line: dict[str, Any],
     speed: str | int,
     options: StormOptions,
@@ -360,7 +362,7 @@ def storm_from(
 
     share = DEFAULT_SHARE if options.renew is None else share_of(options.renew)
     rate_bps = parse_rate(speed) if isinstance(speed, str) else speed
-    stack = stack_from(words, line)
+    stack = stack_from(arguments, line)
     return storm_of(stack, rate_bps, share=share, ethertypes=ethertypes, raw=bool(line["raw"]))
 
 

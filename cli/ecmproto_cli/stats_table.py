@@ -67,8 +67,8 @@ def over_time_columns() -> int:
 def stats_table(statistics: Statistics, path: str) -> str:
     """Return the statistics as text."""
     sections = (
-        _sample, _kinds, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports, _neighbours,
-        _roce, _feedback, _probes, _rates, _sizes, _priorities, _malformed, _notes,
+        _sample, _frame_types, _curves, _pauses, _history, _storms, _pfc_frames, _discards, _ports,
+        _neighbours, _roce, _feedback, _probes, _rates, _sizes, _priorities, _malformed, _notes,
     )  # fmt: skip
     parts = [_head(statistics, path), *(part for section in sections for part in section(statistics))]
     return "\n\n".join(parts)
@@ -190,7 +190,7 @@ _KINDS: Columns = {
 _GROUPS = {"message": "messages", "flow control": "flow control", "tag": "tags", "payload": "payloads"}
 
 
-def _kinds(statistics: Statistics) -> Iterator[str]:
+def _frame_types(statistics: Statistics) -> Iterator[str]:
     rows: _Rows = [("", list(_KINDS))]
     group = ""
     for each in statistics.kinds:
@@ -469,28 +469,28 @@ def _roce(statistics: Statistics) -> Iterator[str]:
     yield _titled("RoCE", *lines, rest=", by queue pair and direction, most trouble first")
 
 
-def _roce_facts(statistics: Statistics, found: RoceTraffic) -> Iterator[tuple[str, str]]:
-    ect, ce = (sum(values) for values in (found.ect_over_time, found.ce_over_time))
-    timed = max(1, sum(found.frames_over_time))
-    yield "frames", f"{found.frames:,}, {share(ect / timed)} ECT, {share(ce / timed)} CE"
-    if found.cnps:
-        unsure = sum(each.cnps for each in found.queue_pairs if not each.is_settled)
+def _roce_facts(statistics: Statistics, roce: RoceTraffic) -> Iterator[tuple[str, str]]:
+    ect, ce = (sum(values) for values in (roce.ect_over_time, roce.ce_over_time))
+    timed = max(1, sum(roce.frames_over_time))
+    yield "frames", f"{roce.frames:,}, {share(ect / timed)} ECT, {share(ce / timed)} CE"
+    if roce.cnps:
+        unsure = sum(each.cnps for each in roce.queue_pairs if not each.is_settled)
         sure = f", {unsure:,} for an unknown flow" if unsure else ""
-        (rate,) = _cells(found, {"": "cnps_per_s"}, statistics)
-        yield "CNPs", f"{found.cnps:,}, {rate}{sure}"
-    if found.delay_ns is not None:
-        yield "delay", f"from the first CE to the CNP: {found.delay_ns.as_times('p50 p90 p99 most')}"
+        (rate,) = _cells(roce, {"": "cnps_per_s"}, statistics)
+        yield "CNPs", f"{roce.cnps:,}, {rate}{sure}"
+    if roce.delay_ns is not None:
+        yield "delay", f"from the first CE to the CNP: {roce.delay_ns.as_times('p50 p90 p99 most')}"
     refused: dict[str, int] = {}
-    for each in found.queue_pairs:
+    for each in roce.queue_pairs:
         codes = {**each.naks, "receiver not ready": each.receiver_not_ready}
         for code, count in codes.items():
             if count:
                 refused[code] = refused.get(code, 0) + count
     if refused:
         yield "NAKs", _listed(refused)
-    again = Counter(each.retransmission for each in found.queue_pairs if each.retransmission)
+    again = Counter(each.retransmission for each in roce.queue_pairs if each.retransmission)
     facts = [f"{counted(count, 'flow')} by {how}" for how, count in sorted(again.items())]
-    unasked = sum(each.unasked_repeats or 0 for each in found.queue_pairs)
+    unasked = sum(each.unasked_repeats or 0 for each in roce.queue_pairs)
     facts += [f"{unasked:,} times without a NAK"] if unasked else []
     if facts:
         yield "sent again", ", ".join(facts)

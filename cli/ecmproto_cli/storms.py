@@ -96,7 +96,7 @@ def send_storm(
         document = report_document(report) | {"storm": storm_document(storm), "released": released}
         echo(json.dumps(document | _proof_document(sent) | {"processors": kept.processors}, indent=2))
     elif not telling.quiet:
-        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", kept_by(kept))]
+        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", thread_text(kept))]
         rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
         echo(pairs(rows, width=max(len(name) for name, _ in rows)))
     if report.gaps is not None and report.gaps.longer and not (kept.processors or kept.kept_by):
@@ -115,7 +115,7 @@ def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, tell
         echo(json.dumps(document | _proof_document(sent), indent=2))
     elif not telling.quiet:
         rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
-        rows += [("kept by", kept_by(sent.report)), ("seed", str(plan.seed))]
+        rows += [("kept by", thread_text(sent.report)), ("seed", str(plan.seed))]
         echo(pairs(rows, width=max(len(name) for name, _ in rows)))
     if isinstance(sent.ended_by, KeyboardInterrupt):
         return INTERRUPTED
@@ -223,7 +223,7 @@ def _tell(name: str, sent: _Sent, telling: Telling) -> int:
     from ecmproto.tools.testing.proofs import junit_of
 
     if telling.form != "json":
-        print_verdicts([(each.outcome, each.name, each.found) for each in sent.proofs], quiet=telling.quiet)
+        print_verdicts([(each.outcome, each.name, each.result) for each in sent.proofs], quiet=telling.quiet)
         if sent.stolen_ns and not telling.quiet:
             echo(f"a hypervisor took each processor for {format_time(sent.stolen_ns)}, in their mean")
     if telling.junit is not None:
@@ -261,13 +261,13 @@ def _stream_text(stream: StreamReport) -> str:
     return text + (f"; no room {stream.failed:,} times" if stream.failed else "")
 
 
-def kept_by(kept: StreamsReport) -> str:
+def thread_text(report: StreamsReport) -> str:
     """Return the threads that kept streams, or the kernel's discipline, in words."""
-    if kept.kept_by:
-        return f"the kernel's {kept.kept_by}" + (
-            ", which reports late frames" if kept.kept_by == "etf" else ""
+    if report.kept_by:
+        return f"the kernel's {report.kept_by}" + (
+            ", which reports late frames" if report.kept_by == "etf" else ""
         )
-    if not kept.processors:
+    if not report.processors:
         return "ordinary threads"
-    named = " and ".join(map(str, kept.processors))
-    return f"real-time threads on processor{'s' if len(kept.processors) > 1 else ''} {named}"
+    named = " and ".join(map(str, report.processors))
+    return f"real-time threads on processor{'s' if len(report.processors) > 1 else ''} {named}"

@@ -23,21 +23,23 @@ SCHEMA = "ecmproto/verdicts/1"
 
 
 def described_test(
-    words: tuple[str, ...], line: Mapping[str, Any], spec: str | None, ethertypes: EtherTypes
+    arguments: tuple[str, ...], line: Mapping[str, Any], spec: str | None, ethertypes: EtherTypes
 ) -> Test:
     """Return the test that a sequence or a specification describes; SpecError and others for what is none."""
     from ecmproto.tools.craft.recipe import chunks
     from ecmproto.tools.craft.spec import Reading
     from ecmproto.tools.testing.verdicts import SIDES, Test, sequence_test
 
-    name = words[0] if spec is None else spec
+    name = arguments[0] if spec is None else spec
     expectations = (
-        sequence_expectations(words, line, ethertypes=ethertypes) if spec is None else spec_expectations(spec)
+        sequence_expectations(arguments, line, ethertypes=ethertypes)
+        if spec is None
+        else spec_expectations(spec)
     )
     if not expectations:
         raise click.UsageError(f"--receive: {name} has no expectation")
     if spec is None:
-        steps = sequence_steps(words, line, ethertypes=ethertypes)
+        steps = sequence_steps(arguments, line, ethertypes=ethertypes)
         return sequence_test(name, steps, expectations, ethertypes)
     reading = Reading(ethertypes=ethertypes)
     batches = {
@@ -74,7 +76,7 @@ def tell(
         }
         echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
-        shown = [(each.outcome, each.expectation.sentence(), each.found) for each in verdicts]
+        shown = [(each.outcome, each.expectation.sentence(), each.result) for each in verdicts]
         print_verdicts(shown, quiet=quiet, explain=False)
     if junit is not None:
         with open_sink(junit, force=force) as sink:

@@ -120,12 +120,12 @@ def test_memory_stays_within_its_bound() -> None:
 
 
 def test_findings_beyond_the_limit_are_counted() -> None:
-    checker = Checker(RULES[:1], families=TOY, most=3)
+    checker = Checker(RULES[:1], families=TOY, max_findings=3)
     for first in (0, 5):
         checker.add(batch_of([(0, tagged(11 + each)) for each in range(5)], first))
     result = checker.result()
     assert (len(result.findings), result.wrong) == (3, 10)
-    other = Checker(RULES[:1], families=TOY, most=3)
+    other = Checker(RULES[:1], families=TOY, max_findings=3)
     other.merge(checker)
     assert other.result() == result
 

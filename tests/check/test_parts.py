@@ -101,7 +101,9 @@ def there(sums: Any, make: Callable[[], Sums]) -> Any:
 def checker() -> Checker:
     """Return a checker of all rules, of which as many as can speak."""
     return Checker(
-        None, {"pfc.lossless": "3", "qcn.closed": "yes", "ecm.closed": "yes", "bcn.closed": "yes"}, most=7
+        None,
+        {"pfc.lossless": "3", "qcn.closed": "yes", "ecm.closed": "yes", "bcn.closed": "yes"},
+        max_findings=7,
     )
 
 

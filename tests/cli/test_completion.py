@@ -41,7 +41,7 @@ def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
         monkeypatch.setenv("COMP_LINE", line)
         monkeypatch.setenv("COMP_POINT", str(len(line)))
         monkeypatch.setenv("COMP_WORDBREAKS", " ")
-        monkeypatch.setenv("COMP_WORDS", "\n".join(known.words))
+        monkeypatch.setenv("COMP_WORDS", "\n".join(known.arguments))
         # fish tells the word with its quoting
         word = re.sub(r"([\s'\"\\])", r"\\\1", known.last) if shell == "fish" else known.last
         monkeypatch.setenv("COMP_WORD", word)
@@ -228,7 +228,7 @@ def test_completing_a_group_imports_no_commands(monkeypatch: pytest.MonkeyPatch)
 
 
 @pytest.mark.parametrize(
-    ("line", "words", "last", "kept", "quote"),
+    ("line", "arguments", "last", "offset", "quote"),
     [
         ("a b", ("a",), "b", 0, ""),
         ("a b ", ("a", "b"), "", 0, ""),
@@ -241,10 +241,10 @@ def test_completing_a_group_imports_no_commands(monkeypatch: pytest.MonkeyPatch)
     ],
 )
 def test_a_line_is_split_as_a_shell_does(
-    line: str, words: tuple[str, ...], last: str, kept: int, quote: str
+    line: str, arguments: tuple[str, ...], last: str, offset: int, quote: str
 ) -> None:
     found = typed(line)
-    assert (found.words, found.last, found.kept, found.quote) == (words, last, kept, quote)
+    assert (found.arguments, found.last, found.offset, found.quote) == (arguments, last, offset, quote)
 
 
 # Real shells ----------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from ecmproto.frames.capture import Batch, PcapWriter, open_sink
 from ecmproto.frames.dissect.form import Listing
 from ecmproto_cli.commands import dissect
 from ecmproto_cli.main import run
-from ecmproto_cli.progress import told_when_compiling
+from ecmproto_cli.progress import reporting_compilation
 from tests.dissect.sample import FRAMES
 
 DISSECT = [sys.executable, "-m", "ecmproto_cli", "dissect"]
@@ -183,12 +183,12 @@ def test_long_compilation_is_reported(
     monkeypatch.setattr("ecmproto_cli.progress._COMPILING_PATIENCE_S", 0.01)
     done = threading.Event()
     monkeypatch.setattr("ecmproto_cli.progress._report_compiling", done.set)
-    with told_when_compiling():
+    with reporting_compilation():
         assert not done.wait(0.1)  # nothing is compiled
         with event.trigger_event("numba:compile"):
             assert done.wait(10)
     done.clear()
-    with told_when_compiling(), event.trigger_event("numba:compile"):
+    with reporting_compilation(), event.trigger_event("numba:compile"):
         pass
     assert not done.wait(0.1)
 

@@ -104,7 +104,8 @@ def test_sent_frames_arrive_at_the_reported_rate(veth: Network, capsys: pytest.C
     assert told.err == "ecmproto: seed 7\n"
     rows = table(told.out)
     assert list(rows) == [
-        "sent", "requested", "reached", "time", "jitter", "apart", "padded", "left out", "campaign", "findings",
+        "sent", "requested", "reached", "time", "jitter", "apart", "padded", "left out", "campaign",
+        "findings",
     ]  # fmt: skip
     assert rows["sent"].startswith(f"{len(frames)} frames, ")
     assert rows["requested"] == "2,000 frames/s"

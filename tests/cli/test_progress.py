@@ -18,7 +18,7 @@ from ecmproto_cli import progress
 from ecmproto_cli.commands import replay
 from ecmproto_cli.errors import CommandError
 from ecmproto_cli.main import run
-from ecmproto_cli.progress import Work, is_compiling, told_when_compiling, work
+from ecmproto_cli.progress import Work, is_compiling, reporting_compilation, work
 from tests.dissect.sample import write_sample
 
 PATIENT_S = 120
@@ -136,7 +136,7 @@ def test_each_compiled_function_is_reported_once(
         sys.modules, "ecmproto.kernels.cache", SimpleNamespace(under_way=["stats.rates.count"])
     )
     said = io.StringIO()
-    with told_when_compiling():
+    with reporting_compilation():
         for tell in when_compiling * 2:
             tell()
         until(lambda: said.write(capsys.readouterr().err))

@@ -65,9 +65,9 @@ def test_missing_one_of_equal_frames_is_found() -> None:
     for gone in (0, 17, 199):
         kept = np.delete(np.arange(200), gone)
         found = align(digests(contents), digests(contents[kept], kept * 1000))
-        assert (found.missing.tolist(), len(found.kept), len(found.moved)) == ([gone], 199, 0)
+        assert (found.missing.tolist(), len(found.same), len(found.moved)) == ([gone], 199, 0)
         later = align(digests(contents), digests(contents[kept], kept * 1000 + 5_000_333))
-        assert (len(later.missing), len(later.kept), len(later.added)) == (1, 199, 0)
+        assert (len(later.missing), len(later.same), len(later.added)) == (1, 199, 0)
 
 
 def test_repeating_contents_align_by_time() -> None:
@@ -78,7 +78,7 @@ def test_repeating_contents_align_by_time() -> None:
     for jitter in (0, 40):
         times = kept * 1000 + 1500 + rng.integers(0, jitter + 1, len(kept))
         found = align(digests(contents), digests(contents[kept], times))
-        assert len(found.kept) == len(kept)
+        assert len(found.same) == len(kept)
         assert (len(found.missing), len(found.moved), len(found.added)) == (100, 0, 0)
         if not jitter:
             assert found.missing.tolist() == list(range(7, 10_000, 100))
@@ -113,5 +113,5 @@ def test_memory_is_a_few_times_the_digests(how: str) -> None:
     found = align(one, two)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert len(found.kept) + len(found.moved) + len(found.changed) + len(found.missing) == count
+    assert len(found.same) + len(found.moved) + len(found.changed) + len(found.missing) == count
     assert peak < MOST_OCTETS * 2 * count

@@ -197,7 +197,7 @@ def test_times_by_a_clock_of_their_own(tmp_path: Path) -> None:
         assert comparison.summary.kinds["retimed"] == comparison.summary.differences == 200
         times = comparison.summary.times
     assert times is not None
-    assert (times.offset_ns, times.least_ns, times.most_ns, times.differing) == (
+    assert (times.offset_ns, times.min_ns, times.max_ns, times.differing) == (
         1_500_000,
         1_500_000,
         1_500_000,

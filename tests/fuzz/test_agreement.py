@@ -67,7 +67,7 @@ def campaign(
 
 
 def only_finding(found: AgreementCampaign) -> Finding:
-    (finding,) = found.run(lambda _: not found.findings, most_cases=MOST_CASES)
+    (finding,) = found.run(lambda _: not found.findings, max_cases=MOST_CASES)
     return finding
 
 
@@ -107,7 +107,7 @@ class Raising(Marked):
 def test_sound_views_agree(tmp_path: Path) -> None:
     checks = SchemaCheck(), ColumnCheck(), DocumentCheck(), TextCheck(), ScapyCheck()
     found = campaign(tmp_path, *checks)
-    assert list(found.run(lambda _: True, most_cases=700)) == []
+    assert list(found.run(lambda _: True, max_cases=700)) == []
     assert (found.progress.cases, found.progress.index, found.progress.runs) == (700, 700, 2)
     assert found.executions == {"schema": 700, "columns": 700, "documents": 512, "text": 512, "scapy": 512}
     assert found.progress.checked == found.executions
@@ -150,7 +150,7 @@ def test_failure_to_make_a_case_is_reported(monkeypatch: pytest.MonkeyPatch, tmp
 
     monkeypatch.setattr(Cases, "__getitem__", planted)
     found = campaign(tmp_path, Marked(b"\x22\xe7"))
-    unmade, marked = found.run(lambda _: True, most_cases=300)
+    unmade, marked = found.run(lambda _: True, max_cases=300)
     assert unmade.outcome.signature.startswith("making a case: IndexError in planted (test_agreement.py:")
     assert (unmade.index, unmade.frames) == (17, (b"",))
     assert marked.outcome.signature == "marked: both are there"
@@ -187,7 +187,7 @@ def test_planted_defects_of_the_schema(
 
     monkeypatch.setattr(module, name, planted)
     found = campaign(tmp_path, check)
-    (finding, *_) = found.run(lambda _: not found.findings, most_cases=MOST_CASES)
+    (finding, *_) = found.run(lambda _: not found.findings, max_cases=MOST_CASES)
     assert finding.outcome.signature.startswith(what)
     assert VLAN in decode_lax(finding.frames[0])
     assert len(finding.frames[0]) == 18
@@ -276,7 +276,7 @@ def test_campaign_continues_and_counts_repeats(tmp_path: Path) -> None:
     finding = only_finding(first)
     again = campaign(tmp_path, Raising(b"\x22\xe7"))
     assert (again.progress, again.findings) == (first.progress, {finding.outcome.signature: finding})
-    assert list(again.run(lambda _: True, most_cases=1_000)) == []
+    assert list(again.run(lambda _: True, max_cases=1_000)) == []
     document = json.loads((tmp_path / "findings" / finding.name / "finding.json").read_text())
     assert document["count"] == 3
     assert seed_of(tmp_path) == 1
@@ -284,7 +284,7 @@ def test_campaign_continues_and_counts_repeats(tmp_path: Path) -> None:
 
 def test_folders_of_other_campaigns_are_refused(tmp_path: Path) -> None:
     assert seed_of(tmp_path) is None
-    list(campaign(tmp_path, Marked(b"no such")).run(lambda _: True, most_cases=1))
+    list(campaign(tmp_path, Marked(b"no such")).run(lambda _: True, max_cases=1))
     with pytest.raises(ParameterError, match="seed: expected 1, of the campaign in"):
         campaign(tmp_path, seed=2)
     with pytest.raises(ParameterError, match="corpus: expected"):
@@ -304,7 +304,7 @@ def test_every_subject_is_sound(what: str, tmp_path: Path) -> None:
     found = AgreementCampaign(
         subject.checks(), cases, tmp_path, line=LINE, file=subject.file, bounds=Bounds(seconds=100)
     )
-    assert list(found.run(lambda _: True, most_cases=300)) == []
+    assert list(found.run(lambda _: True, max_cases=300)) == []
     assert found.progress.cases == 300
 
 
@@ -387,7 +387,7 @@ def test_findings_do_not_depend_on_process_count(tmp_path: Path) -> None:
         campaign_of_processes(tmp_path / "2", Cnm(every=3)),
     )
     for found in (alone, both):
-        (finding,) = found.run(always, most_cases=20 * BATCH + 7)
+        (finding,) = found.run(always, max_cases=20 * BATCH + 7)
         assert finding.frames[0].endswith(b"\x22\xe7")
     assert both.findings == alone.findings
     assert both.executions == alone.executions == {"cnm": 7 * BATCH}
@@ -397,12 +397,12 @@ def test_findings_do_not_depend_on_process_count(tmp_path: Path) -> None:
     assert states[0] == states[1]
     assert states[0]["progress"]["checked"] == {"cnm": 7 * BATCH}
     # and it goes on with another number of processes
-    assert list(campaign_of_processes(tmp_path / "2", Cnm(), jobs=1).run(always, most_cases=1)) == []
+    assert list(campaign_of_processes(tmp_path / "2", Cnm(), jobs=1).run(always, max_cases=1)) == []
 
 
 def test_crashed_process_is_finding_and_is_replaced(tmp_path: Path) -> None:
     found = campaign_of_processes(tmp_path, Cnm(kills=True))
-    (finding,) = found.run(always, most_cases=6 * BATCH)
+    (finding,) = found.run(always, max_cases=6 * BATCH)
     assert finding.outcome.kind == "crash"
     assert finding.outcome.signature == "a process ended by SIGSEGV"
     # which of the batch it was, nobody was left to say
@@ -416,7 +416,7 @@ def test_unpicklable_check_raises_an_exception(tmp_path: Path) -> None:
         """Cannot be found by its name in another process."""
 
     with pytest.raises((AttributeError, RuntimeError)):
-        list(campaign_of_processes(tmp_path, Local()).run(always, most_cases=1))
+        list(campaign_of_processes(tmp_path, Local()).run(always, max_cases=1))
 
 
 def test_verdicts_come_in_order_and_bounded_number() -> None:
@@ -462,7 +462,7 @@ def test_shares_name_existing_checks(tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="every: expected one of cnm, got scapy"):
         AgreementCampaign([Cnm()], cases, tmp_path, line="-", every={"scapy": 2})
     found = AgreementCampaign([Cnm()], cases, tmp_path, line="-", every={"cnm": 0}, batch_cases=BATCH)
-    assert list(found.run(always, most_cases=200)) == []
+    assert list(found.run(always, max_cases=200)) == []
     assert (found.executions, found.progress.cases) == ({}, 200)
 
 

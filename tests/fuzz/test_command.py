@@ -15,9 +15,9 @@ from ecmproto.tools.fuzz.command import (
     FILE_OCTETS,
     SIGN_OCTETS,
     TAIL_OCTETS,
+    BoundedOutput,
     CaseOutcome,
     Command,
-    KeptOutput,
     signature_of,
 )
 from ecmproto.tools.fuzz.findings import reproduction
@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def shell(path: Path, script: str, **limits: object) -> CaseOutcome:
-    return Command(words=("sh", "-c", script), **limits).run(path)  # type: ignore[arg-type]
+    return Command(arguments=("sh", "-c", script), **limits).run(path)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -81,13 +81,13 @@ def test_memory_limit_covers_all_processes(wrapped: bool, path: Path) -> None:
     words: tuple[str, ...] = (sys.executable, "-S", "-c", growing)
     if wrapped:
         words = ("sh", "-c", '"$@"; true', "sh", *words)
-    assert Command(words=words, memory_octets=100_000_000).run(path).kind == "memory"
+    assert Command(arguments=words, memory_octets=100_000_000).run(path).kind == "memory"
 
 
 def test_brief_memory_peak_is_detected(path: Path) -> None:
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
     command = Command(
-        words=(sys.executable, "-S", "-c", f"bytearray({own + 100_000_000})"),
+        arguments=(sys.executable, "-S", "-c", f"bytearray({own + 100_000_000})"),
         memory_octets=own + 50_000_000,
     )
     assert command.run(path).kind == "memory"
@@ -97,7 +97,7 @@ def test_files_are_bounded(path: Path, tmp_path: Path) -> None:
     file = tmp_path / "filled"
     near = (FILE_OCTETS >> 20) - 1
     words = ("dd", "if=/dev/zero", f"of={file}", "bs=1M", f"seek={near}", "count=1000000")
-    outcome = Command(words=words, seconds=60).run(path)
+    outcome = Command(arguments=words, seconds=60).run(path)
     assert outcome.signature == "SIGXFSZ"
     assert file.stat().st_size < 2 * FILE_OCTETS
     file.unlink()
@@ -112,16 +112,16 @@ def test_stored_output_is_bounded(path: Path) -> None:
 def test_a_run_is_ended_from_outside(path: Path) -> None:
     stop = threading.Event()
     threading.Timer(0.2, stop.set).start()
-    outcome = Command(words=("sleep", "60"), seconds=60).run(path, stop=stop)
+    outcome = Command(arguments=("sleep", "60"), seconds=60).run(path, stop=stop)
     assert outcome.seconds < 30
     assert outcome.status < 0
 
 
 def test_unrunnable_commands_are_refused(path: Path) -> None:
     with pytest.raises(ParameterError, match="expected a program that can be run, got no-such-program"):
-        Command(words=("no-such-program",)).run(path)
+        Command(arguments=("no-such-program",)).run(path)
     with pytest.raises(ParameterError, match="expected a program and its arguments"):
-        Command(words=())
+        Command(arguments=())
 
 
 def test_reproduction_is_a_line_for_a_shell() -> None:
@@ -270,7 +270,7 @@ def test_defects_of_one_function_were_confused(report: str, one: str, other: str
 def test_report_amid_long_output_is_stored(report: str, pieces: int) -> None:
     line = b"a frame like any other\n"
     whole = line * 40 + report.encode() + line * 4_000
-    printed = KeptOutput()
+    printed = BoundedOutput()
     for start in range(0, len(whole), pieces):
         printed.add(whole[start : start + pieces])
     text = printed.text
@@ -283,7 +283,7 @@ def test_report_amid_long_output_is_stored(report: str, pieces: int) -> None:
 @pytest.mark.parametrize("behind", [0, 100, SIGN_OCTETS, TAIL_OCTETS - 50, TAIL_OCTETS, TAIL_OCTETS + 9_000])
 def test_stored_output_is_ordered_without_repetition(behind: int) -> None:
     whole = b"%d\n" * 30 % tuple(range(30)) + UNDEFINED.encode() + b"x" * behind
-    printed = KeptOutput()
+    printed = BoundedOutput()
     for start in range(0, len(whole), 999):
         printed.add(whole[start : start + 999])
     kept = printed.text.encode()

@@ -95,7 +95,7 @@ def test_narrowing_finds_exactly_the_needed_frames(count: int, data: st.DataObje
     narrowing = narrowed(FakeDevice(dies, recovers=True), suspects(count))
     assert sorted(each.index for each in narrowing.least) == sorted(100 + i for i in needed)
     assert narrowing.again == 2
-    assert narrowing.told.startswith(f"narrowed down to {len(needed)} frame")
+    assert narrowing.result_text.startswith(f"narrowed down to {len(needed)} frame")
 
 
 def test_a_frame_alone_is_made_simpler_too() -> None:
@@ -135,7 +135,7 @@ def test_frames_harmless_alone_are_tried_with_predecessors() -> None:
     assert [each.index for each in narrowing.least] == [103, 117]
     # one that cannot be reset keeps what trials leave in it: then all of them
     assert len(narrowed(FakeDevice(dies), suspects(20)).least) == 20
-    assert narrowed(FakeDevice(any_has(b"x")), suspects(20), []).told == (
+    assert narrowed(FakeDevice(any_has(b"x")), suspects(20), []).result_text == (
         "sent again, the same frames did not silence it"
     )
 
@@ -148,13 +148,13 @@ def test_irreproducible_failure_keeps_all_frames() -> None:
 
     narrowing = narrowed(FakeDevice(dies), suspects(20))
     assert list(narrowing.least) == suspects(20)
-    assert narrowing.told == "it is not reproducible: all frames are stored"
+    assert narrowing.result_text == "it is not reproducible: all frames are stored"
 
 
 def test_unrecovered_device_leaves_known_suspects() -> None:
     narrowing = narrowed(FakeDevice(any_has(b"017"), lives=3), suspects(32))
     assert narrowing.lost
-    assert narrowing.told == "the device did not come back"
+    assert narrowing.result_text == "the device did not come back"
     assert 117 in [each.index for each in narrowing.least]
     assert len(narrowing.least) == 8, "the third time that it fell silent"
     device = FakeDevice(any_has(b""), lives=1)
@@ -210,7 +210,7 @@ def fitting_index(start: int) -> int:
 def test_cases_are_sent_in_order(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: False)
     made = campaign(device, tmp_path)
-    assert list(made.run(always, most_cases=420)) == []
+    assert list(made.run(always, max_cases=420)) == []
     frames = [fits().fitted(CASES[index].octets) for index in range(420)]
     assert [octets for sent in device.sent for octets in sent] == [each for each in frames if each]
     assert len(device.sent) == device.beats == 9
@@ -221,7 +221,7 @@ def test_heartbeats_by_time(tmp_path: Path) -> None:
     device = FakeDevice(lambda frames: False)
     list(
         campaign(device, tmp_path, HeartbeatSchedule(every_s=100 * FRAME_S, retries=2)).run(
-            always, most_cases=1000
+            always, max_cases=1000
         )
     )
     assert len(device.sent) == pytest.approx(9, abs=1)
@@ -262,7 +262,7 @@ def test_campaign_continues_and_counts_known_failures(tmp_path: Path) -> None:
     index = again.progress.index
     assert index == first.progress.index
     device.sent.clear()
-    assert list(again.run(always, most_cases=600)) == []
+    assert list(again.run(always, max_cases=600)) == []
     assert device.sent[0][0] == fits().fitted(CASES[fitting_index(index)].octets)
     (found,) = again.findings.values()
     assert found.count == 1 + again.progress.failures - first.progress.failures
@@ -272,7 +272,7 @@ def test_campaign_continues_and_counts_known_failures(tmp_path: Path) -> None:
 def test_frames_before_the_last_heartbeat_are_suspects(tmp_path: Path) -> None:
     indices = (fitting_index(120), fitting_index(230))
     made = campaign(FakeDevice(killed_by(indices), recovers=True), tmp_path)
-    (found,) = made.run(always, most_cases=300)
+    (found,) = made.run(always, max_cases=300)
     assert len(found.frames) == 2
     assert found.index == indices[0]
     assert found.outcome.signature.startswith("after 2 frames, the last eth")
@@ -286,7 +286,7 @@ def test_irreproducible_silence_stores_all_suspects(tmp_path: Path) -> None:
         return len(frames) > 70 and bool(times) and times.pop()
 
     made = campaign(FakeDevice(dies), tmp_path)
-    (found,) = made.run(always, most_cases=300)
+    (found,) = made.run(always, max_cases=300)
     assert found.outcome.signature == "after one of cases 50 to 99 of seed 7"
     frames = [fits().fitted(CASES[index].octets) for index in range(50, 100)]
     assert list(found.frames) == [each for each in frames if each]
@@ -298,14 +298,14 @@ def test_silent_device_ends_campaign_without_losing_frames(tmp_path: Path) -> No
     index = fitting_index(70)
     device = FakeDevice(killed_by([index]), lives=1)
     made = campaign(device, tmp_path)
-    (found,) = made.run(always, most_cases=300)
+    (found,) = made.run(always, max_cases=300)
     assert made.lost
     assert "the device did not come back" in found.outcome.output
     assert fits().fitted(CASES[index].octets) in found.frames
     device.lives, device.alive = 100, True
     again = campaign(device, tmp_path)
     assert again.progress.index == 100
-    assert list(again.run(always, most_cases=100)) == []
+    assert list(again.run(always, max_cases=100)) == []
     assert not again.lost
 
 
@@ -342,5 +342,5 @@ def test_octets_may_come_from_another_source(tmp_path: Path) -> None:
             index += 1
 
     device = FakeDevice(lambda frames: False)
-    list(campaign(device, tmp_path, octets_from=octets_from).run(always, most_cases=70))
+    list(campaign(device, tmp_path, octets_from=octets_from).run(always, max_cases=70))
     assert device.got == [index.to_bytes(60, "big") for index in range(70)]

@@ -48,13 +48,13 @@ def corpus(*names: str) -> list[bytes]:
 
 
 def planted(defect: str, *place: str, seconds: float = 2.0) -> Command:
-    return Command(words=(sys.executable, "-I", "-S", str(READER), defect, *place), seconds=seconds)
+    return Command(arguments=(sys.executable, "-I", "-S", str(READER), defect, *place), seconds=seconds)
 
 
 def shown_again(folder: Path) -> CaseOutcome:
     """Return how it ends when a user runs what was kept, without any limit but its own."""
     words = ("sh", "-c", f"cd {folder} && sh reproduce.sh")
-    return Command(words=words, seconds=600, memory_octets=1 << 40).run(folder / "finding.json")
+    return Command(arguments=words, seconds=600, memory_octets=1 << 40).run(folder / "finding.json")
 
 
 def first_finding(campaign: TargetCampaign) -> Finding:
@@ -178,7 +178,7 @@ def test_resident_memory_is_watched_when_reproducing(tmp_path: Path, monkeypatch
     reserving = "import mmap; far = mmap.mmap(-1, 1 << 40, mmap.MAP_PRIVATE | 0x4000)\n"
     (tmp_path / "own.py").write_text(reserving + READER.read_text())
     words = (sys.executable, "-I", "-S", str(tmp_path / "own.py"), "lying-length", "{}")
-    command = Command(words=words, memory_octets=100_000_000, seconds=2.0)
+    command = Command(arguments=words, memory_octets=100_000_000, seconds=2.0)
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
     found = first_finding(TargetCampaign(command, feed, tmp_path / "campaign", tries=20))
     line = (tmp_path / "campaign" / "findings" / found.name / "reproduce.sh").read_text()
@@ -223,9 +223,9 @@ def sanitized(tmp_path: Path) -> Command:
     program = tmp_path / "decoder"
     flags = ["-g", "-fsanitize=address,undefined", "-o", str(program), str(DECODER)]
     built = subprocess.run([requires("gcc"), *flags], capture_output=True, check=False)
-    if built.returncode or Command(words=(str(program), "{}")).run(PCAPS / "pause.pcap").failed:
+    if built.returncode or Command(arguments=(str(program), "{}")).run(PCAPS / "pause.pcap").failed:
         pytest.skip("gcc has no sanitizers that run here")
-    return Command(words=(str(program),))
+    return Command(arguments=(str(program),))
 
 
 STACK = (
@@ -256,7 +256,7 @@ def test_defects_of_one_function_were_one_finding(sanitized: Command, tmp_path: 
 
 def test_a_program_that_always_fails_needs_no_frames(tmp_path: Path) -> None:
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
-    command = Command(words=(sys.executable, "-S", "-c", "import no_such_module"))
+    command = Command(arguments=(sys.executable, "-S", "-c", "import no_such_module"))
     found = first_finding(TargetCampaign(command, feed, tmp_path))
     assert found.frames == ()
     assert found.outcome.signature.startswith("ModuleNotFoundError in <module>")
@@ -265,7 +265,7 @@ def test_a_program_that_always_fails_needs_no_frames(tmp_path: Path) -> None:
 def test_reproduction_runs_in_the_original_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "own.py").write_text(READER.read_text())
     monkeypatch.chdir(tmp_path)
-    command = Command(words=(sys.executable, "-S", "-m", "own", "msdu-length", "{}"))
+    command = Command(arguments=(sys.executable, "-S", "-m", "own", "msdu-length", "{}"))
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
     found = first_finding(TargetCampaign(command, feed, Path("campaign"), tries=20))
     folder = tmp_path / "campaign" / "findings" / found.name
@@ -275,7 +275,7 @@ def test_reproduction_runs_in_the_original_folder(tmp_path: Path, monkeypatch: p
 
 def test_single_slow_run_is_no_hang(tmp_path: Path) -> None:
     once = "test -e been || { touch been; sleep 30; }"
-    command = Command(words=("sh", "-c", f"cd {tmp_path}; {once}"), seconds=0.3)
+    command = Command(arguments=("sh", "-c", f"cd {tmp_path}; {once}"), seconds=0.3)
     feed = Feed(frames=Cases(corpus("mixed.pcap"), seed=1))
     campaign = TargetCampaign(command, feed, tmp_path / "campaign")
     assert list(campaign.run(lambda progress: progress.runs < 3)) == []
@@ -304,7 +304,7 @@ def test_invalid_number_of_jobs_is_refused(tmp_path: Path) -> None:
 
 def test_program_that_cannot_be_started_ends_campaign(tmp_path: Path) -> None:
     campaign = TargetCampaign(
-        Command(words=("no-such-program",)), Feed(frames=Cases([], seed=1)), tmp_path, jobs=2
+        Command(arguments=("no-such-program",)), Feed(frames=Cases([], seed=1)), tmp_path, jobs=2
     )
     with pytest.raises(ParameterError, match="got no-such-program"):
         next(campaign.run(lambda progress: True))
@@ -345,13 +345,13 @@ DissectorTable.get("ethertype"):add(0x22E9, own)
 
 def test_tshark_dissector_errors_are_failures_malformed_frames_not(tmp_path: Path) -> None:
     program = requires("tshark")
-    plain = Command(words=(program, "-Vnr", "{}"), seconds=60).run(PCAPS / "malformed.pcapng")
+    plain = Command(arguments=(program, "-Vnr", "{}"), seconds=60).run(PCAPS / "malformed.pcapng")
     assert plain.kind == "fine"
     assert "Malformed Packet" in plain.output
     script = tmp_path / "own.lua"
     script.write_text(LUA)
     words = (program, "-X", f"lua_script:{script}", "-Vnr", "{}")
-    broken = Command(words=words, seconds=60).run(PCAPS / "mixed.pcap")
+    broken = Command(arguments=words, seconds=60).run(PCAPS / "mixed.pcap")
     assert broken.kind == "report"
     assert broken.signature.startswith("Lua Error: ")
     assert broken.signature.endswith("own.lua:4: Range is out of bounds")
@@ -416,7 +416,7 @@ def test_runs_come_in_their_order(jobs: int) -> None:
     source = trials()
     # early ones take longer than those behind them
     script = 'n=$(cat); test $((n % 5)) != 0 || sleep 0.1; echo "$n"'
-    with Runs(Command(words=("sh", "-c", script)), lambda: next(source), jobs=jobs) as runs:
+    with Runs(Command(arguments=("sh", "-c", script)), lambda: next(source), jobs=jobs) as runs:
         for index in range(12):
             trial, outcome = runs.next()
             assert trial.index == index
@@ -427,7 +427,7 @@ def test_leaving_ends_running_programs() -> None:
     source = trials()
     start = time.monotonic()
     script = "test $(cat) = 0 || sleep 60"
-    with Runs(Command(words=("sh", "-c", script), seconds=60), lambda: next(source), jobs=3) as runs:
+    with Runs(Command(arguments=("sh", "-c", script), seconds=60), lambda: next(source), jobs=3) as runs:
         runs.next()
     assert time.monotonic() - start < 30
 

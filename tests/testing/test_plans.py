@@ -178,7 +178,7 @@ def test_lost_and_late_numbered_frames_are_found(veth: Network) -> None:
     assert proof.outcome == "failed"
     assert proof.figures["lost"] == 9
     assert (proof.figures["out_of_order"], proof.figures["twice"]) == (1, 1)
-    assert "first number 1" in proof.found
+    assert "first number 1" in proof.result
     assert proof.figures["longest_ns"] == 2000
 
 

@@ -21,7 +21,7 @@ from ecmproto_cli.options import (
     read_option,
     sampled_option,
     split_assignments,
-    split_words,
+    split_values,
     trailer_option,
     with_ethertypes,
 )
@@ -46,11 +46,11 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @read_option(required=False)
 @filter_option("Check only frames that this display filter selects, as if there were no others.")
 @click.option(
-    "--select", metavar="ID,…", multiple=True, callback=split_words,
+    "--select", metavar="ID,…", multiple=True, callback=split_values,
     help="Only these rules: families or prefixes of ids, as qcn or QCN003.",
 )  # fmt: skip
 @click.option(
-    "--ignore", metavar="NAME,…", multiple=True, callback=split_words, help="Leave these rules out."
+    "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Leave these rules out."
 )
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
@@ -72,7 +72,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
     help="Findings of each rule in the text; 0: all that are stored, at most 1000.",
 )  # fmt: skip
 @click.option(
-    "--fail-on", metavar="WHAT,…", multiple=True, callback=split_words,
+    "--fail-on", metavar="WHAT,…", multiple=True, callback=split_values,
     help="Exit with 1 on these findings: note (and worse), warning (and worse), error, never, or ids.  "
     "[default: note]",
 )  # fmt: skip

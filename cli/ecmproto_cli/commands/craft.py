@@ -31,6 +31,7 @@ from ecmproto_cli.recipes import (
     is_sequence,
     line_item,
     line_options,
+    pop_storm_options,
     sequence_expectations,
     sequence_list,
     sequence_steps,
@@ -38,7 +39,6 @@ from ecmproto_cli.recipes import (
     storm_options,
     storm_rows,
     storm_steps,
-    taken_options,
     write_expectations,
     write_toml,
 )
@@ -55,7 +55,7 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
+@click.argument("arguments", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("--spec", metavar="FILE", help="Read a .toml or .json specification; - is stdin (JSON).")
 @click.option(
     "--from-json", metavar="[FILE]", is_flag=False, flag_value="-",
@@ -107,7 +107,7 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @with_ethertypes
 def command(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     spec: str | None,
     from_json: str | None,
     columns: str | None,
@@ -150,15 +150,15 @@ def command(
         echo(sequence_list(), wrap=True)
         return
     sources = {"--spec": spec, "--from-json": from_json, "--from-columns": columns}
-    check_sources(sources, words, line)
+    check_sources(sources, arguments, line)
     interval = rate if rate is not None and rate.endswith("s") and not rate.endswith("pps") else None
     rate = None if interval is not None else rate
-    options, times = taken_options(line), {"interval": interval, "rate": rate, "time": time}
+    options, times = pop_storm_options(line), {"interval": interval, "rate": rate, "time": time}
     others = {name.removeprefix("--"): value for name, value in sources.items()}
     others |= {"interval": interval, "rate": rate, "count": line["count"], "sweep": line["sweeps"]}
-    check_storm(storm, words, options, others)
-    _check_options(words, from_json, columns, fix, line)
-    form = _form(form, output, words)
+    check_storm(storm, arguments, options, others)
+    _check_options(arguments, from_json, columns, fix, line)
+    form = _form(form, output, arguments)
     check_outputs([output, expect], force=force)
     seed = secrets.randbits(32) if seed is None else seed
     reading = Reading(ethertypes=ethertypes, exact=from_json is not None, fix=fix, random=random.Random(seed))
@@ -166,25 +166,25 @@ def command(
     try:
         with ExitStack() as files:
             recipes: Iterator[Recipe | Chunk]
-            steps = _steps(words, line, storm, options, times, ethertypes)
+            steps = _steps(arguments, line, storm, options, times, ethertypes)
             wanted: list[Expectation] = []
-            if is_sequence(words) and storm is None and (expect is not None or form == "toml"):
-                wanted = sequence_expectations(words, line | {"rate": rate}, ethertypes=ethertypes)
+            if is_sequence(arguments) and storm is None and (expect is not None or form == "toml"):
+                wanted = sequence_expectations(arguments, line | {"rate": rate}, ethertypes=ethertypes)
             if expect is not None:
                 write_expectations(steps or (), wanted, files.enter_context(open_sink(expect, force=force)))
             if steps is not None:
                 sent = [step for step in steps if not step.reverse]
-                recipes = from_steps(sent, "storm" if storm else words[0], reading)
+                recipes = from_steps(sent, "storm" if storm else arguments[0], reading)
             elif columns is not None:
                 timed = any(value is not None for value in times.values())
                 files.enter_context(bounded_memory(columns, parse_octets(memory)))
-                recipes = from_columns(columns, words, line, reading, timed=timed)
-            elif words:
-                recipes = iter([from_line(words, line, reading)])
+                recipes = from_columns(columns, arguments, line, reading, timed=timed)
+            elif arguments:
+                recipes = iter([from_line(arguments, line, reading)])
             else:
                 recipes = from_file(spec if spec is not None else str(from_json), reading, files)
             if form == "toml":
-                items = [line_item(words, line, times)]
+                items = [line_item(arguments, line, times)]
                 if steps:
                     items = [{**step.item, **({"side": "far"} if step.reverse else {})} for step in steps]
                 list(recipes)  # raises their errors
@@ -199,7 +199,7 @@ def command(
 
 
 def _steps(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     line: dict[str, Any],
     storm: str | None,
     options: StormOptions,
@@ -208,23 +208,23 @@ def _steps(
 ) -> list[Step] | None:
     """Return the steps of a storm or a sequence; None if neither was given."""
     if storm is not None:
-        told = storm_from(words, line, storm, options, ethertypes)
+        told = storm_from(arguments, line, storm, options, ethertypes)
         steps = storm_steps(told, options, times["time"])
         echo(pairs(storm_rows(told, options.duration_ns)), err=True)
         return steps
-    if not is_sequence(words):
+    if not is_sequence(arguments):
         return None
     for name, option in (("interval", "rate with a time"), ("time", "time")):
         if times[name] is not None:
             raise click.UsageError(f"a sequence has times of its own: expected no --{option}")
-    return sequence_steps(words, line | {"rate": times["rate"]}, ethertypes=ethertypes)
+    return sequence_steps(arguments, line | {"rate": times["rate"]}, ethertypes=ethertypes)
 
 
 def _check_options(
-    words: tuple[str, ...], from_json: str | None, columns: str | None, fix: bool, line: dict[str, Any]
+    arguments: tuple[str, ...], from_json: str | None, columns: str | None, fix: bool, line: dict[str, Any]
 ) -> None:
     """Refuse options that do not fit the source."""
-    if fix and from_json is None and (words or columns is None):
+    if fix and from_json is None and (arguments or columns is None):
         raise click.UsageError(
             "--fix belongs to --from-json: other frames are always put right, but for --raw"
         )
@@ -233,7 +233,7 @@ def _check_options(
             raise click.UsageError(f"--{name} and --from-columns: expected one of them, got both")
 
 
-def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
+def _form(form: str | None, output: str | None, arguments: tuple[str, ...]) -> str:
     to_terminal = output in (None, "-")
     form = output_form(output, form, FORMS, text="hex") or ("hex" if to_terminal else None)
     if form is None:
@@ -241,7 +241,7 @@ def _form(form: str | None, output: str | None, words: tuple[str, ...]) -> str:
         raise click.UsageError(f"{output}: expected {needed}")
     if form in BINARY and to_terminal and sys.stdout.isatty():
         raise click.UsageError(f"-T {form} is no text for a terminal: expected -w FILE or a pipe")
-    if form == "toml" and not words:
+    if form == "toml" and not arguments:
         raise click.UsageError("-T toml writes a LAYER or a sequence: expected one of them, got a file")
     return form
 

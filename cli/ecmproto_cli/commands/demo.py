@@ -72,12 +72,12 @@ def command(folder: str | None, force: bool) -> int:
     return 0
 
 
-def _run(words: str, folder: str) -> int:
+def _run(line: str, folder: str) -> int:
     """Run a command in a folder, with this installation's packages; return its exit code."""
     packages = (os.path.abspath(module.__path__[0] + "/..") for module in (ecmproto, ecmproto_cli))
     known = [*packages, *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
-        [sys.executable, "-m", "ecmproto_cli", *shlex.split(words)], cwd=folder, check=False,
+        [sys.executable, "-m", "ecmproto_cli", *shlex.split(line)], cwd=folder, check=False,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(known)},
     ).returncode  # fmt: skip
 

@@ -458,10 +458,10 @@ def _counts_by_layer(summary: Summary) -> dict[str, dict[str, FieldCount]]:
 def _times_text(times: TimeDifference, comparison: Comparison) -> Iterator[str]:
     from ecmproto.tools.diff.rules import TIME
 
-    if times.least_ns == times.most_ns:
+    if times.min_ns == times.max_ns:
         yield f"times: B is {_apart_text(times.offset_ns)} in all {counted(times.pairs, 'frame')}"
     else:
-        spread = f"by {_signed(times.least_ns)} to {_signed(times.most_ns)} in B"
+        spread = f"by {_signed(times.min_ns)} to {_signed(times.max_ns)} in B"
         yield f"times: {times.differing:,} of {counted(times.pairs, 'frame')} differ, {spread}"
         yield f"  the median is {_signed(times.offset_ns)}"
         around = f"90 % are {_signed(times.low_ns)} to {_signed(times.high_ns)} around it"

@@ -34,7 +34,7 @@ from ecmproto_cli.options import (
     write_option,
 )
 from ecmproto_cli.output import BINARY, Stdout, check_outputs, output_form
-from ecmproto_cli.progress import reading, told_when_compiling, watched, work
+from ecmproto_cli.progress import reading, reporting_compilation, watched, work
 from ecmproto_cli.terminal import echo, is_coloured, paint
 
 if TYPE_CHECKING:
@@ -448,7 +448,7 @@ class Output:
         for batch in reader:
             self.frames += len(batch)
             self._count_unknown(batch)
-            kept = self._kept(batch, reader.interfaces)
+            kept = self._selected(batch, reader.interfaces)
             self.selected += len(kept)
             for text in self._listing.texts(kept.displayed(), reader.interfaces, ethertypes=self._ethertypes):
                 put(text)
@@ -510,7 +510,7 @@ class Output:
             return Shown(self, batch, turn=self._turn)
         if self._pool is None:
             self._pool = ThreadPoolExecutor(_THREADS)
-            self._reporting.enter_context(told_when_compiling())
+            self._reporting.enter_context(reporting_compilation())
         # more interfaces may be described meanwhile: they are added after the relevant ones
         work = partial(self._columns, batch, tuple(self._reader.interfaces), self._turn)
         return Shown(self, batch, work=self._pool.submit(work))
@@ -564,7 +564,7 @@ class Output:
         try:
             if self._filter is not None and DISPLAYED in self._filter.fields:
                 turn.wait()
-            kept = self._kept(batch, interfaces)
+            kept = self._selected(batch, interfaces)
             turn.wait()
             if listing is None:
                 return kept, ()
@@ -574,7 +574,7 @@ class Output:
             turn.end()
         return kept, listing.texts(displayed, interfaces, ethertypes=ethertypes, pool=self._pool)
 
-    def _kept(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
+    def _selected(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
         """Return the frames of a batch that the filter selects."""
         if self._filter is None:
             return batch

@@ -25,7 +25,7 @@ from ecmproto_cli.options import (
     rates_options,
     shard_option,
     split_assignments,
-    split_words,
+    split_values,
     storm_options,
     with_ethertypes,
 )
@@ -137,11 +137,11 @@ def stats(
     "--select",
     metavar="ID,…",
     multiple=True,
-    callback=split_words,
+    callback=split_values,
     help="Only these rules: families or prefixes of ids, as qcn or QCN003.",
 )
 @click.option(
-    "--ignore", metavar="NAME,…", multiple=True, callback=split_words, help="Leave these rules out."
+    "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Leave these rules out."
 )
 @click.option("--rules", metavar="FILE", multiple=True, help="Add your own rules from a .py or .toml file.")
 @click.option(
@@ -263,7 +263,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "text", *, me
     pattern = NamePattern(fleet.name_pattern) if fleet.name_pattern is not None else None
     folder = Path(fleet.out)
     listed = roster(captures_named(fleet.paths, folder), folder, job, pattern, force=fleet.force)
-    progress = TaskProgress(Tally(noun="part"), kept_in=fleet.out)
+    progress = TaskProgress(Tally(noun="part"), store=fleet.out)
     run = FleetRun(
         job, listed, folder, executor=execution.executor(_MANY, progress.notify, apart=True),
         shard=fleet.shard, part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally,

@@ -33,9 +33,9 @@ def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[Co
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
-@click.argument("words", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
+@click.argument("terms", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
 @click.option("--all", "every", is_flag=True, help=f"Show all results, not {_SHOWN} of each kind.")
-def command(words: tuple[str, ...], every: bool) -> int:
+def command(terms: tuple[str, ...], every: bool) -> int:
     """Find commands, options, formats, fields, mechanisms, parameters, scenarios and rules by a word.
 
     Without a WORD it lists the commands by purpose; with the name of a command it shows its help.  Several
@@ -48,25 +48,25 @@ def command(words: tuple[str, ...], every: bool) -> int:
     ecmproto help lab run
     ecmproto help --storm
     """
-    if not words:
+    if not terms:
         echo(f"{cli.get_help(command_context('ecmproto', cli))}\n\n{_HINT}")
         return 0
-    if not every and _show_command(words):
+    if not every and _show_command(terms):
         return 0
     from ecmproto_cli.finding import entries, find, nearest
 
     known = list(entries())
-    found = find(words, known)
+    found = find(terms, known)
     if not found:
-        meant = nearest(words, known)
+        meant = nearest(terms, known)
         found = find(meant, known) if meant else []
         if not found:
             raise CommandError(
-                f"nothing matches {' '.join(words)!r}", exit_code=FINDINGS, help="ecmproto help"
+                f"nothing matches {' '.join(terms)!r}", exit_code=FINDINGS, help="ecmproto help"
             )
-        echo(f"ecmproto: nothing is called {' '.join(words)!r}; nearest: {' '.join(meant)}", err=True)
-        words = tuple(meant)
-    echo("\n".join(_results(found, words, every=every)))
+        echo(f"ecmproto: nothing is called {' '.join(terms)!r}; nearest: {' '.join(meant)}", err=True)
+        terms = tuple(meant)
+    echo("\n".join(_results(found, terms, every=every)))
     return 0
 
 
@@ -83,11 +83,11 @@ def _row(name: str, text: str, width: int) -> Iterator[str]:
         yield f"{'':{width + 4}}{line}"
 
 
-def _show_command(words: Sequence[str]) -> bool:
+def _show_command(terms: Sequence[str]) -> bool:
     """Print the help of a command; return whether it exists."""
     ctx = command_context("ecmproto", cli)
     found: click.Command | None = cli
-    for word in words:
+    for word in terms:
         if not isinstance(found, click.Group):
             return False
         found = found.get_command(ctx, word)
@@ -96,16 +96,16 @@ def _show_command(words: Sequence[str]) -> bool:
         ctx = command_context(word, found, ctx)
     assert found is not None
     echo(found.get_help(ctx))
-    echo(f"\n{' '.join(words)!r} elsewhere: ecmproto help --all {' '.join(words)}")
+    echo(f"\n{' '.join(terms)!r} elsewhere: ecmproto help --all {' '.join(terms)}")
     return True
 
 
-def _results(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> Iterator[str]:
+def _results(results: Sequence[Entry], terms: Sequence[str], *, every: bool) -> Iterator[str]:
     """Yield the results by kind, the kind of the best first, each with the next command."""
     from ecmproto_cli.finding import KINDS
 
-    first = {entry.kind: place for place, entry in reversed(list(enumerate(found)))}
-    ordered = sorted(found, key=lambda entry: first[entry.kind])
+    first = {entry.kind: place for place, entry in reversed(list(enumerate(results)))}
+    ordered = sorted(results, key=lambda entry: first[entry.kind])
     left_out = 0
     for kind, group in groupby(ordered, key=lambda entry: entry.kind):
         rows = list(group)
@@ -119,4 +119,4 @@ def _results(found: Sequence[Entry], words: Sequence[str], *, every: bool) -> It
             yield from _row(entry.name, textwrap.shorten(entry.doc, _LONGEST, placeholder=" …"), width)
         yield f"    $ {shown[0].then}"
     if left_out:
-        yield f"\n{left_out} more: ecmproto help --all {' '.join(words)}"
+        yield f"\n{left_out} more: ecmproto help --all {' '.join(terms)}"

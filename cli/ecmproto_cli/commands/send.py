@@ -33,10 +33,10 @@ from ecmproto_cli.recipes import (
     help_on,
     is_sequence,
     line_options,
+    pop_storm_options,
     sequence_steps,
     storm_from,
     storm_options,
-    taken_options,
 )
 from ecmproto_cli.sending import exit_code_after, opened_sender, report_document, report_table
 from ecmproto_cli.storms import Telling, send_plan, send_storm
@@ -59,7 +59,7 @@ _OWN_SPEED = "the interface's"
 
 
 @click.command()
-@click.argument("words", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
+@click.argument("arguments", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
 @click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
 @click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send a capture. {READ_HELP}")
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
@@ -108,7 +108,7 @@ _OWN_SPEED = "the interface's"
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
 @with_ethertypes
 def command(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     interface: str | None,
     read: tuple[str, ...],
     spec: str | None,
@@ -154,7 +154,7 @@ def command(
     from ecmproto.frames.capture.linux.transmission import MANY_FRAMES
 
     bypassing = bypass == "yes"
-    options = taken_options(line)
+    options = pop_storm_options(line)
     many = rate != "max" and (loop or (count or 0) >= MANY_FRAMES)
     keeping = Keeping(even=pacing == "even", spin_ns=parse_time(spin), many=many)
     paths = captures_named(read, required=False)
@@ -162,21 +162,21 @@ def command(
     others["timing pacing"] = None if pacing in ("rate", "kernel") else pacing
     if pacing == "kernel" and (storm is None or realtime):
         raise click.UsageError("--timing pacing=kernel belongs to --storm, without --precise")
-    check_storm(storm, words, options, others | {"sweep": line["sweeps"]})
+    check_storm(storm, arguments, options, others | {"sweep": line["sweeps"]})
     telling = Telling(form=form, quiet=quiet, junit=junit, force=force)
     if plan is not None:
         others |= {"-i": interface, "loop": loop, "storm": storm, "receive": far, "received": captured}
         given = [name for name, value in others.items() if value not in (None, (), False)]
-        if given or words:
+        if given or arguments:
             raise click.UsageError(f"--plan defines the frames: expected no {given[0] if given else 'words'}")
         check_outputs([junit], force=force)
         return send_plan(plan, seed=seed, bypass=bypassing, realtime=realtime, telling=telling)
     if storm is None and (far is not None or captured is not None or near_captured is not None):
-        check_sources({"-r": paths or None, "--spec": spec}, words, line)
+        check_sources({"-r": paths or None, "--spec": spec}, arguments, line)
         others |= {"loop": loop, "storm": storm, "sweep": line["sweeps"], "spec": None}
-        _check_expecting(words, spec, others)
+        _check_expecting(arguments, spec, others)
         return _judged(
-            words, line, spec, interface, far, captured, near_captured, keeping=keeping, bypass=bypassing,
+            arguments, line, spec, interface, far, captured, near_captured, keeping=keeping, bypass=bypassing,
             realtime=realtime, telling=telling, ethertypes=ethertypes,
         )  # fmt: skip
     for name, is_given in (("junit", junit is not None), ("force", force), ("quiet", quiet)):
@@ -194,7 +194,7 @@ def command(
         if loop and options.duration is not None:
             raise click.UsageError("--loop holds until interrupted: expected --duration or --loop, got both")
         speed_bps = _speed_of(interface) if storm == _OWN_SPEED else storm
-        told = storm_from(words, line, speed_bps, options, ethertypes)
+        told = storm_from(arguments, line, speed_bps, options, ethertypes)
         duration_ns = None if loop else options.duration_ns
         release = not options.no_release
         check_outputs([junit], force=force)
@@ -204,8 +204,8 @@ def command(
         )  # fmt: skip
     schedule = schedule_of(rate or "1x")
     sendable = Sendable()
-    check_sources({"-r": paths or None, "--spec": spec}, words, line)
-    source = _crafted(words, spec, line, seed, ethertypes) if not paths else _captured(paths, sendable)
+    check_sources({"-r": paths or None, "--spec": spec}, arguments, line)
+    source = _crafted(arguments, spec, line, seed, ethertypes) if not paths else _captured(paths, sendable)
     with opened_sender(interface, bypass=bypassing, realtime=realtime) as (sender, check):
         report, ended_by = _send(sender, check, _frames(source, count, loop), schedule, keeping)
     if report.frames or not isinstance(ended_by, Exception):
@@ -213,9 +213,9 @@ def command(
     return exit_code_after(report, ended_by)
 
 
-def _check_expecting(words: tuple[str, ...], spec: str | None, others: dict[str, Any]) -> None:
+def _check_expecting(arguments: tuple[str, ...], spec: str | None, others: dict[str, Any]) -> None:
     """Refuse an output without expectations, and options for the departure of frames."""
-    if not is_sequence(words) and not (spec is not None and spec.endswith(".toml")):
+    if not is_sequence(arguments) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
         raise click.UsageError(f"--receive belongs to {known}")
     given = [name for name, value in others.items() if value not in (None, (), False)]
@@ -224,7 +224,7 @@ def _check_expecting(words: tuple[str, ...], spec: str | None, others: dict[str,
 
 
 def _judged(
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
     line: dict[str, Any],
     spec: str | None,
     near: str | None,
@@ -246,7 +246,7 @@ def _judged(
     check_sides(near, far, captured, near_captured)
     check_outputs([telling.junit], force=telling.force)
     try:
-        test = described_test(words, line, spec, ethertypes)
+        test = described_test(arguments, line, spec, ethertypes)
     except (SpecError, EncodeError, ParameterError) as error:
         raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
     sent = None
@@ -289,7 +289,11 @@ def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterab
 
 
 def _crafted(
-    words: tuple[str, ...], spec: str | None, line: dict[str, Any], seed: int | None, ethertypes: EtherTypes
+    arguments: tuple[str, ...],
+    spec: str | None,
+    line: dict[str, Any],
+    seed: int | None,
+    ethertypes: EtherTypes,
 ) -> Callable[[], Iterable[Batch]]:
     """Return a function that builds the same frames anew at each call."""
     from ecmproto.tools.craft.recipe import chunks
@@ -303,7 +307,7 @@ def _crafted(
         untouched = reading.random.getstate()
         try:
             with ExitStack() as files:
-                for chunk in chunks(_told(words, spec, line, reading, files)):
+                for chunk in chunks(_recipes(arguments, spec, line, reading, files)):
                     yield chunk.batch()
         except (SpecError, EncodeError, ParameterError) as error:
             raise CommandError(str(error), exit_code=USAGE, help=help_on(error, "send")) from None
@@ -315,14 +319,14 @@ def _crafted(
     return source
 
 
-def _told(
-    words: tuple[str, ...], spec: str | None, line: dict[str, Any], reading: Reading, files: ExitStack
+def _recipes(
+    arguments: tuple[str, ...], spec: str | None, line: dict[str, Any], reading: Reading, files: ExitStack
 ) -> Iterator[Recipe | Chunk]:
     """Return the frames that a sequence, a line of layers or a specification file describes."""
-    if is_sequence(words):
-        steps = sequence_steps(words, line, ethertypes=reading.ethertypes)
-        return from_steps((step for step in steps if not step.reverse), words[0], reading)
-    return iter([from_line(words, line, reading)]) if words else from_file(str(spec), reading, files)
+    if is_sequence(arguments):
+        steps = sequence_steps(arguments, line, ethertypes=reading.ethertypes)
+        return from_steps((step for step in steps if not step.reverse), arguments[0], reading)
+    return iter([from_line(arguments, line, reading)]) if arguments else from_file(str(spec), reading, files)
 
 
 def _frames(source: Callable[[], Iterable[Batch]], count: int | None, loop: bool) -> Iterable[Batch]:

@@ -54,7 +54,7 @@ def install(folder: Path | None, force: bool) -> None:
     from ecmproto.errors import OutputExistsError
     from ecmproto.paths import make_folder
 
-    places = _places(folder)
+    places = _installed_files(folder)
     for path, _ in places:
         if path.exists() and not force and not _is_ours(path):
             raise OutputExistsError(path=str(path), needed="a name that is free", got="a file of others")
@@ -75,21 +75,21 @@ def install(folder: Path | None, force: bool) -> None:
 def uninstall(folder: Path | None) -> None:
     """Remove the files that install has written, and nothing else."""
     removed = 0
-    for path, _ in _places(folder):
+    for path, _ in _installed_files(folder):
         if not path.is_file() or not _is_ours(path):
             continue
         path.unlink()
         removed += 1
         echo(f"removed {path}")
     if not removed:
-        where = ", ".join(sorted({str(path.parent) for path, _ in _places(folder)}))
+        where = ", ".join(sorted({str(path.parent) for path, _ in _installed_files(folder)}))
         raise CommandError(
             f"{where}: expected an installed file, got none",
             exit_code=FINDINGS, help="ecmproto wireshark install writes it",
         )  # fmt: skip
 
 
-def _places(folder: Path | None) -> list[tuple[Path, InstalledFile]]:
+def _installed_files(folder: Path | None) -> list[tuple[Path, InstalledFile]]:
     from ecmproto.tools.interop.wireshark import folders
 
     files = install_files()

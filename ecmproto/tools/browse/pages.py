@@ -174,28 +174,28 @@ class Pages:
             self._grew.notify_all()
         return True
 
-    def _add(self, place: Position, batch: Batch) -> None:
+    def _add(self, before: Position, batch: Batch) -> None:
         after = self._reader.place
-        if self._fills_up(place, after):
+        if self._fills_up(before, after):
             self._ends = after.offset, after.frames
             return
-        starts = [(place.frames, place.offset)]
-        if after.state == place.state:  # otherwise only its start can be read separately
+        starts = [(before.frames, before.offset)]
+        if after.state == before.state:  # otherwise only its start can be read separately
             cuts = range(PAGE_FRAMES, len(batch), PAGE_FRAMES)
             offsets = (batch.record_offset[PAGE_FRAMES::PAGE_FRAMES] + self._reader.base).tolist()
-            starts += zip((place.frames + cut for cut in cuts), offsets, strict=True)
-        if not self._states or self._states[-1][1] != place.state:
-            self._states.append((self.count, place.state))
+            starts += zip((before.frames + cut for cut in cuts), offsets, strict=True)
+        if not self._states or self._states[-1][1] != before.state:
+            self._states.append((self.count, before.state))
         for first, offset in starts:
             self._offsets.append(offset)
             self._firsts.append(first)
         self._ends = after.offset, after.frames
 
-    def _fills_up(self, place: Position, after: Position) -> bool:
+    def _fills_up(self, before: Position, after: Position) -> bool:
         """Return whether the batch belongs to the last page."""
         return (
             self.count > 0
-            and self._states[-1][1] == place.state == after.state
+            and self._states[-1][1] == before.state == after.state
             and after.frames - self._firsts[-1] <= PAGE_FRAMES
             and after.offset - self._offsets[-1] <= _PAGE_OCTETS
         )

@@ -122,7 +122,7 @@ class Checker:
     the work.  Raises ParameterError for an invalid value.
     """
 
-    NOT_STATE = ("rules", "_settings", "_most", "_ethertypes", "_pool", "_groups")
+    NOT_STATE = ("rules", "_settings", "_max_findings", "_ethertypes", "_pool", "_groups")
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Checker:
         parameters: Mapping[str, str] | None = None,
         *,
         families: Sequence[Family] = FAMILIES,
-        most: int = MOST_LISTED,
+        max_findings: int = MOST_LISTED,
         sampled: bool = False,
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
@@ -139,11 +139,11 @@ class Checker:
             tuple(rule for family in families for rule in family.rules) if rules is None else tuple(rules)
         )
         self._settings = settings_of(parameters or {}, self.rules, families)
-        self._most = most
+        self._max_findings = max_findings
         self._sampled = sampled
         self._ethertypes = ethertypes
         self._pool = pool
-        self._report = Report(self.rules, most)
+        self._report = Report(self.rules, max_findings)
         self._interfaces: Sequence[Interface] = ()
         self._frames = self._before = 0
         self._first_ns: int | None = None
@@ -391,7 +391,7 @@ def check_capture(
     parameters: Mapping[str, str] | None = None,
     *,
     filter: Filter | None = None,
-    most: int = MOST_LISTED,
+    max_findings: int = MOST_LISTED,
     ethertypes: EtherTypes = DEFAULT,
     limit: int | None = None,
     threads: int = 2,
@@ -408,7 +408,9 @@ def check_capture(
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
-        checker = Checker(rules, parameters, most=most, sampled=sampled, ethertypes=ethertypes, pool=pool)
+        checker = Checker(
+            rules, parameters, max_findings=max_findings, sampled=sampled, ethertypes=ethertypes, pool=pool
+        )
         reader = (
             source
             if isinstance(source, CaptureReader)

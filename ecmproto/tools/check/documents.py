@@ -128,13 +128,13 @@ def _test_cases(result: RuleResult, classname: str) -> list[JUnitCase]:
             JUnitCase(
                 classname=classname, name=name, outcome="failure", type=rule.severity,
                 message=f"{rule.sentence} {counted(case.wrong, 'finding')} in {case.judged}",
-                text="; ".join(f"{_place(each)}{sentence_of(each)}" for each in listed),
+                text="; ".join(f"{_frame_text(each)}{sentence_of(each)}" for each in listed),
             )
         )  # fmt: skip
     return made
 
 
-def _place(finding: Finding) -> str:
+def _frame_text(finding: Finding) -> str:
     return "" if finding.frame is None else f"frame {finding.frame}: "
 
 

@@ -27,11 +27,11 @@ class Pairs(NamedTuple):
     before: Int64
     now: Int64
 
-    def select(self, picks: Any) -> Pairs:
+    def select(self, selection: Any) -> Pairs:
         """Return the pairs at positions, or where a mask is True."""
-        if picks.dtype == np.bool_:
-            picks = np.flatnonzero(picks)  # rows are taken by number three times as fast
-        return Pairs(*(array.take(picks, axis=0) for array in self))
+        if selection.dtype == np.bool_:
+            selection = np.flatnonzero(selection)  # rows are taken by number three times as fast
+        return Pairs(*(array.take(selection, axis=0) for array in self))
 
 
 class Chain:
@@ -158,10 +158,10 @@ def moved(rows: Int64, shift: Shift) -> Int64:
     return shifted
 
 
-def first_of(rows: Int64, more: Int64, most: int) -> Int64:
-    """Return the ``most`` events with the lowest frame numbers, of both arrays."""
+def first_of(rows: Int64, more: Int64, maximum: int) -> Int64:
+    """Return the ``maximum`` events with the lowest frame numbers, of both arrays."""
     every = np.concatenate([rows, more])
-    return every[np.argsort(every[:, NUMBER], kind="stable")][:most]
+    return every[np.argsort(every[:, NUMBER], kind="stable")][:maximum]
 
 
 class SeenKeys:

@@ -18,10 +18,10 @@ from ecmproto.tools.check.rule import (
     Judged,
     Mask,
     Rows,
+    RowValue,
     Rule,
     Shift,
     Subject,
-    Told,
     Value,
     Where,
 )
@@ -108,13 +108,13 @@ class _Counts:
 
 
 class Report:
-    """Takes what rules judge; ``most`` findings of each rule are kept."""
+    """Takes what rules judge; ``maximum`` findings of each rule are kept."""
 
-    NOT_STATE = ("rules", "most")
+    NOT_STATE = ("rules", "maximum")
 
     def __init__(self, rules: Iterable[Rule], maximum: int = MOST_LISTED) -> None:
         self.rules = {rule.id: rule for rule in rules}
-        self.most = maximum
+        self.maximum = maximum
         self._findings: dict[str, list[Finding]] = {name: [] for name in self.rules}
         self._counts: dict[str, _Counts] = {name: _Counts() for name in self.rules}
         self._notes: dict[str, str] = {}
@@ -140,7 +140,9 @@ class Report:
         else:
             self._counts[rule].judge(keys, which, about, wrong_rows, rows.interface)
         # rows are in the order of frames
-        listed = wrong_rows[: self.most][rows.number[wrong_rows[: self.most]] <= self._last_kept(rule)]
+        listed = wrong_rows[: self.maximum][
+            rows.number[wrong_rows[: self.maximum]] <= self._last_listed(rule)
+        ]
         if len(listed):
             at = Where(rows.number[listed], rows.time_ns[listed], rows.interface[listed], keys[which[listed]])
             self._list(rule, at, listed.tolist(), judged)
@@ -155,9 +157,9 @@ class Report:
         wrong_rows = np.flatnonzero(wrong)
         self._counts[rule].judge(keys, which.reshape(-1), about, wrong_rows, where.interface)
         number = np.where(where.number > 0, where.number, _NO_FRAME)[wrong_rows]
-        first = np.argsort(number, kind="stable")[: self.most]
+        first = np.argsort(number, kind="stable")[: self.maximum]
         # as they are told: those of one frame stay in that order
-        listed = wrong_rows[np.sort(first[number[first] <= self._last_kept(rule)])]
+        listed = wrong_rows[np.sort(first[number[first] <= self._last_listed(rule)])]
         self._list(rule, where.select(listed), listed.tolist(), judged)
 
     def count(self, rule: str, where: Where) -> None:
@@ -168,15 +170,15 @@ class Report:
         """Take a sentence on what was assumed or estimated; one with the same key takes its place."""
         self._notes[key] = text
 
-    def _last_kept(self, rule: str) -> int:
+    def _last_listed(self, rule: str) -> int:
         """Return the highest frame number of the kept findings of a rule."""
         found = self._findings[rule]
-        if len(found) < self.most:
+        if len(found) < self.maximum:
             return _NO_FRAME
-        if len(found) > self.most:
-            found.sort(key=_place)
-            del found[self.most :]
-        return max(map(_place, found), default=0)
+        if len(found) > self.maximum:
+            found.sort(key=_frame_number)
+            del found[self.maximum :]
+        return max(map(_frame_number, found), default=0)
 
     def _list(self, rule: str, at: Where, rows: list[int], judged: Judged) -> None:
         text = self.rules[rule].subject.text
@@ -191,14 +193,14 @@ class Report:
                     key=int(at.subject[place]),
                     subject=text(int(at.subject[place])),
                     what=judged.what if isinstance(judged.what, str) else judged.what(row),
-                    measured=_told(judged.measured, row),
-                    allowed=_told(judged.allowed, row),
+                    measured=_value_at(judged.measured, row),
+                    allowed=_value_at(judged.allowed, row),
                 )
             )
 
     def copy(self) -> Report:
         """Return an independent copy."""
-        copied = Report((), self.most)
+        copied = Report((), self.maximum)
         copied.rules = self.rules
         copied._findings = {name: list(found) for name, found in self._findings.items()}
         copied._notes = dict(self._notes)
@@ -212,13 +214,13 @@ class Report:
         """Add what was found in a later part."""
         for name, found in later._findings.items():
             self._findings[name] += [_moved(each, shift, self.rules[name].subject) for each in found]
-            self._last_kept(name)
+            self._last_listed(name)
             self._counts[name].join(later._counts[name], shift, self.rules[name].subject)
         self._notes |= later._notes
 
     def findings(self, rule: str) -> tuple[Finding, ...]:
         """Return the findings of a rule that are kept, in the order of their frames."""
-        return tuple(sorted(self._findings[rule], key=_place)[: self.most])
+        return tuple(sorted(self._findings[rule], key=_frame_number)[: self.maximum])
 
     def cases(self, rule: str) -> tuple[Case, ...]:
         """Return the subjects that a rule has looked at; those without room of their own as one."""
@@ -238,11 +240,11 @@ class Report:
         return self._notes
 
 
-def _place(finding: Finding) -> int:
+def _frame_number(finding: Finding) -> int:
     return finding.frame or _NO_FRAME
 
 
-def _told(reported: Told, row: int) -> Value:
+def _value_at(reported: RowValue, row: int) -> Value:
     """Return the value for one row."""
     if isinstance(reported, np.ndarray):
         value: Value = reported[row].item()

@@ -56,7 +56,7 @@ NO_TIME = -(1 << 63)
 """The time of a frame whose record has none."""
 
 Value: TypeAlias = "int | float | str | None"
-Told: TypeAlias = "Value | NDArray[Any] | Callable[[int], Value]"
+RowValue: TypeAlias = "Value | NDArray[Any] | Callable[[int], Value]"
 """The same for all rows, or an entry a row, or a function of the row."""
 
 
@@ -81,8 +81,8 @@ class Judged(NamedTuple):
     wrong: Mask
     what: str | Callable[[int], str]
     """The fault, as a sentence without its end."""
-    measured: Told = None
-    allowed: Told = None
+    measured: RowValue = None
+    allowed: RowValue = None
     about: Mask | None = None
     """The rows that were judged; None: all that have the rule's fields."""
 
@@ -219,9 +219,9 @@ class Where(NamedTuple):
     interface: Int64
     subject: Int64
 
-    def select(self, picks: Any) -> Where:
+    def select(self, selection: Any) -> Where:
         """Return the frames at positions, or where a mask is True."""
-        return Where(*(array[picks] for array in self))
+        return Where(*(array[selection] for array in self))
 
 
 class Rows:

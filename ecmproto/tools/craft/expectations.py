@@ -260,7 +260,7 @@ class Verdict:
 
     expectation: Expectation
     outcome: Outcome
-    found: str
+    result: str
 
     def document(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -268,13 +268,13 @@ class Verdict:
             "name": self.expectation.name,
             "outcome": self.outcome,
             "expected": self.expectation.sentence(),
-            "found": self.found,
+            "found": self.result,
             "expectation": self.expectation.document(),
         }
 
 
 @dataclasses.dataclass(slots=True)
-class _Found:
+class _Arrivals:
     """The frames that an expectation is about, as they came."""
 
     times: list[int] = dataclasses.field(default_factory=list)
@@ -322,7 +322,7 @@ class Judge:
         for place, each in enumerate(expectations):
             if each.octets:
                 self._exact.setdefault((each.side, bytes.fromhex(each.octets)), []).append(place)
-        self._found = [_Found() for _ in expectations]
+        self._arrivals = [_Arrivals() for _ in expectations]
         self._left_ns: dict[int, int] = {}
         self._pauses: list[tuple[int, bool]] = []
         self._unexpected: dict[bytes, bytes] = {}
@@ -373,7 +373,7 @@ class Judge:
             if filter is not None and self._expectations[place].side == side and filter.matches(record):
                 places.add(place)
         for place in places:
-            found = self._found[place]
+            found = self._arrivals[place]
             found.times.append(time_ns)
             found.numbers.append(-1 if number is None else number)
             known = record.octets == sent if number is not None else record.octets in self._sent_octets(side)
@@ -394,10 +394,10 @@ class Judge:
         return [self._verdict(place) for place in range(len(self._expectations))]
 
     def _verdict(self, position: int) -> Verdict:
-        expectation, found = self._expectations[position], self._found[position]
+        expectation, found = self._expectations[position], self._arrivals[position]
 
         def verdict(outcome: Outcome, text: str) -> Verdict:
-            return Verdict(expectation=expectation, outcome=outcome, found=text)
+            return Verdict(expectation=expectation, outcome=outcome, result=text)
 
         if expectation.side not in self.seen:
             return verdict("unknown", f"the {expectation.side} side was not captured")
@@ -412,7 +412,7 @@ class Judge:
             if expectation.after_others and not any(time < first for time in times):
                 return verdict("unknown", "no such frame came before, so that nothing was there to stop")
         problems = self._problems(expectation, found, times, rows)
-        told = self._told(expectation, found, times, rows)
+        told = self._result_text(expectation, found, times, rows)
         if problems and expectation.pause_ns is not None:
             lapses = self._lapses(expectation.pause_ns, began_ns)
             # what comes outside of them came although it was paused
@@ -432,7 +432,7 @@ class Judge:
             if holds and next_ns - before_ns > pause_ns
         ]
 
-    def _latencies(self, results: _Found, rows: Sequence[int]) -> list[int]:
+    def _latencies(self, results: _Arrivals, rows: Sequence[int]) -> list[int]:
         """Return the latencies of marked frames from their capture on the near side, or their due time."""
         began_ns = self._came_ns if self._began_ns is None else self._began_ns
         late = []
@@ -445,7 +445,7 @@ class Judge:
         return late
 
     def _problems(
-        self, expectation: Expectation, results: _Found, times: Sequence[int], rows: Sequence[int]
+        self, expectation: Expectation, results: _Arrivals, times: Sequence[int], rows: Sequence[int]
     ) -> list[str]:
         problems = []
         least, most = expectation.frames
@@ -482,8 +482,8 @@ class Judge:
                 )
         return problems
 
-    def _told(
-        self, expectation: Expectation, results: _Found, times: Sequence[int], rows: Sequence[int]
+    def _result_text(
+        self, expectation: Expectation, results: _Arrivals, times: Sequence[int], rows: Sequence[int]
     ) -> str:
         parts = [f"got {counted(len(rows), 'frame')}"]
         if rows and expectation.frames == (0, 0):

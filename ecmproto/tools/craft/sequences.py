@@ -124,10 +124,10 @@ class Sequence:
         return values | dict(given)
 
 
-def given_by(words: Words[str], name: str) -> dict[str, str]:
+def given_by(assignments: Words[str], name: str) -> dict[str, str]:
     """Return the parameters that words such as ``["flows=0..99"]`` give; SpecError where they give none."""
     given: dict[str, str] = {}
-    for word in words:
+    for word in assignments:
         key, equals, value = word.partition("=")
         if not equals or key in given:
             got = f"{key!r} twice" if equals else repr(word)

@@ -370,11 +370,11 @@ def _number(field: Field, given: object) -> int:
     return value
 
 
-def stack_from_words(words: Sequence[str], *, where: str = "frame") -> Stack:
+def stack_from_arguments(arguments: Sequence[str], *, where: str = "frame") -> Stack:
     """Return the layers that words such as ``["cnm", "qntz_fb=40"]`` name; SpecError otherwise."""
     stack = Stack()
     part = None
-    for word in words:
+    for word in arguments:
         name, equals, value = word.partition("=")
         if not equals:
             part = stack.add(word.lower(), where=where)
@@ -400,7 +400,7 @@ def stack_from_line(line: str, *, where: str = "frame") -> Stack:
         words = shlex.split(line)
     except ValueError as error:
         raise SpecError(where=where, needed="a line with its quotes closed", got=repr(line)) from error
-    return stack_from_words(words, where=where)
+    return stack_from_arguments(words, where=where)
 
 
 def give_fields(stack: Stack, fields: Mapping[str, object]) -> None:

@@ -233,10 +233,10 @@ def _priorities(text: str, name: str) -> frozenset[int]:
     return frozenset(found)
 
 
-def _time(values: Values, name: str, *, least_ns: int = 0) -> int:
+def _time(values: Values, name: str, *, min_ns: int = 0) -> int:
     found = parse_time(values[name])
-    if not least_ns <= found <= _LONGEST_NS:
-        needed = f"a time of {format_time(least_ns)} to an hour"
+    if not min_ns <= found <= _LONGEST_NS:
+        needed = f"a time of {format_time(min_ns)} to an hour"
         raise ParameterError(name=name, needed=needed, got=shown(values[name]))
     return found
 
@@ -251,9 +251,9 @@ def _pause_test(
     if watchdog not in WATCHDOGS:
         raise ParameterError(name="watchdog", needed=f"one of {', '.join(WATCHDOGS)}", got=shown(watchdog))
     timing = _Timing(
-        duration_ns=_time(values, "duration", least_ns=1) if "duration" in values else 0,
-        detect_ns=_time(values, "detect", least_ns=1) if "detect" in values else _LONGEST_NS,
-        restore_ns=_time(values, "restore", least_ns=1) if "restore" in values else 0,
+        duration_ns=_time(values, "duration", min_ns=1) if "duration" in values else 0,
+        detect_ns=_time(values, "detect", min_ns=1) if "detect" in values else _LONGEST_NS,
+        restore_ns=_time(values, "restore", min_ns=1) if "restore" in values else 0,
         interval_ns=renewal.pause_ns * 5 // 4 if late else renewal.interval_ns,
     )
     spans = tuple(bursts(timing))

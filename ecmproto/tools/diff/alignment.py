@@ -37,7 +37,7 @@ ALONE = -1
 class Alignment:
     """The pairs of frames: rows of one capture's frames and of the other's, ascending except ``moved``."""
 
-    kept: Pairs
+    same: Pairs
     moved: Pairs
     changed: Pairs
     missing: Rows
@@ -97,14 +97,14 @@ def align(
         rows = np.arange(len(a), dtype=np.int32)
         both = Pairs(a=rows, b=rows)
         return Alignment(
-            kept=both, moved=_NO_PAIRS, changed=_NO_PAIRS, missing=_NO_ROWS, added=_NO_ROWS, ordered=both,
+            same=both, moved=_NO_PAIRS, changed=_NO_PAIRS, missing=_NO_ROWS, added=_NO_ROWS, ordered=both,
             end_a=len(a), end_b=len(b),
         )  # fmt: skip
     work = _Work(a, b, parts)
     work.keep_ends()
     elsewhere = work.guide()
     work.extend()
-    kept = work.pairs()
+    same = work.pairs()
     moved = work.moved(elsewhere) if moves else _NO_PAIRS
     likeness = (work.payload, work.inside, work.header)
     for key in (*likeness, work.length):
@@ -120,10 +120,10 @@ def align(
         work.pair_by(key)
     ordered = work.pairs()
     is_kept = np.zeros(len(a), np.bool_)
-    is_kept[kept.a] = True
+    is_kept[same.a] = True
     missing, added = work.left()
     return Alignment(
-        kept=kept, moved=_by_rows(moved_pairs, len(a)), changed=ordered.select(~is_kept[ordered.a]),
+        same=same, moved=_by_rows(moved_pairs, len(a)), changed=ordered.select(~is_kept[ordered.a]),
         missing=missing, added=added, ordered=ordered, end_a=end_a, end_b=end_b,
     )  # fmt: skip
 

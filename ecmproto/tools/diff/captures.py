@@ -132,7 +132,7 @@ class DigestReader:
                 self._end(self._reader)
                 break
             self._add(batch)
-        return self._gathered.taken()
+        return self._gathered.pop_all()
 
     def _add(self, batch: Batch) -> None:
         batch = self._digester.cut(batch)

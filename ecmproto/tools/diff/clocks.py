@@ -30,8 +30,8 @@ class TimeDifference:
     beyond: int
     """Number of times that differ by more than the tolerance, after the correction."""
     offset_ns: int
-    least_ns: int
-    most_ns: int
+    min_ns: int
+    max_ns: int
     drift_ppm: float
     """Relative rate of the second clock in millionths; NaN for too few pairs or no elapsed time."""
     has_drift: bool
@@ -109,8 +109,8 @@ class TimeSample:
             differing=self.differing,
             beyond=self.beyond,
             offset_ns=median,
-            least_ns=self._least,
-            most_ns=self._most,
+            min_ns=self._least,
+            max_ns=self._most,
             drift_ppm=drift * 1e6,
             has_drift=has_drift,
             low_ns=low,

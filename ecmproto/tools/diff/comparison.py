@@ -298,9 +298,9 @@ class Comparison:
         if not done:
             self._digests[0].give_back(a.part(alignment.end_a, len(a)))
             self._digests[1].give_back(b.part(alignment.end_b, len(b)))
-        kinds = self._kinds(a, b, alignment)
-        events = self._events(alignment, kinds, parts)
-        self._count(a, b, alignment, kinds)
+        codes = self._codes(a, b, alignment)
+        events = self._events(alignment, codes, parts)
+        self._count(a, b, alignment, codes)
         # For consecutive interfaces the captures are read again, so that more differences are processed at a
         # time.
         at_once = _AT_ONCE if parts is WHOLE else 8 * _AT_ONCE
@@ -308,17 +308,17 @@ class Comparison:
             some = events.part(start, start + at_once)
             yield from self._differences(a, b, some)
 
-    def _kinds(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
+    def _codes(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
         """Return the kind of each of the ordered pairs, and record their times."""
         ordered = alignment.ordered
-        kinds = np.full(len(ordered), _SAME, np.uint8)
-        kinds[np.searchsorted(ordered.a, alignment.changed.a)] = _CHANGED
+        codes = np.full(len(ordered), _SAME, np.uint8)
+        codes[np.searchsorted(ordered.a, alignment.changed.a)] = _CHANGED
         for start in range(0, len(ordered), _PAIRS_AT_ONCE):
             part = slice(start, start + _PAIRS_AT_ONCE)
-            self._classify(a, b, ordered.select(part), kinds[part])
-        return kinds
+            self._classify(a, b, ordered.select(part), codes[part])
+        return codes
 
-    def _classify(self, a: Digests, b: Digests, ordered: Pairs, kinds: NDArray[np.uint8]) -> None:
+    def _classify(self, a: Digests, b: Digests, ordered: Pairs, codes: NDArray[np.uint8]) -> None:
         """Set the kinds of pairs that differ in record data, or by more than a tolerance."""
         times_a, times_b = a.time_ns[ordered.a], b.time_ns[ordered.b]
         timed = timed_pairs(times_a, times_b)
@@ -328,14 +328,14 @@ class Comparison:
         if TIME not in self.rules.names:
             beyond = self._beyond(times_a, times_b)
             self._sample.beyond += int(np.count_nonzero(beyond & timed))
-            kinds[beyond & (kinds == _SAME)] = _RETIMED
+            codes[beyond & (codes == _SAME)] = _RETIMED
         if INTERFACE not in self.rules.names:
             of_a, of_b = (reader.interfaces for reader in self._digests)
             *_, differ = differing_interfaces(of_a, a.interface[ordered.a], of_b, b.interface[ordered.b])
-            kinds[differ] = _CHANGED
+            codes[differ] = _CHANGED
         for name, tolerance in self.rules.tolerances.items():
             if name != TIME:
-                kinds[_apart(a.values[name], b.values[name], ordered, tolerance)] = _CHANGED
+                codes[_apart(a.values[name], b.values[name], ordered, tolerance)] = _CHANGED
 
     def _beyond(self, times_a: Int64, times_b: Int64) -> Mask:
         """Return a mask of the times that differ by more than the tolerance, or exist on one side only."""
@@ -345,18 +345,18 @@ class Comparison:
         beyond: Mask = np.where(timed, np.abs(apart) > tolerance, times_a != times_b)
         return beyond
 
-    def _events(self, alignment: Alignment, kinds: NDArray[np.uint8], parts: Parts) -> _Events:
+    def _events(self, alignment: Alignment, codes: NDArray[np.uint8], parts: Parts) -> _Events:
         """Return the differences in order; in one position, missing frames come before added ones."""
         ordered = alignment.ordered
-        listed = kinds != _SAME
+        listed = codes != _SAME
         if not self.lists_times:
-            listed &= kinds != _RETIMED
+            listed &= codes != _RETIMED
         some = ordered.select(listed)
         a = np.concatenate([some.a, alignment.moved.a, alignment.missing])
         b = np.concatenate([some.b, alignment.moved.b, np.full(len(alignment.missing), -1, np.int32)])
         kind = np.concatenate(
             [
-                kinds[listed],
+                codes[listed],
                 np.full(len(alignment.moved), _MOVED, np.uint8),
                 np.full(len(alignment.missing), _MISSING, np.uint8),
             ]
@@ -383,10 +383,10 @@ class Comparison:
             return self.list_times
         return 2 * self._sample.beyond <= self._sample.pairs
 
-    def _count(self, a: Digests, b: Digests, alignment: Alignment, kinds: NDArray[np.uint8]) -> None:
+    def _count(self, a: Digests, b: Digests, alignment: Alignment, codes: NDArray[np.uint8]) -> None:
         names_a, names_b = self._interface_names()
         parts = [
-            (names_a, a.interface[alignment.ordered.a], kinds),
+            (names_a, a.interface[alignment.ordered.a], codes),
             (names_a, a.interface[alignment.moved.a], np.full(len(alignment.moved), _MOVED, np.uint8)),
             (names_a, a.interface[alignment.missing], np.full(len(alignment.missing), _MISSING, np.uint8)),
             (names_b, b.interface[alignment.added], np.full(len(alignment.added), _ADDED, np.uint8)),
@@ -444,12 +444,12 @@ class Comparison:
             place_a = place_b = None
             fields: list[FieldChange] = []
             if record is not None:
-                place_a = _place(a, row_a, names_a, record)
+                place_a = _frame_at(a, row_a, names_a, record)
             if row_b >= 0:
                 # A moved frame is the same in the first capture.
                 record_b = next(other) if kind in (_CHANGED, _ADDED) else record
                 assert record_b is not None
-                place_b = _place(b, row_b, names_b, record_b)
+                place_b = _frame_at(b, row_b, names_b, record_b)
             if kind == _CHANGED:
                 fields = [
                     FieldChange(name=each.name, a=tuple(each.a[pair]), b=tuple(each.b[pair]))
@@ -478,7 +478,7 @@ class Comparison:
             )
 
 
-def _place(digests: Digests, row: int, names: Sequence[str], record: Record) -> Place:
+def _frame_at(digests: Digests, row: int, names: Sequence[str], record: Record) -> Place:
     time_ns = int(digests.time_ns[row])
     return Place(
         number=int(digests.numbers(np.array([row]))[0]) + 1,

@@ -123,13 +123,13 @@ class Reduction:
         low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
         buffer = batch.buffer[low:high].copy()
         shared = pool if len(batch) >= SHARED_FRAMES else None
-        cuts = list(self._cut_places(batch, interfaces, buffer, low, shared))
+        cuts = list(self._cut_spans(batch, interfaces, buffer, low, shared))
         offset = batch.offset - low
         if not cuts:
             return Reduced(buffer, offset, batch.captured, batch.original, msdu)
         return _without(buffer, offset, batch, msdu, cuts)
 
-    def _cut_places(
+    def _cut_spans(
         self,
         batch: Batch,
         interfaces: Sequence[Interface],
@@ -139,22 +139,22 @@ class Reduction:
     ) -> Iterator[_Cut]:
         """Mask fields in ``buffer``, the batch's from ``low`` on; yield the octets to be cut."""
         inner = any(of_shown for _, of_shown in (*self._masks, *self._cuts))
-        found = find_layers(frames_of(batch, interfaces), SHOWN_AS if inner else (), self._ethertypes, pool)
+        layers = find_layers(frames_of(batch, interfaces), SHOWN_AS if inner else (), self._ethertypes, pool)
         every = np.arange(len(batch), dtype=np.int32)
-        yield from self._of(found, every, buffer, low, inner=False)
+        yield from self._of(layers, every, buffer, low, inner=False)
         if inner:
-            rows, frames = sampled_frames(found)
+            rows, frames = sampled_frames(layers)
             if len(rows):
                 shown = find_layers(frames, (), self._ethertypes, pool)
                 yield from self._of(shown, rows, buffer, low, inner=True)
 
     def _of(
-        self, found: BatchLayers, rows: NDArray[np.int32], buffer: Octets, low: int, *, inner: bool
+        self, layers: BatchLayers, rows: NDArray[np.int32], buffer: Octets, low: int, *, inner: bool
     ) -> Iterator[_Cut]:
-        count = found.count
+        count = layers.count
         masks = {kind: masks for (kind, of), masks in self._masks.items() if of == inner and count[kind]}
         cuts = {kind: tag for (kind, of), tag in self._cuts.items() if of == inner and count[kind]}
-        collected = found.collect({kind: Want(positions=True) for kind in masks | cuts})
+        collected = layers.collect({kind: Want(positions=True) for kind in masks | cuts})
         for kind, each in masks.items():
             start = collected[kind].start - low
             for at, mask in each:
@@ -362,7 +362,7 @@ class Gatherer:
         self._parts.append(digests)
         self.frames += len(digests)
 
-    def taken(self) -> Digests:
+    def pop_all(self) -> Digests:
         """Return and remove all frames; one array at a time, so that little is in memory twice."""
         parts, self._parts, self.frames = self._parts, [], 0
         if len(parts) == 1:

@@ -24,8 +24,8 @@ def difference_document(difference: Difference) -> dict[str, Json]:
     """Return a difference as plain data."""
     document: dict[str, Json] = {
         "kind": difference.kind,
-        "a": _place(difference.a),
-        "b": _place(difference.b),
+        "a": _frame_document(difference.a),
+        "b": _frame_document(difference.b),
     }
     if difference.a is not None and difference.b is not None:
         document["time_difference_ns"] = difference.time_difference_ns
@@ -34,7 +34,7 @@ def difference_document(difference: Difference) -> dict[str, Json]:
     return document
 
 
-def _place(position: Place | None) -> dict[str, Json] | None:
+def _frame_document(position: Place | None) -> dict[str, Json] | None:
     if position is None:
         return None
     return {
@@ -79,8 +79,8 @@ def summary_document(comparison: Comparison) -> dict[str, Json]:
             "differing": times.differing,
             "beyond_tolerance": times.beyond,
             "median_ns": times.offset_ns,
-            "least_ns": times.least_ns,
-            "most_ns": times.most_ns,
+            "least_ns": times.min_ns,
+            "most_ns": times.max_ns,
             "drift_ppm": None if math.isnan(times.drift_ppm) else round(times.drift_ppm, 6),
             "low_ns": times.low_ns,
             "high_ns": times.high_ns,

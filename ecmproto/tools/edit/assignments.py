@@ -192,7 +192,7 @@ outermost_layers = functools.partial(find_layers, nesting="outer")
 """Return the layers of the outermost frames, which are edited; arguments as of `find_layers`."""
 
 
-class Places(NamedTuple):
+class Targets(NamedTuple):
     """The targets of an assignment: the frames, one an entry, and the offset of each in the buffer."""
 
     assignment: Assignment
@@ -219,22 +219,22 @@ class Written(NamedTuple):
         return differs
 
 
-def kinds_wanted(assignments: Iterable[Assignment]) -> dict[int, Want]:
-    """Return the kinds of layers whose places `places_of` needs."""
+def needed_layers(assignments: Iterable[Assignment]) -> dict[int, Want]:
+    """Return the kinds of layers whose places `targets_of` needs."""
     return {writing.kind: Want(positions=True) for each in assignments for writing in each.writings}
 
 
-def places_of(
-    assignments: Sequence[Assignment], found: BatchLayers, frame_of: NDArray[np.int32] | None = None
-) -> list[Places]:
+def targets_of(
+    assignments: Sequence[Assignment], layers: BatchLayers, frame_of: NDArray[np.int32] | None = None
+) -> list[Targets]:
     """Return the targets of assignments in frames with their fields.
 
     ``frame_of`` are the frames of a batch in which messages contain these; None: the batch's own.
     """
-    there = {kind: want for kind, want in kinds_wanted(assignments).items() if found.count[kind]}
-    collected = found.collect(there)
-    buffer = found.frames.buffer
-    places = []
+    present = {kind: want for kind, want in needed_layers(assignments).items() if layers.count[kind]}
+    collected = layers.collect(present)
+    buffer = layers.frames.buffer
+    targets = []
     for each in assignments:
         mine = []
         for writing in each.writings:
@@ -247,11 +247,11 @@ def places_of(
                 named = (number <= MAX_LENGTH) == (writing.source.part == "length")
                 row, start, octets = row[named], start[named], octets[named]
             mine.append((writing, row, start, octets))
-        places += [
-            Places(each, writing, row if frame_of is None else frame_of[row], start.copy())
+        targets += [
+            Targets(each, writing, row if frame_of is None else frame_of[row], start.copy())
             for writing, row, start in _numbered(each, mine)
         ]
-    return places
+    return targets
 
 
 def _numbered(
@@ -278,15 +278,15 @@ def _numbered(
     return meant
 
 
-def write(buffer: Octets, places: Places) -> Written:
+def write(buffer: Octets, targets: Targets) -> Written:
     """Write an assignment's octets into a buffer."""
-    octets = np.frombuffer(places.writing.octets, np.uint8)
-    mask = np.frombuffer(places.writing.mask, np.uint8)
-    before = rows_at(buffer, places.start, len(octets))
+    octets = np.frombuffer(targets.writing.octets, np.uint8)
+    mask = np.frombuffer(targets.writing.mask, np.uint8)
+    before = rows_at(buffer, targets.start, len(octets))
     after = np.bitwise_and(before, ~mask)
     after |= octets
-    put_rows(buffer, places.start, after)
-    return Written(places.row, places.start, before, after)
+    put_rows(buffer, targets.start, after)
+    return Written(targets.row, targets.start, before, after)
 
 
 def rows_at(buffer: Octets, start: Int64, width: int) -> Octets:

@@ -110,29 +110,29 @@ def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
     return end, end + np.maximum(lacks - frames.fcs, 0)
 
 
-def packets_in(found: BatchLayers, shift: int = 0) -> Packets:
+def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
     """Return the packets of frames as they came; a place is ``shift`` octets in front of where it was."""
-    buffer, count = found.frames.buffer, len(found.frames.offset)
+    buffer, count = layers.frames.buffer, len(layers.frames.offset)
 
-    def first_of(*kinds: type[Layer]) -> Int64:
-        place = np.full(count, NOWHERE, np.int64)
-        for kind in kinds:
-            entries = found.entries.get(kind)
+    def first_of(*formats: type[Layer]) -> Int64:
+        offset = np.full(count, NOWHERE, np.int64)
+        for kind in formats:
+            entries = layers.entries.get(kind)
             if entries is not None:
                 # the last one written is the outermost
-                place[entries.row[::-1]] = entries.start[::-1]
-        return place
+                offset[entries.row[::-1]] = entries.start[::-1]
+        return offset
 
     ip4, ip6, grh, udp, tcp = (first_of(kind) for kind in (IPv4, IPv6, GRH, UDP, TCP))
     network = np.where(ip4 >= 0, ip4, np.where(ip6 >= 0, ip6, grh))
     header = np.where(ip4 >= 0, 4 * (buffer[np.maximum(ip4, 0)] & 15).astype(np.int64), _IPV6_OCTETS)
     transport, is_udp = np.where(udp >= 0, udp, tcp), udp >= 0
     if ((network >= 0) & (transport < 0)).any():
-        behind, protocol = _behind_ip_headers(found)
+        behind, protocol = _behind_ip_headers(layers)
         cut = (transport < 0) & np.isin(protocol, (_UDP, _TCP))
         transport[cut], is_udp[cut] = behind[cut], protocol[cut] == _UDP
     bth, crc = first_of(*_BTHS), first_of(ICRC)
-    end, reach = frame_ends(found.frames)
+    end, reach = frame_ends(layers.frames)
     rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))
     if len(rows):
         # an extended header is not whole; the CRC is last all the same
@@ -142,8 +142,8 @@ def packets_in(found: BatchLayers, shift: int = 0) -> Packets:
     # with a link header of InfiniBand, it covers that too
     crc[first_of(LRH) >= 0] = NOWHERE
 
-    def moved(place: Int64) -> Int64:
-        return np.where(place >= 0, place - shift, NOWHERE)
+    def moved(offset: Int64) -> Int64:
+        return np.where(offset >= 0, offset - shift, NOWHERE)
 
     return Packets(
         network=moved(network), is_ip4=ip4 >= 0, header_end=moved(network + header),
@@ -334,16 +334,16 @@ def _fcs(batch: Batch, rows: NDArray[np.intp]) -> Octets:
 # all of them
 
 
-def put_lengths_right(found: BatchLayers, buffer: Octets) -> Counter[str]:
+def put_lengths_right(layers: BatchLayers, buffer: Octets) -> Counter[str]:
     """Set lengths that claim more than a frame has on the wire, or less than their header, to what it has.
 
     Return the number of frames with such a length, by field.
     """
     told: Counter[str] = Counter()
-    _, reach = frame_ends(found.frames)
+    _, reach = frame_ends(layers.frames)
     bound = reach.copy()
     for cls, at, behind in ((Ethernet, 12, 14), (VLAN, 2, 4), (STag, 2, 4), (ITag, 16, 18)):
-        for entries in _there(found, cls):
+        for entries in _by_depth(layers, cls):
             value = _number(buffer, entries.start + at)
             start = entries.start + behind
             room = reach[entries.row] - start
@@ -351,7 +351,7 @@ def put_lengths_right(found: BatchLayers, buffer: Octets) -> Counter[str]:
             _set(told, f"{cls.prefix}.len", buffer, entries, at, room, is_length & (value > room))
             stop = start + np.minimum(value, room)
             bound[entries.row[is_length]] = np.minimum(bound[entries.row], stop)[is_length]
-    for entries in _there(found, IPv4):
+    for entries in _by_depth(layers, IPv4):
         header = 4 * (buffer[entries.start] & 15).astype(np.int64)
         value, room = _number(buffer, entries.start + _IPV4_LEN), bound[entries.row] - entries.start
         wrong = (value > room) | (value < header)
@@ -359,7 +359,7 @@ def put_lengths_right(found: BatchLayers, buffer: Octets) -> Counter[str]:
         value = _number(buffer, entries.start + _IPV4_LEN)
         bound[entries.row] = np.minimum(bound[entries.row], entries.start + value)
     for name, kind in (("ipv6.plen", IPv6), ("infiniband.grh.paylen", GRH)):
-        for entries in _there(found, kind):
+        for entries in _by_depth(layers, kind):
             value = _number(buffer, entries.start + _IPV6_LEN)
             room = bound[entries.row] - entries.start - _IPV6_OCTETS
             wrong = (value > room) & (room >= 0)
@@ -367,18 +367,18 @@ def put_lengths_right(found: BatchLayers, buffer: Octets) -> Counter[str]:
             value = _number(buffer, entries.start + _IPV6_LEN)
             stop = entries.start + _IPV6_OCTETS + np.where(value == 0, 1 << 40, value)
             bound[entries.row] = np.minimum(bound[entries.row], stop)
-    for entries in _there(found, UDP):
+    for entries in _by_depth(layers, UDP):
         value, room = _number(buffer, entries.start + _UDP_LEN), bound[entries.row] - entries.start
         few = (value > 0) & (value < UDP.fixed_octets)
         wrong = ((value > room) | few) & (room >= UDP.fixed_octets) & (room <= _ALL)
-        packets = packets_in(found)
+        packets = packets_in(layers)
         rows = np.arange(len(reach))
         wrong &= ~_is_fragment(packets, buffer, rows)[entries.row]
         _set(told, "udp.length", buffer, entries, _UDP_LEN, room, wrong)
     return +told
 
 
-def _there(results: BatchLayers, cls: type[Layer]) -> Iterator[Entries]:
+def _by_depth(results: BatchLayers, cls: type[Layer]) -> Iterator[Entries]:
     """Yield the layers of a format: each frame's first, then the second and so on."""
     entries = results.entries.get(cls)
     if entries is None:
@@ -397,7 +397,7 @@ def _set(
     reported[name] += int(wrong.sum())
 
 
-def put_checksums_right(found: BatchLayers, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
+def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
     """Compute the checksums of packets that are captured whole.
 
     Return how many frames had others, by field, and of how many they were left since octets are missing:
@@ -405,14 +405,14 @@ def put_checksums_right(found: BatchLayers, buffer: Octets) -> tuple[Counter[str
     """
     told: Counter[str] = Counter()
     left: Counter[str] = Counter()
-    packets = packets_in(found)
+    packets = packets_in(layers)
     end = packets.end
     every = np.arange(len(end))
     fragment = _is_fragment(packets, buffer, every)
     rows = np.flatnonzero((packets.bth >= 0) & (packets.crc >= 0) & ~fragment)
     rows, left[_CRC] = packets.captured(rows, packets.crc, _FCS_OCTETS)
     told[_CRC] = _replace(buffer, packets.crc[rows], _invariant_crcs(packets, buffer, rows))
-    entries = found.entries.get(IPv4)
+    entries = layers.entries.get(IPv4)
     if entries is not None:
         start = entries.start
         header = 4 * (buffer[start] & 15).astype(np.int64)
@@ -421,8 +421,8 @@ def put_checksums_right(found: BatchLayers, buffer: Octets) -> tuple[Counter[str
         total = _sums(buffer, start, start + header) - _number(buffer, start + _IPV4_SUM)
         told["ip.checksum"] = _replace_checksum(buffer, start + _IPV4_SUM, total, zero_is_none=False)
     routed = np.zeros(len(end), np.bool_)
-    if Routing in found.entries:
-        routed[found.entries[Routing].row] = True
+    if Routing in layers.entries:
+        routed[layers.entries[Routing].row] = True
     for kind, name in ((UDP, "udp.checksum"), (TCP, "tcp.checksum")):
         is_kind = packets.is_udp if kind is UDP else ~packets.is_udp & (packets.transport >= 0)
         rows = np.flatnonzero(is_kind & (packets.network >= 0))

@@ -27,7 +27,7 @@ from ecmproto.frames.columns.extraction import SHARED_FRAMES
 from ecmproto.frames.columns.layers import SHOWN_AS, frames_of, sampled_frames
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
-from ecmproto.tools.edit.assignments import Assignment, Places, Written, outermost_layers, places_of, write
+from ecmproto.tools.edit.assignments import Assignment, Targets, Written, outermost_layers, targets_of, write
 from ecmproto.tools.edit.checksums import (
     BEHIND_IP,
     COVERED,
@@ -207,7 +207,7 @@ class Editor:
         if edit.decap:
             batch, unwrapped = unwrapped_records(batch)
             bare = batch.numbers[unwrapped]
-        batch = self._taken(batch)
+        batch = self._within(batch)
         report.taken += len(batch)
         mask = None
         if edit.filter is not None and len(batch):
@@ -226,7 +226,7 @@ class Editor:
         report.written += len(batch)
         return batch
 
-    def _taken(self, batch: Batch) -> Batch:
+    def _within(self, batch: Batch) -> Batch:
         if self._first_ns is None:
             timed = np.flatnonzero(np.ones(len(batch)) if batch.timed is None else batch.timed)
             if len(timed):
@@ -293,12 +293,12 @@ class Editor:
         inner = [each for each in edit.assignments if each.field.inner]
         wanted = (*(COVERED if self._covered else ()), *(SHOWN_AS if inner else ()))
         found = outermost_layers(frames_of(chosen, interfaces), wanted, edit.ethertypes, pool)
-        outer = places_of([each for each in edit.assignments if not each.field.inner], found)
+        outer = targets_of([each for each in edit.assignments if not each.field.inner], found)
         shown, frame_of, inside = found, np.empty(0, np.int32), []
         if inner:
             frame_of, frames = sampled_frames(found)
             shown = outermost_layers(frames, COVERED if self._covered else (), edit.ethertypes, pool)
-            inside = places_of(inner, shown)
+            inside = targets_of(inner, shown)
         low = int(batch.record_offset.min())
         batch, buffer = own_records(batch)
         outcome = _written(outer, buffer, low, len(chosen))
@@ -476,7 +476,7 @@ class _Outcome(NamedTuple):
     counts: dict[Assignment, tuple[int, int]]
 
 
-def _written(positions: Sequence[Places], buffer: Octets, low: int, frames: int) -> _Outcome:
+def _written(positions: Sequence[Targets], buffer: Octets, low: int, frames: int) -> _Outcome:
     """Write the assigned values in ``frames`` frames, ``low`` octets before their former offsets."""
     done = []
     changed = np.zeros(frames, np.bool_)

@@ -59,9 +59,9 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
         _copy(batch.buffer, batch.record_offset, head, start, out)
         _copy(frames.buffer, frames.offset, captured, start + head, out)
         pair = (original, captured) if swapped else (captured, original)
-        _put_words(out, start + _PCAP_LENGTHS_AT, pair, order)
+        _put_uint32s(out, start + _PCAP_LENGTHS_AT, pair, order)
         return _made(frames, out, start, head, total)
-    simple = _kinds(batch, order) == SIMPLE_PACKET
+    simple = _block_types(batch, order) == SIMPLE_PACKET
     changed = (captured != batch.captured) | (original != batch.original)
     turned = simple & changed
     behind = np.where(simple, 4, batch.record_length - head - (batch.captured + 3 & ~np.int64(3)))
@@ -72,12 +72,12 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
     _copy(batch.buffer, batch.record_offset, np.where(turned, 0, head), start, out)
     _copy(frames.buffer, frames.offset, captured, start + new_head, out)
     _copy(batch.buffer, behind_at, behind, start + total - behind, out)
-    _put_words(out, start + _TOTAL_AT, (total,), order)
-    _put_words(out, start + total - 4, (total,), order)
+    _put_uint32s(out, start + _TOTAL_AT, (total,), order)
+    _put_uint32s(out, start + total - 4, (total,), order)
     fresh = start[turned]
-    _put_words(out, fresh, (np.full(len(fresh), ENHANCED_PACKET),), order)
+    _put_uint32s(out, fresh, (np.full(len(fresh), ENHANCED_PACKET),), order)
     enhanced = ~simple | turned
-    _put_words(out, start[enhanced] + _CAPTURED_AT, (captured[enhanced], original[enhanced]), order)
+    _put_uint32s(out, start[enhanced] + _CAPTURED_AT, (captured[enhanced], original[enhanced]), order)
     return _made(frames, out, start, new_head, total)
 
 
@@ -89,10 +89,10 @@ def unwrapped_records(batch: Batch) -> tuple[Batch, NDArray[np.bool_]]:
     records = batch.records
     assert records is not None
     order, at = records.byte_order, batch.record_offset
-    captured, original = (_words(batch.buffer, at + each, order) for each in (_CAPTURED_AT, _ORIGINAL_AT))
+    captured, original = (_uint32s(batch.buffer, at + each, order) for each in (_CAPTURED_AT, _ORIGINAL_AT))
     wrapped = dataclasses.replace(batch, offset=at + _BLOCK_HEAD, captured=captured, original=original)
     made = with_frames(wrapped, batch)
-    _put_words(made.buffer, made.record_offset + _INTERFACE_AT, (batch.interface,), order)
+    _put_uint32s(made.buffer, made.record_offset + _INTERFACE_AT, (batch.interface,), order)
     return made, batch.offset != wrapped.offset
 
 
@@ -111,16 +111,16 @@ def _copy(buffer: Octets, start: Int64, octets: Int64, to: Int64, out: Octets) -
     copy_octets(fixed(buffer), fixed(start), fixed(octets), fixed(to + octets), out)
 
 
-def _kinds(batch: Batch, order: ByteOrder) -> Int64:
-    return _words(batch.buffer, batch.record_offset, order)
+def _block_types(batch: Batch, order: ByteOrder) -> Int64:
+    return _uint32s(batch.buffer, batch.record_offset, order)
 
 
-def _words(buffer: Octets, at: Int64, order: ByteOrder) -> Int64:
+def _uint32s(buffer: Octets, at: Int64, order: ByteOrder) -> Int64:
     numbers = rows_at(buffer, at, 4).view("<u4" if order == "little" else ">u4").reshape(-1)
     return numbers.astype(np.int64)
 
 
-def _put_words(out: Octets, at: Int64, numbers: Sequence[Int64], order: ByteOrder) -> None:
+def _put_uint32s(out: Octets, at: Int64, numbers: Sequence[Int64], order: ByteOrder) -> None:
     rows = np.stack(numbers, axis=1).astype("<u4" if order == "little" else ">u4").view(np.uint8)
     put_rows(out, at, rows)
 
@@ -190,19 +190,19 @@ def move_times(
         seconds, rest = np.divmod(time_ns[rows], NS_PER_S)
         _check(time_ns[rows], 0, _MOST_SECONDS * NS_PER_S + NS_PER_S - 1)
         lost = int((rest % tick_ns != 0).sum())
-        _put_words(buffer, at, (seconds, rest // tick_ns), records.byte_order)
+        _put_uint32s(buffer, at, (seconds, rest // tick_ns), records.byte_order)
         time_ns[rows] -= rest % tick_ns
     else:
         used, which = np.unique(batch.interface[rows], return_inverse=True)
         for index, number in enumerate(used.tolist()):
             mine = rows[which.reshape(-1) == index]
             place = batch.record_offset[mine] + _TICKS_AT
-            high, low = (_words(buffer, place + more, records.byte_order) for more in (0, 4))
+            high, low = (_uint32s(buffer, place + more, records.byte_order) for more in (0, 4))
             before = high.astype(np.uint64) << np.uint64(32) | low.astype(np.uint64)
             ticks, missed = _ticks(before, time_ns[mine], clock, first_ns, links[number])
             lost += missed
             halves = (ticks >> np.uint64(32), ticks & np.uint64(0xFFFFFFFF))
-            _put_words(buffer, place, [half.astype(np.int64) for half in halves], records.byte_order)
+            _put_uint32s(buffer, place, [half.astype(np.int64) for half in halves], records.byte_order)
     return dataclasses.replace(batch, time_ns=time_ns), lost
 
 

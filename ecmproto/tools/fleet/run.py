@@ -329,9 +329,9 @@ class FleetRun:
         take: Callable[[TaskResult], None],
         *,
         local: bool = False,
-        kept: bool = True,
+        store: bool = True,
     ) -> None:
-        """Run ``count`` tasks; ``take`` is called with each result; rows are stored if ``kept``."""
+        """Run ``count`` tasks; ``take`` is called with each result; rows are stored if ``store``."""
         if not count:
             return
         executor: Executor = Processes(1) if local else self._executor
@@ -345,7 +345,7 @@ class FleetRun:
                     raise OutputError(
                         path=str(self._folder), needed="space for results", got=result.failure.sentence
                     )
-                if kept and result.failure is None and "unreadable" not in result.row:
+                if store and result.failure is None and "unreadable" not in result.row:
                     self._kept.add(result)
                 take(result)
 
@@ -539,7 +539,7 @@ class FleetRun:
                 path = str(self._folder / ALL)
                 raise OutputError(path=path, needed="states to merge", got=result.failure.sentence)
 
-        self._do(self._all, [task], 1, take, local=not self._tally.done, kept=False)
+        self._do(self._all, [task], 1, take, local=not self._tally.done, store=False)
 
     def _merge_copies(self) -> None:
         """Merge the copies of all captures in the order of time, a few at a time, as often as necessary."""
@@ -577,7 +577,7 @@ class FleetRun:
             )
             for output, copies in groups.items()
         )  # fmt: skip
-        self._do(self._copy, tasks, len(groups), take, local=not self._tally.done, kept=False)
+        self._do(self._copy, tasks, len(groups), take, local=not self._tally.done, store=False)
 
     def _remove_pieces(self, pattern: str) -> None:
         for path in (self._folder / PIECES).glob(pattern):

@@ -231,15 +231,15 @@ class AgreementCampaign:
         self,
         going_on: Callable[[Progress], bool],
         *,
-        most_cases: int | None = None,
+        max_cases: int | None = None,
         left_s: Callable[[], float] = unlimited,
     ) -> Iterator[Finding]:
-        """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings.
+        """Run while ``going_on`` returns true, over at most ``max_cases`` more; yield new findings.
 
         Findings are reduced while ``left_s`` returns a positive time.
         """
         self._left_s = left_s
-        with closing(verdicts(self._judge, self._ranges(going_on, most_cases), self._jobs)) as judged:
+        with closing(verdicts(self._judge, self._ranges(going_on, max_cases), self._jobs)) as judged:
             while True:
                 with self._state.running():
                     verdict = next(judged, None)
@@ -248,9 +248,9 @@ class AgreementCampaign:
                     return
                 yield from found
 
-    def _ranges(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[CaseRange]:
+    def _ranges(self, going_on: Callable[[Progress], bool], max_cases: int | None) -> Iterator[CaseRange]:
         """Yield the next batches: requested ones may be ahead of the progress."""
-        run, index, left = self.progress.runs, self.progress.index, most_cases
+        run, index, left = self.progress.runs, self.progress.index, max_cases
         while going_on(self.progress):
             count = self._batch_cases if left is None else min(left, self._batch_cases)
             if count <= 0:

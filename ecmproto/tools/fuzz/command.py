@@ -74,7 +74,7 @@ class Command:
     addresses than it uses.
     """
 
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     seconds: float = DEFAULT_SECONDS
     memory_octets: int = DEFAULT_MEMORY_OCTETS
     failing: frozenset[int] = frozenset()
@@ -85,19 +85,19 @@ class Command:
     """
 
     def __post_init__(self) -> None:
-        if not self.words:
+        if not self.arguments:
             raise ParameterError(name="command", needed="a program and its arguments", got="nothing")
 
     def run(self, path: Path, *, stop: threading.Event | None = None) -> CaseOutcome:
         """Run it on a file; it is ended once ``stop`` is set.  ParameterError if it cannot be started."""
-        words = [word.replace(PLACE, os.fspath(path)) for word in self.words]
-        if self.measured and shutil.which(words[0]):
-            words = [sys.executable, "-I", "-S", "-c", _MEASURE, *words]
+        arguments = [word.replace(PLACE, os.fspath(path)) for word in self.arguments]
+        if self.measured and shutil.which(arguments[0]):
+            arguments = [sys.executable, "-I", "-S", "-c", _MEASURE, *arguments]
         start = time.monotonic()
         with path.open("rb") as file:
             try:
                 process = subprocess.Popen(
-                    words,
+                    arguments,
                     stdin=file,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.STDOUT,
@@ -105,7 +105,9 @@ class Command:
                 )
             except OSError as error:
                 raise ParameterError(
-                    name="command", needed="a program that can be run", got=f"{words[0]}: {error.strerror}"
+                    name="command",
+                    needed="a program that can be run",
+                    got=f"{arguments[0]}: {error.strerror}",
                 ) from error
             watched = WatchedProcess(
                 process, seconds=self.seconds, memory_octets=self.memory_octets, starts=self.measured
@@ -196,7 +198,7 @@ class WatchedProcess:
         self._seconds = seconds
         self._memory_octets = memory_octets
         self._peak_octets = 0
-        self._printed = KeptOutput()
+        self._printed = BoundedOutput()
         _limit(process.pid, seconds)
 
     @property
@@ -336,7 +338,7 @@ _LONGEST_LINE = 1 << 10
 _LEFT_OUT = b"\n[...]\n"
 
 
-class KeptOutput:
+class BoundedOutput:
     """A bounded part of a program's output, which arrives piece by piece."""
 
     def __init__(self) -> None:

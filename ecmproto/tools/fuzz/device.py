@@ -230,14 +230,14 @@ class PingHeartbeat:
             # with IPv6 the kernel does it
             head = _HEAD.pack(self._request, 0, _checksum(head + token), 0)
 
-        def wanted(packet: bytes) -> bool:
+        def is_reply(packet: bytes) -> bool:
             reply = packet[-_HEAD.size - len(token) :]
             return reply.endswith(token) and reply[0] == self._reply
 
         try:
             _empty(self._socket)
             self._socket.sendto(head + token, self._address)
-            came = _arrives(self._socket, wanted, seconds, self._check)
+            came = _arrives(self._socket, is_reply, seconds, self._check)
         except OSError as error:
             # no reply can be expected
             time.sleep(min(seconds, _SLICE_S))

@@ -168,7 +168,7 @@ class Narrowing:
         self._ended = True
 
     @property
-    def told(self) -> str:
+    def result_text(self) -> str:
         """The result as text."""
         if self.lost:
             return "the device did not come back"
@@ -297,11 +297,9 @@ class DeviceCampaign:
         """All findings of the folder, by signature."""
         return self._state.findings
 
-    def run(
-        self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
-    ) -> Iterator[Finding]:
-        """Send while ``going_on`` returns true, at most ``most_cases`` more; yield new findings."""
-        last = None if most_cases is None else self.progress.cases + most_cases
+    def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
+        """Send while ``going_on`` returns true, at most ``max_cases`` more; yield new findings."""
+        last = None if max_cases is None else self.progress.cases + max_cases
         feed = self._octets_from(self.progress.index)
         # the time until the first are made is no part of an interval
         feed = chain([next(feed)], feed)
@@ -391,14 +389,14 @@ class DeviceCampaign:
 
     def _finding(self, silence: str, interval: range, narrowing: Narrowing, seconds: float) -> Finding:
         span = f"cases {interval.start} to {interval.stop - 1} of seed {self._cases.seed}"
-        lines = [f"{silence} after {span}", narrowing.told]
+        lines = [f"{silence} after {span}", narrowing.result_text]
         suspects, signature = narrowing.least, f"after one of {span}"
         if suspects:
             signature = _layers([suspect.octets for suspect in suspects])
-            told = (
+            mutated = (
                 (suspect.index, self._cases[suspect.index].mutations) for suspect in suspects[:_LISTED_CASES]
             )
-            lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in told]
+            lines += [f"case {index}: {', '.join(mutations)}" for index, mutations in mutated]
         else:
             suspects = self._suspects(interval)
         outcome = CaseOutcome(

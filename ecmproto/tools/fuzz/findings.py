@@ -73,7 +73,7 @@ def save(finding: Finding, folder: Path, line: str, *, name: str = "case.pcap") 
     return place
 
 
-def write_document(place: Path, finding: Finding) -> None:
+def write_document(folder: Path, finding: Finding) -> None:
     """Write ``finding.json``."""
     document = {
         "schema": FINDING_SCHEMA,
@@ -86,7 +86,7 @@ def write_document(place: Path, finding: Finding) -> None:
         "count": finding.count,
         "frames": [octets.hex() for octets in finding.frames],
     }
-    write_output(place / "finding.json", json.dumps(document, indent=2) + "\n", force=True)
+    write_output(folder / "finding.json", json.dumps(document, indent=2) + "\n", force=True)
 
 
 def findings_in(folder: Path) -> dict[str, Finding]:
@@ -147,7 +147,9 @@ def in_memory(line: str, command: Command) -> str:
 def judged_again(command: Command, path: str) -> str:
     """Return the line that watches ``command`` on a file as a campaign does."""
     limits = ["--memory", f"{command.memory_octets}B", "--timeout", f"{command.seconds:g}s"]
-    return shlex.join(["ecmproto", "fuzz", "target", "--as-is", "-r", path, *limits, "--", *command.words])
+    return shlex.join(
+        ["ecmproto", "fuzz", "target", "--as-is", "-r", path, *limits, "--", *command.arguments]
+    )
 
 
 STATE_SCHEMA = "ecmproto/campaign/1"

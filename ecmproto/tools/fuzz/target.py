@@ -1,7 +1,7 @@
 """A resumable campaign against a program that reads captures: failures are reduced, sorted and stored.
 
 >>> feed = Feed(frames=Cases(corpus, seed=7))
->>> campaign = TargetCampaign(Command(words=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
+>>> campaign = TargetCampaign(Command(arguments=("tshark", "-Vr", "{}")), feed, Path("campaign"), jobs=2)
 >>> for finding in campaign.run(lambda progress: progress.seconds < 300):
 ...     print(finding.outcome.signature)
 """
@@ -232,7 +232,7 @@ class Reduction:
         trial.write(self._path)
         return self._command.run(self._path)
 
-    def least(self, trial: Trial) -> tuple[Trial, CaseOutcome] | None:
+    def smallest(self, trial: Trial) -> tuple[Trial, CaseOutcome] | None:
         """Return the smallest failing trial found, and its outcome; None if it does not fail again."""
         first = self.outcome(trial)
         if first.signature != self._signature:
@@ -420,7 +420,7 @@ class TargetCampaign:
             reduction = Reduction(
                 command, path, signature=outcome.signature, tries=self._tries, left_s=self._left_s
             )
-            reduced = reduction.least(trial)
+            reduced = reduction.smallest(trial)
         if reduced is None and outcome.kind == "hang":
             return None
         # an irreproducible failure is stored unreduced
@@ -436,8 +436,8 @@ class TargetCampaign:
         place = self._state.folder.absolute() / "findings" / finding.name
         # some programs only run in the folder of their call: python -m in the folder of a module
         here = f"cd {shlex.quote(str(Path.cwd()))} && "
-        alone = _limited(command, finding, reproduction(command.words, file))
-        called = here + _limited(command, finding, reproduction(command.words, str(place / file)))
+        alone = _limited(command, finding, reproduction(command.arguments, file))
+        called = here + _limited(command, finding, reproduction(command.arguments, str(place / file)))
         for line in (alone, called):
             self._state.keep(finding, line, name=file)
             if self._shows(command, finding, place):
@@ -460,13 +460,13 @@ class TargetCampaign:
         with tempfile.TemporaryDirectory() as temporary:
             path = Path(temporary) / "empty.pcap"
             path.write_bytes(capture_of(()))
-            return self._shell(in_memory(reproduction(command.words, str(path)), command)).status != 0
+            return self._shell(in_memory(reproduction(command.arguments, str(path)), command)).status != 0
 
     def _shell(self, line: str) -> CaseOutcome:
         """Run a line that has limits of its own."""
         patient = dataclasses.replace(
             self._command,
-            words=("sh", "-c", line),
+            arguments=("sh", "-c", line),
             seconds=_PATIENCE_S + 2 * self._command.seconds,
             memory_octets=2 * self._command.memory_octets,
         )

@@ -326,7 +326,7 @@ class LinePanel(Panel):
             axes.plot(times[known], values[known] / factor, **look)
 
 
-def _kinds(statistics: Statistics) -> Iterator[PanelLine]:
+def _frame_types(statistics: Statistics) -> Iterator[PanelLine]:
     for each in statistics.kinds:
         if each.kind.group in ("message", "flow control") and "." not in each.kind.name:
             yield each.kind.title, _per_second(statistics, each.frames_over_time), each.frames
@@ -403,7 +403,7 @@ PANELS: Mapping[Name, PanelKind] = {
         "uncertain flows are left out."),
     ),
     "kinds": PanelKind(
-        "Messages and flow control", partial(LinePanel, lines_of=_kinds, scale=frame_scale),
+        "Messages and flow control", partial(LinePanel, lines_of=_frame_types, scale=frame_scale),
         "Congestion messages and pause frames per second, by type.",
     ),
     "points": PanelKind(

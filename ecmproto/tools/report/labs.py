@@ -61,12 +61,12 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
     )
 
 
-def picture(outcomes: Sequence[Outcome], path: str, kinds: Collection[Kind] = tuple(KINDS)) -> bytes:
+def picture(outcomes: Sequence[Outcome], path: str, panels: Collection[Kind] = tuple(KINDS)) -> bytes:
     """Return panels of these kinds as PNG or SVG, by the suffix of ``path``; raises as `report_form`."""
     report = lab_report(outcomes)
     if form_of(path, FORMS) is report_svg:
-        return standalone_svg(drawn_svg(lambda: overview(report, kinds)), title=report.title)
-    return drawn_png(lambda: overview(report, kinds))
+        return standalone_svg(drawn_svg(lambda: overview(report, panels)), title=report.title)
+    return drawn_png(lambda: overview(report, panels))
 
 
 def _name(outcome: Outcome) -> str:

@@ -135,14 +135,14 @@ class PanelKind:
     """Addition to the explanation if several runs are compared."""
 
 
-def value_axis(axes: Axes, least: float, most: float, form: Format, *, whole: bool = False) -> None:
-    """Set the vertical axis from ``least`` to ``most``, with a few numbers and a grid line at each.
+def value_axis(axes: Axes, minimum: float, maximum: float, form: Format, *, whole: bool = False) -> None:
+    """Set the vertical axis from ``minimum`` to ``maximum``, with a few numbers and a grid line at each.
 
     ``whole`` is for counts: only whole numbers are shown.
     """
     from matplotlib.ticker import MaxNLocator
 
-    axes.set_ylim(least, most)
+    axes.set_ylim(minimum, maximum)
     axes.yaxis.set_major_locator(MaxNLocator(nbins=4, steps=[1, 2, 2.5, 5, 10], integer=whole))
     axes.yaxis.set_major_formatter(number_text)
     axes.grid(axis="y")

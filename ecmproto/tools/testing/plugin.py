@@ -270,7 +270,7 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
                 yield
             (report,) = sender.report().streams
             taken = sender.steals()
-        failed = [f"{each.name}: {each.found}" for each in watch.proofs(taken) if each.outcome == "failed"]
+        failed = [f"{each.name}: {each.result}" for each in watch.proofs(taken) if each.outcome == "failed"]
         if at is None and report.gaps.longer:
             failed = [
                 f"{report.gaps.longer} gaps that a pause of {format_time(report.gaps.limit_ns)} does not "
@@ -307,7 +307,7 @@ def expect(interfaces: Interfaces) -> Callable[..., list[Verdict]]:
         failed = [each for each in verdicts if each.outcome == "failed"]
         failed = failed or [each for each in verdicts if all(one.outcome != "passed" for one in verdicts)]
         if failed:
-            lines = [f"{each.expectation.sentence()}\n    {each.found}" for each in failed]
+            lines = [f"{each.expectation.sentence()}\n    {each.result}" for each in failed]
             pytest.fail(
                 f"{name}: the device does not do what is expected:\n" + "\n".join(lines), pytrace=False
             )

@@ -98,12 +98,12 @@ class Proof:
 
     name: str
     outcome: Outcome
-    found: str
+    result: str
     figures: Mapping[str, Any]
 
     def document(self) -> dict[str, Any]:
         """Return it as plain data."""
-        return dataclasses.asdict(self)
+        return {"name": self.name, "outcome": self.outcome, "found": self.result, "figures": self.figures}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,46 +210,46 @@ class Watch:
     def __exit__(self, *_: object) -> None:
         self.end()
 
-    def proofs(self, taken: Int64 | None = None) -> list[Proof]:
+    def proofs(self, preemptions: Int64 | None = None) -> list[Proof]:
         """Return the results of the captures, once they have ended.
 
-        ``taken`` has the times for which the sender had no processor (`StreamSender.steals`).
+        ``preemptions`` has the times for which the sender had no processor (`StreamSender.steals`).
         """
         held = {(each.port, each.priority): each for each in self._lapses.held()}
         return [
-            self._held(each.port, priority, held.get((each.port, priority)), taken)
+            self._held(each.port, priority, held.get((each.port, priority)), preemptions)
             for each in self._storms
             for priority in each.priorities
         ] + [self._data_proof(*each) for each in self._sides]
 
-    def _held(self, port: str, priority: int | None, held: Held | None, taken: Int64 | None) -> Proof:
+    def _held(self, port: str, priority: int | None, held: Held | None, preemptions: Int64 | None) -> Proof:
         subject = "the link" if priority is None else f"priority {priority}"
         name = f"{port}: {subject} is held without a gap"
         if held is None:
-            return Proof(name=name, outcome="failed", found="no frame came that pauses it", figures={})
+            return Proof(name=name, outcome="failed", result="no frame came that pauses it", figures={})
         frames = counted(held.frames, "frame")
-        found = f"{frames}, the longest gap {format_time(held.longest_ns)}"
+        result = f"{frames}, the longest gap {format_time(held.longest_ns)}"
         if held.gaps:
             longest = format_time(held.longest_lapse_ns)
-            found += f"; {counted(held.gaps, 'gap')} beyond what the quanta cover"
-            found += f", {format_time(held.lapsed_ns)} in all, the longest by {longest}"
+            result += f"; {counted(held.gaps, 'gap')} beyond what the quanta cover"
+            result += f", {format_time(held.lapsed_ns)} in all, the longest by {longest}"
         figures = held.document()
-        if taken is not None:
-            remaining = held.remaining(taken)
+        if preemptions is not None:
+            remaining = held.remaining(preemptions)
             figures["remaining"] = dataclasses.asdict(remaining) | {
                 "first": [each._asdict() for each in remaining.first]
             }
             if held.gaps:
-                found += f"; without the time that the sender's processors were taken: {remaining.gaps:,}"
-                found += f", {format_time(remaining.lapsed_ns)} in all"
-        return self._proof(name, not held.gaps, found, figures, port)
+                result += f"; without the time that the sender's processors were taken: {remaining.gaps:,}"
+                result += f", {format_time(remaining.lapsed_ns)} in all"
+        return self._proof(name, not held.gaps, result, figures, port)
 
-    def _proof(self, name: str, passed: bool, found: str, figures: Mapping[str, Any], port: str) -> Proof:
+    def _proof(self, name: str, passed: bool, result: str, figures: Mapping[str, Any], port: str) -> Proof:
         dropped = self._captures[port].dropped
         outcome: Outcome = "passed" if passed else "unknown" if dropped else "failed"
         if dropped:
-            found += f"; the capture dropped {counted(dropped, 'frame')}"
-        return Proof(name=name, outcome=outcome, found=found, figures={**figures, "dropped": dropped})
+            result += f"; the capture dropped {counted(dropped, 'frame')}"
+        return Proof(name=name, outcome=outcome, result=result, figures={**figures, "dropped": dropped})
 
     def _data_proof(self, expected: Numbered, near: _Numbers, far: _Numbers) -> Proof:
         left, left_ns = near.joined()
@@ -311,7 +311,7 @@ def junit_of(name: str, proofs: Sequence[Proof]) -> str:
         JUnitCase(classname=name, name=each.name)
         if each.outcome == "passed"
         else JUnitCase(
-            classname=name, name=each.name, message=each.found,
+            classname=name, name=each.name, message=each.result,
             outcome="failure" if each.outcome == "failed" else "skipped",
         )
         for each in proofs

@@ -168,7 +168,7 @@ def junit_document(recipe: str, verdicts: Sequence[Verdict]) -> str:
             case = JUnitCase(
                 classname=recipe, name=each.expectation.name,
                 outcome="failure" if each.outcome == "failed" else "skipped",
-                message=f"{each.expectation.sentence()}: {each.found}",
+                message=f"{each.expectation.sentence()}: {each.result}",
             )  # fmt: skip
         cases.append(case)
     return junit_text([(recipe, cases)])

@@ -181,7 +181,7 @@ class Session:
 
 
 def run_session(
-    session: Session, findings: Iterator[Finding], folder: Path, told: Callable[[Finding], str]
+    session: Session, findings: Iterator[Finding], folder: Path, describe: Callable[[Finding], str]
 ) -> bool:
     """Run a campaign, printing each finding; return whether it was interrupted."""
     try:
@@ -189,7 +189,7 @@ def run_session(
             for finding in findings:
                 session.findings += 1
                 session.cleared()
-                echo(f"{finding.outcome.kind}: {told(finding)}")
+                echo(f"{finding.outcome.kind}: {describe(finding)}")
                 echo(f"  kept in {folder / 'findings' / finding.name}")
     except KeyboardInterrupt:
         return True

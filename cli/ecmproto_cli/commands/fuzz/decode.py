@@ -226,7 +226,7 @@ def _campaign(
         return shlex.join([*words, *reads, "--seed", str(finding.seed), "--index", str(finding.index)])
 
     session = Session(duration_s=seconds, noun="frames" if what in FRAMES else "cases", held=HeldInterrupt())
-    found = campaign.run(session.going_on, most_cases=runs, left_s=session.left_s)
+    found = campaign.run(session.going_on, max_cases=runs, left_s=session.left_s)
     interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
     session.count(campaign.progress)
     rows = [

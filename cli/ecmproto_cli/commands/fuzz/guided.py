@@ -49,7 +49,7 @@ def command(target: str, seed: int | None, duration: str | None, runs: int | Non
     def again(finding: Finding) -> str:
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
 
-    found = campaign.run(session.going_on, most_cases=runs)
+    found = campaign.run(session.going_on, max_cases=runs)
     interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
     coverage = campaign.coverage
     rows = [

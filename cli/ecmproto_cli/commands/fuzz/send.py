@@ -326,7 +326,7 @@ def _run(
     """Run a campaign and print its result; return the exit code."""
     failed: InterfaceError | None = None
     interrupted = False
-    found = campaign.run(session.going_on, most_cases=runs)
+    found = campaign.run(session.going_on, max_cases=runs)
     try:
         interrupted = run_session(session, found, folder, lambda finding: finding.outcome.signature)
     except InterfaceError as error:

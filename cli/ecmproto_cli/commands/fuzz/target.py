@@ -77,7 +77,7 @@ WHAT = ("frames", "captures", "both")
     show_default=True,
     help="Folder of state and findings.",
 )
-@click.argument("words", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
+@click.argument("arguments", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
 def command(
     paths: tuple[str, ...],
     filter: Filter | None,
@@ -92,7 +92,7 @@ def command(
     memory: str,
     failing: tuple[int, ...],
     out: str,
-    words: tuple[str, ...],
+    arguments: tuple[str, ...],
 ) -> int:
     """Run a program on captures of malformed frames, or malformed captures; store crashes, hangs and leaks.
 
@@ -111,7 +111,7 @@ def command(
     from ecmproto.units import parse_octets
 
     program = Command(
-        words=_placed(words),
+        arguments=_placed(arguments),
         seconds=timeout_of(timeout),
         memory_octets=parse_octets(memory),
         failing=frozenset(failing),
@@ -139,7 +139,7 @@ def command(
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"
 
     findings = campaign.run(going_on, left_s=session.left_s)
-    interrupted = run_session(session, findings, folder, lambda found: found.outcome.signature)
+    interrupted = run_session(session, findings, folder, lambda finding: finding.outcome.signature)
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         kept = counted(len(campaign.cut_short), "finding")
@@ -185,12 +185,12 @@ def _feed(corpora: dict[str, list[bytes]], seed: int) -> Feed:
     return Feed(**{what: SUBJECTS[what].cases(corpus, seed) for what, corpus in corpora.items()})
 
 
-def _placed(words: tuple[str, ...]) -> tuple[str, ...]:
+def _placed(arguments: tuple[str, ...]) -> tuple[str, ...]:
     """Return a command with absolute paths."""
-    program, *others = words
-    found = os.sep in program and Path(program).exists()
+    program, *others = arguments
+    exists = os.sep in program and Path(program).exists()
     return (
-        str(Path(program).absolute()) if found else program,
+        str(Path(program).absolute()) if exists else program,
         *(str(Path(word).absolute()) if _is_path(word) else word for word in others),
     )
 

@@ -342,13 +342,13 @@ def show_command(scenario: str, setup: Setup, form: str) -> None:
     _show_scenario(found, experiment)
 
 
-def _show_scenario(found: Scenario, experiment: Experiment) -> None:
+def _show_scenario(scenario: Scenario, experiment: Experiment) -> None:
     """Print a scenario as text."""
     from ecmproto.control.lab.results.outcome import band_text
 
     network, measure = experiment.network, experiment.measure
     source = f" ({experiment.source})" if experiment.source else ""
-    echo(f"{paint(found.name, 'title')}: {experiment.title}{source}", wrap=True)
+    echo(f"{paint(scenario.name, 'title')}: {experiment.title}{source}", wrap=True)
     sizes = [
         counted(len(network.hosts), "host"),
         counted(len(network.switches), "switch").replace("switchs", "switches"),
@@ -356,7 +356,7 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
         counted(len(experiment.flows), "flow"),
     ]
     echo(f"{', '.join(sizes)}\n")
-    rows = found.explain()
+    rows = scenario.explain()
     width = max(len(row.path) for row in rows)
     values = max(len(row.value) for row in rows)
     for row in rows:
@@ -373,9 +373,9 @@ def _show_scenario(found: Scenario, experiment: Experiment) -> None:
         echo(f"\n{paint('published', 'title')}")
         lines = [(each.figure, f"{each.value}  {each.source}".rstrip()) for each in measure.published]
         echo(pairs(lines), wrap=True)
-    if found.variants:
+    if scenario.variants:
         echo(f"\n{paint('variants', 'title')}")
-        echo(pairs(list(found.variants.items())), wrap=True)
+        echo(pairs(list(scenario.variants.items())), wrap=True)
 
 
 @command.command("new")

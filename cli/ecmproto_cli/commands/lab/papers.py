@@ -72,7 +72,7 @@ def command(
         for scenario in each
     }
     every_task = [task for each in tasks.values() for task in each]
-    progress = TaskProgress(Tally(total=len(every_task), noun="run"), kept_in=file)
+    progress = TaskProgress(Tally(total=len(every_task), noun="run"), store=file)
     rows: dict[str, dict[str, Any]] = {}
     try:
         with progress:

@@ -123,9 +123,7 @@ def command(
         parse_figure(text)
     store = RowStore(out, PointRow) if out else None
     check_outputs([out], force=True)  # existing rows are added to
-    progress = TaskProgress(
-        Tally(noun="point"), kept_in=out, shown=form != "ndjson" or not sys.stdout.isatty()
-    )
+    progress = TaskProgress(Tally(noun="point"), store=out, shown=form != "ndjson" or not sys.stdout.isatty())
     executor = execution.executor(len(part), progress.notify)
     rows: list[Row] = []
     stopped = False

@@ -261,7 +261,7 @@ def opened(interfaces: Sequence[str]) -> Iterator[list[LiveInterface]]:
         yield links
 
 
-def _has_room(stream: TextIO) -> bool:
+def _is_writable(stream: TextIO) -> bool:
     """Return whether a report can be written at once: a device must not wait for a full pipe."""
     try:
         _, writable, _ = select.select([], [stream], [], 0)
@@ -344,7 +344,7 @@ class Reporter:
         snapshot, links = self.look()
         self._warn(snapshot)
         with _printing:
-            if not _has_room(sys.stdout):
+            if not _is_writable(sys.stdout):
                 self._unread += 1
                 return
             if self._form == "ndjson":
@@ -395,7 +395,7 @@ class Reporter:
         if stolen_ns > waited_ns:
             took = f"{stolen_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
             return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
-        kept = kept_from_processor(waited_ns, elapsed_ns)
+        kept = processor_wait_text(waited_ns, elapsed_ns)
         told = f"{self._name} was {kept}" if self._name else kept.capitalize()
         advice = "" if self._realtime else "; --precise runs it before ordinary programs"
         return f"{told}: {_NOT_THE_MECHANISM}{advice}."
@@ -416,7 +416,7 @@ class Reporter:
         return json.dumps(document)
 
 
-def kept_from_processor(waited_ns: int, elapsed_ns: int) -> str:
+def processor_wait_text(waited_ns: int, elapsed_ns: int) -> str:
     """Return for how long something was ready to run and did not, as ``kept from …``."""
     return f"kept from the processor for {waited_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
 
@@ -425,15 +425,15 @@ def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[s
     """Return the summary of a device that ran for ``elapsed_ns``."""
     parts = [paint(f"{title}, {format_time(elapsed_ns)}", "title"), _links(links)]
     rows = [
-        (_said(name), _value(name, value))
+        (_label(name), _value(name, value))
         for name, value in snapshot.gauges.items()
         if not name.endswith(_INTEGRAL)
     ]
-    rows += [(_said(name), str(value)) for name, value in snapshot.counters.items() if value]
+    rows += [(_label(name), str(value)) for name, value in snapshot.counters.items() if value]
     if rows:
         parts.append(pairs(rows, width=_NAMES))
     for heading, counts in (("messages sent", snapshot.messages), ("mechanism", snapshot.mechanism)):
-        shown = [(_said(name), str(value)) for name, value in counts.items() if value]
+        shown = [(_label(name), str(value)) for name, value in counts.items() if value]
         if shown:
             parts.append(paint(heading, "title") + "\n" + pairs(shown, width=_NAMES))
     return "\n\n".join(parts)
@@ -454,7 +454,7 @@ def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapsho
     for name, value in counters.items():
         grown = value - (before.counters[name] if before else 0)
         if name.endswith("_octets") and name[: -len("octets")] + "frames" in counters:
-            parts.append(f"{_said(name[: -len('_octets')])} {format_rate(8 * grown * NS_PER_S / span_ns)}")
+            parts.append(f"{_label(name[: -len('_octets')])} {format_rate(8 * grown * NS_PER_S / span_ns)}")
     if "queue_octets" in snapshot.gauges:
         parts.append(f"queue {format_octets(snapshot.gauges['queue_octets'])}")
     sent = sum(snapshot.messages.values()) - (sum(before.messages.values()) if before else 0)
@@ -462,7 +462,7 @@ def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapsho
     return "  ".join(parts)
 
 
-def _said(name: str) -> str:
+def _label(name: str) -> str:
     for unit in ("_bps", "_ns"):
         name = name.removesuffix(unit)
     return name.replace("_", " ")

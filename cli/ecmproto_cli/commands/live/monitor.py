@@ -28,7 +28,7 @@ from ecmproto_cli.options import (
     write_option,
 )
 from ecmproto_cli.output import check_outputs, output_form, pairs
-from ecmproto_cli.progress import told_when_compiling
+from ecmproto_cli.progress import reporting_compilation
 from ecmproto_cli.stats_table import address, flow_name, share, stats_table, table
 from ecmproto_cli.terminal import echo, paint, visible
 
@@ -146,7 +146,7 @@ def command(
         outer=outer,
     )
     interface_facts(interface)  # one that is not there is said to be before the work
-    with told_when_compiling():
+    with reporting_compilation():
         watch.warm_up()
     with captured(
         interface,
@@ -350,7 +350,7 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
         *_pauses(change),
         *_queue_pairs(change),
         *_points(change),
-        *_kinds(change),
+        *_frame_types(change),
     ]
     return "\n\n".join(parts)
 
@@ -360,7 +360,7 @@ def _advertised(each: Neighbour) -> str:
     return "; ".join([f"{name} {text}".strip() for name, text in facts if text])
 
 
-def _kinds(change: Change) -> Iterator[str]:
+def _frame_types(change: Change) -> Iterator[str]:
     if not change.kinds:
         return
     # types of messages are told at the end

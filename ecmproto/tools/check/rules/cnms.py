@@ -26,7 +26,12 @@ _LOCAL_BITS, _VLAN_BITS = 16, 12
 def _source(cnms: Rows, parameters: object) -> Judged:
     src = cnms["eth.src"]
     wrong = (src & GROUP != 0) | (src == 0)
-    return Judged(wrong, "the source is no switch's address", lambda row: mac_of_key(int(src[row])), "an individual address")
+    return Judged(
+        wrong,
+        "the source is no switch's address",
+        lambda row: mac_of_key(int(src[row])),
+        "an individual address",
+    )
 
 
 def _own_cpid(cnms: Rows, parameters: object) -> Judged:

@@ -191,10 +191,22 @@ def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
     if None in masks:
         return
     measured = _both(one, other, lambda each: each.pfc_text)
-    tell("DCB001", latest, masks[0] != masks[1], "PFC is enabled for different priorities at the two ends", measured)
+    tell(
+        "DCB001",
+        latest,
+        masks[0] != masks[1],
+        "PFC is enabled for different priorities at the two ends",
+        measured,
+    )
     if here.pfc_willing == there.pfc_willing:
         ends = "both ends are willing" if here.pfc_willing else "neither end is willing"
-        tell("DCB002", latest, masks[0] != masks[1], f"{ends}, and PFC is enabled for different priorities", measured)
+        tell(
+            "DCB002",
+            latest,
+            masks[0] != masks[1],
+            f"{ends}, and PFC is enabled for different priorities",
+            measured,
+        )
 
 
 def _both(one: _Station, other: _Station, text: Callable[[Neighbour], str | None]) -> str:

@@ -102,8 +102,8 @@ class _Tags:
             for key, at, frames in zip(found.tolist(), tagged[first].tolist(), count.tolist(), strict=True):
                 self._tag((key >> 3, key & 7), (int(rows.number[at]), int(rows.time_ns[at]), frames))
         for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
-            said = (int(rows[_CNPV][at]), int(rows[_READY][at]))
-            self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), said)
+            vectors = (int(rows[_CNPV][at]), int(rows[_READY][at]))
+            self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), vectors)
 
     def _tag(self, where: tuple[int, int], what: tuple[int, int, int]) -> None:
         if where in self._tags:
@@ -112,32 +112,36 @@ class _Tags:
         elif len(self._tags) < _MOST_LINKS:
             self._tags[where] = what
 
-    def _speak(self, who: tuple[int, int], said: tuple[int, int]) -> None:
+    def _speak(self, who: tuple[int, int], vectors: tuple[int, int]) -> None:
         if who in self._speakers or len(self._speakers) < _MOST_LINKS:
             cnpv, ready = self._speakers.get(who, (0, 0))
-            self._speakers[who] = (cnpv | said[0], ready | said[1])
+            self._speakers[who] = (cnpv | vectors[0], ready | vectors[1])
 
     def join(self, later: _Tags, shift: Shift) -> None:
         """Add the frames of a later part."""
         for (interface, priority), (number, time_ns, frames) in later._tags.items():
             self._tag((interface + shift.interfaces, priority), (number + shift.frames, time_ns, frames))
-        for (interface, address), said in later._speakers.items():
-            self._speak((interface + shift.interfaces, address), said)
+        for (interface, address), vectors in later._speakers.items():
+            self._speak((interface + shift.interfaces, address), vectors)
 
     def end(self, report: Report) -> None:
         """Report CN-TAGs on links with an end that does not support them."""
         for (interface, priority), (number, time_ns, frames) in sorted(self._tags.items()):
             speakers = [
-                (address, said) for (where, address), said in self._speakers.items() if where == interface
+                (address, vectors)
+                for (where, address), vectors in self._speakers.items()
+                if where == interface
             ]
             for rule, vector, lacks in (
                 ("DOM002", 0, "has it not among its CNPVs"),
                 ("DOM003", 1, "is not ready for CN-TAGs"),
             ):
                 about = [
-                    (address, said) for address, said in speakers if not vector or said[0] >> priority & 1
+                    (address, vectors)
+                    for address, vectors in speakers
+                    if not vector or vectors[0] >> priority & 1
                 ]
-                without = [address for address, said in about if not said[vector] >> priority & 1]
+                without = [address for address, vectors in about if not vectors[vector] >> priority & 1]
                 if about:
                     what = f"CN-TAGs of priority {priority}, and {_listed(without)} {lacks}"
                     one = np.array([number], np.int64)

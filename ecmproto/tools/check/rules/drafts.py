@@ -54,10 +54,10 @@ def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: o
     for each in values.values():
         wrong |= each != 0
 
-    def found(row: int) -> str:
+    def value_text(row: int) -> str:
         return ", ".join(f"{name} {each[row]}" for name, each in values.items() if each[row])
 
-    return Judged(wrong, "Version and reserved bits are not 0", found, 0)
+    return Judged(wrong, "Version and reserved bits are not 0", value_text, 0)
 
 
 def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
@@ -86,11 +86,11 @@ def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
     etype = np.where(tagged, rows[f"{SHOWN}vlan.etype"], etype)
     never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
 
-    def found(row: int) -> str:
+    def value_text(row: int) -> str:
         return never.get(int(etype[row])) or mac_of_key(int(rows[f"{SHOWN}eth.dst"][row]))
 
     return Judged(
-        np.isin(etype, list(never)) | local, "feedback for a frame that is never sampled", found,
+        np.isin(etype, list(never)) | local, "feedback for a frame that is never sampled", value_text,
         "a data frame", about=is_feedback(prefix, rows),
     )  # fmt: skip
 
@@ -126,12 +126,12 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
     told = is_feedback(prefix, rows) & (rows[f"{prefix}.q_off"] < 0)
     about = told & (tagged | (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS))
 
-    def found(row: int) -> str:
+    def value_text(row: int) -> str:
         return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
 
     return Judged(
         ~tagged | (shown != cpid), "Qoff below 0 for a flow without a limiter of this point",
-        found, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
+        value_text, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
     )  # fmt: skip
 
 
@@ -288,14 +288,14 @@ class Draft:
     source: str
     """The clause of rules that give none."""
 
-    def rule(self, number: int, **words: Any) -> Rule:
+    def rule(self, number: int, **attributes: Any) -> Rule:
         """Return a rule on the draft's messages, about congestion points."""
         on = (f"{self.prefix}.cpid",)
         known: dict[str, Any] = {"severity": "error", "subject": congestion_point(*on), "on": on}
         known["clause"] = self.source
-        return Rule(id=f"{self.prefix.upper()}{number:03}", **known | words)
+        return Rule(id=f"{self.prefix.upper()}{number:03}", **known | attributes)
 
-    def reserved_bits(self, names: tuple[str, ...], **words: str) -> Rule:
+    def reserved_bits(self, names: tuple[str, ...], **attributes: str) -> Rule:
         """Return the rule for bits without a meaning."""
         called = "Version, Q and reserved bits" if "q" in names else "Version and reserved bits"
         return self.rule(
@@ -305,10 +305,10 @@ class Draft:
             why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
             fields=tuple(f"{self.prefix}.{name}" for name in names),
             expression=partial(reserved_bits, self.prefix, names),
-            **words,
+            **attributes,
         )
 
-    def to_source(self, **words: str) -> Rule:
+    def to_source(self, **attributes: str) -> Rule:
         """Return the rule for the destination address."""
         return self.rule(
             2,
@@ -317,10 +317,10 @@ class Draft:
             why="Another station has no limiter for the flow, and a group is no source.",
             fields=("eth.dst", *self._type, f"{SHOWN}eth.src"),
             expression=partial(to_source, self.prefix),
-            **words,
+            **attributes,
         )
 
-    def sampled_frame(self, **words: str) -> Rule:
+    def sampled_frame(self, **attributes: str) -> Rule:
         """Return the rule for frames that cause no message."""
         return self.rule(
             3,
@@ -331,10 +331,10 @@ class Draft:
             fields=(*self._type, f"{SHOWN}eth.dst", f"{SHOWN}eth.type"),
             optional=(f"{SHOWN}vlan.etype",),
             expression=partial(sampled_frame, self.prefix),
-            **words,
+            **attributes,
         )
 
-    def within_limits(self, **words: str) -> Rule:
+    def within_limits(self, **attributes: str) -> Rule:
         """Return the rule for the limits of Qoff and Qdelta."""
         return self.rule(
             4,
@@ -347,10 +347,10 @@ class Draft:
             fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),
             parameters=("qeq", "qscale"),
             expression=partial(within_limits, self.prefix),
-            **words,
+            **attributes,
         )
 
-    def suppressed(self, **words: str) -> Rule:
+    def suppressed(self, **attributes: str) -> Rule:
         """Return the rule for increase signals to flows without the tag."""
         return self.rule(
             5,
@@ -367,7 +367,7 @@ class Draft:
             fields=(*self._type, f"{self.prefix}.q_off", f"{SHOWN}eth.type"),
             optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
             expression=partial(suppressed, self.prefix),
-            **words,
+            **attributes,
         )
 
     def message_priority(self, number: int) -> Rule:
@@ -386,7 +386,7 @@ class Draft:
             expression=partial(message_priority, self.prefix),
         )
 
-    def association(self, number: int, tag: str, **words: str) -> Rule:
+    def association(self, number: int, tag: str, **attributes: str) -> Rule:
         """Return the rule for the CPID in the tags of limited flows."""
         return self.rule(
             number,
@@ -403,7 +403,7 @@ class Draft:
             on=(),
             optional=ASSOCIATION_FIELDS,
             memory=Associations,
-            **words,
+            **attributes,
         )
 
     @property

@@ -213,7 +213,7 @@ class DraftIntervals(Intervals):
         return np.full(len(pairs.low), least, np.int64)
 
 
-def sampling_interval(memory: type[DraftIntervals], **words: Any) -> Rule:
+def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
     """Return the rule for the octets between two messages of ECM or BCN."""
     prefix = memory.PREFIX
     fields = (memory.SHOWS, *memory.PRIORITIES, *(f"{prefix}.{name}" for name in ("cpid", *memory.FIELDS)))
@@ -233,5 +233,5 @@ def sampling_interval(memory: type[DraftIntervals], **words: Any) -> Rule:
         optional=(*PRIORITY_FIELDS, *fields),
         parameters=("sf", "sr", "sscale", "has_all", "enough", *memory.GROWN_BY),
         memory=memory,
-        **words,
+        **attributes,
     )

@@ -27,11 +27,11 @@ from ecmproto.tools.check.rule import (
     Family,
     Judged,
     Rows,
+    RowValue,
     Rule,
     Settings,
     Severity,
     Shift,
-    Told,
     Where,
     mac_of_key,
 )
@@ -95,7 +95,7 @@ class _Faults:
         def stray(row: int) -> str:
             return _listed(sum(1 << at for at, name in enumerate(_TIMES) if rows[name][row]) & ~enabled[row])
 
-        told: dict[str, tuple[Told, Told]] = {
+        told: dict[str, tuple[RowValue, RowValue]] = {
             "destination": (lambda row: mac_of_key(int(rows["eth.dst"][row])), "01:80:c2:00:00:01"),
             "source": (lambda row: mac_of_key(int(rows["eth.src"][row])), "an individual address"),
             "not_lossless": (lambda row: _listed(enabled[row]), _listed(_vector(self._lossless or ()))),

@@ -66,11 +66,11 @@ _CPID = congestion_point("cnm.cpid")
 def _version(cnms: Rows, parameters: QCNRules) -> Judged:
     version, reserved, low = cnms["cnm.version"], cnms["cnm.reserved"], cnms["cnm.encap_reserved"]
 
-    def found(row: int) -> str:
+    def value_text(row: int) -> str:
         return f"Version {version[row]}, ReservedV {reserved[row]}, encapsulated reserved {low[row]}"
 
     wrong = (version != 0) | (reserved != 0) | (low != 0)
-    return Judged(wrong, "Version and reserved bits are not 0", found, 0)
+    return Judged(wrong, "Version and reserved bits are not 0", value_text, 0)
 
 
 def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -100,7 +100,7 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
 
 def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
     dst = cnms["eth.dst"]
-    return Judged((dst & _GROUP) != 0, "a CNM to a group address", lambda row: mac_of_key(int(dst[row])), "a station")
+    return Judged((dst & _GROUP) != 0, "a CNM to a group", lambda row: mac_of_key(int(dst[row])), "a station")
 
 
 def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -115,11 +115,11 @@ def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
     never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
     local = cnms["cnm.encap_dst"] & ~0xF == _LINK_LOCAL
 
-    def found(row: int) -> str:
+    def value_text(row: int) -> str:
         return never.get(int(etype[row])) or mac_of_key(int(cnms["cnm.encap_dst"][row]))
 
     wrong = np.isin(etype, list(never)) | local
-    return Judged(wrong, "feedback for a frame that is never sampled", found, "a data frame")
+    return Judged(wrong, "feedback for a frame that is never sampled", value_text, "a data frame")
 
 
 _WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
@@ -327,7 +327,7 @@ class FeedbackAgainstQueue:
                 divisor = self._qeq * (2 * w + 1)
                 count, span = int(((least < divisor) & (divisor <= most)).sum()), (divisor, divisor)
             else:
-                count, span = _most_covered(least, most)
+                count, span = _max_coverage(least, most)
             if count > best[0]:
                 best = count, w, *span
         count, w, low_end, high_end = best
@@ -374,7 +374,7 @@ def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]
     return middle - hidden, middle + hidden
 
 
-def _most_covered(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]:
+def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]:
     """Return by how many intervals a point is covered at most, and from where to where that is so."""
     whole = minimum < maximum
     starts, ends = np.sort(minimum[whole]), np.sort(maximum[whole])
@@ -483,7 +483,7 @@ _STRONG_FB = 32
 """Takes a quarter of the rate."""
 
 
-def _told_flow(rows: Rows) -> Int64:
+def _flow_key(rows: Rows) -> Int64:
     return rows["eth.dst"] << 16 | rows["cntag.flow_id"]
 
 
@@ -491,7 +491,7 @@ def _flow_text(key: int) -> str:
     return f"{mac_of_key(key >> 16)} flow {key & 0xFFFF}"
 
 
-_FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_told_flow, text=_flow_text)
+_FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_flow_key, text=_flow_text)
 
 
 class Reactions(reactions.Reactions):
@@ -504,9 +504,9 @@ class Reactions(reactions.Reactions):
         strong: Mask = rows["cnm.qntz_fb"] >= _STRONG_FB
         return strong
 
-    def told(self, rows: Rows) -> tuple[Int64, Int64]:
+    def flows_and_subjects(self, rows: Rows) -> tuple[Int64, Int64]:
         """Return the station and flow that each CNM goes to, which are the subject too."""
-        flow = _told_flow(rows)
+        flow = _flow_key(rows)
         return flow, flow
 
     def sent(self, rows: Rows, at: Int64) -> Int64:

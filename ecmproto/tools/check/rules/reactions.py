@@ -78,7 +78,7 @@ class Reactions:
         """Return a mask of the strong messages among the rows with the field."""
         raise NotImplementedError
 
-    def told(self, rows: Rows) -> tuple[Int64, Int64]:
+    def flows_and_subjects(self, rows: Rows) -> tuple[Int64, Int64]:
         """Return the flow that each message is about, and the subject of the rule."""
         source = rows[f"{SHOWN}eth.src"]
         return mixed(source, rows[f"{SHOWN}eth.dst"]), source
@@ -112,7 +112,7 @@ class Reactions:
         if not len(rows.columns[self.MESSAGE]):
             return _NO_MESSAGES
         at = np.flatnonzero(timed & rows.has(self.MESSAGE) & self.strong(rows))
-        flow, subject = (key[at] for key in self.told(rows))
+        flow, subject = (key[at] for key in self.flows_and_subjects(rows))
         return np.column_stack([rows.time_ns[at], flow, subject, rows.number[at], rows.interface[at]])
 
     def _take(self, data: _Data, messages: Int64, last_ns: int) -> None:
@@ -172,16 +172,17 @@ class Reactions:
         report.tell(
             self.RULE, Where(number, time_ns, interface, subject),
             Judged(
-                share >= _IGNORES, "the flow keeps sending", lambda row: f"{share[row]:.0%} of its earlier rate",
+                share >= _IGNORES, "the flow keeps sending",
+                lambda row: f"{share[row]:.0%} of its earlier rate",
                 lambda row: f"less than {_IGNORES:.0%}, over {counts[row]} messages",
                 about=counts >= self.LEAST,
             ),
         )  # fmt: skip
 
 
-def _some(data: _Data, picks: Int64) -> _Data:
+def _some(data: _Data, indices: Int64) -> _Data:
     times, keys, octets = data
-    return times[picks], keys[picks], octets[picks]
+    return times[indices], keys[indices], octets[indices]
 
 
 def _joined(one: _Data, other: _Data) -> _Data:

@@ -97,12 +97,12 @@ def _contents(cnps: Rows, parameters: DCQCNRules) -> Judged:
     filled[reserved.rows] = reserved.values.any_bits()
     becn, psn = cnps["infiniband.bth.becn"], cnps["infiniband.bth.psn"]
 
-    def found(row: int) -> str:
+    def value_text(row: int) -> str:
         octets = "not 0" if filled[row] else "0"
         return f"BECN {becn[row]}, PSN {psn[row]}, reserved octets {octets}"
 
     wrong = (becn != 1) | (psn != 0) | filled
-    return Judged(wrong, "not a valid CNP", found, "it differs from a CNP")
+    return Judged(wrong, "not a valid CNP", value_text, "it differs from a CNP")
 
 
 def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:

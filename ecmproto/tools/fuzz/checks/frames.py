@@ -112,7 +112,7 @@ NOWHERE = FieldRows([], [])
 class _Gathered(NamedTuple):
     """All layers of a format in a batch, and the index of each among the layers of all formats."""
 
-    places: list[int]
+    indices: list[int]
     layers: list[Layer]
 
 
@@ -167,12 +167,12 @@ class _FrameFields:
         for field in self._layered:
             sources = [source for source in field.sources if source.format in gathered]
             if len(sources) == 1:
-                places, values = _read(field, sources[0], gathered[sources[0].format])
+                indices, values = _read(field, sources[0], gathered[sources[0].format])
             elif sources:
-                places, values = _merged([_read(field, each, gathered[each.format]) for each in sources])
+                indices, values = _merged([_read(field, each, gathered[each.format]) for each in sources])
             else:
                 continue
-            found[field.name] = FieldRows([rows[place] for place in places], values)
+            found[field.name] = FieldRows([rows[place] for place in indices], values)
         return found
 
 
@@ -197,8 +197,8 @@ def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered],
             cls = type(layer)
             if cls not in gathered:
                 gathered[cls] = _Gathered([], [])
-            places, layers = gathered[cls]
-            places.append(len(rows))
+            indices, layers = gathered[cls]
+            indices.append(len(rows))
             layers.append(layer)
             rows.append(row)
     return gathered, rows
@@ -207,16 +207,16 @@ def _gathered(frames: Sequence[Frame]) -> tuple[Mapping[type[Layer], _Gathered],
 def _read(field: FilterField, source: FieldSource, gathered: _Gathered) -> tuple[list[int], list[Any]]:
     """Return the values of ``field`` in the layers of one source, and their indices."""
     if source.part == "whole" and field.kind != "octets":
-        return gathered.places, list(map(attrgetter(source.key), gathered.layers))
+        return gathered.indices, list(map(attrgetter(source.key), gathered.layers))
     parts = list(map(part_of(source), gathered.layers))
-    places = [place for place, part in zip(gathered.places, parts, strict=True) for _ in part]
-    return places, list(chain.from_iterable(parts))
+    indices = [place for place, part in zip(gathered.indices, parts, strict=True) for _ in part]
+    return indices, list(chain.from_iterable(parts))
 
 
 def _merged(read: Sequence[tuple[list[int], list[Any]]]) -> tuple[list[int], list[Any]]:
     """Return values of several sources in the order of their indices, then of the sources."""
     entries: Iterator[tuple[int, Any]] = chain.from_iterable(
-        zip(places, values, strict=True) for places, values in read
+        zip(indices, values, strict=True) for indices, values in read
     )
     ordered = sorted(entries, key=_index)
     return [place for place, _ in ordered], [value for _, value in ordered]

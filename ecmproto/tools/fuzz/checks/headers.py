@@ -104,12 +104,12 @@ def _find_packets(
         row[7], row[8] = tag.tagged, tag.tag
 
 
-def _compared(frame: Frame, found: list[int], flow: Flow | None) -> Iterator[tuple[str, object, object]]:
+def _compared(frame: Frame, values: list[int], flow: Flow | None) -> Iterator[tuple[str, object, object]]:
     """Yield the name of each compared value, the value found in the batch, and the codec's."""
     bth = frame.get(BTH)
     if not _is_comparable(frame):
         return
-    packet, right = Packet(*found[: len(Packet._fields)]), codec_packet(frame)
+    packet, right = Packet(*values[: len(Packet._fields)]), codec_packet(frame)
     if right.transport == NOWHERE and packet.stop - packet.transport < _TCP_OCTETS:
         # the ports of a cut header, which the codec refuses
         packet = packet._replace(transport=NOWHERE)
@@ -124,7 +124,7 @@ def _compared(frame: Frame, found: list[int], flow: Flow | None) -> Iterator[tup
         ecn = network.dsfield & CE
     elif isinstance(network, IPv6):
         ecn = network.tclass & CE
-    yield "ECN field", tuple(found[-2:]), (isinstance(network, IPv4 | IPv6), ecn)
+    yield "ECN field", tuple(values[-2:]), (isinstance(network, IPv4 | IPv6), ecn)
     if flow is None:
         return
     conversation = flow.conversation

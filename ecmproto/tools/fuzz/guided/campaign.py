@@ -154,12 +154,10 @@ class GuidedCampaign:
         """All findings of the folder, by signature."""
         return self._findings
 
-    def run(
-        self, going_on: Callable[[Progress], bool], *, most_cases: int | None = None
-    ) -> Iterator[Finding]:
-        """Run while ``going_on`` returns true, over at most ``most_cases`` more; yield new findings."""
+    def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
+        """Run while ``going_on`` returns true, over at most ``max_cases`` more; yield new findings."""
         write_folder(self._corpus, [*committed_inputs(self._name), *self._target.starts()])
-        last = None if most_cases is None else self.progress.cases + most_cases
+        last = None if max_cases is None else self.progress.cases + max_cases
         while going_on(self.progress) and (last is None or self.progress.cases < last):
             with self._state.running():
                 yield from self._process(going_on, None if last is None else last - self.progress.cases)
@@ -172,14 +170,14 @@ class GuidedCampaign:
     def _left(self) -> Path:
         return self._folder / "left"
 
-    def _process(self, going_on: Callable[[Progress], bool], most_cases: int | None) -> Iterator[Finding]:
+    def _process(self, going_on: Callable[[Progress], bool], max_cases: int | None) -> Iterator[Finding]:
         """Run one process to its end; yield new findings meanwhile."""
         before = self.progress.cases
         self.progress.runs += 1
         self._left.mkdir(exist_ok=True)
         status = AtherisLog(self._folder / "atheris.log", self.coverage)
         stopped = False
-        with self._started(most_cases) as process:
+        with self._started(max_cases) as process:
             try:
                 while status.read(process):
                     self.progress.cases = before + status.executions
@@ -206,7 +204,7 @@ class GuidedCampaign:
             self.progress.failures += 1
             yield findings[signature]
 
-    def _started(self, most_cases: int | None) -> subprocess.Popen[bytes]:
+    def _started(self, max_cases: int | None) -> subprocess.Popen[bytes]:
         arguments = [
             f"-seed={1 + (self._seed + self.progress.runs) % (_SEEDS - 1)}",
             f"-max_len={self._target.longest_octets}",
@@ -214,7 +212,7 @@ class GuidedCampaign:
             f"-rss_limit_mb={MEMORY_MB}",
             f"-artifact_prefix={self._left}/",
             "-print_final_stats=1",
-            *([] if most_cases is None else [f"-runs={most_cases}"]),
+            *([] if max_cases is None else [f"-runs={max_cases}"]),
             str(self._corpus),
         ]
         return start_harness(self._name, self._folder, seed=self._seed, arguments=arguments)
@@ -223,14 +221,14 @@ class GuidedCampaign:
         """Store the inputs that ended a process; OutputError for one that ended for another reason."""
         paths = sorted(self._left.iterdir())
         for path in paths:
-            yield from self._kept(path, status.last, code)
+            yield from self._store_input(path, status.last, code)
             path.unlink()
         if code and not paths and not stopped:
             raise OutputError(
                 path=str(status.path), needed="a process that fuzzes", got=f"exit status {code}"
             )
 
-    def _kept(self, path: Path, output: str, code: int) -> Iterator[Finding]:
+    def _store_input(self, path: Path, output: str, code: int) -> Iterator[Finding]:
         """Store an input on which atheris ended, unchanged: reducing it could end this process too."""
         kind: Kind = _LEFT.get(path.name.partition("-")[0], "crash")  # type: ignore[assignment]
         outcome = CaseOutcome(

@@ -20,11 +20,11 @@ SCRIPT = "atheris.sh"
 """The script that starts this process, in the campaign's folder."""
 
 
-def main(words: list[str]) -> None:
+def main(argv: list[str]) -> None:
     """Fuzz until atheris ends the process."""
     import atheris
 
-    name, folder, seed, packages, *arguments = words[1:]
+    name, folder, seed, packages, *arguments = argv[1:]
     with atheris.instrument_imports(include=packages.split(",")):
         from ecmproto.tools.fuzz.guided.targets import InputTester, find_target
         from ecmproto.tools.fuzz.judgement import Bounds
@@ -41,11 +41,11 @@ def _mutator(target: GuidedTarget) -> Callable[[bytes, int, int], bytes]:
     """Return the mutator that atheris calls: it changes half of the inputs by the target's structure."""
     import atheris
 
-    def mutate(octets: bytes, most_octets: int, seed: int) -> bytes:
+    def mutate(octets: bytes, max_octets: int, seed: int) -> bytes:
         rng = random.Random(seed)
         for _ in range(rng.randint(1, 3)):
-            octets = target.mutate(octets, rng) if rng.getrandbits(1) else atheris.Mutate(octets, most_octets)
-        return octets[:most_octets]
+            octets = target.mutate(octets, rng) if rng.getrandbits(1) else atheris.Mutate(octets, max_octets)
+        return octets[:max_octets]
 
     return mutate
 

@@ -144,12 +144,12 @@ class _Stack:
     """Layers with values for fields without a valid default, and the fields that may vary."""
 
     layers: tuple[Layer, ...]
-    places: tuple[_SettableField, ...]
+    fields: tuple[_SettableField, ...]
 
     def with_distances(self, distances: Sequence[int]) -> list[Layer]:
         layers = list(self.layers)
-        for place, distance in zip(self.places, distances, strict=True):
-            place.put(layers, distance)
+        for field, distance in zip(self.fields, distances, strict=True):
+            field.put(layers, distance)
         return layers
 
 
@@ -162,8 +162,8 @@ def edges_first(
 
 def _stack(layers: Sequence[Layer]) -> _Stack:
     """Return a stack with those fields whose boundaries are valid by themselves."""
-    places = tuple(place for place in _settable_fields(layers) if _either_end(layers, place))
-    return _Stack(layers=tuple(layers), places=places)
+    fields = tuple(place for place in _settable_fields(layers) if _either_end(layers, place))
+    return _Stack(layers=tuple(layers), fields=fields)
 
 
 def _settable_fields(layers: Sequence[Layer]) -> Iterator[_SettableField]:
@@ -183,10 +183,10 @@ def _settable_fields(layers: Sequence[Layer]) -> Iterator[_SettableField]:
             yield _SettableField(layer=index, field=field, low=low, high=high)
 
 
-def _either_end(layers: Sequence[Layer], place: _SettableField) -> bool:
-    for distance in (place.low, place.high):
+def _either_end(layers: Sequence[Layer], field: _SettableField) -> bool:
+    for distance in (field.low, field.high):
         changed = list(layers)
-        place.put(changed, distance)
+        field.put(changed, distance)
         if _valid(changed, 0) is None:
             return False
     return True
@@ -195,13 +195,13 @@ def _either_end(layers: Sequence[Layer], place: _SettableField) -> bool:
 def _row(stack: _Stack, number: int) -> list[int]:
     """Return the distance of each field from its default in the frame ``number`` of a stack."""
     ends = []
-    for index, place in enumerate(stack.places):
+    for index, field in enumerate(stack.fields):
         # from the third on in other combinations: neighbours with different ends have the same one
         high = (index >> (number >> 1)) + number & 1
-        if place.field.key.rstrip("0123456789").endswith(_CHECKED):
-            ends.append(place.high if number >= 2 else 0)
+        if field.field.key.rstrip("0123456789").endswith(_CHECKED):
+            ends.append(field.high if number >= 2 else 0)
         else:
-            ends.append(place.high if high else place.low)
+            ends.append(field.high if high else field.low)
     return ends
 
 
@@ -216,7 +216,7 @@ def _with_edges(
         if draw(st.integers(0, _ORDINARY)):
             return draw(ordinary)
         stack = stacks[draw(st.integers(0, len(stacks) - 1))]
-        distances = [draw(st.integers(place.low, place.high)) for place in stack.places]
+        distances = [draw(st.integers(place.low, place.high)) for place in stack.fields]
     else:
         # drawn too, from one value each: with 0 for the first choice this is the same frame, and shrinks
         which, number = divmod(choice - 1, _ROWS)

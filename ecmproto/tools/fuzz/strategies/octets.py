@@ -136,7 +136,12 @@ def captures(
 
 @st.composite
 def _capture_file(
-    draw: DrawFn, octets: SearchStrategy[bytes], formats: Sequence[Format], least: int, most: int, cut: bool
+    draw: DrawFn,
+    octets: SearchStrategy[bytes],
+    formats: Sequence[Format],
+    min_size: int,
+    max_size: int,
+    cut: bool,
 ) -> DrawnCapture:
     format = draw(st.sampled_from(formats))
     order: Order = draw(st.sampled_from(("little", "big")))
@@ -144,7 +149,7 @@ def _capture_file(
     in_blocks = format == "pcapng"
     interfaces = draw(st.integers(1, 3)) if in_blocks else 1
     one = _captured_frame(octets, resolution, interfaces if in_blocks else 0, cut)
-    frames = draw(st.lists(one, min_size=least, max_size=most))
+    frames = draw(st.lists(one, min_size=min_size, max_size=max_size))
     file = io.BytesIO()
     if in_blocks:
         described = [Interface(index=index, linktype=ETHERNET) for index in range(interfaces)]
