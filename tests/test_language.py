@@ -7,7 +7,7 @@ import pytest
 from tests.language import breaches, long_tests, names, page_breaches
 
 _ROOT = Path(__file__).parents[1]
-NAMES = 476
+NAMES = 21
 """The maximum number of breaches, to be lowered with each that goes."""
 
 

@@ -28,7 +28,7 @@ def _source(cnms: Rows, parameters: object) -> Judged:
     wrong = (src & GROUP != 0) | (src == 0)
     return Judged(
         wrong,
-        "the source is no switch's address",
+        "wrong CNM source",
         lambda row: mac_of_key(int(src[row])),
         "an individual address",
     )

@@ -165,8 +165,8 @@ def _station(tell: _Teller, station: _Station) -> None:
     """Report on one end of a link."""
     neighbour = station.neighbour
     for bandwidths, what in (
-        (neighbour.bandwidths, "the bandwidths of its traffic classes do not add up to 100 %"),
-        (neighbour.recommended_bandwidths, "its recommended bandwidths do not add up to 100 %"),
+        (neighbour.bandwidths, "the bandwidths of its traffic classes do not add up"),
+        (neighbour.recommended_bandwidths, "its recommended bandwidths do not add up"),
     ):
         if bandwidths is not None and (len(neighbour.strict) < 8 or any(bandwidths)):
             tell("DCB003", station, sum(bandwidths) != 100, what, f"{sum(bandwidths)} %", "100 %")

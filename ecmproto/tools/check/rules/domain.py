@@ -208,7 +208,7 @@ class _Edges:
         report.tell(
             "DOM006", Where(number, time_ns, interface, source),
             Judged(
-                cnpvs >> priority & 1 != 0, "priority is a CNPV after the edge, but its sender is outside the domain",
+                cnpvs >> priority & 1 != 0, "a CNPV after the edge from a sender outside",
                 priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
             ),
         )  # fmt: skip
