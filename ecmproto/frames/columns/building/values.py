@@ -262,7 +262,7 @@ def plain(target: Target, given: Any) -> Any:
             raise target.error(needed, f"{len(given)} values")
         given = given.values
     if hasattr(given, "codes"):
-        return Coded(given.codes, given.words)
+        return given if isinstance(given, Coded) else Coded(given.codes, given.words)
     if hasattr(given, "start") and hasattr(given, "octets"):
         return Strings(given.buffer, given.start, given.octets)
     if hasattr(given, "__array__") and not isinstance(given, np.ndarray):
