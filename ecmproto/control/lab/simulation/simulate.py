@@ -1067,7 +1067,7 @@ def _in_port(port: Any) -> NDArray[np.int64]:
     line = port.line
     indices = [int(line.in_service_token)] if line.in_service_octets > 0 else []
     for ring in port.rings:
-        numbers = np.arange(ring.taken_frames, ring.put_frames)
+        numbers = np.arange(ring.dequeued_frames, ring.put_frames)
         slots = ring.first_slot + (numbers & ring.slot_mask)
         indices += (port.slots[slots] >> 32).tolist()
     return np.array(indices, np.int64)
