@@ -54,7 +54,7 @@ TRAPS = {
     "α decaying before the first CNP": Trap(
         "reaction_point",
         "    limiter.alpha = 1.0\n",
-        "    limiter.alpha = settings.kept ** (now_ns // settings.alpha_interval_ns)\n",
+        "    limiter.alpha = settings.decay ** (now_ns // settings.alpha_interval_ns)\n",
         _paper,
     ),
     "hyper increase without i": Trap(
