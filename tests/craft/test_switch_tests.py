@@ -506,7 +506,7 @@ def test_written_recipe_is_judged_like_the_original(
     ("text", "sentence"),
     [
         ("expect = 3", "expected [[expect]], one for each"),
-        ("expect = [3]", "expect[0]: expected a table that says what is expected"),
+        ("expect = [3]", "expect[0]: expected a table of expected frames"),
         ('[[expect]]\nfilter = "cnm"', "expect[0]: expected a name, got none"),
         ('[[expect]]\nname = "x"', "expect[0]: expected a filter, or octets of a frame, got none"),
         (

@@ -300,7 +300,7 @@ class Transmission:
                 got=f"{'a link that stayed down' if down else 'no room for a frame'} for 5 s",
                 hint=""
                 if down
-                else "a veth also reports this for frames that its other end refuses, whose MTU is smaller",
+                else "a veth also reports this for frames that its other end, with a smaller MTU, refuses",
             )
         if not select.select([], [self._sender], [], 0.001)[1] or self._sender.down or self._sender.full:
             time.sleep(0.0002)
