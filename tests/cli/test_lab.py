@@ -88,7 +88,8 @@ def test_a_run_shows_figures_beside_published_bands(scenario: str, capsys: Captu
     assert shown.err == "ecmproto: seed 2\n"
     rows = [line.split() for line in shown.out.splitlines()]
     assert ["queue.p50", "22", "kB", "20", "kB", "…", "25", "kB", "inside"] in rows
-    assert ["sum(rate(bulk))", "5", "Gb/s", "9.9", "Gb/s"] in rows
+    row = ["sum(rate(bulk))", "5", "Gb/s", "9.9", "Gb/s", "published:", "not", "met,", "0.505", "×"]
+    assert row in rows
     assert shown.out.startswith("two-into-one: Two hosts into one\n")
 
 
@@ -476,7 +477,8 @@ def test_papers_writes_a_page_with_seeds_and_verdicts(
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "S004.md"]
     assert "## two-into-one\n" in page
     assert "## two-into-one:slow\n" in page
-    assert "| `sum(rate(bulk))` | 5 Gb/s |  | 9.9 Gb/s (Table 0) |  |  |" in page
+    row = "| `sum(rate(bulk))` | 5 Gb/s |  | 9.9 Gb/s (Table 0) |  | published: not met, 0.505 × |"
+    assert row in page
     seeds = ", ".join(map(str, sweeps.seeds_of("two-into-one", "x", 3)))
     assert f"3 seeds: {seeds}." in page
     shown = capsys.readouterr()
