@@ -335,7 +335,7 @@ def test_flows_of_one_connection_follow_one_another() -> None:
 def test_idle_times_are_exponential() -> None:
     given = flow(Pattern.TRANSACTIONS, tcp=TCP(), response_octets=1500, idle_ns=20_000)
     sources = sources_of(given)
-    network = driven(sources, sent_end=12_000)
+    network = driven(sources, most=12_000)
     count = network.offers.count.completed
     records = network.offers.completions[:count]
     begins = [each.time_ns - each.latency_ns for each in records]

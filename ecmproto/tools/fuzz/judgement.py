@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import signal
+import sys
 import threading
 import traceback
 import tracemalloc
@@ -164,12 +165,19 @@ class Judge:
         return found
 
     def _wrong(self, check: BatchCheck, items: Items) -> Iterator[Disagreement]:
+        compiled = _compiled()
         found = disagreements(check, items, self.bounds)
         if any(wrong.kind == "hang" for wrong in found):
-            # it may have compiled what these cases were the first to need: time it anew without that
-            disagreements(check, items, self._patient)
+            if _compiled() > compiled:  # these cases were the first to need some code, which takes its time
+                disagreements(check, items, self._patient)
+            # a check that was too slow once may have waited for something else
             found = disagreements(check, items, self.bounds)
         yield from found
+
+
+def _compiled() -> int:
+    """Return the number of kernels that this process has compiled."""
+    return len(getattr(sys.modules.get("ecmproto.kernels.cache"), "compiled", ()))
 
 
 def _unmade(reported: str, row: int) -> Disagreement:
