@@ -13,7 +13,7 @@ from ecmproto.kernels import library
 from tests.conftest import CI
 from tests.namespaces import FAR, NEAR, Network
 
-pytestmark = pytest.mark.alone  # live devices; with the library that CI builds last
+pytestmark = pytest.mark.alone  # live devices; with the library that CI builds
 
 WATCH = """
 import os, sys
