@@ -343,15 +343,15 @@ def _second_s_tag_unfinished(seen: FieldComparison) -> bool:
     return any(isinstance(last, STag) and last.etype == DEFAULT.s_tag for last in tags[-1:])
 
 
-def _sonic(seen: FieldComparison) -> bool:
-    return any(value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE))
-
-
 def _labelled(seen: FieldComparison) -> bool:
     return MPLS in decode_lax(seen.sample.octets)
 
 
-_WRAPPER_PORTS = frozenset(port for cls in FORMATS for port in cls.udp_ports)
+def _sonic(seen: FieldComparison) -> bool:
+    return any(value.protocol == SONIC for value in decode_lax(seen.sample.octets).all(GRE))
+
+
+_WRAPPER_PORTS = frozenset(port for cls in FORMATS if cls.role == "wrapper" for port in cls.udp_ports)
 
 
 def _from_a_port(seen: FieldComparison) -> bool:
