@@ -29,7 +29,7 @@ demo: $(VENV)/ready  ## the main job on the bundled captures
 quick: $(VENV)/ready-dev  ## the inner loop: formats, codec and mechanisms; QUICK names other folders of tests
 	$(PARALLEL) -m 'not alone and not thorough and not slow' $(QUICK)
 
-test: lint unit  ## what a newcomer runs: some five minutes on two cores
+test: lint unit  ## what a newcomer runs: some eleven minutes on two cores, the first time
 
 test-all: lint every alone  ## everything that CI runs
 
