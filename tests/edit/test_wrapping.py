@@ -22,7 +22,8 @@ from ecmproto_cli.main import run
 from tests.batch.test_inner import BUNDLED, bare, written
 
 WRAPPERS = [
-    *DECLARED, "gre,key=7,sequence=4294967295", "nvgre,vsid=0xffffff,flow=3,src=2001:db8::1",
+    *DECLARED, "gre,key=7,sequence=4294967295", "gre,checksum=0,sequence=5",
+    "nvgre,vsid=0xffffff,flow=3,src=2001:db8::1",
     "erspan2,session=1023,vlan=4095,cos=7,index=3,sequence=9",
     "erspan3,session=12,dst=2001:db8::2,timestamp=5",
     "vxlan,vni=77,dst=2001:db8::2,udp.srcport=50000", "geneve,vni=1,ip.ttl=33,eth.dst=02:00:00:00:00:99",

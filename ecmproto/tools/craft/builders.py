@@ -21,6 +21,7 @@ from ecmproto.wire.formats.cn import CNM, MAX_MSDU, CNTag
 from ecmproto.wire.formats.e2cm import BCN_TYPES, E2CM, PROBE_FWD, PROBE_REV, flow_id
 from ecmproto.wire.formats.ethernet import Data, Ethernet, ITag
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.gre import GREChecksum
 from ecmproto.wire.formats.ip import (
     ARP,
     DESTINATION_IP,
@@ -107,7 +108,7 @@ def _needs_sum(value: Layer, given: Collection[str]) -> bool:
         return not {"ihl", "len", "proto"}.isdisjoint(given)
     if isinstance(value, UDP):
         return value.checksum != 0
-    return isinstance(value, IPv6 | TCP)
+    return isinstance(value, IPv6 | TCP | GREChecksum)
 
 
 SOURCE = bytes.fromhex("020000000001")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 
+from ecmproto.errors import SpecError
 from ecmproto.tools.craft.stack import Part
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.ethernet import Ethernet
+from ecmproto.wire.formats.ethernet import Data, Ethernet
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.wrapper import Part as HeaderPart
 from ecmproto.wire.formats.wrapper import Wrapper, may_wrap
@@ -76,6 +77,12 @@ def _complete_header(parts: list[Part], index: int) -> dict[str, int | bytes]:
     """Add the parts that the wrapper at ``index`` announces; return the value that announces all of them."""
     part = parts[index]
     behind = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
+    order = [*part.cls.holds, *_parts_of(part.cls)]
+    for cls in behind:
+        if cls not in order:
+            needed = ", ".join((*(each.prefix for each in order), "or " * bool(order) + "a frame after it"))
+            raise SpecError(where=part.cls.prefix, needed=needed, got=cls.prefix)
+        order = order[order.index(cls) + (cls not in part.cls.holds[:-1]) :]
     if part.cls.holds and part.cls.holds[-1] not in behind[-1:]:
         parts.insert(index + 1 + len(behind), Part(part.cls.holds[-1]))
     if not part.cls.sequence_key:
@@ -106,5 +113,6 @@ def _possible(
         fits = (
             content is None or not may_wrap(cls, content.cls) or content.cls in cls.contents(value).values()
         )
-        if fits and set(behind) <= set(sequence):
+        needed = {*behind, *cls.parts_before.get(Data if content is None else content.cls, ())}
+        if fits and needed <= set(sequence):
             yield value, sequence

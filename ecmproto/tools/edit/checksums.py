@@ -27,6 +27,7 @@ from ecmproto.tools.edit.assignments import Written, put_rows, rows_at
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethernet import VLAN, Data, Ethernet, ITag, STag
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
+from ecmproto.wire.formats.gre import GRE, GREChecksum
 from ecmproto.wire.formats.infiniband import BTH, GRH, ICRC, LRH
 from ecmproto.wire.formats.ip import TCP, UDP, Extension, FragmentHeader, IPv4, IPv6, Routing
 from ecmproto.wire.formats.registry import FORMATS
@@ -40,7 +41,7 @@ _LENGTHS = (Ethernet, VLAN, STag, ITag)
 _EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
 COVERED = (IPv4, IPv6, GRH, LRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
 """The formats to be found for `keep_right`."""
-FIXED = (*COVERED, *_LENGTHS)
+FIXED = (*COVERED, *_LENGTHS, GREChecksum)
 """The fields of `put_right`."""
 
 EXTENTS = frozenset(
@@ -437,6 +438,14 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
         total = _pseudo(packets, buffer, rows, stop, _UDP if kind is UDP else _TCP)
         total += _sums(buffer, packets.transport[rows], stop) - _number(buffer, packets.sum_at[rows])
         told[name] = _replace_checksum(buffer, packets.sum_at[rows], total, zero_is_none=kind is UDP)
+    if GREChecksum in layers.entries:
+        at, row = layers.entries[GREChecksum].start, layers.entries[GREChecksum].row
+        stop = _packet_end(buffer, packets.network[row], packets.is_ip4[row])
+        known = (packets.network[row] >= 0) & (stop <= end[row]) & ~fragment[row]
+        left["gre.checksum"] = int((~known).sum())
+        at, stop = at[known], stop[known]
+        total = _sums(buffer, at - GRE.fixed_octets, stop) - _number(buffer, at)
+        told["gre.checksum"] = _replace_checksum(buffer, at, total, zero_is_none=False)
     return +told, +left
 
 

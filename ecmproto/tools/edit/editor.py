@@ -45,6 +45,7 @@ from ecmproto.tools.edit.wrapping import Wrapper
 from ecmproto.wire.codec.tags import TagFormat, kind_of
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.gre import GREChecksum
 from ecmproto.wire.formats.ip import UDP, IPv4, IPv6
 
 Octets = NDArray[np.uint8]
@@ -457,7 +458,7 @@ class Editor:
         batch = self._rewritten(batch, spliced_batch(batch, Splice(at=at, inserted=inserted)))
         wrapped = frames_of(batch.select(mine), interfaces)
         pool = self._pool if len(mine) >= SHARED_FRAMES else None
-        found = outermost_layers(wrapped, (IPv4, IPv6, UDP), self.edit.ethertypes, pool)
+        found = outermost_layers(wrapped, (IPv4, IPv6, UDP, GREChecksum), self.edit.ethertypes, pool)
         put_checksums_right(found, batch.buffer)
         return batch
 

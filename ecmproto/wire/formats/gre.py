@@ -107,6 +107,7 @@ class GRE(Wrapper):
     next_key = "protocol"
     sequence_key, sequence_shift = "flags", 12
     sequences = _sequences()
+    parts_before = dict.fromkeys((ERSPAN, ERSPAN3), (GRESequence,))
     wraps = _PLAIN
     summary = Summary(
         tag="{:type}",

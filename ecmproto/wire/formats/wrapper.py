@@ -30,6 +30,8 @@ class Wrapper(Layer):
     role = "wrapper"
     counted_as = ""
     follows: ClassVar[Follows] = "content"
+    parts_before: ClassVar[Mapping[type[Layer], tuple[type[Layer], ...]]] = {}
+    """The parts of the header that a crafted frame has before a content, by the format of the content."""
 
     @classmethod
     def contents(cls, selected: int) -> Mapping[int, type[Layer]]:

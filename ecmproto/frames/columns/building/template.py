@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ecmproto.wire.codec.frame import Frame, encode, fixed
 from ecmproto.wire.formats.base import Layer
+from ecmproto.wire.formats.gre import GREChecksum
 from ecmproto.wire.formats.ip import (
     PROTO_TCP,
     PROTO_UDP,
@@ -100,8 +101,8 @@ def frame_template(
 class Finish:
     """The completion of frames.
 
-    ``fix`` computes the same fields as ``encode(frame, fix=True)``, ``transport`` also TCP's and UDP's
-    checksums. ``keep`` contains for each layer the keys of the fields left unchanged.
+    ``fix`` computes the same fields as ``encode(frame, fix=True)``, ``transport`` also TCP's, UDP's and
+    GRE's checksums. ``keep`` contains for each layer the keys of the fields left unchanged.
     """
 
     fix: bool = True
@@ -286,7 +287,7 @@ class Covering:
 def checksums_of(
     frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
 ) -> tuple[Checksum | Covering, ...]:
-    """Return the checksums to compute, innermost first; TCP's and UDP's only with ``transport``."""
+    """Return the checksums to compute, innermost first; TCP's, UDP's and GRE's only with ``transport``."""
     starts = frame.boundaries()
     inner_at, ends_inside = frame.padded_at()
     contained = len(frame.padding) + len(frame.trailer) * ends_inside
@@ -299,9 +300,12 @@ def checksums_of(
             checksums += _covering(frame, starts, index)
         if isinstance(value, IPv4):
             checksums.append(Checksum(layer=index, at=start + 10, ranges=((start, stop),)))
-        elif transport and isinstance(value, TCP | UDP) and index:
-            outer = _transport(frame, starts, index, starts[-1] + contained * (index < inner_at))
+        end = starts[-1] + contained * (index < inner_at)
+        if transport and isinstance(value, TCP | UDP) and index:
+            outer = _transport(frame, starts, index, end)
             checksums += [outer] if outer else []
+        elif transport and isinstance(value, GREChecksum) and index:
+            checksums.append(Checksum(layer=index, at=start, ranges=((starts[index - 1], end),)))
     return tuple(reversed(checksums))
 
 
