@@ -307,3 +307,44 @@ def test_tshark_reads_the_same_ixia_trailers(tshark: str, tmp_path: Path) -> Non
     output = subprocess.run(command, capture_output=True, text=True, check=True, env={"TZ": "UTC"}).stdout
     assert [line.partition(".")[2][:9] for line in output.splitlines()] == [f"{t % NS:09d}" for t in TIMES]
     assert read(path, "auto")[:2] == ([bare] * 300, TIMES)
+
+
+def key(ticks: int, utc_ns: int, carrier: str = "") -> bytes:
+    """Return a key frame by the table of the 7150's time stamps."""
+    content = struct.pack("!QQQQQHHBB", ticks, utc_ns, ticks - 9, utc_ns + 500, 3, 1200, 7, 1, 0)
+    if carrier == "udp":
+        return encode(build(f"ip udp dstport=50000 data data={content.hex()}"))
+    return bytes.fromhex("010000000001020000000001" + carrier + "88b5") + content
+
+
+@pytest.mark.parametrize("carrier", ["", "81000005", "udp"])
+def test_key_frames_tie_the_counter_to_utc(carrier: str, tmp_path: Path) -> None:
+    start, tick_ns = 0x0123_4567_89AB_CDEF, 20 / 7 * (1 + 20e-6)  # a clock that is 20 in a million slow
+    frames, times, expected = [], [], []
+    for n, frame in enumerate(FRAMES):
+        time_ns = START_NS + n * NS // 10
+        ticks = start + round((time_ns - START_NS) / tick_ns)
+        if n % 40 == 7:
+            frames.append(key(ticks, time_ns, carrier))
+        else:
+            count = ticks % 2**31
+            frames.append(frame + (count >> 7 << 8 | count & 0x7F).to_bytes(4))
+        times.append(time_ns + CAPTURED_AFTER_NS + DELAYS_NS[n])
+        expected.append(FRAMES[n] if n % 40 != 7 else frames[n])
+    made, got, _, reader = read(written(tmp_path / "tap.pcap", frames, times), "arista7150")
+    assert made == expected
+    apart = [abs(time - START_NS - n * NS // 10) for n, time in enumerate(got)]
+    assert max(apart[47:]) <= 5
+    # without an earlier key frame, ticks have the nominal length: 20 µs too short in a second
+    assert max(apart[:47]) <= 4 * 20_000
+    assert apart[7] == 0
+    assert ", UTC by 8 key frames" in reader.summary
+
+
+def test_key_frames_are_decoded_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path / "key.pcap", [key(700, START_NS)])
+    given = ["--ethertype", "message=0x88b7", "--ethertype", "key_frame=0x88b5"]
+    assert run(["dissect", str(path), *given]) == 0
+    assert f"switch 1200 port 7 counter 700 is {START_NS} ns" in capsys.readouterr().out
+    assert run(["dissect", str(path), *given, "-T", "fields", "-e", "keyframe.drops"]) == 0
+    assert capsys.readouterr().out == "3\n"

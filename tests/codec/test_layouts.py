@@ -88,6 +88,11 @@ TABLES: dict[str, tuple[int, str]] = {
         | checksum 16.0 16 uint
         | urgent_pointer 18.0 16 uint | options 20.0 + octets"""),
     "udp": (8, "srcport 0.0 16 uint | dstport 2.0 16 uint | length 4.0 16 uint | checksum 6.0 16 uint"),
+    "keyframe": (
+        46, "asic 0.0 64 uint | utc 8.0 64 uint | last_sync 16.0 64 uint | time 24.0 64 uint"
+        " | drops 32.0 64 uint | device 40.0 16 uint | port 42.0 16 uint | fcs 44.0 8 uint"
+        " | reserved 45.0 8 uint",
+    ),
     "csig": (4, "t 0.0 3 uint | r 0.3 1 uint | s 0.4 5 uint | lm 1.1 7 uint | etype 2.0 16 uint"),
     "bth": (12, """opcode 0.0 8 uint | se 1.0 1 uint | m 1.1 1 uint | padcnt 1.2 2 uint | tver 1.4 4 uint
         | p_key 2.0 16 uint | fecn 4.0 1 uint | becn 4.1 1 uint | reserved6 4.2 6 uint | qp 5.0 24 uint

@@ -27,7 +27,7 @@ NAMES = (
     ),
     *(f"eth.{tail}" for tail in TAILS),
 )
-ETHERTYPES = EtherTypes(csig=0x9900)
+ETHERTYPES = EtherTypes(csig=0x9900, key_frame=0x9901)
 MOST_LAYERS = 400
 """Deeper frames are more than tshark takes apart."""
 STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
@@ -75,6 +75,7 @@ def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> s
 def theirs(program: str, plugin: Path, capture: Path) -> list[Values]:
     """Return the fields as tshark has them with the dissector."""
     options = ["-T", "fields", "-E", "separator=/t", "-E", "aggregator=|", "-o", "ecmproto.csig:0x9900"]
+    options += ["-o", "ecmproto.key_frame:0x9901"]
     options += ["-o", SAMPLED]
     options += [f"--disable-protocol={name}" for name in STOP_AT]
     options += [word for name in NAMES for word in ("-e", name)]

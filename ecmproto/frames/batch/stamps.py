@@ -6,7 +6,8 @@ complete frame.  Of a device's layouts, with and without an FCS, the one that fi
 frames is chosen.
 
 A counter is no time: each device's begins at the capture's time of its first frame, and wraps so that the
-times stay closest to the capture's.
+times stay closest to the capture's.  Key frames tie one to UTC: from each on, and before the first of an
+interface, times count from the key frame's, in ticks as long as they were since the key frame before it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from ecmproto.kernels.kernel import over_batches
 from ecmproto.units import NS_PER_S, format_time
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.gre import ERSPAN_3_TYPE
+from ecmproto.wire.formats.keyframe import KeyFrame
 
 Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -40,6 +42,8 @@ Octets = NDArray[np.uint8]
 AUTO = "auto"
 """The device of which every one of the first thousand frames has a stamp, if there is one."""
 _TRIED_FRAMES = 1000
+_FRAMES_TO_KEY = 1 << 17
+"""The frames among which the first key frame is looked for; it is sent once a second."""
 _DAY_NS = 86400 * NS_PER_S
 _FCS_OCTETS = 4
 
@@ -61,6 +65,8 @@ class Stamp:
     """None for a counter."""
     fraction: Part
     """For a counter, the counter."""
+    keys: tuple[Key, ...] = ()
+    """The frames, several forms of one, with values of a counter and their times."""
     fraction_bits: int | None = None
     """The fraction is in units of 2 to the power of minus this; None: in ns."""
     tick_ns: float = 0.0
@@ -82,6 +88,21 @@ class Stamp:
     """The device and port that the frame came in on."""
 
 
+class Key(NamedTuple):
+    """A form of key frames: the offset of its content, and numbers of such a frame, each with its value."""
+
+    at: int
+    fixed: tuple[tuple[Part, int], ...]
+
+
+_KEY_OCTETS = KeyFrame.fixed_octets
+_COUNTER, _UTC = (Part(field.bit_offset // 8, 8) for field in KeyFrame.layout[:2])
+_KEYS = (
+    Key(14, ((Part(12, 2), 0x88B5),)),
+    Key(18, ((Part(12, 2), 0x8100), (Part(16, 2), 0x88B5))),
+    # in UDP in IPv4 without options, on any port
+    Key(42, ((Part(12, 2), 0x0800), (Part(14, 1), 0x45), (Part(23, 1), 17), (Part(38, 2), 8 + _KEY_OCTETS))),
+)
 STAMPS: Mapping[str, Sequence[Stamp]] = {
     # Metamako, Arista 7130: with bit 1 of the flags, extensions stand in front of the seconds.
     "metamako": (
@@ -106,10 +127,11 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
         for octets, version in ((4, 0x10), (4, 0x110), (2, 0x20), (2, 0x120))
     ),
     # Arista 7150: 31 bits of 350 MHz in place of the FCS, or before it; the first bit of the last octet is
-    # unused. Its key frames are not read.
+    # unused.
     "arista7150": (
         Stamp(
-            octets=4, fraction=Part(0, 4), tick_ns=20 / 7, counter_bits=31, fixed=((Part(3, 1), 0x80, 0),)
+            octets=4, fraction=Part(0, 4), tick_ns=20 / 7, counter_bits=31, fixed=((Part(3, 1), 0x80, 0),),
+            keys=_KEYS,
         ),
     ),
     # Ixia's network visibility: type 3 to 7 (its clock), length, time, length, 0xAF12, checksum
@@ -143,6 +165,8 @@ class Stamped(NamedTuple):
     behind: int
     """Octets of a new FCS after a stamp at the end."""
     time_ns: Int64
+    key_at: Int64
+    """Offset of the content of a key frame in the buffer; 0 for other frames."""
 
 
 def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
@@ -164,9 +188,11 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
     else:
         at = _erspan_at(batch)
         fits &= (at > 0) & (at + stamp.octets <= batch.offset + batch.captured)
+    key_at = _keys_at(batch, stamp.keys, ethernet)
+    fits &= (key_at == 0) | (key_at + _KEY_OCTETS <= at)
     at = np.where(fits, at, 0)
     if not fits.any():
-        return Stamped(stamp, fits, at, behind, batch.time_ns)
+        return Stamped(stamp, fits, at, behind, batch.time_ns, key_at)
     for place, octet in enumerate(stamp.start):
         fits &= batch.buffer[at + place] == octet
     for part, bits, value in stamp.fixed:
@@ -179,7 +205,7 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
     if stamp.seconds is None:
         if behind:
             _check_new_fcs(batch, fits)
-        return Stamped(stamp, fits, at, behind, batch.time_ns)
+        return Stamped(stamp, fits, at, behind, batch.time_ns, key_at)
     seconds, fraction = _numbers(batch, at, stamp.seconds), _numbers(batch, at, stamp.fraction)
     if stamp.fraction_bits is not None:
         # 10^9 is 2^9 · 1953125: shifted so, the product stays within 63 bits
@@ -189,9 +215,27 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
         here = batch.time_ns // NS_PER_S
         seconds = here + ((seconds - here + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1)
     time_ns = seconds * NS_PER_S + fraction
+    fits &= (fraction < NS_PER_S) & _is_near(batch, time_ns)
+    return Stamped(stamp, fits, at, behind, time_ns, key_at)
+
+
+def _is_near(batch: Batch, time_ns: Int64) -> Mask:
+    """Return a mask of the frames whose times are within a day of the capture's, or have none there."""
     near = (batch.time_ns > time_ns - _DAY_NS) & (batch.time_ns < time_ns + _DAY_NS)
-    fits &= (fraction < NS_PER_S) & (near if batch.timed is None else near | ~batch.timed)
-    return Stamped(stamp, fits, at, behind, time_ns)
+    return near if batch.timed is None else near | ~batch.timed
+
+
+def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
+    """Return the offset of the content of key frames in the buffer; 0 for other frames."""
+    found = np.zeros(len(batch), np.int64)
+    for key in keys:
+        rows = np.flatnonzero(ethernet & (batch.captured >= key.at + _KEY_OCTETS))
+        for part, value in key.fixed:
+            rows = rows[_numbers(batch, batch.offset[rows], part) == value]
+        found[rows] = batch.offset[rows] + key.at
+    rows = np.flatnonzero(found)
+    found[rows[~_is_near(batch.select(rows), _numbers(batch, found[rows], _UTC))]] = 0
+    return found
 
 
 def _erspan_at(batch: Batch) -> Int64:
@@ -264,6 +308,36 @@ class _Choice(NamedTuple):
     behind: int
 
 
+class _Tie(NamedTuple):
+    """A value of a counter, its time, the capture's, and the length of a tick."""
+
+    ticks: int
+    utc_ns: int
+    captured_ns: int
+    tick_ns: float
+
+    def times(self, ticks: Int64, captured_ns: Int64, stamp: Stamp) -> Int64:
+        """Return the times of a counter's values, which wraps, by the capture's."""
+        apart, wrap = ticks - self.ticks, 2**stamp.counter_bits
+        wraps = np.rint((apart - (captured_ns - self.captured_ns) / stamp.tick_ns) / wrap)
+        passed_ns: Int64 = np.rint((apart - wrap * wraps.astype(np.int64)) * self.tick_ns).astype(np.int64)
+        return self.utc_ns + passed_ns
+
+    def with_ticks_since(self, before: _Tie, stamp: Stamp) -> _Tie:
+        """Return this with ticks as long as since an earlier one, unless that makes them a thousandth off."""
+        tick_ns = (self.utc_ns - before.utc_ns) / (self.ticks - before.ticks or 1)
+        near = abs(tick_ns - stamp.tick_ns) < stamp.tick_ns / 1000
+        return self._replace(tick_ns=tick_ns if near else before.tick_ns)
+
+
+def _tie(batch: Batch, stamped: Stamped, row: int) -> _Tie:
+    """Return the tie of a key frame."""
+    ticks, utc_ns = (
+        int(_numbers(batch, stamped.key_at[row : row + 1], part)[0]) for part in (_COUNTER, _UTC)
+    )
+    return _Tie(ticks, utc_ns, int(batch.time_ns[row]), stamped.stamp.tick_ns)
+
+
 class _Stamping(Deriving):
     """The parser of a `StampedReader`."""
 
@@ -275,6 +349,9 @@ class _Stamping(Deriving):
         self._counters: dict[tuple[int, ...], tuple[int, float, float]] = {}
         """The first time of each counter by the capture, and its unwrapped differences to the capture's
         time at the first and at the last frame."""
+        self._ties: dict[int, _Tie] = {}
+        """The last key frame of each interface."""
+        self._keys = 0
         self._apart_ns: tuple[int, int] | None = None
         """The least and the greatest difference of stamps to the capture's times."""
 
@@ -286,6 +363,8 @@ class _Stamping(Deriving):
         texts = [f"{self._choice.device} stamps are the times of {counted(self._stamped, 'frame')}"]
         if self._apart_ns is not None:
             texts.append(f"{' to '.join(map(_signed_time, self._apart_ns))} from the capture's")
+        if self._keys:
+            texts.append(f"UTC by {counted(self._keys, 'key frame')}")
         if self._seen > self._stamped:
             texts.append(f"{counted(self._seen - self._stamped, 'frame')} without one")
         if self._wrong:
@@ -295,9 +374,14 @@ class _Stamping(Deriving):
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield batches with the stamps' times, once it is known which stamps they have."""
         first: list[Batch] = []
-        while sum(map(len, first)) < _TRIED_FRAMES and (batch := next(batches, None)) is not None:
+        tried = _FRAMES_TO_KEY if self._asked != AUTO and STAMPS[self._asked][0].keys else _TRIED_FRAMES
+        while sum(map(len, first)) < tried and (batch := next(batches, None)) is not None:
             first.append(batch)
         self._choose(first)
+        for batch in first:
+            for each in () if self._choice is None else self._stamps(batch, self._choice):
+                for row in np.flatnonzero(each.key_at).tolist():
+                    self._ties.setdefault(int(batch.interface[row]), _tie(batch, each, row))
         for batch in chain(first, batches):
             self._seen += len(batch)
             yield batch if self._choice is None else self._with_times(batch, self._choice)
@@ -328,13 +412,13 @@ class _Stamping(Deriving):
     def _with_times(self, batch: Batch, choice: _Choice) -> Batch:
         """Return a batch with the stamps' times and without the stamps."""
         found = self._stamps(batch, choice)
-        fits = np.logical_or.reduce([each.fits for each in found])
+        fits = np.logical_or.reduce([each.fits | (each.key_at > 0) for each in found])
         if not fits.any():
             return batch
         time_ns, interface = batch.time_ns.copy(), batch.interface.copy()
         removed = np.zeros(len(batch), np.int64)
         for each in found:
-            time_ns[each.fits] = self._times(batch, each)
+            time_ns[each.fits | (each.key_at > 0)] = self._times(batch, each)
             if each.stamp.at != "erspan":
                 removed[each.fits] = each.stamp.octets + each.behind
             self._wrong += int(wrong_fcs(batch, each).sum())
@@ -350,18 +434,33 @@ class _Stamping(Deriving):
 
     def _times(self, batch: Batch, stamped: Stamped) -> Int64:
         """Return the times of the frames with a stamp."""
-        stamp, rows = stamped.stamp, np.flatnonzero(stamped.fits)
+        stamp, rows = stamped.stamp, np.flatnonzero(stamped.fits | (stamped.key_at > 0))
         time_ns = stamped.time_ns[rows]
         if stamp.seconds is not None:
             return time_ns
         ticks = _numbers(batch, stamped.at[rows], stamp.fraction)
         if stamp.counter_bits == 31:
             ticks = ticks >> 8 << 7 | ticks & 0x7F
+        ties = {n: _tie(batch, stamped, int(rows[n])) for n in np.flatnonzero(stamped.key_at[rows]).tolist()}
+        self._keys += len(ties)
+        for n, tie in ties.items():
+            self._ties.setdefault(int(batch.interface[rows[n]]), tie)
+            if not stamped.fits[rows[n]]:
+                ticks[n] = tie.ticks
         parts = [_numbers(batch, stamped.at[rows], part) >> 4 & 63 for part in stamp.source]  # hardware id
         keys = np.column_stack([batch.interface[rows], *parts])
         distinct, which = np.unique(keys, axis=0, return_inverse=True)
         for number, key in enumerate(distinct.tolist()):
             own = which.reshape(-1) == number
+            if key[0] in self._ties:
+                mine, starts = np.flatnonzero(own), [n for n in ties if own[n]]
+                for start, part in zip(
+                    [None, *starts], np.split(mine, np.searchsorted(mine, starts)), strict=True
+                ):
+                    if start is not None:
+                        self._ties[key[0]] = ties[start].with_ticks_since(self._ties[key[0]], stamp)
+                    time_ns[part] = self._ties[key[0]].times(ticks[part], time_ns[part], stamp)
+                continue
             named = (*key, int(stamp.tick_ns))
             start_ns, first, last = self._counters.get(named, (int(time_ns[own][0]), None, None))
             lag = (time_ns[own] - start_ns) - ticks[own] * stamp.tick_ns

@@ -560,6 +560,7 @@ _IN_LUA = frozenset(("signed", "hex", "capacity", "time", "ticks"))
 _PREFERENCE_TITLES = {
     "cn_tag": "CN-TAG", "cnm": "CNM", "message": "Messages of ECM, BCN, E²CM, FECN and DBP",
     "tag": "CM-Tag, RRT tag and RD tag", "csig": "CSIG's compact tag",
+    "key_frame": "Arista 7150's key frames",
 }  # fmt: skip
 
 

@@ -47,6 +47,8 @@ class EtherTypes:
     """CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
     csig: int = OFF
     """CSIG's compact tag (draft-ravi-ippm-csig), without an assigned one; some switches use 0x9900."""
+    key_frame: int = OFF
+    """Key frames of the Arista 7150; it sends them with 0x88B5 unless it is set to another one."""
 
     def __post_init__(self) -> None:
         roles = dict(_UNCHANGEABLE)

@@ -89,6 +89,7 @@ from ecmproto.wire.formats.ip import (
     Routing,
     arp_at,
 )
+from ecmproto.wire.formats.keyframe import KeyFrame
 from ecmproto.wire.formats.lldp import (
     IEEE8021TLV,
     IEEE8023TLV,
@@ -113,8 +114,8 @@ OWN: tuple[type[Layer], ...] = (
     CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, LRH, MSDU, SLL,
     SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE,
     CEEControl, CEEGroups, CEEPFC, CEEApplications, CEEApplication, CEETLV, GRE, GREChecksum, GREKey,
-    GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP, Tag, Mark, OtherLLC,
-    OtherSNAP, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
+    GRESequence, ERSPAN, ERSPAN3, Platform, VXLAN, GPE, Geneve, MPLS, ControlWord, TZSP, Tag, Mark, KeyFrame,
+    OtherLLC, OtherSNAP, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
 )  # fmt: skip
 
 """The formats of ecmproto itself."""

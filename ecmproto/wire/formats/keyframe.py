@@ -1,0 +1,33 @@
+"""Key frames of the Arista 7150: the UTC of its counter, whose values it appends to frames.
+
+Switches send them with EtherType 0x88B5, which messages have here, so that they are decoded only if the
+`EtherTypes` map has one for them.  `ecmproto.frames.batch.stamps` reads them by 0x88B5, and in UDP.
+"""
+
+from __future__ import annotations
+
+from ecmproto.wire.formats.base import Layer, layer
+from ecmproto.wire.formats.schema import uint
+from ecmproto.wire.formats.summary import Summary
+
+_SOURCE = "Arista EOS, time stamps of the 7150"
+
+
+@layer("keyframe", title="Arista 7150 key frame", source=_SOURCE)
+class KeyFrame(Layer):
+    """A value of the switch's counter, and its time."""
+
+    asic: int = uint(64, default=0, unit="20/7 ns", doc="the counter", source=_SOURCE)
+    utc: int = uint(64, default=0, unit="ns", doc="time of the counter since 1970", source=_SOURCE)
+    last_sync: int = uint(
+        64, default=0, unit="20/7 ns", doc="the counter at the last PTP message", source=_SOURCE
+    )
+    time: int = uint(64, default=0, unit="ns", doc="time of the key frame", source=_SOURCE)
+    drops: int = uint(64, default=0, unit="frames", doc="dropped at the port", source=_SOURCE)
+    device: int = uint(16, default=0, doc="identifier of the switch", source=_SOURCE)
+    port: int = uint(16, default=0, doc="port on which it was sent", source=_SOURCE)
+    fcs: int = uint(8, default=0, doc="what the port does with time stamps and the FCS", source=_SOURCE)
+    reserved: int = uint(8, default=0, doc="0", source=_SOURCE)
+    announced_by = "key_frame"
+    counted_as = "key frame"
+    summary = Summary(label="key frame", detail="switch {device} port {port} counter {asic} is {utc} ns")
