@@ -91,7 +91,6 @@ class GRE(Wrapper):
             _flag("sequence_number", 12, "whether there is a sequence number"),
             _flag("strict_source_route", 11, "whether the route is strict"),
             _flag("recursion_control", 8, "number of further encapsulations", 3),
-            _flag("ack", 7, "whether there is an acknowledgment number (version 1)"),
             _flag("reserved", 3, "0", 5),
             _flag("version", 0, "0", 3),
         ),
