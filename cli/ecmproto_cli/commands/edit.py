@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--fix", is_flag=True,
-    help="Compute excessive lengths, checksums of IPv4, UDP and TCP, the invariant CRC of RoCE.",
+    help="Compute excessive lengths, checksums of IPv4, UDP, TCP and GRE, the invariant CRC of RoCE.",
 )  # fmt: skip
 @click.option(
     "--keep-checksums", "raw", is_flag=True,

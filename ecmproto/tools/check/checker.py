@@ -311,11 +311,13 @@ class Checker:
         that ended the capture.
         """
         report = self._report.copy()
-        for memory in self._memories:
-            memory.end(report)
         known = tuple(self._interfaces if interfaces is None else interfaces)
         is_sample = self._sampled or any(each.sampling != 1 for each in known)
         silent = {rule.id for rule in self.rules if is_sample and rule.needs_every_frame}
+        ended = {rule.memory for rule in self.rules if rule.id not in silent}
+        for memory in self._memories:
+            if type(memory) in ended:
+                memory.end(report)
         notes = tuple(report.notes.values())
         if silent:
             what = "The frames are a sample: rules that need every frame are silent"
