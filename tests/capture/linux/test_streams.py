@@ -213,6 +213,13 @@ def test_a_late_thread_skips_frames_and_counts_gaps(seed: int) -> None:
     assert worker.excess_ns[0] >= np.maximum(apart - 100_000, 0).sum()
 
 
+def test_streams_share_a_late_thread_alike() -> None:
+    clock = Clock(0)
+    worker = new_worker(20, 20, second=False, alone=True, spin_ns=1000)
+    clock.keep(timetable_of(*([(0, MS, 1000, 0, 0)] for _ in range(20))), worker)
+    assert worker.frames.min() > 0.8 * worker.frames.max(), "each interval is shorter than the calls for all"
+
+
 def test_second_thread_sends_only_missed_renewals() -> None:
     segments = [(0, 10 * MS, 50_000, 0, 0), (10 * MS, 0, 0, 0, 0)]
     clock = Clock(0, stop_ns=10**9 + 12 * MS)

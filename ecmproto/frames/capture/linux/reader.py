@@ -2,10 +2,10 @@
 
 Frames come by TPACKET_V3, a ring of blocks that the kernel fills and user space empties.  A block is copied
 at once and given back, so the kernel never waits for the processing of frames; the copy is the buffer of the
-batch.
+batch.  Receivers that are done with a batch before they take the next one leave frames in the ring.
 
 The kernel moves a received frame's outermost VLAN tag into the packet's metadata, as the network card may
-have done already: tags are restored within the copy, in the space that the kernel reserves before each frame
+have done already: tags are restored in the space that the kernel reserves before each frame
 (PACKET_RESERVE).
 
 >>> with open_interface("eth0") as reader:
@@ -20,7 +20,6 @@ import mmap
 import select
 import struct
 import time
-from array import array
 from collections.abc import Hashable, Iterator, Sequence
 
 import numpy as np
@@ -38,13 +37,12 @@ from ecmproto.frames.capture.batch import (
     Octets,
 )
 from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS, Instruction, cut, cut_at
-from ecmproto.frames.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, InterfaceFacts, speed_bps
+from ecmproto.frames.capture.linux.interface import TAG_OCTETS, InterfaceFacts, speed_bps
 from ecmproto.frames.capture.linux.packet_socket import (
     BLOCK_FIRST,
     BLOCK_FRAMES,
     BLOCK_STATUS,
     BLOCK_USED,
-    C_TAG,
     FRAME_CAPTURED,
     FRAME_NS,
     FRAME_ORIGINAL,
@@ -59,18 +57,18 @@ from ecmproto.frames.capture.linux.packet_socket import (
     SOL_PACKET,
     TP_STATUS_KERNEL,
     TP_STATUS_USER,
-    TP_STATUS_VLAN_TPID_VALID,
-    TP_STATUS_VLAN_VALID,
     TPACKET_V3,
     KernelCounts,
     PacketSocket,
     open_receiving,
     use_hardware_clock,
 )
+from ecmproto.frames.capture.linux.receiver import LITTLE, restore_tag
 from ecmproto.frames.capture.pcapng import build_options
 from ecmproto.frames.capture.reader import ParsedReader
 from ecmproto.frames.capture.source import Parser, Shortage, Source
 from ecmproto.frames.capture.writer import PcapngWriter, Sink
+from ecmproto.kernels.kernel import compiled
 from ecmproto.units import NS_PER_S
 
 BLOCK_OCTETS = 1 << 20
@@ -93,6 +91,7 @@ def open_interface(
     ring_octets: int = RING_OCTETS,
     retire_ms: int = RETIRE_MS,
     idle_batches: bool = False,
+    zero_copy: bool = False,
 ) -> InterfaceReader:
     """Begin to capture on ``interface`` and return its reader.
 
@@ -100,7 +99,8 @@ def open_interface(
     length; ``program`` lets the kernel drop frames (`filter.prefilter` makes one of a display filter); unread
     frames wait in a ring of ``ring_octets``, whose blocks are delivered when full or after ``retire_ms``
     (later, more frames fit in).  ``idle_batches`` yields an empty batch each quarter of a second without
-    frames, for callers with other work. Times are the network card's if its clock stamps all frames, else the
+    frames, for callers with other work.  ``zero_copy`` leaves frames in the ring, which takes less time: a
+    batch is valid until the next one.  Times are the network card's if its clock stamps all frames, else the
     kernel's, in ns. Raises InterfaceError when the interface is missing or may not be opened.
     """
     rings: list[Ring] = []
@@ -109,7 +109,9 @@ def open_interface(
         promiscuous=promiscuous,
         outgoing=outgoing,
         program=cut(program, snap_octets) if program else cut_at(snap_octets),
-        prepare=lambda each: rings.append(Ring(each, octets=ring_octets, retire_ms=retire_ms)),
+        prepare=lambda each: rings.append(
+            Ring(each, octets=ring_octets, retire_ms=retire_ms, zero_copy=zero_copy)
+        ),
     )
     live = _Live(opened, rings[0], snap_octets, idle_batches)
     live.hardware_times = use_hardware_clock(opened)
@@ -279,10 +281,11 @@ class Ring:
     Raises OSError when the kernel has no memory for it.
     """
 
-    def __init__(
-        self, packet_socket: PacketSocket, *, octets: int = RING_OCTETS, retire_ms: int = RETIRE_MS
-    ) -> None:
+    def __init__(self, packet_socket: PacketSocket, octets: int, retire_ms: int, *, zero_copy: bool) -> None:
         self.retire_ms = retire_ms
+        self._zero_copy = zero_copy
+        self._lent = False
+        """Whether a batch has its frames in the next block."""
         blocks = max(2, octets // BLOCK_OCTETS)
         opened = packet_socket.socket
         opened.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
@@ -301,6 +304,8 @@ class Ring:
 
         ``first`` is the number of the first frame, ``snap_octets`` the maximum captured length.
         """
+        if self._lent:
+            self._give_back()
         start = self._next * BLOCK_OCTETS
         head = start // 4
         if not self._words[head + BLOCK_STATUS] & TP_STATUS_USER:
@@ -308,96 +313,62 @@ class Ring:
         count = self._words[head + BLOCK_FRAMES]
         used = self._words[head + BLOCK_USED]
         begin = self._words[head + BLOCK_FIRST]
-        block = self._octets[start : start + used].copy()
-        self._words[head + BLOCK_STATUS] = TP_STATUS_KERNEL
+        block = self._octets[start : start + used]
+        self._lent = self._zero_copy
+        if not self._lent:
+            block = block.copy()
+            self._give_back()
+        return _batch_of(block, begin, count, first=first, snap_octets=snap_octets)
+
+    def _give_back(self) -> None:
+        self._words[self._next * BLOCK_OCTETS // 4 + BLOCK_STATUS] = TP_STATUS_KERNEL
         self._next = (self._next + 1) % self._blocks
-        return batch_of(block, begin, count, first=first, snap_octets=snap_octets)
+        self._lent = False
 
     def close(self) -> None:
-        """Free the ring's memory; batches stay valid."""
+        """Free the ring's memory; copied batches stay valid."""
         self._words.release()
         del self._octets
         self._map.close()
 
 
-def batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
-    """Return the ``count`` frames of a copied block, the first header at octet ``begin``, tags restored."""
-    padded = block[: len(block) & ~3]
-    values = padded.view(np.uint32)
-    indices = _chain(values, begin // 4, count)
-    captured = values[indices + FRAME_CAPTURED].astype(np.int64)
-    original = values[indices + FRAME_ORIGINAL].astype(np.int64)
-    halves = padded.view(np.uint16)
-    offset = indices * 4 + halves[indices * 2 + 2 * FRAME_PLACES]
-    restore_tags(
-        block, offset, captured, original,
-        status=values[indices + FRAME_STATUS],
-        tci=values[indices + FRAME_TCI],
-        tpid=halves[indices * 2 + 2 * FRAME_TPID],
-    )  # fmt: skip
+def _batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
+    """Return the ``count`` frames of a block, the first header at octet ``begin``, tags restored."""
+    offset, captured, original, time_ns = np.empty((4, count), np.int64)
+    _unpack_block(block, block[: len(block) & ~3].view(np.uint32), begin, offset, captured, original, time_ns)
     np.minimum(captured, snap_octets, out=captured)
     block.flags.writeable = False
     return Batch(
-        buffer=block, offset=offset, captured=captured, original=original,
-        time_ns=values[indices + FRAME_SECONDS] * np.int64(NS_PER_S) + values[indices + FRAME_NS],
-        interface=np.zeros(len(indices), dtype=np.int64),
-        record_offset=offset, record_length=captured, first=first,
+        buffer=block, offset=offset, captured=captured, original=original, time_ns=time_ns,
+        interface=np.zeros(count, np.int64), record_offset=offset, record_length=captured, first=first,
     )  # fmt: skip
 
 
-def _chain(values: NDArray[np.uint32], start: int, count: int) -> Int64:
-    """Return the first word of each of ``count`` headers, which contain the distance to the next."""
-    same = start + (int(values[start]) >> 2) * np.arange(count)  # frames of one length, as in a storm
-    if count and same[-1] < len(values) and (values[same[:-1]] == values[start]).all():
-        return same
-    indices = array("q", bytes(8 * count))
-    view = values.data
-    for i in range(count):
-        indices[i] = start
-        start += view[start] >> 2
-    return np.frombuffer(indices, dtype=np.int64)
-
-
-def restore_tags(
-    buffer: Octets,
+@compiled
+def _unpack_block(
+    octets: Octets,
+    values: NDArray[np.uint32],
+    begin: int,
     offset: Int64,
     captured: Int64,
     original: Int64,
-    *,
-    status: NDArray[np.uint32],
-    tci: NDArray[np.uint32],
-    tpid: NDArray[np.uint16],
+    time_ns: Int64,
 ) -> None:
-    """Restore tags in the frames of ``buffer`` and adapt their offsets and lengths, all in place.
+    """Fill the arrays for the frames of a block, each of whose headers has the distance to the next.
 
-    The four octets before each frame must be free: the addresses move there.  ``status`` is tp_status,
-    ``tci`` and ``tpid`` the tag in this machine's byte order; no EtherType means a C-TAG.  Frames truncated
-    within their addresses stay without it.
+    ``values`` are the same octets as 32-bit values.
     """
-    taken_out = status & TP_STATUS_VLAN_VALID != 0
-    original[taken_out] += TAG_OCTETS
-    tagged = np.flatnonzero(taken_out & (captured >= ADDRESSES_OCTETS))
-    if not len(tagged):
-        return
-    known = status[tagged] & TP_STATUS_VLAN_TPID_VALID != 0
-    tag = np.empty((len(tagged), 2), dtype=">u2")
-    tag[:, 0] = np.where(known, tpid[tagged], C_TAG)
-    tag[:, 1] = tci[tagged]
-    starts = offset[tagged]
-    moved = np.empty((len(tagged), ADDRESSES_OCTETS + TAG_OCTETS), dtype=np.uint8)
-    moved[:, :ADDRESSES_OCTETS] = _rows(buffer, starts, ADDRESSES_OCTETS)
-    moved[:, ADDRESSES_OCTETS:] = tag.view(np.uint8)
-    width = moved.shape[1]
-    target = np.ndarray((len(buffer) - width + 1,), dtype=f"V{width}", buffer=buffer, strides=(1,))
-    target[starts - TAG_OCTETS] = moved.view(f"V{width}")[:, 0]
-    offset[tagged] -= TAG_OCTETS
-    captured[tagged] += TAG_OCTETS
-
-
-def _rows(buffer: Octets, starts: Int64, width: int) -> Octets:
-    """Return ``width`` octets from each of ``starts`` on, a row each."""
-    items = np.ndarray((len(buffer) - width + 1,), dtype=f"V{width}", buffer=buffer, strides=(1,))
-    return items[starts].view(np.uint8).reshape(len(starts), width)
+    at = begin
+    for row in range(len(offset)):
+        word = at >> 2
+        distance, tpid = np.int64(values[word + FRAME_PLACES]), np.int64(values[word + FRAME_TPID])
+        offset[row] = at + (distance & 0xFFFF if LITTLE else distance >> 16)
+        captured[row], original[row] = values[word + FRAME_CAPTURED], values[word + FRAME_ORIGINAL]
+        time_ns[row] = np.int64(values[word + FRAME_SECONDS]) * NS_PER_S + values[word + FRAME_NS]
+        tci = np.int64(values[word + FRAME_TCI])
+        tag = tci | tpid << 16 if LITTLE else tci << 16 | tpid >> 16
+        restore_tag(octets, row, values[word + FRAME_STATUS], tag, offset, captured, original)
+        at += int(np.int64(values[word]))
 
 
 # Options of an interface statistics_block block.

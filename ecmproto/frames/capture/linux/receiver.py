@@ -294,8 +294,8 @@ def _field_at(kind: np.dtype[np.void], name: str) -> int:
 
 # struct cmsghdr: a length as wide as a pointer, and two words.
 _LONG_WORDS = np.dtype(np.uintp).itemsize // 4
-_LITTLE = sys.byteorder == "little"
-_LOW = 0 if _LITTLE else _LONG_WORDS - 1
+LITTLE = sys.byteorder == "little"
+_LOW = 0 if LITTLE else _LONG_WORDS - 1
 _STEP = 4 * _LONG_WORDS
 _HEAD = _LONG_WORDS + 2
 _LEVEL, _TYPE = _LONG_WORDS, _LONG_WORDS + 1
@@ -315,14 +315,33 @@ ANY_TIME_NS = 2**62
 
 
 @inlined
-def _insert(slots: Octets, start: int, tpid: np.int64, tci: np.int64) -> None:
-    """Insert a tag into the frame at ``start``, whose addresses move to the front."""
-    at = start - TAG_OCTETS
+def restore_tag(
+    octets: Octets, row: int, status: Any, tag: Any, offset: Int64, captured: Int64, original: Int64
+) -> None:
+    """Restore the VLAN tag of a frame in ``octets`` where the kernel moved it into the metadata.
+
+    The addresses move into the four octets before the frame, which must be free.  ``status`` is tp_status,
+    ``tag`` the word of tp_vlan_tci and tp_vlan_tpid; no EtherType means a C-TAG.  A frame truncated within
+    its addresses stays without the tag.
+    """
+    if not status & TP_STATUS_VLAN_VALID:
+        return
+    original[row] += TAG_OCTETS
+    if captured[row] < ADDRESSES_OCTETS:
+        return
+    word = np.int64(tag)
+    tci = word & 0xFFFF if LITTLE else word >> 16
+    tpid = word >> 16 if LITTLE else word & 0xFFFF
+    if not status & TP_STATUS_VLAN_TPID_VALID:
+        tpid = np.int64(C_TAG)
+    offset[row] -= TAG_OCTETS
+    captured[row] += TAG_OCTETS
+    at = offset[row]
     for k in range(at, at + ADDRESSES_OCTETS):
-        slots[k] = slots[k + TAG_OCTETS]
+        octets[k] = octets[k + TAG_OCTETS]
     at += ADDRESSES_OCTETS
-    slots[at], slots[at + 1] = tpid >> 8, tpid & 0xFF
-    slots[at + 2], slots[at + 3] = tci >> 8, tci & 0xFF
+    octets[at], octets[at + 1] = tpid >> 8, tpid & 0xFF
+    octets[at + 2], octets[at + 3] = tci >> 8, tci & 0xFF
 
 
 def _barrier() -> Any:
@@ -406,19 +425,10 @@ def take_slots(
             count = i
             break
         offsets, status = np.int64(values[at + _SLOT_MAC]), values[at + _SLOT_STATUS]
-        start = int(slot * facts.slot_octets + (offsets & 0xFFFF if _LITTLE else offsets >> 16))
+        start = int(slot * facts.slot_octets + (offsets & 0xFFFF if LITTLE else offsets >> 16))
         offset[i], time_ns[i] = start, 0
         captured[i], original[i] = values[at + _SLOT_CAPTURED], values[at + _SLOT_ORIGINAL]
-        if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
-            word = np.int64(values[at + _SLOT_TAG])
-            tci = word & 0xFFFF if _LITTLE else word >> 16
-            tpid = word >> 16 if _LITTLE else word & 0xFFFF
-            if not status & TP_STATUS_VLAN_TPID_VALID:
-                tpid = np.int64(C_TAG)
-            _insert(octets, start, tpid, tci)
-            offset[i] -= TAG_OCTETS
-            captured[i] += TAG_OCTETS
-            original[i] += TAG_OCTETS
+        restore_tag(octets, i, status, values[at + _SLOT_TAG], offset, captured, original)
     facts.first += count
     facts.in_use = count
     facts.frames += count
@@ -461,17 +471,8 @@ def unpack(
                 time_ns[i] = seconds * NS_PER_S + controls[body + _LONG_WORDS + _LOW]
             elif level == SOL_PACKET and kind == PACKET_AUXDATA:
                 original[i] = controls[body + AUXDATA_ORIGINAL]
-                status = controls[body + AUXDATA_STATUS]
-                original[i] += TAG_OCTETS if status & TP_STATUS_VLAN_VALID else 0
-                if status & TP_STATUS_VLAN_VALID and captured[i] >= ADDRESSES_OCTETS:
-                    word = np.int64(controls[body + AUXDATA_TAG])
-                    tci = word & 0xFFFF if _LITTLE else word >> 16
-                    tpid = word >> 16 if _LITTLE else word & 0xFFFF
-                    if not status & TP_STATUS_VLAN_TPID_VALID:
-                        tpid = np.int64(C_TAG)
-                    _insert(slots, starts[i], tpid, tci)
-                    offset[i] -= TAG_OCTETS
-                    captured[i] += TAG_OCTETS
+                status, tag = controls[body + AUXDATA_STATUS], controls[body + AUXDATA_TAG]
+                restore_tag(slots, i, status, tag, offset, captured, original)
             if length < 4 * _HEAD:
                 break
             at += int(length + _STEP - 1) // _STEP * _LONG_WORDS

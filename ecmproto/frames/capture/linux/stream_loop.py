@@ -8,7 +8,8 @@ segment without an interval sends one frame.
 2. Renewals are shared: the first thread has the even streams, the second one, on another processor, the odd
    ones.  Each also renews the other's streams that are late by a quarter of their interval (`STAGGER`), so
    that the loss of one processor causes no lapse.  Of more than two streams half renew half an interval later
-   than the others, from the second frame of a segment on.  The first thread does everything else.
+   than the others, from the second frame of a segment on.  A thread that is late begins its next round with
+   the stream that the last call had no space for.  The first thread does everything else.
 3. A segment without an interval is sent by the first thread, while the second one is between two rounds.  A
    frame that releases therefore follows the last one that holds.
 4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixth of that, while the other one does not.  Where
@@ -45,7 +46,8 @@ from ecmproto.units import NS_PER_S
 
 BURST = 64
 """Most frames that leave by one call."""
-RENEWED = 4
+RENEWED = 8
+"""Most renewals of a call, which takes as long as three frames in it.  While it lasts no other one leaves."""
 STAGGER = 2
 _RESTS = 6
 TAKEN_NS = 15_000
@@ -108,6 +110,8 @@ class WorkerFacts:
     moment_at: int
     second: int
     alone: int
+    first: int
+    """The stream with which the next round begins: the first one that the last call had no space for."""
     spin_ns: int
     rested_ns: int
     error: int
@@ -322,8 +326,9 @@ def keep(timetable: Timetable, worker: Worker) -> None:
         if own.second:
             facts.second_busy = 1
             fence()
-        count, open_streams, soonest_ns = 0, 0, NEVER_NS
-        for stream in range(streams):
+        count, open_streams, soonest_ns, following = 0, 0, NEVER_NS, own.first
+        for step in range(streams):
+            stream = (own.first + step) % streams
             segment, end = timetable.segment[stream], timetable.end[stream]
             if not own.second:
                 while segment < end and timetable.interval_ns[segment]:
@@ -349,6 +354,8 @@ def keep(timetable: Timetable, worker: Worker) -> None:
                 soonest_ns = min(soonest_ns, due_ns + stagger_ns)
                 continue
             if count == BURST or (count >= RENEWED and not every_frame):
+                if soonest_ns > now_ns:
+                    following = stream
                 soonest_ns = now_ns
                 continue
             if interval_ns == 0:
@@ -365,6 +372,7 @@ def keep(timetable: Timetable, worker: Worker) -> None:
                 due_ns += interval_ns
             timetable.next_ns[stream] = due_ns
             soonest_ns = min(soonest_ns, due_ns)
+        own.first = following
         refused = False
         if count:
             transmit(timetable, worker, count)
