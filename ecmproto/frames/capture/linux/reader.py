@@ -282,6 +282,7 @@ class Ring:
     """
 
     def __init__(self, packet_socket: PacketSocket, octets: int, retire_ms: int, *, zero_copy: bool) -> None:
+        _batch_of(np.zeros(8, np.uint8), 0, 0, first=0, snap_octets=0)  # compiled before frames come
         self.retire_ms = retire_ms
         self._zero_copy = zero_copy
         self._lent = False
