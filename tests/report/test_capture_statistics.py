@@ -23,6 +23,7 @@ from ecmproto.tools.report.capture_page import (
     statistics_json,
     statistics_png,
     statistics_svg,
+    timeline,
 )
 from ecmproto.tools.report.capture_panels import PANELS, Name
 from ecmproto.tools.report.sheet import NARROW, WIDE, Format
@@ -94,12 +95,35 @@ def test_page_is_well_formed_with_every_panel_twice() -> None:
     page = check_page(text)
     headings = [data for tag, data in page.texts if tag == "h2"]
     assert headings == [
-        "In numbers", *(kind.heading for kind in PANELS.values()), "Who stopped whom", "RoCE by queue pair",
-        "Kinds of frames", "Notes",
+        "In numbers", "Over time", PANELS["delay"].heading, PANELS["feedback"].heading, "Who stopped whom",
+        "RoCE by queue pair", "Kinds of frames", "Notes",
     ]  # fmt: skip
-    assert text.count("<svg") == 2 * len(PANELS)
+    assert text.count("<svg") == 2 * 3
+    terms = [data for tag, data in page.texts if tag == "dt"]
+    assert set(terms) >= {kind.heading for name, kind in PANELS.items() if name not in ("delay", "feedback")}
     leads = [data for tag, data in page.texts if tag == "p"]
     assert leads[1:3] == [lost_to_pause(statistics), extent(statistics)]
+
+
+@pytest.mark.parametrize("form", [WIDE, NARROW], ids=["wide", "narrow"])
+def test_panels_over_time_share_one_axis(form: Format) -> None:
+    figure = timeline(everything(), form)
+    boxes = {(axes.get_position().x0, axes.get_position().x1, axes.get_xlim()) for axes in figure.axes}
+    assert len(figure.axes) == len(PANELS) - 2
+    assert len(boxes) == 1
+    numbered = [axes for axes in figure.axes if axes.xaxis.get_tick_params()["labelbottom"]]
+    assert numbered == figure.axes[-1:]
+
+
+def test_a_moment_is_marked_in_all_panels() -> None:
+    page = ElementTree.fromstring(statistics_html(everything(), "a").decode().split("<figure>")[1].split(
+        "</figcaption>")[1].split("</svg>")[0] + "</svg>")
+    (group,) = [each for each in page.iter("g") if each.get("class") == "moments"]
+    height = float(page.attrib["viewBox"].split()[3])
+    spans = [(float(each[0].attrib["x"]), float(each[0].attrib["width"])) for each in group]
+    assert all(left + width == pytest.approx(right, abs=0.2) for (left, width), (right, _) in pairwise(spans))
+    assert all(0.9 * height < float(each[0].attrib["height"]) < height for each in group)
+    assert group[0][2].text == "0 ns to 2.7 µs"
 
 
 def test_storms_faults_and_flows_have_tables() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ecmproto.tools.report.figures import listed, short_names
 from ecmproto.tools.report.html import summary
-from ecmproto.tools.report.run import ABSENT, Measure, Run, comparison
+from ecmproto.tools.report.run import ABSENT, FlowCurves, Measure, Run, comparison
 from tests.report.sample import full_run, measure, measures, report_of
 
 
@@ -41,6 +41,20 @@ def test_non_numbers_are_never_best() -> None:
     assert best(math.nan, 1, 2) == [False, True, False]
     assert best(math.inf, 1, better="high") == [False, False]
     assert best(4) == [False]
+
+
+def test_runs_without_control_are_never_best() -> None:
+    runs = [run(name, measure("k", value, better="low")) for name, value in (("none", 1), ("qcn", 2), ("ecm", 3))]
+    assert [cell.best for cell in comparison(runs)[0].cells] == [False, True, False]
+    assert not any(cell.best for cell in comparison(runs[:1] * 2)[0].cells)
+
+
+def test_fairness_of_other_flows_has_no_star() -> None:
+    fair = measure("fairness", 0.9, unit="index", better="high"), measure("fairness", 0.5, unit="index", better="high")
+    alike = [replace(run("qcn", each), flows=(FlowCurves(label="a"),)) for each in fair]
+    assert [cell.best for cell in comparison(alike)[0].cells] == [True, False]
+    other = [alike[0], replace(alike[1], flows=(FlowCurves(label="b"),))]
+    assert not any(cell.best for cell in comparison(other)[0].cells)
 
 
 def test_runs_are_matched_by_measure_key() -> None:

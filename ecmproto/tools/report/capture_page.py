@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,7 @@ from ecmproto.tools.report.page import (
 )
 from ecmproto.tools.report.panels import Panels, TimeAxis
 from ecmproto.tools.report.run import time_scale, value_text
-from ecmproto.tools.report.sheet import WIDE, Format, Sheet, legend_px, require_matplotlib, shortened
+from ecmproto.tools.report.sheet import WIDE, Format, Moments, Sheet, legend_px, require_matplotlib, shortened
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
 from ecmproto.wire.formats.text import mac_text
 
@@ -36,6 +37,8 @@ _MARGIN_PX = 24.0
 _TITLE_PX = 62.0
 _LEAD_PX = 24.0
 _HEADING_PX = 34.0
+_BINS_OF_MOMENT = 2
+_Panels = dict[Name, Panels[Statistics]]
 
 
 def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statistics]:
@@ -43,6 +46,21 @@ def panel_of(name: Name, statistics: Statistics, form: Format) -> Panels[Statist
     intervals = statistics.intervals
     span_ns = intervals.count * intervals.width_ns
     return PANELS[name].panels(statistics, TimeAxis(span_ns=span_ns, scale=time_scale(span_ns)), form)
+
+
+def panels_of(statistics: Statistics, form: Format, *, timed: bool) -> _Panels:
+    """Return the panels with data whose horizontal axis is time, or is not, by name.
+
+    The axes of those over time have one left and one right edge, so that a moment is at one distance in all.
+    """
+    panels = {name: panel_of(name, statistics, form) for name in PANELS}
+    shown = {name: panel for name, panel in panels.items() if panel.shown and panel.timed is timed}
+    if timed:
+        left_px = max((panel.left_px for panel in shown.values()), default=0.0)
+        right_px = max((panel.right_px for panel in shown.values()), default=0.0)
+        for panel in shown.values():
+            panel.left_px, panel.right_px = left_px, right_px
+    return shown
 
 
 def single(name: Name, statistics: Statistics, form: Format) -> Figure:
@@ -53,24 +71,44 @@ def single(name: Name, statistics: Statistics, form: Format) -> Figure:
     return sheet.figure
 
 
+def timeline(statistics: Statistics, form: Format) -> Figure:
+    """Draw the panels over time below one another, above one time axis."""
+    panels = panels_of(statistics, form, timed=True)
+    sheet = Sheet(form, _PAD_PX + _column_px(panels, 0.0, form.width_px))
+    _put_column(sheet, panels, _PAD_PX, 0.0)
+    return sheet.figure
+
+
 def whole(statistics: Statistics, capture: str, lead: Sequence[str]) -> Figure:
     """Draw all panels in one column, below the capture's name and lines of text."""
     width_px = 2 * _MARGIN_PX + WIDE.width_px
-    panels = {name: panel_of(name, statistics, WIDE) for name in PANELS}
-    shown = {name: panel for name, panel in panels.items() if panel.shown}
+    over_time, others = (panels_of(statistics, WIDE, timed=timed) for timed in (True, False))
+    columns = [over_time, *({name: panel} for name, panel in others.items())]
     right_px = width_px - _MARGIN_PX
-    heights_px = [_HEADING_PX + _height_px(panel, _MARGIN_PX, right_px) for panel in shown.values()]
     top_px = _TITLE_PX + _LEAD_PX * len(lead)
+    heights_px = [_column_px(panels, _MARGIN_PX, right_px) for panels in columns]
     sheet = Sheet(WIDE, top_px + sum(heights_px) + _MARGIN_PX, width_px=width_px)
     max_px = width_px - 2 * _MARGIN_PX
     sheet.text(_MARGIN_PX, 34, capture, bold=True, size_px=19, max_px=max_px)
     for line, text in enumerate(lead):
         sheet.text(_MARGIN_PX, _TITLE_PX + _LEAD_PX * line, text, size_px=15, max_px=max_px)
-    for (name, panel), height_px in zip(shown.items(), heights_px, strict=True):
-        sheet.text(_MARGIN_PX, top_px + 24, PANELS[name].heading, bold=True)
-        _put(sheet, panel, top_px + _HEADING_PX, _MARGIN_PX)
+    for panels, height_px in zip(columns, heights_px, strict=True):
+        _put_column(sheet, panels, top_px, _MARGIN_PX)
         top_px += height_px
     return sheet.figure
+
+
+def _column_px(panels: _Panels, left_px: float, right_px: float) -> float:
+    """Return the height of panels below one another, each with its heading; the last one has the numbers."""
+    heights_px = [_HEADING_PX + _height_px(panel, left_px, right_px) - TIME_PX for panel in panels.values()]
+    return sum(heights_px) + TIME_PX if panels else 0.0
+
+
+def _put_column(sheet: Sheet, panels: _Panels, top_px: float, left_px: float) -> None:
+    for name, panel in panels.items():
+        sheet.text(left_px, top_px + 24, PANELS[name].heading, bold=True, max_px=panel.form.width_px)
+        is_last = panel is [*panels.values()][-1]
+        top_px = _put(sheet, panel, top_px + _HEADING_PX, left_px, numbers=is_last)
 
 
 def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> float:
@@ -80,13 +118,32 @@ def _height_px(panel: Panels[Statistics], left_px: float, right_px: float) -> fl
     return legend + header + panel.height_px(statistics) + TIME_PX
 
 
-def _put(sheet: Sheet, panel: Panels[Statistics], top_px: float, left_px: float) -> None:
-    """Put a panel on a sheet, with its legend and readout above it."""
+def _put(
+    sheet: Sheet, panel: Panels[Statistics], top_px: float, left_px: float, *, numbers: bool = True
+) -> float:
+    """Put a panel on a sheet, with its legend and readout above it; return the lower end of its axes."""
     (statistics,) = panel.runs
     right_px = left_px + panel.form.width_px
     sheet.legend(panel.entries(), left_px, top_px, right_px)
     legend = legend_px(panel.entries(), panel.form, left_px, right_px)
-    draw_panel(sheet, panel, statistics, left_px, top_px + legend)
+    draw_panel(sheet, panel, statistics, left_px, top_px + legend, numbers=numbers)
+    return top_px + _height_px(panel, left_px, right_px) - TIME_PX
+
+
+def _moments(statistics: Statistics, form: Format) -> Moments | None:
+    """Return the spans of the timeline that a reader points at."""
+    panels = panels_of(statistics, form, timed=True)
+    if not panels:
+        return None
+    panel = next(iter(panels.values()))
+    bins = form.bins // _BINS_OF_MOMENT
+    edges = [panel.time.span_ns * each // bins for each in range(bins + 1)]
+    return Moments(
+        left_px=panel.left_px,
+        right_px=form.width_px - panel.right_px,
+        bottom_px=_PAD_PX + _column_px(panels, 0.0, form.width_px) - TIME_PX,
+        labels=[f"{format_time(start)} to {format_time(end)}" for start, end in itertools.pairwise(edges)],
+    )
 
 
 def extent(statistics: Statistics) -> str:
@@ -129,9 +186,10 @@ def statistics_page(statistics: Statistics, capture: str) -> str:
             leads=_leads(statistics),
             sections=[
                 Section("numbers", "In numbers", [Facts(list(_facts(statistics)))]),
+                Section("time", "Over time", list(_timeline(statistics))),
                 *(
-                    Section(name, kind.heading, list(_figure(name, statistics)))
-                    for name, kind in PANELS.items()
+                    Section(name, PANELS[name].heading, [_figure(name, statistics)])
+                    for name in panels_of(statistics, WIDE, timed=False)
                 ),
                 *_tables(statistics),
                 Section("notes", "Notes", [Notes(statistics.notes)] if statistics.notes else []),
@@ -170,14 +228,34 @@ def _facts(statistics: Statistics) -> Iterator[tuple[str, str]]:
         yield "Read up to", str(statistics.problem)
 
 
-def _figure(name: Name, statistics: Statistics) -> Iterator[Block]:
-    if panel_of(name, statistics, WIDE).shown:
+def _figure(name: Name, statistics: Statistics) -> Block:
+    return picture(
+        name,
+        PANELS[name].reading,
+        lambda form: single(name, statistics, form),
+        lambda form: _description(name, panel_of(name, statistics, form)),
+    )
+
+
+def _timeline(statistics: Statistics) -> Iterator[Block]:
+    """Yield a picture of all panels over time, and their explanations."""
+    names = list(panels_of(statistics, WIDE, timed=True))
+    if names:
         yield picture(
-            name,
-            PANELS[name].reading,
-            lambda form: single(name, statistics, form),
-            lambda form: f"{PANELS[name].heading}. {panel_of(name, statistics, form).readout(statistics)}",
+            "time",
+            "All panels have one time axis. Pointing at a moment marks it in all of them.",
+            lambda form: timeline(statistics, form),
+            lambda form: " ".join(
+                _description(name, panel) for name, panel in panels_of(statistics, form, timed=True).items()
+            ),
+            lambda form: _moments(statistics, form),
         )
+        yield Facts([(PANELS[name].heading, PANELS[name].reading) for name in names])
+
+
+def _description(name: Name, panel: Panels[Statistics]) -> str:
+    (statistics,) = panel.runs
+    return f"{PANELS[name].heading}. {panel.readout(statistics)}"
 
 
 def _time_column(name: str) -> Callable[[Any, Statistics], str | None]:

@@ -322,7 +322,7 @@ class LinePanel(Panel):
             count = int(known.sum())
             step = 1 if count < _DOTTED_BELOW else max(1, count // _MARKS)
             start = min(step * index // max(1, len(self._drawn)), max(0, count - 1))
-            look = _look(index) | {"markevery": (start if step > 1 else 0, step)}
+            look = _look(index) | {"markevery": (start if step > 1 else 0, step), "drawstyle": "steps-mid"}
             axes.plot(times[known], values[known] / factor, **look)
 
 

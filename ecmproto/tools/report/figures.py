@@ -317,8 +317,10 @@ def _draw_band(
         top_px += row.height_px
 
 
-def draw_panel(sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, top_px: float) -> None:
-    """Draw one run's panel, its readout above it and the numbers below it."""
+def draw_panel(
+    sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, top_px: float, *, numbers: bool = True
+) -> None:
+    """Draw one run's panel, its readout above it and ``numbers`` below it."""
     form = sheet.form
     box = AxesBox(
         left_px=left_px + panels.left_px,
@@ -328,4 +330,5 @@ def draw_panel(sheet: Sheet, panels: Panels[Shown], run: Shown, left_px: float, 
     axes = panel(sheet, panels, run, box, title=panels.title(run))
     if panels.timed:
         panels.time.put_on(axes)
-    numbers_below(sheet, axes, panels, run, box)
+    if numbers:
+        numbers_below(sheet, axes, panels, run, box)

@@ -19,6 +19,7 @@ from ecmproto.tools.report.sheet import (
     NARROW,
     WIDE,
     Format,
+    Moments,
     drawn_png,
     drawn_svg,
     page_svg,
@@ -129,15 +130,22 @@ class Page:
 
 
 def picture(
-    name: str, caption: str, draw: Callable[[Format], Figure], describe: Callable[[Format], str]
+    name: str,
+    caption: str,
+    draw: Callable[[Format], Figure],
+    describe: Callable[[Format], str],
+    moments: Callable[[Format], Moments | None] = lambda form: None,
 ) -> Picture:
-    """Return a picture of both widths; ``describe`` returns its text for screen readers."""
+    """Return a picture of both widths; ``describe`` returns its text for screen readers.
+
+    ``moments`` returns the spans of time to point at, if there are any.
+    """
     return Picture(
         caption,
         [
             page_svg(
                 drawn_svg(functools.partial(draw, form)),
-                name=f"{name}-{width}", description=describe(form), css_class=f"plot {width}",
+                name=f"{name}-{width}", description=describe(form), css_class=f"plot {width}", moments=moments(form),
             )
             for form, width in ((WIDE, "wide"), (NARROW, "narrow"))
         ],

@@ -412,7 +412,7 @@ class RatePanels(Panels[Run]):
         start = step * self._positions[flow.label] // max(1, len(self._positions))
         line = _rate_line(self._style(flow.label)) | {"markevery": (min(start, len(rates) - 1), step)} | look
         if len(rates):
-            axes.plot((edges[1:] + edges[:-1]) / 2, rates, **line)
+            axes.plot((edges[1:] + edges[:-1]) / 2, rates, **line, drawstyle="steps-mid")
 
     def _curve(self, flow: FlowCurves) -> Floats:
         return flow.delivered_bps

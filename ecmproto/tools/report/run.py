@@ -383,10 +383,13 @@ def comparison(runs: Sequence[Run]) -> list[ComparisonRow]:
     """Return a row per measure, in the order in which the runs name them.
 
     The best values of a row are marked if another run is worse; a value that is not a number is never best.
+    A run without control controls nothing well, and indices of fairness of other flows do not compare.
     """
     by_run = [{measure.key: measure for measure in run.measures} for run in runs]
     keys = dict.fromkeys(key for measures in by_run for key in measures)
-    return [_comparison_row([measures.get(key) for measures in by_run]) for key in keys]
+    contends = [run.name != "none" for run in runs]
+    alike = len({tuple(flow.label for flow in run.flows) for run in runs}) == 1
+    return [_comparison_row([measures.get(key) for measures in by_run], contends, alike) for key in keys]
 
 
 def measured(run: Run, key: str) -> float | int | None:
@@ -394,16 +397,25 @@ def measured(run: Run, key: str) -> float | int | None:
     return next((m.value for m in run.measures if m.key == key and finite(m.value)), None)
 
 
-def _comparison_row(measures: list[Measure | None]) -> ComparisonRow:
+def _comparison_row(measures: list[Measure | None], contends: list[bool], alike: bool) -> ComparisonRow:
     known = [measure for measure in measures if measure is not None]
     values = [measure.value for measure in known if finite(measure.value)]
-    better = known[0].better
+    better = known[0].better if alike or known[0].unit != "index" else None
+    of_contenders = [
+        measure.value
+        for measure, contending in zip(measures, contends, strict=True)
+        if contending and measure is not None and finite(measure.value)
+    ]
     best = ""
-    if better and len(values) > 1:
+    if better and len(values) > 1 and of_contenders:
         ends = value_text(min(values), known[0].unit), value_text(max(values), known[0].unit)
-        best = ends[better == "high"] if ends[0] != ends[1] else ""
+        first = (max if better == "high" else min)(of_contenders)
+        best = value_text(first, known[0].unit) if ends[0] != ends[1] else ""
     maximum = max(map(abs, values), default=0)
-    cells = tuple(_comparison_cell(measure, best, maximum) for measure in measures)
+    cells = tuple(
+        _comparison_cell(measure, best if contending else "", maximum)
+        for measure, contending in zip(measures, contends, strict=True)
+    )
     if 2 * sum(cell.best for cell in cells) > len(cells):
         cells = tuple(replace(cell, best=False) for cell in cells)
     return ComparisonRow(label=known[0].label, better=better or "", cells=cells)

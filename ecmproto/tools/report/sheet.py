@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 from xml.etree import ElementTree
-from xml.etree.ElementTree import Element
+from xml.etree.ElementTree import Element, SubElement
 
 from ecmproto.errors import MissingDependencyError, printable
 
@@ -364,7 +364,32 @@ _NO_TURN = re.compile(r"rotate\(-?0 [^)]*\)")
 _VARIABLES = {colour.light: f"var({colour.variable})" for colour in COLOURS}
 
 
-def page_svg(svg: bytes, *, name: str, description: str, css_class: str) -> str:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moments:
+    """Equal spans of a time axis, each with a label: a line across the picture marks the one pointed at."""
+
+    left_px: float
+    right_px: float
+    bottom_px: float
+    labels: Sequence[str]
+
+    def element(self) -> Element:
+        """Return them as invisible areas, which the page's style sheet shows."""
+        group = Element("g", {"class": "moments"})
+        step = (self.right_px - self.left_px) / len(self.labels)
+        for place, label in enumerate(self.labels):
+            left = self.left_px + place * step
+            span = SubElement(group, "g")
+            area = {"x": f"{left:.1f}", "width": f"{step:.1f}", "height": f"{self.bottom_px:.0f}"}
+            SubElement(span, "rect", area)
+            SubElement(span, "path", {"d": f"M{left + step / 2:.1f} 0V{self.bottom_px:.0f}"})
+            SubElement(span, "title").text = label
+        return group
+
+
+def page_svg(
+    svg: bytes, *, name: str, description: str, css_class: str, moments: Moments | None = None
+) -> str:
     """Return ``svg`` as an element for an HTML page.
 
     Its colours become the page's variables, its ids start with ``name`` to be unique on the page, and
@@ -377,6 +402,8 @@ def page_svg(svg: bytes, *, name: str, description: str, css_class: str) -> str:
         "role": "img",
         "aria-label": printable(description),
     }
+    if moments is not None:
+        root.append(moments.element())
     return ElementTree.tostring(root, encoding="unicode")
 
 
