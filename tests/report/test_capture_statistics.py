@@ -116,14 +116,20 @@ def test_panels_over_time_share_one_axis(form: Format) -> None:
 
 
 def test_a_moment_is_marked_in_all_panels() -> None:
-    page = ElementTree.fromstring(statistics_html(everything(), "a").decode().split("<figure>")[1].split(
-        "</figcaption>")[1].split("</svg>")[0] + "</svg>")
+    page = ElementTree.fromstring(
+        statistics_html(everything(), "a")
+        .decode()
+        .split("<figure>")[1]
+        .split("</figcaption>")[1]
+        .split("</svg>")[0]
+        + "</svg>"
+    )
     (group,) = [each for each in page.iter("g") if each.get("class") == "moments"]
     height = float(page.attrib["viewBox"].split()[3])
     spans = [(float(each[0].attrib["x"]), float(each[0].attrib["width"])) for each in group]
     assert all(left + width == pytest.approx(right, abs=0.2) for (left, width), (right, _) in pairwise(spans))
     assert all(0.9 * height < float(each[0].attrib["height"]) < height for each in group)
-    assert group[0][2].text == "0 ns to 2.7 µs"
+    assert group[0][2].text == "0 ns to 2.613 µs"
 
 
 def test_storms_faults_and_flows_have_tables() -> None:

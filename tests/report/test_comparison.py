@@ -44,13 +44,18 @@ def test_non_numbers_are_never_best() -> None:
 
 
 def test_runs_without_control_are_never_best() -> None:
-    runs = [run(name, measure("k", value, better="low")) for name, value in (("none", 1), ("qcn", 2), ("ecm", 3))]
+    runs = [
+        run(name, measure("k", value, better="low")) for name, value in (("none", 1), ("qcn", 2), ("ecm", 3))
+    ]
     assert [cell.best for cell in comparison(runs)[0].cells] == [False, True, False]
     assert not any(cell.best for cell in comparison(runs[:1] * 2)[0].cells)
 
 
 def test_fairness_of_other_flows_has_no_star() -> None:
-    fair = measure("fairness", 0.9, unit="index", better="high"), measure("fairness", 0.5, unit="index", better="high")
+    fair = (
+        measure("fairness", 0.9, unit="index", better="high"),
+        measure("fairness", 0.5, unit="index", better="high"),
+    )
     alike = [replace(run("qcn", each), flows=(FlowCurves(label="a"),)) for each in fair]
     assert [cell.best for cell in comparison(alike)[0].cells] == [True, False]
     other = [alike[0], replace(alike[1], flows=(FlowCurves(label="b"),))]

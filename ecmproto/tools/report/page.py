@@ -145,7 +145,8 @@ def picture(
         [
             page_svg(
                 drawn_svg(functools.partial(draw, form)),
-                name=f"{name}-{width}", description=describe(form), css_class=f"plot {width}", moments=moments(form),
+                name=f"{name}-{width}", description=describe(form), css_class=f"plot {width}",
+                moments=moments(form),
             )
             for form, width in ((WIDE, "wide"), (NARROW, "narrow"))
         ],
