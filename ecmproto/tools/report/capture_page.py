@@ -36,7 +36,7 @@ _PAD_PX = 6.0
 _MARGIN_PX = 24.0
 _TITLE_PX = 62.0
 _LEAD_PX = 24.0
-_HEADING_PX = 34.0
+_HEADING_PX = 38.0
 _BINS_OF_MOMENT = 2
 _Panels = dict[Name, Panels[Statistics]]
 
@@ -106,7 +106,7 @@ def _column_px(panels: _Panels, left_px: float, right_px: float) -> float:
 
 def _put_column(sheet: Sheet, panels: _Panels, top_px: float, left_px: float) -> None:
     for name, panel in panels.items():
-        sheet.text(left_px, top_px + 24, PANELS[name].heading, bold=True, max_px=panel.form.width_px)
+        sheet.text(left_px, top_px + 28, PANELS[name].heading, bold=True, max_px=panel.form.width_px)
         is_last = panel is [*panels.values()][-1]
         top_px = _put(sheet, panel, top_px + _HEADING_PX, left_px, numbers=is_last)
 
