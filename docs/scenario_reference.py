@@ -44,7 +44,7 @@ def _parts() -> Iterator[str]:
     for name, shape in SHAPES.items():
         yield f"`{name}`: {shape.doc}.\n"
         yield _table(("option", "default", "meaning"), (_option(*each) for each in shape.options.items()))
-    yield "Every shape has these as well:\n"
+    yield "All topologies also have these options:\n"
     common = {name: each for name, each in SHAPES["star"].all_options.items() if name != "hosts"}
     yield _table(("option", "default", "meaning"), (_option(*each) for each in common.items()))
     yield "## Figures\n"
