@@ -19,7 +19,7 @@ from ecmproto_cli.terminal import echo, paint
 @click.argument("name", default="", metavar="[NAME|PATTERN]", shell_complete=complete_layer)
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "md", "lua"]), default="text",
-    help="Format of the output; of a format also md, or lua: its part of the dissector for Wireshark.",
+    help="Format of the output; for a frame format also md, or lua, its part of the Wireshark dissector.",
 )  # fmt: skip
 def command(name: str, form: str) -> None:
     """Draw the format called NAME, list a mechanism's parameters, or list fields by a PATTERN.
@@ -37,15 +37,14 @@ def command(name: str, form: str) -> None:
 
     format = next((each for each in FORMATS if each.prefix == name.lower()), None)
     mechanism = find_mechanism(name.lower()) if name.lower() in mechanism_names() else None
+    if format is None and (form in ("md", "lua") or (mechanism and form == "json")):
+        raise click.UsageError(f"-T {form} is for a format: expected its name, got {name!r}")
     if format is not None:
         _draw(format, form)
     if mechanism is not None and form == "text":
         echo(f"{'' if format is None else chr(10)}{_parameters(mechanism)}", wrap=True)
-    if format is not None or mechanism is not None:
-        return
-    if form in ("md", "lua"):
-        raise click.UsageError(f"-T {form} is for a format: expected its name, got {name!r}")
-    _list(name, form)
+    if format is None and mechanism is None:
+        _list(name, form)
 
 
 def _draw(format: Any, form: str) -> None:
