@@ -42,7 +42,6 @@ EXCEPTIONS = {
     "}? tell {": "the line of ARP as tcpdump and Wireshark print it",
     "dcqcn.behind=": "a parameter that users set",
     "Frequently asked questions": "the usual title",
-    "does not tell them apart": "a mechanism, in the title of a scenario",
     "S004 does not say": "a document, no program",
 }
 """Parts of texts in which a rule does not hold, with the reason."""

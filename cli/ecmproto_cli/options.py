@@ -58,7 +58,7 @@ TIME, RATE, SIZE = (
 READ_HELP = (
     "Capture to read: a file, pcap or pcapng, plain, .gz or .zst; a folder or a pattern in quotes, whose "
     "files are read one after the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
-    "stdin. Several are read as one, in the order of time."
+    "stdin. Several captures are merged in time order."
 )
 _ORDER_HELP = (
     "Read several captures in the order of time, with separate interfaces, or one after the other as they "
@@ -160,8 +160,8 @@ def trailer_option(function: F) -> F:
     return click.option(
         "--trailer", metavar="DEVICE",
         help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, "
-        "arista7150, ixia, ixia-counter, erspan3, or auto for the one of which all of the first thousand "
-        "frames have a stamp.",
+        "arista7150, ixia, ixia-counter, erspan3, or auto: the format whose stamp all of the first thousand "
+        "frames have.",
     )(function)  # fmt: skip
 
 
@@ -169,7 +169,7 @@ def sampled_option(function: F) -> F:
     """``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
     return click.option(
         "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
-        help="Treat frames as a sample of one in N, at random or every N-th. sFlow names its own N.",
+        help="Treat frames as a sample of one in N, at random or every N-th. sFlow carries its own N.",
     )(function)  # fmt: skip
 
 
@@ -230,13 +230,13 @@ def rates_options(function: F) -> F:
     """Add ``--interval`` and ``--speed``: the division of time in statistics, and the time base of pauses."""
     function = click.option(
         "--speed", type=RATE, default="10G", show_default=True,
-        help="Speed of links without one in the capture, as the time base of pauses.",
+        help="Speed of links for which the capture has none: the time base of pauses.",
     )(function)  # fmt: skip
     return click.option(
         "--interval",
         type=TIME,
         metavar="TIME",
-        help="Width of the intervals of rates over time.  [default: fits]",
+        help="Width of the intervals of rates over time.  [default: fitted to the capture]",
     )(function)
 
 
@@ -249,7 +249,7 @@ def storm_options(function: F) -> F:
         ),
         click.option(
             "--storm-detect", type=TIME, default="200ms", show_default=True,
-            help="Detection time of a storm, in which a priority is paused for 99 %.",
+            help="Detection time: a priority that is paused for 99 % of it is in a storm.",
         ),
         click.option(
             "--lossless", metavar="PRIORITIES", callback=_priorities,
@@ -319,9 +319,10 @@ def fields_option(function: F) -> F:
     return keyed_option(
         "-E", "settings", metavar="KEY=VALUE",
         keys={"header": ("y", "n"), "occurrence": ("f", "a"), "values": ("text", "raw")},
-        help="header=y: begin -T fields with a line of their names. For -T parquet and arrow: occurrence=f, "
-        "the first value of each field, or a, lists of all values, as wrapped frames need (default: only for "
-        "fields such as vlan.id); values=raw, addresses and CPIDs as octets and numbers.",
+        help="header=y: begin -T fields with a header line. For -T parquet and arrow: occurrence=f writes "
+        "the first value of each field, occurrence=a a list of all values, which wrapped frames need "
+        "(default: lists only for fields such as vlan.id); values=raw writes addresses and CPIDs as octets "
+        "and numbers.",
     )(function)  # fmt: skip
 
 
@@ -343,10 +344,13 @@ def timing_options(**defaults: str | None) -> Callable[[F], F]:
 
         fine = keyed_option(
             "--timing", metavar="KEY=VALUE,…", keys={key: _TIMING.get(key, ()) for key in defaults},
-            help=f"Set the timing that --precise leaves: {', '.join(defaults)} (manual: live, interfaces).",
+            help=f"Set timing parameters that --precise does not: {', '.join(defaults)} (manual: live, "
+            "interfaces).",
         )  # fmt: skip
         precise = click.option(
-            "--precise", is_flag=True, help="Run with real-time priority: late frames are rarer. Needs root."
+            "--precise",
+            is_flag=True,
+            help="Run with real-time priority, so that fewer frames are late. Needs root.",
         )
         decorated: Any = precise(fine(command))
         return cast("F", decorated)
@@ -437,7 +441,7 @@ def processors() -> int:
 
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one a core]"
+    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one per core]"
 )
 
 
@@ -447,7 +451,7 @@ def execution_options(function: F) -> F:
         jobs_option,
         click.option(
             "--scheduler", metavar="ADDRESS",
-            help="Have a Dask cluster do it: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
+            help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
             "local:4 is --jobs 4.",
         ),
         click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: CA certificates."),

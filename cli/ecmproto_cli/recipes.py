@@ -48,7 +48,7 @@ _LINE_OPTIONS = (
         help="Sweep a field: a..b, a..b:step, a,b,c or random:N; the last sweep given runs fastest.",
     ),
     click.option(
-        "--raw", is_flag=True, help="Exactly the layers and values given: nothing added, computed or padded."
+        "--raw", is_flag=True, help="Build exactly the given layers and values: add, compute and pad nothing."
     ),
 )  # fmt: skip
 
@@ -263,7 +263,7 @@ def line_item(
 
 
 def write_expectations(steps: Sequence[Step], expectations: Sequence[Expectation], sink: Sink) -> None:
-    """Write expectations, one JSON document a line: for each frame, else for all."""
+    """Write expectations, one JSON document per line: for each frame, else for all."""
     documents: list[Mapping[str, Any]] = [step.expected for step in steps if step.expected is not None]
     documents = documents or [each.document() for each in expectations]
     if not documents:

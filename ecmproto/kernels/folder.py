@@ -116,7 +116,7 @@ def _chosen(sources: str, user_folder: str) -> str | None:
 
 
 def _candidates(sources: str, user_folder: str) -> Iterator[str]:
-    # numba's own name of it: a folder's last part, to tell them apart for people, and a digest of all
+    # numba's own name of it: a folder's last part, for readers, and a digest of all
     inside = f"{os.path.basename(sources)}_{hashlib.sha1(sources.encode()).hexdigest()}"
     if user_folder:
         yield os.path.join(user_folder, inside)

@@ -44,7 +44,7 @@ def test_a_cn_tag_leaving_the_domain_is_found() -> None:
     events: list[Event] = [(0, announced(STATION)), (MS, silent), (2 * MS, TAGGED), (3 * MS, TAGGED)]
     result = domain(events)
     assert faults(result) == [("DOM002", 3)]
-    assert result.findings[0].what.endswith(f"{SWITCH} has it not among its CNPVs")
+    assert result.findings[0].what.endswith(f"{SWITCH} does not list it as a CNPV")
     assert result.findings[0].measured == "2 frames from this one on"
 
 

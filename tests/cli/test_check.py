@@ -99,7 +99,7 @@ def test_wrong_options_are_refused_with_suggestions(
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--rules", "list", "--select", "qcn"]) == 0
     listed = capsys.readouterr().out
-    assert listed.startswith("QCN (qcn)\n  QCN000  error    What announces a CNM can be read as one.\n")
+    assert listed.startswith("QCN (qcn)\n  QCN000  error    Octets announced as a CNM can be decoded.\n")
     assert max(map(len, listed.splitlines())) <= 80
     assert run(["check", "--explain", "qcn003"]) == 0
     told = capsys.readouterr().out

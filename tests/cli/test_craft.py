@@ -139,7 +139,7 @@ def test_crafting_no_frame_fails(arguments: list[str], tmp_path: Path) -> None:
         ("", "expected one of a LAYER, --spec, --from-json or --from-columns, got none\nhelp: ecmproto craft --help"),
         ("cnm --spec x.toml", "expected one of a LAYER, --spec, --from-json or --from-columns, got several\nhelp: ecmproto craft --help"),
         ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
-        ("cnm --fix", "--fix belongs to --from-json: other frames are always put right, but for --raw\nhelp: ecmproto craft --help"),
+        ("cnm --fix", "--fix belongs to --from-json: other frames are always fixed, except with --raw\nhelp: ecmproto craft --help"),
         ("cnm qntz_fb=64", "cnm.qntz_fb: expected an integer in 0..63, got 64\nhelp: ecmproto fields cnm"),
         ("cnmm", "frame: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),

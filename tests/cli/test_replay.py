@@ -159,7 +159,7 @@ def test_other_link_types_are_refused_by_name(tmp_path: Path, capsys: pytest.Cap
             "--cp ecm --rp qcn",
             "--rp qcn: reaction points of qcn do not understand ecm's messages",
         ),
-        ("--speed 1G", "Missing option '--cp' or '--compare': which mechanism?"),
+        ("--speed 1G", "expected a mechanism: --cp or --compare"),
         ("--compare qcn --cp qcn", "--compare names the mechanisms itself: leave --cp and --rp out"),
         ("--cp none --set a=1", "parameter: expected none: none has no parameters, got a=1"),
         ("--cp qcn --rp qcn --ports dst", "--ports is for open loops: a closed loop has one port"),

@@ -136,7 +136,7 @@ def test_map_with_an_added_ethertype_is_refused(tmp_path: Path) -> None:
     code = "from ecmproto.wire.codec import EtherTypes, decode\n"
     code += "decode(bytes(60), ethertypes=EtherTypes(message=0x1234))"
     ended = run(tmp_path, "-c", declared("toy", "announced_by = 0x1234") + code)
-    assert "ParameterError: ethertype: expected a value no format has, got 0x1234" in ended.stderr
+    assert "ParameterError: ethertype: expected an unused value, got 0x1234" in ended.stderr
 
 
 BROKEN = {

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.command()
 @read_option(required=False)
 @interface_option("Capture on this interface instead, and show frames as they arrive.")
-@filter_option("Begin with this display filter. With -i the kernel discards other frames for good.")
+@filter_option("Begin with this display filter. With -i the kernel discards all other frames.")
 @outer_option
 @write_option("With -i: write all captured frames to this file at the end.")
 @force_option

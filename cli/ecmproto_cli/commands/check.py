@@ -47,7 +47,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @filter_option("Check only frames that this display filter selects, as if there were no others.")
 @click.option(
     "--select", metavar="ID,…", multiple=True, callback=split_values,
-    help="Only these rules: families or prefixes of ids, as qcn or QCN003.",
+    help="Apply only these rules: families or prefixes of ids, as qcn or QCN003.",
 )  # fmt: skip
 @click.option(
     "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Leave these rules out."
@@ -59,7 +59,8 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @click.option("--explain", metavar="ID", help="Explain a rule, and exit.")
 @click.option(
     "--set", "parameters", metavar="NAME=VALUE", multiple=True, callback=split_assignments,
-    help="Set a parameter of rules, as qcn.w=2; others are estimated, which is reported, or defaults.",
+    help="Set a parameter of rules, as qcn.w=2; others are estimated from the capture, and reported, or "
+    "defaults.",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["text", "ndjson", "junit", "sarif"]), default="text",
@@ -69,7 +70,7 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @click.option("--sarif", metavar="FILE", help="Write a SARIF log too.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
-    help="Findings of each rule in the text; 0: all that are stored, at most 1000.",
+    help="Show N findings of each rule in the text; 0: all that are stored, at most 1000.",
 )  # fmt: skip
 @click.option(
     "--fail-on", metavar="WHAT,…", multiple=True, callback=split_values,
@@ -77,7 +78,9 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
     "[default: note]",
 )  # fmt: skip
 @click.option("--baseline", metavar="FILE", help="Leave out the known findings of this file.")
-@click.option("--write-baseline", metavar="FILE", help="Write the findings as known ones; exits with 0.")
+@click.option(
+    "--write-baseline", metavar="FILE", help="Write the findings to this file as known ones, and exit with 0."
+)
 @count_option
 @outer_option
 @trailer_option
@@ -106,7 +109,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Check a capture against the rules of congestion management; exit with 1 where it breaks one.
+    """Check a capture against the rules of congestion management; exit with 1 if it breaks one.
 
     \b
     ecmproto check -r in.pcapng

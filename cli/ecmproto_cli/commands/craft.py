@@ -68,11 +68,12 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 )  # fmt: skip
 @click.option(
     "--fix", is_flag=True,
-    help="With --from-json, or --from-columns without a LAYER: compute types, lengths, checksums; pad.",
+    help="With --from-json, or --from-columns without a LAYER: compute types, lengths and checksums, and "
+    "pad.",
 )  # fmt: skip
 @click.option(
     "--memory", type=SIZE, default="2GB", show_default=True,
-    help="With --from-columns: maximum memory of the file's columns.",
+    help="With --from-columns: maximum memory for the file's columns.",
 )  # fmt: skip
 @line_options
 @click.option(
@@ -80,11 +81,11 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     "--count",
     metavar="N",
     type=click.IntRange(min=0, max=1 << 53),
-    help="Frames; a sweep starts over.",
+    help="Number of frames; a shorter sweep starts over.",
 )
 @click.option(
     "--storm", metavar="SPEED",
-    help="Repeat a pause or pfc frame so that its queues stay stopped on a link of this speed (10G).",
+    help="Repeat a pause or pfc frame so that its queues stay stopped on a link of this speed, such as 10G.",
 )  # fmt: skip
 @storm_options
 @click.option(
@@ -92,7 +93,9 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G) with FCS, preamble and gap, or "
     "the time between frames (1us).",
 )  # fmt: skip
-@click.option("--time", metavar="TIME", help="Time of the first frame since 1970 (default 0).")
+@click.option(
+    "--time", metavar="TIME", help="Time stamp of the first frame, in seconds since 1970 (default 0)."
+)
 @click.option(
     "-T", "form", type=click.Choice(FORMS),
     help="Format of the output (default: by the output's suffix, else hex); toml is a specification.",
@@ -100,7 +103,7 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @write_option("Output file; - is stdout (the default).")
 @click.option(
     "--expectations", "expect", metavar="FILE",
-    help="With a sequence: write the behaviour expected from a switch, one JSON document a line.",
+    help="With a sequence: write the behaviour expected from a switch, one JSON document per line.",
 )  # fmt: skip
 @force_option
 @click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
@@ -127,7 +130,7 @@ def command(
 ) -> None:
     """Build frames: LAYER FIELD=VALUE ... or --spec FILE, --from-json or --from-columns FILE.
 
-    The name of a sequence and its parameters (--list), instead of a LAYER, build frames that belong together.
+    The name of a sequence (--list) and its parameters, instead of a LAYER, build a series of related frames.
 
     A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id adds a
     CN-TAG. Missing fields get a sensible value or are computed; given ones stay unchanged, even if they are
@@ -226,7 +229,7 @@ def _check_options(
     """Refuse options that do not fit the source."""
     if fix and from_json is None and (arguments or columns is None):
         raise click.UsageError(
-            "--fix belongs to --from-json: other frames are always put right, but for --raw"
+            "--fix belongs to --from-json: other frames are always fixed, except with --raw"
         )
     for name, option in (("sweep", "sweeps"), ("count", "count")):
         if columns is not None and line[option] not in (None, ()):

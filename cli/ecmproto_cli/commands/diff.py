@@ -48,7 +48,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.argument("b", metavar="B")
 @click.option(
     "--ignore", "ignore_fields", metavar="NAME", multiple=True,
-    help="Leave a field or a whole layer out, as ip.ttl or cntag, and the checksums that follow from it.",
+    help="Ignore a field or a whole layer, as ip.ttl or cntag, and the checksums that depend on it.",
 )  # fmt: skip
 @click.option(
     "--tolerance", metavar="FIELD=VALUE", multiple=True, callback=_tolerances,
@@ -56,7 +56,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 )  # fmt: skip
 @click.option(
     "--align-time", type=click.Choice(["offset", "drift"]),
-    help="Subtract the median difference of times from B's first; drift: subtract linear drift too.",
+    help="First subtract the median difference of times from B's times; drift: subtract linear drift too.",
 )  # fmt: skip
 @click.option(
     "--per-interface", is_flag=True, help="Compare each interface by itself: only the order within it counts."
@@ -107,7 +107,7 @@ def command(
     outer: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Compare the captures A and B, - for stdin: list the frames and fields that differ.
+    """Compare the captures A and B (- is stdin), and list the frames and fields that differ.
 
     Frames are aligned by content, and classified as missing, added, moved, changed, or unchanged at another
     time. Exits with 1 if there are differences.

@@ -65,7 +65,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 @interface_option("Capture on this interface instead, until Ctrl-C or -c.")
 @filter_option(
     "Show, and with -w copy, only frames that this display filter selects, as in Wireshark. With -i and "
-    "without -c the kernel leaves out others, and frame numbers count the rest."
+    "without -c the kernel drops the other frames, and frame numbers skip them."
 )
 @click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; equivalent to -T tree.")
 @click.option("-x", "hex", is_flag=True, help="Show the octets too, with their layers.")
@@ -75,14 +75,14 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 )  # fmt: skip
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="Show this field, as -T fields (the default then), csv, parquet or arrow; `ecmproto fields` lists "
+    help="Show this field, in -T fields (then the default), csv, parquet or arrow; `ecmproto fields` lists "
     "them. encapsulated.FIELD belongs to the frame inside a CNM, ECM, BCN or E²CM message.",
 )  # fmt: skip
 @fields_option
 @click.option(
     "--all-fields", is_flag=True,
-    help="With -T parquet and arrow without -e: all fields that occur, not only the usual ones, from which "
-    "craft can rebuild the frames. Reads the capture twice.",
+    help="With -T parquet and arrow without -e: write all fields that occur, not only the usual ones, so "
+    "that craft can rebuild the frames. Reads the capture twice.",
 )  # fmt: skip
 @count_option
 @inner_option
@@ -92,7 +92,7 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
     ".parquet, .arrow. Another suffix is a capture of the frames unchanged; -V, -x and -e then show them too."
 )
 @force_option
-@click.option("--deep", is_flag=True, help="Add Scapy's tree of the payload; with -V.")
+@click.option("--deep", is_flag=True, help="With -V: add Scapy's tree of the payload.")
 @with_ethertypes
 def command(
     paths: tuple[str, ...],
@@ -228,11 +228,11 @@ class _FormOptions:
         """Refuse options that contradict each other; ``copy`` is the capture to copy the frames to."""
         kind = self.kind
         if self.verbose and kind != "tree":
-            raise click.UsageError(f"-V is -T tree: it does not go with -T {kind} or -e")
+            raise click.UsageError(f"-V means -T tree: it excludes -T {kind} and -e")
         if self.deep and kind != "tree":
             raise click.UsageError(f"--deep goes with -V, not with -T {kind} or -e")
         if self.hex and kind not in ("line", "tree"):
-            raise click.UsageError(f"-x goes with lines and -V, not with -T {kind} or -e")
+            raise click.UsageError(f"-x belongs to lines and -V, not to -T {kind} or -e")
         if self.fields and kind not in ("fields", "csv", *COLUMN_FILES):
             raise click.UsageError(f"-e goes with -T fields, csv, parquet or arrow, not with -T {kind} or -V")
         if kind == "fields" and not self.fields:

@@ -22,18 +22,19 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
 @click.command()
 @click.option(
     "-i", "--interface", "interfaces", metavar="IF", multiple=True,
-    help="Check this interface, also if it is down (default: all of Ethernet that are up).",
+    help="Check this interface, even if it is down (default: all Ethernet interfaces that are up).",
 )  # fmt: skip
 @click.option("--fix", is_flag=True, help="Fix the MTU and offloads.")
 @click.option(
     "--neighbours", "wait", metavar="TIME",
-    help="Wait so long for LLDP on each interface, and show what the other end advertises, such as 35s.",
+    help="Wait this long, such as 35s, for LLDP on each interface, and show what the other end advertises.",
 )  # fmt: skip
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str) -> int:
-    """Check this machine's requirements: capabilities, programs, links, MTU, offloads, flow control.
+    """Check that this machine meets the requirements: capabilities, programs, links, MTU, offloads, flow
+    control.
 
-    Findings prevent a function, and end with exit code 1; each names the command that fixes it.
+    A finding prevents a function, and names the command that fixes it. Exits with 1 if there are any.
 
     \b
     ecmproto doctor

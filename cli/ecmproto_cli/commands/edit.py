@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 @filter_option("Edit only frames that this display filter selects; the others are written unchanged.")
 @click.option(
     "--set", "set_fields", metavar="NAME=VALUE", multiple=True,
-    help="Set this field in frames that have it; `ecmproto fields` lists them. Of several with the name the "
-    "first is set; FIELD[1] is the second, FIELD[*] all.",
+    help="Set this field in frames that contain it (`ecmproto fields` lists all fields). If a frame "
+    "contains several, the first is set; FIELD[1] is the second, FIELD[*] all of them.",
 )  # fmt: skip
 @click.option("--delete", is_flag=True, help="Leave out the frames that -Y selects.")
 @click.option("--keep", is_flag=True, help="Leave out the frames that -Y does not select.")
@@ -45,11 +45,12 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--add-tag", "tags", metavar="'TAG FIELD=VALUE…'", multiple=True,
-    help="Insert a tag, as in 'vlan id=5 priority=3', outside all others; of several the last is outermost.",
+    help="Insert a tag, as in 'vlan id=5 priority=3', outside all others; if repeated, the last is "
+    "outermost.",
 )  # fmt: skip
 @click.option(
     "--replace-tags", is_flag=True,
-    help="Insert tags after the first VLAN tags of a frame, and replace tags of their format.",
+    help="Insert tags after the first VLAN tags of a frame, and replace tags of the same format.",
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,
@@ -58,7 +59,7 @@ if TYPE_CHECKING:
 @click.option(
     "--encap", "wrappers", metavar="WRAPPER[,KEY=VALUE…]", multiple=True,
     help="Wrap frames, as in erspan2,session=12,src=10.0.0.1: gre, nvgre, erspan1, erspan2, erspan3, vxlan, "
-    "gpe, geneve, tzsp. Of several the last is outermost.",
+    "gpe, geneve, tzsp. If repeated, the last is outermost.",
 )  # fmt: skip
 @click.option("--frames", "numbers", metavar="RANGES", help="Take these frames only, as in 100-200,300-.")
 @click.option(
@@ -84,7 +85,7 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--keep-checksums", "raw", is_flag=True,
-    help="Leave checksums as they are.  [default: those over the fields set are updated]",
+    help="Leave checksums as they are.  [default: update those over edited fields]",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["pcap", "pcapng"]),
@@ -121,7 +122,7 @@ def command(
 ) -> int:
     """Write a capture, or several as one, with frames edited, dropped and truncated.
 
-    Checksums over the fields set are updated as by a router: correct ones stay correct.
+    Checksums over edited fields are updated as a router would: correct ones stay correct.
 
     \b
     ecmproto edit -r in.pcapng -w out.pcapng --set vlan.id=7 --set eth.dst=02:00:00:00:00:01 -Y cnm
@@ -138,7 +139,7 @@ def command(
     if delete and keep:
         raise click.UsageError("expected --delete or --keep, got both")
     if (delete or keep) and filter is None:
-        raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y: which frames")
+        raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y FILTER")
     edits = set_fields or strip or tags or shift or scale or snap_octets or fix or wrappers
     if delete and edits:
         raise click.UsageError("--delete leaves out what -Y selects: nothing of it can be edited too")
@@ -258,7 +259,7 @@ def _print_counts(report: Report, edit: Edit, written: str) -> bool:
         lines.append(f"times: {counted(report.moved, 'frame')} moved{rounded}{untimed}")
     if edit.snap_octets is not None:
         lines.append(f"cut to {edit.snap_octets} octets: {counted(report.cut, 'frame')}")
-    lines += _sums("brought up to date", report.kept)
+    lines += _sums("updated", report.kept)
     lines += _sums("fixed", report.fixed) or (["fixed: nothing was wrong"] if edit.fix else [])
     lines += _sums("not computed, as octets are missing", report.unknown)
     stale = sorted(_stale(edit))

@@ -45,10 +45,11 @@ _ERRORS_SHOWN = 20
 
 @click.group()
 def command() -> None:
-    """Process many captures: on all cores, in parts of a batch system, or on a Dask cluster.
+    """Process many captures: on all cores, as shards of a batch job, or on a Dask cluster.
 
-    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder -w gets
-    the results of each, the result of all, and a manifest; the same command again completes what is missing.
+    PATHS are captures, folders, patterns such as '/captures/**/*.pcapng', and URLs.  The folder -w receives
+    the results of each capture, the combined result, and a manifest. Running the same command again
+    completes missing results.
     """
 
 
@@ -76,10 +77,10 @@ def fleet_options(function: F) -> F:
         ),
         click.option(
             "--part-size", type=SIZE, default="256MB", show_default=True, metavar="SIZE",
-            help="Process captures larger than this in parts of that size; 0: never.",
+            help="Process captures larger than this in parts of this size; 0: never.",
         ),
         click.option("--dry-run", "plan", is_flag=True, help="Print the pending work, and exit."),
-        click.option("--force", is_flag=True, help="Use a folder with other results."),
+        click.option("--force", is_flag=True, help="Use a folder that contains other results."),
         shard_option,
     )  # fmt: skip
     return options_as(execution_options(function), options, Fleet, "fleet")
@@ -87,7 +88,9 @@ def fleet_options(function: F) -> F:
 
 @command.command()
 @fleet_options
-@filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
+@filter_option(
+    "Count only frames that this display filter selects; rates still refer to the whole capture's span."
+)
 @click.option(
     "-T",
     "form",
@@ -138,7 +141,7 @@ def stats(
     metavar="ID,…",
     multiple=True,
     callback=split_values,
-    help="Only these rules: families or prefixes of ids, as qcn or QCN003.",
+    help="Apply only these rules: families or prefixes of ids, as qcn or QCN003.",
 )
 @click.option(
     "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Leave these rules out."
@@ -167,7 +170,7 @@ def check(
 ) -> int:
     """Check each capture against rules (DIR/files/NAME.ndjson, DIR/findings.ndjson, DIR/all.json).
 
-    Exits with 1 where one breaks a rule, as `ecmproto check` does.
+    Exits with 1 if one breaks a rule, as `ecmproto check` does.
 
     \b
     ecmproto fleet check /captures -w checked --select qcn,pfc
@@ -189,7 +192,7 @@ def check(
 @filter_option("Only frames that this display filter selects.")
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="A column; `ecmproto fields` lists them.  [default: frames, addresses, tags and messages]",
+    help="Write this column; `ecmproto fields` lists them.  [default: frames, addresses, tags and messages]",
 )  # fmt: skip
 @fields_option
 @with_ethertypes
@@ -229,7 +232,7 @@ def parquet(
 def filter(
     fleet: Fleet, execution: Execution, filter: Filter | None, merge: bool, ethertypes: EtherTypes
 ) -> int:
-    """Copy the frames of each capture that -Y selects to DIR/NAME; nothing if there are none.
+    """Copy each capture's frames that -Y selects to DIR/NAME; no file if there are none.
 
     \b
     ecmproto fleet filter /captures -w cnms -Y 'cnm or pfc'

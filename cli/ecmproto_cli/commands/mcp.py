@@ -10,7 +10,7 @@ import click
     "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(exists=True, file_okay=False)
 )
 def command(folders: tuple[str, ...]) -> None:
-    """Serve read-only questions about the captures in FOLDERs to an assistant (Model Context Protocol).
+    """Answer an assistant's questions about the captures in FOLDERs, read-only (Model Context Protocol).
 
     Tools: captures, stats, check, dissect by a filter, fields, explain a rule. It listens on stdin; nothing
     outside FOLDERs is read, nothing is written. Needs ecmproto[mcp].

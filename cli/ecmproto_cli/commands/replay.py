@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 @click.option("--cp", metavar="MECHANISM", help="Mechanism of the port's congestion point.")
 @click.option(
     "--rp", metavar="MECHANISM",
-    help="Mechanism of the stations' reaction points, which closes the loop; the same as --cp. With --cp "
-    "none they react to the feedback in the capture.",
+    help="Mechanism of the stations' reaction points, the same as --cp; it closes the loop. With --cp none "
+    "the stations react to the feedback in the capture.",
 )  # fmt: skip
 @click.option(
     "--compare", metavar="MECHANISM[:NAME=VALUE…],…",
@@ -215,7 +215,7 @@ def command(
 def _mechanism(cp: str | None, rp: str | None) -> str:
     """Return the mechanism to replay."""
     if cp is None:
-        raise click.UsageError("Missing option '--cp' or '--compare': which mechanism?")
+        raise click.UsageError("expected a mechanism: --cp or --compare")
     if cp == "none" and rp is not None:
         return rp
     if rp not in (None, cp):

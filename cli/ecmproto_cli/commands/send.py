@@ -66,8 +66,8 @@ _OWN_SPEED = "the interface's"
 @line_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G), by the capture's times "
-    "(0.5x, 10x), or max.  [default: 1x]",
+    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G), a multiple of the captured "
+    "rate (0.5x, 10x), or max.  [default: 1x]",
 )  # fmt: skip
 @click.option(
     "-c", "--count", metavar="N", type=click.IntRange(min=0, max=1 << 53),
@@ -88,9 +88,9 @@ _OWN_SPEED = "the interface's"
 @click.option(
     "--receive", "far", metavar="IF",
     help=(
-        "With a sequence: also capture on this interface, on the far side of the device under test, send "
-        "its returning traffic from here, and judge it. With --storm: capture here, and judge the storm "
-        "by its arrivals."
+        "With a sequence: use this interface, on the far side of the device under test, to capture the "
+        "sequence, send the returning traffic, and judge the device. With --storm: capture here, and judge "
+        "the storm by its arrivals."
     ),
 )  # fmt: skip
 @click.option(
@@ -101,8 +101,8 @@ _OWN_SPEED = "the interface's"
     "--sent", "near_captured", metavar="FILE",
     help="With --received: the capture from the sending side, both directions.",
 )  # fmt: skip
-@click.option("--junit", metavar="FILE", help="With --expect: write the verdicts as JUnit.")
-@click.option("-q", "--quiet", is_flag=True, help="With --expect: print failures only.")
+@click.option("--junit", metavar="FILE", help="With --receive or --received: write the verdicts as JUnit.")
+@click.option("-q", "--quiet", is_flag=True, help="With --receive or --received: print failures only.")
 @force_option
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 @click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
@@ -134,8 +134,8 @@ def command(
 ) -> int:
     """Send frames, and report their number, rate and lateness.
 
-    Rates in bits count what a wire carries: frames with FCS, preamble and gap.  Frames leave as they are; the
-    FCS is the network card's.
+    Rates in bits count what a wire carries: frames with FCS, preamble and gap.  Frames are sent unchanged;
+    the network card adds the FCS.
 
     \b
     ecmproto send -i eth0 -r frames.pcap

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 
 @click.command()
 @read_option()
-@filter_option("Count only frames that this display filter selects; spans and rates stay the capture's.")
+@filter_option(
+    "Count only frames that this display filter selects; rates still refer to the whole capture's span."
+)
 @click.option(
     "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the statistics."
 )
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     "--report",
     metavar="FILE",
     multiple=True,
-    help="Write the statistics to a file too: .html, .png or .svg, which needs ecmproto[report], or .json.",
+    help="Write the statistics to a file too: .json, or .html, .png or .svg, which need ecmproto[report].",
 )
 @rates_options
 @storm_options

@@ -35,7 +35,7 @@ _MAX_FEEDBACK = 63
 
 @click.group()
 def command() -> None:
-    """Compute the meaning of quanta, rates, cables and feedback.
+    """Compute quanta, pauses, headroom, frames a second and feedback.
 
     \b
     ecmproto units pause 65535 --speed 400G
@@ -94,8 +94,8 @@ def _whole_ns(ns: Fraction, name: str) -> int:
 def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
     """Compute a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
 
-    Prints its duration, the frames a second that stop a queue, the octets of a link in that time, and the
-    headroom that the sender of the pause needs.
+    Prints its duration, the frames a second that keep a queue stopped, the octets that a link carries in
+    that time, and the headroom that the pause's sender needs.
     """
     from ecmproto.control.mechanisms.lossless import (
         MOST_QUANTA,
@@ -153,7 +153,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
     document["octets"] = octets
     if rate_bps in RESPONSE_QUANTA:
         room = headroom(rate_bps, metres)
-        length = f"for {float(metres):g} m of cable (units headroom has its terms)"
+        length = f"for {float(metres):g} m of cable (units headroom lists its terms)"
         rows.append(("headroom", f"{format_octets(room.octets)} {length}"))
         document |= {"headroom_octets": room.octets, "cable_m": float(metres)}
     _say(form, "pause", rows, document)
@@ -161,7 +161,9 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 
 @command.command()
 @_rate
-@click.option("--cable", metavar="LENGTH", default="100m", show_default=True, help="5 ns/m, each way.")
+@click.option(
+    "--cable", metavar="LENGTH", default="100m", show_default=True, help="Cable length, at 5 ns/m each way."
+)
 @click.option(
     "--largest", type=SIZE, default="9216B", show_default=True,
     help="Longest frame of any priority, with its FCS.",
@@ -172,7 +174,7 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @click.option(
     "--response", metavar="AMOUNT",
-    help="Other end's response time by connectors: quanta, a time or octets.  [default: 802.3's]",
+    help="Response time of the other end, at its connector: quanta, a time or octets.  [default: 802.3's]",
 )  # fmt: skip
 @click.option(
     "--interface-delay", "interface", metavar="AMOUNT",
@@ -188,7 +190,7 @@ def headroom(
     interface: str | None,
     form: str,
 ) -> None:
-    """Compute the PFC headroom of a priority, term by term: all octets after the decision to pause."""
+    """Compute a priority's PFC headroom, term by term: the octets that arrive after the decision to pause."""
     from ecmproto.control.mechanisms import lossless
 
     rate_bps = _link(rate)
@@ -250,7 +252,7 @@ def headroom(
 )
 @_options
 def bdp(rate: str, delay: str, frame: str, form: str) -> None:
-    """Compute the product of rate and delay: the octets in flight in a round trip."""
+    """Compute the bandwidth-delay product: the octets in flight in a round trip."""
     rate_bps, delay_ns, length = _link(rate), parse_time(delay), _frame_octets(frame)
     _whole_ns(Fraction(delay_ns), "delay")
     bits = Fraction(rate_bps * delay_ns, NS_PER_S)
@@ -281,7 +283,7 @@ def bdp(rate: str, delay: str, frame: str, form: str) -> None:
 @_rate
 @_options
 def frame(octets: str, rate: str, form: str) -> None:
-    """Compute a frame of OCTETS without FCS, as captures have it: its time on the wire, frames a second."""
+    """Compute the time on the wire and the frames a second of a frame of OCTETS without FCS."""
     rate_bps, length = _link(rate), _frame_octets(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
@@ -313,7 +315,7 @@ def frame(octets: str, rate: str, form: str) -> None:
 @click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
 @_options
 def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, form: str) -> None:
-    """Compute the meaning of a CNM's Quantized Feedback, 0 to 63: queue and remaining rate."""
+    """Compute the queue and the remaining rate from a CNM's Quantized Feedback, 0 to 63."""
     gain, w, qeq_octets = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024), parse_octets(qeq)
     full = qeq_octets * (2 * w + 1)
     least = math.ceil(full * qntz_fb / _MAX_FEEDBACK)

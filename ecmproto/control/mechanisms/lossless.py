@@ -261,7 +261,7 @@ def headroom(
             ),
             term(
                 "frame just begun", frame(lossless),
-                f"of the paused priority, {lossless:,} octets, over there",
+                f"of the paused priority, {lossless:,} octets, at the other end",
             ),
             term("cable, back", cable_bits, length),
         ),

@@ -179,7 +179,7 @@ def _flows(flows: Sequence[FlowRates], duration_ns: int, paint: Paint) -> str:
     rows = []
     for flow in flows[:_FLOWS_SHOWN]:
         offered = format_rate(8 * flow.offered_octets * NS_PER_S / duration_ns)
-        text = f"offered {offered}, in the second half {format_rate(flow.second_half_bps)} through"
+        text = f"offered {offered}, delivered {format_rate(flow.second_half_bps)} in the second half"
         if flow.dropped_octets:
             text += f", {format_octets(flow.dropped_octets)} dropped"
         rows.append((flow.label, text))

@@ -74,7 +74,7 @@ class Edit:
     fix: bool = False
     """Whether lengths and checksums are computed, whatever they were."""
     keep_checksums: bool = True
-    """Whether checksums over what is written are brought up to date."""
+    """Whether checksums over edited fields are updated."""
     decap: bool = False
     """Whether the innermost frames take the place of frames that mirrors and tunnels wrap."""
     wrappers: tuple[Wrapper, ...] = ()
@@ -143,7 +143,7 @@ class Report:
     unwrapped: str = ""
     """One line on the frames that were unwrapped; empty without any."""
     kept: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Checksums brought up to date, by field."""
+    """Updated checksums, by field."""
     fixed: Counter[str] = dataclasses.field(default_factory=Counter)
     """Lengths and checksums that were wrong and no longer are, by field."""
     unknown: Counter[str] = dataclasses.field(default_factory=Counter)

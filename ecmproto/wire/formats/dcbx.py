@@ -277,11 +277,11 @@ class Application(LLDPPart):
     """The priority that frames of an application are to have."""
 
     priority: int = uint(
-        3, default=0, doc="priority of its frames", source=_QAZ, name="lldp.dcbx.ieee.app.prio"
+        3, default=0, doc="priority of the application's frames", source=_QAZ, name="lldp.dcbx.ieee.app.prio"
     )
     reserved: int = _reserved(2)
     selector: int = uint(
-        3, default=UDP_PORT, doc="type of its identifier", source=_QAZ, names=SELECTORS,
+        3, default=UDP_PORT, doc="type of the application's identifier", source=_QAZ, names=SELECTORS,
         name="lldp.dcbx.iee.app.sf",
     )  # fmt: skip
     protocol: int = _protocol(_QAZ)
@@ -437,7 +437,7 @@ class CEEApplication(LLDPPart):
     protocol: int = _protocol(_CEE)
     oui_upper: int = uint(6, default=0, base="hex", doc="upper bits of the OUI", source=_CEE)
     selector: int = uint(
-        2, default=CEE_PORT, doc="type of its identifier", source=_CEE, names=CEE_SELECTORS,
+        2, default=CEE_PORT, doc="type of the application's identifier", source=_CEE, names=CEE_SELECTORS,
         name="lldp.dcbx.feature.app.sf",
     )  # fmt: skip
     oui: int = uint(
@@ -445,7 +445,8 @@ class CEEApplication(LLDPPart):
         name="lldp.dcbx.feature.app.oui",
     )  # fmt: skip
     priorities: int = uint(
-        8, default=0, base="hex", doc="priorities of its frames, bit n = priority n", source=_CEE,
+        8, default=0, base="hex", source=_CEE,
+        doc="priorities of the application's frames, bit n = priority n",
         name="lldp.dcbx.feature.app.priorities", flags="lldp.dcbx.feature.app.prio{}",
     )  # fmt: skip
 

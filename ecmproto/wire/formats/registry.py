@@ -289,7 +289,7 @@ def _dispatch(ethertypes: EtherTypes) -> Dispatch:
             if any(other.announced_by != cls.announced_by for other in groups[value]):
                 raise ParameterError(
                     name="ethertype",
-                    needed="a value no format has",
+                    needed="an unused value",
                     got=f"{value:#06x}, which is {cls.prefix}'s",
                 )
     plain = {value: members[0] for value, members in groups.items() if len(members) == 1}

@@ -40,7 +40,7 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, table=COMMANDS, prefix="fuzz.")
 def command() -> None:
-    """Find defects of decoders: cases made from a seed, failures reduced and stored, campaigns that continue.
+    """Find defects in decoders: generate cases from a seed, reduce and store failures, resume campaigns.
 
     Exit code 0: nothing found; 1: findings.
     """

@@ -58,7 +58,7 @@ FRAMES = ("frames", "messages")
 @click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
-    help="Run a check on one batch in N, on none for 0; any number of times.",
+    help="Run a check on one batch in N (0: on none); may be repeated.",
 )  # fmt: skip
 @click.option("--timeout", type=TIME, default="10s", show_default=True, help="Time limit of a check.")
 @click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Memory limit of a check.")
@@ -79,7 +79,7 @@ def command(
 ) -> int:
     """Test all decoders here, and tshark if installed, with malformed octets: they must agree.
 
-    Each batch goes through the one-frame decoder and the columns, now and then also through documents, the
+    Each batch goes through the one-frame decoder and the columns, occasionally also through documents, the
     text of whole batches, Scapy and tshark.  Disagreements, exceptions and excessive time or memory are
     reduced and stored.
 

@@ -61,7 +61,7 @@ _OPTIONS = (
     click.option(
         "--heartbeat", "heartbeats", metavar="SIGN", multiple=True,
         help="Heartbeat of the device: ping:ADDRESS, frame:IF (a frame from -i leaves the device on that "
-        "interface), command:CMD (exits with 0).  Of several, all are required.",
+        "interface), command:CMD (exits with 0).  If repeated, all are required.",
     ),
     click.option(
         "--heartbeat-every", "every", metavar="N|TIME", default="1s", show_default=True,
@@ -69,7 +69,7 @@ _OPTIONS = (
     ),
     click.option(
         "--heartbeat-timeout", "timeout", metavar="TIME", default="500ms", show_default=True,
-        help="Maximum time of a heartbeat.",
+        help="Maximum wait for a heartbeat.",
     ),
     click.option(
         "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2,
@@ -80,7 +80,7 @@ _OPTIONS = (
         help="Wait between suspects and their heartbeat.",
     ),
     click.option(
-        "--recover", "recovery", metavar="CMD", default="", help="Command that brings the device back."
+        "--recover", "recovery", metavar="CMD", default="", help="Command that recovers the device."
     ),
     click.option(
         "--recover-wait", "recovery_wait", metavar="TIME", default="30s", show_default=True,
@@ -192,9 +192,9 @@ def command(
 ) -> int:
     """Send malformed frames to a switch at a rate, and find the ones that silence it.
 
-    Each --heartbeat-every a heartbeat is requested.  If it is missing, the frames since the last one are
-    suspects: the device is brought back, parts of them are sent again, and the fewest that silence it are
-    stored.
+    A heartbeat is requested every --heartbeat-every. If one is missing, the frames since the previous one
+    are suspects: the device is recovered, subsets of them are sent again, and the smallest that silences it
+    is stored.
 
     \b
     ecmproto fuzz send -i eth0 --rate 5kpps --duration 60s

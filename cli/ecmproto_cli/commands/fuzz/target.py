@@ -66,7 +66,7 @@ WHAT = ("frames", "captures", "both")
 @click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Maximum resident memory.")
 @click.option(
     "--fail-exit", "failing", metavar="CODE", type=click.IntRange(1, 255), multiple=True,
-    help="Treat this exit status as a failure; any number of times.",
+    help="Treat this exit status as a failure; may be repeated.",
 )  # fmt: skip
 @click.option(
     "-w",
@@ -97,7 +97,7 @@ def command(
     """Run a program on captures of malformed frames, or malformed captures; store crashes, hangs and leaks.
 
     The capture's name replaces {}; without one the program reads standard input.  Crashes, reports of
-    sanitizers, tracebacks, hangs and too much memory are failures; each is reduced to the fewest frames or
+    sanitizers, tracebacks, hangs and excessive memory are failures; each is reduced to the fewest frames or
     octets, and stored as a capture, as hex and with a command that reproduces it.
 
     \b

@@ -48,8 +48,8 @@ COMMANDS = {
 def command() -> None:
     """Experiments in networks of hosts and switches, in virtual time.
 
-    A SCENARIO is the name of a bundled one (lab list), a TOML file, or a capture: the frames of its sources
-    arrive at one port.
+    A SCENARIO is the name of a bundled one (lab list), a TOML file, or a capture, whose sources all send to
+    one port.
     """
 
 
@@ -384,7 +384,7 @@ def _show_scenario(scenario: Scenario, experiment: Experiment) -> None:
     "--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the scenario."
 )
 @click.option("--topology", metavar="LINE", help="Network, as 'fat-tree k=4'.  [default: dumbbell sources=4]")
-@click.option("--like", metavar="SCENARIO", help="Begin with a copy of this scenario instead.")
+@click.option("--like", metavar="SCENARIO", help="Start from a copy of this scenario instead.")
 @force_option
 def new_command(file: str, mechanism: str, topology: str | None, like: str | None, force: bool) -> None:
     """Write a commented scenario to FILE (- for stdout): a network, a flow, all parameters and a band.

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--commit", metavar="TEXT", help="Commit for seeds.  [default: the checkout's]")
 @click.option(
     "--rows", "file", metavar="FILE",
-    help="Append each finished run to this file, and skip those in it: a line of JSON each.",
+    help="Append each finished run to this file, as a line of JSON, and skip runs already in it.",
 )  # fmt: skip
 @execution_options
 @click.option("--no-pictures", is_flag=True, help="Leave pictures out; they need ecmproto[report].")

@@ -131,7 +131,7 @@ def command(
 
     SCENARIO is a bundled one (lab list), a .toml file, or a capture: one port to which all its sources send.
 
-    A correct implementation meets the bands on nine seeds of ten; exits with 1 where one is missed.  Ctrl-C
+    A correct implementation meets the bands on nine of ten seeds. Exits with 1 if a band is missed.  Ctrl-C
     stops the run and shows the results so far.
 
     \b

@@ -39,7 +39,9 @@ CHECKED = 1000
     "--sweep", "axes", metavar="NAME=VALUES", multiple=True,
     help="A key and its values or ranges, as rp.ru=4Mb/s,8Mb/s or qeq=13kB..52kB:13kB; several are combined.",
 )  # fmt: skip
-@click.option("--points", metavar="FILE", help="Points, one a line, as 'KEY=VALUE KEY=VALUE'; - is stdin.")
+@click.option(
+    "--points", metavar="FILE", help="Read points, one per line, as 'KEY=VALUE KEY=VALUE'; - is stdin."
+)
 @click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure, as 'queue.p99'.")
 @click.option("--seed", type=click.IntRange(min=0), help="First seed.  [default: the scenario's]")
 @click.option(
@@ -50,14 +52,14 @@ CHECKED = 1000
 @shard_option
 @click.option(
     "-w", "--write", "out", metavar="FILE",
-    help="Append each finished point to this file, and skip those in it: a line of JSON each.",
+    help="Append each finished point to this file, as a line of JSON, and skip points already in it.",
 )  # fmt: skip
 @click.option(
     "--report", "figure", metavar="FILE",
-    help="Draw a heat map for each figure, of one or two keys: .png or .svg; needs ecmproto[report].",
+    help="Draw a heat map of each figure over one or two keys: .png or .svg; needs ecmproto[report].",
 )  # fmt: skip
 @force_option
-@click.option("--effects", is_flag=True, help="Show the effects of factors of two values (2ᵏ design).")
+@click.option("--effects", is_flag=True, help="Show the effects of factors with two values (2ᵏ design).")
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
     help="Format of the report; ndjson writes each point as it finishes.",
@@ -80,7 +82,7 @@ def command(
 ) -> int:
     """Run SCENARIO over many values of its parameters.
 
-    With -w the same command continues after the last point; points are identified by the scenario, its
+    With -w, running the same command again resumes the sweep; points are identified by the scenario, its
     settings, the seed and the code.
 
     \b

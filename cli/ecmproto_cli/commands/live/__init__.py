@@ -108,20 +108,20 @@ _OPTIONS = (
     ),
     click.option(
         "-T", "form", type=click.Choice(["text", "ndjson"]), default="text",
-        help="Format of reports: a table at the end, or a JSON document a line.",
+        help="Format of reports: a table at the end, or one JSON document per line.",
     ),
     click.option(
         "--interval", "stats_interval", type=TIME,
-        help="Interval of reports.  [default: 1s with -T ndjson, else at the end alone]",
+        help="Interval of reports.  [default: 1s with -T ndjson, else only at the end]",
     ),
     click.option(
         "--duration", "time", type=TIME, help="Stop after this time.  [default: at SIGINT or SIGTERM]"
     ),
     click.option(
         "--prometheus", metavar="[HOST:]PORT",
-        help="Serve counters and gauges at this port: to this machine alone without a host.",
+        help="Serve counters and gauges on this port: on localhost unless HOST is given.",
     ),
-    click.option("--user", metavar="NAME", help="Become this user once the interfaces are open."),
+    click.option("--user", metavar="NAME", help="Switch to this user once the interfaces are open."),
     timing_options(coalesce="0", spin="20us", cpu=None),
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]"),
     with_ethertypes,

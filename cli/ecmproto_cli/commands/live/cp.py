@@ -12,7 +12,7 @@ from ecmproto_cli.options import RATE, TIME
 
 @click.command()
 @click.option(
-    "--in", "inputs", metavar="IF", multiple=True, required=True, help="Input; any number of times."
+    "--in", "inputs", metavar="IF", multiple=True, required=True, help="Input interface; may be repeated."
 )
 @click.option("--out", "output", metavar="IF", required=True, help="Output interface, with the queues.")
 @click.option("--speed", "rate", type=RATE, required=True, help="Speed of the output.")
@@ -55,7 +55,7 @@ def command(
     assignments: tuple[str, ...],
     **options: Any,
 ) -> int:
-    """Be a switch port: frames from the inputs queue for the output, the mechanism's messages go back.
+    """Run a switch port: frames from the inputs queue for the output, the mechanism's messages go back.
 
     Frames leave the output at --speed, highest priority first. The reverse direction, and frames between
     inputs, are bridged at once. Ends with a summary, at SIGINT, SIGTERM or after --duration.

@@ -19,7 +19,8 @@ from ecmproto_cli.options import RATE
 )
 @click.option(
     "--mac", metavar="ADDRESS",
-    help="Address of the edge: in its LLDP, and for CNMs to a backbone's edge.  [default: the one of --net]",
+    help="Address of the edge: in its LLDP, and for CNMs to a backbone's edge.  [default: the address of "
+    "--net]",
 )  # fmt: skip
 @vlan_options
 @running_options
@@ -35,8 +36,9 @@ def command(
 ) -> int:
     """Run the edge of a domain: remove the mechanism's tags before the host, answer probes and RD tags.
 
-    With --mechanism qcn and --set edge.cnpv=PRIORITIES the port to the host defends these priorities, by
-    --set edge.mode or by the host's LLDP, and announces its own. Without, all CN-TAGs end here.
+    With --mechanism qcn and --set edge.cnpv=PRIORITIES the port to the host defends these priorities, in the
+    mode that --set edge.mode or the host's LLDP selects, and announces its own. Otherwise all CN-TAGs end
+    here.
 
     \b
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn

@@ -72,12 +72,12 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 )
 @click.option(
     "--speed", type=RATE, default="10G", show_default=True,
-    help="Speed of links without one.",
+    help="Speed of links for which none is known.",
 )  # fmt: skip
 @storm_options
 @click.option(
     "--prometheus", metavar="[HOST:]PORT",
-    help="Serve the latest counts at this port: to this machine alone without a host.",
+    help="Serve the latest counts on this port: on localhost unless HOST is given.",
 )  # fmt: skip
 @outer_option
 @click.option("--no-promiscuous", is_flag=True, help="Leave out frames for other stations.")
@@ -102,7 +102,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> int:
-    """Watch an interface: kinds of frames, rates, messages by congestion point, and pauses as time.
+    """Watch an interface: types of frames, rates, messages by congestion point, and pauses as time.
 
     At the end it prints the statistics of `ecmproto stats`.
 

@@ -45,8 +45,8 @@ _SWITCH_S = 0.0005
 def command(path: str | None, example: bool, assignments: tuple[str, ...], **options: Any) -> int:
     """Run the devices of a TOML file at once, each in a thread of one process.
 
-    There is one summary, one stream of reports and one endpoint for metrics, in which each device has its
-    name. SIGINT and SIGTERM stop all of them. A device that fails is named; the others go on.
+    All share one summary, one stream of reports and one endpoint for metrics, each under its own name.
+    SIGINT and SIGTERM stop all devices. A device that fails is named; the others continue.
 
     \b
     ecmproto live net --example > net.toml

@@ -48,9 +48,9 @@ def command(
 ) -> int:
     """Run a reaction point: limit the host's flows by the network's feedback.
 
-    Flows of the host have a source, destination, VLAN and priority; their frames wait in the flow's rate
-    limiter, and leave with the mechanism's tag; probes follow them. Feedback is taken off the wire. A
-    frame that its tag would make too long for the network's MTU leaves without it, and is counted.
+    A flow has a source, destination, VLAN and priority. Its frames wait in its rate limiter, and leave with
+    the mechanism's tag; probes follow them. Feedback ends here. A frame that its tag would make too long for
+    the network's MTU leaves untagged, and is counted.
 
     \b
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --speed 1G

@@ -40,12 +40,14 @@ if TYPE_CHECKING:
 @click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
               help="Offered load of all senders, as a multiple of --speed.")  # fmt: skip
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
-@click.option("--victim", type=RATE, help="Have the first sender send to a host beside the port too.")
+@click.option(
+    "--victim", type=RATE, help="Have the first sender also send to a host that does not use the shared port."
+)
 @click.option("--spec", "path", metavar="FILE", help="Read these options from a TOML file.")
 @click.option("--duration", type=TIME, default="12s", show_default=True, help="Duration of each run.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-    help="Set a parameter, as in qcn:qeq=33kB.  [default: fits the rate]",
+    help="Set a parameter, as in qcn:qeq=33kB.  [default: fitted to the rate]",
 )  # fmt: skip
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
@@ -79,8 +81,9 @@ def command(
 ) -> None:
     """Run real traffic through the live devices in namespaces of this machine, and compare mechanisms.
 
-    A dumbbell: each sender with a reaction point, all into one port, the receiver with an edge. iperf3
-    sends, ping measures. Everything is taken down at the end, however that comes.
+    The network is a dumbbell: each sender has a reaction point, all share one port, and the receiver has an
+    edge. iperf3 generates traffic, and ping measures delays. Everything is removed at the end, even after an
+    error.
 
     \b
     ecmproto live testbed --mechanism qcn,ecm,fecn,none --speed 50M --duration 15s -w runs/

@@ -332,7 +332,9 @@ def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effe
     values = cells(rows, axes, figure)
     corners = list(itertools.product(*(axis.values for axis in axes)))
     if any(not values.get(corner) or any(map(math.isnan, values[corner])) for corner in corners):
-        raise ParameterError(name="effects", needed=f"a value of {figure} everywhere", got="some without")
+        raise ParameterError(
+            name="effects", needed=f"a value of {figure} in every row", got="rows without one"
+        )
     means = {corner: statistics.fmean(values[corner]) for corner in corners}
     result = []
     for size in range(len(axes) + 1):

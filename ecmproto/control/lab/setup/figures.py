@@ -115,9 +115,8 @@ _OF_RATE = (
     Limits((NUMBER, TIME), "5%, 1ms", 1),
 )
 _SETTLING = (
-    "time from the start of the range until {}, in averages, stays between limits, or within a share of its "
-    "own mean over the last tenth of the range, to the range's end (S002); the last limit is "
-    f"{_AVERAGED}"
+    "time from the start of the range until {}, averaged, stays to its end between limits, or within a share "
+    f"of its own mean over the last tenth of the range (S002); the last limit is {_AVERAGED}"
 )
 _REACHES = f"time from the start of the range until {{}} reaches this; the last limit is {_AVERAGED}"
 

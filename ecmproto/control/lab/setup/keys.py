@@ -162,7 +162,8 @@ SWITCH: Mapping[str, Key] = {
     "pause.low": Key(kind=OCTETS, doc="occupancy at which the switch sends XON", within=(0, 10**9)),
     "pause.on": Key(
         kind=choice("input", "output"),
-        doc="whether thresholds are of one input's frames or an output queue; by default, input thresholds "
+        doc="whether thresholds apply to one input's frames or to an output queue; by default, input "
+        "thresholds "
         "leave the headroom free, and output ones are two thirds and one third of the buffer",
         default="input",
     ),
@@ -227,7 +228,7 @@ FLOW: Mapping[str, Key] = {
     "to": Key(kind=NAMES, doc="receiving host, several, or all others", required=True),
     "match": Key(
         kind=choice("all", "one to one"),
-        doc="whether each source sends to all receivers, or the first to the first",
+        doc="whether each source sends to all receivers, or the n-th to the n-th",
         default="all",
     ),
     "pattern": Key(
@@ -300,7 +301,7 @@ FLOW: Mapping[str, Key] = {
         "`from` and `to`",
     ),
     "octets": Key(kind=OCTETS, doc="length of each host's data in a collective", within=(1, 10**12)),
-    "algorithm": Key(kind=choice("ring", "tree"), doc="way of the data in a collective", default="ring"),
+    "algorithm": Key(kind=choice("ring", "tree"), doc="path of the data in a collective", default="ring"),
     "chunks": Key(
         kind=COUNT, doc="number of parts in which a tree passes its data on", within=(1, 10_000), default=1
     ),

@@ -45,7 +45,7 @@ def _count(default: int, doc: str, minimum: int = 1) -> Option:
 
 _RATES = (1_000, 10**13)
 _COMMON: Mapping[str, Option] = {
-    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="rate of links without an own rate", within=_RATES),
+    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="rate of links that set none", within=_RATES),
     "propagation": Option(kind=TIME, default=PROPAGATION_NS, doc="propagation delay of every link"),
     "buffer": Option(kind=BUFFER, default=DEFAULT_BUFFER, doc="capacity of every output port of a switch"),
     "memory": Option(

@@ -284,9 +284,9 @@ RULES = (
         name="PFC that never settles",
         sentence="Where both ends of a link are willing, or neither, they protect the same priorities by "
         "PFC.",
-        why="A willing end takes over the priorities of one that is not. Two that insist stay as they are; "
-        "of two that are willing the one with the lower address decides, so that a difference that stays "
-        "shows an end that does not follow. Judged as DCB001.",
+        why="A willing end takes over the priorities of one that is not. Two unwilling ends keep their "
+        "settings. Of two willing ends the one with the lower address decides, so a lasting difference "
+        "means that one end does not follow. Judged as DCB001.",
         severity="warning",
         subject=PORT,
     ),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ecmproto.control.mechanisms.api.parameters import Parameters, priority_set
+from ecmproto.errors import counted
 from ecmproto.tools.check.keyed import INTERFACE, FirstEvents, moved
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
@@ -133,7 +134,7 @@ class _Tags:
                 if where == interface
             ]
             for rule, vector, lacks in (
-                ("DOM002", 0, "has it not among its CNPVs"),
+                ("DOM002", 0, "does not list it as a CNPV"),
                 ("DOM003", 1, "is not ready for CN-TAGs"),
             ):
                 about = [
@@ -143,12 +144,14 @@ class _Tags:
                 ]
                 without = [address for address, vectors in about if not vectors[vector] >> priority & 1]
                 if about:
-                    what = f"CN-TAGs of priority {priority}, and {_listed(without)} {lacks}"
+                    what = f"CN-TAGs of priority {priority}, but {_listed(without)} {lacks}"
                     one = np.array([number], np.int64)
                     report.tell(
                         rule,
                         Where(one, np.array([time_ns]), np.array([interface]), np.array([interface])),
-                        Judged(np.array([bool(without)]), what, f"{frames:,} frames from this one on"),
+                        Judged(
+                            np.array([bool(without)]), what, counted(frames, "frame") + " from this one on"
+                        ),
                     )
 
 
@@ -223,8 +226,8 @@ RULES = (
         name="priority of CN-TAGs",
         sentence="Only frames of a congestion notification priority value have a CN-TAG.",
         why=(
-            "A reaction point tags limited flows, which are in a CNPV, and bridges of the domain remove "
-            "the CN-TAG in no other priority. Untagged frames count as priority 0. All priorities are "
+            "A reaction point tags limited flows, which are in a CNPV, and bridges of the domain keep "
+            "CN-TAGs of other priorities. Untagged frames count as priority 0. All priorities are "
             "CNPVs unless domain.cnpv lists them."
         ),
         clause="802.1Q 30; wire-formats 2, 9",

@@ -392,7 +392,7 @@ class Draft:
             number,
             name="association",
             sentence=(
-                f"{tag}'s CPID is one of a congestion point that sent a message to the flow's source before."
+                f"{tag}'s CPID belongs to a congestion point that sent a message to the flow's source before."
             ),
             why=(
                 "A limiter belongs to the congestion point whose message made it or last slowed it down. "

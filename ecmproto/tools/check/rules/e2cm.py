@@ -306,7 +306,7 @@ RULES = (
     _E2CM.rule(
         9,
         name="latencies are plausible",
-        sentence="Latencies, and clocks in forward probes, change from one probe to the next as time does.",
+        sentence="Latencies, and clocks in forward probes, are consistent from one probe to the next.",
         why=(
             "Clocks of two stations need not agree, but each advances with time, and a latency changes "
             "with queues. A jump means that a clock was set or a unit is wrong."

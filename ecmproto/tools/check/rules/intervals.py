@@ -223,7 +223,7 @@ def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
         sentence="At least (Sf − Sr) ÷ 2^Sscale octets arrive between two messages of a congestion point.",
         why="A congestion point that samples more often slows its sources down too far. Judged where "
         f"--set {prefix}.sf gives Sf, for which S000 has a range and no default, with {prefix}.sr and "
-        f"{prefix}.sscale. Counted are the frames of the sampled frame's priority in the capture, of any "
+        f"{prefix}.sscale. The rule counts the frames of the sampled frame's priority in the capture, of any "
         f"destination, and the growth of the queue{memory.GROWTH}. Messages that report a full queue are not "
         "judged: dropped frames are sampled, and missing from captures after the switch. Judged where the "
         f"capture has enough frames for most intervals, or with --set {prefix}.has_all=yes.",

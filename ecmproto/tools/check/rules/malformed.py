@@ -32,7 +32,7 @@ def malformed(
     return Rule(
         id=f"{family}000",
         name="well-formed",
-        sentence=f"What announces {what} can be read as one.",
+        sentence=f"Octets announced as {what} can be decoded.",
         why=(
             "A receiver discards a frame that is too short for its format or contains a wrong length, and"
             " its sender gets no answer. Octets that the capture cut off do not count as missing."

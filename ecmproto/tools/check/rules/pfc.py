@@ -304,7 +304,7 @@ _FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
         "Flow control is between the two ends of a link; receivers do not look for it after a tag.", "error",
     ),
     (
-        "lossless priorities", "PFC pauses none but the lossless priorities.",
+        "lossless priorities", "PFC pauses only lossless priorities.",
         "A pause of a lossy priority stops traffic that may be dropped, often because two ends number their "
         "priorities differently. Judged where pfc.lossless is given.", "warning",
     ),
@@ -317,7 +317,7 @@ _FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
         "times of other priorities", "The time of a priority that is not enabled is 0.",
         "It has no effect; a sender that sets it may have enabled the wrong priority.", "warning",
     ),
-    ("padding", "What follows the times is zeros.", "Old octets in it come from a reused buffer.",
+    ("padding", "The octets after the times are zero.", "Old octets in it come from a reused buffer.",
      "note"),
     (
         "length", "A PFC frame is 64 octets long with its FCS.",

@@ -547,13 +547,13 @@ RULES = (
         why=(
             "The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta −"
             " offset, with a tolerance for offset and delta in units of 64 octets. A missing w or Qeq is "
-            "estimated for each congestion point as the value that explains most of its CNMs, and the "
-            "output contains it. Where fewer than two thirds agree, or fewer than 8 can be judged, its "
+            "estimated for each congestion point as the value that explains most of its CNMs, and reported. "
+            "Where fewer than two thirds agree, or fewer than 8 can be judged, its "
             "default is used if the other was given. Without either, there is no judgement with fewer "
             "than 8. If then fewer than two thirds agree, that is a finding itself, at the congestion "
             "point's first CNM, with the mistake that explains them: an inverted sign of the offset, "
-            "octets instead of 64, or feedback one too high or too low. A queue that grew by more than a "
-            "sampling interval lets in (qcn.sample_base, and a frame) is counted in octets, too. A "
+            "octets instead of 64, or feedback one too high or too low. Growth beyond one sampling interval "
+            "(qcn.sample_base, and a frame) also shows a queue counted in octets. A "
             "finding means a congestion point with a wrong computation or changed parameters."
         ),
         clause="802.1Q 30, 32; S001; algorithms 3",
@@ -623,8 +623,8 @@ RULES = (
     Rule(
         id="QCN009",
         name="flow of the CN-TAG",
-        sentence="A CNM's CN-TAG is one that the station it goes to sends; none or 0 stands for frames "
-        "without.",
+        sentence="A CNM's CN-TAG is one that its destination sends; no tag, or 0, represents untagged "
+        "frames.",
         why=(
             "The reaction point finds its limiter by this number; with another one the CNM is counted and"
             " changes nothing. Judged for stations with frames in the capture."
@@ -643,7 +643,7 @@ RULES = (
         why=(
             "The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
             "strongest, times 0.85 to 1.15. A congestion point that samples more often slows its sources "
-            "down too far. Counted are the frames of the CNM's encapsulated priority in the capture, to "
+            "down too far. The rule counts the frames of the CNM's encapsulated priority in the capture, to "
             "any destination. Judged where the capture has enough of them for most intervals, or with "
             "--set qcn.has_all=yes."
         ),
@@ -662,9 +662,9 @@ RULES = (
         why=(
             "Feedback of 32 cuts the rate by a quarter, 63 by half. The comparison is between the octets "
             "that the flow sends in the 0.2 ms before such a CNM and in the 0.2 ms from 0.1 ms after it "
-            "on, summed over all of them. Judged are flows with ten or more, in captures with another "
+            "on, summed over all of them. The rule judges flows with ten or more, in captures with another "
             "flow that reacts (an open loop has none), or with --set qcn.closed=yes. A finding, at the "
-            "flow's first such CNM, is a source without a reaction point, or one that does not find its "
+            "flow's first such CNM, means a source without a reaction point, or one that does not find its "
             "limiter."
         ),
         clause="802.1Q 30, 32; S001; algorithms 3",

@@ -402,8 +402,8 @@ RULES = (
         name="CNPs that are marked",
         sentence="A CNP is not CE-marked itself.",
         why=(
-            "It came through a congested queue, after the frames that it is to slow down: CNPs belong "
-            "into a priority of their own, and are not of an ECN-capable transport."
+            "It came through a congested queue, after the frames that it is to slow down: CNPs belong in a "
+            "priority of their own, and are not ECN-capable."
         ),
         clause=_CLAUSE,
         severity="warning",
@@ -435,7 +435,7 @@ RULES = (
             "at full rate, and PFC has to stop it. Judged where the capture has frames of the return "
             "path, continues for dcqcn.answer after the first mark, and has CNPs of other addresses (an "
             "open loop has none), or with --set dcqcn.closed=yes; between two addresses any CNP counts. "
-            "Not judged are frames to a receiver that paces CNPs to several destinations together "
+            "The rule ignores frames to a receiver that paces CNPs to several destinations together "
             "(CNP003): another flow may have received each of them."
         ),
         clause="lossless 2",
@@ -470,7 +470,7 @@ RULES = (
         name="CNP to an unknown queue pair",
         sentence="A CNP names a queue pair of the sender.",
         why=("The sender has no such flow, and its rate stays. Judged between two addresses where frames "
-            "back to the sender, such as acknowledges, name at least all of the sender's own queue pairs:"
+            "back to the sender, such as acknowledgements, name at least all of the sender's own queue pairs:"
             " then each is known. Queue pair 0, which `ecmproto replay` uses for an unknown one, is not "
             "judged."),
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
@@ -503,7 +503,7 @@ RULES = (
         name="sent again unasked",
         sentence="Packets are sent again after a NAK that requests them.",
         why=("Without a NAK a sender waits for its time-out, a thousand round trips or more: the last "
-            "packet of a message was lost, a NAK was, or acknowledges come too late. mlx5 counts these as"
+            "packet of a message was lost, a NAK was, or acknowledgements come too late. mlx5 counts these as"
             " local_ack_timeout_err. Judged where the capture has the return path, and not where every "
             "third frame of a flow repeats a PSN: then it may have frames several times."),
         clause="IBTA vol. 1, 9.7.5",
