@@ -39,6 +39,7 @@ lint: $(VENV)/ready-dev
 	@# Workers have seconds to start, which a busy machine may not give them: 2 is no verdict.
 	MYPY_NUM_WORKERS=2 $(BIN)/mypy || { [ $$? = 2 ] && $(BIN)/mypy; }
 	$(BIN)/lint-imports
+	$(BIN)/proselint check *.md docs  # clichés, archaisms and redundancies; .proselintrc.json has its settings
 
 unit: $(VENV)/ready-dev
 	$(PARALLEL) -m 'not alone and not thorough'
