@@ -1,4 +1,5 @@
-"""What builds add to wheels: manual pages, completion scripts, the bundled captures, the library of kernels.
+"""Additions of builds to wheels: manual pages, completion scripts, the bundled captures, the library of
+kernels.
 
 ``ECMPROTO_LIBRARY`` names the library that `make wheel` builds; without it the wheel is for any platform, and
 kernels run compiled by numba, or as plain Python.
@@ -55,7 +56,7 @@ class BuildHook(BuildHookInterface):
 
 
 def _platform(library: bytes) -> str:
-    """Return the tag of the systems that have what a library asks of the C library."""
+    """Return the tag of the systems that have the required symbols of the C library."""
     versions = re.findall(rb"GLIBC_(\d+)\.(\d+)", library)
     major, minor = max([_OLDEST, *((int(major), int(minor)) for major, minor in versions)])
     return f"manylinux_{major}_{minor}_{platform.machine()}"

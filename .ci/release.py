@@ -31,7 +31,7 @@ HARDENED = (
 )
 """PR_SET_MDWE, for a command: memory that was written to is not executed."""
 SPECIFICATION = "1.6"
-"""Of CycloneDX."""
+"""Version of CycloneDX."""
 
 
 class ReleaseError(Exception):
@@ -39,7 +39,7 @@ class ReleaseError(Exception):
 
 
 def main() -> int:
-    """Make a release; return 0, or 1 with a sentence on stderr that says what is wrong."""
+    """Make a release; return 0, or 1 with a sentence on stderr that names the fault."""
     try:
         with tempfile.TemporaryDirectory() as folder:
             _release(Path(folder))

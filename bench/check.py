@@ -74,7 +74,7 @@ def run() -> None:
 
 
 def _seconds(command: Sequence[str], *, compiling: bool = False) -> float:
-    """Return how long a command takes; one that compiles runs twice."""
+    """Return the duration of a command; one that compiles runs twice."""
     for _ in range(1 + compiling):
         start = time.perf_counter()
         done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=False)

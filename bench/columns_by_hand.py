@@ -1,8 +1,8 @@
 """The peer of `bench.columns`: loops written by hand for the frames of the benchmark and no others.
 
-They know Ethernet, one VLAN tag, CN-TAG, CNM, MAC Control, IPv4 without options, TCP and UDP at the places
-where these frames have them, and give what `columns.extract` gives: for each column its values and
-the frames that have it.  `check` holds the two together.
+They read Ethernet, one VLAN tag, CN-TAG, CNM, MAC Control, IPv4 without options, TCP and UDP at the offsets
+of these frames, and return the result of `columns.extract`: for each column its values and the frames that
+have it.  `check` compares the two.
 """
 
 from __future__ import annotations

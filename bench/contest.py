@@ -1,4 +1,4 @@
-"""How contenders are measured: in turn, round after round, so that a drifting machine is fair to all."""
+"""Measurement of contenders: in turn, round after round, so that a drifting machine is fair to all."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROUNDS = 5
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What a contender reached: the median of the rounds, and the least and most of them."""
+    """A contender's result: the median of the rounds, and their minimum and maximum."""
 
     median: float
     least: float

@@ -1,7 +1,7 @@
 """`ecmproto dissect` over a large capture, whole processes: frames a second beside tshark and tcpdump.
 
 The capture is of 128-octet frames with a VLAN tag and a CN-TAG, one in ten a CNM; addresses, priorities,
-flows and what the messages say vary.
+flows and messages vary.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def run() -> None:
             },
             "a tree each": {
                 "ecmproto -V": _frames([*ours, "-V"], FRAMES),
-                "ecmproto -V, as many frames": _frames([*as_many, "-V"], SLOW_FRAMES),
+                "ecmproto -V, equal frames": _frames([*as_many, "-V"], SLOW_FRAMES),
                 "tshark -V": _frames([*theirs, "-V"], SLOW_FRAMES),
             },
             "fields": {

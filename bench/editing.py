@@ -1,7 +1,7 @@
 """Editing a capture: one field set in 10 million frames, whole processes, beside tcprewrite and editcap.
 
-One after the other, round after round; of each the frames a second, and the processor time, which a busy
-machine says less about.  tcprewrite sets the destination address, as we do; editcap, which sets no
+One after the other, round after round; of each the frames a second, and the processor time, on which a busy
+machine has less influence.  tcprewrite sets the destination address, as we do; editcap, which sets no
 fields, shifts times.
 """
 
@@ -28,7 +28,7 @@ _ADDRESS = "02:00:00:00:00:99"
 
 @dataclasses.dataclass(slots=True)
 class _Runs:
-    """How long a command took, round after round, and how much of a processor's time."""
+    """The durations of a command, round after round, and its processor time."""
 
     seconds: list[float] = dataclasses.field(default_factory=list)
     processor: list[float] = dataclasses.field(default_factory=list)

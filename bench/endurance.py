@@ -29,11 +29,11 @@ from typing import Any
 NAMESPACE = f"ecmproto-endure-{os.getpid()}"
 MTU_OCTETS = 9100
 PAIRS = ("h", "n", "b", "m", "g")
-"""Of h-far and b-far frames come, at g-far they end; n and m join devices."""
+"""Interfaces: frames come from h-far and b-far and end at g-far; n and m join devices."""
 GROWTH_KIB = 1024
 READY_S, DRAIN_S, END_S = 300.0, 2.0, 30.0
 _SETTLED_S = 60.0
-"""Of a device's life; one that lived for less is not judged by its memory."""
+"""Time of a device's life in seconds; the memory of one that lived for less is not judged."""
 _SMALL_PAGES = {"NUMPY_MADVISE_HUGEPAGE": "0"}
 """A large array takes 2 MB at once when the first octet of a huge page is used, at any time: not growth."""
 _SAID_LINES = 40
@@ -150,13 +150,13 @@ class Device:
     readers: list[threading.Thread] = field(default_factory=list)
 
     def read(self) -> None:
-        """Read what it says from now on."""
+        """Read its reports from now on."""
         self.readers = [threading.Thread(target=each, args=(self,)) for each in (_read, _read_errors)]
         for reader in self.readers:
             reader.start()
 
     def close(self) -> None:
-        """Kill it if it still runs, and read what it has said."""
+        """Kill it if it still runs, and read its reports."""
         self.program.kill()
         self.program.wait()
         for reader in self.readers:
@@ -167,7 +167,7 @@ class Device:
 
     @property
     def role(self) -> str:
-        """Return what it is."""
+        """Return its kind."""
         return DEVICES[self.name][0]
 
     def look(self) -> None:
@@ -201,7 +201,7 @@ class Endurance:
         self._traffic: list[subprocess.Popen[bytes]] = []
 
     def run(self) -> None:
-        """Run it all, for as long as was asked."""
+        """Run it all, for the given time."""
         with _namespace():
             for pair in PAIRS:
                 _pair(pair)
@@ -405,7 +405,7 @@ def _namespace() -> Iterator[None]:
 
 
 def run(words: Sequence[str] = ()) -> None:
-    """Run for as long as asked, and tell what was found."""
+    """Run for the given time, and report the findings."""
     parser = argparse.ArgumentParser(prog="python -m bench endurance")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)

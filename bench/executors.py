@@ -1,11 +1,11 @@
 """Sweeps of short points: one process, two and a cluster of two workers beside loops written by hand.
 
-``python -m bench executors [--points N] [--duration TIME] [--rounds N] [--memory] [--mishaps]`` runs so many
-points in each round with workers that are warm, and prints what a point takes, how much of the workers' time
-is spent with points, and how it compares with as many loops at once that only simulate and evaluate figures.
+``python -m bench executors [--points N] [--duration TIME] [--rounds N] [--memory] [--mishaps]`` runs N
+points in each round with workers that are warm. It prints the time of a point, the share of the workers'
+time that points take, and a comparison with loops, one per worker, that only simulate and evaluate figures.
 
 ``--memory`` shows what ``ecmproto lab sweep`` itself needs with 1,000 points and with 10,000.  ``--mishaps``
-gives the command so many points with one process, as two shards, and with a cluster whose worker is killed
+runs the command with N points by one process, as two shards, and with a cluster whose worker is killed
 half-way, and whose scheduler is killed as well before the command is given again; it compares the rows, octet
 for octet but for how long points took.
 """
@@ -154,7 +154,7 @@ def _loop(path: str) -> subprocess.Popen[str]:
 
 
 def _by_hand(loops: Sequence[subprocess.Popen[str]], seeds: range) -> float:
-    """Return what a point takes where loops share the seeds."""
+    """Return the time of a point where loops share the seeds."""
     share = len(seeds) // len(loops)
     for number, loop in enumerate(loops):
         assert loop.stdin is not None
@@ -164,7 +164,7 @@ def _by_hand(loops: Sequence[subprocess.Popen[str]], seeds: range) -> float:
 
 
 def _swept(executor: Executor, workers: int, call: Call, seeds: range) -> tuple[float, float]:
-    """Return what a point takes, with its row in a file, and the part of the time that workers had one."""
+    """Return the time of a point, with its row in a file, and the share of time that workers had one."""
     points = full_factorial([parse_axis(f"{KEY}={','.join(VALUES)}")], seeds)
     busy_s = 0.0
     with tempfile.TemporaryDirectory() as folder, RowStore(Path(folder, "rows")) as store:
@@ -177,7 +177,7 @@ def _swept(executor: Executor, workers: int, call: Call, seeds: range) -> tuple[
 
 
 def _sweep(path: Path, points: int, out: Path, *options: str) -> list[str]:
-    """Return the arguments of ``ecmproto lab sweep`` with so many points."""
+    """Return the arguments of ``ecmproto lab sweep`` with ``points`` points."""
     shown = [option for figure in FIGURES for option in ("--show", figure)]
     axis = f"{KEY}={','.join(VALUES)}"
     return [
@@ -201,7 +201,7 @@ def _show_memory(path: Path) -> None:
 
 
 def _mishaps(path: Path, points: int) -> None:
-    """Compare the rows of one process with those of shards, and of a cluster that breaks; print it."""
+    """Compare the rows of one process with the rows of shards, and of a cluster that breaks; print it."""
     alone, broken, joined = (path.with_name(f"{name}.ndjson") for name in ("alone", "broken", "joined"))
     with Peaks() as peaks, LocalCluster(2, _SCHEDULER_PORT) as cluster:
         elapsed_s = finished(_sweep(path, points, alone, "--jobs", "1"), peaks=peaks, role="one process")

@@ -1,4 +1,5 @@
-"""Display filters: showing or counting what one selects, beside tshark and, where BPF can say it, tcpdump.
+"""Display filters: showing or counting what one selects, beside tshark and, where BPF can express it,
+tcpdump.
 
 The capture is of 128-octet frames with a VLAN tag and a CN-TAG, a tenth of them messages; all of it is read
 from a file in the page cache.  Processes are timed whole, with their start, which for ecmproto is most of the
@@ -35,9 +36,9 @@ _COUNT = "import sys; from ecmproto.frames.columns.selection import count; print
 class _Filter:
     text: str
     bpf: str = ""
-    """The same for tcpdump, where it can be said."""
+    """The same for tcpdump, where BPF can express it."""
     known: bool = True
-    """Whether tshark knows the fields."""
+    """Whether tshark has the fields."""
 
 
 _FILTERS = (

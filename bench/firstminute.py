@@ -3,9 +3,9 @@
 ``python -m bench firstminute [--gate] [WHEEL]`` (default: the newest in ``dist/``).  The
 environment is made for this, cannot be written to and has no home, no cache and no compiler; as root, it is
 mounted so.
-Beside each first run stands the best of three later ones.  ``--gate`` ends with exit code 1 where a command
-lacked a kernel in the wheel's library.  ``--pages`` runs what the pages of the documentation show instead,
-with all extras there, numba too, and reports which kernels each page compiled.
+Beside each first run is the best of three later ones.  ``--gate`` ends with exit code 1 where a command
+lacked a kernel in the wheel's library.  ``--pages`` runs the commands of the documentation's pages instead,
+with all extras there, numba too, and reports the kernels that each page compiled.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from docs.transcripts import DOCUMENTS, CommandError, Folder, blocks_of
 REPOSITORY = Path(__file__).resolve().parent.parent
 ROUNDS = 3
 _READERS = ("duckdb", "pandas", "polars")
-"""What pages show besides ecmproto."""
+"""Programs that pages show besides ecmproto."""
 _PROGRAMS = ("/usr/bin", "/bin")
 _FEW = 20
 _SCAPY_FRAMES = 20_000
 _LACKING = "plain Python"
-"""What a warning says of a kernel that is not in the library."""
+"""The text of a warning about a kernel that is not in the library."""
 _CLOSED = """
 own=$PATH
 PATH=$PATH:/usr/bin:/bin:/sbin
@@ -60,7 +60,7 @@ def run(arguments: Sequence[str]) -> None:
         "--pages",
         metavar="PAGE",
         nargs="*",
-        help="run what pages show, and say what they compile (default: all)",
+        help="run the commands of pages, and print the kernels that they compile (default: all)",
     )
     given = parser.parse_args(arguments)
     wheel = given.wheel or _newest()
@@ -88,7 +88,9 @@ def _newest() -> Path:
 
 
 def closed(environment: Path, hidden: Path | None = None) -> Sequence[str | Path]:
-    """Return what runs a command where root too cannot write to ``environment``, nor see ``hidden``."""
+    """Return a prefix that runs a command where root too cannot write to ``environment``, nor see
+    ``hidden``.
+    """
     if os.geteuid() != 0:
         return ()
     return [
@@ -98,7 +100,7 @@ def closed(environment: Path, hidden: Path | None = None) -> Sequence[str | Path
 
 
 class Seconds(NamedTuple):
-    """How long a command took, how much of the processors, and what it wrote to stderr."""
+    """The duration of a command, its processor time, and its stderr."""
 
     wall: float
     processor: float
@@ -177,7 +179,7 @@ def _commands(place: Place) -> list[str]:
 
 
 def _pages(place: Place, names: Sequence[str]) -> None:
-    """Run what pages show, and say for each which kernels it compiled, and where it stands."""
+    """Run the commands of pages, and print for each page the kernels that it compiled."""
     python = [
         str(word) for word in (*closed(place.python.parent.parent, Path.home() / ".cache"), place.python)
     ]

@@ -1,15 +1,15 @@
 """Fleets of captures: one process beside two, a Dask cluster beside processes, one large file in parts.
 
 ``python -m bench fleet [--files N] [--gigabytes N] [--large N] [--rounds N] [--folder DIR] [--mishaps]``
-makes a fleet of so many files, two gigabytes of them unless told otherwise, and one file of ``--large``
-gigabytes, in a folder that is removed afterwards.  It prints how long one worker and two take, two commands
-at once with half of the captures each, which is what the machine has to give, and what the scheduler costs
+makes a fleet of N files, two gigabytes of them by default, and one file of ``--large``
+gigabytes, in a folder that is removed afterwards.  It prints the times of one worker and two, of two
+commands at once with half of the captures each, the limit of the machine, and the cost of the scheduler
 beside processes.
 
 ``--mishaps`` does the fleet with a cluster whose worker is killed half-way, and whose scheduler is killed as
-well before the command is given again, among files of which one is cut short and one is no capture; what
-comes of that is compared with what one process writes, octet for octet.  It prints the most memory of each
-kind of process, and that of the command with a tenth of the files beside it.
+well before the command is given again, among files of which one is cut short and one is no capture; the
+results are compared with one process's, octet for octet.  It prints the maximum memory of each kind of
+process, and of the command with a tenth of the files beside it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from pcaps.manifest import FOLDER
 KINDS = ("mixed.pcap", "qcn_cp.pcapng", "pfc.pcap", "fecn_source.pcap", "vlan_stacks.pcap", "incast.pcap.gz")
 MOST_OF_A_KIND = 4000
 DATA_OCTETS = 900
-"""Of the frames between the messages."""
+"""Octets of the frames between the messages."""
 BEGUN_NS = 1_772_323_200_000_000_000
 """2026-03-01."""
 GAP_NS = 1000
@@ -64,7 +64,7 @@ def frames_of_all_kinds() -> Batch:
 
 
 def write_fleet(folder: Path, files: int, octets: int, *, seed: int = 1) -> list[Path]:
-    """Write so many captures of ``octets`` in all: pcap and pcapng, of a few hosts, one after the other."""
+    """Write ``files`` captures of ``octets`` in all: pcap and pcapng, of a few hosts, one after the other."""
     pool = frames_of_all_kinds()
     mean_octets = float(pool.captured.mean()) + 20
     paths = []
@@ -82,7 +82,7 @@ def write_fleet(folder: Path, files: int, octets: int, *, seed: int = 1) -> list
 
 
 def write_capture(path: Path, pool: Batch, frames: int, *, begun_ns: int, seed: int) -> None:
-    """Write a capture of so many frames of a pool, in random order."""
+    """Write a capture of ``frames`` frames of a pool, in random order."""
     random = np.random.default_rng(seed)
     writer = PcapngWriter if path.suffix == ".pcapng" else PcapWriter
     with writer(path, force=True) as out:
@@ -133,7 +133,7 @@ def environment() -> dict[str, str]:
 
 
 def started(arguments: Sequence[str], *, heard: bool = True) -> subprocess.Popen[bytes]:
-    """Start a module of Python's; what it says on stderr is read by who ``heard`` it."""
+    """Start a module of Python's; its stderr is read by ``heard``."""
     return subprocess.Popen(
         [sys.executable, "-m", *arguments],
         env=environment(),
@@ -153,7 +153,7 @@ class Peaks:
     def __init__(self) -> None:
         self.peaks_mib: dict[str, float] = {}
         self.processor_s: dict[str, float] = {}
-        """Of the newest process of a role."""
+        """Return the newest process of a role."""
         self._watched: dict[int, str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -254,13 +254,13 @@ def finished(
 
 
 def rows_kept(out: Path) -> int:
-    """Return how many parts are done in a fleet's folder."""
+    """Return the number of finished parts in a fleet's folder."""
     return sum(path.read_bytes().count(b"\n") for path in out.glob(".done*.ndjson"))
 
 
 @contextmanager
 def half_way(command: Sequence[str], done: Callable[[], int], rows: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Give a command that has done half of its work: of ``rows`` as many as ``done`` says."""
+    """Run a command that has done half of its work: ``done`` reports the number of finished ``rows``."""
     process = started(command)
     try:
         while done() < rows // 2 and process.poll() is None:
@@ -321,7 +321,7 @@ def _fleet(kind: str, folder: Path, octets: int, rounds: int) -> None:
 
 
 def _halves(kind: str, folder: Path) -> float:
-    """Return how long two commands take at once, each of which does half of a fleet in one process."""
+    """Return the duration of two commands at once, each of which does half of a fleet in one process."""
     with tempfile.TemporaryDirectory(dir=folder) as out:
         begun_s = time.perf_counter()
         halves = [

@@ -1,9 +1,10 @@
 """Forwarding on veth: the live devices beside Scapy's bridge, tcpreplay's tcpbridge and a recv/send loop.
 
-A sender blasts frames of 128 octets into one interface, those that leave another are counted by the kernel
-behind it.  Everything shares this machine's processors, sender included: frames a second of the forwarder's
-own processor time tell more where other work shares them.  Latency is of one frame in a millisecond, the
-veth pairs without a forwarder taken off.  At the end the devices' processor time while nothing comes.  Needs
+A sender blasts frames of 128 octets into one interface, and the kernel counts the frames that leave another.
+ Everything shares this machine's processors, sender included: frames a second of the forwarder's own
+ processor time are more reliable where other work shares them.  Latency is of one frame in a millisecond,
+ the veth pairs without a forwarder taken off.  At the end the devices' processor time while nothing comes.
+ Needs
 root.
 """
 
@@ -113,7 +114,7 @@ def _forwarders() -> dict[str, list[str]]:
 
 
 def _idle() -> dict[str, list[str]]:
-    """Return the devices whose time without frames is told."""
+    """Return the devices whose time without frames is reported."""
     forwarders = _forwarders()
     chosen = ("live cp, qcn", "live cp, fecn", "live rp, qcn", "live edge, qcn")
     idle = {name: forwarders[name] for name in chosen}

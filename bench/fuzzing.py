@@ -74,7 +74,7 @@ def _checked(check: BatchCheck, items: list[bytes]) -> int:
 
 
 def _scapy() -> int:
-    """What one writes with Scapy alone: fields drawn, built, and dissected again."""
+    """A script with Scapy alone: fields drawn, built, and dissected again."""
     from scapy.layers.inet import IP, UDP
     from scapy.layers.l2 import Dot1Q, Ether
     from scapy.packet import Raw, fuzz

@@ -1,8 +1,8 @@
 """Sending, capturing and counting on veth: beside Scapy, tcpreplay, tcpdump and plain sockets.
 
-Frames of 128 octets with a VLAN tag and a CN-TAG go from one end of a veth pair to the other.  Whoever sends
-also pays for the kernel's delivery at the other end.  Rates are over wall time; frames a second of CPU time
-tell more where other work shares the processors.  Needs root.
+Frames of 128 octets with a VLAN tag and a CN-TAG go from one end of a veth pair to the other.  A sender also
+pays for the kernel's delivery at the other end.  Rates are over wall time; frames a second of CPU time are
+more reliable where other work shares the processors.  Needs root.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ with FrameSender("{_NEAR}") as sender:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What a process did: frames, and the seconds and seconds of processor that it took."""
+    """The work of a process: frames, and the seconds and processor seconds that it took."""
 
     frames: int
     seconds: float
@@ -175,14 +175,14 @@ def _sending(folder: Path) -> None:
 
 
 def _gaps(folder: Path) -> None:
-    """Print how far from the asked gap those are that the receiver's kernel sees."""
+    """Print the distance between the requested gap and the gaps that the receiver's kernel measures."""
     path, frames, asked_ns = folder / "even.pcap", 200_000, 10_000
     write_frames(path, frames, _FRAME[:60])
     receiver = subprocess.Popen(
         _within([sys.executable, "-c", _TIMES, str(frames)]), stdout=subprocess.PIPE, text=True
     )
     _wait_for_socket()
-    print(f"\n|gap - asked| at 100,000 frames/s, in µs     {'p50':>8} {'p90':>8} {'p99':>8} {'max':>10}")
+    print(f"\n|gap - requested| at 100,000 frames/s, in µs     {'p50':>8} {'p90':>8} {'p99':>8} {'max':>10}")
     for options in ("", "--precise", "--timing pacing=even", "--timing pacing=even --precise"):
         command = f"{COMMAND} send -i {_NEAR} -r {path} --rate 100kpps {options}"
         _finished(command.split())
@@ -223,7 +223,7 @@ def _receiving(folder: Path) -> None:
 
 
 def _seen(command: list[str]) -> tuple[int, Run]:
-    """Return how many frames were sent, and what a process saw of them."""
+    """Return the number of sent frames, and of frames that a process captured."""
     process = subprocess.Popen(_within(command), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     _wait_for_socket()
     before, cpu, start = _sent(), _cpu_seconds(process.pid), time.perf_counter()
@@ -240,7 +240,7 @@ def _seen(command: list[str]) -> tuple[int, Run]:
 
 
 def _counted(output: str) -> int:
-    """Return the frames that a program says it has seen."""
+    """Return the number of frames that a program reports."""
     lines = [line for line in output.splitlines() if line]
     if lines and lines[-1].startswith("{"):
         return int(json.loads(lines[-1])["stats"]["frames"])

@@ -1,9 +1,9 @@
 """Networks in virtual time: frames of sources a second, beside plain Python and other simulators.
 
-All of them run one incast: four sources of 2.5 Gb/s at equal distances, each behind an edge switch, to one
-host behind two switches in a row, frames of 1500 octets on links of 10 Gb/s, no control; the slow ones for
-less time.  SimPy (dependency group ``bench``) and ns-3's Python package (``pip install ns3``, C++ beneath)
-take part where they are installed.
+All of them run one incast: four sources of 2.5 Gb/s at equal distances, each at an edge switch, to one host
+after two switches in a row, frames of 1500 octets on links of 10 Gb/s, no control; the slow ones for less
+time.  SimPy (dependency group ``bench``) and ns-3's Python package (``pip install ns3``, C++ beneath) take
+part where they are installed.
 """
 
 from __future__ import annotations

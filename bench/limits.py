@@ -1,15 +1,15 @@
 """Limits: the rate at which a testbed on this machine first misses a bound, for each mechanism.
 
 ``python -m bench limits [--mechanism NAME,…] [--minutes N] [--seconds N]``: three senders offer 1.8 times the
-port's rate, the first sends to a victim beside it too.  The bounds are those of ``bench testbed``: a queue
+port's rate, the first sends to a victim beside it too.  The bounds of ``bench testbed`` apply: a queue
 within 1.5 times the set point (with PAUSE and PFC, three quarters of the buffer), Jain's index from 0.95 on,
 the victim's rate but for a tenth (not with PAUSE or PFC, which stop it too), no frame dropped at the port.  A
 rate misses them if two runs of two do, or if the testbed does not run at it.
 
 Rates are 50 Mb/s times powers of the square root of two.  The first mechanism begins at 50 Mb/s and goes up,
 or down, in steps that double; each other one begins where the one before it ended, since most of what limits
-them is the machine.  What is not found when a mechanism's share of the time is over is told as far as it is
-known.  Takes 12 minutes at most; needs root, and a machine with nothing else to do.
+them is the machine.  Limits not found when a mechanism's share of the time is over are printed as ranges.
+Takes 12 minutes at most; needs root, and a machine with nothing else to do.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RATES = tuple(int(round(_FIRST_BPS * 2 ** (step / 2), -5)) for step in range(-_B
 """6 Mb/s to 3.2 Gb/s, in steps of 41 %."""
 _ATTEMPTS = 2
 _RUN_MORE_S = 8
-"""What a run takes besides its traffic."""
+"""Seconds of a run besides its traffic."""
 
 
 class Limit(NamedTuple):

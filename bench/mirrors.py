@@ -1,6 +1,6 @@
 """Frames in mirrors: `stats` and `dissect --inner` of one and two wrappers, beside bare frames and tshark.
 
-The captures are varied, as those of ``bench.stats``: the same frames bare, in ERSPAN II, and that in VXLAN.
+The captures are varied, as in ``bench.stats``: the same frames bare, in ERSPAN II, and that in VXLAN.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ WRAPPED: dict[str, Callable[[bytes], bytes]] = {
 
 
 def run() -> None:
-    """Print the rates and their ratios to that of bare frames, by processor time."""
+    """Print the rates and their ratios to the bare frames' rate, by processor time."""
     program = str(Path(sys.executable).with_name("ecmproto"))
     fields = [option for name in FIELDS for option in ("-e", name)]
     commands = {

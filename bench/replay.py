@@ -1,6 +1,6 @@
 """Replaying: a port with QCN in memory, the whole command, the closed loop, and compiling.
 
-Nobody else replays a capture through a congestion point, so the peers read the same file and do less:
+No other tool replays a capture through a congestion point, so the peers read the same file and do less:
 ``tcpdump --count`` looks at each record, a loop over dpkt's reader hands out each frame.
 """
 
@@ -53,7 +53,7 @@ def run() -> None:
 
 
 def _in_memory() -> None:
-    """Mixed sizes at 102 % of the port's rate: the depth behind every frame, and all samples."""
+    """Mixed sizes at 102 % of the port's rate: the depth after every frame, and all samples."""
     generator = np.random.default_rng(1)
     octets = generator.choice(list(_SHARE_OF_SIZES), FRAMES, p=list(_SHARE_OF_SIZES.values())).astype(
         np.int64

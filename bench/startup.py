@@ -1,4 +1,4 @@
-"""How long a person waits before anything happens: whole processes, in seconds."""
+"""Waiting time before anything happens: whole processes, in seconds."""
 
 from __future__ import annotations
 

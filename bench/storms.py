@@ -1,4 +1,4 @@
-"""Pause storms beside peers: for how long what they hold could have run, by the receiver's stamps.
+"""Pause storms beside peers: the time in which stopped queues could have run, by the receiver's stamps.
 
 ``python -m bench storms [--seconds N] [--peers N] [--ports N,…] [--only NAME,…]``: one port and sixteen, each
 on a machine at rest and beside four busy processes, in one table.  The links are 400 Gb/s, a pause of 65535
@@ -7,9 +7,9 @@ quanta lasts 83.9 µs and is renewed each 42 µs.  ``--seconds 600`` is the ten-
 Beside this project's storm run, for ``--peers`` seconds each, a plain loop that sleeps and sends (what public
 test suites do), Scapy's sendp, and tcpreplay where it is installed; ``--only`` names others too: this
 project's loop for ordinary sending (``rate``), also with ``--precise``, and renewals queued a quarter of a
-second ahead behind the kernel's token bucket (``tbf``).  *lapsed/s* is by second and port; gaps *left* are
-those that remain, with what follows, without the time that the sender's processors were taken.  Needs root,
-and network namespaces.
+second ahead in the kernel's token bucket (``tbf``).  *lapsed/s* is by second and port; gaps *left* are those
+that remain, with what follows, without the time that the sender's processors were taken.  Needs root, and
+network namespaces.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ def _contenders(
 
 
 def _judged(command: list[str]) -> tuple[list[Any], str]:
-    """Return what this project's storm reports of itself: stolen time, and figures of each port."""
+    """Return this project's own report on its storm: stolen time, and figures of each port."""
     done = subprocess.run(_within(command), capture_output=True, text=True, check=False)
     if not done.stdout:
         return [0, []], done.stderr.strip()[-200:]
@@ -157,7 +157,7 @@ def _judged(command: list[str]) -> tuple[list[Any], str]:
 
 
 def _seen(command: list[str], far: list[str]) -> tuple[list[Any], str]:
-    """Return what a process that captures reports of another contender, and that one's errors."""
+    """Return the report of a process that captures another contender's frames, and that one's errors."""
     receiver = subprocess.Popen(
         _within([sys.executable, "-c", _RECEIVER, ",".join(far)]),
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,

@@ -71,7 +71,7 @@ def _in_memory() -> None:
 
 
 def _made(template: Frame, columns: dict[str, NDArray[Any]]) -> int:
-    """Make the frames a batch at a time, as whoever writes them would."""
+    """Make the frames a batch at a time, as a writer would."""
     for low in range(0, FRAMES, BATCH_FRAMES):
         rows = slice(low, low + BATCH_FRAMES)
         frames_from(template, BATCH_FRAMES, {name: column[rows] for name, column in columns.items()})

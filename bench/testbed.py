@@ -2,15 +2,15 @@
 
 ``python -m bench testbed [--runs N] [--rate 50M] [--seconds 10] [--only NAME,…]``: nine mechanisms (PAUSE and
 PFC are two of them), QCN with PFC beneath it, CSIG, whose hosts here bring no tags, and no control at all:
-the last two must fill the buffer and lose frames, or the testbed could not tell control from none.  Three
-senders offer 1.8 times the port's rate, and the first sends to a victim beside it too.
+the last two must fill the buffer and lose frames, or the testbed could not distinguish control from none.
+Three senders offer 1.8 times the port's rate, and the first sends to a victim beside it too.
 
 A run of 10 s is as short as is sound: mechanisms begin at the line's rate and take up to 5 s to settle,
-which do not count, and of the 5 s behind that, 21,000 frames at 50 Mb/s, iperf3 reports four whole seconds.
+which do not count, and of the 5 s after that, 21,000 frames at 50 Mb/s, iperf3 reports four whole seconds.
 All are run once, then all again, so that what else the machine does for a while meets no mechanism alone.
 Each run takes some 20 s, all of them 4 minutes, and more where code is still to be compiled.  Exit code 1
 if a bound was missed.  Needs root, and a machine with nothing else to do: for how long the devices waited
-for a processor, and for how long a hypervisor took each away (a fiftieth of a run is much), says whether it
+for a processor, and for how long a hypervisor took each away (a fiftieth of a run is much), show whether it
 was one.
 """
 
@@ -51,7 +51,7 @@ _DCQCN_OCTETS = 60_000
 
 
 class Bound(NamedTuple):
-    """What a run came to, in words, and whether that is within the bound; None where there is none."""
+    """A run's result, in words, and whether it is within the bound; None where there is none."""
 
     told: str
     holds: bool | None
@@ -174,7 +174,7 @@ def _shown(bound: Bound) -> str:
 
 
 def _sums(runs: Sequence[Run]) -> str:
-    """Return how often each bound held, and the median of what devices waited."""
+    """Return the number of runs in which each bound held, and the median of the devices' waiting times."""
     told = ""
     for name, width in _WIDTHS.items():
         held = [each.bounds[name].holds for each in runs]

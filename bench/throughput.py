@@ -72,7 +72,7 @@ def run() -> None:
 
 
 def _repeated(path: Path, frames: int) -> str:
-    """Return a capture of so many frames, those of ``path`` again and again."""
+    """Return a capture of ``frames`` frames, the frames of ``path`` again and again."""
     if frames == FRAMES:
         return str(path)
     longer = path.with_name(f"{path.stem}-{frames}.pcap")

@@ -12,7 +12,7 @@ from ecmproto.frames.capture import Batch, PcapWriter
 from ecmproto.wire.codec import TCP, UDP, Data, IPv4, Layer
 
 DIFFERENT = 1 << 13
-"""How many different frames there are; they come in random order."""
+"""The number of different frames; they come in random order."""
 
 
 def frames(count: int, seed: int = 5) -> list[bytes]:

@@ -1,7 +1,7 @@
 """tshark with the dissector and without: whole processes, in turn, over the same frames.
 
 Without it tshark stops at a CN-TAG, so that it has less to do; the same packets without their tags are
-beside it, all of whose headers tshark knows.
+beside it, all of whose headers tshark dissects.
 
 ``tag.lua`` is a dissector of CN-TAGs alone, written by hand: the processor time of the two over the same
 tagged frames shows the price of a general dissector, which writes the Info column too.

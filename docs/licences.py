@@ -25,7 +25,7 @@ are from each package's metadata (`make references`). A release's bill of materi
 
 
 def dependencies() -> Iterator[tuple[str, str]]:
-    """Yield each direct dependency and what it is needed for, those of everything first."""
+    """Yield each direct dependency and its purpose, the ones of everything first."""
     lists: dict[str, list[str]] = {"everything": PROJECT["dependencies"], **PROJECT["optional-dependencies"]}
     for group, texts in lists.items():
         for text in texts:
@@ -49,7 +49,7 @@ def licence_of(name: str) -> str:
     ]
     files = [path.read_text() for path in installed.files or () if path.name == "LICENSE"]
     texts = (found.get("License-Expression"), *classified, found.get("License"), *files)
-    return next((text.strip().splitlines()[0] for text in texts if text), "does not say")
+    return next((text.strip().splitlines()[0] for text in texts if text), "not stated")
 
 
 def text() -> str:

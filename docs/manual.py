@@ -37,13 +37,13 @@ EXIT_STATUS = (
     ("4", "A permission or an interface is missing."),
     ("5", "An optional dependency is missing."),
     ("130", "Interrupted; the output is complete up to there."),
-    ("141", "Whoever read the output has gone."),
+    ("141", "The reader of the output has closed it."),
 )
 ENVIRONMENT = (
-    ("NO_COLOR", "Set to anything: no colours, unless --color always asks for them."),
+    ("NO_COLOR", "Set to anything: no colours, except with --color always."),
     (
         "ECMPROTO_PROGRESS",
-        "0: do not say on stderr what takes long.",
+        "0: no progress on stderr.",
     ),
     ("NUMBA_CACHE_DIR", "Where compiled loops are kept, in place of the user's cache folder."),
     ("NUMBA_DISABLE_JIT", "1: run loops as plain Python, slowly; for looking for mistakes in them."),
@@ -73,7 +73,7 @@ def bold(text: str) -> str:
 
 
 def typed(text: str) -> str:
-    """Return what is typed: options in bold, what stands for something in italics."""
+    """Return typed text: options in bold, placeholders in italics."""
     words = (
         bold(word[:-1]) + "," if word.startswith("-") and word.endswith(",")
         else bold(word) if word.startswith("-") or not re.search("[A-Z]", word)
@@ -92,7 +92,7 @@ def page(name: str, section: int, sentence: str, *parts: Iterable[str]) -> str:
 
 
 def _date() -> str:
-    """Return the day that a build is told to be of; empty without, so that builds are the same."""
+    """Return the day given to a build; empty without, so that builds are the same."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH")
     return time.strftime("%Y-%m-%d", time.gmtime(int(seconds))) if seconds else ""
 
@@ -211,8 +211,8 @@ def parameters_page() -> str:
 def rules_page() -> str:
     """Return the page of all rules of ``ecmproto check``."""
     lines = [*_paragraphs([
-        "What ecmproto check holds a capture to. ecmproto check --explain ID says what a rule means, what it "
-        "reads and which clause it comes from."
+        "The rules of ecmproto check. ecmproto check --explain ID prints a rule's meaning, its fields and "
+        "its clause."
     ])]  # fmt: skip
     for family in listed_families():
         lines.append(f'.SH "{escaped(family.title)}"')

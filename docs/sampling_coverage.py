@@ -79,7 +79,7 @@ def figures(statistics: Statistics) -> dict[Key, float]:
 
 
 def frames_of(statistics: Statistics) -> dict[Key, int]:
-    """Return the number of frames that each figure is of; of a share, that of its smaller part."""
+    """Return the number of frames of each figure; for a share, of its smaller part."""
     found = {("frames", ""): statistics.frames, ("rate", ""): statistics.frames}
     for kind in statistics.kinds:
         found[f"{kind.kind.title} frames", ""] = kind.frames

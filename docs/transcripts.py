@@ -1,11 +1,11 @@
-"""Runs the commands of the documentation: ``python -m docs.transcripts`` writes what they print into it.
+"""Runs the commands of the documentation: ``python -m docs.transcripts`` writes their output into it.
 
 In the README and the Markdown files of this folder:
 
-- a ``console`` block has commands behind ``$ ``, each followed by what it prints, errors too
-- the commands of an ``sh`` block that begin with ``ecmproto`` exit with 0; what they print is not shown
-- a ``python`` block runs as it stands; one whose first line is ``# NAME.py`` is a module of that name, which
-  later commands of the same document find, and the ``toml`` block behind it has its entry points
+- a ``console`` block has commands after ``$ ``, each followed by its output, errors too
+- the commands of an ``sh`` block that begin with ``ecmproto`` exit with 0; their output is not shown
+- a ``python`` block runs as it is; one whose first line is ``# NAME.py`` is a module of that name, which
+  later commands of the same document find, and the ``toml`` block after it has its entry points
 - a ``toml`` block whose first line is ``# NAME.toml`` is a file of that name
 
 The blocks of a document run one after the other in one folder, with the repository's ``pcaps/`` in it: who
@@ -39,7 +39,7 @@ class CommandError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block: its text stands at ``start`` to ``end`` in its document."""
+    """A fenced block: ``start`` to ``end`` is its text in its document."""
 
     language: str
     text: str
@@ -79,9 +79,9 @@ DOCUMENTS = tuple(_documents())
 
 
 class Folder:
-    """Where commands run; ``path`` is an empty folder.
+    """A place to run commands; ``path`` is an empty folder.
 
-    ``python`` are the words that call the Python that has ecmproto, ``environment`` what it finds besides.
+    ``python`` are the words that call the Python with ecmproto, ``environment`` is added to its environment.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Folder:
     def run(self, block: Block) -> str:
         """Run ``block`` and return its text as it should be; CommandError if it fails.
 
-        What stands in a ``console`` block may fail: that shows in what it prints.
+        Commands of a ``console`` block may fail: their output shows it.
         """
         if block.language == "console":
             return "".join(f"{_PROMPT}{command}\n{self._printed(command)}" for command in block.commands)
@@ -156,7 +156,7 @@ class Folder:
             (self._path / named[1]).write_text(text, encoding="utf-8")
 
     def _entry_points(self, text: str) -> None:
-        """Install the module as far as Python asks: with its metadata in the folder."""
+        """Install the module as far as Python requires: with its metadata in the folder."""
         installed = self._path / f"{self._module}-1.0.dist-info"
         installed.mkdir()
         metadata = f"Metadata-Version: 2.1\nName: {self._module}\nVersion: 1.0\n"

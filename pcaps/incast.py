@@ -1,8 +1,8 @@
-"""Makes the incast capture: four sources that all want the whole of one 10 Gb/s port.
+"""Makes the incast capture: four sources that each offer 10 Gb/s to one 10 Gb/s port.
 
 ``python -m pcaps.incast OUT``: 60 ms of what four hosts on 10 Gb/s links of their own send to one other:
-1500-octet frames back to back, each host a quarter of a slot behind the one before.  VLAN 100, priority 3,
-no tags of any congestion management: a closed-loop replay shows what each of them makes of it.  Frames are
+1500-octet frames back to back, each host a quarter of a slot after the one before.  VLAN 100, priority 3,
+no tags of any congestion management: a closed-loop replay shows the effect of each.  Frames are
 cut at 64 octets.
 """
 

@@ -77,7 +77,7 @@ def sha256(octets: bytes) -> str:
 
 
 def frame_count(path: Path) -> int:
-    """Return how many whole frames a capture holds."""
+    """Return the number of complete frames in a capture."""
     from ecmproto.frames.capture import open_capture
 
     with open_capture(str(path)) as reader:

@@ -1,8 +1,8 @@
-"""Makes the RoCE incast capture: eight queue pairs of 25 Gb/s that all want the whole of one 25 Gb/s port.
+"""Makes the RoCE incast capture: eight queue pairs that each offer 25 Gb/s to one 25 Gb/s port.
 
 ``python -m pcaps.roce_incast OUT``: 12 ms of RDMA WRITEs of 4096 octets, ECT(0), from eight hosts on 25 Gb/s
-links of their own to one other, each an eighth of a slot behind the one before, and that one's first
-acknowledges, which tell which queue pairs belong together: the destination's are 0x201 to 0x208, the senders'
+links of their own to one other, each an eighth of a slot after the one before, and that one's first
+acknowledgements, which show the pairs of queue pairs: the destination's are 0x201 to 0x208, the senders'
 0x101 to 0x108.  VLAN 100, priority 3.  Frames are cut at 80 octets.
 """
 

@@ -1,4 +1,4 @@
-"""What all tests share: the Hypothesis profile, where things are, and which system programs must be there."""
+"""Common parts of all tests: the Hypothesis profile, locations, and required system programs."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def veth() -> Iterator[Network]:
 
 @pytest.fixture(scope="session")
 def repository() -> Path:
-    """Where the repository stands."""
+    """The repository's folder."""
     return REPOSITORY
 
 

@@ -24,11 +24,11 @@ _ELEMENTS: dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {
     "error": _REASON,
     "skipped": _REASON,
 }
-"""Of each element the attributes that it must have and may have, and the elements in it."""
+"""The required and permitted attributes of each element, and the elements in it."""
 
 
 def valid_junit(text: str) -> ElementTree.Element:
-    """Return the root of a report that the schema allows and whose counts are those of its cases."""
+    """Return the root of a report that the schema allows and whose counts equal its cases."""
     root = ElementTree.fromstring(text)
     assert root.tag == "testsuites"
     for element in root.iter():

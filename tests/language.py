@@ -42,7 +42,6 @@ EXCEPTIONS = {
     "}? tell {": "the line of ARP as tcpdump and Wireshark print it",
     "dcqcn.behind=": "a parameter that users set",
     "Frequently asked questions": "the usual title",
-    "S004 does not say": "a document, no program",
 }
 """Parts of texts in which a rule does not hold, with the reason."""
 
@@ -61,8 +60,8 @@ class Breach:
         return f"{self.path}:{self.line}: {self.rule}: {self.text}"
 
 
-def breaches(paths: list[Path]) -> Iterator[Breach]:
-    """Yield the breaches in docstrings and other texts, in the modules of files and folders."""
+def breaches(paths: list[Path], *, texts: bool = True) -> Iterator[Breach]:
+    """Yield the breaches in docstrings, and with ``texts`` in other texts, of modules and folders of them."""
     for path in paths:
         for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             tree = ast.parse(module.read_text())
@@ -71,7 +70,7 @@ def breaches(paths: list[Path]) -> Iterator[Breach]:
                 for rule, pattern in FIRST_LINE.items():
                     if pattern.match(first):
                         yield Breach(module, line, rule, first.split("\n")[0])
-            for line, text in _texts(tree):
+            for line, text in _texts(tree) if texts else _docstrings(tree):
                 yield from _anywhere(module, line, _CODE.sub("…", text))
 
 

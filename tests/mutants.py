@@ -69,7 +69,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(room: str, tree: ast.Module) -> Iterator[Mutant]:
-    """Yield the mutants of a room; ``tree`` is the mutant's as long as the iterator stands at it."""
+    """Yield the mutants of a file; ``tree`` is the mutant's while the iterator is at it."""
     functions = [each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)]
     chosen = [each for each in functions if room.partition("::")[2] in ("", each.name)]
     return (Mutant(room, number, *change) for number, change in enumerate(_changes(chosen)))

@@ -45,7 +45,7 @@ class Network:
         subprocess.run(["ip", "-n", self.namespace, *arguments.split()], check=True, capture_output=True)
 
     def unplug(self, name: str) -> None:
-        """Set an interface down, and wait until the kernel says at the other end that there is no link."""
+        """Set an interface down, and wait until the kernel reports at the other end that there is no link."""
         self.ip(f"link set {name} down")
         other = FAR if name == NEAR else NEAR
         until = time.monotonic() + PATIENCE_S

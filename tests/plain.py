@@ -9,7 +9,7 @@ _OCTETS = "$octets"
 
 
 def sent(state: dict[str, Any]) -> dict[str, Any]:
-    """Return what comes of a state that is sent as text."""
+    """Return a state after its transfer as text."""
     text = json.dumps(state, allow_nan=False, default=lambda octets: {_OCTETS: octets.hex()})
     there: dict[str, Any] = json.loads(text, object_hook=_with_octets)
     return there

@@ -39,7 +39,7 @@ _LOG = {
 
 
 def assert_sarif(value: Any, schema: Any = _LOG) -> None:
-    """Check that a log has what the schema asks for and nothing that it does not know."""
+    """Check that a log has everything that the schema requires and nothing beyond it."""
     if isinstance(schema, type):
         assert type(value) is schema, value
     elif isinstance(schema, tuple):

@@ -11,9 +11,14 @@ NAMES = 21
 """The maximum number of breaches, to be lowered with each that goes."""
 
 
-@pytest.mark.parametrize("folder", ["ecmproto", "cli"])
-def test_docstrings_keep_the_rules(folder: str) -> None:
+@pytest.mark.parametrize("folder", ["ecmproto", "cli", "docs"])
+def test_docstrings_and_texts_keep_the_rules(folder: str) -> None:
     assert not "\n".join(map(str, breaches([_ROOT / folder])))
+
+
+def test_docstrings_of_tests_and_benchmarks_keep_the_rules() -> None:
+    folders = [_ROOT / each for each in ("tests", "bench", "pcaps", ".ci")]
+    assert not "\n".join(map(str, breaches(folders, texts=False)))
 
 
 def test_pages_keep_the_rules() -> None:

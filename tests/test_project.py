@@ -1,4 +1,4 @@
-"""What pyproject.toml promises of this project's dependencies and modules."""
+"""Promises of pyproject.toml about this project's dependencies and modules."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def requirements() -> list[Requirement]:
 
 
 RELEASING = {Requirement(each).name for each in PROJECT["dependency-groups"]["release"]}
-"""What only `make release` installs."""
+"""Packages that only `make release` installs."""
 
 
 def bounds(requirement: Requirement) -> set[str]:
@@ -69,7 +69,7 @@ def test_bounds_are_checked_where_kernels_changed(tmp_path: Path, repository: Pa
         subprocess.run(["git", *words], cwd=tmp_path, env=environment, check=True, capture_output=True)
 
     def changed(name: str, text: str, *, main: bool = False) -> bool:
-        """Commit a file, on main or on a branch of it, and ask."""
+        """Commit a file, on main or on a branch of it, and check."""
         (tmp_path / "ecmproto" / name).write_text(text)
         git("add", ".")
         git("commit", "-m", name)

@@ -1,4 +1,4 @@
-"""Structs: kernels find their parts by one pointer, and call methods that they know only by an interface."""
+"""Structs: kernels find their parts by one pointer, and call methods through an interface alone."""
 
 from __future__ import annotations
 

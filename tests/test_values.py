@@ -1,4 +1,4 @@
-"""Values are frozen dataclasses in all that one can ask of these."""
+"""Values are frozen dataclasses in every respect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ecmproto import values
 
 
 def _made(decorate: Any, name: str) -> Any:
-    """Return a class with all that fields may say, and one that inherits from it."""
+    """Return a class with all options of fields, and one that inherits from it."""
 
     class Value:
         """A value."""
@@ -53,7 +53,7 @@ GIVEN = [
 
 
 def _told(value: Any) -> Any:
-    """Return what is written without the class's own name."""
+    """Return the text without the class's own name."""
     return repr(value).replace("OURS", "THEIRS")
 
 

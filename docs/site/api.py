@@ -27,7 +27,7 @@ PACKAGES = {
     "ecmproto.wire.layers": "Scapy layers",
     "ecmproto.tools.fuzz.strategies": "Hypothesis strategies",
 }
-"""Packages whose public names are those of their ``__all__``."""
+"""Packages whose public names are in their ``__all__``."""
 
 MODULES = {
     "ecmproto.errors": ("Errors", ()),
@@ -40,13 +40,13 @@ MODULES = {
     "ecmproto.control.lab.simulation.simulate": ("Runs of the laboratory", ("simulate",)),
     "ecmproto.control.lab.results.measurements": ("Figures of a run", ("RunFigures",)),
     "ecmproto.control.mechanisms.registry": ("Mechanisms by name", ("find_mechanism", "mechanism_names")),
-    "ecmproto.control.mechanisms.api.mechanism": ("What a mechanism is", ("Mechanism", "Role")),
+    "ecmproto.control.mechanisms.api.mechanism": ("Mechanisms", ("Mechanism", "Role")),
     "ecmproto.control.mechanisms.api.machine": (
         "Its machines",
         ("Machine", "PortContext", "machine_of"),
     ),
     "ecmproto.control.mechanisms.api.protocol": (
-        "What they are told and say",
+        "Their input and output",
         (
             "Arrival",
             "Departure",
@@ -95,8 +95,8 @@ def pages() -> dict[str, str]:
         "index.md": "\n".join(
             [
                 "# Python API\n",
-                "These names are public; what is not here may change. Those of `ecmproto` itself are",
-                "loaded when they are first used, and stand for others; the table says for which.\n",
+                "These names are public; others may change. Names of `ecmproto` itself are",
+                "loaded at first use, and are short for others, as in the table.\n",
                 "| | module |\n|---|---|",
                 *rows,
                 "\n## Names of `ecmproto`\n",

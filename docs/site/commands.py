@@ -23,7 +23,7 @@ def pages() -> dict[str, str]:
     lines += [f"| [`ecmproto {name}`]({name}.md) | {escaped(text)} |" for name, text in COMMANDS.items()]
     lines += [
         "",
-        "Every command has `-h` and `--help`; `ecmproto --version` says which version this is.",
+        "Every command has `-h` and `--help`; `ecmproto --version` prints the version.",
         f"\n```{{toctree}}\n:hidden:\n\n{chr(10).join(COMMANDS)}\n```\n",
     ]
     return {"index.md": "\n".join(lines), **made}
@@ -46,7 +46,7 @@ def _section(command: DeclaredCommand) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """Return ``text`` so that Markdown shows it as it is, but for what stands between backticks."""
+    """Return ``text`` escaped for Markdown, except between backticks."""
     parts = text.split("`")
     if len(parts) % 2 == 0:
         return _SPECIAL.sub(r"\\\1", text)

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site; `docs.site` makes the pages that it builds from."""
+"""Settings of Sphinx for the site; `docs.site` makes the pages that it builds from."""
 
 from __future__ import annotations
 

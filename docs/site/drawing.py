@@ -1,4 +1,4 @@
-"""State diagrams and charts as SVG, in the colours of the page that they stand in."""
+"""State diagrams and charts as SVG, in the colours of their page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from docs.site.machines import Transition
 from docs.site.subjects import Chart
 
 WIDTH = 360
-"""Of all drawings, in CSS pixels: what a telephone shows without shrinking."""
+"""Width of all drawings, in CSS pixels: a telephone shows it without shrinking."""
 _BOX_WIDTH = 168
 _LEFT = (WIDTH - _BOX_WIDTH) / 2
 _RIGHT = _LEFT + _BOX_WIDTH
@@ -76,7 +76,7 @@ def _badge(x: float, y: float, number: int) -> str:
 
 
 def _lanes(spans: Sequence[tuple[int, int]]) -> list[int]:
-    """Return how far out each arrow goes: beyond those between boxes that lie within its own."""
+    """Return the distance of each arrow: beyond the arrows between boxes that lie within its own."""
     lanes = [0] * len(spans)
     for side in (True, False):
         own = [index for index, (before, after) in enumerate(spans) if (after >= before) is side]

@@ -1,9 +1,10 @@
-"""The states that control machines go through, found by driving them: a diagram says what the code does.
+"""The states that control machines go through, found by driving them: a diagram shows the behaviour of the
+code.
 
 One station with one flow sends through one port, whose line is slow and fast by turns.  The machines of a
 mechanism are the project's own, as plain Python; whenever one of them is called, or time passes, the state
-that its records are in is compared with the one before.  What differs is a transition, named by what was
-done and by the counters that the machine counted it in.
+that its records are in is compared with the one before.  A difference is a transition, named by its cause
+and by the counters that the machine increased.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ LINK_BPS = 10**10
 FRAME_OCTETS = 9_000
 BUFFER_OCTETS = 1_500_000
 LINES_BPS = (5 * 10**8, 2 * 10**9, 8 * 10**9, 4 * 10**10, 4 * 10**10)
-"""What the line serves, by turns."""
+"""The line's rates, by turns."""
 STEPS_A_TURN = 40
 PAUSE_NS = 50_000_000
 PRIORITY = 3
@@ -47,7 +48,7 @@ STEPS = 1_000
 SEEDS = (4, 5, 6)
 TIME_PASSES = "time passes"
 EVERY_CALL = frozenset({"messages", "made_ect", "delivered_frames"})
-"""Counters that say no more than that a machine was called."""
+"""Counters that only count calls of a machine."""
 
 
 def machine_with(name: str, assignments: Iterable[str] = ()) -> Machine:
@@ -69,7 +70,7 @@ def place_of(rate_bps: int = LINK_BPS) -> PortContext:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """A machine whose states are drawn: the names of its states from the first on, and how to tell them."""
+    """A machine whose states are drawn: the names of its states from the first on, and their conditions."""
 
     mechanism: str
     part: str
@@ -103,7 +104,7 @@ class _Queued:
 
 
 class _Observer:
-    """What a loop has shown of one subject so far."""
+    """The transitions of one subject in a loop so far."""
 
     def __init__(self, subject: Subject, loop: Loop) -> None:
         self.transitions: dict[tuple[str, str], Transition] = {}
@@ -156,7 +157,7 @@ class Loop:
         self._observers = [_Observer(subject, self) for subject in subjects]
 
     def run(self, steps: int) -> list[list[Transition]]:
-        """Drive the loop for so many steps and return the transitions of each subject."""
+        """Drive the loop for ``steps`` steps and return the transitions of each subject."""
         for _ in range(steps):
             if self._random.random() < 1 / STEPS_A_TURN:
                 self._line_bps = int(self._random.choice(LINES_BPS))
@@ -291,9 +292,9 @@ class Loop:
 
 
 def transitions_of(subjects: Sequence[Subject]) -> Iterator[tuple[Subject, list[Transition]]]:
-    """Yield each subject with the transitions that it goes through, in the order of its states.
+    """Yield each subject with its transitions, in the order of its states.
 
-    Those of the same parameters are looked at in one loop; what several loops show goes together.
+    Subjects with the same parameters are observed in one loop; results of several loops are joined.
     """
     for _, alike in groupby(subjects, key=lambda each: (each.mechanism, each.assignments, each.losses)):
         together = list(alike)

@@ -1,6 +1,6 @@
 """Notebooks run and written as pages with what came out: ``python -m docs.site.notebooks A.ipynb FOLDER``.
 
-Stored notebooks have no outputs: those of a page come from the run that made it.  Cells are plain Python, run
+Stored notebooks have no outputs: a page's come from the run that made it.  Cells are plain Python, run
 in one namespace; the value of a last line is shown as HTML where it has that, figures as pictures.  The first
 cell that raises ends the run, and the build with it.
 """

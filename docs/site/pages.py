@@ -1,4 +1,4 @@
-"""The pages of the site: those of ``docs/``, and those made of declarations, machines and notebooks."""
+"""The pages of the site: the ones in ``docs/``, and others made of declarations, machines and notebooks."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 DOCS = REPOSITORY / "docs"
 
 PROJECT_PAGES = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
-"""Pages of the site that stand beside ``docs/`` in the repository."""
+"""Pages of the site that are beside ``docs/`` in the repository."""
 NOT_PAGES = ("site", "notebooks")
 """Folders of ``docs/`` that are made into something else."""
 LISTED = "papers"
 """The folder whose README has its other pages below it."""
 ORPHANS = "rules"
-"""The folder whose pages only its README leads to: so many would drown all others beside each page."""
+"""The folder whose pages only its README leads to: their number would drown all others beside each page."""
 
 _LINK = re.compile(r"(!?)\[([^\]]*(?:\[[^\]]*\][^\]]*)?)\]\((?!https?:|#)([^)#\s]+)(#[^)\s]*)?\)")
 _DRAWINGS = re.compile(r"^<!-- drawings: (\w+) -->$", re.MULTILINE)
@@ -101,7 +101,7 @@ def site_text(text: str, name: str) -> str:
 
 
 def page_of(name: str) -> str | None:
-    """Return where a file of the repository is in the site; None if it is not there."""
+    """Return the address of a repository's file in the site; None if it is not there."""
     if name in PROJECT_PAGES:
         return PROJECT_PAGES[name]
     if name.startswith("docs/") and (REPOSITORY / name).is_file() and name.split("/")[1] not in NOT_PAGES:
@@ -112,7 +112,7 @@ def page_of(name: str) -> str | None:
 
 
 def drawings(mechanism: str) -> str:
-    """Return the state diagrams and charts of a mechanism, as they stand in a page."""
+    """Return the state diagrams and charts of a mechanism, as parts of a page."""
     from docs.site.drawing import chart, legend, state_diagram, table
     from docs.site.machines import transitions_of
     from docs.site.subjects import SUBJECTS, charts_of

@@ -1,4 +1,4 @@
-"""What is drawn of each mechanism: the states of its machines, and what its port says of a queue."""
+"""Drawings of each mechanism: the states of its machines, and its port's response to a queue."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Chart:
 
 
 def charts_of(mechanism: str) -> tuple[Chart, ...]:
-    """Return what is drawn of the congestion point of a mechanism, and of a source that hears from it."""
+    """Return the drawings of the congestion point of a mechanism, and of a source that it notifies."""
     return tuple(make() for make in CHARTS.get(mechanism, ()))
 
 
@@ -175,7 +175,7 @@ _LONGEST_OCTETS = 200_000
 
 
 def _sampled(point: Any, qlen_octets: int, *, tagged: bool, tag: int) -> Message:
-    """Return what a congestion point says of a queue that has been so long for a while."""
+    """Return a congestion point's response to a queue that has had this length for a while."""
     outbox = new_outbox(8)
     seen = 0
     for _ in range(2_000):
@@ -218,7 +218,7 @@ def _answers(mechanism: str, label: str, assignments: tuple[str, ...] = ()) -> C
     rows = tuple(
         (curve.label or "any frame", ", ".join(each)) for curve, each in zip(curves, kinds, strict=True)
     )
-    title = "What a sample says of a queue that stays as long as it is"
+    title = "The feedback of a sample for a queue of constant length"
     return Chart(title, "queue, kB", label, tuple(curves), ("sampled", "message"), rows)
 
 
@@ -280,7 +280,7 @@ def _signals() -> Chart:
             )
             values.append((float(percent), float(bucket(point.state, point.settings, signal))))
         curves.append(Curve(label, tuple(values)))
-    title = "What a port writes, if it says more of the path than the tag does"
+    title = "The value that a port writes if it is worse than the tag's"
     x = "% of the line that is available, or of a queue of 1 MB"
     distinct = {curve.points: curve for curve in reversed(curves)}
     return Chart(title, x, "signal, 0 to 31", tuple(reversed(distinct.values())))
@@ -293,7 +293,7 @@ _LONG_FRAME_OCTETS = 9_000
 def _recovery(
     mechanism: str, variants: Sequence[tuple[str, tuple[str, ...]]], kind: int, fields: dict[str, int]
 ) -> Chart:
-    """Return the rate of a source that hears one message, and after that nothing."""
+    """Return the rate of a source after one message and no other."""
     curves = []
     for label, assignments in variants:
         machine = machine_with(mechanism, assignments)
@@ -317,7 +317,7 @@ def _recovery(
             now_ns += 1
         points.append((max(now_ns, _RECOVERY_NS) / 1e6, points[-1][1]))
         curves.append(Curve(label, _thinned(points)))
-    title = "The rate of a source that hears one message, and nothing more"
+    title = "The rate of a source after one message and no other"
     return Chart(title, "ms since the message", "Gb/s", tuple(curves))
 
 
@@ -357,4 +357,4 @@ CHARTS: dict[str, tuple[Callable[[], Chart], ...]] = {
     "ecn": (_marking,),
     "csig": (_signals,),
 }
-"""What is measured of each mechanism, by calling its own functions."""
+"""Curves of each mechanism, by calling its own functions."""

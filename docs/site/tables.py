@@ -1,6 +1,6 @@
-"""Tables of sentences for narrow screens: each cell says under which heading it stands.
+"""Tables of sentences for narrow screens: each cell names its heading.
 
-`static/site.css` then shows a row below the other as a list of what was in its columns; tables of short words
+`static/site.css` then shows a row below the other as a list of its cells; tables of short words
 and numbers stay tables, and scroll.
 """
 
@@ -16,11 +16,11 @@ _ROW = re.compile(r"<tr\b[^>]*>.*?</tr>", re.DOTALL)
 _CELL = re.compile(r"<td>(.*?)</td>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 _SENTENCE_CHARACTERS = 30
-"""What is longer makes a table one of sentences."""
+"""Length from which on a cell makes a table one of sentences."""
 
 
 def setup(app: Any) -> dict[str, bool]:
-    """Tell Sphinx to do it with each page."""
+    """Register the step for each page with Sphinx."""
     app.connect("html-page-context", _on_page)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 

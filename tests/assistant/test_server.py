@@ -1,4 +1,4 @@
-"""``ecmproto mcp``, asked by the client of the official SDK over stdin and stdout."""
+"""``ecmproto mcp``, queried by the client of the official SDK over stdin and stdout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames in mirrors and tunnels: readers give the innermost frame; statistics are those of bare frames."""
+"""Frames in mirrors and tunnels: readers return the innermost frame; statistics equal the bare frames'."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def documents_of_bare(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, tu
 
 
 def documents(path: Path) -> tuple[object, ...]:
-    """Return what statistics, checks and a replay of a capture state, without names of interfaces."""
+    """Return the output of statistics, checks and a replay of a capture, without names of interfaces."""
     counts = as_document(capture_stats(str(path)), "x")
     interfaces = [each["frames"] for each in counts.pop("interfaces") if each["frames"]]
     notes = [each for each in counts.pop("notes") if not re.search("mirror|(?i:network cards)", each)]

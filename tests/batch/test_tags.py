@@ -1,4 +1,4 @@
-"""The tags in a batch: where they stand, where one goes, and what the newest says."""
+"""The tags in a batch: offsets, the position of a new one, and the newest one's values."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def own(frame: str | bytes, kind: str, ethertypes: EtherTypes = DEFAULT) -> OwnT
 
 
 def values(kind: str, layer: Any) -> tuple[bool, int, int]:
-    """Return what machines know of a tag."""
+    """Return a tag's values as machines receive them."""
     if kind == "fecn":
         return True, layer.rate, layer.rlq_id
     if kind == "qcn":

@@ -14,7 +14,7 @@ PCAPS = Path(__file__).parent.parent.parent / "pcaps"
 
 
 OPENED: list[Browser] = []
-"""What is closed behind each module's tests."""
+"""Browsers to be closed after each module's tests."""
 
 
 def opened(*paths: Path | str) -> Browser:
@@ -27,7 +27,7 @@ def opened(*paths: Path | str) -> Browser:
 
 
 def frames(count: int, *, first: int = 0) -> Batch:
-    """Return frames of 60 octets and more, whose numbers stand in them."""
+    """Return frames of 60 octets and more that contain their numbers."""
     octets = [
         bytes(12) + b"\x88\xb5" + number.to_bytes(4) + bytes(42 + number % 7)
         for number in range(first, first + count)
@@ -36,7 +36,7 @@ def frames(count: int, *, first: int = 0) -> Batch:
 
 
 def write_pcap(path: Path, count: int) -> Path:
-    """Write a capture of so many frames."""
+    """Write a capture of ``count`` frames."""
     with PcapWriter(str(path)) as writer:
         writer.write_batch(frames(count))
     return path

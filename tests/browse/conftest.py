@@ -1,4 +1,4 @@
-"""Browsers are closed behind the tests that opened them."""
+"""Browsers are closed after the tests that opened them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does with a capture: rows, times, filters of fields, flows, marks, copies."""
+"""Actions of a person on a capture: rows, times, filters of fields, flows, marks, copies."""
 
 from __future__ import annotations
 

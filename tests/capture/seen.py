@@ -1,4 +1,4 @@
-"""What a reader gives, flattened so that two ways of reading can be compared."""
+"""A reader's output, flattened so that two ways of reading can be compared."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def test_format_follows_from_the_file_name() -> None:
 
 
 def inserted(octets: bytes, path: Path, *, after: int) -> list[Seen]:
-    """Copy ``octets`` and insert a frame behind the one numbered ``after``; return what the copy holds."""
+    """Copy ``octets`` and insert a frame after the one numbered ``after``; return the copy's contents."""
     with open_capture(io.BytesIO(octets)) as reader, CaptureCopier(reader, path) as copier:
         for item in reader.items():
             if not isinstance(item, Batch):

@@ -59,7 +59,7 @@ MANIFEST_MISSES = {
 
 @dataclass
 class Reading:
-    """What we make of a file."""
+    """Our reading of a file."""
 
     rows: list[Row] = field(default_factory=list)
     linktypes: list[int] = field(default_factory=list)
@@ -120,7 +120,7 @@ def readings() -> dict[Path, Reading]:
 
 
 def merges(reading: Reading) -> bool:
-    """Whether a file can be told from its neighbours in a merged one: whole, and of one interface."""
+    """Whether a file is distinguishable from its neighbours in a merged one: whole, and of one interface."""
     return len(reading.linktypes) == 1 and not reading.problem
 
 

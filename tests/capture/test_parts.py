@@ -138,7 +138,7 @@ def pcapng_files(draw: st.DrawFn) -> bytes:
 def test_parts_at_any_boundary_equal_the_whole(
     tmp_path_factory: pytest.TempPathFactory, octets: bytes, cuts: set[int], seed: int
 ) -> None:
-    """Guesses need not be good: parts may begin within frames, within headers, or behind the end."""
+    """Guesses need not be good: parts may begin within frames, within headers, or after the end."""
     path = tmp_path_factory.mktemp("parts") / "capture"
     path.write_bytes(octets)
     starts = [0, *sorted(cut for cut in cuts if cut > 28)]

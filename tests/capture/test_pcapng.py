@@ -228,7 +228,7 @@ def test_every_truncation_keeps_the_complete_blocks() -> None:
 
 
 def test_other_blocks_do_not_split_a_batch() -> None:
-    """A batch for each of a million blocks took milliseconds; the numbers stay those of each section."""
+    """A batch for each of a million blocks took milliseconds; numbers still count within their sections."""
     octets = b"".join(
         section() + description(options=option(9, bytes([3 * (n % 4)]))) + block(0xABC, bytes(8))
         + enhanced(b"a%d" % n, ticks=n) + description() + simple(b"b%d" % n)

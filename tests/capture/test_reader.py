@@ -156,7 +156,7 @@ def test_unreadable_files_are_refused_on_opening(tmp_path: Path) -> None:
 
 
 class Failing(io.RawIOBase):
-    """A stream whose device fails behind its first octets."""
+    """A stream whose device fails after its first octets."""
 
     def __init__(self, octets: bytes) -> None:
         self._octets = io.BytesIO(octets)
@@ -186,7 +186,7 @@ def test_read_errors_are_reported_as_a_problem(octets: bytes) -> None:
 
 @BOTH
 def test_a_claimed_length_is_not_allocated(octets: bytes) -> None:
-    """A record that says 200 MiB and ends after a hundred octets: the chunk does not grow to hold it."""
+    """A record that announces 200 MiB and ends after a hundred octets: the chunk does not grow to hold it."""
     claim = (200 << 20).to_bytes(4, "little")
     if octets[0] == 0x0A:
         octets = octets[: octets.rindex(b"\x0a\x0d\x0d\x0a")]

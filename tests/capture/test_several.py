@@ -1,4 +1,4 @@
-"""Captures in several files, in folders, by patterns and URLs, read one behind the other."""
+"""Captures in several files, in folders, by patterns and URLs, read one after the other."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def web() -> Iterator[str]:
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
+            """Print nothing."""
 
     server = http.server.ThreadingHTTPServer(
         ("127.0.0.1", 0), functools.partial(Quiet, directory=str(FOLDER))

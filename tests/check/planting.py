@@ -1,4 +1,4 @@
-"""Captures with faults in them: frames as `ecmproto craft` names them, at times, and what rules say."""
+"""Captures with faults in them: frames as `ecmproto craft` names them, at times, and findings."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def checked(
     families: Sequence[Family] = FAMILIES,
     parts: bool = True,
 ) -> Checked:
-    """Return what rules say, which depends neither on batches nor, with ``parts``, on where these are cut."""
+    """Return findings, which depend neither on batches nor, with ``parts``, on where these are cut."""
     select = tuple(select)
     whole = checker_of(events, select, parameters, families=families).result()
     one_by_one = checker_of(events, select, parameters, families=families, at_once=1).result()

@@ -1,4 +1,4 @@
-"""What is right stays without findings: captures of replay, of the laboratory, and of others."""
+"""Correct captures have no findings: of replay, of the laboratory, and of others."""
 
 from __future__ import annotations
 

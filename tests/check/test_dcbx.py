@@ -20,7 +20,7 @@ def dcbx(*events: Event) -> Checked:
 
 
 def link(host: str, switch: str, *traffic: bytes) -> Checked:
-    """What is found where the two ends of a link advertise this, and frames go over it."""
+    """The findings where the two ends of a link advertise this, and frames go over it."""
     sent = (lldp(HOST, host), lldp(SWITCH, switch), *traffic)
     return dcbx(*((at * MS, octets) for at, octets in enumerate(sent)))
 

@@ -146,7 +146,7 @@ def test_flows_beyond_the_limit_are_not_judged(monkeypatch: pytest.MonkeyPatch) 
 
 
 FLOW = 0x4EDD
-"""Of 02:00:00:00:00:01 to 02:00:00:00:00:02 in priority 3 (wire-formats 6)."""
+"""The Flow ID from 02:00:00:00:00:01 to 02:00:00:00:00:02 in priority 3 (wire-formats 6)."""
 ENDS: dict[str, Any] = {"src": SOURCE, "dst": "02:00:00:00:00:02"}
 
 
@@ -214,7 +214,7 @@ def test_other_message_priorities_are_found(kind: str, rule: str) -> None:
 
 
 def messages_apart(kind: str, *octets: int, **fields: Any) -> list[Event]:
-    """Return messages with so many octets of their priority between them, in frames of 1500."""
+    """Return messages with ``octets`` of their priority between them, in frames of 1500."""
     whole, other = (frame(f"vlan id=5 priority={each} ip udp data", data=bytes(1454)) for each in (3, 5))
     seen: list[bytes] = [ecm(kind=kind)]
     for each in octets:

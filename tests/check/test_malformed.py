@@ -19,7 +19,7 @@ SHORT = {
     "FECN000": (frame("vlan id=5 priority=7 fecn"), 22),
     "DOM000": (frame(f"vlan id=5 priority=3 cntag {DATA}"), 20),
 }  # fmt: skip
-"""By rule a frame that is whole, and the octet behind which one is cut on the wire."""
+"""By rule a complete frame, and the octet after which one is cut on the wire."""
 
 
 @pytest.mark.parametrize("rule", SHORT)

@@ -50,7 +50,7 @@ def frames_of(name: str) -> tuple[list[bytes], np.ndarray[Any, Any]]:
 
 @st.composite
 def captures(draw: st.DrawFn) -> Batch:
-    """Return stretches of bundled captures one behind the other, so that the same flows come again."""
+    """Return spans of bundled captures one after the other, so that the same flows come again."""
     frames: list[bytes] = []
     times, links = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     now = 1_700_000_000_000_000_000
@@ -69,7 +69,7 @@ def captures(draw: st.DrawFn) -> Batch:
 
 
 def of_parts(whole: Batch, cuts: list[int], make: Callable[[], Sums], picks: list[int]) -> Sums:
-    """Return the sums of the parts between cuts, of which ``picks`` says which neighbours are merged next."""
+    """Return the sums of the parts between cuts; ``picks`` selects the neighbours that are merged next."""
     parts: list[Any] = []
     edges = [0, *sorted(cut % (len(whole) + 1) for cut in cuts), len(whole)]
     for low, high in itertools.pairwise(edges):
@@ -108,7 +108,7 @@ def checker() -> Checker:
 
 
 def of_whole(whole: Batch, sums: Sums) -> Any:
-    """Return what comes of a capture in one go."""
+    """Return the result for a capture in one go."""
     sums.add(whole, interfaces=LINKS)
     return sums.result()
 

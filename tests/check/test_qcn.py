@@ -211,7 +211,7 @@ def test_stations_are_not_judged_from_cnms_alone() -> None:
 
 
 def sampled(*intervals: int) -> list[Event]:
-    """CNMs with so many octets of priority 3 between them, in frames of 8000."""
+    """CNMs with ``octets`` of priority 3 between them, in frames of 8000."""
     seen: list[Event] = []
     for octets in intervals:
         seen += [(len(seen) + each, data(1, 7, data=bytes(7942))) for each in range(octets // 8000)]

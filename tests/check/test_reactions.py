@@ -1,4 +1,4 @@
-"""Sources that heed feedback and sources that do not, and captures that cannot tell."""
+"""Sources that heed feedback and sources that do not, and captures that prove neither."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def told(number: int, kind: str, weak: bool) -> bytes:
 
 
 def capture(kind: str, messages: int, reacting: dict[int, bool], *, weak: bool = False) -> list[Event]:
-    """Each source sends around each message to it, and less behind it if it reacts."""
+    """Each source sends around each message to it, and less after it if it reacts."""
     seen: list[Event] = []
     for number, reacts in reacting.items():
         for at in range(messages):

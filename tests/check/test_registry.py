@@ -1,4 +1,4 @@
-"""What every rule has: an id of its own, words, fields that there are, a fault that a test plants, a page."""
+"""Every rule has an id of its own, words, existing fields, a fault that a test plants, a page."""
 
 from __future__ import annotations
 

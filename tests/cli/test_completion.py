@@ -29,12 +29,12 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Ask for the candidates behind a line, as bash's script does; whole words without their quoting."""
+    """Request the candidates after a line, as bash's script does; whole words without their quoting."""
     return asking("bash", monkeypatch)
 
 
 def asking(shell: str, monkeypatch: pytest.MonkeyPatch) -> Ask:
-    """Return what asks as the script of a shell does."""
+    """Return a function that requests candidates as the script of a shell does."""
 
     def asked(line: str) -> list[str]:
         known = typed(line, "")

@@ -18,7 +18,7 @@ MIXED, NEXT = str(FOLDER / "mixed.pcap"), str(FOLDER / "mixed.pcapng")
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int) -> tuple[str, str]:
-    """Return what the command prints on stdout and stderr."""
+    """Return the command's stdout and stderr."""
     assert run(["diff", *arguments, "--color", "never"]) == code
     seen = capsys.readouterr()
     return seen.out, seen.err

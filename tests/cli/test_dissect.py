@@ -224,7 +224,7 @@ def test_closed_pipe_ends_quietly(tmp_path: Path) -> None:
 
 
 def waiting_octets(pipe: IO[bytes]) -> int:
-    """Return how many octets wait in a pipe."""
+    """Return the number of octets that wait in a pipe."""
     count = fcntl.ioctl(pipe, termios.FIONREAD, bytes(4))
     return int.from_bytes(count, sys.byteorder)
 

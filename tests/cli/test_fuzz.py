@@ -28,7 +28,7 @@ Told = tuple[str, str]
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> Told:
-    """Return what the command prints on stdout and stderr."""
+    """Return the command's stdout and stderr."""
     assert run(["fuzz", *arguments]) == code
     captured = capsys.readouterr()
     return captured.out, captured.err

@@ -50,7 +50,7 @@ def table(text: str) -> dict[str, str]:
 
 
 def frames_of(seed: int, count: int) -> list[bytes]:
-    """Return what of a seed's first cases an interface carries."""
+    """Return the octets of a seed's first cases that an interface carries."""
     fitting = FrameFitter(longest_octets=1514, longest_tagged_octets=1518)
     cases = Cases(template_frames(), seed=seed)
     fitted = (fitting.fitted(cases[index].octets) for index in range(count))

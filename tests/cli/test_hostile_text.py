@@ -33,7 +33,7 @@ Shown = Callable[..., tuple[int, str]]
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shown]:
-    """Return what a command shows on a terminal, on stdout and stderr."""
+    """Return a command's output on a terminal, on stdout and stderr."""
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
 
@@ -182,7 +182,7 @@ def test_only_our_colour_sequences_pass(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_commands_print_by_one_function() -> None:
-    """What they print passes through `echo`; the others of click, and Python's own, leave it as it is."""
+    """Their output passes through `echo`; the others of click, and Python's own, leave it unchanged."""
     paths = (REPOSITORY / "cli" / "ecmproto_cli").rglob("*.py")
     others = [
         f"{path.name}:{node.lineno}"

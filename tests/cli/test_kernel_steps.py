@@ -31,7 +31,7 @@ except RuntimeError as error:
 
 
 def parse(words: Sequence[str], command: click.Command = cli, parent: click.Context | None = None) -> None:
-    """Have a command take its arguments, and not run; click's error says which it does not take."""
+    """Have a command take its arguments, and not run; click's error names the ones it refuses."""
     context = command.make_context(command.name, list(words), parent=parent)
     if isinstance(command, click.Group):
         _, found, rest = command.resolve_command(context, [*context._protected_args, *context.args])

@@ -1,4 +1,4 @@
-"""``ecmproto live``: what it says of itself, and of mistakes."""
+"""``ecmproto live``: its reports on itself, and on mistakes."""
 
 from __future__ import annotations
 

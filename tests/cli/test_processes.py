@@ -1,4 +1,4 @@
-"""Large captures by several processes: the output is that of one."""
+"""Large captures by several processes: the output equals one process's."""
 
 from __future__ import annotations
 

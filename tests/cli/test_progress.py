@@ -1,4 +1,4 @@
-"""What commands say of themselves when they take long."""
+"""Progress that commands report when they take long."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ LOOPS = {"open": ["--cp", "qcn"], "closed": ["--cp", "qcn", "--rp", "qcn"]}
 
 
 def replay(capsys: pytest.CaptureFixture[str], path: Path | str, *arguments: str) -> dict[str, Any]:
-    """Return what a replay reports; all but the capture's name."""
+    """Return a replay's report, except for the capture's name."""
     options = ["--seed", "1", "--speed", "2G", "--buffer", "100kB", "-T", "json"]
     assert run(["replay", "-r", str(path), *options, *arguments]) == 0
     report: dict[str, Any] = json.loads(capsys.readouterr().out)

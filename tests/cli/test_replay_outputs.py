@@ -1,4 +1,4 @@
-"""What ``ecmproto replay`` writes besides its table: comparisons, JSON, series, reports; and mistakes."""
+"""Output of ``ecmproto replay`` besides its table: comparisons, JSON, series, reports; and mistakes."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ PAUSED = ("paused_ns", "paused_sum_ns", "pauses")
 def test_table_plots_and_series_count_equal_messages(
     replay: Replay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What happens after the capture's end is in none of them."""
+    """Events after the capture's end are in none of them."""
     drawn: list[Run] = []
     monkeypatch.setattr(
         "ecmproto_cli.commands.replay._report",

@@ -1,4 +1,4 @@
-"""``ecmproto send --storm`` and sequences on a wire: what arrives, what is said of it, and the release."""
+"""``ecmproto send --storm`` and sequences on a wire: arrivals, the report on them, and the release."""
 
 from __future__ import annotations
 

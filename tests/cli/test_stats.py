@@ -24,7 +24,7 @@ PLAIN = os.environ.get("NUMBA_DISABLE_JIT", "0") != "0"
 
 
 def told(arguments: list[str], capsys: pytest.CaptureFixture[str], *, code: int = 0) -> tuple[str, str]:
-    """Return what the command prints on stdout and stderr."""
+    """Return the command's stdout and stderr."""
     assert run(["stats", *arguments]) == code
     captured = capsys.readouterr()
     return captured.out, captured.err

@@ -87,12 +87,12 @@ def test_equality_copying_and_pickling_go_by_fields(cls: type[Layer], data: st.D
 
 
 def _has_addresses_without_a_place(cls: type[Layer]) -> bool:
-    """Return whether it has addresses behind a variable field, which are there as a whole or not at all."""
+    """Return whether it has addresses after a variable field, which are complete or missing."""
     return any(field.bits is not None for field in cls.moving)
 
 
 def _negative_tail(value: Layer) -> bool:
-    """Return whether a length field says fewer octets than none, where construct raises."""
+    """Return whether a length field counts fewer octets than none, where construct raises."""
     count = value.layout[-1].count
     return bool(count and count.key and getattr(value, count.key) * count.scale < count.minus)
 

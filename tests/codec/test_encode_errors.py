@@ -123,6 +123,6 @@ def test_any_bytes_type_is_accepted() -> None:
 
 
 def test_wrong_length_is_written_unchanged() -> None:
-    """Nothing is repaired silently: lengths and tails that disagree are written as they stand."""
+    """Nothing is repaired silently: lengths and tails that disagree are written unchanged."""
     assert CNM(msdu_length=64, msdu=b"ab").build()[22:] == b"\x00\x40ab"
     assert CongestionNotificationTLV(length=511, type=0).build()[:2] == b"\x01\xff"

@@ -57,7 +57,7 @@ def test_every_length_decodes_or_raises(answer: KnownAnswer) -> None:
 
 @EVERY
 def test_every_length_within_the_fixed_layers_raises(answer: KnownAnswer) -> None:
-    """Strict decoding never falls back to octets for a type it knows."""
+    """Strict decoding never falls back to octets for a declared type."""
     frame = decode(answer.octets)
     outer = answer.layers[: next(iter(frame.inner_frames()), None)]  # a mirror may truncate what is inside
     for start, stop, value in zip(frame.starts, frame.starts[1:], outer, strict=False):
@@ -143,7 +143,7 @@ def test_any_bytes_type_is_decoded(frame: Frame) -> None:
 @pytest.mark.parametrize("ethertype", sorted({*dispatch(DEFAULT).plain, *dispatch(DEFAULT).chosen}))
 @given(body=st.binary(max_size=120))
 def test_a_known_ethertype_is_never_plain_octets(ethertype: int, body: bytes) -> None:
-    """What has octets enough is decoded as its format, what has not raises."""
+    """Enough octets are decoded as their format, too few raise."""
     try:
         frame = decode(bytes(12) + ethertype.to_bytes(2, "big") + body)
     except DecodeError:

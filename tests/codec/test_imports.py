@@ -1,4 +1,4 @@
-"""What importing costs: neither Scapy nor numba, and construct only when a schema is asked for."""
+"""The cost of importing: neither Scapy nor numba, and construct only when a schema is requested."""
 
 from __future__ import annotations
 

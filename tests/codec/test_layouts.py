@@ -1,4 +1,6 @@
-"""Where each field stands: the walk over the schemas against tables written by hand from wire-formats.md."""
+"""The position of each field: the walk over the schemas against tables written by hand from
+wire-formats.md.
+"""
 
 from __future__ import annotations
 
@@ -123,7 +125,7 @@ TABLES: dict[str, tuple[int, str]] = {
 
 
 def _eight(key: str, octet: int, bits: int) -> str:
-    """Eight fields of as many bits each, one behind the other."""
+    """Eight fields of equal width, one after the other."""
     places = ((n, *divmod(8 * octet + n * bits, 8)) for n in range(8))
     return " | ".join(f"{key}{n} {at}.{bit} {bits} uint" for n, at, bit in places)
 

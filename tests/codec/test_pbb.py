@@ -12,7 +12,7 @@ CUSTOMER_DST, CUSTOMER_SRC = bytes.fromhex("02000000000b"), bytes.fromhex("02000
 
 
 def backbone_msdu(*tags: Layer) -> bytes:
-    """What follows the B-TAG of a customer's frame inside the backbone, from the I-TAG's EtherType on."""
+    """The octets after the B-TAG of a customer's frame inside the backbone, from the I-TAG's EtherType on."""
     itag = ITag(isid=5, cdst=CUSTOMER_DST, csrc=CUSTOMER_SRC)
     layers = (Ethernet(), itag, *tags, IPv4(), UDP(), Data(data=bytes(40)))
     return encode(Frame(layers=layers), fix=True)[12:]

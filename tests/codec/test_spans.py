@@ -1,4 +1,4 @@
-"""Every field stands where its span says: flipping one of its bits changes that field and no other."""
+"""Every field is at its span: flipping one of its bits changes that field and no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SELECTORS = {
     "protocol", "type", "cpid", "opcode", "length", "oui", "subtype", "proto",
     "hw_type", "proto_type", "hw_size", "proto_size",
 }  # fmt: skip
-"""Fields that say which format it is; another value may be another format."""
+"""Fields that identify the format; another value may be another format."""
 
 
 def flipped(octets: bytes, bit: int) -> bytes:
@@ -27,7 +27,7 @@ def flipped(octets: bytes, bit: int) -> bytes:
 
 
 def depends_on(value: Layer, key: str) -> set[str]:
-    """Return the fields whose octets are counted by ``key``, or stand behind such ones."""
+    """Return the fields whose octets are counted by ``key``, or that follow such fields."""
     depending: set[str] = set()
     for field in value.layout:
         count = field.count

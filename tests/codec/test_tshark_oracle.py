@@ -1,7 +1,7 @@
 """tshark beside the codec: addresses, tags, types, MAC Control and LLDP fields of every Ethernet frame.
 
 The Ethernet frames of real captures, of the bundled ones and crafted here go into one capture that tshark
-reads in one run.  Where the two differ on purpose, DELIBERATE says why; nothing else may differ.
+reads in one run.  Where the two differ on purpose, DELIBERATE gives the reason; nothing else may differ.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ from tests.standards.known_answers import KNOWN_ANSWERS
 
 
 _FIRST_FRAMES, _STEP_FRAMES = 2_000, 97
-"""Of a long capture, whose frames are much the same, the first are compared, then a few of the others."""
+"""The number of first frames that are compared; of a long capture's others, a few."""
 
 
 def from_capture(path: Path) -> Iterator[Sample]:

@@ -1,4 +1,4 @@
-"""What columns are held to: the same fields, frame by frame, from the one-frame lax decoder."""
+"""The reference for columns: the same fields, frame by frame, from the one-frame lax decoder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns are what the one-frame decoder says, field by field, of whatever frames."""
+"""Columns equal the one-frame decoder's fields, for any frames."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BUNDLED = sorted(
 )
 SPOILT_FRAMES = int(os.environ.get("ECMPROTO_SPOILT_FRAMES", "4000"))
 SHARED_FRAMES = int(os.environ.get("ECMPROTO_SHARED_FRAMES", "200"))
-"""How many spoilt frames, and how many frames of each shared capture; a long run sets them high."""
+"""The numbers of spoilt frames, and of frames of each shared capture; a long run sets them high."""
 _BATCH_FRAMES = 1000
 
 

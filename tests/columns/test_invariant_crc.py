@@ -1,4 +1,4 @@
-"""Invariant CRCs of many frames at a time are judged as those of one."""
+"""Invariant CRCs of many frames at a time are judged like a single frame's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADDRESSES: Any = {"dst": "02:00:00:00:00:01", "src": "02:00:00:00:00:02"}
 
 
 def told_one_by_one(frames: list[bytes], original: list[int]) -> dict[int, str | None]:
-    """Return what is said of the CRC of each frame that has one, or would."""
+    """Return the verdict on the CRC of each frame that has one, or would."""
     told = {}
     for row, (octets, wire) in enumerate(zip(frames, original, strict=True)):
         frame = decode_lax(octets, original_octets=wire)

@@ -1,4 +1,4 @@
-"""Frames that are alike but for their lengths: what is told of one holds for the others where it does."""
+"""Frames that are alike except for their lengths: a layout found for one is valid for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet files have the columns that Arrow's record batches have, whoever encodes them and reads them."""
+"""Parquet files have the columns of Arrow's record batches, for any encoder and reader."""
 
 from __future__ import annotations
 

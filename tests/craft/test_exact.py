@@ -1,4 +1,4 @@
-"""What dissect and craft write as JSON gives back the same octets, times and lengths: malformed and cut too."""
+"""JSON of dissect and craft gives back the same octets, times and lengths: malformed and cut too."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 
@@ -30,7 +30,7 @@ KINDS = [cls.prefix for cls in FORMATS]
 
 
 def dissected(path: Path, form: Form) -> str:
-    """Return what a capture is as text in a form."""
+    """Return a capture as text in a form."""
     with open_capture(path) as reader:
         text = None
         parts = []

@@ -25,7 +25,7 @@ _values = st.recursive(
 
 
 class Dribble(io.StringIO):
-    """A stream that gives a few characters at a time, whatever it is asked for."""
+    """A stream that gives a few characters at a time, at any requested length."""
 
     def read(self, size: int | None = -1, /) -> str:
         return super().read(3)

@@ -114,7 +114,7 @@ def expected(of: list[Step]) -> list[dict[str, Any]]:
 
 
 def data(of: list[Step], announcement: int) -> list[dict[str, Any]]:
-    """Return what is expected of the data frames behind an announcement, from 0 on."""
+    """Return the expectations for the data frames after an announcement, from 0 on."""
     found = expected(of)
     starts = [place for place, each in enumerate(found) if each["kind"] == "lldp"] + [len(found)]
     return found[starts[announcement] + 1 : starts[announcement + 1]]

@@ -1,4 +1,4 @@
-"""Specifications in TOML and JSON: every key does what it says, every mistake is named with its place."""
+"""Specifications in TOML and JSON: every key has its effect, every mistake is named with its path."""
 
 # ruff: noqa: E501  (error sentences stand whole, so that they can be searched for)
 

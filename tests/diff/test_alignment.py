@@ -16,7 +16,7 @@ from ecmproto.tools.diff.alignment import Pairs, align, in_order
 from ecmproto.tools.diff.digests import Digests
 
 MOST_OCTETS = 120
-"""Of memory a frame of either capture, beside what its digest takes."""
+"""The memory that a frame of either capture takes, besides its digest."""
 
 
 def digests(contents: ArrayLike, times: ArrayLike | None = None) -> Digests:
@@ -60,7 +60,7 @@ def test_ordered_pairs_are_the_longest_subsequence(
 
 
 def test_missing_one_of_equal_frames_is_found() -> None:
-    """Which one is missing its time tells; where the clocks differ too, what stands around it."""
+    """The missing one is identified by its time, or by its neighbours where the clocks differ too."""
     contents = np.tile([1, 1, 2, 1, 3], 40)
     for gone in (0, 17, 199):
         kept = np.delete(np.arange(200), gone)
@@ -71,7 +71,7 @@ def test_missing_one_of_equal_frames_is_found() -> None:
 
 
 def test_repeating_contents_align_by_time() -> None:
-    """Of contents that repeat as a whole, with a clock ahead, and with one that is not quite as exact."""
+    """Captures whose contents repeat as a whole, with a clock ahead, and with one that is less exact."""
     rng = np.random.default_rng(5)
     contents = np.tile(rng.integers(1, 60, 500), 20)
     kept = np.delete(np.arange(10_000), np.arange(7, 10_000, 100))

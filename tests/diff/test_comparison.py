@@ -1,4 +1,4 @@
-"""Captures with edits: each is told as what it is, and nothing else is."""
+"""Captures with edits: each edit is reported as such, and nothing else is."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ BUNDLED = sorted(
 )
 SPOILT_FRAMES = int(os.environ.get("ECMPROTO_SPOILT_FRAMES", "2000"))
 SHARED_FRAMES = int(os.environ.get("ECMPROTO_SHARED_FRAMES", "60"))
-"""How many spoilt frames, and how many frames of each shared capture; a long run sets them high."""
+"""The numbers of spoilt frames, and of frames of each shared capture; a long run sets them high."""
 _BATCH_FRAMES = 500
 
 _NAMES = [entry.name for entry in catalogue()]

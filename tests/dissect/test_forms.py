@@ -1,4 +1,4 @@
-"""What every form must hold to whatever the octets: text, one frame at a time, nothing a terminal obeys."""
+"""Requirements of every form at any octets: text, one frame at a time, nothing a terminal obeys."""
 
 from __future__ import annotations
 

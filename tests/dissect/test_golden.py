@@ -1,4 +1,4 @@
-"""What people see, held as text: `ECMPROTO_GOLDEN=1 pytest tests/dissect/test_golden.py` writes it anew."""
+"""Output for people, kept as text: `ECMPROTO_GOLDEN=1 pytest tests/dissect/test_golden.py` writes it anew."""
 
 from __future__ import annotations
 

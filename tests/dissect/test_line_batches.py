@@ -1,4 +1,4 @@
-"""The lines of batches are those of their frames one by one, whatever the frames."""
+"""The lines of batches equal the lines of single frames, for any frames."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tagged(text: str, style: str) -> str:
 
 
 class Watched(Lines):
-    """Lines that know which frames were told one by one."""
+    """Lines that record the frames which were made singly."""
 
     def __init__(self, paint: Paint = plain) -> None:
         super().__init__(paint)

@@ -1,4 +1,4 @@
-"""What the documentation shows is what happens: its commands run, and print what it says that they print."""
+"""The documentation is true: its commands run, and print the output that it shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checksums of edited frames: what was right stays right, and ``fix`` computes what the RFCs say."""
+"""Checksums of edited frames: right ones stay right, and ``fix`` computes them by the RFCs."""
 
 from __future__ import annotations
 

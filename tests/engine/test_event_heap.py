@@ -24,7 +24,7 @@ CHANGES = st.lists(st.tuples(st.integers(0, MOST - 1), TIMES), max_size=80)
 
 
 def by_sorting(due_ns: list[int]) -> tuple[int, int]:
-    """Return when the first is due, and which that is: the lowest of those due at one time."""
+    """Return the time and number of the first due event: the lowest number of those due at one time."""
     return min((time_ns, entry) for entry, time_ns in enumerate(due_ns))
 
 

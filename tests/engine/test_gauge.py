@@ -1,4 +1,4 @@
-"""What a gauge counts of priorities and of the port, held to a sum over all spans of time."""
+"""A gauge's counts by priority and of the port, compared with a sum over all spans of time."""
 
 from __future__ import annotations
 

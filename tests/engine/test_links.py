@@ -14,13 +14,13 @@ from ecmproto.control.replay.closed_loop import ClosedLoopReplay
 from tests.replay.loops import BUSY, Loop, Sent, incast, loop_of, ran, run
 
 STATIONS = 16
-"""Those that a loop has from the start."""
+"""The stations of a loop at its start."""
 STOPS = ("cp.pause_on=output", "cp.high=1500B", "cp.low=0B")
 TO_PORT_NS = 7_300
 
 
 def at_port(loop: Loop) -> NDArray[Any]:
-    """Return what came to the port."""
+    """Return the arrivals at the port."""
     came = loop.passages[np.isin(loop.passages["disposition"], (ENQUEUED, DROPPED))]
     assert len(came) > 100
     return came
@@ -29,7 +29,7 @@ def at_port(loop: Loop) -> NDArray[Any]:
 def with_links(
     replay: ClosedLoopReplay, *, rate_bps: int = 10**10, to_port_ns: Any = 0, to_station_ns: Any = 10_000
 ) -> Loop:
-    """Return what ``replay`` gives on such links; delays of fewer stations are those of the first ones."""
+    """Return the result of ``replay`` on such links; delays of fewer stations are the first ones'."""
     whole = [
         [*given, *[0] * (STATIONS - len(given))] if isinstance(given, list) else given
         for given in (to_port_ns, to_station_ns)
@@ -88,7 +88,7 @@ def test_messages_sorted_by_time_equal_sending_order(name: str) -> None:
 
 
 def test_pauses_stop_each_station_after_its_own_delay() -> None:
-    """Two frames at 0 stop both stations until both are through, at 1600; the second hears of it later."""
+    """Two frames at 0 stop both stations until both are through, at 1600; the second is notified later."""
     frames = [Sent(0, 1, 976), Sent(0, 2, 976), Sent(150, 1, 976), Sent(150, 2, 976), Sent(600, 2, 976)]
     loop = with_links(loop_of(frames, "pfc", *STOPS, overhead_octets=24), to_station_ns=[100, 500])
     times = dict(loop.passages[["serial", "time_ns"]].tolist())

@@ -1,6 +1,6 @@
 """The rules of `ecmproto.control.engine.loop`, one by one, on captures made by hand.
 
-Frames of 976 octets take 800 ns at 10 Gb/s, those of 101 octets 100 ns.
+At 10 Gb/s, frames of 976 octets take 800 ns, and frames of 101 octets 100 ns.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LONG_NS = 10**9
 
 
 def times_of(loop: Loop, station: int) -> list[int]:
-    """Return when the frames of a station, by its number, came to the port."""
+    """Return the arrival times of a station's frames, by its number, at the port."""
     passages = loop.passages
     return [int(t) for t in passages["time_ns"][passages["station"] == station]]
 

@@ -1,4 +1,4 @@
-"""When frames depart at any rate, and the thresholds of PAUSE and PFC that a port of so much buffer has."""
+"""Departures of frames at any rate, and the thresholds of PAUSE and PFC for a port's buffer."""
 
 from __future__ import annotations
 

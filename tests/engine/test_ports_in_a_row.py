@@ -22,7 +22,7 @@ COUNT, GAP_NS = 200, 1_000
 
 @compiled
 def come(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int, serial: int) -> bool:
-    """Enqueue a frame or drop it, and tell the congestion point."""
+    """Enqueue a frame or drop it, and notify the congestion point."""
     enqueued = arrive(port, now_ns, 3, OCTETS, serial, False)
     qlen_octets, port_octets = port.gauge.queues[3].octets, port.gauge.total.octets
     point.on_arrival(
@@ -33,7 +33,7 @@ def come(port: Port, point: CongestionPoint, outbox: Outbox, now_ns: int, serial
 
 @compiled
 def leave(port: Port, point: CongestionPoint, outbox: Outbox) -> int:
-    """Take the frame off the line, and tell the congestion point."""
+    """Take the frame off the line, and notify the congestion point."""
     now_ns = port.line.departure_ns
     serial = depart(port)
     point.on_dequeue(now_ns, 0, 3, OCTETS, port.gauge.total.octets, outbox)

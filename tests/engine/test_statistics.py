@@ -145,7 +145,7 @@ def test_second_half_starts_near_the_middle(
 
 
 def fed(rows: list[Passed], held_back: frozenset[int] = frozenset()) -> FlowSeries:
-    """Return the series of ``rows``; those of the flows ``held_back`` came, and went nowhere yet."""
+    """Return the series of ``rows``; frames of the flows ``held_back`` came, and went nowhere yet."""
     series = FlowSeries()
     flow, time_ns, octets, disposition, limit = np.array(rows, np.int64).reshape(-1, 5).T
     series.offered(flow, time_ns, octets)

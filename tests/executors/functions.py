@@ -1,4 +1,4 @@
-"""What workers are given to do in these tests."""
+"""Functions for workers in these tests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def arrays(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any
 
 
 def mishaps(data: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """Fail, die always, die once, or take its time, as ``what`` says."""
+    """Fail, die always, die once, or take its time, by ``what``."""
     what = data.get("what", "")
     if what == "fail":
         raise ValueError(f"no {data['x']}")

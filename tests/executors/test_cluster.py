@@ -73,7 +73,7 @@ class Dask:
         raise AssertionError(self._logs[number].read_text())
 
     def start_workers(self, count: int, nanny: str = "--no-nanny") -> None:
-        """Start workers, which nobody starts anew unless they have a nanny."""
+        """Start workers, which are not restarted unless they have a nanny."""
         self.address = self._said(0, r"Scheduler at: +(\w+://[\d.:]+)")
         for _ in range(count):
             options = [nanny, "--nthreads", "1", "--local-directory", str(self._folder)]
@@ -164,7 +164,7 @@ def test_a_run_outlives_its_workers_and_its_scheduler(
     said: list[str] = []
 
     def run(dask: Dask, kills: dict[int, subprocess.Popen[bytes]]) -> Tally:
-        """Run what is missing, and kill processes when so many tasks are done."""
+        """Run missing tasks, and kill processes once ``after`` tasks are done."""
         tally = Tally(total=200)
         with RowStore(tmp_path / "rows") as store:
             results = run_tasks(tasks, call, executor=dask.cluster(said.append), store=store, tally=tally)

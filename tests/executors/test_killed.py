@@ -36,7 +36,7 @@ class Sweep:
         ]  # fmt: skip
 
     def start(self, address: str = "", *, progress: bool = False) -> subprocess.Popen[str]:
-        """Start it with a scheduler, or alone; with its progress it tells of workers that die."""
+        """Start it with a scheduler, or alone; its progress names workers that die."""
         who = ["--scheduler", address] if address else ["--jobs", "1"]
         environment = {
             **os.environ,
@@ -51,11 +51,11 @@ class Sweep:
 
     @property
     def done(self) -> int:
-        """How many rows there are."""
+        """The number of rows."""
         return self.out.read_bytes().count(b"\n") if self.out.exists() else 0
 
     def wait(self, process: subprocess.Popen[str], rows: int) -> None:
-        """Wait until so many points are done."""
+        """Wait until ``count`` points are done."""
         while self.done < rows:
             assert process.poll() is None, process.communicate()
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""Captured frames to filter: what a capture's record says of a frame, and bundled captures as such."""
+"""Captured frames to filter: all that a capture records of a frame, and bundled captures as such."""
 
 from __future__ import annotations
 

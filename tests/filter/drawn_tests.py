@@ -64,7 +64,7 @@ _VALUED = _of_kinds("number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "
 
 
 def _values(operand: Operand) -> st.SearchStrategy[Constant]:
-    """Draw a value that can stand beside an operand."""
+    """Draw a value that fits an operand."""
     kind: Kind = operand.kind
     inner: Operand = operand
     while isinstance(inner, Masked):
@@ -94,7 +94,7 @@ def _operands(draw: st.DrawFn) -> Operand:
 
 
 def _like(operand: Operand) -> st.SearchStrategy[FilterField | Slice]:
-    """Draw fields and slices that can stand beside an operand."""
+    """Draw fields and slices that fit an operand."""
     group = ("mac", "octets") if operand.kind in ("mac", "octets") else (operand.kind,)
     return _VALUED.filter(lambda other: other.kind in group)
 

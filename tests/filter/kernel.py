@@ -18,7 +18,7 @@ class Held(NamedTuple):
 
 
 def views(octets: bytes) -> Iterator[Held]:
-    """Yield how the kernel may hold a frame: as it was sent, and as it was received."""
+    """Yield the forms of a frame in the kernel: as it was sent, and as it was received."""
     yield Held(octets)
     tpid = int.from_bytes(octets[12:14])
     if tpid in (0x8100, 0x88A8) and len(octets) >= 18:

@@ -1,6 +1,5 @@
-"""What is said of filters that cannot be: held as text, written anew by
-`ECMPROTO_GOLDEN=1 pytest tests/filter/test_errors.py`.
-"""
+"""Errors of wrong filters, kept as text, written anew by
+`ECMPROTO_GOLDEN=1 pytest tests/filter/test_errors.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What filters mean, on a few frames that show it."""
+"""The meaning of filters, on a few frames that show it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the kernel takes is at least what the filter selects."""
+"""The kernel accepts at least the frames that the filter selects."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from ecmproto_cli.main import run
 
 FILES = 60
 MOST_MIB = 1024
-"""Of memory that a worker may have."""
+"""Memory that a worker may have."""
 PATIENCE_S = 120.0
 
 
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def until_kept(out: Path, rows: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until so many parts are done; a command that is done before is no test."""
+    """Wait until ``count`` parts are done; a command that is done before is no test."""
     end_s = time.monotonic() + PATIENCE_S
     while rows_kept(out) < rows:
         assert process.poll() is None

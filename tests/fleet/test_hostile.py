@@ -303,7 +303,7 @@ def test_spoilt_states_end_in_a_sentence(
 
 
 class Held:
-    """What has an array."""
+    """An object with an array."""
 
     def __init__(self) -> None:
         self.array = np.zeros(1)

@@ -1,4 +1,4 @@
-"""What the names of captures say: patterns, days, folders of partitions, names of results."""
+"""Names of captures: patterns, days, folders of partitions, names of results."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.conftest import REPOSITORY
 Lines = dict[str, ManifestLine]
 FRAMES = 1500
 PART = "40kB"
-"""Of which the large captures have a few."""
+"""The part size, of which the large captures have a few."""
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def one_job_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def fleet(kind: str, captures: Path, out: Path, *options: str, code: int = 3) -> Lines:
-    """Run a fleet and return its manifest; the code is that of captures with one that is none."""
+    """Run a fleet and return its manifest; by default the exit code is for captures with an invalid one."""
     assert run(["fleet", kind, str(captures), "-w", str(out), "--part-size", PART, *options]) == code
     return lines_of(out)
 

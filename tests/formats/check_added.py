@@ -1,6 +1,6 @@
-"""Run where the formats of docs/extending.md are installed: finds them wherever formats are told apart.
+"""Run where the formats of docs/extending.md are installed: finds them wherever formats are distinguished.
 
-``python -m tests.formats.check_added NAME…`` runs checks, and tells as JSON what those that fail said.
+``python -m tests.formats.check_added NAME…`` runs checks, and prints the errors of failed ones as JSON.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def json_round_trip() -> None:
 
 
 def listings() -> None:
-    """Lines, trees, JSON and rows of batches are those of the frames one by one."""
+    """Lines, trees, JSON and rows of batches equal the single frames'."""
     from ecmproto.frames.capture import open_capture
     from ecmproto.frames.columns.text import renderer
     from ecmproto.frames.dissect import Lines, NdJson, Tabs, Trees, describe, records

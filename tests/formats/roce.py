@@ -1,4 +1,4 @@
-"""RoCE frames to test with: octets that nobody here made, and a frame of each opcode and network."""
+"""RoCE frames to test with: octets of other sources, and a frame of each opcode and network."""
 
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import UDP, VLAN, Ethernet, Frame, IPv4, IPv6, encode
@@ -18,7 +18,7 @@ _FIELDS = "se=1 m=1 fecn=1 qp=0x123456 a=1 psn=0xabcdef"
 
 
 def frame_lines() -> list[str]:
-    """Return a specification for each opcode, with a payload and without, behind each kind of headers."""
+    """Return a specification for each opcode, with a payload and without, after each kind of headers."""
     lines = []
     for network in NETWORKS:
         for opcode in sorted(OPCODES):
@@ -47,7 +47,7 @@ def cnp_frame(
     dscp: int = CNP_DSCP,
     source_port: int = SOURCE_PORT,
 ) -> Frame:
-    """Return the CNP frame that asks the sender at ``dst`` to slow down its ``queue_pair``.
+    """Return the CNP frame that requests the sender at ``dst`` to slow down its ``queue_pair``.
 
     Addresses are octets or text; both IP addresses are of one version.  With a ``vlan`` it has a tag of that
     identifier and ``priority``.

@@ -1,4 +1,4 @@
-"""Formats that another package brings are found wherever formats are told apart."""
+"""Formats of another package are found wherever formats are distinguished."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def failed(installed: Path) -> dict[str, str]:
-    """What the checks said that failed, by their names: all run in one process."""
+    """The errors of failed checks, by name: all run in one process."""
     ended = run(installed, "-m", "tests.formats.check_added", *check_added.NAMES)
     assert not ended.returncode, ended.stderr
     return dict(json.loads(ended.stdout.splitlines()[-1]))

@@ -1,4 +1,4 @@
-"""ARP with addresses of any kind and length, wherever frames are told, held to tshark."""
+"""ARP with addresses of any kind and length, in every output, compared with tshark."""
 
 from __future__ import annotations
 
@@ -275,7 +275,7 @@ def _text(values: list[Any]) -> str:
 
 
 def test_addresses_equal_those_of_tshark(tmp_path: Path) -> None:
-    """Of whole packets; of others tshark shows no address, and what there is of one is one here."""
+    """Compare complete packets; of others tshark shows no address, and a partial one is an address here."""
     asked = [word for name in FIELDS for word in ("-e", name)]
     command = [requires("tshark"), "-n", "-r", str(_capture(tmp_path, WHOLE)), "-T", "fields", *asked]
     rows = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()

@@ -1,4 +1,4 @@
-"""tshark beside RoCE's fields: of every opcode that it knows, and of real captures."""
+"""tshark beside RoCE's fields: of every opcode that it supports, and of real captures."""
 
 import subprocess
 from pathlib import Path
@@ -15,7 +15,7 @@ OURS = (
     "infiniband.invariant.crc.status", "infiniband.cnp.", "infiniband.bth.fecn", "infiniband.bth.becn",
     "infiniband.bth.reserved6", "infiniband.rdeth.", "infiniband.deth.reserved",
 )  # fmt: skip
-"""What tshark 4.0 has no fields for; of reliable datagrams it reads the headers at wrong places."""
+"""Fields that tshark 4.0 lacks; it reads the headers of reliable datagrams at wrong offsets."""
 NAMES = [
     entry.name
     for entry in catalogue()
@@ -27,7 +27,7 @@ RELIABLE_DATAGRAM = 0x40
 
 
 def numbers(text: str) -> list[int | str]:
-    """Return values as numbers, whatever notation they are in; those that tshark says twice, once."""
+    """Return values as numbers, in any notation; those that tshark prints twice, once."""
     found: list[int | str] = []
     for each in filter(None, text.split(",")):
         try:

@@ -1,4 +1,4 @@
-"""A device without an interface, in a time of its own: it does what a test says that frames do to it."""
+"""A device without an interface, in a time of its own: frames have the effects that a test sets."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class FakeDevice:
         self.alive = True
         self.beats = 0
         self.deaf_beats = 0
-        """So many heartbeats are lost though it is alive."""
+        """The number of heartbeats that are lost though it is alive."""
         self.now = 0.0
 
     def send(self, frames: Sequence[bytes]) -> None:
@@ -71,5 +71,5 @@ class FakeDevice:
 
 
 def any_has(part: bytes) -> Callable[[Sequence[bytes]], bool]:
-    """Return what holds of frames one of which has ``part`` in it."""
+    """Return a condition that holds for frames one of which contains ``part``."""
     return lambda frames: any(part in octets for octets in frames)

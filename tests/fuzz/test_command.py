@@ -1,4 +1,4 @@
-"""How a program ended is told by its status, its limits and its output; it takes no more than it may."""
+"""A program's end is identified by its status, its limits and its output; it takes no more than it may."""
 
 from __future__ import annotations
 

@@ -180,7 +180,7 @@ def lying(octets: bytes) -> bool:
 
 
 def killed_by(indices: Sequence[int]) -> Callable[[Sequence[bytes]], bool]:
-    """Return what holds of frames with all of these cases among them."""
+    """Return a condition that holds for frames with all of these cases among them."""
     wanted = {CASES[index].octets.ljust(60, b"\0") for index in indices}
     return lambda frames: wanted <= set(frames)
 

@@ -1,4 +1,4 @@
-"""What is left of a failure: nothing that could go, within a budget of tries."""
+"""A reduced failure contains nothing superfluous, within a budget of tries."""
 
 from __future__ import annotations
 

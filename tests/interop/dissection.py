@@ -31,7 +31,7 @@ ETHERTYPES = EtherTypes(csig=0x9900, key_frame=0x9901)
 MOST_LAYERS = 400
 """Deeper frames are more than tshark takes apart."""
 STOP_AT = ("ip", "ipv6", "llc", "arp", "mpls", "pppoes", "pppoed", "infiniband", "vxlan")
-"""What tshark reads deeper than the codec, so that it may find other frames in it."""
+"""Layers that tshark dissects deeper than the codec, so that it may find other frames in them."""
 
 SAMPLED = "ecmproto.sampled:TRUE"
 """The preference that shows the frames inside messages."""
@@ -40,7 +40,7 @@ Values = dict[str, list[str]]
 
 
 def mine(sample: Sample) -> Values:
-    """Return the fields as the codec has them, those of sampled frames too."""
+    """Return the codec's fields, with the sampled frames'."""
     values: Values = {}
     frame: Frame | None = decode_lax(sample.octets, original_octets=sample.original, ethertypes=ETHERTYPES)
     while frame is not None:
@@ -64,7 +64,7 @@ def _text(field: Field, value: int | bytes) -> str:
 
 
 def tshark_output(program: str, plugin: Path, capture: Path, *options: str) -> str:
-    """Return what tshark prints with the dissector, in which there may be no error of Lua's."""
+    """Return tshark's output with the dissector, in which there may be no error of Lua's."""
     command = [program, "-n", "-X", f"lua_script:{plugin}", "-r", str(capture), *options]
     run = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
     assert "lua" not in run.stderr.lower(), run.stderr
@@ -93,7 +93,7 @@ def _plain(text: str) -> str:
 
 
 def differences(samples: Sequence[Sample], found: Sequence[Values]) -> Iterator[str]:
-    """Yield what differs between tshark's fields and the codec's, a line a frame."""
+    """Yield the differences between tshark's fields and the codec's, one line per frame."""
     assert len(found) == len(samples)
     for sample, their in zip(samples, found, strict=True):
         own = mine(sample)

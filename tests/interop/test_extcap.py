@@ -430,11 +430,11 @@ class Capture:
         return wanted()
 
     def says(self, text: str) -> bool:
-        """Read until a message has said that."""
+        """Read until a message contains this."""
         return self.read(lambda: any(text in each.text for each in self.told))
 
     def more(self, octets: int, patience_s: float = PATIENCE_S) -> bool:
-        """Read so many octets more."""
+        """Read ``count`` octets more."""
         before = len(self.octets)
         return self.read(lambda: len(self.octets) >= before + octets, patience_s)
 

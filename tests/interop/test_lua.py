@@ -67,7 +67,7 @@ def header(ethertype: int) -> bytes:
 
 
 class Shown:
-    """What tshark shows of frames."""
+    """Tshark's fields of frames."""
 
     def __init__(self, program: str, plugin: Path, folder: Path) -> None:
         self._program, self._plugin, self._folder = program, plugin, folder

@@ -1,4 +1,4 @@
-"""Compiled code is loaded only from where nobody else can have put it."""
+"""Compiled code is loaded only from folders that others cannot write to."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def run_code(code: str, folder: Path) -> str:
 
 
 def plant(file: Path, pickled: bytes) -> None:
-    """Put ``pickled`` into a file of the cache, as somebody does who knows what is looked at."""
+    """Put ``pickled`` into a file of the cache, in the place that is looked at."""
     stamp = file.read_bytes()[:32]
     file.write_bytes(stamp + hashlib.sha256(pickled).digest() + pickled)
 

@@ -114,7 +114,7 @@ def driven(sources: TrafficSources, *, until_ns: int = 2**61, most: int = RING, 
 
 
 def offered_ns(network: OneLink) -> NDArray[np.int64]:
-    """Return when the frames were offered."""
+    """Return the times at which the frames were offered."""
     return network.offered_ns[: min(RING, network.link.taken)]
 
 

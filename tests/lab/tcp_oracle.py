@@ -1,7 +1,7 @@
 """A sender of RFC 5681, 6582, 6298 and 3042, word by word: no state is shared with the real one.
 
-Sequence numbers count segments of one SMSS.  ``recover`` is that of the last segment sent, as in RFC 6582.
-Its first value is less than that of a SYN: with that, as printed, no duplicates would find segment 0 lost.
+Sequence numbers count segments of one SMSS.  ``recover`` is the last sent segment's, as in RFC 6582.
+Its first value is less than a SYN's: with that, as printed, no duplicates would find segment 0 lost.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Captures as scenarios: one port, whose frames and messages are those of `ecmproto replay`, closed."""
+"""Captures as scenarios: one port, with the frames and messages of a closed `ecmproto replay`."""
 
 from __future__ import annotations
 

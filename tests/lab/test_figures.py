@@ -21,7 +21,7 @@ from ecmproto.errors import ParameterError, SpecError
 
 
 class Measured:
-    """Figures from a table; asked for anything else they raise KeyError."""
+    """Figures from a table; any other raises KeyError."""
 
     flows = {"r1": "two_hop", "r2": "two_hop", "r5": "one_hop", "SR1": ""}  # noqa: RUF012
     ports = ("SW1>SW2", "SW2>DT")

@@ -1,4 +1,4 @@
-"""Files that scenarios name: below the scenario's folder, regular, bounded; others only when asked for."""
+"""Files that scenarios name: below the scenario's folder, regular, bounded; others only on request."""
 
 from __future__ import annotations
 

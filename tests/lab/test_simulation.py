@@ -65,7 +65,7 @@ def bursts(*times: tuple[int, int]) -> Flow:
 
 
 def port(result: RunResult, name: str):  # type: ignore[no-untyped-def]
-    """Return what happened at a port."""
+    """Return the events at a port."""
     (found,) = (each for each in result.ports if each.name == name)
     return found
 
@@ -346,7 +346,7 @@ def test_every_mechanism_slows_incast_without_losing_frames_forever(mechanism: s
 
 
 def beyond_data(result: RunResult) -> int:
-    """Return how many more frames switches sent than their flows delivered."""
+    """Return the number of frames that switches sent more than their flows delivered."""
     sent = sum(int(each.sent_frames.sum()) for each in result.ports if each.kind == "switch")
     return sent - sum(int(flow.delivered_frames.sum()) * (len(flow.path) - 1) for flow in result.flows)
 

@@ -35,14 +35,14 @@ def bulk(*, until_ns: int | None = None, **parameters: Any) -> Any:
 
 
 def sent(network: TinyNetwork, kind: int = DATA) -> list[tuple[int, int]]:
-    """Return when frames of a kind were offered, and their values."""
+    """Return the times of offered frames of a kind, and their values."""
     return [
         (frame.time_ns, value_of(frame.number)) for frame in network.offered if kind_of(frame.number) == kind
     ]
 
 
 def losing(*segments: int, kind: int = DATA) -> Callable[[Seen], bool]:
-    """Return what loses the first frame of each of these segments, as often as it is named."""
+    """Return a function that loses each of these segments once for each time that it is named."""
     left = list(segments)
 
     def lose(frame: Seen) -> bool:
@@ -55,7 +55,7 @@ def losing(*segments: int, kind: int = DATA) -> Callable[[Seen], bool]:
 
 
 def assert_all_came(network: TinyNetwork) -> None:
-    """Check that each connection has delivered and acknowledged all that it sent, and stands still."""
+    """Check that each connection has delivered and acknowledged all that it sent, and is idle."""
     assert network.sources.next_source_ns() == NEVER_NS
     for source in network.sources.records:
         end = network.sources.connections.records[source.connection]
@@ -433,7 +433,7 @@ def test_no_connection_ever_stalls(
 
 
 class Compared(TinyNetwork):
-    """A network that holds its one connection's sender to that of the RFCs, step by step."""
+    """A network that compares its one connection's sender with the RFCs', step by step."""
 
     def __init__(self, *arguments: Any, oracle: Sender, **named: Any) -> None:
         super().__init__(*arguments, **named)

@@ -72,7 +72,7 @@ _TCP = Flow(
 def star(
     mechanism: str, *flows: Flow, duration_ns: int = 2 * MS, names: str = "s", **control: Any
 ) -> Experiment:
-    """Return three hosts around a switch, or behind a row of them, each line 500 ns long."""
+    """Return three hosts around a switch, or after a row of them, each line 500 ns long."""
     switches = names.split()
     links = [Link(a="h1", b=switches[0]), Link(a="h2", b=switches[0])]
     links += [Link(a=one, b=other) for one, other in pairwise(switches)]
@@ -125,7 +125,7 @@ def is_message(frame: Frame) -> bool:
 
 
 def port(result: RunResult, name: str):  # type: ignore[no-untyped-def]
-    """Return what happened at a port."""
+    """Return the events at a port."""
     (found,) = (each for each in result.ports if each.name == name)
     return found
 

@@ -58,7 +58,7 @@ def sources_of(*flows: Flow, seed: int = 1, link_bps: int = LINK_BPS, overhead: 
 
 
 class TinyNetwork:
-    """A run; ``lose`` and ``later_ns`` are asked about each frame that leaves a NIC."""
+    """A run; ``lose`` and ``later_ns`` are called with each frame that leaves a NIC."""
 
     def __init__(
         self,
@@ -143,5 +143,5 @@ class TinyNetwork:
 
 
 def times(frames: Iterable[Seen], source: int = 0) -> list[int]:
-    """Return when the frames of a source were offered."""
+    """Return the times at which a source's frames were offered."""
     return [frame.time_ns for frame in frames if frame.source == source]

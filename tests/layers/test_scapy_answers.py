@@ -1,4 +1,4 @@
-"""Which frame answers which, as Scapy's sr() asks."""
+"""Frames that answer one another, by Scapy's sr()."""
 
 from __future__ import annotations
 

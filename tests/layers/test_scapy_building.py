@@ -272,7 +272,7 @@ def test_scapy_and_codec_agree_on_whole_frames(frame: Frame) -> None:
 
 
 def _same(value: Layer, packet: Any) -> bool:
-    """Assert that a typed layer and Scapy's say the same; False where Scapy's own layers go on."""
+    """Assert that a typed layer and Scapy's are equal; False where Scapy's own layers continue."""
     if isinstance(value, codec.Ethernet):
         return _same_header(packet, value.dst, value.src, value.type)
     if type(value) in SCAPYS_OWN:

@@ -1,4 +1,4 @@
-"""Schema and Scapy layer say the same, field by field and byte by byte."""
+"""Schema and Scapy layer agree, field by field and byte by byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of real interfaces share."""
+"""Common parts of tests of real interfaces."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class Agent:
             time.sleep(0.1)
 
     def ask(self, *words: str) -> dict[str, Any]:
-        """Return what lldpcli answers about the interface, by what it calls things."""
+        """Return lldpcli's answer about the interface, by its own keys."""
         shown = subprocess.run(
             ["lldpcli", "-u", str(self._socket), "-f", "json", *words],
             stdout=subprocess.PIPE, check=True, timeout=PATIENCE_S,
@@ -52,11 +52,11 @@ class Agent:
         return dict(found.get(self._interface, {}))
 
     def sent_frames(self) -> int:
-        """Return how many LLDPDUs it has sent."""
+        """Return the number of LLDPDUs it has sent."""
         return int(self.ask("show", "statistics").get("tx", {}).get("tx", 0))
 
     def neighbour(self) -> dict[str, Any]:
-        """Return what it knows about who is at the other end."""
+        """Return its information about the other end."""
         return self.ask("show", "neighbors", "details")
 
     def announce(self, cnpv: int, ready: int) -> None:
@@ -64,7 +64,7 @@ class Agent:
         self._carry("replace", *_CN_TLV, bytes((cnpv, ready)))
 
     def carry(self, oui: bytes, subtype: int, information: bytes) -> None:
-        """Put an organization's TLV into what it sends, behind those that are there."""
+        """Add an organization's TLV to its LLDPDU, after the existing ones."""
         self._carry("add", "oui", oui.hex(","), "subtype", str(subtype), information)
 
     def _carry(self, how: str, oui: str, of: str, subtype: str, which: str, octets: bytes) -> None:
@@ -76,7 +76,7 @@ class Agent:
         self.ask("unconfigure", "ports", self._interface, "lldp", "custom-tlv", *_CN_TLV)
 
     def end(self) -> None:
-        """Have it say farewell and end."""
+        """Have it send its last LLDPDU and end."""
         self._program.terminate()
         self._program.wait(PATIENCE_S)
 

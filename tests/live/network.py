@@ -114,7 +114,7 @@ class Network:
                 device.take(Batch.from_frames([octets]), interface, self.now_ns)
 
     def shares(self, since_ns: int) -> list[int]:
-        """Return what the receiver got from each sender since a time, in octets."""
+        """Return the octets that the receiver got from each sender since a time."""
         octets = [0] * len(self.points)
         for got in self.received:
             if got.time_ns >= since_ns and got.octets[0:6] == bytes.fromhex("0200000000") + bytes([RECEIVER]):

@@ -17,7 +17,7 @@ PARAMETERS = {
     "fecn": [],
     "dbp": [],
 }
-"""What suits 100 Mb/s where the defaults are for 10 Gb/s."""
+"""Parameters for 100 Mb/s where the defaults are for 10 Gb/s."""
 ANSWERED = {"e2cm": "BCN_PROBE_REV", "fecn": "FECN return", "dbp": "DBP rate report"}
 
 

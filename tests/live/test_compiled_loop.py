@@ -210,7 +210,7 @@ def test_frames_a_full_socket_refuses_go_to_python(bench: Bench) -> None:
 
 
 def sends_in_batches(bench: Bench, frames: Sequence[bytes]) -> None:
-    """Send frames to the first input, as many at once as its socket takes."""
+    """Send frames to the first input, up to its socket's capacity at once."""
     for octets in frames:
         try:
             bench.ends[0].send(octets)
@@ -275,7 +275,9 @@ class WireBench:
         self.device.serve(self._sockets, time.monotonic_ns() + milliseconds * MS, 0)
 
     def left_by(self, interface: int) -> list[bytes]:
-        """Return what has left by an interface: what was sent, then what was left to Python to send."""
+        """Return the frames that have left by an interface: sent ones, then the ones left for Python to
+        send.
+        """
         left = []
         while select.select([self.ends[interface]], [], [], 0)[0]:
             left.append(self.ends[interface].recv(4096))

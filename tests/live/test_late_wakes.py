@@ -1,4 +1,4 @@
-"""A reaction point that is kept from what is due: what it catches up with, and what it says of the time."""
+"""A reaction point that misses due times: the part that it catches up with, and its report of the time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FRAMES = 300
 
 
 def limited(clock: Clock) -> tuple[ReactionPoint, float]:
-    """Return a reaction point behind whose limiter frames wait, and how many leave in a millisecond."""
+    """Return a reaction point at whose limiter frames wait, and the number that leave in a millisecond."""
     machine = machine_for("e2cm", ["rp.autonomous=on", "rp.probe_octets=2kB"])
     point = ReactionPoint(
         machine, LoopConfig(link_rate_bps=LINK_BPS), seed=1, start_ns=START_NS, send=clock.send,
@@ -47,7 +47,7 @@ def limited(clock: Clock) -> tuple[ReactionPoint, float]:
 
 
 def probes_of(clock: Clock) -> list[tuple[int, int]]:
-    """Return when probes left, and their timestamps."""
+    """Return the times at which probes left, and their timestamps."""
     found = [(left.time_ns, decode(left.octets).get(E2CM)) for left in clock.left if left.interface == NET]
     return [(time_ns, e2cm.latency) for time_ns, e2cm in found if e2cm and e2cm.type == PROBE_FWD]
 

@@ -1,4 +1,4 @@
-"""The edge beside a host with a real LLDP agent: what each says changes what the other does."""
+"""The edge beside a host with a real LLDP agent: announcements of each change the other."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODES = {
     (PRIORITY, False): DefenceMode.INTERIOR,
     (PRIORITY, True): DefenceMode.INTERIOR_READY,
 }
-"""What becomes of a frame's priority on its way in, whether a CN-TAG is kept on the way out (802.1Q 33.2)."""
+"""The effects on a frame's priority on its way in, and on its CN-TAG on the way out (802.1Q 33.2)."""
 
 
 class Port(NamedTuple):
@@ -112,7 +112,7 @@ def test_withdrawn_or_expired_announcements_end_the_mode(port: Port, how: Callab
 
 
 def neighbour(agent: Agent, value: str) -> dict[str, object]:
-    """Return what the agent knows once the edge has said ``value``."""
+    """Return the agent's information once the edge has announced ``value``."""
     deadline = time.monotonic() + PATIENCE_S
     while agent.neighbour().get("unknown-tlvs", {}).get("unknown-tlv", {}).get("value") != value:
         assert time.monotonic() < deadline, agent.neighbour()

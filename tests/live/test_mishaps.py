@@ -1,4 +1,4 @@
-"""What happens to live devices: nothing of it hangs or stops them, and counters tell what happened."""
+"""Mishaps of live devices: none of them hangs or stops a device, and counters report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several live devices of one process: the file that describes them, their threads, what they say."""
+"""Several live devices of one process: the file that describes them, their threads, their reports."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ class TestThreads:
 
 
 class TestCalls:
-    """What other threads ask of a loop happens in its own."""
+    """Requests of other threads to a loop run in the loop's own."""
 
     def test_calls_run_between_two_wakeups(self) -> None:
         stop, ended = Stop(), []

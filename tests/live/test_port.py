@@ -47,7 +47,7 @@ def crowd(mechanism: str, *, count: int = 1500, seed: int = 1) -> list[Came]:
 
 
 def replayed(mechanism: str, frames: list[Came]) -> dict[str, Any]:
-    """Return what the same frames come to in an open-loop replay."""
+    """Return the result of the same frames in an open-loop replay."""
     batch = Batch.from_frames(
         [came.octets for came in frames], time_ns=[came.time_ns for came in frames], interface=0
     )
@@ -176,7 +176,7 @@ class TestBridging:
         return {where: len(clock.out_of(where)) for where in range(3) if clock.out_of(where)}
 
     def learned(self) -> tuple[SwitchPort, Clock]:
-        """Return a port that knows 1 and 11 at input 0, 2 at input 1 and the receiver at the output."""
+        """Return a port that has learned 1 and 11 at input 0, 2 at input 1 and the receiver at the output."""
         clock = Clock()
         port = switch_port(clock)
         for interface, source in ((0, 1), (0, 11), (1, 2), (OUTPUT, RECEIVER)):
@@ -305,7 +305,7 @@ class TestPausesFromTheOutput:
     def left(
         self, frames: list[Came], *, obeys: str | None, until_ns: int | None = None
     ) -> tuple[list[tuple[int, int]], SwitchPort]:
-        """Return when which priority's frames leave the output, in µs, and the port."""
+        """Return the times in µs and the priorities of frames that leave the output, and the port."""
         clock = Clock()
         port = switch_port(clock, obeys=obeys)
         clock.drive(port, frames)
@@ -385,7 +385,7 @@ class TestPausesFromTheOutput:
             assert not said or start_ns + 1000 > said[-1]
 
     def watched(self, frames: list[Came], *, obeys: str) -> tuple[list[tuple[int, int]], dict[str, int]]:
-        """Return what leaves a port with a watchdog of 200 µs, and its counters a second later."""
+        """Return the frames that leave a port with a watchdog of 200 µs, and its counters a second later."""
         clock = Clock()
         port = switch_port(clock, obeys=obeys, watchdog_ns=200_000)
         clock.drive(port, frames)

@@ -52,7 +52,7 @@ def wired(tmp_path: Path) -> Iterator[Wires]:
 
 
 def frames_of_all_kinds(end: int) -> list[bytes]:
-    """Return what may come to a device from the hosts, where ``end`` is 0, and from the network."""
+    """Return frames that may come to a device from the hosts, where ``end`` is 0, and from the network."""
     sender, receiver = (1, RECEIVER) if end == 0 else (RECEIVER, 1)
     kinds = [frame(sender, receiver, 1400, number=n) for n in range(40)]
     kinds += [frame(sender, receiver, 300, head="81006005"), cnm(40, flow_id=3), LLDP]
@@ -62,7 +62,7 @@ def frames_of_all_kinds(end: int) -> list[bytes]:
 
 
 def metrics(wired: Wires) -> str:
-    """Return what the device's endpoint says."""
+    """Return the contents of the device's endpoint."""
     fetch = "from urllib.request import urlopen; print(urlopen('http://127.0.0.1:9177/').read().decode())"
     return subprocess.run(
         ["ip", "netns", "exec", wired.name, sys.executable, "-c", fetch],
@@ -81,7 +81,7 @@ def metrics(wired: Wires) -> str:
     ],
 )
 def test_nothing_is_loaded_once_root_is_given_up(wired: Wires, words: str) -> None:
-    """A virtual environment in a home that only its owner may enter is nobody's."""
+    """A virtual environment in a home that only its owner may enter is unusable for others."""
     for name in ("a", "b"):
         wired.pair(name)
     wired.ip("link", "set", "dev", "lo", "up")

@@ -1,4 +1,4 @@
-"""The endpoint for Prometheus is a guest: whoever connects to it takes nothing from the device."""
+"""The endpoint for Prometheus is a guest: clients take nothing from the device."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_estimates_from_samples_contain_bounds() -> None:
 
 
 def scraped(look: Callable[[], Statistics | None]) -> bytes:
-    """Return what is served of statistics."""
+    """Return the served text of statistics."""
     with served_statistics("0", look) as port, urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
         told: bytes = answer.read()
     return told
@@ -163,7 +163,7 @@ def status_of(port: int) -> int:
 
 
 def handlers() -> int:
-    """Return how many connections are being served in this process."""
+    """Return the number of connections that are being served in this process."""
     return sum("process_request_thread" in thread.name for thread in threading.enumerate())
 
 

@@ -119,7 +119,7 @@ def test_a_sender_equals_the_closed_loop_replay(name: str) -> None:
 
 
 def _closed(clock: Clock, point: ReactionPoint, wire: Clock, port: Any, frames: list[Came]) -> list[int]:
-    """Let what leaves the reaction point come to the port and what the port says go back."""
+    """Pass frames from the reaction point to the port, and the port's messages back."""
     times: list[int] = []
     pending = list(frames)
     seen = heard = 0

@@ -1,4 +1,4 @@
-"""What a testbed's run is judged by: a busy machine excuses what it explains, and no broken mechanism."""
+"""Judgement of a testbed's run: a busy machine excuses its effects, and no broken mechanism."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ UNCONTROLLED = {
     "queue_mean_octets": 0.99 * BUFFER_OCTETS, "ping_p50_ms": 238.0, "dropped_frames": 8_000,
     "fairness": 0.75,
 }  # fmt: skip
-"""What a testbed without a mechanism comes to."""
+"""The result of a testbed without a mechanism."""
 
 
 def judgement(outcomes: Sequence[dict[str, Any]]) -> str:
-    """Return what becomes of a test whose runs differ from a good one by ``outcomes``."""
+    """Return the verdict on a test whose runs differ from a good one by ``outcomes``."""
     try:
         judged([GOOD | each for each in outcomes], lambda o: misses(o, jain=JAIN["qcn"]), seconds=SECONDS)
     except pytest.fail.Exception:

@@ -1,4 +1,4 @@
-"""What a testbed's captures hold, read by us and by tshark: tags between port and edge, none behind it."""
+"""Contents of a testbed's captures, read by us and by tshark: tags between port and edge, none after it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ETHERTYPES = {
     "cntag": "0x22e9", "cmtag": "0x88b6", "rrttag": "0x88b6", "rdtag": "0x88b6",
     "e2cm": "0x88b5", "fecn": "0x88b5", "dbp": "0x88b5",
 }  # fmt: skip
-"""What tshark shows as the type of a frame whose first layer behind Ethernet we call so."""
+"""Tshark's type of a frame by our name of its first layer after Ethernet."""
 EVERY_TAG = {layer for layer in ETHERTYPES if layer.endswith("tag")}
 CP = "02000000cc010001"
 """The identifier of the port's congestion point."""
@@ -35,7 +35,7 @@ class Tag(NamedTuple):
     octets: int
     fields: dict[str, str]
     share: float
-    """How much of what senders send has it, at least, from the start on."""
+    """The minimum share of the senders' frames that have it, from the start on."""
 
 
 TAGS = {
@@ -46,14 +46,14 @@ TAGS = {
     # One frame of each measurement interval asks for a rate.
     "fecn": Tag("rdtag", 10, {"rdtag.protocol": "3", "rdtag.rlq_id": "1", "rdtag.etype": "0x0800"}, 0.01),
 }
-"""What senders' frames carry (wire-formats 2, 4 to 7); DBP's carry nothing."""
+"""The tags of senders' frames (wire-formats 2, 4 to 7); DBP's have none."""
 
 MESSAGES = {
     "e2cm": {("e2cm", "3", "out"), ("e2cm", "4", "back")},
     "fecn": {("fecn", "1", "back")},
     "dbp": {("dbp", "0", "back")},
 }
-"""What goes past the port besides, from senders or back: probes and replies, RD tags, rate reports."""
+"""Other frames past the port, from senders or back: probes and replies, RD tags, rate reports."""
 
 
 class Row(NamedTuple):
@@ -63,7 +63,7 @@ class Row(NamedTuple):
     destination: str
     layers: list[str]
     type: str
-    """Of a message."""
+    """The type of a message."""
     fields: dict[str, str]
 
 
@@ -112,7 +112,7 @@ def test_tags_end_at_the_edge(mechanism: str, tshark: str, laboratory: Laborator
 
 
 def checked_captures(tshark: str, kept: Path, tag: Tag | None) -> tuple[list[Row], list[Row]]:
-    """Return the frames between port and edge and those behind it, once what each must be is checked."""
+    """Return the frames between port and edge and after the edge, once each is checked."""
     with ThreadPoolExecutor(2) as at_once:
         of_middle = at_once.submit(ours, kept / "middle.pcap", list(tag.fields) if tag else [])
         of_receiver = at_once.submit(ours, kept / "receiver.pcap", [])
@@ -143,7 +143,7 @@ def assert_right_tags(tag: Tag | None, middle: Sequence[Row], unread: Sequence[s
 
 
 def tagged_shares(middle: Sequence[Row]) -> list[float]:
-    """Return which part of what each sender sent has a tag, 0 where it sent nothing."""
+    """Return the share of each sender's frames with a tag, 0 where it sent nothing."""
     shares = []
     for sender in SENDERS:
         sent = [row for row in middle if row.source == sender and "ip" in row.layers]
@@ -152,7 +152,7 @@ def tagged_shares(middle: Sequence[Row]) -> list[float]:
 
 
 def seen_messages(middle: Sequence[Row]) -> set[tuple[str, str, str]]:
-    """Return which messages went which way."""
+    """Return the messages by direction."""
     seen = set()
     for row in middle:
         if row.layers[0] in ("e2cm", "fecn", "dbp"):

@@ -1,4 +1,4 @@
-"""The testbed with TCP, whose own control has a say as well: loose bounds, the rest is reported."""
+"""The testbed with TCP, whose own control acts as well: loose bounds, the rest is reported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SECONDS = 5
 
 
 def judge(outcome: Outcome) -> dict[str, Miss]:
-    """Return by how much TCP above a mechanism misses what is asked of it."""
+    """Return the amount by which TCP above a mechanism misses the requirements."""
     rates = outcome["rates_bps"]
     goodput = sum(rates) / RATE_BPS
     # TCP alone fills what there is: with a mechanism below it most of the buffer is free.

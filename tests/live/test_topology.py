@@ -1,4 +1,4 @@
-"""What a testbed is to look like, and what its programs' reports come to."""
+"""The plan of a testbed, and the evaluation of its programs' reports."""
 
 from __future__ import annotations
 

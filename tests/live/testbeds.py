@@ -22,22 +22,22 @@ RATE_BPS = 50_000_000
 VICTIM_BPS = 2_000_000
 SECONDS = 6
 EXTRA_RUNS = 2
-"""Of each mechanism: what one was starved of leaves the others theirs, and a miss its second look."""
+"""Further runs of each mechanism, after starved ones, and for a second look at a miss."""
 BUFFER_OCTETS = 1000 * 1442
-"""What a port's 1000 frames of 1400 octets and their headers take."""
+"""Octets of a port's 1000 frames of 1400 octets with their headers."""
 FEW_DROPS, _MANY_DROPS = 100, 2_500
-"""Of some 11 thousand frames that leave the port while it counts; without control 8 thousand are dropped."""
+"""Drops beside some 11 thousand frames that leave the port while it counts; 8 thousand without control."""
 _GROSS = 10
 """A device that waited for the processor for a tenth of a run was starved grossly."""
 
 JAIN = {"ecm": 0.90, "qcn": 0.95, "e2cm": 0.95, "fecn": 0.98, "bcn": 0.90, "dbp": 0.98}
-"""What is asked of the shares of three equal senders."""
+"""The required Jain's index of three equal senders."""
 
 Outcome = dict[str, Any]
 
 
 class Miss(IntEnum):
-    """By how much a run misses what is asked of it."""
+    """The amount by which a run misses a requirement."""
 
     NONE = 0
     SLIGHT = 1
@@ -49,7 +49,7 @@ class Miss(IntEnum):
 
 
 Judge = Callable[[Outcome], Mapping[str, Miss]]
-"""Tells by how much a run misses each of the things asked of it."""
+"""Computes the amounts by which a run misses each requirement."""
 
 
 def missed(*, narrow: bool, wide: bool = True, any: bool = True) -> Miss:
@@ -58,7 +58,7 @@ def missed(*, narrow: bool, wide: bool = True, any: bool = True) -> Miss:
 
 
 def misses(outcome: Outcome, *, jain: float) -> dict[str, Miss]:
-    """Return by how much a run misses what a mechanism is for; ``jain`` is what is asked of the shares."""
+    """Return the amount by which a run misses a mechanism's purpose; ``jain`` is the bound on the shares."""
     set_point_octets = outcome["set_point_octets"]
     queue = outcome["queue_mean_octets"] / set_point_octets
     late = (outcome["ping_p50_ms"] or math.inf) / (2 * set_point_octets * 8 / RATE_BPS * 1000 + 5)
@@ -76,9 +76,9 @@ def misses(outcome: Outcome, *, jain: float) -> dict[str, Miss]:
 
 
 def excusable(outcome: Outcome, seconds: float) -> Miss:
-    """Return what the time for which a run's devices were kept from the processor excuses.
+    """Return the misses that the time without the processor excuses.
 
-    ``starved_ns`` is what the testbed itself says of that (`live.device.is_starved`), 0 if hardly.
+    ``starved_ns`` is the testbed's own measure of that (`live.device.is_starved`), 0 if hardly any.
     """
     if outcome["starved_ns"] * _GROSS > seconds * 1e9:
         return Miss.CLEAR

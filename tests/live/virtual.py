@@ -52,7 +52,7 @@ class Clock:
         return [left.octets for left in self.left if left.interface == interface]
 
     def drive(self, device: Device, frames: Iterable[Came]) -> None:
-        """Let ``frames``, in the order of time, come to ``device``, called when it wants to be."""
+        """Pass ``frames``, in the order of time, to ``device``, called when it is due."""
         for frame in frames:
             self.pass_until(device, START_NS + frame.time_ns)
             device.take(Batch.from_frames([frame.octets]), frame.interface, self.now_ns)
@@ -90,7 +90,7 @@ def switch_port(clock: Clock, machine: Machine | None = None, **options: Any) ->
 def frame(
     source: int, destination: int | bytes, octets: int = 100, *, head: str = "", number: int = 0
 ) -> bytes:
-    """Return a frame of ``octets`` whose payload says its ``number``."""
+    """Return a frame of ``octets`` whose payload contains its ``number``."""
     to = destination if isinstance(destination, bytes) else HOST + bytes([destination])
     start = to + HOST + bytes([source]) + bytes.fromhex(head) + b"\x99\x99" + number.to_bytes(4)
     return start.ljust(octets, bytes([number & 0xFF]))

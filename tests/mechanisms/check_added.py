@@ -1,6 +1,6 @@
 """Run where the mechanism of docs/control.md is installed: it works like ecmproto's own.
 
-``python -m tests.mechanisms.check_added NAME…`` runs checks, and tells as JSON what those that fail said.
+``python -m tests.mechanisms.check_added NAME…`` runs checks, and prints the errors of failed ones as JSON.
 """
 
 from __future__ import annotations

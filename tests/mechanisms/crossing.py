@@ -87,14 +87,14 @@ def show(point: CongestionPoint, frames: Crossing, outbox: Outbox) -> int:
 
 
 def shown(point: CongestionPoint, frames: Crossing) -> Outbox:
-    """Return all that ``point`` says about a crossing."""
+    """Return all results of ``point`` for a crossing."""
     outbox = new_outbox(4 * frames.now_ns.size)
     show(point, frames, outbox)
     return outbox
 
 
 def said(outbox: Outbox, *kinds: int) -> list[tuple[float, ...]]:
-    """Return what is in ``outbox``, all fields of each message; of ``kinds`` alone if there are any."""
+    """Return the contents of ``outbox``, all fields of each message; of ``kinds`` alone if there are any."""
     posted = columns(outbox.messages)[: int(outbox.posted.count)]
     if kinds:
         posted = posted[np.isin(posted["kind"], kinds)]

@@ -1,4 +1,4 @@
-"""Which parameters of mechanisms change anything, in short runs of plain Python.
+"""Effects of parameters of mechanisms, in short runs of plain Python.
 
 ``python -m tests.mechanisms.parameter_effects MECHANISM`` prints as JSON, for each parameter by role and
 name, the value that had an effect, null without one.  Run it with NUMBA_DISABLE_JIT=1: it makes hundreds
@@ -95,7 +95,7 @@ BUSIER = {
     ],
     "fecn": [*BUSY["fecn"], "cp.qeq=5kB", "cp.qsc=20kB"],
 }  # fmt: skip
-"""What lets every rule of a mechanism take effect in these runs."""
+"""Parameters that let every rule of a mechanism take effect in these runs."""
 
 WITH: dict[Any, list[str]] = {
     "k": ["cp.linear=yes"],
@@ -109,7 +109,7 @@ WITH: dict[Any, list[str]] = {
     "alternate_priority": ["edge.cnpv=3", "edge.mode=4"],
     "mode": ["edge.cnpv=3"],
 }
-"""What a parameter needs beside it; ``hops`` is how many congestion points a path has."""
+"""Other values that a parameter needs; ``hops`` is the number of congestion points on a path."""
 VALUES = {
     "qmc": ["20kB"],
     "qst": ["60kB"],
@@ -140,7 +140,7 @@ MARKED = [
 ]  # fmt: skip
 """Marked frames of three queue pairs."""
 CPIDS = [signed_cpid(cpid(CP_MAC, number)) for number in range(1, 9)]
-"""What the congestion points of a port are called, by priority."""
+"""The CPIDs of a port's congestion points, by priority."""
 _PRIORITIES = (3, 5)
 _STEP_NS = 20_000
 
@@ -170,7 +170,7 @@ def _taken(outbox: Outbox) -> list[tuple[Any, ...]]:
 
 
 def _port(own: Machine, hops: int) -> Iterator[Any]:
-    """Yield what a congestion point says to arrivals while its queues pass all thresholds, and back."""
+    """Yield a congestion point's responses to arrivals while its queues pass all thresholds, and back."""
     point, outbox = own.congestion_point(_place(), np.random.default_rng(1)), new_outbox(64)
     for step in range(8 * len(QLENS_OCTETS)):
         now_ns, qlen_octets = step * _STEP_NS, QLENS_OCTETS[step // 8]
@@ -214,7 +214,7 @@ def _frames(own: Machine, messages: list[tuple[Any, ...]], about: SampledFrame) 
 
 
 def _reactions(own: Machine, hops: int) -> Iterator[Any]:
-    """Yield what reaction points come to that get every kind of message: bad news, good news, stops."""
+    """Yield the states of reaction points that get every kind of message: bad news, good news, stops."""
     senders, outbox = own.senders(_place(hops), np.random.default_rng(1)), new_outbox(64)
     waiting: dict[tuple[int, int], Departure] = {}
     for step in range(100):
@@ -291,7 +291,7 @@ def _messages(own: Machine, step: int, station: int) -> Iterator[Message]:
 
 
 def _loop(own: Machine, hops: int) -> Iterator[Any]:
-    """Yield what the closed loop comes to, its messages as frames too."""
+    """Yield the results of the closed loop, its messages as frames too."""
     loop = run(TRAFFIC, own, rate_bps=_RATE_BPS, buffer_octets=150_000, delay_ns=_DELAY_NS, hops=hops)
     yield loop.passages.tolist()
     yield loop.messages.tolist()
@@ -305,14 +305,14 @@ def _loop(own: Machine, hops: int) -> Iterator[Any]:
 
 
 def _open(own: Machine, hops: int) -> Iterator[Any]:
-    """Yield what a port says in an open loop, where frames have no tags."""
+    """Yield a port's messages in an open loop, where frames have no tags."""
     port = PortConfig(rate_bps=_RATE_BPS, buffer_octets=150_000, cp_mac=CP_MAC)
     for replayed in OpenLoopReplay(batches_of(TRAFFIC), machine=own, port=port, seed=1):
         yield replayed.messages.tolist()
 
 
 def _edge(own: Machine, hops: int) -> Iterator[Any]:
-    """Yield what the edge beside a receiver sends."""
+    """Yield the frames that the edge beside a receiver sends."""
     clock = Clock()
     edge = Edge(own, link_rate_bps=10**9, mac=BACKBONE_EDGE, seed=1, start_ns=START_NS, send=clock.send)
     tag = TAGS.get(own.name, "")
@@ -339,7 +339,7 @@ PARTS = {
     Role.REACTION_POINT: (_reactions, _loop),
     Role.EDGE: (_edge, _loop),
 }
-"""Of the runs, the quickest first."""
+"""The runs, the quickest first."""
 
 
 def candidates(parameter: Parameter) -> Iterator[str]:

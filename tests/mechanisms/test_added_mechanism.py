@@ -34,7 +34,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def failed(installed: Path) -> dict[str, str]:
-    """What the checks said that failed, by their names: all run in one process."""
+    """The errors of failed checks, by name: all run in one process."""
     known = os.pathsep.join([str(installed), str(REPOSITORY), os.environ.get("PYTHONPATH", "")])
     ended = subprocess.run(
         [sys.executable, "-m", "tests.mechanisms.check_added", *check_added.NAMES], cwd=installed, text=True,

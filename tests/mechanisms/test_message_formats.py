@@ -30,7 +30,7 @@ ABOUT = SampledFrame(DATA, 100, 16)
 
 
 class Toy(Machine):
-    """Three formats of others, told apart by their constants and by being answers."""
+    """Three formats of others, distinguished by their constants and by being answers."""
 
     messages = MappingProxyType(
         {
@@ -149,7 +149,7 @@ def test_refusal_record_is_inherited_from_base() -> None:
 
 
 def test_message_copies_only_tags_outside_the_i_tag() -> None:
-    """Messages about it copy the backbone's VLAN stack, not the customer's behind the I-TAG."""
+    """Messages about it copy the backbone's VLAN stack, not the customer's after the I-TAG."""
     customer = DESTINATION + SOURCE + bytes.fromhex("81006064 0800")
     backbone = DESTINATION + SOURCE + bytes.fromhex("88a861f4 88e7 60000042") + customer + bytes(40)
     found = headers(backbone)

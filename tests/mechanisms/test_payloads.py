@@ -1,4 +1,4 @@
-"""What a mechanism says in a message of its own: a payload that it declares."""
+"""Contents of a mechanism's own message: a payload that it declares."""
 
 from __future__ import annotations
 

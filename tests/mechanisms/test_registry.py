@@ -1,4 +1,4 @@
-"""The registry of mechanisms: entry points, no control among them, and who else may know one by name."""
+"""The registry of mechanisms: entry points, no control among them, and modules that may name one."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def pfc() -> CongestionPoint:
 
 
 def both_ways() -> list[Any]:
-    """Return what QCN over PFC says about the crossing, and PFC over QCN."""
+    """Return the messages of QCN over PFC about the crossing, and of PFC over QCN."""
     return [
         said(shown(StackedCongestionPoint(qcn(), pfc()), FRAMES)),
         said(shown(StackedCongestionPoint(pfc(), qcn()), FRAMES)),

@@ -1,4 +1,4 @@
-"""What is released: sdist and wheel hold what they should and nothing else, the same octets each time."""
+"""Released files: sdist and wheel have the right contents and nothing else, the same octets each time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYT
 
 
 def sources(repository: Path, folder: Path) -> list[str]:
-    """Copy what git knows, as it stands in the work tree; where there is no git, all that is no leftover."""
+    """Copy the files in git, with changes of the work tree; without git, all except leftovers."""
     if (repository / ".git").exists():
         listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=repository, check=True, capture_output=True, text=True
@@ -138,5 +138,5 @@ def test_declared_python_versions_are_tested(repository: Path) -> None:
 def test_licences_are_listed_of_every_dependency() -> None:
     page = PATH.read_text(encoding="utf-8")
     assert all(f"\n| {name} | {group} | " in page for name, group in dependencies()), "make docs"
-    assert "does not say" not in page
+    assert "not stated" not in page
     assert "not installed here" not in page

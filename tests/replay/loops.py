@@ -42,7 +42,7 @@ BUSY = {
 
 
 class Sent(NamedTuple):
-    """A frame as a station wants to send it."""
+    """A frame that a station is to send."""
 
     time_ns: int
     station: int
@@ -63,7 +63,7 @@ class Loop(NamedTuple):
 
     @property
     def stations(self) -> StationsSummary:
-        """What the summary says of stations."""
+        """The summary of stations."""
         assert self.summary.stations is not None
         return self.summary.stations
 
@@ -132,7 +132,7 @@ def loop_of(
 
 
 def ran(replay: ClosedLoopReplay) -> Loop:
-    """Return what ``replay`` gives when it is run."""
+    """Return the result of ``replay``, run."""
     pieces = list(replay)
     empty = loop_records(replay)
     return Loop(
@@ -150,7 +150,7 @@ def loop_records(replay: ClosedLoopReplay) -> tuple[NDArray[Any], NDArray[Any]]:
 
 
 def run(frames: Sequence[Sent], name: str | Machine, *assignments: str, **options: Any) -> Loop:
-    """Return what the closed loop of ``frames`` gives."""
+    """Return the result of the closed loop of ``frames``."""
     return ran(loop_of(frames, name, *assignments, **options))
 
 

@@ -14,7 +14,7 @@ HOST = bytes.fromhex("0200000000")
 DESTINATION = HOST + b"\xfa"
 START_NS = 1_700_000_000_123_456_789
 PAYLOAD = bytes.fromhex("9999")
-"""An EtherType that nobody reads."""
+"""An EtherType without a reader."""
 
 VLAN, TWO_VLANS = "8100 600a", "88a8 4014 8100 600a"
 TAGS = {
@@ -24,11 +24,11 @@ TAGS = {
     "fecn": "88b6 0300 0001 000000ff",
     "qcn": "22e9 0042",
 }
-"""What each mechanism puts in front of an EtherType; FECN's asks for 255 kb/s."""
+"""The octets of each mechanism in front of an EtherType; FECN's requests 255 kb/s."""
 
 HEADERS = ["", VLAN, VLAN, TWO_VLANS, *(f"{VLAN} {tag}" for tag in TAGS.values()), TAGS["ecm"]]
 CUTS = [64, 64, 64, 200, 1500, 18, 14, 13, 8]
-"""How much of a frame is captured."""
+"""Captured octets of frames."""
 
 FCS_OCTETS = 4
 _TAG_OCTETS = {0: 16, 1: 12, 2: 16, 3: 10}
@@ -43,7 +43,7 @@ class Kind(NamedTuple):
 
 
 def frame(kind: Kind, number: int) -> bytes:
-    """Return a frame that says its number, all of it, without FCS."""
+    """Return a frame that contains its number, complete, without FCS."""
     header = DESTINATION + HOST + bytes([kind.station]) + bytes.fromhex(kind.header)
     if kind.llc:
         length = kind.octets - len(header) - 2

@@ -1,6 +1,6 @@
 """An obvious simulation of a closed loop with PAUSE, PFC or nothing: lists, deques, exact fractions.
 
-Written from the rules of `ecmproto.control.engine.loop` alone; nothing here is taken from ecmproto.  It knows
+Written from the rules of `ecmproto.control.engine.loop` alone; nothing here is taken from ecmproto.  It has
 no refreshes of PAUSE, so no stop may last that long.
 """
 

@@ -30,7 +30,7 @@ class Arriving(NamedTuple):
 
 @dataclass
 class Level:
-    """How long each level stood."""
+    """A level, with the duration of each value."""
 
     now: int = 0
     since: int = 0

@@ -90,7 +90,7 @@ def test_every_frame_has_one_fate_in_counters(name: str) -> None:
 
 
 def _late_or_probe_octets(loop: Loop) -> int:
-    """Return what flows do not count: probes, and what passes after the capture's end."""
+    """Return the frames that flows do not count: probes, and passages after the capture's end."""
     passages = loop.passages
     apart = (passages["probe"] == 1) | (passages["time_ns"] > loop.summary.duration_ns)
     came = (passages["disposition"] == ENQUEUED) | (passages["disposition"] == DROPPED)

@@ -40,7 +40,7 @@ class Written(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What was written, apart; the frames that were read; the passages that made it."""
+    """The written output, apart; the frames that were read; the passages that made it."""
 
     data: list[Written]
     generated: list[Written]
@@ -69,7 +69,7 @@ def without_fcs(batch: Batch, reader: CaptureReader) -> Iterator[tuple[bytes, in
 
 @cache
 def output(name: str, *, suffix: str = ".pcapng", plain: bool = False) -> Output:
-    """Return what a busy loop of mechanism ``name`` writes of a capture with frames of every kind."""
+    """Return the output of a busy loop of mechanism ``name`` for a capture with frames of every kind."""
     made = machine(name, *BUSY[name])
     with TemporaryDirectory() as folder:
         source, written = Path(folder) / "in.pcapng", Path(folder) / f"out{suffix}"
@@ -95,7 +95,7 @@ def output(name: str, *, suffix: str = ".pcapng", plain: bool = False) -> Output
 
 
 def came(result: Output) -> Any:
-    """Return the passages of the frames that stand in the output, in order."""
+    """Return the passages of the frames in the output, in order."""
     passages = result.loop.passages
     return passages[(passages["probe"] == 0) & (passages["disposition"] != HELD_OUT)]
 
@@ -185,7 +185,7 @@ def test_data_frames_carry_tags_of_their_stations(name: str) -> None:
 
 @pytest.mark.parametrize("name", TAGS)
 def test_inserted_tags_are_decoded(name: str) -> None:
-    """Of a capture of plain frames, behind their VLAN tag."""
+    """In a capture of plain frames they come after the VLAN tag."""
     result = output(name, plain=True)
     seen = 0
     for row, passage in zip(result.data, came(result), strict=True):

@@ -21,7 +21,7 @@ BUFFER_OCTETS = 500_000
 
 @cache
 def capture(milliseconds: int) -> Batch:
-    """Return what all sources send back to back, each a quarter of a slot behind the one before."""
+    """Return the frames of all sources back to back, each a quarter of a slot after the one before."""
     slots = np.arange(0, milliseconds * 10**6, SLOT_NS)
     times_ns = (slots[:, np.newaxis] + np.arange(SOURCES) * SLOT_NS // SOURCES).reshape(-1)
     frames = [

@@ -1,4 +1,4 @@
-"""What flows are called: as little as tells them apart."""
+"""Labels of flows: as little as distinguishes them."""
 
 from __future__ import annotations
 

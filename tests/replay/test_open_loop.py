@@ -1,4 +1,4 @@
-"""Open-loop replay of captures as they come: times, lengths, settings; and what its summary says."""
+"""Open-loop replay of captures of all kinds: times, lengths, settings; and its summary."""
 
 from __future__ import annotations
 

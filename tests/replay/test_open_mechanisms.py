@@ -1,4 +1,4 @@
-"""Open-loop replay with every mechanism's congestion point: what it says, and that it honours tags."""
+"""Open-loop replay with every mechanism's congestion point: its messages, and that it honours tags."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START_NS = 1_650_000_000_000_000_000
 SLOT_NS = 1_000
 FACTS = PortConfig(rate_bps=10**10, buffer_octets=120_000, cp_mac=CP_MAC)
 OWN_CPID = CP_MAC + b"\x00\x01"
-"""Of the congestion point of priority 0."""
+"""The CPID of the congestion point of priority 0."""
 
 
 def frame(station: int, tags: str = "") -> bytes:

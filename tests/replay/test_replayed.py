@@ -1,4 +1,4 @@
-"""What comes out of a replay: input frames and CNMs in order, the same however it was batched or compiled."""
+"""Results of a replay: input frames and CNMs in order, the same however it was batched or compiled."""
 
 from __future__ import annotations
 

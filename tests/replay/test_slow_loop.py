@@ -105,7 +105,7 @@ def test_passages_and_messages_equal_the_simulation(
 
 
 def test_the_burst_contains_every_disposition() -> None:
-    """Else the comparison would say little."""
+    """Otherwise the comparison would prove little."""
     dispositions, late = set(), {}
     for kind in ("none", "pause", "pfc"):
         slow = SlowLoop(

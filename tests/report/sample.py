@@ -45,7 +45,7 @@ def measures(*, frames: int = 1000, dropped: int = 0, mean: float = 26_000.0) ->
 
 
 def full_run(name: str = "qcn", *, label: str = "02:00:00:00:00:01") -> Run:
-    """Return a run that has something in every figure; ``label`` stands wherever a text can."""
+    """Return a run with data in every figure; ``label`` is in every text."""
     edges = np.arange(0, 11, dtype=np.int64) * MS
     ramp = np.linspace(0, 1, 10)
     flow = FlowCurves(

@@ -236,7 +236,7 @@ def test_without_matplotlib_extra_is_named_before_any_work(monkeypatch: pytest.M
 
 
 def loaded_after(code: str, *modules: str) -> list[str]:
-    """Return which of ``modules`` a fresh interpreter has loaded after ``code``."""
+    """Return the ``modules`` that a fresh interpreter has loaded after ``code``."""
     tail = f"; import sys; print(*[name for name in {modules!r} if name in sys.modules])"
     ran = subprocess.run([sys.executable, "-c", code + tail], capture_output=True, text=True, check=True)
     return ran.stdout.split()

@@ -1,4 +1,4 @@
-"""What panels show at a glance: scales that fit, whole titles, one colour for one thing."""
+"""Panels at a glance: scales that fit, whole titles, one colour for one thing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOTS = 200
 
 
 def queue_run(name: str, usual: float, overshoot: float | None = None) -> Run:
-    """Return a run whose queue stands about ``usual`` octets, but for its first slots."""
+    """Return a run whose queue is about ``usual`` octets, except in its first slots."""
     mean = usual * (0.9 + 0.1 * np.sin(np.arange(SLOTS)))
     mean[:4] = overshoot or usual
     curve = QueueCurve(edges_ns=np.arange(SLOTS + 1), mean_octets=mean, peak_octets=1.1 * mean)

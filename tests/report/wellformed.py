@@ -1,4 +1,6 @@
-"""What a page must not do: break its nesting, repeat an id, refer to nothing, load anything, run anything."""
+"""Prohibitions for a page: breaking its nesting, repeating an id, referring to nothing, loading or running
+anything.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Known answers: a frame of every format, octet by octet from wire-formats.md, beside what it says.
+"""Known answers: a frame of every format, octet by octet from wire-formats.md, beside its fields.
 
 None of the octets come from the code under test.  Stations are 02:00:00:00:00:01 and :02, the congestion
 point is 02:00:00:00:00:cc with local identifier 1.
@@ -90,7 +90,7 @@ HOST_1, HOST_2 = bytes((10, 0, 0, 1)), bytes((10, 0, 0, 2))
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KnownAnswer:
-    """A frame and what it says."""
+    """A frame and its fields."""
 
     name: str
     octets: bytes
@@ -960,7 +960,7 @@ SNAP_IPV4 = KnownAnswer(
 
 
 def roce(name: str, written: str, *layers: Layer, hidden: int) -> KnownAnswer:
-    """Return a RoCEv1 packet of ``written`` octets behind a GRH; ``hidden`` is BTH octet 4."""
+    """Return a RoCEv1 packet of ``written`` octets after a GRH; ``hidden`` is BTH octet 4."""
     packet = octets(written)
     grh = (
         octets("60 00 00 00")

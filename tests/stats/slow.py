@@ -396,7 +396,7 @@ class SlowPauses:
         return (stated, True) if 0 < stated <= 1 << 62 else (self.slow.speed_bps, False)
 
     def pauses(self, sender: tuple[int, bytes | None], priority: int | None) -> list[tuple[int, int]]:
-        """Return when the pauses of a class began and ended."""
+        """Return the starts and ends of the pauses of a class."""
         own = [
             (time_ns, quanta[priority])
             for other, time_ns, quanta in self.frames
@@ -535,7 +535,7 @@ def order(classes: Iterable[int | None], *, last: bool = False) -> list[int | No
 
 
 def quanta_of(record: Record) -> dict[int | None, int] | None:
-    """Return what a pause frame asks of which class; None for other frames."""
+    """Return a pause frame's request by class; None for other frames."""
     pause, pfc = first(record, Pause), first(record, PFC)
     if pause is not None:
         return {None: pause.pause_time}

@@ -1,4 +1,4 @@
-"""Statistics of files: filters, limits, what cannot be read, what is left out, and what the notes say."""
+"""Statistics of files: filters, limits, unreadable and left out frames, and notes."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Flow:
 
 
 class Whole:
-    """What the row is part of."""
+    """The row's parent."""
 
     def bits_per_s(self, flow: Flow) -> float:
         return 8.0 * flow.octets

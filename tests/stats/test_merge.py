@@ -92,7 +92,7 @@ def test_pauses_and_storms_across_the_cut(batches: list[Batch], detect_ns: int, 
 
 
 def test_short_pause_after_an_earlier_storm_is_none() -> None:
-    """Whether it may become one is told by the time paused, which each part knows of its own."""
+    """A part's own paused time decides whether its pause may become a storm."""
     first = [(pfc(time3=65535), START_NS, 0, 0)]
     # behind the first frame nothing of the part before can be in force
     later = [(pfc(time3=0), START_NS + 4_000_000, 0, 0), (pfc(time3=3), START_NS + 9_000_000, 0, 0)]

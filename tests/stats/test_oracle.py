@@ -1,4 +1,4 @@
-"""What tshark and capinfos say of the same captures, as far as they know what is in them."""
+"""Tshark's and capinfos' figures of the same captures, as far as they decode the contents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MACC = ("pause", "pfc", "macc")
 KNOWN = ("vlan", "ieee8021ad", "ieee8021ah", "ip", "ipv6", "tcp", "udp", "arp", "lldp")
 BUNDLED = ("vlan_stacks.pcap", "pause.pcap", "pfc.pcap", "lldp_cn.pcap", "dcbx.pcap")
 UNKNOWN = ("not cntag", "not (eth.type == 0x22e9 or vlan.etype == 0x22e9)")
-"""What leaves out the tags at which tshark stops: for us, and for tshark."""
+"""A filter without the tags at which tshark stops: for us, and for tshark."""
 
 _PHS = re.compile(r"^( *)(\S+) +frames:(\d+) bytes:(\d+)$", re.MULTILINE)
 _STAT = re.compile(r"^\| *[\d.]+ <> +(?:[\d.]+|Dur) *\| *(\d+) \| *(\d+) \|$", re.MULTILINE)
@@ -37,7 +37,7 @@ def told(tshark: str, path: Path, *arguments: str) -> str:
 
 
 def hierarchy(text: str) -> Counter[tuple[str, str]]:
-    """Return frames and octets by protocol, those of a protocol within itself not again."""
+    """Return frames and octets by protocol, a protocol within itself not again."""
     counts: Counter[tuple[str, str]] = Counter()
     path: list[str] = []
     for indent, name, frames, octets in _PHS.findall(text):
@@ -59,7 +59,7 @@ def assert_same_kinds(statistics: Statistics, tshark: str, path: Path) -> None:
 
 
 def plain_capture(path: Path) -> None:
-    """Write frames of all that tshark knows, in VLANs and without; it counts time in whole µs."""
+    """Write frames of all formats that tshark has, in VLANs and without; it counts time in whole µs."""
     tops = [(VLAN(id=5), VLAN(id=6)), (VLAN(id=7),), ()]
     inner = [
         (IPv4(proto=6), TCP()), (IPv4(proto=17), UDP(srcport=9, dstport=9), Data(data=bytes(700))),
@@ -121,7 +121,7 @@ def test_totals(name: str, needs: Callable[[str], str]) -> None:
 
 
 def test_pauses_equal_the_time_a_replay_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The gates of simulated stations are another text: what they add up is what the frames ask for."""
+    """The gates of simulated stations are another text: their sums equal the frames' requests."""
     path, out = tmp_path / "in.pcapng", tmp_path / "paused.pcapng"
     congested_capture(path)
     # The capture lasts until the last pause has ended: a replay counts no time beyond its last frame.

@@ -40,7 +40,9 @@ def other() -> bytes:
 def times_of(
     events: Iterable[tuple[int, bytes] | tuple[int, bytes, int]], *, speed_bps: int = 10**10
 ) -> PauseTimes:
-    """Return the pause times of frames at ns from the start, on interface 0 unless a third value says."""
+    """Return the pause times of frames at ns from the start, on interface 0 unless a third value names
+    another.
+    """
     counts = Accumulator(speed_bps=speed_bps)
     for at, octets, *interface in events:
         batch = Batch.from_frames([octets], time_ns=START_NS + at, interface=interface[0] if interface else 0)

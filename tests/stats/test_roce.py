@@ -104,7 +104,7 @@ def test_cnp_of_several_flows_is_ambiguous() -> None:
 
 @pytest.mark.parametrize("place", [2, 3])
 def test_an_acknowledge_ties_two_queue_pairs(place: int) -> None:
-    """Before the CNP or behind it: whose it is, is known at the end."""
+    """Before the CNP or after it: its owner is determined at the end."""
     frames = [(0, roce(A, B, 0x22, 5, ecn=CE)), (1, roce(A, B, 0x23, 90_000, ecn=CE)), (9, cnp(B, A, 0x11))]
     frames.insert(place, (2 if place == 2 else 10, ack(B, A, 0x11, 90_000)))
     found = traffic(frames)

@@ -47,7 +47,7 @@ class MadeUpFacts:
 
 
 class MadeUpLine(Struct):
-    """A clock, and a kernel that is late to wake and takes as many frames as it likes, drawn beforehand."""
+    """A clock, and a kernel that wakes late and accepts a number of frames drawn beforehand."""
 
     facts: MadeUpFacts
     late: NDArray[np.int64]
@@ -94,7 +94,7 @@ PLAIN: Any = FunctionType(
 
 
 def sent_with(depart: Any, due_ns: list[int], seed: int, **settings: int) -> tuple[Any, ...]:
-    """Return when frames left, and all that is counted of it."""
+    """Return the departures of frames, and all their counters."""
     draws = random.Random(seed)
     facts: Any = new_record(MadeUpFacts)
     state = as_record(DepartureState())

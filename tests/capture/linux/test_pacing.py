@@ -24,7 +24,7 @@ BATCHES = st.lists(LENGTHS, max_size=5)
 
 
 def due(schedule: Schedule, batches: list[list[int]]) -> list[int]:
-    """Return when the frames of all batches, given by their lengths, are due."""
+    """Return the due times of the frames of all batches, given by their lengths."""
     made = [Batch.from_frames([bytes(length) for length in lengths]) for lengths in batches]
     return [time_ns for batch in made for time_ns in schedule.due(batch).tolist()]
 

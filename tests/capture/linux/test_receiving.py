@@ -1,4 +1,4 @@
-"""What was sent arrives, byte for byte: by the ring and by batched calls, tags included."""
+"""Sent frames arrive, byte for byte: by the ring and by batched calls, tags included."""
 
 from __future__ import annotations
 

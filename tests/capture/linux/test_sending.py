@@ -1,4 +1,4 @@
-"""Sending: what leaves, what is refused, and what is said of it."""
+"""Sending: frames that leave, refused ones, and the report on both."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.namespaces import FAR, NEAR, PATIENCE_S, Network
 
 
 def refused(mtu: int, octets: int, head: str = "0800") -> bool:
-    """Whether a frame of so many octets is refused, by prediction and by the kernel, which have to agree."""
+    """Whether a frame of this length is refused, by prediction and by the kernel, which have to agree."""
     batch = Batch.from_frames([frame(head, octets) if octets >= 20 else bytes(octets)])
     with FrameSender(NEAR) as sender:
         assert sender.facts.mtu_octets == mtu

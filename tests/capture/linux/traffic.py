@@ -33,7 +33,7 @@ TAGGED = {
 
 
 def frame(head: str, octets: int = 64) -> bytes:
-    """Return a frame that goes on with ``head`` behind its addresses."""
+    """Return a frame that continues with ``head`` after its addresses."""
     start = ADDRESSES + bytes.fromhex(head)
     return start + bytes(i * 7 + octets & 0xFF for i in range(octets - len(start)))
 

@@ -1,4 +1,4 @@
-"""What selections are held to: the same filter, frame by frame."""
+"""The reference for selections: the same filter, frame by frame."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from tests.filter.test_meaning import FRAMES as MEANING_FRAMES
 
 FRAMES = int(os.environ.get("ECMPROTO_SELECTION_FRAMES", "60"))
 FILTERS = int(os.environ.get("ECMPROTO_SELECTION_FILTERS", "15"))
-"""How many frames of each capture, and how many filters drawn for it; a long run sets them high."""
+"""The numbers of frames of each capture, and of filters drawn for it; a long run sets them high."""
 
 SPOILT = Sample(spoilt_batch(random.Random(5), 300), INTERFACES)
 _NAMES = (

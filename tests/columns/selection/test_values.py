@@ -1,4 +1,4 @@
-"""What is hard to meet in frames: long sets, numbers at the ends, frames of thousands of values."""
+"""Rare contents of frames: long sets, numbers at the ends, frames of thousands of values."""
 
 from __future__ import annotations
 

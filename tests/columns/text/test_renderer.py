@@ -43,7 +43,7 @@ from ecmproto.wire.codec import CNM, VLAN, Data, Ethernet, decode_lax
 from tests.dissect.sample import FRAMES
 
 HEADER = bytes(12) + b"\x99\x99"
-"""What follows it is `Data`, which starts at boundary 1."""
+"""The layer after it is `Data`, which starts at boundary 1."""
 
 
 def alone(batch: Batch) -> Iterator[str]:

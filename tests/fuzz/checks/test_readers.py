@@ -18,7 +18,7 @@ CASES = 500
 
 
 def described() -> Iterator[bytes]:
-    """Yield those of the first cases of a seed that say something of an interface's clock or speed."""
+    """Yield a seed's first cases with an interface's clock or speed."""
     captures = SUBJECTS["captures"]
     for case in islice(captures.cases(captures.corpus(), 7).starting_at(0), CASES):
         if "set_clock" in case.mutations:

@@ -1,4 +1,4 @@
-"""What is excused beside tshark is what tshark reads otherwise, and nothing else in the same frame."""
+"""Excused differences are tshark's other readings, and nothing else in the same frame."""
 
 from __future__ import annotations
 
@@ -66,19 +66,19 @@ BEHIND = {
     "a frame behind a tag and FabricPath": PLAIN + VLAN + bytes.fromhex("89030001") + INNER,
     "a bridged frame": PLAIN + bytes.fromhex("6558") + INNER,
 }
-"""What tshark does not reach, or finds in what is data here."""
+"""Layers that tshark does not reach, or finds in data."""
 UNFINISHED = {
     "an S-TAG, and one of which nothing came": PLAIN + bytes.fromhex("88a8000a88a8"),
     "an S-TAG, and one of which an octet came": PLAIN + bytes.fromhex("88a8b00a88a8a0"),
 }
 ALL = FRAMES | BEHIND | UNFINISHED
 READ = [name for name in FRAMES if name not in ("a long time to live", "no time to live")]
-"""Those of which tshark shows a CN TLV."""
+"""Frames with a CN TLV in tshark's output."""
 
 
 @pytest.fixture(scope="module")
 def read(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Sample, Fields]]:
-    """What tshark says of each."""
+    """Tshark's reading of each."""
     program = requires("tshark")
     samples = [Sample(where=name, octets=octets, original=len(octets)) for name, octets in ALL.items()]
     capture = tmp_path_factory.mktemp("lldp") / "frames.pcap"

@@ -26,7 +26,7 @@ class Planted:
 
 
 def read(octets: bytes) -> int:
-    """Return how many octets of the word are there."""
+    """Return the number of octets of the word that are there."""
     if len(octets) > 0 and octets[0] == 0x51:
         if len(octets) > 1 and octets[1] == 0x43:
             if len(octets) > 2 and octets[2] == 0x4E:

@@ -1,4 +1,4 @@
-"""What coverage once led to: every committed input, tried again without atheris, kernels compiled."""
+"""Inputs found by coverage: every committed one, tried again without atheris, kernels compiled."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def kills(frame: bytes, defect: str) -> bool:
 
 
 def answer(frame: bytes, mac: bytes, address: bytes) -> bytes | None:
-    """Return what a host says to an ARP request or an echo request."""
+    """Return a host's answer to an ARP request or an echo request."""
     if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\1" and frame[38:42] == address:
         return frame[6:12] + mac + frame[12:20] + b"\0\2" + mac + address + frame[22:32] + bytes(18)
     if frame[12:14] == b"\x08\0" and frame[30:34] == address and frame[23] == 1 and frame[34] == 8:

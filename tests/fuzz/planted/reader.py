@@ -1,6 +1,6 @@
 """A decoder with one of several planted defects, or none: ``python reader.py DEFECT [CAPTURE]``.
 
-It knows pcap, VLAN and CN-TAGs, CNMs and LLDP, as a decoder that someone wrote in an afternoon would.
+It reads pcap, VLAN and CN-TAGs, CNMs and LLDP, like a decoder that someone wrote in an afternoon.
 """
 
 import os
@@ -55,7 +55,7 @@ def read(frame: bytes, defect: str) -> None:
 
 
 def pass_tag(frame: bytes, at: int) -> int:
-    """Return where the tags end, by as many calls as there are tags."""
+    """Return the end of the tags, by one call per tag."""
     return pass_tag(frame, at + 4) if int.from_bytes(frame[at : at + 2], "big") in TAGS else at
 
 

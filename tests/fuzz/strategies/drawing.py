@@ -65,5 +65,5 @@ def collected(strategy: SearchStrategy[Any], count: int = 300) -> list[Any]:
 
 
 def smallest(strategy: SearchStrategy[T], holds: Callable[[T], bool]) -> T:
-    """Return what an example that ``holds`` shrinks to, the same one every time."""
+    """Return the example to which one that ``holds`` shrinks, the same one every time."""
     return find(strategy, holds, settings=QUICK, random=random.Random(1))

@@ -161,7 +161,7 @@ TAGS = (VLAN, STag, ITag, CNTag, CMTag, RRTTag, RDTag)
 def test_boundary_values_were_missed_in_a_hundred_examples(
     strategy: Callable[[], SearchStrategy[Frame]], formats: tuple[type[Layer], ...], behind: tuple[int, ...]
 ) -> None:
-    """Each field's least and greatest value, in messages without tags and behind two."""
+    """Each field's minimum and maximum, in messages without tags and after two."""
     edges = {cls.prefix: edges_of(cls) for cls in formats}
     wanted = {(tags, edge) for tags in behind for each in edges.values() for edge in each}
     missed = {}
@@ -201,7 +201,7 @@ def has(layer: Layer, edge: Edge) -> bool:
 
 
 def edges_of(cls: type[Layer]) -> list[Edge]:
-    """Return the least and the greatest values of the fields of a format that do not say which it is."""
+    """Return the minima and maxima of the fields of a format that do not identify it."""
     edges: list[Edge] = []
     for field in cls.layout:
         if field.bits is None or field.count is not None or field.key == cls.next_key:

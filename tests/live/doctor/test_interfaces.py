@@ -1,4 +1,4 @@
-"""What is found of interfaces, and set there."""
+"""Findings about interfaces, and settings of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is found of the machine and the process."""
+"""Findings about the machine and the process."""
 
 from __future__ import annotations
 

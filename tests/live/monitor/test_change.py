@@ -1,4 +1,4 @@
-"""What happened between two looks, held to what was added between them."""
+"""The change between two looks, compared with the frames added between them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A tiny closed loop that knows the protocol alone: stations, and one port whose queue has no priorities.
+"""A tiny closed loop that uses the protocol alone: stations, and one port whose queue has no priorities.
 
-Nobody obeys PAUSE here; who posts it is seen in the outbox.
+PAUSE is not obeyed here; its sender is seen in the outbox.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ WAITING, DROPPED = -1, -2
 
 
 class Track(NamedTuple):
-    """What is fixed: messages take ``delay_ns``; the port serves at ``rate_bps``."""
+    """Constants: messages take ``delay_ns``; the port serves at ``rate_bps``."""
 
     stations: int
     rate_bps: int
@@ -47,12 +47,12 @@ class Track(NamedTuple):
 
 
 class FrameResult:
-    """What became of a frame; a record."""
+    """The fate of a frame; a record."""
 
     left_ns: int
     """The station; WAITING."""
     through_ns: int
-    """When it left the port; DROPPED, WAITING."""
+    """The time at which it left the port; DROPPED, WAITING."""
     limiter: int
     octets: int
     tagged: int
@@ -250,9 +250,9 @@ def check_alone(
     only: int,
     until_ns: int,
 ) -> None:
-    """Check that station ``only`` of three does with the others what it does without them.
+    """Check that station ``only`` of three does the same with the others as without them.
 
-    No congestion point may tell one what the others did.
+    No congestion point may reveal to one station the actions of others.
     """
     alone = [message for message in given if message["station"] == only]
     mine = [frame[1] == only for frame in frames]
@@ -278,7 +278,7 @@ def greedy(stations: int, flows: int, until_ns: int, every_ns: int) -> list[tupl
 
 
 def trace(name: str, **parameters: dict[str, Any]) -> list[str]:
-    """Return what becomes of three stations with two flows each, number by number."""
+    """Return the results of three stations with two flows each, number by number."""
     machine = made(name, **parameters)
     outcome = drive(machine, greedy(3, 2, 150_000, 3_600), until_ns=300_000)
     lines = [str(message) for message in outcome.messages]

@@ -1,4 +1,4 @@
-"""The flow of a single frame by its headers: what ECM, BCN and E²CM tell flows apart by (S000 3.3)."""
+"""The flow of a single frame by its headers, by which ECM, BCN and E²CM distinguish flows (S000 3.3)."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Flow(NamedTuple):
 def flow_of(octets: bytes, parameters: AIMDReactionPointParameters, ethertypes: EtherTypes = DEFAULT) -> Flow:
     """Return the flow of a frame; ``octets`` are its first ones, from its DA to the VLAN tag at least.
 
-    The key is made of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
-    ask for them; with ``hash_bits``, of a CRC-32 of that.
+    The key consists of VLAN id (or none), DA, SA and priority (0 when untagged), as far as the parameters
+    require them; with ``hash_bits``, of a CRC-32 of that.
     """
     frame = headers(octets, ethertypes)
     ethernet = frame[Ethernet]

@@ -1,6 +1,6 @@
-"""A sender for tests: one reaction point, the queues behind its limiters, and a clock that jumps.
+"""A sender for tests: one reaction point, the queues at its limiters, and a clock that jumps.
 
-Whatever happens, `check` holds: the promises that a reaction point makes in every state.
+At any time `check` holds: the promises that a reaction point makes in every state.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Station:
         return self.limiters.point
 
     def rate(self, flow: int = 1, priority: int = 0) -> float | None:
-        """The rate of the limiter that a frame would queue behind, None for no match."""
+        """The rate of the limiter at which a frame would queue, None for no match."""
         index = route(self.limiters, flow, priority)
         return None if index == NO_LIMITER else float(self.slots[index].rate_bps)
 

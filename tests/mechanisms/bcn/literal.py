@@ -1,7 +1,7 @@
 """A literal, slow transcription of S004 IV as algorithms §2 reads it; nothing is taken from ecmproto.
 
 Queues are counted in octets; e in units of 64 octets.  S004 has no pseudo-code: where it is silent the lines
-follow ECM's, as §2 says.
+follow ECM's, as §2 requires.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ LINK = 10_000_000_000
 
 
 class Point:
-    """One congestion point with its own generator; every frame is a sample unless told otherwise."""
+    """One congestion point with its own generator; every frame is a sample unless set otherwise."""
 
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 5 * QEQ} | options
@@ -190,7 +190,7 @@ def test_equals_the_literal_transcription(
 
 
 def paused(threshold: PauseThreshold, now_ns: int, port_octets: int, step: Any = watch) -> int | None:
-    """Return the quanta that ``step`` makes the upstream ports be told, None if nothing."""
+    """Return the quanta that ``step`` makes the port send upstream, None if nothing."""
     outbox = new_outbox(1)
     step(threshold, now_ns, port_octets, outbox)
     if outbox.posted.count == 0:

@@ -40,7 +40,7 @@ class LiteralPoint:
 
 @dataclass
 class LiteralNotifier:
-    """The notification point, told of what its interval is for."""
+    """The notification point, with the scope of its interval."""
 
     interval: int = 50 * US
     sent: dict[object, int] = field(default_factory=dict)

@@ -1,4 +1,6 @@
-"""A tiny driver of E²CM's machines: a queue, stations before it, destinations behind, all by the protocol."""
+"""A tiny driver of E²CM's machines: a queue, stations before it, destinations after it, all by the
+protocol.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,7 @@ def limiter_of(senders: Senders, station: int, flow: int, priority: int, now_ns:
 
 @compiled
 def wait(senders: Senders, station: int, limiter: int, now_ns: int) -> int:
-    """Return when the head of the limiter's queue leaves, the station's timers expired until then."""
+    """Return the departure of the head of the limiter's queue, the station's timers expired until then."""
     last_ns = now_ns + PATIENCE_NS
     while True:
         leaves_ns = senders.next_tx_ns(station, limiter, now_ns)

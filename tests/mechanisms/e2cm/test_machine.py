@@ -69,7 +69,7 @@ from tests.replay.loops import machine as loops_machine
 
 DST, SRC = bytes.fromhex("020000000002"), bytes.fromhex("020000000001")
 CPID = 0x0200_0000_00CC_0004
-"""Of PRIORITY's congestion point."""
+"""The CPID of PRIORITY's congestion point."""
 SMALL_CP = E2CMCongestionPointParameters(random_octets=0, tagged_random_octets=0)
 EAGER: dict[str, Any] = {
     "fixed_octets": 0, "tagged_fixed_octets": 0, "qeq_octets": 30_000, "qmc_octets": 100_000, "q_bit": True,

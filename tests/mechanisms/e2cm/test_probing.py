@@ -1,4 +1,4 @@
-"""When a flow is probed, and what replies say about it (algorithms §4, rules 2 and 4)."""
+"""The start of probing, and the contents of replies (algorithms §4, rules 2 and 4)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Flow:
         return on_reply(self.probing, self.counters, self.settings, latency_ns % 2**32, throughput_kbps)
 
     def queue(self, octets: int) -> Reaction:
-        """Reply as if ``octets`` of the flow were queued behind a flight time of 1000 ns at 10 Gb/s."""
+        """Reply as if ``octets`` of the flow were queued after a flight time of 1000 ns at 10 Gb/s."""
         return self.reply(1_000 + octets * 4 // 5)
 
 

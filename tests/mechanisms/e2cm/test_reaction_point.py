@@ -39,7 +39,7 @@ def limited(parameters: E2CMReactionPointParameters | None = None, flight_ns: in
 
 
 def queued(station: Station, octets: int, now_ns: int = 0, flow: int = 0) -> Reaction:
-    """Reply as if ``octets`` of the flow were queued behind a flight time of 1000 ns at 10 Gb/s."""
+    """Reply as if ``octets`` of the flow were queued after a flight time of 1000 ns at 10 Gb/s."""
     return station.reply(now_ns, 1_000 + octets * 4 // 5, flow=flow)
 
 

@@ -28,7 +28,7 @@ SOURCE, DESTINATION = bytes.fromhex("020000000001"), bytes.fromhex("020000000002
 CP_MAC = bytes.fromhex("0200000000cc")
 DATA = DESTINATION + SOURCE + bytes.fromhex("81006005" + "0800") + bytes(1_482)
 CLOCKS_APART_NS = 3_999_999_999
-"""How far the destination's clock is ahead of the source's."""
+"""The lead of the destination's clock over the source's."""
 
 
 class Network:

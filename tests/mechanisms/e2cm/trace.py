@@ -22,7 +22,7 @@ from tests.mechanisms.e2cm.station import CPID, Station, new_point
 
 
 def next_probe(source: rp.E2CMStation, settings: rp.E2CMStationSettings) -> tuple[int, int]:
-    """Return which flow's probe is next by time, and when: -1 and NEVER_NS without any."""
+    """Return the flow whose probe is next by time, and its time: -1 and NEVER_NS without any."""
     if settings.probe_interval_ns <= 0:
         return -1, NEVER_NS
     due = [

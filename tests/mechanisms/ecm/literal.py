@@ -1,6 +1,6 @@
 """A literal, slow transcription of S000's pseudo-code (3.2.1 and 3.3.3), line by line in its own order.
 
-Nothing here is taken from ecmproto.  Where algorithms §1 corrects the pseudo-code, the line says "§1".
+Nothing here is taken from ecmproto.  Where algorithms §1 corrects the pseudo-code, the line contains "§1".
 Queues are counted in octets; fields of messages in units of 64 octets.
 """
 

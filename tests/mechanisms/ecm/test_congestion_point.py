@@ -30,7 +30,7 @@ QEQ = 64 * 100
 
 
 class Point:
-    """One congestion point with its own generator; every frame is a sample unless told otherwise."""
+    """One congestion point with its own generator; every frame is a sample unless set otherwise."""
 
     def __init__(self, *, seed: int = 1, **options: Any) -> None:
         chosen = {"fixed_octets": 0, "qeq_octets": QEQ, "qsc_octets": 10 * QEQ} | options

@@ -1,4 +1,4 @@
-"""A tiny closed loop that knows the protocol alone: stations, one port without priorities, destinations.
+"""A tiny closed loop that uses the protocol alone: stations, one port without priorities, destinations.
 
 Run as a module it prints a run: ``python -m tests.mechanisms.fecn.driver fecn``.
 """
@@ -33,7 +33,7 @@ PORT_MAC = bytes.fromhex("0200000000fe")
 
 
 class Track(NamedTuple):
-    """What is fixed: ``held`` frames fit into a limiter's queue; messages take ``delay_ns``."""
+    """Constants: ``held`` frames fit into a limiter's queue; messages take ``delay_ns``."""
 
     stations: int
     rate_bps: int
@@ -227,7 +227,7 @@ def texts_of(name: str) -> dict[str, dict[str, str]]:
 
 
 def trace(name: str) -> str:
-    """Return what becomes of 2 stations with 2 flows each, number by number."""
+    """Return the results of 2 stations with 2 flows each, number by number."""
     frames = greedy(2, 2, 5 * MS, 10_000)
     outcome = drive(made(name, **texts_of(name)), place(2, 2), frames, 9 * MS, buffer_octets=30_000)
     count = int(outcome.outbox.posted.count)

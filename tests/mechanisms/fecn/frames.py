@@ -43,7 +43,7 @@ def received_report(octets: bytes, source: FECNDiscards, **options: Any) -> DBPR
 def tagged(
     octets: bytes, *, rlq_id: int, rate: int = RATE_INFINITY, ethertypes: EtherTypes = DEFAULT
 ) -> bytes | None:
-    """Return the data frame ``octets`` with an RD tag behind its VLAN stack and CN-TAG.
+    """Return the data frame ``octets`` with an RD tag after its VLAN stack and CN-TAG.
 
     It replaces an old RD tag.  None if that place was cut off the captured frame.
     """

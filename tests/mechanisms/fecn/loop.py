@@ -121,7 +121,7 @@ class Loop:
 
 
 def trace(seed: int) -> list[str]:
-    """Return what a run with random phases does, number by number."""
+    """Return the results of a run with random phases, number by number."""
     loop = Loop(3, n0=30, capacity_bps=1e9, random_phase=True, seed=seed)
     lines = []
     for step in range(1, 13):

@@ -49,7 +49,7 @@ class LiteralReceiver:
         self.history.append((end_of_reception, enabled, times))
 
     def _pauses(self, priority: int) -> list[tuple[int, int]]:
-        """When the priority's timer ran: from, to."""
+        """The times at which the priority's timer ran: from, to."""
         mine = [(end, times[priority]) for end, enabled, times in self.history if enabled >> priority & 1]
         ends = [end for end, _ in mine[1:]]
         pauses = []

@@ -20,7 +20,7 @@ from tests.mechanisms.crossing import crossing, said, shown
 
 
 def trace(seed: int) -> list[str]:
-    """Return what the points say about one crossing, and what stations make of it."""
+    """Return the points' messages about one crossing, and the stations' reactions."""
     stations, rate_bps = 3, 10**10
     frames = crossing(seed, steps=800, stations=stations, buffer_octets=60_000, gap_ns=2_000)
     place = PortContext(

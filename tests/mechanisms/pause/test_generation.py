@@ -1,4 +1,4 @@
-"""Who sends PAUSE and PFC, and when (algorithms §6)."""
+"""Senders of PAUSE and PFC, and their times (algorithms §6)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ XOFF, XON, NOTHING = Signal(1, 0xFFFF), Signal(1, 0), Signal(0, 0)
 
 
 class Sender:
-    """One link and what it is asked to do by meters of one class each."""
+    """One link and its requests by meters of one class each."""
 
     def __init__(self, parameters: GenerationParameters | None = None) -> None:
         self.settings: FlowControlSettings = flow_control_settings(

@@ -1,4 +1,4 @@
-"""PAUSE and PFC behind the protocol of all mechanisms."""
+"""PAUSE and PFC through the protocol of all mechanisms."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ QLENS = np.zeros(8, np.int64)
 
 
 class Told(NamedTuple):
-    """What a message says, in short."""
+    """The contents of a message, in short."""
 
     now_ns: int
     station: int

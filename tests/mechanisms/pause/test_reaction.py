@@ -1,4 +1,4 @@
-"""What a received PAUSE or PFC frame does (algorithms §6)."""
+"""The effect of a received PAUSE or PFC frame (algorithms §6)."""
 
 from __future__ import annotations
 

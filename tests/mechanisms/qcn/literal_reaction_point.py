@@ -1,7 +1,7 @@
 """A literal, slow transcription of algorithms §3, reaction point rules 1 to 3, in exact numbers.
 
 Written from the document alone, line by line, to be read beside it; nothing here is taken from ecmproto.
-A frame leaves a limiter when the caller says so; ``debt`` tells whether it might.
+A frame leaves a limiter when the caller calls for it; ``debt`` shows whether it might.
 """
 
 from __future__ import annotations

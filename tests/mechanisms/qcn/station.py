@@ -68,7 +68,7 @@ class Station:
         self.run_until(self.now_ns)
 
     def next_leave(self) -> tuple[int, int]:
-        """When the next frame may leave, and from which limiter."""
+        """The time of the next permitted frame, and its limiter."""
         return min(
             (
                 (int(leaves_ns(self.limiters.slots[index], self.now_ns)), index)

@@ -1,4 +1,4 @@
-"""What a receiver takes and what it discards (wire-formats 3); the octets are written by hand."""
+"""Accepted and discarded messages of a receiver (wire-formats 3); the octets are written by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def cnm(body: str, *, dst: str = OWN.hex(), tags: str = TAGS, pad: int = 60) -> 
 
 
 def read(octets: bytes, **options: int) -> tuple[ReceivedCNM | Discard, dict[str, int]]:
-    """Return what was read, and the counters that are not 0."""
+    """Return the parsed feedback, and the counters that are not 0."""
     receiver = new_record(CNMReceiver)
     found = read_cnm(receiver, octets, OWN, length_octets=options.get("length_octets"))
     names = CNMReceiver.__annotations__
