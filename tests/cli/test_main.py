@@ -157,6 +157,8 @@ def test_formats_are_printed_as_json_and_markdown(capsys: pytest.CaptureFixture[
     assert len(json.loads(capsys.readouterr().out)["formats"]) > 20
     assert run(["fields", "ecm", "-T", "md"]) == 0
     assert capsys.readouterr().out.startswith("## ECM frame\n")
+    assert run(["fields", "qcn", "-T", "json"]) == 2
+    assert "-T json is for a format: expected its name, got 'qcn'" in capsys.readouterr().err
 
 
 def test_fields_finds_names_and_meanings(capsys: pytest.CaptureFixture[str]) -> None:

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--fix", is_flag=True,
-    help="Compute excessive lengths, checksums of IPv4, UDP, TCP and GRE, the invariant CRC of RoCE.",
+    help="Correct excessive lengths, checksums of IPv4, UDP, TCP and GRE, and RoCE's invariant CRC.",
 )  # fmt: skip
 @click.option(
     "--keep-checksums", "raw", is_flag=True,
