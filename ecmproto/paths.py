@@ -27,12 +27,12 @@ def refuse_foreign_links(path: str | os.PathLike[str]) -> None:
     folder, links = "/", 0
     while left and links <= _MAX_LINKS:
         part = left.pop()
-        # ".." is taken behind links that were followed, as the kernel does
+        # ".." is applied after links are followed, as the kernel does
         here = os.path.dirname(folder) if part == ".." else os.path.join(folder, part)
         try:
             status = os.lstat(here)
         except (OSError, ValueError):
-            return  # what is missing is no link; any other trouble is that of opening it
+            return  # a missing path is no link; any other error comes from opening it
         if not stat.S_ISLNK(status.st_mode):
             folder = os.path.normpath(here)
             continue

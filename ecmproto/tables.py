@@ -26,7 +26,7 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0, paint: Paint = plain) -> str:
-    """Return names and values, one pair a line, the names aligned, to ``width`` at least."""
+    """Return names and values, one pair per line, the names aligned, to ``width`` at least."""
     width = max(width, *(len(name) for name, _ in rows))
     return "\n".join(f"  {paint(name.ljust(width), 'name')}  {value}" for name, value in rows)
 

@@ -1,7 +1,7 @@
 """Breaches of the rules of language (CONTRIBUTING.md): ``python -m tests.language PATH…``.
 
-They are in docstrings, help texts, errors and other output, in pages, in names of functions, parameters,
-classes and their fields, and in names of tests.
+They are in docstrings, comments, help texts, errors and other output, in pages, in names of functions,
+parameters, classes and their fields, and in names of tests.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import re
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class Breach:
 
 
 def breaches(paths: list[Path], *, texts: bool = True) -> Iterator[Breach]:
-    """Yield the breaches in docstrings, and with ``texts`` in other texts, of modules and folders of them."""
+    """Yield the breaches of modules in docstrings, and with ``texts`` in other texts and comments."""
     for path in paths:
         for module in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             tree = ast.parse(module.read_text())
@@ -70,7 +71,7 @@ def breaches(paths: list[Path], *, texts: bool = True) -> Iterator[Breach]:
                 for rule, pattern in FIRST_LINE.items():
                     if pattern.match(first):
                         yield Breach(module, line, rule, first.split("\n")[0])
-            for line, text in _texts(tree) if texts else _docstrings(tree):
+            for line, text in (*_texts(tree), *_comments(module)) if texts else _docstrings(tree):
                 yield from _anywhere(module, line, _CODE.sub("…", text))
 
 
@@ -138,6 +139,14 @@ def _texts(tree: ast.Module) -> Iterator[tuple[int, str]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(text := node.value, str) and " " in text:
             yield node.lineno, _excepted(text)
+
+
+def _comments(module: Path) -> Iterator[tuple[int, str]]:
+    """Yield the line and text of each comment, without code in backticks."""
+    with module.open("rb") as source:
+        for token in tokenize.tokenize(source.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0], re.sub("`[^`]*`", "…", token.string)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,13 @@ from tests.language import breaches, long_tests, names, page_breaches
 
 _ROOT = Path(__file__).parents[1]
 NAMES = 21
-"""The maximum number of breaches, to be lowered with each that goes."""
+"""The maximum number of breaches, to be lowered with each that goes.
+
+The others are in use elsewhere: keys of JSON documents (``kinds``, ``kept_by``, ``taken_ns``, ``taken_cnms``,
+``kept_out_frames``, a fleet's ``place``); fields and arguments that the documentation or CHANGELOG gives to
+users of Python (``place``, ``most_octets``, ``Place``, ``Stretches``, ``words``, ``found``, ``taken``,
+``kept``, ``least_octets``), whose fields can have no alias; and a mutator, whose name findings contain.
+"""
 
 
 @pytest.mark.parametrize("folder", ["ecmproto", "cli", "docs"])

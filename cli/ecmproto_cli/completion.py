@@ -473,7 +473,7 @@ class _Complete(ShellComplete):
     """The typed words of the last call."""
 
     def typed(self) -> Typed:
-        """Return the typed words, from COMP_WORDS (a word a line) and COMP_WORD."""
+        """Return the typed words, from COMP_WORDS (a word per line) and COMP_WORD."""
         arguments = os.environ.get("COMP_WORDS", "").split("\n")
         return Typed(arguments=tuple(arguments), last=os.environ.get("COMP_WORD", ""))
 

@@ -91,7 +91,7 @@ def site_text(text: str, name: str) -> str:
     def _outside(label: str) -> str:
         return _LINK.sub(linked, label)
 
-    # What stands in a fence is shown as it is.
+    # Fenced text is shown unchanged.
     parts, done = [], 0
     for fence in _FENCED.finditer(text):
         parts += [_LINK.sub(linked, text[done : fence.start()]), fence[0]]

@@ -182,7 +182,7 @@ def _array(octets: bytes) -> NDArray[Any]:
 class RowStore:
     """Rows in a growing file, a line of JSON each, by digest; concatenated files are a valid file.
 
-    Arrays are stored in a folder beside it, ``NAME.arrays``, a file a row, in subfolders by the first two
+    Arrays are stored in a folder beside it, ``NAME.arrays``, a file per row, in subfolders by the first two
     characters of the digest. Memory contains only the offset of each row. A row is complete or missing,
     whenever the process or the machine stops: a truncated last row is overwritten by the next one. ``row`` is
     the type of rows, a typed dict, against which they are checked. SpecError for a file of another kind,

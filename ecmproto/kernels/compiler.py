@@ -92,7 +92,7 @@ class _Compiled(CPUDispatcher):
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
         # Called with a constant, it is the one for any number: without this numba would compile it anew for
-        # every constant, and what is inlined knows the constant anyway.
+        # every constant, and inlined code contains the constant anyway.
         plain = [types.unliteral(argument) for argument in args]  # type: ignore[no-untyped-call]
         return self._part.get_call_template(plain, kws)
 
@@ -164,7 +164,7 @@ class _Native(CFunc):
         super().compile()
         name = str(self.native_name).removeprefix("cfunc.")
         self._wrapper_address: int = self._library.get_pointer_to_function(name)
-        # `print` needs the environments; those of code that was cached are set.
+        # `print` needs the environments; cached code has them set.
         for each in () if self._made is None else self._made._find_referenced_environments():
             self._library.codegen.set_env(each.env_name, each)
 

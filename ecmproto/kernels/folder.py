@@ -121,7 +121,7 @@ def _candidates(sources: str, user_folder: str) -> Iterator[str]:
     if user_folder:
         yield os.path.join(user_folder, inside)
     yield os.path.join(sources, "__pycache__")
-    # An empty or relative XDG_CACHE_HOME, which would mean the folder one stands in, counts as none.
+    # An empty or relative XDG_CACHE_HOME, which would mean the current folder, counts as none.
     own = os.environ.get("XDG_CACHE_HOME", "")
     yield os.path.join(own if os.path.isabs(own) else os.path.expanduser("~/.cache"), "numba", inside)
     with suppress(KeyError):  # a user without a name

@@ -159,7 +159,7 @@ class Pane(Widget, can_focus=True):
 
 
 class FrameList(Pane):
-    """A frame a line: number, time, addresses if they fit, type and summary."""
+    """A frame per line: number, time, addresses if they fit, type and summary."""
 
     def __init__(self, browser: Browser) -> None:
         super().__init__(id="frames")

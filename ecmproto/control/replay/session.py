@@ -75,7 +75,7 @@ class Outcome(Tabular):
         return self.table()
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row a port: counts, messages, queue lengths (octets) and the share of busy time."""
+        """Return one row per port: counts, messages, queue lengths (octets) and the share of busy time."""
         return [
             {
                 "mechanism": self.summary.variant or self.summary.mechanism,

@@ -22,7 +22,7 @@ _LINK_LOCAL_HIGH = 0x0180C2000000 >> 4
 
 
 class FrameClasses(NamedTuple):
-    """The result of ``classify``: one entry a frame in each array."""
+    """The result of ``classify``: one entry per frame in each array."""
 
     priority: NDArray[np.uint8]
     """Priority of the outermost VLAN tag; 0 without one."""

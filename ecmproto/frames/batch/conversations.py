@@ -233,7 +233,7 @@ class ConversationTable:
             if queue_pair and self.peer(number) == queue_pair:
                 return number
         untied = [number for number in of if not self.peer(number)]
-        # A queue pair may have been seen behind several source ports: the latest stands first.
+        # A queue pair may have been seen with several source ports: the latest comes first.
         receivers = {of[number].queue_pair for number in untied}
         if len(receivers) == 1 and (None not in receivers or len(untied) == 1):
             return untied[0]

@@ -168,7 +168,7 @@ headers that begin with two ports, RoCE's base transport header; PAYLOAD is all 
 
 
 class ParseTables:
-    """The parse tables, a record; tables of formats have a row a format, MOST_FORMATS in all."""
+    """The parse tables, a record; tables of formats have a row per format, MOST_FORMATS in all."""
 
     fixed: Annotated[Int64, MOST_FORMATS]
     """Octets of the fixed part."""

@@ -104,7 +104,7 @@ _KEYS = (
     Key(42, ((Part(12, 2), 0x0800), (Part(14, 1), 0x45), (Part(23, 1), 17), (Part(38, 2), 8 + _KEY_OCTETS))),
 )
 STAMPS: Mapping[str, Sequence[Stamp]] = {
-    # Metamako, Arista 7130: with bit 1 of the flags, extensions stand in front of the seconds.
+    # Metamako, Arista 7130: with bit 1 of the flags, extensions come before the seconds.
     "metamako": (
         Stamp(
             octets=16, seconds=Part(4, 4), fraction=Part(8, 4), fixed=((Part(12, 1), 2, 0),), fcs_at=0,

@@ -84,7 +84,7 @@ def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAU
 
 
 class FrameTags(NamedTuple):
-    """The result of ``tags_of``: one entry a frame in each array.  Offsets are in octets from its first."""
+    """The result of ``tags_of``: one entry per frame in each array.  Offsets are in octets from its first."""
 
     tag_at: NDArray[np.int32]
     """The EtherType in front of which a tag goes; NOWHERE where the header was cut off there."""
@@ -351,7 +351,7 @@ class Removals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Splice:
-    """The edits of each frame of a batch; one entry a frame in each array.
+    """The edits of each frame of a batch; one entry per frame in each array.
 
     Nothing is inserted where ``at`` is −1.  ``removed`` octets are removed at ``removed_at`` (None: at
     ``at``; −1: none), then the octets in ``more``, which follow them.  Where ``written_at`` is not −1, a row
@@ -386,7 +386,7 @@ def tag_splice(
     """
     only = np.ones(len(batch), np.bool_) if only is None else only
     types = np.full(len(tags), kind.announcing(ethertypes), ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
-    # Put in front of an EtherType, that one stands behind the tag.
+    # Inserted before an EtherType, which then follows the tag.
     inserted = np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1)
     if outermost:
         changed = only & (batch.captured >= TYPE_AT + _TYPE_OCTETS)

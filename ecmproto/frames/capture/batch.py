@@ -234,7 +234,7 @@ class Batch:
         return self.timeline or timeline_of(self.time_ns, self.timed)
 
     def select(self, mask: ArrayLike) -> Batch:
-        """Return the frames that ``mask`` selects: booleans, one a frame, or indices in the batch."""
+        """Return the frames that ``mask`` selects: booleans, one per frame, or indices in the batch."""
         picks = np.asarray(mask)
         picks = np.flatnonzero(picks) if picks.dtype == np.bool_ else picks.astype(np.int64)
         return Batch(

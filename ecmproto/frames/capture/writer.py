@@ -283,7 +283,7 @@ class RecordBuilder:
     ) -> Octets:
         """Return the records of the rows of ``matrix`` (n × length) as an array (n × record length).
 
-        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one a row. Raises
+        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one per row. Raises
         RecordError for a time that the format cannot represent.
         """
         count, length = matrix.shape
@@ -413,7 +413,7 @@ class _CaptureWriter:
         original: ArrayLike | None = None,
         interface: ArrayLike = 0,
     ) -> None:
-        """Write the rows of ``matrix`` (n × length) as frames; the rest is one value or one a row."""
+        """Write the rows of ``matrix`` (n × length) as frames; the rest is one value or one per row."""
         count, length = matrix.shape
         times, ports = (np.broadcast_to(np.asarray(v, dtype=np.int64), count) for v in (time_ns, interface))
         wire = None if original is None else np.broadcast_to(np.asarray(original, dtype=np.int64), count)

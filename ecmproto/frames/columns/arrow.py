@@ -148,7 +148,7 @@ class _Presence:
 
     @functools.cached_property
     def bits(self) -> Any:
-        """Validity bitmap, a bit a frame; None where all frames have the field."""
+        """Validity bitmap, a bit per frame; None where all frames have the field."""
         return (
             None if self.is_whole else arrow().py_buffer(np.packbits(self.column.present, bitorder="little"))
         )
@@ -199,7 +199,7 @@ def _array(column: Column, kind: Any, presence: _Presence) -> Any:
 
 
 def _flat(column: Column, kind: Any, presence: _Presence) -> Any:
-    """Return the values of a column with one value a frame at most, and null for frames without."""
+    """Return the values of a column with one value per frame at most, and null for frames without."""
     pa = arrow()
     values = column.values
     if isinstance(values, Stretches):

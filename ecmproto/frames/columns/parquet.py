@@ -56,7 +56,7 @@ def _settings(schema: pa.Schema) -> dict[str, Any]:
     # Columns of few values are worth a dictionary; octet strings would fill one, and pyarrow drop it.
     few = [field.name for field in schema if pa.types.is_dictionary(field.type) or _is_small(field.type)]
     growing = [name for name in _GROWING if name in schema.names]
-    # Minimum and maximum help readers to skip row groups, but hardly ever those of octets or lists.
+    # Minimum and maximum help readers to skip row groups, but hardly ever for octets or lists.
     bounded = [field.name for field in schema if pa.types.is_integer(field.type) or field.name in growing]
     return {
         "compression": "lz4",

@@ -223,7 +223,7 @@ def _unless_empty(span: Octets, piece: Piece) -> _CellValue:
 
 
 class _Rows(Listing):
-    """A row a frame."""
+    """A row per frame."""
 
     between = ","
     """Separator of values."""

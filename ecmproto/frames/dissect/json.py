@@ -1,4 +1,4 @@
-"""Frames as JSON: one document a capture, or one document a line; `ecmproto craft --from-json` reads both.
+"""Frames as JSON: one document per capture, or one document per line; `ecmproto craft --from-json` reads both.
 
 The whole capture::
 
@@ -97,7 +97,7 @@ def _error_text(wrong: DecodeError) -> str:
 
 
 class _Documents(Listing):
-    """A document a frame, between ``head`` and ``tail``."""
+    """A document per frame, between ``head`` and ``tail``."""
 
     commented = True
     wrong = staticmethod(_error_text)
@@ -163,7 +163,7 @@ class Json(_Documents):
 
 
 class NdJson(_Documents):
-    """One document a frame, one a line."""
+    """One document per frame, one per line."""
 
     def __init__(self) -> None:
         super().__init__(f'{{"schema": "{FRAME_SCHEMA}", ', "}\n")

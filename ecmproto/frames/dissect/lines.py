@@ -85,7 +85,7 @@ _CACHED_FRAMES = 256
 
 
 class Lines(Listing):
-    """One line a frame, its time in seconds since the first frame."""
+    """One line per frame, its time in seconds since the first frame."""
 
     def __init__(self, paint: Paint = plain) -> None:
         self._paint = paint

@@ -183,7 +183,7 @@ class _Translator:
             case Not(test=inner):
                 return inverse(self.necessary(inner))
         field = _single_field(test)
-        # The exact condition is that of the outermost frame.
+        # The exact condition concerns the outermost frame.
         elsewhere = getattr(test, "every", False) or (field is not None and field.nesting == "inner")
         exact = self._exact(test)
         if exact is None:

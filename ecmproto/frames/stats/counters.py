@@ -232,7 +232,7 @@ class KindCounts:
         self._timeline = timeline
         self._frames = np.zeros(len(KINDS) + 1, np.int64)
         self._octets = np.zeros(len(KINDS) + 1, np.int64)
-        # the row behind the kinds' is of all frames
+        # the row after the kinds' is of all frames
         self._frames_in = timeline.series(len(KINDS) + 1)
         self._octets_in = timeline.series(len(KINDS) + 1)
 

@@ -348,7 +348,7 @@ def play(
             # up to the next whole ns, as a machine that waits does (wire-formats 8)
             end = now - (-quanta[i, each] * _QUANTUM) // rate_bps[who]
             until[who, each] = end
-            # A port is paused while any of its senders asks for it. Only where the one that lasted longest
+            # A port is paused while any of its senders requests it. Only where the one that lasted longest
             # shortens its pause, the others have to be looked through.
             if end >= port_until[port, each]:
                 port_until[port, each] = end
@@ -620,7 +620,7 @@ class PauseCounts:
                 getattr(here, name)[own] += getattr(there, name)[who] - getattr(before, name)[who]
             for name in _LIVE:
                 getattr(here, name)[own, named] = getattr(there, name)[who, named]
-            # candidates have the sums up to their begin, which are those of the whole here
+            # candidates have the sums up to their start, which are the whole's here
             more = np.stack([here.paused[own, :CLASSES] - there.paused[who, :CLASSES],
                              here.left[own] - there.left[who]], axis=1)  # fmt: skip
             here.fronts[own, named, :, 1:] += more[named, None, :]

@@ -49,7 +49,7 @@ def control_faults(batch: Batch, columns: Columns, interfaces: Sequence[Interfac
     source = frames.addresses("eth.src", every)
     fcs = np.array([each.fcs_octets for each in interfaces] or [0], np.int64)
     fcs = fcs[np.minimum(batch.interface, len(fcs) - 1)]
-    # some captures have the FCS and do not say so
+    # some captures have the FCS and do not declare it
     untold = (fcs == 0) & (batch.original == _OCTETS + _FCS_OCTETS)
     texts = columns["frame.protocols"].values
     assert isinstance(texts, Texts)

@@ -254,7 +254,7 @@ def _unpacked(plain: State) -> NDArray[Any]:
     found = plain[_OF]
     octets = used * kept.itemsize
     if used * dtype.itemsize > _SHORT_OCTETS:
-        # what unpacks to more than it says is refused before it does
+        # an array that unpacks to more than its declared size is refused before it does
         found = zlib.decompressobj().decompress(found, octets + 1)
     if len(found) != octets:
         raise ValueError(f"{len(found)} octets for {octets}")

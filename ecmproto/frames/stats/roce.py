@@ -266,7 +266,7 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
         answers = operation in ANSWERS
         if transport in (RELIABLE, DATAGRAM) and answers:
             # The PSN that is acknowledged is one that the flow sent lately: a header has no source queue
-            # pair, and by this an acknowledge tells which flow the other way round belongs to its own.
+            # pair, and so an acknowledgement identifies the opposite flow.
             for index in range(others):
                 latest = live[pair_rows[back, index], _EXPECTED] - 1
                 if latest >= _UNKNOWN and (latest - psn) & (_PSNS - 1) < _ACKNOWLEDGED:

@@ -206,7 +206,7 @@ class SampleCounts:
         """Return the estimate of a sum over all frames, by time."""
         one_in, weight = self._weights
         value = float(one_in @ sums.values)
-        # In front of the first frame and behind the last one are up to N others, at whatever rate.
+        # Before the first frame and after the last one are up to N others, at any rate.
         variance = float(weight @ sums.squares) + (value / self._frames) ** 2
         low, high = sum_interval(value, variance)
         if not value:

@@ -79,7 +79,7 @@ def _counted_types() -> Iterator[Kind]:
     """Yield the kinds of the formats by their roles, each E²CM type after E²CM."""
     for role in get_args(Group):
         formats = [cls for cls in FORMATS if cls.role == role and cls.counted_as]
-        # VLAN tags behind those of congestion management
+        # VLAN tags after the tags of congestion management
         formats.sort(key=lambda cls: cls.announced_by in ("c_tag", "s_tag", "i_tag"))
         for title in dict.fromkeys(cls.counted_as for cls in formats):
             layers = tuple(cls.prefix for cls in formats if cls.counted_as == title)
@@ -760,7 +760,7 @@ class Statistics(Tabular):
     octets: int
     captured_octets: int
     cut_frames: int = field(metadata=in_json(also="malformed_frames"))
-    """Frames of which the capture has less than there was."""
+    """Truncated frames."""
     untimed_frames: int
     """Frames without a time, or with one that is no time: before 1824 or after 2116."""
     backwards_frames: int

@@ -216,7 +216,7 @@ class FirstEvents:
         before = self._keys.count
         numbers = self._keys.numbers(keys, np.zeros_like(keys))
         if self._keys.count > before:
-            # of several values for one place the last one stays: the first event, from behind
+            # of several values for one position the last one stays: the first event, in reverse order
             new = np.flatnonzero(numbers >= before)[::-1]
             self._events[numbers[new]] = np.column_stack([column[new] for column in columns])
 

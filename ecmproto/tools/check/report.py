@@ -158,7 +158,7 @@ class Report:
         self._counts[rule].judge(keys, which.reshape(-1), about, wrong_rows, where.interface)
         number = np.where(where.number > 0, where.number, _NO_FRAME)[wrong_rows]
         first = np.argsort(number, kind="stable")[: self.maximum]
-        # as they are told: those of one frame stay in that order
+        # in the order of reports: findings about one frame keep it
         listed = wrong_rows[np.sort(first[number[first] <= self._last_listed(rule)])]
         self._list(rule, where.select(listed), listed.tolist(), judged)
 

@@ -233,7 +233,7 @@ def _complete_lldp(stack: Stack) -> None:
 def _kind(stack: Stack) -> Part:
     """Return the part that decides the kind of the frame: a message, a control frame, else the last."""
     kinds = ("message", "flow control")
-    # every LLDPDU ends with a TLV that says nothing
+    # every LLDPDU ends with an empty TLV
     return next((part for part in stack.parts if part.cls.role in kinds or part.is_tlv), stack.parts[-1])
 
 
@@ -307,7 +307,7 @@ def _shown(stack: Stack, station: bytes) -> bytes:
     tags: list[Layer] = []
     for tag in stack.parts:
         if tag.cls in VLAN_TAGS:
-            # the message has a priority of its own, the sampled frame that of untagged traffic
+            # the message has a priority of its own, the sampled frame untagged traffic's
             tags.append(tag.cls().replace(**_only(tag, "id")))
         elif tag.cls is CNTag:
             tags.append(CNTag().replace(**_only(tag, "flow_id")))

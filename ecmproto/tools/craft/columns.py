@@ -1,4 +1,4 @@
-"""Frames from files of columns, a row a frame: Parquet, Arrow's IPC formats, CSV with a line of names.
+"""Frames from files of columns, a row per frame: Parquet, Arrow's IPC formats, CSV with a line of names.
 
 A template gets its fields from the columns, or frames are rebuilt from all of them.  Columns have the names
 of ``--sweep``: a field of the template or of a layer it implies (``flow_id`` of a CNM: a CN-TAG),
@@ -113,7 +113,7 @@ def _refusing(path: str, needed: str) -> Iterator[None]:
     pa = _pyarrow(path)
     try:
         yield
-    except MemoryError:  # of pyarrow's own kind too, which says nothing of the file
+    except MemoryError:  # of pyarrow's own type too, which does not describe the file
         raise
     except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter for names
         raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None

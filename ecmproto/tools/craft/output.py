@@ -70,10 +70,10 @@ class _Text:
 
 
 class _Hex(_Text):
-    """Plain hex, a frame a line."""
+    """Plain hex, a frame per line."""
 
     def write(self, chunk: Chunk) -> None:
-        """Write a line a frame."""
+        """Write a line per frame."""
         self.sink.write("".join(f"{octets.hex()}\n" for octets in chunk.octets()))
 
 
@@ -98,7 +98,7 @@ class _Pcap:
         self.warnings = self._writer.warnings
 
     def write(self, chunk: Chunk) -> None:
-        """Write a record a frame."""
+        """Write a record per frame."""
         if chunk.linktype != self._linktype:
             raise SpecError(
                 where="pcap",
@@ -128,7 +128,7 @@ class _Pcapng:
         self.warnings = self._writer.warnings
 
     def write(self, chunk: Chunk) -> None:
-        """Write a block a frame."""
+        """Write a block per frame."""
         for interface in self._capture.interfaces[len(self._writer.interfaces) :]:
             self._writer.add_interface(interface)
         if chunk.comments:
@@ -157,7 +157,7 @@ def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
 
 
 class _NdJson(_Text):
-    """Frames as `ecmproto.frames.dissect` shows them: one document a frame, one a line."""
+    """Frames as `ecmproto.frames.dissect` shows them: one document per frame, one per line."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
         super().__init__(sink)
@@ -167,7 +167,7 @@ class _NdJson(_Text):
         self._count = 0
 
     def write(self, chunk: Chunk) -> None:
-        """Write a line a frame."""
+        """Write a line per frame."""
         batch = chunk.batch(first=self._count)
         self._count += len(chunk)
         for record in records(batch, self._capture.interfaces, ethertypes=self._ethertypes):
@@ -194,7 +194,7 @@ class _Json(_NdJson):
         self._form = Json()
 
     def write(self, chunk: Chunk) -> None:
-        """Write a line a frame."""
+        """Write a line per frame."""
         if not self._count and len(chunk):
             self.sink.write(self._begin())
         super().write(chunk)

@@ -43,7 +43,7 @@ Spacing: TypeAlias = "Fraction | WireRate"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Some frames in order: a matrix with a frame a row, a list of frames, or a batch of them.
+    """Some frames in order: a matrix with a frame per row, a list of frames, or a batch of them.
 
     The rest belongs to their records: ``time_ns`` is None for times that follow from the frames before,
     ``original`` each frame's length on the wire where it differs, ``interface`` one for all or one each,

@@ -249,7 +249,7 @@ def _steps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
     check = _check(values, ethertypes)
     cnpv = sum(1 << priority for priority in check.parameters.cnpv)
     number, time_ns = 1, 0
-    # Ready without CNPV says nothing, others' CNPVs are not this port's, and what was announced can be undone
+    # Ready without CNPV means nothing, others' CNPVs are not this port's, announcements can be undone
     for said in ((0, 0), (cnpv, 0), (cnpv, cnpv), (0, cnpv), (_ALL, _ALL), (0, 0)):
         neighbour = CongestionNotificationTLV(cnpv=said[0], ready=said[1])
         modes = defence_modes(check.parameters, neighbour)

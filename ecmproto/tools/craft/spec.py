@@ -16,7 +16,7 @@
 
 A frame with ``captured_octets``, or any frame with ``layers`` read by `exact`, is taken unchanged.
 
-JSON is read in pieces: of one document with a long list of frames, or of one document a line, memory holds
+JSON is read in pieces: of one document with a long list of frames, or of one document per line, memory holds
 one frame and the members outside the list (`ecmproto.documents`).
 """
 
@@ -206,7 +206,7 @@ def read_items(items: Iterable[Any], name: str, reading: Reading) -> Iterator[Re
 
 
 def read_json(stream: IO[str], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield the frames of a JSON document, or of one document a line; SpecError as `read_toml`."""
+    """Yield the frames of a JSON document, or of one document per line; SpecError as `read_toml`."""
     return _items(_json_frames(JsonStream(stream, name), name, reading), reading)
 
 

@@ -246,7 +246,7 @@ class Stack:
             tag = self._outermost_tag()
             return tag, _field(tag.cls, "id" if name == "vlan" else "priority")
         if name == "flow":
-            # asked for by its own name, a CN-TAG goes into any frame that may be tagged
+            # requested by its own name, a CN-TAG goes into any frame that may be tagged
             self._refuse_tags(name)
             tag = self.get(CNTag) or self._insert(CNTag)
             return tag, _field(CNTag, "flow_id")

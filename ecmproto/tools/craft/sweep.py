@@ -216,7 +216,7 @@ class AxisValues:
             return np.frombuffer(joined, dtype=np.uint8).reshape(-1, self._octets)
         if not isinstance(values, range):
             return self._listed[digits]
-        # modulo 2^64, as two's complement wants it
+        # modulo 2^64, as in two's complement
         start, step = np.uint64(values.start & _ALL), np.uint64(values.step & _ALL)
         return start + digits.view(np.uint64) * step
 

@@ -497,7 +497,7 @@ def _sums(buffer: Octets, start: Int64, stop: Int64) -> Int64:
     done = 0
     while done < len(start):
         low = int(start[done])
-        # stretches stand in order, so that some neighbours are near to one another
+        # spans are in order, so that some neighbours are near to one another
         last = max(done + 1, int(np.searchsorted(start, low + _SUMMED_OCTETS)))
         part = slice(done, last)
         low -= low & 1

@@ -393,7 +393,7 @@ class Editor:
         found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
         lengths = put_lengths_right(found, buffer)
         if lengths:
-            # what stands behind a length that was wrong is read now
+            # octets after a wrong length are read now
             found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
         sums, left = put_checksums_right(found, buffer)
         report.fixed += lengths + sums

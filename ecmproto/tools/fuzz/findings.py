@@ -4,7 +4,7 @@
 
 ``findings/NAME/``
     ``case.pcap``     the reduced frames that fail; of other cases, ``case.pcapng`` or ``case.txt``
-    ``case.hex``      the same, a line a frame, with the length of each
+    ``case.hex``      the same, a line per frame, with the length of each
     ``output.txt``    the end of the program's output, or the difference
     ``reproduce.sh``  one line that reproduces it
     ``finding.json``  seed, index, signature, kind, number of occurrences

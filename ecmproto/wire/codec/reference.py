@@ -143,7 +143,7 @@ def _field_dict(field: Field) -> dict[str, object]:
 
 
 def as_text(cls: type[Layer]) -> str:
-    """Return a format for a terminal: heading, bit diagram, one line a field."""
+    """Return a format for a terminal: heading, bit diagram, one line per field."""
     fields = list(_fields_and_parts(cls))
     width = max(len(field.name) for field in fields)
     rows = [

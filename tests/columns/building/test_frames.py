@@ -361,7 +361,7 @@ LISTS = pa.array([[1], [2, 3], [4]])
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=np.array([0, 0, -1]), octets=np.zeros(3, int))},
          "got 0 from -1 on in row 2"),
         ({"cnm.msdu": Stretches(buffer=BUFFER, start=FLOATS, octets=np.zeros(3, int))},
-         "expected offsets or lengths in octets, one a frame, got float64 values"),
+         "expected offsets or lengths in octets, one per frame, got float64 values"),
         ({"cnm.qntz_fb": Stretches(buffer=BUFFER, start=np.zeros(3, int), octets=np.zeros(3, int))},
          "cnm.qntz_fb: expected an integer in 0..63, got octets"),
         ({"cnm.qntz_fb": Texts(codes=np.array([0, 1, 1], np.int32), words=("1", "64"))}, "got 64 in row 1"),

@@ -192,7 +192,7 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
     if running.user:
         check_user(running.user)
     with opened(spec.interfaces):
-        pass  # what cannot be opened is said before anything is compiled
+        pass  # an error in opening is reported before anything is compiled
     precompiled([spec])
     with Stop().held() as stop, opened(spec.interfaces) as links, ProcessorWait() as waiting:
         start_ns = time.monotonic_ns()

@@ -145,7 +145,7 @@ def command(
         duration_ns=parse_time(duration) if duration else None,
         outer=outer,
     )
-    interface_facts(interface)  # one that is not there is said to be before the work
+    interface_facts(interface)  # a missing one is reported before the work
     with reporting_compilation():
         watch.warm_up()
     with captured(
@@ -363,7 +363,7 @@ def _advertised(each: Neighbour) -> str:
 def _frame_types(change: Change) -> Iterator[str]:
     if not change.kinds:
         return
-    # types of messages are told at the end
+    # types of messages are printed at the end
     rows = [(each.kind.title, each) for each in change.kinds if "." not in each.kind.name]
     columns: Columns = {"frames": "frames", "now": "frames_per_s", "": "bits_per_s"}
     yield f"{paint('types of frames', 'title')}\n{table(rows, columns, change)}"

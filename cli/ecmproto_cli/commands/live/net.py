@@ -88,7 +88,7 @@ class _Net:
         if how.user:
             check_user(how.user)
         with self._opened():
-            pass  # what cannot be opened is said before anything is compiled
+            pass  # an error in opening is reported before anything is compiled
         precompiled(device.spec for device in self._devices)
         with Stop().held() as stop, self._opened() as links:
             start_ns = time.monotonic_ns()

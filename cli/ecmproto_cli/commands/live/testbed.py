@@ -145,7 +145,7 @@ def run_all(request: TestbedRequest) -> None:
     from ecmproto.control.live.testbed.run import check_programs
 
     chosen = {name: _assignments(request, name) for name in request.names}
-    # What is lacking is said before anything is compiled.
+    # Missing requirements are reported before anything is compiled.
     check_programs()
     check_rights()
     for name in left_behind():

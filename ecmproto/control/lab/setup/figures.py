@@ -115,8 +115,8 @@ _OF_RATE = (
     Limits((NUMBER, TIME), "5%, 1ms", 1),
 )
 _SETTLING = (
-    "time from the start of the range until {}, averaged, stays to its end between limits, or within a share "
-    f"of its own mean over the last tenth of the range (S002); the last limit is {_AVERAGED}"
+    "time until {}, averaged, stays within limits for the rest of the range, or within a share of its own "
+    f"mean over the last tenth of the range (S002); the last limit is {_AVERAGED}"
 )
 _REACHES = f"time from the start of the range until {{}} reaches this; the last limit is {_AVERAGED}"
 
@@ -139,7 +139,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "throughput": _of("port", RATE, "rate at which a port sends"),
     "throughput.settling": _of("port", TIME, _SETTLING.format("the rate of a port"), *_OF_RATE),
     "throughput.reaches": _of(
-        "port", TIME, _REACHES.format("a port's rate, in averages,"), Limits((RATE, TIME), "8G, 1ms", 1)
+        "port", TIME, _REACHES.format("a port's average rate"), Limits((RATE, TIME), "8G, 1ms", 1)
     ),
     "utilisation": _of("port", NUMBER, "rate at which a port sends, as a share of its line rate"),
     "share": _of("port", NUMBER, "share of a port in the octets of all ports that its switch selects among"),
@@ -155,7 +155,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "rate": _of("flow", RATE, "rate of a flow at its destination"),
     "rate.settling": _of("flow", TIME, _SETTLING.format("the rate of a flow"), *_OF_RATE),
     "rate.reaches": _of(
-        "flow", TIME, _REACHES.format("a flow's rate, in averages,"), Limits((RATE, TIME), "2G, 1ms", 1)
+        "flow", TIME, _REACHES.format("a flow's average rate"), Limits((RATE, TIME), "2G, 1ms", 1)
     ),
     "offered": _of("flow", RATE, "rate that a flow offered"),
     "lost": _of("flow", NUMBER, "frames of a flow that were lost"),

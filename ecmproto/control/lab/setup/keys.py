@@ -316,7 +316,7 @@ FLOW: Mapping[str, Key] = {
     "capture_outer": Key(
         kind=FLAG, doc="whether frames are offered in the wrappers of mirrors and tunnels", default=False
     ),
-    "group": Key(kind=WORD, doc="group in tables; for several flows their name", default=""),
+    "group": Key(kind=WORD, doc="group in tables; default, the common name of several flows", default=""),
     "hops": Key(
         kind=COUNT,
         doc="number of congestion points on the path, if flows differ; 0: control.hops",

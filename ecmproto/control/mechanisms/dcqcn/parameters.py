@@ -92,8 +92,8 @@ class DCQCNReactionPointParameters(Parameters):
 
     variant: str = choice(
         "variant", PAPER, (PAPER, NIC), source=f"{_PAPER}; {_NIC}",
-        doc="reaction point: the paper's cuts at each CNP and recovers by a timer and a byte counter; the "
-        "cards' checks for CNPs at intervals and recovers by a timer",
+        doc="reaction point: paper cuts at each CNP and recovers by a timer and a byte counter; nic checks "
+        "for CNPs at intervals and recovers by a timer",
     )  # fmt: skip
     g: float = ratio(
         "g", 1 / 256, (2**-20, 1), source=f"{_PAPER} g; {_NIC}",

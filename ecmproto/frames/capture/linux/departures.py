@@ -135,7 +135,7 @@ def depart(
         taken = transmit(line, state, ready - first)
         after_ns = clock_ns(line)
         if taken > 0:
-            # They left one behind the other during the call that took them.
+            # They left one after the other during the call that took them.
             each_ns = max(1, (after_ns - now_ns) // taken)
             if state.first_ns == 0:
                 state.first_ns = now_ns

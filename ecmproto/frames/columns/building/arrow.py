@@ -17,7 +17,7 @@ _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
 
 
 def plain_array(target: Target, given: Any) -> Any:
-    """Return an Arrow column, one value a frame; ColumnError for a missing value or another type."""
+    """Return an Arrow column, one value per frame; ColumnError for a missing value or another type."""
     array = whole(given)
     if array.null_count:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])

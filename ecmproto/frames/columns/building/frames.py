@@ -1,7 +1,7 @@
 """Many frames of one template, with fields from columns.
 
 Frames of equal length are cast together from one `FrameTemplate`. `pack` does so for one format, the reverse
-of its layout, a row a frame:
+of its layout, a row per frame:
 
 >>> pack(CMTag, 3, cpid=cpids, timestamp=ticks, etype=0x0800)      # 3 × 16 octets
 """
@@ -125,7 +125,7 @@ def tagged_batch(
 ) -> Batch:
     """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those selected by ``only``.
 
-    ``columns`` are the tag's fields: an array of one value a frame, or one for all. Existing tags of the kind
+    ``columns`` are the tag's fields: an array of one value per frame, or one for all. Existing tags of the kind
     are replaced. A CN-TAG is inserted after the VLAN tags, any other after the CN-TAG. A frame with a
     truncated header gets none. EncodeError as `pack`; ParameterError for a format that is no tag.
     """

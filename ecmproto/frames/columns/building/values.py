@@ -188,7 +188,7 @@ Int64 = NDArray[np.int64]
 
 
 class Strings(NamedTuple):
-    """Octet strings of any length, one a frame: ``octets`` from ``start`` on in ``buffer``."""
+    """Octet strings of any length, one per frame: ``octets`` from ``start`` on in ``buffer``."""
 
     buffer: Octets
     start: Int64
@@ -271,7 +271,7 @@ def plain(target: Target, given: Any) -> Any:
 
 
 def _check_count(target: Target, given: Any, count: int) -> None:
-    # Both are tuples of arrays with a value a frame.
+    # Both are tuples of arrays with a value per frame.
     counted = given[0] if isinstance(given, Coded) else given[1] if isinstance(given, Strings) else given
     try:
         got = len(counted)
@@ -405,7 +405,7 @@ def _indices(target: Target, given: Any) -> Int64:
     array = np.asarray(given)
     if array.dtype.kind not in "iu" or array.ndim != 1:
         raise target.error(
-            "offsets or lengths in octets, one a frame", f"{array.dtype} values of shape {array.shape}"
+            "offsets or lengths in octets, one per frame", f"{array.dtype} values of shape {array.shape}"
         )
     return array.astype(np.int64, copy=False)
 

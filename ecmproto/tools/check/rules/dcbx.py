@@ -251,7 +251,7 @@ def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | 
     if dscp == _NO_DSCP:
         ways = {("ethertype", ROCE_ETHERTYPE)}
     entries = [each for each in neighbour.applications if (each.selector, each.protocol) in ways]
-    # that of a DSCP is narrower than that of a port
+    # an entry for a DSCP is narrower than one for a port
     entries.sort(key=lambda each: each.selector != "dscp")
     return (f"{entries[0].selector} {entries[0].protocol}", entries[0].priorities) if entries else None
 

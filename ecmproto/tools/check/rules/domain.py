@@ -290,7 +290,7 @@ RULES = (
     Rule(
         id="DOM005",
         name="ready without CNPV",
-        sentence="An end is ready for CN-TAGs of its CNPVs alone.",
+        sentence="An end is ready for CN-TAGs only of its CNPVs.",
         why=(
             "For the neighbour the priority is outside the domain, and it sends no CN-TAGs in it: one of "
             "the two indicators is wrong."
@@ -305,11 +305,11 @@ RULES = (
     Rule(
         id="DOM006",
         name="not remapped at the edge",
-        sentence="Frames from outside of the domain leave its edge in no CNPV.",
+        sentence="Frames from outside the domain never leave its edge in a CNPV.",
         why=(
             "An edge port gives them the alternate priority. In a CNPV they fill the queues of flows that"
             " slow down, without slowing down themselves. Judged in captures of several interfaces. The "
-            "sender is an end of a link whose other end has the CNPV by LLDP, and has not itself; its "
+            "sender is an end of a link whose other end has the CNPV by LLDP, while it has none itself; its "
             "tagged frames on interfaces without its LLDP came through the edge."
         ),
         clause="802.1Q 32; wire-formats 9",

@@ -279,8 +279,8 @@ RULES = (
     _E2CM.rule(
         6,
         name="fields of probes",
-        sentence="A probe names its flow's destination as CPID, no queue, and on its way forward no "
-        "throughput.",
+        sentence="A probe contains its flow's destination as CPID, no queue, and in the forward direction "
+        "no throughput.",
         why="The source finds the flow of a reply by the CPID's address and the Flow ID.",
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.q_off", "e2cm.q_delta", "e2cm.throughput", "eth.dst", "eth.src"),
@@ -293,8 +293,8 @@ RULES = (
         sentence="A flow's probes are answered by its destination.",
         why=(
             "Without replies the source slows down by the congestion points alone, and shares are unfair."
-            " A single lost probe is no finding; a finding is at the first probe that was not answered in"
-            " time. Judged where the capture has replies of any flow."
+            " A single lost probe is no finding; a finding names the first probe that was not answered in "
+            "time. Judged where the capture has replies of any flow."
         ),
         clause="S002; algorithms 4",
         severity="warning",

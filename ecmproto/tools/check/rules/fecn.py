@@ -317,7 +317,7 @@ class UnknownQueues:
             since_ns[key >> 16] = min(time_ns, since_ns.get(key >> 16, time_ns))
         keys = self._returned.keys
         number, time_ns, interface = self._returned.events.T
-        # the tag that this one brings back may stand before the capture
+        # the tag that this one returns may precede the capture
         begun = [since_ns.get(key >> 16, _NEVER_NS) + self._interval_ns for key in keys.tolist()]
         report.tell(
             "FECN006", Where(number, time_ns, interface, keys),

@@ -67,7 +67,7 @@ class Sampling(Counted):
 
 
 class Intervals:
-    """Holds the octets between two messages of a congestion point against the least; one class a rule."""
+    """Holds the octets between two messages of a congestion point against the least; one class per rule."""
 
     RULE = ""
     PREFIX = ""
@@ -176,7 +176,7 @@ class Intervals:
 
     def end(self, report: Report) -> None:
         """Report intervals below the minimum where the capture has enough frames of the congestion point."""
-        # a frame may stand in the capture before or behind the message that it caused
+        # a frame may precede or follow the message that it caused in the capture
         short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
         for cpid, (have, need, intervals) in self._points.items():
             rows = short[short[:, 3] == cpid]

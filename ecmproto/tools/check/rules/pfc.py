@@ -58,7 +58,7 @@ class PFCRules(Parameters):
     )
     rate_bps: int = rate(
         "rate", 10 * 10**9, (1, 10**13), source="the most common rate in captures",
-        doc="the rate of links whose interface does not state it: a pause lasts quanta of 512 of its bits",
+        doc="the rate of links whose interface does not state it: a quantum is 512 bit times at this rate",
     )  # fmt: skip
     late_ns: int = duration(
         "late", 50 * _US, (0, _SECOND), source="a few frames' time: the queue did not empty in between",

@@ -380,7 +380,7 @@ def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]
     starts, ends = np.sort(minimum[whole]), np.sort(maximum[whole])
     if not len(starts):
         return 0, (0.0, 0.0)
-    # behind each start: the intervals that have begun, less those that ended before
+    # after each start: the intervals that have begun, less the ones that ended before
     covered = np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, "right")
     place = int(covered.argmax())
     start = float(starts[place])
@@ -660,9 +660,10 @@ RULES = (
         name="reaction",
         sentence="A flow sends less after strong CNMs than before.",
         why=(
-            "Feedback of 32 cuts the rate by a quarter, 63 by half. The comparison is between the octets "
-            "that the flow sends in the 0.2 ms before such a CNM and in the 0.2 ms from 0.1 ms after it "
-            "on, summed over all of them. The rule judges flows with ten or more, in captures with another "
+            "Feedback of 32 cuts the rate by a quarter, 63 by half. The rule compares the octets that the "
+            "flow sends in the 0.2 ms before such a CNM with the octets of the 0.2 ms that begin 0.1 ms "
+            "after it, summed over all of them. The rule judges flows with ten or more, in captures with "
+            "another "
             "flow that reacts (an open loop has none), or with --set qcn.closed=yes. A finding, at the "
             "flow's first such CNM, means a source without a reaction point, or one that does not find its "
             "limiter."

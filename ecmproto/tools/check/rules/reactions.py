@@ -101,7 +101,7 @@ class Reactions:
             if len(rows.columns[name]):
                 is_data = is_data & ~rows.has(name)
         if not len(self._waiting) and not len(messages):
-            # most captures have no such message: only the latest window may be asked for, and the first
+            # most captures have no such message: only the latest window may be needed, and the first
             latest = rows.time_ns >= last_ns - WINDOW_NS
             is_data = is_data & (latest | (rows.time_ns < self._first_ns + _HEAD_NS))
         new = np.flatnonzero(is_data)
@@ -143,7 +143,7 @@ class Reactions:
         messages[:, 4] += shift.interfaces
         self._take(later._first_data, messages, max(self._last_ns, later._last_ns))
         if later._last_ns >= later._first_ns + _HEAD_NS:
-            # whatever waits came behind the first frames, so that it is the latest which are needed
+            # waiting messages came after the first frames, so that the latest are needed
             self._data = later._data
         for flow, (count, before, behind, subject, number, time_ns, interface) in later._flows.items():
             place = [number + shift.frames, time_ns, interface + shift.interfaces]

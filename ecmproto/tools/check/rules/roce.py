@@ -204,7 +204,7 @@ class _Answers:
                 about=np.array(shows) & (time_ns >= since_ns),
             ),
         )  # fmt: skip
-        # each queue pair of a reliable connection has one at the other end: with as many none is missing
+        # each queue pair of a reliable connection has one at the other end: equal numbers are complete
         there, here = ([named.get(each, set()) for each in every] for every in (flows, ends))
         known = [0 < len(one) <= len(other) for one, other in zip(there, here, strict=True)]
         mine = [at in each for at, each in zip(queue_pair.tolist(), here, strict=True)]
@@ -228,7 +228,7 @@ class _Answers:
             and each.other_direction
             and self._times.last_ns - each.first_ce_ns >= self._parameters.answer_ns
         ]
-        # one that paces by port or destination spends its CNPs on whoever was marked first
+        # one that paces by port or destination spends its CNPs on the flow that was marked first
         sharing = self._pacing.sharing
         marked = [each for each in marked if each.destination not in sharing]
         table = np.array([(0, each.first_ce_ns, 0, each.queue_pair) for each in marked], np.int64)
@@ -336,7 +336,7 @@ class _MarkedChecksums:
         header = find_layers(frames, (IPv4,), rows.ethertypes, None).entries[IPv4]
         octets = 4 * (frames.buffer[header.start] & 15)
         header = header.select((octets >= IPv4.fixed_octets) & (header.octets >= octets))  # complete ones
-        # the outermost of several stands first
+        # the outermost of several comes first
         at, first = np.unique(header.row, return_index=True)
         there, needed = _checksums(frames.buffer, header.start[first])
         # CE is 1 more than ECT(0) and 2 more than ECT(1); the checksum is so much less
@@ -444,7 +444,7 @@ RULES = (
     _packet_rule(
         id="ROCE001",
         name="invariant CRC",
-        sentence="The invariant CRC of a RoCE packet holds.",
+        sentence="The invariant CRC of a RoCE packet is right.",
         why=("A device changed a protected octet without an error in the Ethernet FCS: receivers drop the "
             "packet. Truncated packets are not judged."),
         clause="lossless 1",
@@ -457,9 +457,9 @@ RULES = (
         name="a CNP for nothing",
         sentence="A CNP answers a CE-marked frame of its flow.",
         why=(
-            "The receiver slows down a sender whose frames met no congestion. Judged where data of the "
-            "flow, between the same two addresses, is in the capture, from dcqcn.answer after its start "
-            "on, and where it has marked frames to the same receiver: before the congested switch no "
+            "The receiver slows down a sender whose frames met no congestion. Judged where the capture "
+            "contains data of the flow, between the same two addresses, from dcqcn.answer after its start "
+            "on, and marked frames to the same receiver: before the congested switch no "
             "frame is marked yet. With --set dcqcn.behind=yes such marks are not required."
         ),
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
@@ -503,7 +503,7 @@ RULES = (
         name="sent again unasked",
         sentence="Packets are sent again after a NAK that requests them.",
         why=("Without a NAK a sender waits for its time-out, a thousand round trips or more: the last "
-            "packet of a message was lost, a NAK was, or acknowledgements come too late. mlx5 counts these as"
+         "packet of a message or a NAK was lost, or acknowledgements come too late. mlx5 counts these as"
             " local_ack_timeout_err. Judged where the capture has the return path, and not where every "
             "third frame of a flow repeats a PSN: then it may have frames several times."),
         clause="IBTA vol. 1, 9.7.5",
@@ -511,7 +511,7 @@ RULES = (
     _answer_rule(
         id="ROCE005",
         name="go-back-N or selective repeat",
-        sentence="After a NAK a flow sends the packets of dcqcn.retransmission again.",
+        sentence="After a NAK a flow retransmits the packets that dcqcn.retransmission names.",
         why=("Go-back-N sends all packets from the NAK's PSN on, and loses a window per lost packet. A "
             "card set to selective repeat that goes back disagrees with its peer. The packets sent again "
             "distinguish the two: all outstanding ones, or at most half of them. Not judged unless the "

@@ -1,7 +1,7 @@
 """The targets of guided fuzzing, their corpora, and the tester of inputs, which stores findings.
 
 A target consists of the invariants of some octets, their checks, the packages whose lines guide, and the
-mutation of inputs.  ``corpus/NAME.hex`` has its committed inputs, one a line, the shortest first; an empty
+mutation of inputs.  ``corpus/NAME.hex`` has its committed inputs, one per line, the shortest first; an empty
 line is the empty input.
 """
 
@@ -75,7 +75,7 @@ def committed_inputs(name: str) -> list[bytes]:
 
 
 def write_lines(path: Path, inputs: Iterable[bytes]) -> None:
-    """Write inputs as committed, one a line of hex."""
+    """Write inputs as committed, one per line of hex."""
     ordered = sorted(set(inputs), key=lambda octets: (len(octets), octets))
     path.write_text("".join(octets.hex() + "\n" for octets in ordered), encoding="ascii")
 
