@@ -26,7 +26,7 @@ local as_ethernet = Dissector.get("eth_withoutfcs")
 local as_llc = Dissector.get("llc")
 local as_data = Dissector.get("data")
 
-local UNBOUNDED = 4294967296    -- octets of a frame of which nobody knows how long it was
+local UNBOUNDED = 4294967296    -- octets of a frame of unknown length
 local UNKNOWN_LENGTH = 2147483648
 local MOST_LENGTH = 1500        -- up to here, what stands for an EtherType is a length (802.3 3.2.6)
 local LEAST_ETHERTYPE = 1536
@@ -133,8 +133,8 @@ end
 --   variable     {field, function that returns how many octets it should have}
 --   zeros        {function that returns a value that should be 0, name}
 --   limits       {function that returns a value, lowest, highest, what is needed, octet}
---   info         function that returns its part of the Info column, and tags_first where it is behind those of tags
---   mentions     names of the tags that info tells of
+--   info         function that returns its part of the Info column, and tags_first where it follows the tags' parts
+--   mentions     names of the tags that info mentions
 --   next_at      octet of the EtherType, or length, of what follows
 --   otherwise    name of the format of octets that cannot be this one
 --   cpid_at, padded, showing, least, nonzero   how these are known
@@ -155,7 +155,7 @@ local function define(f)
     f.handle = Dissector.get(f.proto.name:lower())
     for name in pairs(f.mentions or {}) do mentioned[name] = true end
     formats[f.name] = f
-    -- octets that are looked at: its fixed part, and what tells it from others
+    -- octets that are read: its fixed part, and the part that identifies it
     f.read = math.max(f.octets, f.cpid_at and f.cpid_at + 8 or 0, f.nonzero or 0)
     f.straight = f.tag and f.follows == "ethertype" and not (f.variable or f.zeros or f.limits or f.otherwise)
     f.plain = f.straight
@@ -164,8 +164,8 @@ end
 
 @FORMATS@
 
--- Headers that Wireshark has: these are for packets that were cut off, which its own dissectors, told by no
--- plugin of that, would call malformed.
+-- Headers that Wireshark has: these are for truncated packets, which its own dissectors would call malformed,
+-- since a plugin cannot inform them.
 
 local ProtoField = setmetatable({}, {__index = function(_, kind)
     -- A single bit may be a boolean there; a field of yet another kind becomes one of ours.
@@ -182,7 +182,7 @@ end})
 
 @HEADERS@
 
--- RoCE is Wireshark's too, but for what its packets say of congestion.
+-- RoCE is Wireshark's too, except for its packets' congestion fields.
 
 @ROCE@
 
@@ -204,8 +204,8 @@ local announcements = {
 ecmproto.prefs.sampled = Pref.bool("Dissect sampled frames", false,
     "Dissect the frames inside CNMs and the proposals' messages; filters then select by their fields too")
 ecmproto.prefs.unknown = Pref.bool("Show unknown experimental messages and tags", true,
-    "Show what has the experimental EtherTypes and is of no proposal here, if nobody else's dissector has them")
-ecmproto.prefs.roce = Pref.bool("Show what RoCE says of congestion", true,
+    "Show frames with the experimental EtherTypes that are of no proposal here, if no other dissector has these")
+ecmproto.prefs.roce = Pref.bool("Show RoCE's congestion fields", true,
     "Show FECN and BECN of the base transport header, and which packets are CNPs")
 ecmproto.prefs.statistics = Pref.bool("Count messages by congestion point (tshark)", false,
     "Print at the end how many messages each congestion point sent: tshark -q -o ecmproto.statistics:TRUE")
@@ -216,7 +216,7 @@ local announced = {}            -- what the EtherTypes that are in use announce
 local scope = {}                -- of the frame that is dissected, or of the sampled one: what was seen in it
 local depth = 0                 -- how many dissectors of others are between this file's functions
 local tapped                    -- messages of the frame, where somebody counts them
-local handles = {}              -- whether Wireshark has a dissector for an EtherType: what follows it is told so
+local handles = {}              -- whether Wireshark has a dissector for an EtherType: passed to the next layers
 local walk
 
 -- Whether octets that are announced as a format are none of it; s are the first of them.
@@ -235,7 +235,7 @@ local function cannot_be(f, s, left, reach)
     return not (left >= 2 and f.showing and f.showing[floor(byte(s, 2) / 16)])
 end
 
--- Where a format stands at pos: in the frame, or in the sampled one.
+-- The offset of a format at pos: in the frame, or in the sampled one.
 local function place(tvb, pos) return offset(tvb) + pos - (scope.base or 0) end
 
 local function fault(f, tvb, pos, needed, got)
@@ -281,7 +281,7 @@ local function part_referenced(item, each)
     return false
 end
 
--- Add a layer's item with its fields, or with those that somebody asks for.
+-- Add a layer's item with its fields, or with the requested ones.
 local function add_layer(f, s, tvb, pos, stop, captured, tree)
     local item, visible = add(tree, f.proto, range(tvb, pos, stop - pos)), tree.visible
     for _, each in ipairs(f.fields) do
@@ -306,7 +306,7 @@ local function add_layer(f, s, tvb, pos, stop, captured, tree)
     return item
 end
 
--- Add what is behind the last layer, as Wireshark does behind those of its own.
+-- Add the octets after the last layer, as Wireshark does after its own.
 local function add_tail(tvb, pos, captured, tree)
     if pos >= captured or not (referenced(tree, padding) or referenced(tree, trailer)) then return end
     local split = LEAST_FRAME - place(tvb, pos)
@@ -324,7 +324,7 @@ local function as_rest(tvb, pos, captured, pinfo, tree)
     if pos < captured and tree.text then call(as_data, tvb_of(range(tvb, pos, captured - pos)), pinfo, tree) end
 end
 
--- Whether a packet behind headers, of which the first is f, is longer than what there is of it.
+-- Whether a packet after headers, of which the first is f, is longer than its captured part.
 local function is_cut(f, tvb)
     local captured, pos = len(tvb), 0
     while f do
@@ -379,7 +379,7 @@ end
 -- What a sampled frame's headers change of the message's.
 local RESTORED = {"src", "dst", "net_src", "net_dst", "src_port", "dst_port", "dl_src", "dl_dst"}
 
--- Dissect the frame that a message shows; return what it says of it.
+-- Dissect the frame that a message shows; return its text.
 local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
     local shown = tvb_of(range(tvb, start, stop - start))
     local of = "of "
@@ -422,7 +422,7 @@ local function add_sampled(f, tvb, pos, start, stop, pinfo, item, wanted)
     return said and of .. " " .. said:gsub(" | ", ", ") or of
 end
 
--- Return what tags say, but those of which a message has told.
+-- Return the texts of tags, except those that a message contains.
 local function joined(told)
     local said
     for n = 1, #told, 2 do
@@ -445,7 +445,7 @@ function walk(f, tvb, pinfo, tree, inside)
     local captured = len(tvb)
     local reach = scope.shown and UNBOUNDED or reported_len(tvb)
     if reach > captured and depth == 1 and not scope.shown then scope.cut = is_cut(f, tvb) end
-    -- of a sampled frame that is cut off no more than a text is wanted; a tag's costs less than to see whether it is
+    -- of a truncated sampled frame only a text is needed; a tag's text costs less than a test whether it is needed
     local info, wanted = nil, nil
     if scope.shown and scope.cut then wanted = scope.wanted end
     local pos = 0
