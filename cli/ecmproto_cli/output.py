@@ -64,7 +64,7 @@ def check_outputs(outputs: Iterable[str | None], *, force: bool) -> None:
 
     paths = [path for path in outputs if path is not None]
     for path in _twice(paths):
-        raise click.UsageError(f"{path}: expected a file for each output, got one for two of them")
+        raise click.UsageError(f"{path}: expected a different file for each output, got the same twice")
     for path in paths:
         check_sink(path, force=force)
 

@@ -183,7 +183,7 @@ def bounded_memory(path: str, octets: int) -> Iterator[None]:
         needed = f"columns that take at most {format_octets(octets)} of memory"
         help = "--memory with more, if you trust the file"
         raise CommandError(
-            f"{path}: expected {needed}, got some that take more", exit_code=USAGE, help=help
+            f"{path}: expected {needed}, got columns that take more", exit_code=USAGE, help=help
         ) from None
     finally:
         resource.setrlimit(resource.RLIMIT_DATA, before)

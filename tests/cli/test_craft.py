@@ -251,7 +251,7 @@ def test_columns_beyond_the_memory_limit_are_refused(
     before = resource.getrlimit(resource.RLIMIT_DATA)
     assert run(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-2:] == [
-        f"ecmproto: {path}: expected columns that take at most 300 MB of memory, got some that take more",
+        f"ecmproto: {path}: expected columns that take at most 300 MB of memory, got columns that take more",
         "help: --memory with more, if you trust the file",
     ]
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -232,7 +232,7 @@ def test_ctrl_c_keeps_the_state(
         (["decode", "--as-is", "-r", MIXED, "--seed", "1"], 2, "--as-is makes no cases"),
         (["decode", "--seed", "1", "--index", "1", "--duration", "1s"], 2, "belong to campaigns"),
         (["decode", "--what", "bugs"], 2, "bugs"),
-        (["decode", "-Y", "vlan"], 2, "-Y filters what -r has"),
+        (["decode", "-Y", "vlan"], 2, "-Y filters the frames of -r"),
         (["decode", "-Y", "vlan", "--what", "specs"], 2, "-Y filters frames, not specs"),
         (["decode", "-r", MIXED, "-Y", "vlan.id == 999"], 2, "-Y selects none of the frames"),
         (["decode", "-r", MIXED, "-Y", "vlan.idd"], 2, "did you mean 'vlan.id'?"),

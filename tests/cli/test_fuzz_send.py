@@ -349,7 +349,7 @@ def test_missing_interfaces_are_exit_code_4(veth: Network, capsys: pytest.Captur
         (["--as-is"], "--as-is sends the frames of -r"),
         (["--index", "5"], "expected --seed N"),
         (["--index", "5", "--seed", "1", "--runs", "3"], "not to frames that are sent once"),
-        (["-Y", "cnm"], "-Y filters what -r has"),
+        (["-Y", "cnm"], "-Y filters the frames of -r"),
     ],
 )
 def test_wrong_options_are_refused(

@@ -149,7 +149,7 @@ def test_outputs_are_refused_before_the_work(
 def test_two_outputs_to_one_file_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = str(tmp_path / "x.csv")
     assert run([*REPLAY, "-r", HOTSPOT, "--flows", out, "--samples", out]) == 2
-    assert f"{out}: expected a file for each output, got one for two of them" in capsys.readouterr().err
+    assert f"{out}: expected a different file for each output, got the same twice" in capsys.readouterr().err
 
 
 def test_a_second_capture_does_not_replace_the_first(

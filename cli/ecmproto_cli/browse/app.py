@@ -315,7 +315,7 @@ class BrowseApp(App[None]):
         if not path:
             raise ValueError("expected the name of a file, got none")
         if path == "-":
-            raise ValueError("expected the name of a file, got - where the window is")
+            raise ValueError("expected the name of a file, got - (stdout), which the window uses")
         if which == "marked" and not self.browser.marks:
             raise ValueError("no frame is marked: m marks one")
         if self._writing is not None:

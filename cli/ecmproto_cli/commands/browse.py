@@ -59,7 +59,7 @@ def command(
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"expected a FILE or -i IF, got {'both' if paths else 'none'}")
     if output is not None and interface is None:
-        raise click.UsageError("-w goes with -i; a file is written with the key w")
+        raise click.UsageError("-w goes with -i; for a file, press w")
     if not sys.stdout.isatty() or (not sys.stdin.isatty() and "-" not in paths):
         raise click.UsageError("expected a terminal, got none: `ecmproto dissect` writes to files and pipes")
     if importlib.util.find_spec("textual") is None:

@@ -142,7 +142,7 @@ def command(
         raise click.UsageError(f"{'--delete' if delete else '--keep'} needs -Y FILTER")
     edits = set_fields or strip or tags or shift or scale or snap_octets or fix or wrappers
     if delete and edits:
-        raise click.UsageError("--delete leaves out what -Y selects: nothing of it can be edited too")
+        raise click.UsageError("--delete removes the frames that -Y selects: they cannot be edited too")
     if replace_tags and not tags:
         raise click.UsageError("--replace-tags goes with --add-tag")
     if raw and not set_fields:

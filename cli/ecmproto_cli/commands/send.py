@@ -185,14 +185,14 @@ def command(
     if interface is None:
         raise click.UsageError("expected -i IF, the interface to send out of")
     if count is not None and loop:
-        raise click.UsageError("--count starts over by itself: expected --count or --loop, got both")
+        raise click.UsageError("--count already repeats the frames: expected --count or --loop, got both")
     if pacing == "even" and rate == "max":
         raise click.UsageError("--timing pacing=even keeps frames apart: expected a rate or times, got max")
     if "-" in (*paths, spec) and (count is not None or loop):
         raise click.UsageError("stdin can be read once: expected a file to start over, got -")
     if storm is not None:
         if loop and options.duration is not None:
-            raise click.UsageError("--loop holds until interrupted: expected --duration or --loop, got both")
+            raise click.UsageError("--loop runs until interrupted: expected --duration or --loop, got both")
         speed_bps = _speed_of(interface) if storm == _OWN_SPEED else storm
         told = storm_from(arguments, line, speed_bps, options, ethertypes)
         duration_ns = None if loop else options.duration_ns

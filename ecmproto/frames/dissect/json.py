@@ -1,4 +1,4 @@
-"""Frames as JSON: one document per capture, or one document per line; `ecmproto craft --from-json` reads both.
+"""Frames as JSON: one document per capture or per line; `ecmproto craft --from-json` reads both.
 
 The whole capture::
 

@@ -352,7 +352,7 @@ LISTS = pa.array([[1], [2, 3], [4]])
         ({"eth.src": np.arange(3)}, "eth.src: expected rows of 6 octets, or text, got int64 values"),
         ({"eth.src": bytes(5)}, "eth.src: expected 6 octets, got 5 octets"),
         ({"encapsulated.ip.src": ["::1"] * 3}, "encapsulated.ip.src: expected 4 octets, got 16 octets in row 0"),
-        ({"encapsulated.data.data": [b"1"] * 3}, "octets, as the template has, got 1 octets in row 0"),
+        ({"encapsulated.data.data": [b"1"] * 3}, "octets, as in the template, got 1 octets in row 0"),
         ({"cnm.msdu": ["0", "00", ""]}, "cnm.msdu: expected octets in hex, got '0' in row 0"),
         ({"cnm.msdu": [b"", bytes(65536), b""]}, "cnm.msdu_length: expected an integer in 0..65535, got 65536 in row 1"),
         ({"cnm.msdu": np.array([b"a", b"b", b"c"])}, "cnm.msdu: expected rows of octets, got |S1 values"),

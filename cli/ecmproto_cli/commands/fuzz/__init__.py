@@ -85,7 +85,7 @@ def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
 
     if not paths:
         if filter is not None:
-            raise click.UsageError("-Y filters what -r has: expected -r FILE")
+            raise click.UsageError("-Y filters the frames of -r: expected -r FILE")
         return template_frames()
     frames: list[bytes] = []
     for path in paths:

@@ -105,7 +105,7 @@ def command(
     from ecmproto.executors.running import Tally
 
     if bool(axes) == bool(points):
-        raise click.UsageError("expected --sweep KEY=A,B,… or --points FILE: what to run")
+        raise click.UsageError("expected points to run: --sweep KEY=A,B,… or --points FILE")
     if effects and points:
         raise click.UsageError("--effects is for --sweep, with two values of each key")
     if figure:

@@ -188,7 +188,7 @@ def _check_inner(frame: Frame, target: Target, values: Strings) -> None:
     wrong = values.octets != octets
     if wrong.any():
         row = int(wrong.argmax())
-        raise target.error(f"{octets} octets, as the template has", f"{int(values.octets[row])} octets", row)
+        raise target.error(f"{octets} octets, as in the template", f"{int(values.octets[row])} octets", row)
 
 
 def _keys_by_layer(frame: Frame, names: Collection[str]) -> tuple[frozenset[str], ...]:
