@@ -441,7 +441,7 @@ def processors() -> int:
 
 
 jobs_option = click.option(
-    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Processes.  [default: one per core]"
+    "--jobs", type=click.IntRange(1, 1024), metavar="N", help="Number of processes.  [default: one per core]"
 )
 
 

@@ -55,7 +55,9 @@ FRAMES = ("frames", "messages")
     show_default=True,
     help="Folder of state and findings.",
 )
-@click.option("--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes."
+)
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
     help="Run a check on one batch in N (0: on none); may be repeated.",

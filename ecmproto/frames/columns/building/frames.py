@@ -125,9 +125,9 @@ def tagged_batch(
 ) -> Batch:
     """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those selected by ``only``.
 
-    ``columns`` are the tag's fields: an array of one value per frame, or one for all. Existing tags of the kind
-    are replaced. A CN-TAG is inserted after the VLAN tags, any other after the CN-TAG. A frame with a
-    truncated header gets none. EncodeError as `pack`; ParameterError for a format that is no tag.
+    ``columns`` are the tag's fields: an array of one value per frame, or one for all. Existing tags of the
+    kind are replaced. A CN-TAG is inserted after the VLAN tags, any other after the CN-TAG. A frame with
+    a truncated header gets none. EncodeError as `pack`; ParameterError for a format that is no tag.
     """
     if not is_tag(kind) or kind.announced_by in _VLANS:
         raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
