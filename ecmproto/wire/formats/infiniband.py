@@ -4,7 +4,7 @@ A packet starts with a base transport header (BTH) after UDP port 4791, or after
 of EtherType 0x8915.  Its opcode determines the extended headers; then come the payload with its padding and
 the invariant CRC, which covers everything that no switch may change (IBTA, volume 1, chapter 9, annexes A16
 and A17).  A congestion notification packet (CNP) is a BTH of opcode 0x81: a receiver of marked frames sends
-it to the queue pair that is to slow down.
+it to the queue pair that should slow down.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ RULES = (
         name="CPID and source",
         sentence="A CNM's CPID begins with the address that it comes from.",
         why=(
-            "Sources use a CPID as a unique number. With another switch's address it may equal another "
-            "congestion point's, and a search for the switch leads to the wrong one."
+            "Sources use a CPID as a unique number. With another switch's address it may equal the CPID of "
+            "another congestion point, and a search for the switch leads to the wrong one."
         ),
         clause="wire-formats 3",
         severity="note",

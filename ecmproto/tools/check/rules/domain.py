@@ -243,7 +243,7 @@ RULES = (
     Rule(
         id="DOM002",
         name="CN-TAG outside of the domain",
-        sentence="CN-TAGs go over links both of whose ends have their priority as a CNPV.",
+        sentence="CN-TAGs only go over links where both ends have their priority as a CNPV.",
         why=(
             "A station without support for CN-TAGs drops such a frame or takes it for another protocol: "
             "the sending port should be an edge of the domain. Judged where LLDP of an end is in the "
@@ -259,7 +259,7 @@ RULES = (
     Rule(
         id="DOM003",
         name="CN-TAG to an end not ready",
-        sentence="CN-TAGs go over links whose ends are ready for them.",
+        sentence="CN-TAGs only go over links whose ends are ready for them.",
         why=(
             "An end that is not ready removes CN-TAGs, or has not set up its queues yet; until then its "
             "neighbour sends none. Judged where LLDP of an end is in the capture and lists the priority "
@@ -278,7 +278,7 @@ RULES = (
         sentence="Not all eight priorities are CNPVs.",
         why=(
             "An edge remaps frames from outside into a priority that is no CNPV. Without one, such frames"
-            " fill the queues whose sources are to slow down."
+            " fill queues whose sources should slow down."
         ),
         clause="802.1Q 30; wire-formats 9",
         severity="error",
@@ -309,7 +309,7 @@ RULES = (
         why=(
             "An edge port gives them the alternate priority. In a CNPV they fill the queues of flows that"
             " slow down, without slowing down themselves. Judged in captures of several interfaces. The "
-            "sender is an end of a link whose other end has the CNPV by LLDP, while it has none itself; its "
+            "sender's neighbour announces the CNPV by LLDP, and the sender does not; its "
             "tagged frames on interfaces without its LLDP came through the edge."
         ),
         clause="802.1Q 32; wire-formats 9",

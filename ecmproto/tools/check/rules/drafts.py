@@ -377,7 +377,7 @@ class Draft:
             name="priority of messages",
             sentence=f"{self.message} has the priority of messages, 7 unless configured, or the sampled "
             "frame's.",
-            why="In another priority it may queue after the frames that it is to slow down.",
+            why="In another priority it may wait with the data that it should slow down.",
             severity="warning",
             clause="S000 3.1; wire-formats 1.2",
             fields=(f"{SHOWN}eth.type",),

@@ -292,7 +292,7 @@ RULES = (
         name="probes are answered",
         sentence="A flow's probes are answered by its destination.",
         why=(
-            "Without replies the source slows down by the congestion points alone, and shares are unfair."
+            "Without replies only the congestion points slow the source down, and shares are unfair."
             " A single lost probe is no finding; a finding names the first probe that was not answered in "
             "time. Judged where the capture has replies of any flow."
         ),

@@ -42,8 +42,8 @@ class Counted(Closed):
     )  # fmt: skip
     enough: float = ratio(
         "enough", 0.85, (0, 1), source="choice",
-        doc=("minimum share of a congestion point's octets, as implied by its messages, in the capture to "
-            "judge their intervals"),
+        doc=("minimum share in the capture of the octets that a congestion point's messages imply, for "
+         "their intervals to be judged"),
     )  # fmt: skip
 
 

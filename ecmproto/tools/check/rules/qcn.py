@@ -533,7 +533,7 @@ RULES = (
         id="QCN002",
         name="priority of CNMs",
         sentence="A tagged CNM has the priority of CNMs, 6 unless configured.",
-        why="A CNM in a congested priority waits after the frames that it is to slow down.",
+        why="A CNM in a congested priority waits with the data that it should slow down.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="warning",
         optional=PRIORITY_FIELDS,
@@ -662,11 +662,10 @@ RULES = (
         why=(
             "Feedback of 32 cuts the rate by a quarter, 63 by half. The rule compares the octets that the "
             "flow sends in the 0.2 ms before such a CNM with the octets of the 0.2 ms that begin 0.1 ms "
-            "after it, summed over all of them. The rule judges flows with ten or more, in captures with "
-            "another "
-            "flow that reacts (an open loop has none), or with --set qcn.closed=yes. A finding, at the "
-            "flow's first such CNM, means a source without a reaction point, or one that does not find its "
-            "limiter."
+            "after it, summed over all of them. The rule judges flows with ten or more such CNMs, in "
+            "captures with another flow that reacts (an open loop has none), or with --set qcn.closed=yes. A "
+            "finding, at the flow's first such CNM, means a source without a reaction point, or one that "
+            "does not find its limiter."
         ),
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",

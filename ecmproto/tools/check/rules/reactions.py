@@ -227,8 +227,8 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
         why="The source stops for a drawn time and restarts at a hundredth of its rate or so. The rule "
         "compares the octets that the flow sends in the 0.2 ms before such a message with the octets of the "
         "0.2 ms that begin 0.1 ms after it, summed over all of them: in a finding, they differ by less than "
-        "a tenth. The rule judges flows with three or more, in captures in which another flow stops (an "
-        f"open loop has none), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        "a tenth. The rule judges flows with three or more such messages, in captures in which another flow "
+        f"stops (an open loop has none), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
         clause=clause,
         severity="error",
         subject=SENDER,

@@ -68,7 +68,8 @@ class DCQCNRules(Closed):
     )  # fmt: skip
     scope: str = choice(
         "scope", WIDEST, tuple(SCOPES), source="network cards differ",
-        doc="scope within which CNPs are an interval apart; a narrower scope belongs to the wider ones too",
+        doc="scope within which CNPs are an interval apart; pacing by port, the narrowest, implies the "
+        "others",
     )  # fmt: skip
     retransmission: str = choice(
         "retransmission", "any", ("any", *RETRANSMISSIONS), source="network cards differ",
@@ -402,7 +403,7 @@ RULES = (
         name="CNPs that are marked",
         sentence="A CNP is not CE-marked itself.",
         why=(
-            "It came through a congested queue, after the frames that it is to slow down: CNPs belong in a "
+            "It came through a congested queue, with the data that it should slow down: CNPs belong in a "
             "priority of their own, and are not ECN-capable."
         ),
         clause=_CLAUSE,
@@ -419,9 +420,9 @@ RULES = (
         why=("Each cuts the sender's rate, and more of them cut it deeper than the algorithm intends. Some"
             " network cards keep a shorter interval (dcqcn.interval). The tolerance is a fifth, for "
             "queues on the path. Cards pace by queue pair, by pair of addresses, by destination or by "
-            "port. A narrower scope includes CNPs to a queue pair, so that all are judged by it unless "
-            "dcqcn.scope sets another. A note names the narrowest scope that holds for each sender whose "
-            "CNPs show it. A CNP after a NAK of the same scope is not judged: some cards send one with "
+            "port. Every scope includes the CNPs to one queue pair, so all cards are judged by queue pair "
+            "unless dcqcn.scope sets another. A note names the narrowest scope that holds for each sender "
+            "whose CNPs show it. A CNP after a NAK of the same scope is not judged: some cards send one with "
             "it."),
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         parameters=("interval", "scope"),
@@ -470,9 +471,9 @@ RULES = (
         name="CNP to an unknown queue pair",
         sentence="A CNP names a queue pair of the sender.",
         why=("The sender has no such flow, and its rate stays. Judged between two addresses where frames "
-            "back to the sender, such as acknowledgements, name at least all of the sender's own queue pairs:"
-            " then each is known. Queue pair 0, which `ecmproto replay` uses for an unknown one, is not "
-            "judged."),
+            "back to the sender, such as acknowledgements, name no fewer queue pairs than its own frames: "
+            "then all of the sender's are known. Queue pair 0, which `ecmproto replay` uses for an unknown "
+            "one, is not judged."),
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
     ),
     _packet_rule(
@@ -489,8 +490,8 @@ RULES = (
         id="ROCE003",
         name="UDP length",
         sentence="UDP's length in a RoCE packet equals the rest of IP's length.",
-        why=("Network cards locate the invariant CRC by either of the two: with different ones it does not"
-            " match, or part of the payload is lost. Fragments and packets after extension headers are "
+        why=("Network cards locate the invariant CRC by either length: if the two differ, it does not "
+         "match, or part of the payload is lost. Fragments and packets after extension headers are "
             "not judged."),
         clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
         severity="error",
