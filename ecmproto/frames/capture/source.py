@@ -570,6 +570,13 @@ _FEW_RECORDS = 1024
 """The maximum number of records at a time for which callers do not wait for the compiler."""
 
 
+_LAP_OCTETS = 1 << 20
+"""The octets that are brought into the cache at once."""
+_LINE_OCTETS = 64
+_SPARSE_OCTETS = 2048
+"""The mean length of records beyond which bringing them whole takes longer than waiting for their starts."""
+
+
 class Walker:
     """Runs walks over one capture; without the library interpreted at first, compiled once it is large.
 
@@ -607,7 +614,18 @@ class Walker:
             self._positions = array("q", bytes(8 * capacity))
         if self._large and (capacity > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
             positions = np.frombuffer(self._positions, dtype=np.int64)
-            count, after = _compiled(walk)(octets, position, stop, end, positions, capacity, *rest)
+            count, after, lap_end = 0, position, position
+            while after >= lap_end and after < stop and count < capacity:
+                lap_end = stop
+                if after - position <= _SPARSE_OCTETS * count:
+                    # Each record's start is known from the one before it only: without this, every step
+                    # waits for memory.
+                    lap_end = min(stop, after + _LAP_OCTETS)
+                    octets[after:lap_end:_LINE_OCTETS].max()
+                found, after = _compiled(walk)(
+                    octets, after, lap_end, end, positions[count:], capacity - count, *rest
+                )
+                count += found
             return positions[:count].copy(), int(after)
         # A memoryview returns Python integers, which an interpreted loop handles several times faster.
         count, after = walk(octets.data, position, stop, end, self._positions, capacity, *rest)
