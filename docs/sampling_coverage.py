@@ -110,6 +110,8 @@ def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[t
     assert statistics.sample is not None
     stated = {(each.figure, each.subject): (each.low, each.high) for each in statistics.sample.estimates}
     seconds = statistics.span.duration_ns / 1e9
+    if not seconds:  # of one frame there are no estimates
+        return
     mean_octets = statistics.octets / statistics.frames
     for key, value in truth.items():
         unit = 8 * mean_octets if key[0] == "rate" else 1

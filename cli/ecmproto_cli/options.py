@@ -95,7 +95,7 @@ def group_options(function: F) -> F:
             "--ethertype", metavar="ROLE=VALUE", multiple=True, expose_value=False,
             callback=_keep(_ETHERTYPES),
             help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
-            "cn_tag cnm mac_control lldp message tag.",
+            "cn_tag cnm mac_control lldp message tag csig key_frame.",
         ),
         click.option(
             "--color", type=click.Choice(["auto", "always", "never"]), default="auto", expose_value=False,

@@ -106,6 +106,15 @@ def test_estimates_do_not_depend_on_batches(every: bool) -> None:
     assert one["share of frames", "priority 3"].value == pytest.approx(frames.count(TAGGED[3]) / 2000)
 
 
+def test_intervals_of_rates_include_both_ends() -> None:
+    rate = estimated([CNP] * 12, (64, False))["frames", ""]
+    count = 1 / ((1 - 1 / 64) / 12 + 2 / 12**2)
+    for bound in (rate.low, rate.high):
+        assert bound is not None
+        times = bound / rate.value
+        assert count * (1 - times) ** 2 == pytest.approx(1.959964**2 * times)
+
+
 def test_intervals_of_random_samples_cover_the_truth() -> None:
     frames = Batch.from_frames(drawn(40_000, 3), time_ns=1000 * np.arange(40_000))
     octets = frames.original

@@ -206,8 +206,8 @@ class SampleCounts:
         """Return the estimate of a sum over all frames, by time."""
         one_in, weight = self._weights
         value = float(one_in @ sums.values)
-        # Before the first frame and after the last one are up to N others, at any rate.
-        variance = float(weight @ sums.squares) + (value / self._frames) ** 2
+        # Before the first frame and after the last one are some N others each, with a variance of N².
+        variance = float(weight @ sums.squares) + 2 * (value / self._frames) ** 2
         low, high = sum_interval(value, variance)
         if not value:
             high = NONE_SEEN * float(one_in.max())
