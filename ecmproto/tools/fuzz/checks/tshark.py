@@ -251,7 +251,7 @@ def _neither_length_nor_type(seen: FieldComparison) -> bool:
 
 
 def _length_0(seen: FieldComparison) -> bool:
-    return {tuple(seen.ours), tuple(seen.theirs)} == {("0",), ()}
+    return [each for each in seen.ours if each != "0"] == [each for each in seen.theirs if each != "0"]
 
 
 _MAX_TAGS = 20
@@ -359,6 +359,11 @@ def _from_a_port(seen: FieldComparison) -> bool:
     return any(packet.srcport in _WRAPPER_PORTS for packet in packets) and seen.they_went_on
 
 
+def _short_udp(seen: FieldComparison) -> bool:
+    packets = decode_lax(seen.sample.octets, original_octets=seen.sample.original).all(UDP)
+    return any(packet.length < UDP.fixed_octets for packet in packets) and seen.they_stopped
+
+
 _LLDP = tuple(name for name in FIELDS if name.startswith("lldp"))
 
 DELIBERATE = (
@@ -372,6 +377,10 @@ DELIBERATE = (
     Reason(
         why="tshark takes UDP for a wrapper by its source port too; we go by the destination port",
         applies=_from_a_port,
+    ),
+    Reason(
+        why="tshark stops at a UDP length below 8; for us the datagram ends with its IP packet",
+        applies=_short_udp,
     ),
     Reason(
         why="tshark reads on after Cisco's FabricPath header and lists the inner addresses; for us it is an "
