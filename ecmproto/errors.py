@@ -11,14 +11,27 @@ import re
 import reprlib
 import unicodedata
 import warnings
-from typing import Any
+from typing import Any, dataclass_transform
 
 
+@dataclass_transform(kw_only_default=True, eq_default=False)
 class EcmprotoError(Exception):
     """Root of the project's errors; ``str(error)`` is one sentence for a person.
 
-    Two errors of one type with the same attributes are equal, and errors can be copied and pickled.
+    The annotations of a class are its attributes, arguments by name.  Two errors of one type with the same
+    attributes are equal, and errors can be copied and pickled.
     """
+
+    def __init__(self, **given: Any) -> None:
+        kinds = [cls for cls in reversed(type(self).__mro__) if issubclass(cls, EcmprotoError)]
+        names = [name for cls in kinds for name in cls.__annotations__]
+        for name in names:
+            if name not in given and not hasattr(type(self), name):
+                raise TypeError(f"{type(self).__name__}: expected {name}")
+            setattr(self, name, given.pop(name, getattr(type(self), name, None)))
+        if given:
+            raise TypeError(f"{type(self).__name__}: expected {', '.join(names)}, got {', '.join(given)}")
+        super().__init__(*(getattr(self, name) for name in names))
 
     def __reduce__(self) -> tuple[object, ...]:
         attributes = {name: value for name, value in vars(self).items() if name != "__notes__"}
@@ -38,12 +51,10 @@ class DecodeError(EcmprotoError):
     wrong octets in the frame, ``needed`` and ``got`` the expectation of the format and the octets found.
     """
 
-    def __init__(self, *, layer: str, offset: int, needed: str, got: str) -> None:
-        super().__init__(layer, offset, needed, got)
-        self.layer = layer
-        self.offset = offset
-        self.needed = needed
-        self.got = got
+    layer: str
+    offset: int
+    needed: str
+    got: str
 
     def __str__(self) -> str:
         return f"{self.layer} at octet {self.offset}: expected {self.needed}, got {self.got}"
@@ -55,12 +66,10 @@ class EncodeError(EcmprotoError):
     ``layer`` and ``field`` name the field, ``needed`` its range, ``got`` the value given.
     """
 
-    def __init__(self, *, layer: str, field: str, needed: str, got: str) -> None:
-        super().__init__(layer, field, needed, got)
-        self.layer = layer
-        self.field = field
-        self.needed = needed
-        self.got = got
+    layer: str
+    field: str
+    needed: str
+    got: str
 
     def __str__(self) -> str:
         return f"{self.layer}.{self.field}: expected {self.needed}, got {self.got}"
@@ -77,10 +86,7 @@ class ColumnError(EncodeError):
     0 and is None where the column as a whole is wrong; ``needed`` and ``got`` as in EncodeError.
     """
 
-    def __init__(self, *, layer: str, field: str, needed: str, got: str, row: int | None = None) -> None:
-        super().__init__(layer=layer, field=field, needed=needed, got=got)
-        self.args = (*self.args, row)
-        self.row = row
+    row: int | None = None
 
     def __str__(self) -> str:
         return super().__str__() + ("" if self.row is None else f" in row {self.row}")
@@ -94,13 +100,11 @@ class CaptureError(EcmprotoError):
     message has no offset where the file is no capture from its first octet on.
     """
 
-    def __init__(self, *, path: str, offset: int, frame: int, needed: str, got: str) -> None:
-        super().__init__(path, offset, frame, needed, got)
-        self.path = path
-        self.offset = offset
-        self.frame = frame
-        self.needed = needed
-        self.got = got
+    path: str
+    offset: int
+    frame: int
+    needed: str
+    got: str
 
     def __str__(self) -> str:
         place = f" at octet {self.offset}, after {counted(self.frame, 'frame')}:" if self.offset else ""
@@ -122,12 +126,10 @@ class InterfaceGoneError(CaptureError):
 class MethodError(EcmprotoError):
     """An exception in a method of a mechanism's machine: ``got``, raised at ``line`` of the file ``path``."""
 
-    def __init__(self, *, method: str, path: str, line: int, got: str) -> None:
-        super().__init__(method, path, line, got)
-        self.method = method
-        self.path = path
-        self.line = line
-        self.got = got
+    method: str
+    path: str
+    line: int
+    got: str
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.method} raised {self.got}"
@@ -136,11 +138,9 @@ class MethodError(EcmprotoError):
 class OutputError(EcmprotoError):
     """An output that cannot be written: its ``path``, and the reason in ``needed`` and ``got``."""
 
-    def __init__(self, *, path: str, needed: str, got: str) -> None:
-        super().__init__(path, needed, got)
-        self.path = path
-        self.needed = needed
-        self.got = got
+    path: str
+    needed: str
+    got: str
 
     def __str__(self) -> str:
         return f"{self.path}: expected {self.needed}, got {self.got}"
@@ -157,13 +157,11 @@ class InterfaceError(EcmprotoError):
     would be right, or empty.  ``remedy`` is the command that would help, or empty.
     """
 
-    def __init__(self, *, interface: str, needed: str, got: str, hint: str = "", remedy: str = "") -> None:
-        super().__init__(interface, needed, got, hint, remedy)
-        self.interface = interface
-        self.needed = needed
-        self.got = got
-        self.hint = hint
-        self.remedy = remedy
+    interface: str
+    needed: str
+    got: str
+    hint: str = ""
+    remedy: str = ""
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
@@ -177,12 +175,10 @@ class ExecutorError(EcmprotoError):
     that is possible, or empty.
     """
 
-    def __init__(self, *, where: str, needed: str, got: str, remedy: str = "") -> None:
-        super().__init__(where, needed, got, remedy)
-        self.where = where
-        self.needed = needed
-        self.got = got
-        self.remedy = remedy
+    where: str
+    needed: str
+    got: str
+    remedy: str = ""
 
     def __str__(self) -> str:
         return f"{self.where}: expected {self.needed}, got {self.got}"
@@ -205,11 +201,9 @@ class ParameterError(EcmprotoError):
     ``name`` is the parameter, ``needed`` its range and unit, ``got`` the value given.
     """
 
-    def __init__(self, *, name: str, needed: str, got: str) -> None:
-        super().__init__(name, needed, got)
-        self.name = name
-        self.needed = needed
-        self.got = got
+    name: str
+    needed: str
+    got: str
 
     def __str__(self) -> str:
         return f"{self.name}: expected {self.needed}, got {_short(self.got)}"
@@ -221,12 +215,10 @@ class CompileError(EcmprotoError):
     ``path`` and ``line`` locate it in its source, ``method`` is its name, ``got`` the reason.
     """
 
-    def __init__(self, *, path: str, line: int, method: str, got: str) -> None:
-        super().__init__(path, line, method, got)
-        self.path = path
-        self.line = line
-        self.method = method
-        self.got = got
+    path: str
+    line: int
+    method: str
+    got: str
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}: {self.method} cannot be compiled: {self.got}"
@@ -240,14 +232,12 @@ class FilterError(EcmprotoError):
     The sentence is followed by the filter with carets under these characters.
     """
 
-    def __init__(self, *, filter: str, start: int, stop: int, needed: str, got: str, hint: str = "") -> None:
-        super().__init__(filter, start, stop, needed, got, hint)
-        self.filter = filter
-        self.start = start
-        self.stop = stop
-        self.needed = needed
-        self.got = got
-        self.hint = hint
+    filter: str
+    start: int
+    stop: int
+    needed: str
+    got: str
+    hint: str = ""
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
@@ -262,12 +252,10 @@ class SpecError(EcmprotoError):
     ``hint`` the nearest thing that would be right, or empty.
     """
 
-    def __init__(self, *, where: str, needed: str, got: str, hint: str = "") -> None:
-        super().__init__(where, needed, got, hint)
-        self.where = where
-        self.needed = needed
-        self.got = got
-        self.hint = hint
+    where: str
+    needed: str
+    got: str
+    hint: str = ""
 
     def __str__(self) -> str:
         tail = f" ({self.hint})" if self.hint else ""
@@ -281,11 +269,9 @@ class MissingDependencyError(EcmprotoError):
     ``purpose`` what needs it.
     """
 
-    def __init__(self, *, package: str, extra: str, purpose: str) -> None:
-        super().__init__(package, extra, purpose)
-        self.package = package
-        self.extra = extra
-        self.purpose = purpose
+    package: str
+    extra: str
+    purpose: str
 
     @property
     def remedy(self) -> str:

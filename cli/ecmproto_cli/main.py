@@ -238,10 +238,6 @@ def _show(
         _show_any(message, category, filename, lineno, file, line)
 
 
-def _command_in(args: list[str]) -> str:
-    return next((word for word in args if word in COMMANDS), "")
-
-
 def _page_of(command: str, args: list[str]) -> str:
     """Return the path of the command with the help on an error."""
     group = getattr(sys.modules.get(f"ecmproto_cli.commands.{command}"), "command", None)
@@ -253,7 +249,7 @@ def _page_of(command: str, args: list[str]) -> str:
 def run(args: list[str]) -> int:
     """Run the command line with ``args`` and return the exit code; errors are one sentence on stderr."""
     args, hints = present(args)
-    command = _command_in(args)
+    command = next((word for word in args if word in COMMANDS), "")
     for hint in hints:
         echo(f"ecmproto: {hint}", err=True)
     if COMPLETE in os.environ:

@@ -26,8 +26,19 @@ else:
     _TextType = click.ParamType  # generic since click 8.3 only
 
 
+def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Return a decorator that adds ``options``, in the order of the help."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
 class Quantity(_TextType):
-    """A number with its unit, as ``parser`` of `ecmproto.units` reads it; the command gets the text.
+    """A number with its unit, as ``parser`` of `ecmproto.units` reads it.
 
     An unreadable number is refused with the option's name.
     """
@@ -37,15 +48,14 @@ class Quantity(_TextType):
         self._parser = parser
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return ``value`` unchanged."""
+        """Return the number: ns, bits a second or octets."""
         from ecmproto import units
         from ecmproto.errors import ParameterError
 
         try:
-            getattr(units, self._parser)(value)
+            return getattr(units, self._parser)(value)
         except ParameterError as error:
             self.fail(str(error).partition(": ")[2], param, ctx)
-        return value
 
 
 TIME, RATE, SIZE = (
@@ -84,26 +94,23 @@ def given_order() -> Order:
     return order
 
 
-def group_options(function: F) -> F:
-    """Add ``--color``, ``--ethertype`` and ``--order``, options of the program, for all commands."""
-    for option in (
-        click.option(
-            "--order", type=click.Choice(["time", "named"]), default="time", show_default=True,
-            expose_value=False, callback=_keep(_ORDER), help=_ORDER_HELP,
-        ),
-        click.option(
-            "--ethertype", metavar="ROLE=VALUE", multiple=True, expose_value=False,
-            callback=_keep(_ETHERTYPES),
-            help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
-            "cn_tag cnm mac_control lldp message tag csig key_frame.",
-        ),
-        click.option(
-            "--color", type=click.Choice(["auto", "always", "never"]), default="auto", expose_value=False,
-            callback=color_callback, help="Colour the output (auto: on a terminal without NO_COLOR).",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
+group_options = with_options(
+    click.option(
+        "--color", type=click.Choice(["auto", "always", "never"]), default="auto", expose_value=False,
+        callback=color_callback, help="Colour the output (auto: on a terminal without NO_COLOR).",
+    ),
+    click.option(
+        "--ethertype", metavar="ROLE=VALUE", multiple=True, expose_value=False,
+        callback=_keep(_ETHERTYPES),
+        help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
+        "cn_tag cnm mac_control lldp message tag csig key_frame.",
+    ),
+    click.option(
+        "--order", type=click.Choice(["time", "named"]), default="time", show_default=True,
+        expose_value=False, callback=_keep(_ORDER), help=_ORDER_HELP,
+    ),
+)  # fmt: skip
+"""``--color``, ``--ethertype`` and ``--order``, options of the program, for all commands."""
 
 
 def read_option(*, required: bool = True) -> Callable[[F], F]:
@@ -139,38 +146,27 @@ def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]
     return CaptureNames.of(paths, order)
 
 
-def outer_option(function: F) -> F:
-    """Add ``--outer``: look at wrappers, not at the frames in them."""
-    return click.option(
-        "--outer", is_flag=True,
-        help="Leave frames in mirrors and tunnels wrapped (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
-    )(function)  # fmt: skip
+outer_option = click.option(
+    "--outer", is_flag=True,
+    help="Leave frames in mirrors and tunnels wrapped (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
+)  # fmt: skip
+"""``--outer``: look at wrappers, not at the frames in them."""
 
 
-def inner_option(function: F) -> F:
-    """Add ``--inner``: unwrap frames."""
-    return click.option(
-        "--inner", is_flag=True,
-        help="Take the innermost frames of mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
-    )(function)  # fmt: skip
+inner_option = click.option(
+    "--inner", is_flag=True,
+    help="Take the innermost frames of mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
+)  # fmt: skip
+"""``--inner``: unwrap frames."""
 
 
-def trailer_option(function: F) -> F:
-    """``--trailer DEVICE``: take the times of frames from stamps in them."""
-    return click.option(
-        "--trailer", metavar="DEVICE",
-        help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, "
-        "arista7150, ixia, ixia-counter, erspan3, or auto: the format whose stamp all of the first thousand "
-        "frames have.",
-    )(function)  # fmt: skip
-
-
-def sampled_option(function: F) -> F:
-    """``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
-    return click.option(
-        "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
-        help="Treat frames as a sample of one in N, at random or every N-th. sFlow carries its own N.",
-    )(function)  # fmt: skip
+trailer_option = click.option(
+    "--trailer", metavar="DEVICE",
+    help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, "
+    "arista7150, ixia, ixia-counter, erspan3, or auto: the format whose stamp all of the first thousand "
+    "frames have.",
+)  # fmt: skip
+"""``--trailer DEVICE``: take the times of frames from stamps in them."""
 
 
 def _sampled(ctx: click.Context, param: click.Parameter, given: str) -> tuple[int, bool]:
@@ -179,6 +175,13 @@ def _sampled(ctx: click.Context, param: click.Parameter, given: str) -> tuple[in
     from ecmproto.frames.stats.sampling import parse_sampled
 
     return parse_sampled(given)
+
+
+sampled_option = click.option(
+    "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
+    help="Treat frames as a sample of one in N, at random or every N-th. sFlow carries its own N.",
+)  # fmt: skip
+"""``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
 
 
 def print_unwrapped(reader: object) -> None:
@@ -205,9 +208,7 @@ def write_option(help: str) -> Callable[[F], F]:
     return click.option("-w", "--write", "output", metavar="FILE", help=help)
 
 
-def force_option(function: F) -> F:
-    """Add ``--force``."""
-    return click.option("--force", is_flag=True, help="Overwrite an output file that exists.")(function)
+force_option = click.option("--force", is_flag=True, help="Overwrite an output file that exists.")
 
 
 def with_ethertypes(function: F) -> F:
@@ -226,40 +227,6 @@ count_option = click.option(
 )
 
 
-def rates_options(function: F) -> F:
-    """Add ``--interval`` and ``--speed``: the division of time in statistics, and the time base of pauses."""
-    function = click.option(
-        "--speed", type=RATE, default="10G", show_default=True,
-        help="Speed of links for which the capture has none: the time base of pauses.",
-    )(function)  # fmt: skip
-    return click.option(
-        "--interval",
-        type=TIME,
-        metavar="TIME",
-        help="Width of the intervals of rates over time.  [default: fitted to the capture]",
-    )(function)
-
-
-def storm_options(function: F) -> F:
-    """Add ``--lossless``, ``--storm-detect`` and ``--storm-restore``; the first gives a tuple, or None."""
-    for option in (
-        click.option(
-            "--storm-restore", type=TIME, default="400ms", show_default=True,
-            help="Time without pause after which a storm is over.",
-        ),
-        click.option(
-            "--storm-detect", type=TIME, default="200ms", show_default=True,
-            help="Detection time: a priority that is paused for 99 % of it is in a storm.",
-        ),
-        click.option(
-            "--lossless", metavar="PRIORITIES", callback=_priorities,
-            help="Priorities that PFC may pause, as 3,4.  [default: any]",
-        ),
-    ):  # fmt: skip
-        function = option(function)
-    return function
-
-
 def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -> tuple[int, ...] | None:
     if given is None:
         return None
@@ -267,6 +234,36 @@ def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -
     if not all(text in set("01234567") for text in texts):
         raise click.BadParameter(f"expected priorities from 0 to 7, as in 3,4, got {given!r}")
     return tuple(sorted({int(text) for text in texts}))
+
+
+rates_options = with_options(
+    click.option(
+        "--interval", "interval_ns", type=TIME, metavar="TIME",
+        help="Width of the intervals of rates over time.  [default: fitted to the capture]",
+    ),
+    click.option(
+        "--speed", "speed_bps", type=RATE, default="10G", show_default=True,
+        help="Speed of links for which the capture has none: the time base of pauses.",
+    ),
+)  # fmt: skip
+"""``--interval`` and ``--speed``, as ``interval_ns`` and ``speed_bps`` of an `Accumulator`."""
+
+
+storm_options = with_options(
+    click.option(
+        "--lossless", metavar="PRIORITIES", callback=_priorities,
+        help="Priorities that PFC may pause, as 3,4.  [default: any]",
+    ),
+    click.option(
+        "--storm-detect", "detect_ns", type=TIME, default="200ms", show_default=True,
+        help="Detection time: a priority that is paused for 99 % of it is in a storm.",
+    ),
+    click.option(
+        "--storm-restore", "restore_ns", type=TIME, default="400ms", show_default=True,
+        help="Time without pause after which a storm is over.",
+    ),
+)  # fmt: skip
+"""``--lossless``, ``--storm-detect`` and ``--storm-restore``, as an `Accumulator` has them."""
 
 
 def _ethertypes(given: tuple[str, ...]) -> object:
@@ -314,16 +311,15 @@ def keyed_option(
     )
 
 
-def fields_option(function: F) -> F:
-    """Add ``-E``, as in tshark: the command gets ``settings``."""
-    return keyed_option(
-        "-E", "settings", metavar="KEY=VALUE",
-        keys={"header": ("y", "n"), "occurrence": ("f", "a"), "values": ("text", "raw")},
-        help="header=y: begin -T fields with a header line. For -T parquet and arrow: occurrence=f writes "
-        "the first value of each field, occurrence=a a list of all values, which wrapped frames need "
-        "(default: lists only for fields such as vlan.id); values=raw writes addresses and CPIDs as octets "
-        "and numbers.",
-    )(function)  # fmt: skip
+fields_option = keyed_option(
+    "-E", "settings", metavar="KEY=VALUE",
+    keys={"header": ("y", "n"), "occurrence": ("f", "a"), "values": ("text", "raw")},
+    help="header=y: begin -T fields with a header line. For -T parquet and arrow: occurrence=f writes "
+    "the first value of each field, occurrence=a a list of all values, which wrapped frames need "
+    "(default: lists only for fields such as vlan.id); values=raw writes addresses and CPIDs as octets "
+    "and numbers.",
+)  # fmt: skip
+"""``-E``, as in tshark; the command gets ``settings``."""
 
 
 def columns_settings(settings: Mapping[str, str]) -> dict[str, Any]:
@@ -467,8 +463,7 @@ def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shar
     return Shard() if text is None else parse_shard(text)
 
 
-def shard_option(function: F) -> F:
-    """Add ``--shard I/N``; the command gets ``shard``, a `Shard`."""
-    return click.option(
-        "--shard", metavar="I/N", callback=_shard, help="Do only the I-th of N parts, as 3/40."
-    )(function)
+shard_option = click.option(
+    "--shard", metavar="I/N", callback=_shard, help="Do only the I-th of N parts, as 3/40."
+)
+"""``--shard I/N``; the command gets ``shard``, a `Shard`."""

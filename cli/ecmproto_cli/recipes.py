@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
-from ecmproto.units import format_octets, format_rate, format_time, parse_rate, parse_time
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_rate
 from ecmproto_cli.errors import USAGE, CommandError
-from ecmproto_cli.options import TIME, F
+from ecmproto_cli.options import TIME, with_options
 from ecmproto_cli.terminal import paint
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ecmproto.tools.craft.stack import Stack
     from ecmproto.wire.formats.ethertypes import EtherTypes
 
-_LINE_OPTIONS = (
+line_options = with_options(
     click.option("--dst", metavar="MAC", help="Destination address."),
     click.option("--src", metavar="MAC", help="Source address."),
     click.option(
@@ -51,13 +51,7 @@ _LINE_OPTIONS = (
         "--raw", is_flag=True, help="Build exactly the given layers and values: add, compute and pad nothing."
     ),
 )  # fmt: skip
-
-
-def line_options(function: F) -> F:
-    """Add the options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
-    for option in reversed(_LINE_OPTIONS):
-        function = option(function)
-    return function
+"""Options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
 
 
 def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], line: dict[str, Any]) -> None:
@@ -299,34 +293,28 @@ def sequence_list() -> str:
     return "\n\n".join(blocks)
 
 
-_STORM_OPTIONS = (
+storm_options = with_options(
     click.option("--duration", type=TIME, help="Duration of a storm.  [default: 1s]"),
     click.option(
         "--renew", metavar="SHARE", help="Share of a pause after which a storm renews it.  [default: 0.5]"
     ),
     click.option("--no-release", is_flag=True, help="Leave out the frame that ends a storm's last pause."),
 )
-
-
-def storm_options(function: F) -> F:
-    """Add --duration, --renew and --no-release, which go with --storm."""
-    for option in reversed(_STORM_OPTIONS):
-        function = option(function)
-    return function
+"""--duration, --renew and --no-release, which go with --storm."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class StormOptions:
-    """The values of `storm_options`, as text."""
+    """The values of `storm_options`; the duration in ns."""
 
-    duration: str | None
+    duration: int | None
     renew: str | None
     no_release: bool
 
     @property
     def duration_ns(self) -> int:
-        """The duration; ParameterError if it is not a time."""
-        return parse_time(self.duration or "1s")
+        """The duration, by default a second."""
+        return NS_PER_S if self.duration is None else self.duration
 
 
 def pop_storm_options(line: dict[str, Any]) -> StormOptions:
@@ -339,7 +327,11 @@ def check_storm(
 ) -> None:
     """Refuse options of a storm without one; with one, ``others``, which set the times of frames too."""
     named = others if storm is not None else dataclasses.asdict(options)
-    given = [name.replace("_", "-") for name, value in named.items() if value not in (None, (), False)]
+    given = [
+        name.replace("_", "-")
+        for name, value in named.items()
+        if value is not None and value is not False and value != ()
+    ]
     if storm is None:
         if given:
             raise click.UsageError(f"--{given[0]} belongs to --storm")

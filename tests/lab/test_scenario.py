@@ -14,7 +14,6 @@ from ecmproto.control.lab.setup.scenario import (
     Row,
     Scenario,
     apply,
-    explain,
     load_scenario,
     read_scenario,
     scenario_names,
@@ -391,7 +390,7 @@ def test_values_set_by_path_record_their_origin() -> None:
     assert experiment.control.in_band
     link = next(link for link in experiment.network.links if link.a == "left")
     assert (link.rate_bps, link.propagation_ns) == (10**9, 5_000)
-    rows = {row.path: row for row in explain(changed)}
+    rows = {row.path: row for row in changed.explain()}
     assert (rows["control.rp.ru"].value, rows["control.rp.ru"].set_by) == ("8 Mb/s", "command line")
     assert (rows["topology.sources"].set_by, rows["topology.bottleneck"].set_by) == (
         "scenario",
@@ -412,10 +411,10 @@ def test_sources_apply_to_one_table_or_all() -> None:
         + _CBR
         + '[sources]\n"flow.rate" = "S001"\n"scenario.duration" = "S002"\n"flow[bulk].to" = "S003"\n'
     )
-    rows = {row.path: row.source for row in explain(scenario)}
+    rows = {row.path: row.source for row in scenario.explain()}
     assert (rows["flow[voice].rate"], rows["scenario.duration"]) == ("S001", "S002")
     assert (rows["flow[bulk].to"], rows["flow[voice].to"]) == ("S003", "")
-    changed = {row.path: row.source for row in explain(apply(scenario, ["duration=1s"]))}
+    changed = {row.path: row.source for row in apply(scenario, ["duration=1s"]).explain()}
     assert changed["scenario.duration"] == ""
 
 
@@ -481,7 +480,7 @@ def test_variants_have_values_and_bands_of_their_own() -> None:
     slow = scenario.with_variant("1g")
     assert slow.name == "mine:1g"
     assert [band.figure for band in slow.experiment().measure.bands] == ["queue.mean / queue.mean@none"]
-    rows = {row.path: row for row in explain(slow)}
+    rows = {row.path: row for row in slow.explain()}
     assert (rows["control.rp.ru"].value, rows["control.rp.ru"].set_by) == ("8 Mb/s", "variant 1g")
     assert rows["topology.bottleneck"].set_by == "variant 1g"
     with pytest.raises(SpecError, match="did you mean '1g'"):
@@ -494,7 +493,7 @@ def test_another_mechanism_takes_own_parameters_and_no_bands() -> None:
     experiment = other.experiment()
     assert experiment.control.parameters == ("rp.ru=2Mb/s", "cp.qeq=30kB")
     assert experiment.measure.bands == ()
-    rows = {row.path: row for row in explain(other)}
+    rows = {row.path: row for row in other.explain()}
     assert (rows["control.rp.ru"].source, rows["control.rp.ru"].set_by) == ("S000", "scenario")
     assert rows["control.mechanism"].set_by == "command line"
     assert scenario.with_mechanism("none").experiment().control.parameters == ()
@@ -554,7 +553,7 @@ def test_the_template_s_parameters_are_at_their_defaults(mechanism: str) -> None
     told = _read(f"{head}in_band = true{assigned.sub(lambda match: match[1], control)}[measure]{measure}")
     assert len(told.experiment().control.parameters) == control.count("\n# ") - control.count("= …")
     given, default = (
-        {row.path: row.value for row in explain(each)} for each in (told, _read(template(mechanism)))
+        {row.path: row.value for row in each.explain()} for each in (told, _read(template(mechanism)))
     )
     assert given == default
 

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from ecmproto.control.lab.setup.scenario import Scenario, explain, read_scenario
+from ecmproto.control.lab.setup.scenario import Scenario, read_scenario
 from ecmproto.control.lab.setup.thresholds import default_thresholds
 from ecmproto.errors import SpecError
 
@@ -82,7 +82,7 @@ def test_too_small_a_room_stops_at_each_frame() -> None:
 
 
 def test_thresholds_by_default_are_shown_with_their_reason() -> None:
-    rows = {row.path: row for row in explain(star())}
+    rows = {row.path: row for row in star().explain()}
     assert rows["switch[core].pause.on"].value == "input"
     high = rows["switch[core].pause.high"]
     assert high.value == "44.36 kB"
@@ -90,7 +90,7 @@ def test_thresholds_by_default_are_shown_with_their_reason() -> None:
     # Its parameters' own defaults do not hold here.
     assert not {"control.cp.high", "control.cp.low"} & rows.keys()
     given = star('[[switch]]\nname = "core"\npause.high = "9kB"\npause.low = "3kB"\n')
-    assert {row.path: row.value for row in explain(given)}["switch[core].pause.high"] == "9 kB"
+    assert {row.path: row.value for row in given.explain()}["switch[core].pause.high"] == "9 kB"
 
 
 def test_output_thresholds_are_thirds_of_the_buffer() -> None:
@@ -122,7 +122,7 @@ def test_headroom_is_taken_once_for_each_lossless_priority() -> None:
 
 
 def test_dynamic_thresholds_are_shown_with_their_reason() -> None:
-    high = {row.path: row for row in explain(star(SHARED))}["switch[core].pause.high"]
+    high = {row.path: row for row in star(SHARED).explain()}["switch[core].pause.high"]
     assert high.value == "491540 B"
     assert high.source == "0.5 of 983080 B shared memory while it is free; headroom 5.64 kB an input"
 

@@ -115,7 +115,7 @@ def command(
     from_json: str | None,
     columns: str | None,
     fix: bool,
-    memory: str,
+    memory: int,
     storm: str | None,
     rate: str | None,
     time: str | None,
@@ -147,7 +147,6 @@ def command(
     """
     from ecmproto.frames.capture import open_sink
     from ecmproto.tools.craft.spec import Reading
-    from ecmproto.units import parse_octets
 
     if listing:
         echo(sequence_list(), wrap=True)
@@ -180,7 +179,7 @@ def command(
                 recipes = from_steps(sent, "storm" if storm else arguments[0], reading)
             elif columns is not None:
                 timed = any(value is not None for value in times.values())
-                files.enter_context(bounded_memory(columns, parse_octets(memory)))
+                files.enter_context(bounded_memory(columns, memory))
                 recipes = from_columns(columns, arguments, line, reading, timed=timed)
             elif arguments:
                 recipes = iter([from_line(arguments, line, reading)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from ecmproto.frames.filter import Filter
     from ecmproto.tools.edit import Edit, Report
     from ecmproto.tools.edit.records import Clock
-    from ecmproto.wire.codec import EtherTypes
 
     Item = TypeVar("Item")
 
@@ -104,7 +103,6 @@ def command(
     strip: tuple[str, ...],
     tags: tuple[str, ...],
     replace_tags: bool,
-    decap: bool,
     wrappers: tuple[str, ...],
     numbers: str | None,
     start: str | None,
@@ -118,7 +116,7 @@ def command(
     output: str | None,
     dry_run: bool,
     force: bool,
-    ethertypes: EtherTypes,
+    **options: Any,
 ) -> int:
     """Write a capture, or several as one, with frames edited, dropped and truncated.
 
@@ -171,9 +169,8 @@ def command(
         snap_octets=snap_octets,
         fix=fix,
         keep_checksums=not raw,
-        decap=decap,
         wrappers=tuple(map(wrapper_from, wrappers)),
-        ethertypes=ethertypes,
+        **options,
     )
     check_outputs([output], force=force)
     with HeldInterrupt() as held:

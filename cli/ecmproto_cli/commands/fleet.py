@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -60,7 +60,7 @@ class Fleet:
     paths: tuple[str, ...]
     out: str
     name_pattern: str | None
-    part_size: str
+    part_size: int
     plan: bool
     force: bool
     shard: Shard
@@ -107,13 +107,8 @@ def stats(
     execution: Execution,
     filter: Filter | None,
     form: str,
-    interval: str | None,
-    speed: str,
-    lossless: tuple[int, ...] | None,
-    storm_detect: str,
-    storm_restore: str,
-    outer: bool,
     ethertypes: EtherTypes,
+    **counting: Any,
 ) -> int:
     """Compute statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
 
@@ -123,13 +118,8 @@ def stats(
     ecmproto fleet stats /captures -w stats --scheduler tcp://head:8786
     """
     from ecmproto.tools.fleet.jobs import StatsJob
-    from ecmproto.units import parse_rate, parse_time
 
-    job = StatsJob(
-        filter=_text(filter), ethertypes=_changed(ethertypes), outer=outer,
-        interval_ns=parse_time(interval) if interval is not None else None, speed_bps=parse_rate(speed),
-        detect_ns=parse_time(storm_detect), restore_ns=parse_time(storm_restore), lossless=lossless,
-    )  # fmt: skip
+    job = StatsJob(filter=_text(filter), ethertypes=_changed(ethertypes), **counting)
     return _run(job, fleet, execution, form)
 
 
@@ -261,7 +251,6 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "text", *, me
     from ecmproto.tools.fleet.members import roster
     from ecmproto.tools.fleet.names import NamePattern, captures_named
     from ecmproto.tools.fleet.run import FleetRun
-    from ecmproto.units import parse_octets
 
     pattern = NamePattern(fleet.name_pattern) if fleet.name_pattern is not None else None
     folder = Path(fleet.out)
@@ -269,7 +258,7 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "text", *, me
     progress = TaskProgress(Tally(noun="part"), store=fleet.out)
     run = FleetRun(
         job, listed, folder, executor=execution.executor(_MANY, progress.notify, apart=True),
-        shard=fleet.shard, part_octets=parse_octets(fleet.part_size), merge=merge, tally=progress.tally,
+        shard=fleet.shard, part_octets=fleet.part_size, merge=merge, tally=progress.tally,
         notify=progress.show,
     )  # fmt: skip
     if fleet.plan:

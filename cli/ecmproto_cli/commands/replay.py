@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -67,11 +67,11 @@ if TYPE_CHECKING:
     help="Open loop: one port, one per destination or interface, or one per display filter.",
 )  # fmt: skip
 @click.option(
-    "--link-speed", "link_rate", type=RATE,
+    "--link-speed", "link_rate_bps", type=RATE,
     help="Speed of the stations' own links.  [default: --speed, the first]",
 )  # fmt: skip
 @click.option(
-    "--feedback-delay", type=TIME, default="10us", show_default=True,
+    "--feedback-delay", "feedback_delay_ns", type=TIME, default="10us", show_default=True,
     help="Delay of feedback from the port, or a destination, to a station.",
 )  # fmt: skip
 @click.option(
@@ -79,8 +79,9 @@ if TYPE_CHECKING:
     help="Number of congestion points on a flow's path, for E²CM's rp.hops_exponent.",
 )  # fmt: skip
 @click.option(
-    "--rp-queue", type=SIZE, default="1MB", show_default=True, help="Capacity of each queue of a station."
-)
+    "--rp-queue", "queue_octets", type=SIZE, default="1MB", show_default=True,
+    help="Capacity of each queue of a station.",
+)  # fmt: skip
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
 )
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
 @write_option("Write the resulting capture, with all generated frames in it.")
 @click.option(
     "--report",
+    "reports",
     metavar="FILE",
     multiple=True,
     help="Write a report: .html, .png or .svg; needs ecmproto[report].",
@@ -109,32 +111,22 @@ if TYPE_CHECKING:
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 @with_ethertypes
 def command(
-    paths: tuple[str, ...],
-    filter: Filter | None,
     cp: str | None,
     rp: str | None,
     compare: str | None,
     rate: str,
     buffer: str,
     ports: str,
-    link_rate: str | None,
-    feedback_delay: str,
+    link_rate_bps: int | None,
+    feedback_delay_ns: int,
     hops: int,
-    rp_queue: str,
-    flow_control: str | None,
-    assignments: tuple[str, ...],
+    queue_octets: int,
     seed: int | None,
     cp_mac: str,
     overhead: int,
-    outer: bool,
-    trailer: str | None,
     output: str | None,
-    report: tuple[str, ...],
-    samples: str | None,
-    flows: str | None,
-    force: bool,
     form: str,
-    ethertypes: EtherTypes,
+    **options: Any,
 ) -> None:
     """Run a capture through a software congestion point, and reaction points.
 
@@ -163,7 +155,6 @@ def command(
         raise click.UsageError("--ports is for open loops: a closed loop has one port")
 
     from ecmproto.control.engine.config import LoopConfig, PortConfig, parse_buffer, parse_port_rate
-    from ecmproto.units import parse_octets, parse_rate, parse_time
     from ecmproto.wire.formats.text import mac_of
 
     variants = variants_of(compare) if compare is not None else [Variant(name=name)]
@@ -181,33 +172,23 @@ def command(
         cp_mac=mac_of(cp_mac),
     )
     loop = LoopConfig(
-        link_rate_bps=parse_rate(link_rate) if link_rate else served.rate_bps,
-        feedback_delay_ns=parse_time(feedback_delay),
-        queue_octets=parse_octets(rp_queue),
+        link_rate_bps=served.rate_bps if link_rate_bps is None else link_rate_bps,
+        feedback_delay_ns=feedback_delay_ns,
+        queue_octets=queue_octets,
         hops=hops,
         captured_feedback=cp == "none" and rp not in (None, "none"),
     )
     replay_all(
         ReplayRequest(
-            paths=paths,
-            filter=filter,
             variants=variants,
             compares=compare is not None,
-            assignments=assignments,
             port=port,
             loop=loop if closed else None,
             ports=ports,
-            flow_control=flow_control,
             seed=drawn,
-            ethertypes=ethertypes,
-            outer=outer,
-            trailer=trailer,
             output=output,
-            reports=report,
-            samples=samples,
-            flows=flows,
-            force=force,
             form=form,
+            **options,
         )
     )
 

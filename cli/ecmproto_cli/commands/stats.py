@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -60,17 +60,12 @@ def command(
     filter: Filter | None,
     form: str,
     report: tuple[str, ...],
-    interval: str | None,
-    speed: str,
-    lossless: tuple[int, ...] | None,
-    storm_detect: str,
-    storm_restore: str,
     count: int | None,
     outer: bool,
     trailer: str | None,
-    sampled: tuple[int, bool],
     force: bool,
     ethertypes: EtherTypes,
+    **counting: Any,
 ) -> None:
     """Show the statistics of a capture: types of frames, rates, feedback, probes, and pauses as time.
 
@@ -82,17 +77,11 @@ def command(
     from ecmproto.frames.batch.inner import sflow_reports
     from ecmproto.frames.capture.names import names_shown
     from ecmproto.frames.stats import Accumulator
-    from ecmproto.units import parse_rate, parse_time
 
     writers = _writers(report)
     check_outputs(report, force=force)
     path = names_shown(paths)
-    interval_ns = parse_time(interval) if interval is not None else None
-    new = partial(
-        Accumulator, interval_ns=interval_ns, speed_bps=parse_rate(speed),
-        detect_ns=parse_time(storm_detect), restore_ns=parse_time(storm_restore), lossless=lossless,
-        sampled=sampled, ethertypes=ethertypes,
-    )  # fmt: skip
+    new = partial(Accumulator, ethertypes=ethertypes, **counting)
     with counted(
         "stats", new, paths, filter=filter, limit=count, outer=outer, trailer=trailer, ethertypes=ethertypes
     ) as (counts, reader, interrupted):

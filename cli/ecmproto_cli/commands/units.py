@@ -19,9 +19,6 @@ from ecmproto.units import (
     format_octets,
     format_rate,
     format_time,
-    parse_octets,
-    parse_rate,
-    parse_time,
 )
 from ecmproto_cli.options import RATE, SIZE, TIME, F
 from ecmproto_cli.output import columns_of, pairs
@@ -64,10 +61,10 @@ def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[st
         echo(pairs(rows))
 
 
-def _link(rate: str) -> int:
+def _link(rate_bps: int) -> int:
     from ecmproto.control.mechanisms.lossless import check_rate
 
-    return check_rate(parse_rate(rate))
+    return check_rate(rate_bps)
 
 
 def _whole_ns(ns: Fraction, name: str) -> int:
@@ -91,7 +88,7 @@ def _whole_ns(ns: Fraction, name: str) -> int:
     help="Cable length, for the headroom.",
 )
 @_options
-def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
+def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     """Compute a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
 
     Prints its duration, the frames a second that keep a queue stopped, the octets that a link carries in
@@ -182,10 +179,10 @@ def pause(amount: str, rate: str, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @_options
 def headroom(
-    rate: str,
+    rate: int,
     cable: str,
-    largest: str,
-    largest_lossless: str | None,
+    largest: int,
+    largest_lossless: int | None,
     response: str | None,
     interface: str | None,
     form: str,
@@ -201,8 +198,8 @@ def headroom(
     room = lossless.headroom(
         rate_bps,
         lossless.parse_length(cable),
-        largest_octets=parse_octets(largest),
-        largest_lossless_octets=parse_octets(largest_lossless) if largest_lossless is not None else None,
+        largest_octets=largest,
+        largest_lossless_octets=largest_lossless,
         response_quanta=given[0],
         interface_quanta=given[1],
     )
@@ -242,7 +239,7 @@ def headroom(
 
 @command.command()
 @_rate
-@click.option("--delay", type=TIME, required=True, help="Round trip, such as 12us.")
+@click.option("--delay", "delay_ns", type=TIME, required=True, help="Round trip, such as 12us.")
 @click.option(
     "--frame",
     type=SIZE,
@@ -251,9 +248,9 @@ def headroom(
     help="Length of a frame without its FCS, as captures have it.",
 )
 @_options
-def bdp(rate: str, delay: str, frame: str, form: str) -> None:
+def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
     """Compute the bandwidth-delay product: the octets in flight in a round trip."""
-    rate_bps, delay_ns, length = _link(rate), parse_time(delay), _frame_octets(frame)
+    rate_bps, length = _link(rate), _checked_length(frame)
     _whole_ns(Fraction(delay_ns), "delay")
     bits = Fraction(rate_bps * delay_ns, NS_PER_S)
     wire_bits, units = 8 * (length + WIRE_OVERHEAD_OCTETS), bits / (8 * QUEUE_UNIT_OCTETS)
@@ -282,9 +279,9 @@ def bdp(rate: str, delay: str, frame: str, form: str) -> None:
 @click.argument("octets", type=SIZE)
 @_rate
 @_options
-def frame(octets: str, rate: str, form: str) -> None:
+def frame(octets: int, rate: int, form: str) -> None:
     """Compute the time on the wire and the frames a second of a frame of OCTETS without FCS."""
-    rate_bps, length = _link(rate), _frame_octets(octets)
+    rate_bps, length = _link(rate), _checked_length(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
     most = NS_PER_S / time_ns
@@ -314,10 +311,10 @@ def frame(octets: str, rate: str, form: str) -> None:
 @click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="Congestion point's set point.")
 @click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
 @_options
-def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, form: str) -> None:
+def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, form: str) -> None:
     """Compute the queue and the remaining rate from a CNM's Quantized Feedback, 0 to 63."""
-    gain, w, qeq_octets = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024), parse_octets(qeq)
-    full = qeq_octets * (2 * w + 1)
+    gain, w = _ratio(gd, "gd", 1), _ratio(weight, "w", 1024)
+    full = qeq * (2 * w + 1)
     least = math.ceil(full * qntz_fb / _MAX_FEEDBACK)
     # the reaction of a station is bounded: half of its rate at most (802.1Q, ieee8021CnRpgMinDecFac)
     decrease = min(gain * qntz_fb, Fraction(1, 2))
@@ -344,11 +341,10 @@ def feedback(qntz_fb: int, rate: str | None, gd: str, qeq: str, weight: str, for
     _say(form, "feedback", rows, document)
 
 
-def _frame_octets(text: str) -> int:
-    octets = parse_octets(text)
+def _checked_length(octets: int) -> int:
     if not _MIN_FRAME_OCTETS <= octets <= _MAX_FRAME_OCTETS:
         needed = f"a frame of {_MIN_FRAME_OCTETS} to {_MAX_FRAME_OCTETS:,} octets without its FCS"
-        raise ParameterError(name="frame", needed=needed, got=text)
+        raise ParameterError(name="frame", needed=needed, got=f"{octets:,}")
     return octets
 
 

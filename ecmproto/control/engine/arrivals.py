@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from ecmproto.frames.batch.tags import TagLayout, own_tag, tag_layout
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Interface
 from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.kernels.kernel import compiled, inlined
-from ecmproto.kernels.record import new_record
+from ecmproto.kernels.record import new_arrays, new_record
 from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
@@ -51,12 +51,6 @@ def flow_table(machine: Machine, *, stations: int, flows: int, ethertypes: Ether
         machine.flow_key, hashed=machine.flow_hash, max_stations=stations, max_flows=flows,
         ethertypes=ethertypes,
     )  # fmt: skip
-
-
-def no_arrivals() -> Arrivals:
-    """Return empty columns."""
-    types = (np.int64, np.int64, np.uint8, np.bool_, np.bool_, np.bool_, np.bool_, np.int64, np.int64)
-    return Arrivals._make(np.zeros(0, kind) for kind in (*types, np.int32, np.int32))
 
 
 TIME_LIMIT_NS = 2**62 - 1
@@ -109,25 +103,6 @@ class ArrivalColumns(NamedTuple):
     mark: NDArray[np.int64]
     numbered: NDArray[np.bool_]
     """Whether the frame has a station and a flow."""
-
-
-def new_columns(count: int) -> ArrivalColumns:
-    """Return uninitialised columns for ``count`` frames."""
-    return ArrivalColumns(
-        priority=np.empty(count, np.uint8),
-        occupies=np.empty(count, np.bool_),
-        sampled=np.empty(count, np.bool_),
-        answerable=np.empty(count, np.bool_),
-        msdu_offset=np.empty(count, np.int32),
-        cn_tagged=np.empty(count, np.bool_),
-        flow_id=np.empty(count, np.uint16),
-        time_ns=np.empty(count, np.int64),
-        octets=np.empty(count, np.int64),
-        tagged=np.empty(count, np.bool_),
-        tag=np.empty(count, np.int64),
-        mark=np.empty(count, np.int64),
-        numbered=np.empty(count, np.bool_),
-    )
 
 
 @compiled
@@ -242,7 +217,7 @@ class Intake:
 
     def take(self, batch: Batch, *, time_ns: NDArray[np.int64] | None = None) -> EngineBatch:
         """Return ``batch`` with its columns; ``time_ns`` replaces the frames' timestamps if given."""
-        result = new_columns(len(batch))
+        result = new_arrays(ArrivalColumns, len(batch))
         read(
             _frames(batch, time_ns), self._fcs_octets(), self._tables, self._own, self._layout, self._clock,
             result,
@@ -251,30 +226,11 @@ class Intake:
         if messages is not None:
             result.sampled[messages] = result.numbered[messages] = False
         station, flow = self._numbers(batch, result.numbered)
+        columns: dict[str, Any] = {**result._asdict(), "station": station, "flow": flow}
         return EngineBatch(
             batch=batch,
-            classes=FrameClasses(
-                priority=result.priority,
-                occupies=result.occupies,
-                sampled=result.sampled,
-                answerable=result.answerable,
-                msdu_offset=result.msdu_offset,
-                cn_tagged=result.cn_tagged,
-                flow_id=result.flow_id,
-            ),
-            arrivals=Arrivals(
-                time_ns=result.time_ns,
-                octets=result.octets,
-                priority=result.priority,
-                occupies=result.occupies,
-                sampled=result.sampled,
-                answerable=result.answerable,
-                tagged=result.tagged,
-                tag=result.tag,
-                mark=result.mark,
-                station=station,
-                flow=flow,
-            ),
+            classes=FrameClasses(**{name: columns[name] for name in FrameClasses._fields}),
+            arrivals=Arrivals(**{name: columns[name] for name in Arrivals._fields}),
             messages=messages,
             untimed=int(self._clock.untimed),
             backwards=int(self._clock.backwards),

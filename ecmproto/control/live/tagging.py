@@ -61,16 +61,12 @@ class Tagging(Struct):
     """The mechanism's last inserted tag, without the EtherType after it."""
 
 
-def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes, *, takes: bool = True) -> Tagging:
-    """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag.
-
-    Without ``takes`` the mechanism's tags are left alone.
-    """
+def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes) -> Tagging:
+    """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag."""
     facts = new_record(TaggingFacts)
     facts.c_tag, facts.s_tag, facts.old_s_tag = ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag
     facts.vlan = NO_VLAN if vlan is None else vlan
-    kind = machine.tag if takes else None
-    row = b""
+    kind, row = machine.tag, b""
     if isinstance(kind, TagFormat) and not kind.is_off(ethertypes):
         row = kind.announcing(ethertypes).to_bytes(_TYPE_OCTETS) + kind.layer(0, 0).build()[:-_TYPE_OCTETS]
     octets = np.frombuffer(row, np.uint8).copy()

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import Arrivals, EngineBatch, Intake, flow_table, no_arrivals
+from ecmproto.control.engine.arrivals import Arrivals, EngineBatch, Intake, flow_table
 from ecmproto.control.engine.config import LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.feedback import (
     CapturedFeedback,
@@ -53,7 +53,7 @@ from ecmproto.control.replay.summary import (
     with_counts,
 )
 from ecmproto.frames.capture.batch import Batch, Interface
-from ecmproto.kernels.record import columns
+from ecmproto.kernels.record import columns, new_arrays
 from ecmproto.kernels.structs import as_interface
 from ecmproto.units import serialisation_ns
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -170,7 +170,7 @@ class ClosedLoopReplay:
             self._note(engine_batch, feedback)
             yield engine_batch, self._run(engine_batch.arrivals, feedback, serial, last=False)
         self._end = self._summed_up()
-        yield None, self._run(no_arrivals(), no_feedback(0), self._frames, last=True)
+        yield None, self._run(new_arrays(Arrivals, 0), no_feedback(0), self._frames, last=True)
 
     def _feedback(self, engine_batch: EngineBatch) -> CapturedFeedback:
         if self._feedback_counters is None:

@@ -199,42 +199,31 @@ def port_summary(
     settled(gauge, now_ns)
     counters = machine.counters(point) if machine.shown_counters else {}
     trace = queue_trace(gauge)
-    summary = PortSummary(
+    return PortSummary(
         name=name,
-        frames=0,
-        octets=0,
-        dropped_frames=0,
-        dropped_octets=0,
-        samples=0,
-        messages={},
-        unanswered=0,
         utilisation=utilisation(gauge),
         queue=queue_statistics(gauge, TOTAL),
         second_half_mean_octets=_second_half(trace, now_ns),
         queue_by_priority={p: queue_statistics(gauge, p) for p in priorities_used(gauge)},
-        fb_histogram=(),
         trace=trace,
-        drops=DropTrace(span_ns=1, frames=()),
         counters={name: counters[name] for name in machine.shown_counters if name in counters},
         remarks=machine.remarks(point),
+        **_counted(counts),
     )
-    return with_counts(summary, counts)
 
 
 def with_counts(summary: PortSummary, counts: PortCounts) -> PortSummary:
     """Return ``summary`` with the current counts."""
-    return dataclasses.replace(
-        summary,
-        frames=counts.frames,
-        octets=counts.octets,
-        dropped_frames=counts.dropped_frames,
-        dropped_octets=counts.dropped_octets,
-        samples=counts.samples,
-        messages=dict(sorted(counts.messages.items())),
-        unanswered=counts.unanswered,
-        drops=_drops(counts),
-        fb_histogram=tuple(counts.qntz_fb.tolist()) if counts.qntz_fb[1:].any() else (),
-    )
+    return dataclasses.replace(summary, **_counted(counts))
+
+
+def _counted(counts: PortCounts) -> dict[str, Any]:
+    names = ("frames", "octets", "dropped_frames", "dropped_octets", "samples", "unanswered")
+    return {name: getattr(counts, name) for name in names} | {
+        "messages": dict(sorted(counts.messages.items())),
+        "drops": _drops(counts),
+        "fb_histogram": tuple(counts.qntz_fb.tolist()) if counts.qntz_fb[1:].any() else (),
+    }
 
 
 def _drops(counts: PortCounts) -> DropTrace:

@@ -15,6 +15,7 @@ from ecmproto.frames.batch.headers import ADDRESS_OCTETS, HEADER_OCTETS, address
 from ecmproto.frames.batch.packets import headers_of
 from ecmproto.frames.batch.parse_tables import CNM, MAC_CONTROL, MESSAGE, ParseTables, parse_tables
 from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import new_arrays
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 _NO_ADDRESS = -1
@@ -65,16 +66,7 @@ def classify(
     ``own_mac`` is the address that messages are sent from; frames that carry it as their source are not
     ``answerable``.  Arrays as in ``capture.Batch``: frames lie within the buffer.
     """
-    count = len(offset)
-    classes = FrameClasses(
-        priority=np.zeros(count, np.uint8),
-        occupies=np.zeros(count, np.bool_),
-        sampled=np.zeros(count, np.bool_),
-        answerable=np.zeros(count, np.bool_),
-        msdu_offset=np.zeros(count, np.int32),
-        cn_tagged=np.zeros(count, np.bool_),
-        flow_id=np.zeros(count, np.uint16),
-    )
+    classes = new_arrays(FrameClasses, len(offset))
     own = _NO_ADDRESS if own_mac is None else int.from_bytes(own_mac)
     _walk(fixed(buffer), fixed(offset), fixed(captured), parse_tables(ethertypes), own, classes)
     return classes

@@ -103,10 +103,6 @@ class TickClock:
         """Return ⌊10⁹·ticks/ticks_per_second⌋ + 10⁹·offset, unbounded."""
         return ticks * NS_PER_S // self.ticks_per_second + self.offset_s * NS_PER_S
 
-    def ticks(self, time_ns: int) -> int:
-        """Return the last tick at or before ``time_ns``."""
-        return (time_ns - self.offset_s * NS_PER_S) * self.ticks_per_second // NS_PER_S
-
 
 def ticks_to_ns(ticks: UInt64, clock: TickClock) -> tuple[Int64, int]:
     """Return the times of ``ticks`` in ns and the number that had to be clamped to 64 bits."""

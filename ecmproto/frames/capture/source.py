@@ -81,7 +81,33 @@ class Source(Protocol):
         """Close what the source opened."""
 
 
-class MappedSource:
+class OctetsSource:
+    """Octets in memory, a part of a capture from octet ``base`` on: the window never grows."""
+
+    def __init__(self, octets: bytes | mmap.mmap, *, base: int) -> None:
+        self.buffer: NDArray[np.uint8] = np.frombuffer(octets, dtype=np.uint8)
+        self.base = base
+        self.position = 0
+        self.fault = ""
+        self.size_octets: int | None = len(octets)
+
+    @property
+    def octets_read(self) -> int:
+        """Octets used so far."""
+        return self.position
+
+    def extend(self, needed: int) -> bool:
+        """Return whether ``needed`` octets are available."""
+        return len(self.buffer) - self.position >= needed
+
+    def release(self) -> None:
+        """Do nothing: batches view the octets."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class MappedSource(OctetsSource):
     """A regular file, mapped: the window is the whole file, and batches of it are views.
 
     Used pages are returned to the kernel; accesses to an old batch read them again.
@@ -91,22 +117,9 @@ class MappedSource:
         self._map = mmap.mmap(file.fileno(), size, access=mmap.ACCESS_READ)
         self._map.madvise(mmap.MADV_SEQUENTIAL)
         self._released = 0
-        self.buffer: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8)
-        self.base = 0
-        self.position = 0
-        self.fault = ""
-        self.size_octets: int | None = size
+        super().__init__(self._map, base=0)
         if owned:
             file.close()
-
-    @property
-    def octets_read(self) -> int:
-        """Octets used so far."""
-        return self.position
-
-    def extend(self, needed: int) -> bool:
-        """Return whether ``needed`` octets are available; a mapped file never gets more."""
-        return len(self.buffer) - self.position >= needed
 
     def release(self) -> None:
         """Release the pages before ``position``, except for the last ones."""
@@ -218,32 +231,6 @@ class StreamSource:
         """Close the stream if it was opened here."""
         if self._owned:
             self._stream.close()
-
-
-class OctetsSource:
-    """Octets in memory, a part of a capture from octet ``base`` on: the window never grows."""
-
-    def __init__(self, octets: bytes, *, base: int) -> None:
-        self.buffer: NDArray[np.uint8] = np.frombuffer(octets, dtype=np.uint8)
-        self.base = base
-        self.position = 0
-        self.fault = ""
-        self.size_octets: int | None = len(octets)
-
-    @property
-    def octets_read(self) -> int:
-        """Octets used so far."""
-        return self.position
-
-    def extend(self, needed: int) -> bool:
-        """Return whether ``needed`` octets are available."""
-        return len(self.buffer) - self.position >= needed
-
-    def release(self) -> None:
-        """Do nothing: batches view the octets."""
-
-    def close(self) -> None:
-        """Do nothing."""
 
 
 class BoundedSource:

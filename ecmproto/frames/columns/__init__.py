@@ -14,8 +14,9 @@ The names are loaded at their first use; those that return Arrow types need the 
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ecmproto.lazy import lazy
 
 if TYPE_CHECKING:
     from ecmproto.frames.columns.arrow import as_text, schema_of
@@ -37,7 +38,6 @@ _MODULES = {
     "scan": ("scan_capture",),
     "selection": ("count", "selected"),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Column", "Columns", "Stretches", "Texts", "as_text", "batch_from", "column_batches", "count",
@@ -45,12 +45,4 @@ __all__ = [
     "selected", "tagged_batch", "write_columns",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _MODULES)

@@ -17,8 +17,9 @@ The names are loaded at their first use, so that lines need not wait for JSON.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ecmproto.lazy import lazy
 
 if TYPE_CHECKING:
     from ecmproto.frames.dissect.fields import Csv, FieldReader, Tabs
@@ -36,15 +37,10 @@ _MODULES = {
     "lines": ("Lines", "describe"),
     "tree": ("Trees", "tree_text"),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Csv", "FieldReader", "Form", "Json", "Lines", "NdJson", "Record", "Tabs", "Trees", "WithHex",
     "capture_document", "describe", "hex_text", "plain", "record_document", "records", "tree_text",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+__getattr__, __dir__ = lazy(__name__, _MODULES)

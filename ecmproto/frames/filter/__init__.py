@@ -12,16 +12,13 @@ The names are loaded at their first use, so that the names of fields need not wa
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ecmproto.lazy import lazy
 
 if TYPE_CHECKING:
     from ecmproto.frames.filter.evaluation import Captured, Filter, compile_filter
 
 __all__ = ["Captured", "Filter", "compile_filter"]
 
-
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.evaluation"), name)
+__getattr__, __dir__ = lazy(__name__, {"evaluation": ("Captured", "Filter", "compile_filter")})

@@ -9,8 +9,9 @@ loaded when first used.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ecmproto.lazy import lazy
 
 if TYPE_CHECKING:
     from ecmproto.tools.check.checker import Checked, Checker, RuleResult, check_capture
@@ -24,19 +25,10 @@ _MODULES = {
     "report": ("Case", "Finding"),
     "rule": ("Family", "Judged", "Memory", "Rows", "Rule", "Subject"),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "FAMILIES", "Case", "Checked", "Checker", "Family", "Finding", "Judged", "Memory", "Rows", "Rule",
     "RuleResult", "Subject", "check_capture", "chosen", "find_rule",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _MODULES)

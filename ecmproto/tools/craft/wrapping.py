@@ -26,7 +26,7 @@ def frames_in(parts: Sequence[Part]) -> list[list[Part]]:
     wrapper: type[Layer] | None = None
     for part in parts:
         if wrapper is not None and not (
-            issubclass(part.cls, HeaderPart) or _is_wrapper_in(wrapper, part.cls)
+            issubclass(part.cls, HeaderPart) or (part.cls.role == "wrapper" and may_wrap(wrapper, part.cls))
         ):
             frames.append([])
             wrapper = None
@@ -36,10 +36,6 @@ def frames_in(parts: Sequence[Part]) -> list[list[Part]]:
         elif issubclass(part.cls, HeaderPart) and wrapper is None:
             wrapper = _holder(part.cls)
     return frames if wrapper is None else [*frames, []]
-
-
-def _is_wrapper_in(wrapper: type[Layer], cls: type[Layer]) -> bool:
-    return cls.role == "wrapper" and may_wrap(wrapper, cls)
 
 
 def complete_wrappers(parts: list[Part], content: Part | None) -> dict[Part, dict[str, int | bytes]]:

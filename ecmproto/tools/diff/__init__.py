@@ -10,8 +10,9 @@ The names are loaded at their first use.
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ecmproto.lazy import lazy
 
 if TYPE_CHECKING:
     from ecmproto.tools.diff.comparison import Comparison, Difference, Place, Summary
@@ -25,19 +26,10 @@ _MODULES = {
     "fields": ("FieldChange",),
     "rules": ("Rules", "Tolerance", "rules_of"),
 }
-_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
     "Comparison", "Difference", "FieldChange", "Place", "Rules", "Summary", "Tolerance",
     "difference_document", "rules_of", "summary_document",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> object:
-    if name not in _MODULE_OF:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy(__name__, _MODULES)

@@ -61,7 +61,7 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
         pair = (original, captured) if swapped else (captured, original)
         _put_uint32s(out, start + _PCAP_LENGTHS_AT, pair, order)
         return _made(frames, out, start, head, total)
-    simple = _block_types(batch, order) == SIMPLE_PACKET
+    simple = _uint32s(batch.buffer, batch.record_offset, order) == SIMPLE_PACKET
     changed = (captured != batch.captured) | (original != batch.original)
     turned = simple & changed
     behind = np.where(simple, 4, batch.record_length - head - (batch.captured + 3 & ~np.int64(3)))
@@ -109,10 +109,6 @@ def _made(frames: Batch, out: Octets, start: Int64, head: Int64, total: Int64) -
 
 def _copy(buffer: Octets, start: Int64, octets: Int64, to: Int64, out: Octets) -> None:
     copy_octets(fixed(buffer), fixed(start), fixed(octets), fixed(to + octets), out)
-
-
-def _block_types(batch: Batch, order: ByteOrder) -> Int64:
-    return _uint32s(batch.buffer, batch.record_offset, order)
 
 
 def _uint32s(buffer: Octets, at: Int64, order: ByteOrder) -> Int64:

@@ -199,11 +199,9 @@ class FleetRun:
         self._roster = roster
         self._kept = FinishedRows(folder, which)
         options = {"kind": job.kind, "settings": settings_of(job), "folder": str(folder.absolute())}
-        self._work = Call(WORK, options, outside=("folder",))
-        self._merge = Call(MERGE, options, outside=("folder",))
-        self._finish = Call(FINISH, options, outside=("folder",))
-        self._all = Call(TOGETHER, options, outside=("folder",))
-        self._copy = Call(COPY, options, outside=("folder",))
+        self._work, self._merge, self._finish, self._all, self._copy = (
+            Call(function, options, outside=("folder",)) for function in (WORK, MERGE, FINISH, TOGETHER, COPY)
+        )
         self._count = Call(COUNT)
         is_taken = any(member.name == ALL_COPIES for member in roster.members)
         if merge and is_taken:

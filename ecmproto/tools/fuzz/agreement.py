@@ -24,7 +24,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.tools.fuzz.cases import CaseSource
 from ecmproto.tools.fuzz.checks.base import BatchCheck
 from ecmproto.tools.fuzz.command import CaseOutcome
-from ecmproto.tools.fuzz.findings import CampaignState, Finding, Progress
+from ecmproto.tools.fuzz.findings import Campaign, CampaignState, Finding, Progress
 from ecmproto.tools.fuzz.judgement import (
     Bounds,
     CaseRange,
@@ -176,7 +176,7 @@ REDUCED_SECONDS = 10.0
 """The maximum time to reduce a finding: the campaign has to continue."""
 
 
-class AgreementCampaign:
+class AgreementCampaign(Campaign):
     """Runs checks over one batch of cases after another.
 
     A check runs on one batch in ``every[name]``, or its own ``every``; on none for 0.  ``jobs`` processes
@@ -216,16 +216,6 @@ class AgreementCampaign:
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
         self.executions = dict.fromkeys((each.check.name for each in self._judge.scheduled), 0)
         """Cases of each check since the campaign was opened."""
-
-    @property
-    def progress(self) -> Progress:
-        """The progress of the folder's campaign."""
-        return self._state.progress
-
-    @property
-    def findings(self) -> dict[str, Finding]:
-        """All findings of the folder, by signature."""
-        return self._state.findings
 
     def run(
         self,

@@ -18,7 +18,7 @@ from typing import Protocol
 from ecmproto.errors import counted
 from ecmproto.tools.fuzz.cases import Cases
 from ecmproto.tools.fuzz.command import CaseOutcome
-from ecmproto.tools.fuzz.findings import CampaignState, Finding, Progress
+from ecmproto.tools.fuzz.findings import Campaign, CampaignState, Finding, Progress
 from ecmproto.tools.fuzz.minimisation import Budget, fewest, simplest
 from ecmproto.wire.codec.frame import MIN_OCTETS, decode_lax
 from ecmproto.wire.formats.ethernet import Data
@@ -245,7 +245,7 @@ _LISTED_CASES = 20
 _SAVED_EVERY_S = 1.0
 
 
-class DeviceCampaign:
+class DeviceCampaign(Campaign):
     """A campaign that sends cases to ``device`` in intervals, each followed by a heartbeat (``pulse``).
 
     ``folder`` contains findings and state; a campaign found there continues after the last heartbeat.
@@ -286,16 +286,6 @@ class DeviceCampaign:
         self.trials = 0
         """Trials of suspects since the campaign was opened."""
         self.trial_frames = 0
-
-    @property
-    def progress(self) -> Progress:
-        """The progress of the folder's campaign."""
-        return self._state.progress
-
-    @property
-    def findings(self) -> dict[str, Finding]:
-        """All findings of the folder, by signature."""
-        return self._state.findings
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
         """Send while ``going_on`` returns true, at most ``max_cases`` more; yield new findings."""

@@ -31,6 +31,9 @@ from ecmproto.tools.fuzz.command import PLACE, CaseOutcome, Command
 
 FINDING_SCHEMA = "ecmproto/finding/1"
 
+_OF_OUTCOME = ("kind", "signature", "status", "seconds")
+_OF_FINDING = ("seed", "index", "count")
+"""The attributes in ``finding.json``."""
 _WORDS = re.compile(r"[^A-Za-z0-9]+")
 _NAME_CHARACTERS = 48
 _DIGEST_CHARACTERS = 8
@@ -77,13 +80,8 @@ def write_document(folder: Path, finding: Finding) -> None:
     """Write ``finding.json``."""
     document = {
         "schema": FINDING_SCHEMA,
-        "kind": finding.outcome.kind,
-        "signature": finding.outcome.signature,
-        "status": finding.outcome.status,
-        "seconds": finding.outcome.seconds,
-        "seed": finding.seed,
-        "index": finding.index,
-        "count": finding.count,
+        **{name: getattr(finding.outcome, name) for name in _OF_OUTCOME},
+        **{name: getattr(finding, name) for name in _OF_FINDING},
         "frames": [octets.hex() for octets in finding.frames],
     }
     write_output(folder / "finding.json", json.dumps(document, indent=2) + "\n", force=True)
@@ -94,21 +92,11 @@ def findings_in(folder: Path) -> dict[str, Finding]:
     found = {}
     for path in sorted(folder.glob("*/finding.json")):
         document = json.loads(path.read_text(encoding="utf-8"))
-        outcome = CaseOutcome(
-            kind=document["kind"],
-            signature=document["signature"],
-            status=document["status"],
-            seconds=document["seconds"],
-            output=(path.parent / "output.txt").read_text(encoding="utf-8"),
-        )
+        output = (path.parent / "output.txt").read_text(encoding="utf-8")
+        outcome = CaseOutcome(output=output, **{name: document[name] for name in _OF_OUTCOME})
         frames = tuple(bytes.fromhex(octets) for octets in document["frames"])
-        found[outcome.signature] = Finding(
-            frames=frames,
-            outcome=outcome,
-            seed=document["seed"],
-            index=document["index"],
-            count=document["count"],
-        )
+        others = {name: document[name] for name in _OF_FINDING}
+        found[outcome.signature] = Finding(frames=frames, outcome=outcome, **others)
     return found
 
 
@@ -254,3 +242,19 @@ class CampaignState:
         """Save the progress."""
         document = {"schema": STATE_SCHEMA, **self._of, "progress": dataclasses.asdict(self.progress)}
         write_output(self._file, json.dumps(document) + "\n", force=True)
+
+
+class Campaign:
+    """Base class of campaigns, which keep their state in a folder."""
+
+    _state: CampaignState
+
+    @property
+    def progress(self) -> Progress:
+        """The progress of the folder's campaign."""
+        return self._state.progress
+
+    @property
+    def findings(self) -> dict[str, Finding]:
+        """All findings of the folder, by signature."""
+        return self._state.findings

@@ -142,7 +142,7 @@ _MIN_DESCRIPTION = 20
 
 def set_clock(octets: bytes, rng: random.Random) -> bytes:
     """Set a resolution, an offset of times or a speed of an interface in a pcapng capture."""
-    order = _byte_order(octets)
+    order: ByteOrder = "big" if octets[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
     described = list(_descriptions(octets, order))
     if not described:
         return octets
@@ -155,10 +155,6 @@ def set_clock(octets: bytes, rng: random.Random) -> bytes:
     return (
         octets[: at + 4] + length + octets[at + 8 : at + 16] + option + rest + length + octets[at + total :]
     )
-
-
-def _byte_order(octets: bytes) -> ByteOrder:
-    return "big" if octets[8:12] == b"\x1a\x2b\x3c\x4d" else "little"
 
 
 def _descriptions(octets: bytes, order: ByteOrder) -> Iterator[tuple[int, int]]:

@@ -26,6 +26,7 @@ from ecmproto.tools.fuzz.cases import CaseSource
 from ecmproto.tools.fuzz.command import CaseOutcome, Command
 from ecmproto.tools.fuzz.findings import (
     TIMED_OUT,
+    Campaign,
     CampaignState,
     Finding,
     Progress,
@@ -316,7 +317,7 @@ DEFAULT_TRIES = 300
 _PATIENCE_S = 5.0
 
 
-class TargetCampaign:
+class TargetCampaign(Campaign):
     """Runs a program on one trial after another, ``jobs`` at once.
 
     ``frames_per_run`` is the number of frames in a capture; by default, the number that is read quickly.
@@ -345,16 +346,6 @@ class TargetCampaign:
         self.cut_short: list[str] = []
         """Names of findings whose reduction ran out of time."""
         self._state = CampaignState(folder, seed=feed.seed, corpus=feed.corpus)
-
-    @property
-    def progress(self) -> Progress:
-        """The progress of the folder's campaign."""
-        return self._state.progress
-
-    @property
-    def findings(self) -> dict[str, Finding]:
-        """All findings of the folder, by signature."""
-        return self._state.findings
 
     def run(
         self, going_on: Callable[[Progress], bool], *, left_s: Callable[[], float] = unlimited

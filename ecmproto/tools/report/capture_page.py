@@ -54,7 +54,7 @@ def panels_of(statistics: Statistics, form: Format, *, timed: bool) -> _Panels:
     The axes of those over time have one left and one right edge, so that a moment is at one distance in all.
     """
     panels = {name: panel_of(name, statistics, form) for name in PANELS}
-    shown = {name: panel for name, panel in panels.items() if panel.shown and panel.timed is timed}
+    shown = {name: panel for name, panel in panels.items() if panel.shown and (not panel.axis_label) is timed}
     if timed:
         left_px = max((panel.left_px for panel in shown.values()), default=0.0)
         right_px = max((panel.right_px for panel in shown.values()), default=0.0)

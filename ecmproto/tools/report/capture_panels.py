@@ -76,14 +76,15 @@ def _edges_ns(statistics: Statistics) -> NDArray[Any]:
 class RatePanel(Panel):
     """Rate of all frames: the mean and the peak in each interval."""
 
+    def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
+        super().__init__(statistics, time, form)
+        self._rates = _per_second(statistics, statistics.octets_over_time, 8)
+        self.scale = rate_scale(highest(self._rates))
+
     @property
     def shown(self) -> bool:
         """Whether the capture has times."""
         return self.statistics.intervals.count > 1
-
-    def unit(self, run: Statistics) -> str:
-        """Return the unit of the vertical axis, with its prefix."""
-        return self._scale.unit
 
     def readout(self, run: Statistics) -> str:
         """Return the mean and the peak."""
@@ -92,17 +93,9 @@ class RatePanel(Panel):
         peak = f"peak {format_rate(highest(self._rates))} in {width}"
         return peak if mean is None else f"mean {format_rate(mean)}, {peak}"
 
-    @property
-    def _rates(self) -> Floats:
-        return _per_second(self.statistics, self.statistics.octets_over_time, 8)
-
-    @property
-    def _scale(self) -> Scale:
-        return rate_scale(highest(self._rates))
-
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
-        factor = self._scale.factor
+        factor = self.scale.factor
         value_axis(axes, 0, 1.06 * (highest(self._rates) or 1.0) / factor, self.form)
         edges = coarse_edges(self._edges, self.form.bins) / self.time.scale.factor
         peaks = coarse_peaks(self._rates, self.form.bins) / factor
@@ -161,9 +154,7 @@ class PausePanel(RowPanels[Statistics]):
 class BarPanel(Panel):
     """Base class for bar charts of counts over a quantity other than time."""
 
-    timed = False
     noun: str
-    axis_label: str
     counts: Sequence[int] = ()
 
     @property
@@ -174,10 +165,6 @@ class BarPanel(Panel):
     def unit(self, run: Statistics) -> str:
         """Return the noun for the counts."""
         return self.noun
-
-    def across(self) -> str:
-        """Return the label of the horizontal axis."""
-        return self.axis_label
 
     def draw_bars(self, axes: Axes, lows: NDArray[Any], widths: NDArray[Any] | float) -> None:
         """Draw bars with their left edges at ``lows``."""
@@ -265,6 +252,8 @@ PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
 class LinePanel(Panel):
     """Several lines on one scale that fits the highest value, with or without a legend."""
 
+    height = 1.15
+
     def __init__(
         self,
         statistics: Statistics,
@@ -287,24 +276,16 @@ class LinePanel(Panel):
             for _, values, _ in lines[:_LINES]
         ]
         self._top = max(map(highest, self._drawn), default=0.0) or 1.0
-        self._scale = scale(self._top)
+        self.scale = scale(self._top)
 
     @property
     def shown(self) -> bool:
         """Whether there are lines."""
         return bool(self._labels) and self.statistics.intervals.count > 1
 
-    def unit(self, run: Statistics) -> str:
-        """Return the unit of the vertical axis, with its prefix."""
-        return self._scale.unit
-
     def readout(self, run: Statistics) -> str:
         """Return the number of lines that are not drawn, or else the panel's own figures."""
         return f"{self._left_out} more not drawn" if self._left_out else self._readout(run)
-
-    def height_px(self, run: Statistics) -> float:
-        """Return the height of the axes."""
-        return 1.15 * self.form.panel_px
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
@@ -313,7 +294,7 @@ class LinePanel(Panel):
 
     def draw(self, axes: Axes, run: Statistics) -> None:
         """Draw the panel."""
-        factor = self._scale.factor
+        factor = self.scale.factor
         value_axis(axes, 0, 1.06 * self._top / factor, self.form)
         edges = coarse_edges(self._edges, self._bins) / self.time.scale.factor
         times = (edges[1:] + edges[:-1]) / 2

@@ -150,11 +150,11 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
         box = AxesBox(left_px=left_px, top_px=top_px, right_px=right_px)
         title = panels.title(run) or names[runs.index(run)]
         axes = panel(sheet, panels, run, box, title=title)
-        if panels.timed:
+        if not panels.axis_label:
             time.put_on(axes)
         if run is panels.runs[-1]:
             numbers_below(sheet, axes, panels, run, box)
-        elif not panels.timed:
+        elif panels.axis_label:
             axes.tick_params(axis="x", labelbottom=False)
         top_px += panels.height_px(run) + _BETWEEN_PX
     return sheet.figure
@@ -190,10 +190,10 @@ def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, b
     """Write the numbers at the horizontal axis and its name."""
     small_px = sheet.form.text_px - 1
     axes.tick_params(axis="x", labelbottom=True, labelsize=small_px, pad=4)
-    if panels.timed:
+    if not panels.axis_label:
         axes.xaxis.set_major_formatter(number_text)
     base_px = box.top_px + panels.height_px(run) + TIME_PX - 7
-    name = panels.time.label if panels.timed else panels.across()
+    name = panels.axis_label or panels.time.label
     sheet.text(box.right_px, base_px, name, align="right", colour=MUTED, size_px=small_px)
 
 
@@ -328,7 +328,7 @@ def draw_panel(
         right_px=left_px + form.width_px - panels.right_px,
     )
     axes = panel(sheet, panels, run, box, title=panels.title(run))
-    if panels.timed:
+    if not panels.axis_label:
         panels.time.put_on(axes)
     if numbers:
         numbers_below(sheet, axes, panels, run, box)

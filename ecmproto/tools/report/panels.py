@@ -73,11 +73,14 @@ Shown = TypeVar("Shown")
 class Panels(Generic[Shown]):
     """Base class for panels of one kind, one per run, on comparable axes."""
 
-    timed = True
-    """Whether the horizontal axis is time."""
-
+    axis_label = ""
+    """Label of the horizontal axis, with its unit; empty for time."""
+    height = 1.0
+    """Height of the axes, in heights of a form's panel."""
     right_px = 12.0
     """Width of the text right of the axes."""
+    scale = Scale(factor=1, unit="")
+    """Scale of the vertical axis, if it is the same for all runs."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         self.runs = runs
@@ -93,16 +96,12 @@ class Panels(Generic[Shown]):
         return bool(self.runs)
 
     def unit(self, run: Shown) -> str:
-        """Return the unit of the vertical axis, or an empty text."""
-        return ""
-
-    def across(self) -> str:
-        """Return the label of the horizontal axis, with its unit; empty for time."""
-        return ""
+        """Return the unit of the vertical axis, with its prefix, or an empty text."""
+        return self.scale.unit
 
     def height_px(self, run: Shown) -> float:
         """Return the height of the run's axes."""
-        return self.form.panel_px
+        return self.height * self.form.panel_px
 
     def title(self, run: Shown) -> str:
         """Return the panel's title; empty for the run's own name."""

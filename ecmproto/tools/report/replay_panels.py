@@ -320,7 +320,7 @@ _THEORY_POINTS = 600
 class PhasePanels(Panels[Run]):
     """Panels of the queue minus its set point against the sent rate, all on the same scales."""
 
-    timed = False
+    height = 1.7
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if len(run.phase.rate_bps) > 1], time, form)
@@ -329,30 +329,19 @@ class PhasePanels(Panels[Run]):
         self._top = greatest(highest(run.phase.rate_bps) for run in self.runs) or 1.0
         rates = [run.phase.rate_bps[drawable(run.phase.rate_bps)] for run in self.runs]
         self._least = min((float(each.min(initial=self._top)) for each in rates), default=0.0)
-        self._octets, self._rates = octet_scale(self._width), rate_scale(self._top)
-
-    def unit(self, run: Run) -> str:
-        """Return the unit of the vertical axis, with its prefix."""
-        return self._rates.unit
-
-    def across(self) -> str:
-        """Return the label of the horizontal axis."""
-        return f"queue less its set point ({self._octets.unit})"
-
-    def height_px(self, run: Run) -> float:
-        """Return the height of the axes."""
-        return 1.7 * self.form.panel_px
+        self._octets, self.scale = octet_scale(self._width), rate_scale(self._top)
+        self.axis_label = f"queue less its set point ({self._octets.unit})"
 
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
         across = run.phase.offset_octets / self._octets.factor
-        upward = run.phase.rate_bps / self._rates.factor
+        upward = run.phase.rate_bps / self.scale.factor
         max_points = self.form.bins * _PHASE_POINTS_PER_BIN
         mask = drawable(across) & drawable(upward)
         across, upward = across[mask][:max_points], upward[mask][:max_points]
         room = _PHASE_MARGIN * max(self._top - self._least, _MIN_PHASE * self._top)
         bottom, top = max(0.0, self._least - room), self._top + room
-        value_axis(axes, bottom / self._rates.factor, top / self._rates.factor, self.form)
+        value_axis(axes, bottom / self.scale.factor, top / self.scale.factor, self.form)
         width = _MARGIN * self._width / self._octets.factor
         axes.set_xlim(-width, width)
         axes.xaxis.set_major_formatter(number_text)
@@ -375,21 +364,15 @@ _LIMIT_DOTS = (0, (1, 1.6))
 class RatePanels(Panels[Run]):
     """Panels of rates on one scale; a flow has the same line style in each."""
 
+    height = 1.15
+
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
         labels = dict.fromkeys(flow.label for run in self.runs for flow in run.flows)
         self._positions = {label: position for position, label in enumerate(labels)}
         drawn = [self._drawn(flow, self._curve(flow)) for run in self.runs for flow in run.flows]
         self._top_bps = greatest(map(highest, drawn)) or 1.0
-        self._scale = rate_scale(self._top_bps)
-
-    def unit(self, run: Run) -> str:
-        """Return the unit of the vertical axis, with its prefix."""
-        return self._scale.unit
-
-    def height_px(self, run: Run) -> float:
-        """Return the height of the axes."""
-        return 1.15 * self.form.panel_px
+        self.scale = rate_scale(self._top_bps)
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
@@ -398,16 +381,16 @@ class RatePanels(Panels[Run]):
 
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
-        value_axis(axes, 0, 1.06 * self._top_bps / self._scale.factor, self.form)
+        value_axis(axes, 0, 1.06 * self._top_bps / self.scale.factor, self.form)
         for flow in run.flows:
             self._draw(axes, flow, self._curve(flow))
         for curve in run.theory:
             if curve.of == "rate":
-                _draw_theory(axes, self.runs, curve, self.time, self._scale.factor, 1.06 * self._top_bps)
+                _draw_theory(axes, self.runs, curve, self.time, self.scale.factor, 1.06 * self._top_bps)
 
     def _draw(self, axes: Axes, flow: FlowCurves, values: Floats, **look: Any) -> None:
         edges = coarse_edges(flow.edges_ns, self.form.bins) / self.time.scale.factor
-        rates = self._drawn(flow, values) / self._scale.factor
+        rates = self._drawn(flow, values) / self.scale.factor
         step = max(1, len(rates) // _MARKS)
         start = step * self._positions[flow.label] // max(1, len(self._positions))
         line = _rate_line(self._style(flow.label)) | {"markevery": (min(start, len(rates) - 1), step)} | look

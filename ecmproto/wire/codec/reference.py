@@ -150,7 +150,7 @@ def as_text(cls: type[Layer]) -> str:
         f"  {_position(field):>7}  {field.name.ljust(width)}  {type_of(field):<7} {_meaning(field)}"
         for field in fields
     ]
-    return "\n".join([_heading(cls), "", diagram(cls), "", *rows])
+    return "\n".join([f"{cls.title} — {_facts(cls)}", "", diagram(cls), "", *rows])
 
 
 def as_markdown(cls: type[Layer]) -> str:
@@ -176,10 +176,6 @@ def _fields_and_parts(cls: type[Layer]) -> Iterator[Field]:
     for field in cls.layout:
         yield field
         yield from (part for part in field.parts() if part.maximum > 1)
-
-
-def _heading(cls: type[Layer]) -> str:
-    return f"{cls.title} — {_facts(cls)}"
 
 
 def _facts(cls: type[Layer]) -> str:

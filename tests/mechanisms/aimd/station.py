@@ -23,7 +23,6 @@ from ecmproto.control.mechanisms.aimd.reaction_point import (
     Limiters,
     TableSettings,
     depart,
-    departure_ns,
     join,
     new_limiters,
     next_timer_ns,
@@ -31,7 +30,7 @@ from ecmproto.control.mechanisms.aimd.reaction_point import (
     route,
 )
 from ecmproto.control.mechanisms.api.protocol import NO_LIMITER, signed_cpid
-from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.control.mechanisms.limiter import NEVER_NS, leaves_ns
 from ecmproto.kernels.record import new_record, record_dtype
 
 Receive = Callable[[Limiters, Any, np.random.Generator, Any, int, int, int], int]
@@ -114,10 +113,11 @@ class Station:
         """Let time pass, with every timer and departure at its own time."""
         until_ns = self.now_ns + by_ns
         while True:
+            on_timer(self.limiters, self.settings, self.now_ns)
             timer_ns = next_timer_ns(self.limiters)
             leaving_ns, index = min(
                 (
-                    (departure_ns(self.limiters, self.settings, index, self.now_ns), index)
+                    (leaves_ns(self.limiters.slots[index], self.now_ns), index)
                     for index, queue in self.queues.items()
                     if queue
                 ),

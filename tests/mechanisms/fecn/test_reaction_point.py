@@ -18,7 +18,6 @@ from ecmproto.control.mechanisms.fecn.reaction_point import (
     FECNSource,
     join,
     leave,
-    next_timer_ns,
     on_return,
     route,
     settings_record,
@@ -185,10 +184,6 @@ def test_item_4_a_random_phase_is_an_option() -> None:
     queue = station.arrive(0, 0)
     assert not station.leave(queue, int(queue.tag_due_ns) - 1)
     assert station.pass_through(0, int(queue.tag_due_ns))
-
-
-def test_a_source_has_no_timers() -> None:
-    assert next_timer_ns(Station().source) == NEVER_NS
 
 
 @settings(max_examples=60, deadline=None)

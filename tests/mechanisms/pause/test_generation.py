@@ -20,7 +20,6 @@ from ecmproto.control.mechanisms.pause.congestion_point import (
     judge,
     next_timer_ns,
     on_timer,
-    stopped_ns,
 )
 from ecmproto.control.mechanisms.pause.parameters import (
     GenerationParameters,
@@ -29,7 +28,7 @@ from ecmproto.control.mechanisms.pause.parameters import (
 from ecmproto.kernels.record import new_record
 from tests.conftest import REPOSITORY
 from tests.mechanisms.pause.literal import LiteralSender
-from tests.mechanisms.pause.trace import trace
+from tests.mechanisms.pause.trace import stopped_ns, trace
 
 RATE = 10_000_000_000
 HALF_NS = 65_535 * 512 * 10**9 // RATE // 2

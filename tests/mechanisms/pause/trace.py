@@ -13,6 +13,12 @@ from ecmproto.control.mechanisms.pause.reaction_point import KIND_PAUSE, KIND_PF
 from ecmproto.kernels.record import columns, new_records
 
 
+def stopped_ns(state: congestion_point.FlowControlState, number: int, now_ns: int) -> int:
+    """Return the total stopped time of a class, up to ``now_ns``."""
+    running_ns = now_ns - state.since_ns[number] if state.demands[number] > 0 else 0
+    return int(state.stopped_ns[number] + running_ns)
+
+
 def trace(seed: int) -> list[str]:
     draw = np.random.default_rng(seed)
     rate_bps = 10_000_000_000
@@ -40,7 +46,7 @@ def trace(seed: int) -> list[str]:
             f"{int(congestion_point.next_timer_ns(sender[0]))} "
             f"{int(reaction_point.next_timer_ns(receiver[0], now_ns))} "
             f"{int(reaction_point.paused_ns(receiver[0], number, now_ns))} "
-            f"{int(congestion_point.stopped_ns(sender[0], number, now_ns))}"
+            f"{int(stopped_ns(sender[0], number, now_ns))}"
         )
     return [*lines, columns(sender).tobytes().hex(), columns(receiver).tobytes().hex()]
 

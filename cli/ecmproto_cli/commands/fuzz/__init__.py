@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import click
 
 from ecmproto.errors import ParameterError, counted
+from ecmproto.units import NS_PER_S
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import TIME, F, filter_option
+from ecmproto_cli.options import TIME, F, filter_option, with_options
 from ecmproto_cli.output import pairs
 from ecmproto_cli.terminal import echo, echo_over
 
@@ -47,7 +48,6 @@ def command() -> None:
 
 
 _SHOWN_EVERY_S = 0.25
-DEFAULT_TIME = "60s"
 
 
 def corpus_option(help: str) -> Callable[[F], F]:
@@ -55,24 +55,37 @@ def corpus_option(help: str) -> Callable[[F], F]:
     return click.option("-r", "--read", "paths", metavar="FILE", multiple=True, help=help)
 
 
-def campaign_options(function: F) -> F:
-    """Add ``--seed``, ``--duration``, ``--runs``."""
-    options = (
-        click.option(
-            "--seed", type=click.IntRange(min=0, max=1 << 64),
-            help="Seed of all cases.  [default: the folder's, else a new one]",
-        ),
-        click.option("--duration", type=TIME, help="Maximum duration.  [default: 60s without "
-        "--runs]"),
-    )  # fmt: skip
-    for option in reversed(options):
-        function = option(function)
-    return function
+campaign_options = with_options(
+    click.option(
+        "--seed", type=click.IntRange(min=0, max=1 << 64),
+        help="Seed of all cases.  [default: the folder's, else a new one]",
+    ),
+    click.option("--duration", type=TIME, help="Maximum duration.  [default: 60s without --runs]"),
+)  # fmt: skip
+"""``--seed`` and ``--duration``."""
+corpus_filter_option = filter_option("Mutate only frames of -r that this display filter selects.")
+"""``-Y FILTER``."""
 
 
-def corpus_filter_option(function: F) -> F:
-    """Add ``-Y FILTER``."""
-    return filter_option("Mutate only frames of -r that this display filter selects.")(function)
+def check_single(
+    paths: tuple[str, ...],
+    seed: int | None,
+    index: int | None,
+    as_is: bool,
+    runs: int | None,
+    duration: int | None,
+    action: str,
+    single: str,
+) -> None:
+    """Refuse options that contradict ``--as-is`` or ``--index``; the last two words are for its errors."""
+    if as_is and not paths:
+        raise click.UsageError(f"--as-is {action} of -r: expected -r FILE")
+    if as_is and (index is not None or seed is not None):
+        raise click.UsageError("--as-is makes no cases: expected it without --seed and --index")
+    if index is not None and seed is None:
+        raise click.UsageError("--index counts the cases of a seed: expected --seed N")
+    if (as_is or index is not None) and (runs is not None or duration is not None):
+        raise click.UsageError(f"--runs and --duration belong to campaigns, not to {single}")
 
 
 def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:
@@ -198,23 +211,18 @@ def run_session(
     return False
 
 
-def timeout_of(text: str) -> float:
-    """Return a timeout in seconds; ParameterError for an invalid one."""
-    from ecmproto.units import NS_PER_S, parse_time
-
-    seconds = parse_time(text) / NS_PER_S
-    if seconds <= 0:
-        raise ParameterError(name="timeout", needed="more than 0", got=repr(text))
-    return seconds
+def timeout_of(timeout_ns: int) -> float:
+    """Return a timeout in seconds; ParameterError for none."""
+    if timeout_ns <= 0:
+        raise ParameterError(name="timeout", needed="more than 0", got=str(timeout_ns))
+    return timeout_ns / NS_PER_S
 
 
-def duration_of(text: str | None, runs: int | None) -> float | None:
-    """Return the duration of a campaign in seconds; None where only runs end it."""
-    from ecmproto.units import NS_PER_S, parse_time
-
-    if text is None and runs is not None:
-        return None
-    return parse_time(text or DEFAULT_TIME) / NS_PER_S
+def duration_of(duration_ns: int | None, runs: int | None) -> float | None:
+    """Return the duration of a campaign in seconds, by default 60; None where only runs end it."""
+    if duration_ns is None:
+        return None if runs is not None else 60
+    return duration_ns / NS_PER_S
 
 
 def report(

@@ -15,6 +15,7 @@ from ecmproto_cli.commands.fuzz import (
     Session,
     campaign_options,
     captured_frames,
+    check_single,
     corpus_filter_option,
     corpus_option,
     duration_of,
@@ -69,15 +70,15 @@ def command(
     filter: Filter | None,
     what: str,
     seed: int | None,
-    duration: str | None,
+    duration: int | None,
     runs: int | None,
     index: int | None,
     as_is: bool,
     out: str,
     jobs: int,
     every: dict[str, int],
-    timeout: str,
-    memory: str,
+    timeout: int,
+    memory: int,
 ) -> int:
     """Test all decoders here, and tshark if installed, with malformed octets: they must agree.
 
@@ -92,12 +93,11 @@ def command(
     ecmproto fuzz decode --what captures --duration 10s
     """
     from ecmproto.tools.fuzz.judgement import Bounds
-    from ecmproto.units import parse_octets
 
-    _check_options(paths, seed, index, as_is, runs, duration)
+    check_single(paths, seed, index, as_is, runs, duration, "runs the inputs", "a case")
     if (as_is or index is not None) and (every or jobs > 1):
         raise click.UsageError("--jobs and --every belong to campaigns, not to a case")
-    bounds = Bounds(seconds=timeout_of(timeout), memory_octets=parse_octets(memory))
+    bounds = Bounds(seconds=timeout_of(timeout), memory_octets=memory)
     seconds = duration_of(duration, runs)
     corpus = _corpus(what, paths, filter, whole=as_is)
     if as_is:
@@ -118,24 +118,6 @@ def _shares(given: tuple[str, ...]) -> dict[str, int]:
             raise click.UsageError(f"--every: expected CHECK=N, such as scapy=16, got {text!r}")
         shares[name] = int(count)
     return shares
-
-
-def _check_options(
-    paths: tuple[str, ...],
-    seed: int | None,
-    index: int | None,
-    as_is: bool,
-    runs: int | None,
-    duration: str | None,
-) -> None:
-    if as_is and not paths:
-        raise click.UsageError("--as-is runs the inputs of -r: expected -r FILE")
-    if index is not None and seed is None:
-        raise click.UsageError("--index counts the cases of a seed: expected --seed N")
-    if as_is and (index is not None or seed is not None):
-        raise click.UsageError("--as-is makes no cases: expected it without --seed and --index")
-    if (as_is or index is not None) and (runs is not None or duration is not None):
-        raise click.UsageError("--runs and --duration belong to campaigns, not to a case")
 
 
 def _corpus(what: str, paths: tuple[str, ...], filter: Filter | None, *, whole: bool) -> list[bytes]:

@@ -28,7 +28,7 @@ TARGETS = ("frames", "columns", "captures", "filters", "specs", "messages")
     metavar="DIR",
     help="Folder of state, corpus and findings.  [default: fuzz-guided/TARGET]",
 )
-def command(target: str, seed: int | None, duration: str | None, runs: int | None, out: str | None) -> int:
+def command(target: str, seed: int | None, duration: int | None, runs: int | None, out: str | None) -> int:
     """Fuzz these decoders with atheris: inputs that reach new lines are stored, and mutated further.
 
     tools/fuzz/guided/targets.py has the invariants of each target.  Kernels run as plain Python, so that

@@ -18,6 +18,7 @@ from ecmproto_cli.commands.fuzz import (
     Session,
     campaign_options,
     captured_frames,
+    check_single,
     corpus_filter_option,
     corpus_option,
     duration_of,
@@ -27,7 +28,7 @@ from ecmproto_cli.commands.fuzz import (
     timeout_of,
 )
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, CommandError, warn
-from ecmproto_cli.options import TIME, F
+from ecmproto_cli.options import with_options
 from ecmproto_cli.output import pairs
 from ecmproto_cli.terminal import echo
 
@@ -49,7 +50,7 @@ _LOOKS_PER_S = 100
 _USUAL_OCTETS = 125
 
 
-_OPTIONS = (
+device_options = with_options(
     click.option(
         "--pad", metavar="OCTETS", type=click.IntRange(_HEADER, _SHORTEST), default=_SHORTEST,
         show_default=True, help="Pad shorter cases with zeros.",
@@ -76,7 +77,7 @@ _OPTIONS = (
         show_default=True, help="Number of further missing heartbeats before the device counts as silent.",
     ),
     click.option(
-        "--settle", type=TIME, default="100ms", show_default=True,
+        "--settle", metavar="TIME", default="100ms", show_default=True,
         help="Wait between suspects and their heartbeat.",
     ),
     click.option(
@@ -87,13 +88,7 @@ _OPTIONS = (
         help="Maximum time of the device's recovery.",
     ),
 )  # fmt: skip
-
-
-def device_options(function: F) -> F:
-    """Add the options of frame sizes, heartbeats and recovery, which `DeviceOptions` contains."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
+"""Options of frame sizes, heartbeats and recovery, which `DeviceOptions` contains."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,14 +125,14 @@ class DeviceOptions:
 
         if self.every.isdecimal() and int(self.every):
             return HeartbeatSchedule(every_frames=int(self.every), retries=self.retries)
-        return HeartbeatSchedule(every_s=timeout_of(self.every), retries=self.retries)
+        return HeartbeatSchedule(every_s=timeout_of(parse_time(self.every)), retries=self.retries)
 
     def patience(self) -> Patience:
         """Return the times to wait for a heartbeat, before a retry and for a recovery."""
         from ecmproto.tools.fuzz.device import Patience
 
         return Patience(
-            beat_s=timeout_of(self.timeout),
+            beat_s=timeout_of(parse_time(self.timeout)),
             settle_s=parse_time(self.settle) / NS_PER_S,
             recover_s=parse_time(self.recovery_wait) / NS_PER_S,
         )
@@ -183,7 +178,7 @@ def command(
     paths: tuple[str, ...],
     filter: Filter | None,
     seed: int | None,
-    duration: str | None,
+    duration: int | None,
     runs: int | None,
     index: int | None,
     as_is: bool,
@@ -205,7 +200,7 @@ def command(
     from ecmproto.frames.capture.linux.schedule import schedule_of
     from ecmproto.tools.fuzz.cases import Cases
 
-    _check_options(paths, seed, index, as_is, runs, duration)
+    check_single(paths, seed, index, as_is, runs, duration, "sends the frames", "frames that are sent once")
     options = DeviceOptions(**device)
     seconds = duration_of(duration, runs)
     schedule = schedule_of(options.rate)
@@ -217,24 +212,6 @@ def command(
         echo(f"case {index} of seed {seed}: {', '.join(case.mutations)}")
         return _once(options, schedule, [case.octets])
     return _campaign(options, schedule, corpus, Path(out), seed, seconds, runs)
-
-
-def _check_options(
-    paths: tuple[str, ...],
-    seed: int | None,
-    index: int | None,
-    as_is: bool,
-    runs: int | None,
-    duration: str | None,
-) -> None:
-    if as_is and not paths:
-        raise click.UsageError("--as-is sends the frames of -r: expected -r FILE")
-    if as_is and (index is not None or seed is not None):
-        raise click.UsageError("--as-is makes no cases: expected it without --seed and --index")
-    if index is not None and seed is None:
-        raise click.UsageError("--index counts the cases of a seed: expected --seed N")
-    if (as_is or index is not None) and (runs is not None or duration is not None):
-        raise click.UsageError("--runs and --duration belong to campaigns, not to frames that are sent once")
 
 
 def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int:

@@ -84,12 +84,12 @@ def command(
     what: str,
     as_is: bool,
     seed: int | None,
-    duration: str | None,
+    duration: int | None,
     runs: int | None,
     frames_per_run: int | None,
     jobs: int,
-    timeout: str,
-    memory: str,
+    timeout: int,
+    memory: int,
     failing: tuple[int, ...],
     out: str,
     arguments: tuple[str, ...],
@@ -108,12 +108,11 @@ def command(
     """
     from ecmproto.tools.fuzz.command import Command
     from ecmproto.tools.fuzz.target import TargetCampaign
-    from ecmproto.units import parse_octets
 
     program = Command(
         arguments=_placed(arguments),
         seconds=timeout_of(timeout),
-        memory_octets=parse_octets(memory),
+        memory_octets=memory,
         failing=frozenset(failing),
     )
     if as_is:

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -168,7 +168,6 @@ class ProgressReporter:
     _number: int = 0
     _reported_s: float = 0.0
     _line: bool = False
-    _began: tuple[float, int] = field(default=(0.0, 0))
 
     def watch_of(self, experiment: Experiment, seed: int) -> Callable[[Progress], bool]:
         """Return the watch of the next run."""
@@ -177,7 +176,6 @@ class ProgressReporter:
         if self.runs > 1:
             label += f" ({self._number} of {self.runs})"
         work.at(f"lab {label}")
-        self._began = (0.0, 0)
 
         def watch(progress: Progress) -> bool:
             if self.as_json:

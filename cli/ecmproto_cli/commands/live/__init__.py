@@ -16,7 +16,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TextIO
@@ -27,7 +27,7 @@ from ecmproto.errors import counted
 from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_time
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
-from ecmproto_cli.options import TIME, F, timing_options, with_ethertypes
+from ecmproto_cli.options import TIME, timing_options, with_ethertypes, with_options
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import echo, paint
 
@@ -78,8 +78,8 @@ class Running:
 
     form: str
     """text or ndjson."""
-    stats_interval: str | None
-    time: str | None
+    stats_interval: int | None
+    time: int | None
     prometheus: str | None
     user: str | None
     coalesce: str
@@ -101,7 +101,7 @@ def _checked_cpu(text: str | None) -> int | None:
     return int(text)
 
 
-_OPTIONS = (
+running_options = with_options(
     click.option(
         "--set", "assignments", metavar="NAME=VALUE", multiple=True,
         help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
@@ -126,31 +126,13 @@ _OPTIONS = (
     click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]"),
     with_ethertypes,
 )  # fmt: skip
+"""``--set``, ``-T``, ``--duration`` and the others that each device has; for `running_of`."""
 
 
-def running_options(function: F) -> F:
-    """``--set``, ``-T``, ``--duration`` and the others that each device has; for `running`."""
-    for option in reversed(_OPTIONS):
-        function = option(function)
-    return function
-
-
-def running(options: dict[str, Any]) -> Running:
+def running_of(options: dict[str, Any]) -> Running:
     """Remove the values of `running_options`, but for ``assignments``, from ``options`` and return them."""
     given = {name: options.pop(name) for name in Running.__dataclass_fields__}
     return Running(**given | {"cpu": _checked_cpu(given["cpu"])})
-
-
-def vlan_options(function: F) -> F:
-    """``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
-    function = click.option(
-        "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
-        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan puts on.",
-    )(function)  # fmt: skip
-    return click.option(
-        "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
-        help="Put a VLAN tag on the host's frames that have none, and take it off frames to the host.",
-    )(function)  # fmt: skip
 
 
 def _keep_priority(ctx: click.Context, param: click.Parameter, priority: int) -> None:
@@ -163,6 +145,19 @@ def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | 
     from ecmproto.control.live.net import vlan_control
 
     return vlan_control(identifier, ctx.meta[_PRIORITY])
+
+
+vlan_options = with_options(
+    click.option(
+        "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
+        help="Put a VLAN tag on the host's frames that have none, and take it off frames to the host.",
+    ),
+    click.option(
+        "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
+        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan puts on.",
+    ),
+)  # fmt: skip
+"""``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
 
 
 _SLOW_NS = 2 * NS_PER_S
@@ -181,13 +176,16 @@ def chosen_seed(running: Running) -> int:
     return secrets.randbelow(2**32) if running.seed is None else running.seed
 
 
-def live(spec: DeviceSpec, running: Running, seed: int) -> int:
-    """Run a device until it is stopped; return the exit code."""
+def live(describe: Callable[..., DeviceSpec], options: dict[str, Any]) -> int:
+    """Run the device that ``describe`` returns for a command's options; return the exit code."""
     from ecmproto.control.live.device import ProcessorWait, Stop, run, sleep_precisely
     from ecmproto.control.live.privileges import check_user, drop_privileges, run_in_realtime
     from ecmproto.control.live.prometheus import Scraped, served
     from ecmproto.control.mechanisms.limiter import NEVER_NS
 
+    running = running_of(options)
+    seed = chosen_seed(running)
+    spec = describe(**options, seed=seed, ethertypes=running.ethertypes)
     echo(f"ecmproto: seed {seed}", err=True)
     if running.user:
         check_user(running.user)
@@ -217,7 +215,7 @@ def live(spec: DeviceSpec, running: Running, seed: int) -> int:
             echo(f"ecmproto: live {role.name} ready: {role.title}", err=True)
             run(
                 device, links, stop,
-                until_ns=start_ns + parse_time(running.time) if running.time else NEVER_NS,
+                until_ns=NEVER_NS if running.time is None else start_ns + running.time,
                 report=reporter.report if reporter.every_ns else reporter.warn,
                 report_every_ns=reporter.every_ns or NS_PER_S,
                 coalesce_ns=parse_time(running.coalesce),
@@ -303,8 +301,9 @@ class Reporter:
         self._start_processor_ns = time.process_time_ns()
         self._before: tuple[int, Snapshot] | None = None
         self._unread = 0
-        every = running.stats_interval or ("1s" if running.form == "ndjson" else None)
-        self.every_ns = parse_time(every) if every else 0
+        self.every_ns = running.stats_interval
+        if self.every_ns is None:
+            self.every_ns = NS_PER_S if running.form == "ndjson" else 0
 
     def look(self, *, last: bool = False) -> tuple[Snapshot, dict[str, Any]]:
         """Return the device's state and its interfaces'; ``last``: it runs no more."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import chosen_seed, live, running, running_options, vlan_options
+from ecmproto_cli.commands.live import live, running_options, vlan_options
 from ecmproto_cli.options import RATE
 
 
@@ -15,8 +15,9 @@ from ecmproto_cli.options import RATE
 @click.option("--host", metavar="IF", required=True, help="Interface towards the receiver.")
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the tags.")
 @click.option(
-    "--speed", "link_rate", type=RATE, default="10G", show_default=True, help="Speed of the receiver's link."
-)
+    "--speed", "link_rate_bps", type=RATE, default="10G", show_default=True,
+    help="Speed of the receiver's link.",
+)  # fmt: skip
 @click.option(
     "--mac", metavar="ADDRESS",
     help="Address of the edge: in its LLDP, and for CNMs to a backbone's edge.  [default: the address of "
@@ -24,16 +25,7 @@ from ecmproto_cli.options import RATE
 )  # fmt: skip
 @vlan_options
 @running_options
-def command(
-    net: str,
-    host: str,
-    mechanism: str,
-    link_rate: str,
-    mac: str | None,
-    vlan: int | None,
-    assignments: tuple[str, ...],
-    **options: Any,
-) -> int:
+def command(**options: Any) -> int:
     """Run the edge of a domain: remove the mechanism's tags before the host, answer probes and RD tags.
 
     With --mechanism qcn and --set edge.cnpv=PRIORITIES the port to the host defends these priorities, in the
@@ -45,19 +37,5 @@ def command(
     ecmproto live edge --net eth1 --host veth1 --set edge.cnpv=3,4
     """
     from ecmproto.control.live.net import edge
-    from ecmproto.units import parse_rate
 
-    how = running(options)
-    seed = chosen_seed(how)
-    spec = edge(
-        net=net,
-        host=host,
-        mechanism=mechanism,
-        assignments=assignments,
-        link_rate_bps=parse_rate(link_rate),
-        mac=mac,
-        vlan=vlan,
-        seed=seed,
-        ethertypes=how.ethertypes,
-    )
-    return live(spec, how, seed)
+    return live(edge, options)

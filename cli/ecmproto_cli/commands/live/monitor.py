@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
 
 SCHEMA = "ecmproto/monitor/1"
 _NAMES = 13
-_POINTS_SHOWN = 12
-_PAUSES_SHOWN = 12
+_ROWS_SHOWN = 12
 _TOLD = ("message", "flow control")
 """The groups of kinds in a line."""
 _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
@@ -56,8 +55,10 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 @click.command()
 @click.option("-i", "--interface", metavar="IF", required=True, help="Interface to watch.")
 @filter_option("Count, and with -w write, only frames that this display filter selects.")
-@click.option("--interval", "every", type=TIME, default="1s", show_default=True, help="Interval of reports.")
-@click.option("--duration", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
+@click.option(
+    "--interval", "every_ns", type=TIME, default="1s", show_default=True, help="Interval of reports."
+)
+@click.option("--duration", "duration_ns", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "-T", "form", type=click.Choice(["text", "line", "ndjson"]),
     help="Format of reports: a redrawn table, a line, a JSON document.  [default: text on a terminal]",
@@ -71,7 +72,7 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
     "-s", "--snaplen", "snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame."
 )
 @click.option(
-    "--speed", type=RATE, default="10G", show_default=True,
+    "--speed", "speed_bps", type=RATE, default="10G", show_default=True,
     help="Speed of links for which none is known.",
 )  # fmt: skip
 @storm_options
@@ -86,21 +87,18 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 def command(
     interface: str,
     filter: Filter | None,
-    every: str,
-    duration: str | None,
+    every_ns: int,
+    duration_ns: int | None,
     form: str | None,
     output: str | None,
     rotation: dict[str, str],
     snap: int | None,
-    speed: str,
-    lossless: tuple[int, ...] | None,
-    storm_detect: str,
-    storm_restore: str,
     prometheus: str | None,
     outer: bool,
     no_promiscuous: bool,
     force: bool,
     ethertypes: EtherTypes,
+    **counting: Any,
 ) -> int:
     """Watch an interface: types of frames, rates, messages by congestion point, and pauses as time.
 
@@ -114,7 +112,6 @@ def command(
     """
     from ecmproto.frames.capture.linux.interface import interface_facts
     from ecmproto.frames.stats import Accumulator
-    from ecmproto.units import parse_rate, parse_time
 
     if output is None and rotation:
         raise click.UsageError("-b belongs to -w")
@@ -131,18 +128,12 @@ def command(
             "-w -: stdout contains the reports; `ecmproto dissect -i` writes captures there"
         )
     watch = Watch(
-        Accumulator(
-            speed_bps=parse_rate(speed),
-            detect_ns=parse_time(storm_detect),
-            restore_ns=parse_time(storm_restore),
-            lossless=lossless,
-            ethertypes=ethertypes,
-        ),
+        Accumulator(ethertypes=ethertypes, **counting),
         form or ("text" if sys.stdout.isatty() else "line"),
         filter=filter,
         ethertypes=ethertypes,
-        every_ns=parse_time(every),
-        duration_ns=parse_time(duration) if duration else None,
+        every_ns=every_ns,
+        duration_ns=duration_ns,
         outer=outer,
     )
     interface_facts(interface)  # a missing one is reported before the work
@@ -369,17 +360,23 @@ def _frame_types(change: Change) -> Iterator[str]:
     yield f"{paint('types of frames', 'title')}\n{table(rows, columns, change)}"
 
 
+def _section(
+    title: str, rest: str, rows: Sequence[tuple[str, Any]], columns: Columns, change: Change
+) -> Iterator[str]:
+    """Yield the first rows as a table, if there are any."""
+    if rows:
+        more = len(rows) - _ROWS_SHOWN
+        tail = f"\n  and {more} more" if more > 0 else ""
+        yield f"{paint(title, 'title')}{rest}\n{table(rows[:_ROWS_SHOWN], columns, change)}{tail}"
+
+
 def _points(change: Change) -> Iterator[str]:
     from ecmproto.frames.stats.statistics import kind_of
     from ecmproto.wire.formats.text import cpid_text
 
-    if not change.points:
-        return
     rows = [(f"{kind_of(point.kind).title} {cpid_text(point.cpid)}", point) for point in change.points]
-    shown = table(rows[:_POINTS_SHOWN], {"messages": "frames", "now": "frames_per_s"}, change)
-    more = len(rows) - _POINTS_SHOWN
-    tail = f"\n  and {more} more" if more > 0 else ""
-    yield f"{paint('messages by congestion point', 'title')}\n{shown}{tail}"
+    columns: Columns = {"messages": "frames", "now": "frames_per_s"}
+    return _section("messages by congestion point", "", rows, columns, change)
 
 
 _QUEUE_PAIRS: Columns = {
@@ -389,23 +386,14 @@ _QUEUE_PAIRS: Columns = {
 
 
 def _queue_pairs(change: Change) -> Iterator[str]:
-    if not change.queue_pairs:
-        return
     rows = [(flow_name(each), each) for each in change.queue_pairs]
-    shown = table(rows[:_POINTS_SHOWN], _QUEUE_PAIRS, change)
-    more = len(rows) - _POINTS_SHOWN
-    tail = f"\n  and {more} more" if more > 0 else ""
-    yield f"{paint('RoCE', 'title')}, by queue pair and direction, most trouble first\n{shown}{tail}"
+    rest = ", by queue pair and direction, most trouble first"
+    return _section("RoCE", rest, rows, _QUEUE_PAIRS, change)
 
 
 def _pauses(change: Change) -> Iterator[str]:
-    if not change.pauses:
-        return
     rows = [(f"{address(each.source)} {_class(each)}", each) for each in change.pauses]
-    shown = table(rows[:_PAUSES_SHOWN], _PAUSES, change)
-    more = len(rows) - _PAUSES_SHOWN
-    tail = f"\n  and {more} more" if more > 0 else ""
-    yield f"{paint('time stopped by PAUSE and PFC', 'title')}, by sender\n{shown}{tail}"
+    return _section("time stopped by PAUSE and PFC", ", by sender", rows, _PAUSES, change)
 
 
 _PAUSES: Columns = {

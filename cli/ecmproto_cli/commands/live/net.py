@@ -24,7 +24,7 @@ from ecmproto_cli.commands.live import (
     made,
     opened,
     precompiled,
-    running,
+    running_of,
     running_options,
 )
 from ecmproto_cli.errors import INTERRUPTED, warn
@@ -59,7 +59,7 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
         return 0
     if path is None:
         raise click.UsageError("expected a FILE that names devices; --example writes one")
-    how = running(options)
+    how = running_of(options)
     seed = chosen_seed(how)
     devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)
     echo(f"ecmproto: seed {seed}", err=True)
@@ -156,7 +156,7 @@ class _Net:
                 reporter.count_thread(waiting)
                 run(
                     device, links, stop,
-                    until_ns=start_ns + parse_time(how.time) if how.time else NEVER_NS,
+                    until_ns=NEVER_NS if how.time is None else start_ns + how.time,
                     report=reporter.report if reporter.every_ns else reporter.warn,
                     report_every_ns=reporter.every_ns or NS_PER_S,
                     coalesce_ns=coalesce_ns,

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ecmproto_cli.commands.live import chosen_seed, live, running, running_options, vlan_options
+from ecmproto_cli.commands.live import live, running_options, vlan_options
 from ecmproto_cli.options import RATE, SIZE
 
 
@@ -16,14 +16,14 @@ from ecmproto_cli.options import RATE, SIZE
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the flows.")
 @click.option(
     "--speed",
-    "link_rate",
+    "link_rate_bps",
     type=RATE,
     required=True,
     help="Speed of the sender's link, at which limiters start.",
 )
 @click.option(
     "--rp-queue",
-    "queue",
+    "queue_octets",
     type=SIZE,
     default="1MB",
     show_default=True,
@@ -35,17 +35,7 @@ from ecmproto_cli.options import RATE, SIZE
 )  # fmt: skip
 @vlan_options
 @running_options
-def command(
-    host: str,
-    net: str,
-    mechanism: str,
-    link_rate: str,
-    queue: str,
-    hops: int,
-    vlan: int | None,
-    assignments: tuple[str, ...],
-    **options: Any,
-) -> int:
+def command(**options: Any) -> int:
     """Run a reaction point: limit the host's flows by the network's feedback.
 
     A flow has a source, destination, VLAN and priority. Its frames wait in its rate limiter, and leave with
@@ -56,20 +46,5 @@ def command(
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --speed 1G
     """
     from ecmproto.control.live.net import reaction_point
-    from ecmproto.units import parse_octets, parse_rate
 
-    how = running(options)
-    seed = chosen_seed(how)
-    spec = reaction_point(
-        host=host,
-        net=net,
-        link_rate_bps=parse_rate(link_rate),
-        mechanism=mechanism,
-        assignments=assignments,
-        queue_octets=parse_octets(queue),
-        hops=hops,
-        vlan=vlan,
-        seed=seed,
-        ethertypes=how.ethertypes,
-    )
-    return live(spec, how, seed)
+    return live(reaction_point, options)

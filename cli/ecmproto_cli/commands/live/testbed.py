@@ -35,13 +35,17 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
 @click.option(
-    "--speed", "rate", type=RATE, default="50M", show_default=True, help="Speed of the shared port."
+    "--speed", "rate_bps", type=RATE, default="50M", show_default=True, help="Speed of the shared port."
 )
 @click.option("--load", default=1.8, show_default=True, type=click.FloatRange(0.01, 100),
               help="Offered load of all senders, as a multiple of --speed.")  # fmt: skip
 @click.option("--tcp", is_flag=True, help="Send with TCP instead of UDP.")
 @click.option(
-    "--victim", type=RATE, help="Have the first sender also send to a host that does not use the shared port."
+    "--victim",
+    "victim_bps",
+    type=RATE,
+    default="0",
+    help="Have the first sender also send to a host that does not use the shared port.",
 )
 @click.option("--spec", "path", metavar="FILE", help="Read these options from a TOML file.")
 @click.option("--duration", type=TIME, default="12s", show_default=True, help="Duration of each run.")
@@ -63,21 +67,15 @@ if TYPE_CHECKING:
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 def command(
     mechanisms: str,
-    senders: int,
-    rate: str,
-    load: float,
     tcp: bool,
-    victim: str | None,
     path: str | None,
-    duration: str,
-    assignments: tuple[str, ...],
-    flow_control: str | None,
-    processes: str,
-    any_rate: bool,
-    folder: str | None,
+    duration: int,
     seed: int | None,
-    force: bool,
-    form: str,
+    senders: int,
+    rate_bps: int,
+    load: float,
+    victim_bps: int,
+    **options: Any,
 ) -> None:
     """Run real traffic through the live devices in namespaces of this machine, and compare mechanisms.
 
@@ -89,7 +87,6 @@ def command(
     ecmproto live testbed --mechanism qcn,ecm,fecn,none --speed 50M --duration 15s -w runs/
     """
     from ecmproto.control.live.testbed.topology import dumbbell, read_topology
-    from ecmproto.units import NS_PER_S, parse_rate, parse_time
 
     names = list(dict.fromkeys(name.strip() for name in mechanisms.split(",") if name.strip()))
     if not names:
@@ -100,24 +97,18 @@ def command(
     else:
         topology = dumbbell(
             senders=senders,
-            rate_bps=parse_rate(rate),
+            rate_bps=rate_bps,
             load=load,
             protocol="tcp" if tcp else "udp",
-            victim_bps=parse_rate(victim or "0"),
+            victim_bps=victim_bps,
         )
     run_all(
         TestbedRequest(
             names=names,
             topology=topology,
-            assignments=assignments,
-            duration_s=parse_time(duration) / NS_PER_S,
-            flow_control=flow_control,
-            processes=processes,
-            any_rate=any_rate,
-            folder=folder,
-            force=force,
+            duration_s=duration / NS_PER_S,
             seed=secrets.randbelow(2**31) if seed is None else seed,
-            form=form,
+            **options,
         )
     )
 

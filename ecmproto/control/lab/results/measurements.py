@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.lab.model import Experiment, Flow
+from ecmproto.control.lab.model import Experiment
 from ecmproto.control.lab.setup.figures import check_borders, find_measurement
 from ecmproto.control.lab.simulation.series import FlowSeries, Levels, PortSeries, RunResult
 from ecmproto.errors import SpecError
@@ -286,7 +286,7 @@ class RunFigures:
     def _unloaded_ns(self, flow: FlowSeries, octets: Floats) -> Floats:
         """Return the time that ``octets`` would take in an empty network, until their last bit."""
         experiment = self.result.experiment
-        frame = self._of_experiment(flow).frame_octets
+        frame = next(each for each in self.result.experiment.flows if each.name == flow.name).frame_octets
         rates, fixed_ns = path_of(experiment, flow.path)
         if not rates:
             return np.full(len(octets), math.nan)
@@ -297,9 +297,6 @@ class RunFigures:
         rest = np.maximum(0.0, octets - frame) + experiment.overhead_octets * (frames - 1)
         total: Floats = fixed_ns + once_ns + 8 * NS_PER_S * rest / slowest
         return total
-
-    def _of_experiment(self, flow: FlowSeries) -> Flow:
-        return next(each for each in self.result.experiment.flows if each.name == flow.name)
 
 
 def path_of(experiment: Experiment, path: Sequence[str]) -> tuple[list[float], float]:

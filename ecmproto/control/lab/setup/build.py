@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -54,6 +54,7 @@ from ecmproto.control.lab.setup.keys import (
     Document,
     Table,
     applicable,
+    fields_of,
     values_of,
 )
 from ecmproto.control.lab.setup.thresholds import thresholds_of_output
@@ -65,6 +66,7 @@ from ecmproto.control.lab.setup.values import (
     RATE,
     TIME,
     WORD,
+    check_known,
     did_you_mean,
     read_value,
 )
@@ -85,11 +87,7 @@ def build(document: Document) -> Experiment:
     mechanism = mechanism_of(document)
     measure = _measure(document, head["duration"], network)
     experiment = Experiment(
-        name=head["name"],
-        title=head["title"],
-        source=head["source"],
-        duration_ns=head["duration"],
-        overhead_octets=head["overhead"],
+        **fields_of(Experiment, "scenario", head),
         network=network,
         flows=flows,
         control=_control(document, mechanism, network),
@@ -141,8 +139,7 @@ def _network(document: Document, head: Mapping[str, Any]) -> Network:
         hosts=tuple(hosts.values()),
         switches=tuple(switches.values()),
         links=tuple(links.values()),
-        paths=head["paths"],
-        flowlet_gap_ns=head["flowlet_gap"],
+        **fields_of(Network, "scenario", head),
     )
     ends = Counter(end for link in network.links for end in (link.a, link.b))
     for host in hosts:
@@ -178,9 +175,7 @@ def _range(pattern: str, where: str) -> list[str]:
 
 
 def _host(name: str, known: Host | None, table: Table, values: Mapping[str, Any], where: str) -> Host:
-    host = known or Host(name=name)
-    changes = {"delay": "delay_ns", "reaction_delay": "reaction_delay_ns", "queue": "queue_octets"}
-    host = replace(host, **{changes[key]: values[key] for key in changes if key in table})
+    host = replace(known or Host(name=name), **fields_of(Host, "host", values, table))
     if "storm" in table:
         host = replace(host, storms=_spans(values["storm"], f"{where}.storm"))
     if not any(key.startswith("adapter.") for key in table):
@@ -225,8 +220,9 @@ def _thresholds(
 
 def _switch(name: str, known: Switch | None, table: Table, values: Mapping[str, Any], where: str) -> Switch:
     switch = known or Switch(name=name, buffer=values["buffer"])
-    changes = {"delay": "delay_ns", "buffer": "buffer", "memory": "memory", "partition": "partition"}
-    switch = replace(switch, **{changes[key]: values[key] for key in changes if key in table})
+    switch = replace(switch, **fields_of(Switch, "switch", values, table))
+    if "buffer" in table:
+        switch = replace(switch, buffer=values["buffer"])
     alpha, priorities = values["pause.alpha"], values["pause.priorities"]
     if priorities is not None:
         if not all(0 <= each <= 7 for each in priorities):
@@ -278,10 +274,7 @@ def _add_links(
 def _ends(patterns: Sequence[str], nodes: Mapping[str, Host | Switch], where: str) -> list[str]:
     names = _nodes(patterns, nodes, where)
     for name in names:
-        if name not in nodes:
-            raise SpecError(
-                where=where, needed="a host or a switch", got=shown(name), hint=did_you_mean(name, nodes)
-            )
+        check_known(name, nodes, "a host or a switch", where)
     return names
 
 
@@ -312,7 +305,7 @@ def _check_rate(rate_bps: int, where: str) -> None:
 
 
 def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) -> Link:
-    changes: dict[str, Any] = {}
+    changes = fields_of(Link, "link", values, table)
     for key, rate, rate_changes in (
         ("rate", "rate_bps", "rate_changes"),
         ("rate_back", "rate_back_bps", "rate_changes_back"),
@@ -322,11 +315,6 @@ def _changed(link: Link, table: Table, values: Mapping[str, Any], where: str) ->
             changes[rate], changes[rate_changes] = values[key].rate_bps, values[key].changes
     if "rate" in table and values["rate"].changes and "rate_back" not in table and link.rate_back_bps is None:
         changes["rate_back_bps"] = link.rate_bps  # changes apply to one direction only
-    for key, attribute in (("propagation", "propagation_ns"), ("propagation_back", "propagation_back_ns")):
-        if key in table:
-            changes[attribute] = values[key]
-    if "loss" in table:
-        changes["loss"] = values["loss"]
     if "down" in table:
         changes["down"] = _spans(values["down"], f"{where}.down")
     return replace(link, **changes)
@@ -439,28 +427,17 @@ def _flows_of(table: Table, where: str, hosts: Sequence[str], document: Document
         source="",
         destination="",
         pattern=pattern,
-        priority=values["priority"],
-        frame_octets=values["frame"],
-        start_ns=values["start"],
-        stop_ns=values["stop"],
-        random_start=values["random_start"],
         on_ns=values["on"] or 0,
         off_ns=values["off"] or 0,
         shape=shape if pattern is Pattern.ON_OFF else 0.0,
         backlog_octets=values["backlog"] or 0,
-        connections=values["connections"],
         tcp=tcp,
-        request_octets=values["request"],
-        response_octets=values["response"],
-        idle_ns=values["idle"],
         sizes=_sizes(values["sizes"], f"{where}.sizes", document) if values["sizes"] else (),
         bursts=_bursts(values["bursts"] or (), f"{where}.bursts"),
         capture=_file(values["capture"], f"{where}.capture", document) if values["capture"] else "",
-        capture_source=values["capture_source"],
-        capture_outer=values["capture_outer"],
         group=values["group"] or several,
-        hops=values["hops"],
         via=values["via"] or (),
+        **fields_of(Flow, "flow", values),
     )
     return [
         replace(
@@ -514,18 +491,7 @@ def _tcp(values: Mapping[str, Any], where: str) -> TCP:
     if values["tcp.rto_min"] > values["tcp.rto_max"]:
         needed = f"at most rto_max, {TIME.show(values['tcp.rto_max'])}"
         raise SpecError(where=f"{where}.tcp.rto_min", needed=needed, got=TIME.show(values["tcp.rto_min"]))
-    return TCP(
-        algorithm=values["tcp.algorithm"],
-        window=values["tcp.window"],
-        initial_window=values["tcp.initial_window"],
-        rto_min_ns=values["tcp.rto_min"],
-        rto_max_ns=values["tcp.rto_max"],
-        delayed_ack=values["tcp.delayed_ack"],
-        ack_octets=values["tcp.ack"],
-        syn=values["tcp.syn"],
-        sack=values["tcp.sack"],
-        ecn=values["tcp.ecn"],
-    )
+    return TCP(**fields_of(TCP, "flow", values))
 
 
 def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[tuple[str, str]]:
@@ -554,8 +520,7 @@ def _hosts(patterns: Sequence[str], hosts: Sequence[str], where: str) -> list[st
         raise SpecError(where=where, needed=NAMES.needed, got="nothing")
     names = _nodes(patterns, known, where)
     for name in names:
-        if name not in known:
-            raise SpecError(where=where, needed="a host", got=shown(name), hint=did_you_mean(name, known))
+        check_known(name, known, "a host", where)
     return names
 
 
@@ -616,9 +581,7 @@ def _sizes_file(path: str, where: str) -> str:
 def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float], ...]:
     """Return a distribution: one of the package's, a file of octets and shares, or pairs."""
     if NAME.fullmatch(text):
-        if text not in size_distributions():
-            hint = did_you_mean(text, size_distributions())
-            raise SpecError(where=where, needed="a distribution of flow sizes", got=shown(text), hint=hint)
+        check_known(text, size_distributions(), "a distribution of flow sizes", where)
         content = (resources.files("ecmproto.control.lab") / "sizes" / f"{text}.csv").read_text()
     elif text.endswith(".csv"):
         content = _sizes_file(_file(text, where, document), where)
@@ -657,11 +620,14 @@ def _bursts(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
 def mechanism_of(document: Document) -> Mechanism:
     """Return the mechanism of a document; SpecError for an unknown one."""
     name = values_of(_only(document.control, "control"), "control", "control")["mechanism"]
+    return _mechanism(name, "control.mechanism")
+
+
+def _mechanism(name: str, where: str) -> Mechanism:
     try:
         return find_mechanism(name)
     except ParameterError as error:
         hint = did_you_mean(name, mechanism_names())
-        where = "control.mechanism"
         raise SpecError(where=where, needed=error.needed, got=shown(name), hint=hint) from None
 
 
@@ -710,11 +676,8 @@ def assignments_of(mechanism: Mechanism, table: Table, where: str) -> tuple[str,
     for key, value in table.items():
         path = attributes.get(key, key)
         if path not in known:
-            hint = did_you_mean(key, known) if known else f"{mechanism.name} has none"
-            hint = priority_hint(key) or hint
-            raise SpecError(
-                where=f"{where}.{key}", needed=f"a parameter of {mechanism.name}", got=shown(key), hint=hint
-            )
+            hint = priority_hint(key) or ("" if known else f"{mechanism.name} has none")
+            check_known(key, known, f"a parameter of {mechanism.name}", f"{where}.{key}", hint)
         if not isinstance(value, (str, int, float)):
             needed = UNITS[known[path].unit].needed
             raise SpecError(where=f"{where}.{key}", needed=needed, got=shown(value))
@@ -754,37 +717,21 @@ def _in_octets(text: str, where: str) -> str:
 def _control(document: Document, mechanism: Mechanism, network: Network) -> Control:
     values = values_of(_only(document.control, "control"), "control", "control")
     for name, table in document.mechanisms.items():
-        try:
-            other = find_mechanism(name)
-        except ParameterError as error:
-            hint = did_you_mean(name, mechanism_names())
-            raise SpecError(
-                where=f"mechanisms.{name}", needed=error.needed, got=shown(name), hint=hint
-            ) from None
-        assignments_of(other, table, f"mechanisms.{name}")
+        where = f"mechanisms.{name}"
+        assignments_of(_mechanism(name, where), table, where)
     if values["flow_control"] != "none" and mechanism.name in ("pause", "pfc"):
         needed = f"none, since the mechanism is {mechanism.name} already"
         raise SpecError(where="control.flow_control", needed=needed, got=shown(values["flow_control"]))
     points = values["points"] or ()
-    known = [switch.name for switch in network.switches]
+    known = [*(switch.name for switch in network.switches), *ports_of(network)]
     for point in points:
-        if point not in known and point not in ports_of(network):
-            hint = did_you_mean(point, [*known, *ports_of(network)])
-            raise SpecError(
-                where="control.points",
-                needed="a switch, or a port as switch>peer",
-                got=shown(point),
-                hint=hint,
-            )
+        check_known(point, known, "a switch, or a port as switch>peer", "control.points")
     return Control(
         mechanism=mechanism.name,
         parameters=assignments_of(mechanism, parameters_of(document.control), "control"),
         flow_control=None if values["flow_control"] == "none" else values["flow_control"],
-        in_band=values["in_band"],
-        message_priority=values["message_priority"],
-        message_delay_ns=values["message_delay"],
         points=tuple(points),
-        hops=values["hops"],
+        **fields_of(Control, "control", values),
     )
 
 
@@ -813,17 +760,13 @@ def _measure(document: Document, duration_ns: int, network: Network) -> Measure:
         raise SpecError(where="measure.until", needed=needed, got=TIME.show(end_ns), hint=hint)
     check_borders([begin_ns], values["window"], duration_ns, "measure.from")
     check_borders([end_ns or 0], values["window"], duration_ns, "measure.until")
-    ports = ports_of(network)
-    if values["port"] and values["port"] not in ports:
-        hint = did_you_mean(values["port"], ports)
-        raise SpecError(
-            where="measure.port", needed="a port, as switch>peer", got=shown(values["port"]), hint=hint
-        )
-    return Measure(from_ns=begin_ns, until_ns=end_ns, window_ns=values["window"], port=values["port"])
+    if values["port"]:
+        check_known(values["port"], ports_of(network), "a port, as switch>peer", "measure.port")
+    return Measure(from_ns=begin_ns, **fields_of(Measure, "measure", values))
 
 
 def bands_of(
-    tables: Sequence[Table], where: str, experiment: Experiment, runs: Iterable[str]
+    tables: Sequence[Table], where: str, experiment: Experiment, runs: Collection[str]
 ) -> tuple[Band, ...]:
     """Return the bands of tables; SpecError for figures that this experiment does not have."""
     bands = []
@@ -831,7 +774,7 @@ def bands_of(
         path = f"{where}[{number}]"
         values = values_of(table, "band", path)
         dimension = _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
-        limits: dict[str, float] = {}
+        limits: dict[str, Any] = {}
         for name in ("low", "high"):
             if name in table:
                 try:
@@ -843,21 +786,12 @@ def bands_of(
             raise SpecError(where=path, needed="low, high, or both", got="neither")
         if limits.get("low", 0) > limits.get("high", limits.get("low", 0)):
             raise SpecError(where=f"{path}.high", needed="at least low", got=shown(table["high"]))
-        bands.append(
-            Band(
-                figure=values["figure"],
-                low=limits.get("low"),
-                high=limits.get("high"),
-                source=values["source"],
-                median_of=values["median_of"],
-                note=values["note"],
-            )
-        )
+        bands.append(Band(**limits, **fields_of(Band, "band", values)))
     return tuple(bands)
 
 
 def published_of(
-    tables: Sequence[Table], where: str, experiment: Experiment, runs: Iterable[str]
+    tables: Sequence[Table], where: str, experiment: Experiment, runs: Collection[str]
 ) -> tuple[Published, ...]:
     """Return the published figures of tables; SpecError as for `bands_of`."""
     result = []
@@ -865,18 +799,11 @@ def published_of(
         path = f"{where}[{number}]"
         values = values_of(table, "published", path)
         _checked_figure(values["figure"], f"{path}.figure", experiment, runs)
-        result.append(
-            Published(
-                figure=values["figure"],
-                value=values["value"],
-                source=values["source"],
-                note=values["note"],
-            )
-        )
+        result.append(Published(**fields_of(Published, "published", values)))
     return tuple(result)
 
 
-def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterable[str]) -> Dimension:
+def _checked_figure(text: str, where: str, experiment: Experiment, runs: Collection[str]) -> Dimension:
     """Return the unit of a figure, whose flows, ports and other runs exist."""
     try:
         figure = parse_figure(text)
@@ -893,7 +820,5 @@ def _checked_figure(text: str, where: str, experiment: Experiment, runs: Iterabl
         suffix = "" if error.where == "figure" else f" ({error.where})"
         raise SpecError(where=where + suffix, needed=error.needed, got=error.got, hint=error.hint) from None
     for run in figure.runs:
-        if run not in runs:
-            hint = did_you_mean(run, runs)
-            raise SpecError(where=where, needed="a variant or a mechanism after @", got=shown(run), hint=hint)
+        check_known(run, runs, "a variant or a mechanism after @", where)
     return figure.dimension

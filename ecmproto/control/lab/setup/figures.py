@@ -318,7 +318,7 @@ class Figure:
     @property
     def runs(self) -> frozenset[str]:
         """The other runs in the expression: variants or mechanisms."""
-        return frozenset(_runs(self.node))
+        return frozenset(each.run for each in _readings(self.node) if each.run)
 
     @property
     def readings(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -498,10 +498,6 @@ def _readings(node: _Node) -> list[_Reading]:
         case _Operation():
             return [*_readings(node.left), *_readings(node.right)]
     return []
-
-
-def _runs(node: _Node) -> list[str]:
-    return [each.run for each in _readings(node) if each.run]
 
 
 def _named(dimension: Dimension) -> str:

@@ -7,14 +7,16 @@ any of its values before `ecmproto.control.lab.setup.build` makes an experiment 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ecmproto.control.engine.config import PortRate
 from ecmproto.control.lab.model import (
+    LINK_RATE_BPS,
     PATHS,
     TCP,
+    Band,
     Control,
     Experiment,
     Flow,
@@ -23,6 +25,8 @@ from ecmproto.control.lab.model import (
     Measure,
     Network,
     Pattern,
+    Published,
+    Switch,
 )
 from ecmproto.control.lab.setup.topology import DEFAULT_BUFFER
 from ecmproto.control.lab.setup.values import (
@@ -39,6 +43,7 @@ from ecmproto.control.lab.setup.values import (
     TIME,
     WORD,
     Kind,
+    check_known,
     choice,
     did_you_mean,
     read_value,
@@ -67,6 +72,19 @@ class Key:
     default: Any = None
     within: tuple[float, float] | None = None
     required: bool = False
+    owner: type | None = None
+    attribute: str = ""
+    """The field of ``owner``, a class of the model, that has the value as it is."""
+
+
+def _of(owner: type, attribute: str, kind: Kind, doc: str, within: tuple[float, float] | None = None) -> Key:
+    """Return the key of a field, with its default; one without a default is required."""
+    (default,) = (each.default for each in dataclasses.fields(owner) if each.name == attribute)
+    required = default is dataclasses.MISSING
+    return Key(
+        kind=kind, doc=doc, within=within, default=None if required else default, required=required,
+        owner=owner, attribute=attribute,
+    )  # fmt: skip
 
 
 def _listed(text: str) -> tuple[str, ...]:
@@ -79,39 +97,38 @@ NAMES = Kind(
 ANY = Kind(needed="a value", read=str, show=str, plain=(int, float))
 
 
-def _default(of: type, attribute: str) -> Any:
-    return next(each.default for each in dataclasses.fields(of) if each.name == attribute)
-
-
 TIMES_NS = (0, LONGEST_NS)
 _PORT_OCTETS = (1, 10**9)
 RATES_BPS = (1_000, 10**13)
 _FRAME = (60, 9_216)
 
 SCENARIO: Mapping[str, Key] = {
-    "name": Key(kind=WORD, doc="name of the scenario", required=True),
-    "title": Key(kind=TEXT, doc="subject of the scenario, in a line", required=True),
-    "source": Key(kind=TEXT, doc="source document", default=""),
-    "duration": Key(kind=TIME, doc="simulated time", required=True, within=(1_000, LONGEST_NS)),
+    "name": _of(Experiment, "name", WORD, "name of the scenario"),
+    "title": _of(Experiment, "title", TEXT, "subject of the scenario, in a line"),
+    "source": _of(Experiment, "source", TEXT, "source document"),
+    "duration": _of(Experiment, "duration_ns", TIME, "simulated time", (1_000, LONGEST_NS)),
     "seed": Key(kind=COUNT, doc="seed of all random numbers", default=1, within=(0, 2**63 - 1)),
     "topology": Key(kind=TEXT, doc="the network in one line, as fat-tree k=4", default=""),
-    "paths": Key(
-        kind=choice(*PATHS),
-        doc="selection among paths of equal length: by a hash of flow and switch, frame by frame in turn, or "
-        "by a hash of flowlet and switch",
-        default=_default(Network, "paths"),
+    "paths": _of(
+        Network,
+        "paths",
+        choice(*PATHS),
+        "selection among paths of equal length: by a hash of flow and switch, frame by frame in turn, or by "
+        "a hash of flowlet and switch",
     ),
-    "flowlet_gap": Key(
-        kind=TIME,
-        doc="gap after which a flow may take another path, with flowlets",
-        within=TIMES_NS,
-        default=_default(Network, "flowlet_gap_ns"),
+    "flowlet_gap": _of(
+        Network,
+        "flowlet_gap_ns",
+        TIME,
+        "gap after which a flow may take another path, with flowlets",
+        TIMES_NS,
     ),
-    "overhead": Key(
-        kind=OCTETS,
-        doc="overhead of a frame on a link, besides its own octets",
-        within=(0, 1_000),
-        default=_default(Experiment, "overhead_octets"),
+    "overhead": _of(
+        Experiment,
+        "overhead_octets",
+        OCTETS,
+        "overhead of a frame on a link, besides its own octets",
+        (0, 1_000),
     ),
 }
 
@@ -119,19 +136,15 @@ HOST: Mapping[str, Key] = {
     "name": Key(
         kind=NAMES, doc="name of the host, or of several, as h1..h4; new, or in the topology", required=True
     ),
-    "delay": Key(kind=TIME, doc="delay from a frame's arrival to its processing", within=TIMES_NS, default=0),
-    "reaction_delay": Key(
-        kind=TIME,
-        doc="delay from a message's arrival to the reaction point's action",
-        within=TIMES_NS,
-        default=0,
+    "delay": _of(Host, "delay_ns", TIME, "delay from a frame's arrival to its processing", TIMES_NS),
+    "reaction_delay": _of(
+        Host,
+        "reaction_delay_ns",
+        TIME,
+        "delay from a message's arrival to the reaction point's action",
+        TIMES_NS,
     ),
-    "queue": Key(
-        kind=OCTETS,
-        doc="capacity of each flow's queue in the NIC",
-        within=_PORT_OCTETS,
-        default=_default(Host, "queue_octets"),
-    ),
+    "queue": _of(Host, "queue_octets", OCTETS, "capacity of each flow's queue in the NIC", _PORT_OCTETS),
     "storm": Key(
         kind=NAMES,
         doc='times in which the host is broken and stops its link by PAUSE or PFC, as ["5ms..80ms"]',
@@ -148,12 +161,10 @@ SWITCH: Mapping[str, Key] = {
     "name": Key(
         kind=NAMES, doc="name of the switch, or of several, as e* of the topology; or new", required=True
     ),
-    "delay": Key(
-        kind=TIME, doc="delay from a frame's arrival to its output queue", within=TIMES_NS, default=0
-    ),
+    "delay": _of(Switch, "delay_ns", TIME, "delay from a frame's arrival to its output queue", TIMES_NS),
     "buffer": Key(kind=BUFFER, doc="capacity of each output port", default=DEFAULT_BUFFER),
-    "memory": Key(kind=BUFFER, doc="memory that the ports share; default, the sum of their buffers"),
-    "partition": Key(kind=BUFFER, doc="capacity for frames of one input; default, no limit"),
+    "memory": _of(Switch, "memory", BUFFER, "memory that the ports share; default, the sum of their buffers"),
+    "partition": _of(Switch, "partition", BUFFER, "capacity for frames of one input; default, no limit"),
     "pause.high": Key(
         kind=OCTETS,
         doc="occupancy above which the switch sends PAUSE or PFC, with flow control",
@@ -196,30 +207,19 @@ LINK: Mapping[str, Key] = {
     "rate": Key(
         kind=RATE_CHANGES,
         doc="rate from a to b, and its changes, as 10G,1G@10ms,10G@90ms",
-        default=PortRate(_default(Link, "rate_bps"), ()),
+        default=PortRate(LINK_RATE_BPS, ()),
     ),
     "rate_back": Key(kind=RATE_CHANGES, doc="rate from b to a; default, as from a to b"),
-    "propagation": Key(
-        kind=TIME,
-        doc="propagation delay from a to b",
-        within=TIMES_NS,
-        default=_default(Link, "propagation_ns"),
+    "propagation": _of(Link, "propagation_ns", TIME, "propagation delay from a to b", TIMES_NS),
+    "propagation_back": _of(
+        Link, "propagation_back_ns", TIME, "propagation delay from b to a; default, as from a to b", TIMES_NS
     ),
-    "propagation_back": Key(
-        kind=TIME, doc="propagation delay from b to a; default, as from a to b", within=TIMES_NS
-    ),
-    "loss": Key(
-        kind=NUMBER, doc="probability that a frame is lost, in each direction", within=(0, 1), default=0.0
-    ),
+    "loss": _of(Link, "loss", NUMBER, "probability that a frame is lost, in each direction", (0, 1)),
     "down": Key(
         kind=NAMES,
         doc='times in which the link is down, as ["5ms..8ms"]: frames on it are lost, routes avoid it',
     ),
 }
-
-
-def _of_tcp(kind: Kind, attribute: str, doc: str, within: tuple[float, float] | None = None) -> Key:
-    return Key(kind=kind, doc=doc, within=within, default=_default(TCP, attribute))
 
 
 FLOW: Mapping[str, Key] = {
@@ -236,18 +236,16 @@ FLOW: Mapping[str, Key] = {
         doc="times at which there are frames to send",
         required=True,
     ),
-    "priority": Key(kind=COUNT, doc="priority of the frames", within=(0, 7), default=0),
-    "frame": Key(
-        kind=OCTETS, doc="length of the frames", within=_FRAME, default=_default(Flow, "frame_octets")
-    ),
+    "priority": _of(Flow, "priority", COUNT, "priority of the frames", (0, 7)),
+    "frame": _of(Flow, "frame_octets", OCTETS, "length of the frames", _FRAME),
     "rate": Key(kind=RATE, doc="offered rate; for on-off, while it is on", within=RATES_BPS),
     "host_rate": Key(
         kind=RATE, doc="total rate of the flows from one host, instead of rate", within=RATES_BPS
     ),
-    "start": Key(kind=TIME, doc="start time", within=TIMES_NS, default=0),
-    "stop": Key(kind=TIME, doc="end time; default, never", within=TIMES_NS),
-    "random_start": Key(
-        kind=FLAG, doc="whether the first frame comes at a random time of its period", default=False
+    "start": _of(Flow, "start_ns", TIME, "start time", TIMES_NS),
+    "stop": _of(Flow, "stop_ns", TIME, "end time; default, never", TIMES_NS),
+    "random_start": _of(
+        Flow, "random_start", FLAG, "whether the first frame comes at a random time of its period"
     ),
     "on": Key(kind=TIME, doc="mean time on", within=(1, LONGEST_NS)),
     "off": Key(kind=TIME, doc="mean time off", within=TIMES_NS),
@@ -263,34 +261,30 @@ FLOW: Mapping[str, Key] = {
         "many as the NIC's queue takes",
         within=(1, 10**9),
     ),
-    "connections": Key(kind=COUNT, doc="number of concurrent TCP connections", within=(1, 10_000), default=1),
-    "tcp.algorithm": _of_tcp(
-        choice("reno", "newreno", "cubic", "dctcp"), "algorithm", "congestion control of TCP"
+    "connections": _of(Flow, "connections", COUNT, "number of concurrent TCP connections", (1, 10_000)),
+    "tcp.algorithm": _of(
+        TCP, "algorithm", choice("reno", "newreno", "cubic", "dctcp"), "congestion control of TCP"
     ),
-    "tcp.window": _of_tcp(COUNT, "window", "maximum number of segments in flight", (1, 100_000)),
-    "tcp.initial_window": _of_tcp(COUNT, "initial_window", "initial window in segments", (1, 100_000)),
-    "tcp.rto_min": _of_tcp(TIME, "rto_min_ns", "minimum retransmission time-out", (1_000, 10**12)),
-    "tcp.rto_max": _of_tcp(TIME, "rto_max_ns", "maximum retransmission time-out", (1_000, 10**12)),
-    "tcp.delayed_ack": _of_tcp(FLAG, "delayed_ack", "whether every second segment is acknowledged"),
-    "tcp.ack": _of_tcp(OCTETS, "ack_octets", "length of an acknowledgement's frame", _FRAME),
-    "tcp.syn": _of_tcp(FLAG, "syn", "whether each connection, or transaction, begins with a handshake"),
-    "tcp.sack": _of_tcp(FLAG, "sack", "whether acknowledgements are selective"),
-    "tcp.ecn": _of_tcp(FLAG, "ecn", "whether ports may mark segments (ECN), as always with dctcp"),
-    "request": Key(
-        kind=OCTETS,
-        doc="length of the request of `to`; 0: the source sends without requests",
-        within=(0, 9_216),
-        default=_default(Flow, "request_octets"),
+    "tcp.window": _of(TCP, "window", COUNT, "maximum number of segments in flight", (1, 100_000)),
+    "tcp.initial_window": _of(TCP, "initial_window", COUNT, "initial window in segments", (1, 100_000)),
+    "tcp.rto_min": _of(TCP, "rto_min_ns", TIME, "minimum retransmission time-out", (1_000, 10**12)),
+    "tcp.rto_max": _of(TCP, "rto_max_ns", TIME, "maximum retransmission time-out", (1_000, 10**12)),
+    "tcp.delayed_ack": _of(TCP, "delayed_ack", FLAG, "whether every second segment is acknowledged"),
+    "tcp.ack": _of(TCP, "ack_octets", OCTETS, "length of an acknowledgement's frame", _FRAME),
+    "tcp.syn": _of(TCP, "syn", FLAG, "whether each connection, or transaction, begins with a handshake"),
+    "tcp.sack": _of(TCP, "sack", FLAG, "whether acknowledgements are selective"),
+    "tcp.ecn": _of(TCP, "ecn", FLAG, "whether ports may mark segments (ECN), as always with dctcp"),
+    "request": _of(
+        Flow,
+        "request_octets",
+        OCTETS,
+        "length of the request of `to`; 0: the source sends without requests",
+        (0, 9_216),
     ),
-    "response": Key(
-        kind=OCTETS,
-        doc="length of the response, which the source sends",
-        within=(1, 10**12),
-        default=_default(Flow, "response_octets"),
+    "response": _of(
+        Flow, "response_octets", OCTETS, "length of the response, which the source sends", (1, 10**12)
     ),
-    "idle": Key(
-        kind=TIME, doc="mean of the exponential idle time between transactions", within=TIMES_NS, default=0
-    ),
+    "idle": _of(Flow, "idle_ns", TIME, "mean of the exponential idle time between transactions", TIMES_NS),
     "sizes": Key(
         kind=TEXT, doc="distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
     ),
@@ -308,20 +302,22 @@ FLOW: Mapping[str, Key] = {
     "capture": Key(
         kind=TEXT, doc="capture file, whose frames are offered at their times, with their lengths"
     ),
-    "capture_source": Key(
-        kind=TEXT,
-        doc="source MAC address of the offered frames, as 02:00:00:00:00:01; default, all",
-        default="",
+    "capture_source": _of(
+        Flow,
+        "capture_source",
+        TEXT,
+        "source MAC address of the offered frames, as 02:00:00:00:00:01; default, all",
     ),
-    "capture_outer": Key(
-        kind=FLAG, doc="whether frames are offered in the wrappers of mirrors and tunnels", default=False
+    "capture_outer": _of(
+        Flow, "capture_outer", FLAG, "whether frames are offered in the wrappers of mirrors and tunnels"
     ),
     "group": Key(kind=WORD, doc="group in tables; default, the common name of several flows", default=""),
-    "hops": Key(
-        kind=COUNT,
-        doc="number of congestion points on the path, if flows differ; 0: control.hops",
-        within=(0, 255),
-        default=0,
+    "hops": _of(
+        Flow,
+        "hops",
+        COUNT,
+        "number of congestion points on the path, if flows differ; 0: control.hops",
+        (0, 255),
     ),
     "via": Key(
         kind=NAMES, doc="switches of an explicit path, from the first to the last; default, a shortest path"
@@ -356,20 +352,17 @@ CONTROL: Mapping[str, Key] = {
         doc="flow control of links, besides the mechanism",
         default="none",
     ),
-    "in_band": Key(kind=FLAG, doc="whether messages are frames that queue on their path", default=False),
-    "message_priority": Key(
-        kind=COUNT,
-        doc="priority of messages in band",
-        within=(0, 7),
-        default=_default(Control, "message_priority"),
-    ),
-    "message_delay": Key(
-        kind=TIME,
-        doc="delay of a message out of band; default, the delays of links and nodes",
-        within=TIMES_NS,
+    "in_band": _of(Control, "in_band", FLAG, "whether messages are frames that queue on their path"),
+    "message_priority": _of(Control, "message_priority", COUNT, "priority of messages in band", (0, 7)),
+    "message_delay": _of(
+        Control,
+        "message_delay_ns",
+        TIME,
+        "delay of a message out of band; default, the delays of links and nodes",
+        TIMES_NS,
     ),
     "points": Key(kind=NAMES, doc="switches, or ports as switch>peer, with congestion points; default, all"),
-    "hops": Key(kind=COUNT, doc="number of congestion points on a flow's path", within=(1, 255), default=1),
+    "hops": _of(Control, "hops", COUNT, "number of congestion points on a flow's path", (1, 255)),
 }
 
 MEASURE: Mapping[str, Key] = {
@@ -378,31 +371,26 @@ MEASURE: Mapping[str, Key] = {
         doc="start of the measured time; default, 100 ms, or half of a shorter run",
         within=TIMES_NS,
     ),
-    "until": Key(kind=TIME, doc="end of the measured time; default, the end of the run", within=TIMES_NS),
-    "window": Key(
-        kind=TIME,
-        doc="length of the windows of time series",
-        within=(1_000, LONGEST_NS),
-        default=_default(Measure, "window_ns"),
+    "until": _of(
+        Measure, "until_ns", TIME, "end of the measured time; default, the end of the run", TIMES_NS
     ),
-    "port": Key(kind=TEXT, doc="port of queue figures; default, the fullest on average", default=""),
+    "window": _of(Measure, "window_ns", TIME, "length of the windows of time series", (1_000, LONGEST_NS)),
+    "port": _of(Measure, "port", TEXT, "port of queue figures; default, the fullest on average"),
 }
 
 BAND: Mapping[str, Key] = {
-    "figure": Key(kind=TEXT, doc="expression, as queue.mean[50ms..90ms]", required=True),
+    "figure": _of(Band, "figure", TEXT, "expression, as queue.mean[50ms..90ms]"),
     "low": Key(kind=ANY, doc="lower limit, with its unit"),
     "high": Key(kind=ANY, doc="upper limit, with its unit"),
-    "source": Key(kind=TEXT, doc="source of the requirement", default=""),
-    "median_of": Key(
-        kind=COUNT, doc="number of seeds of which the median is checked", within=(1, 1000), default=1
-    ),
-    "note": Key(kind=TEXT, doc="restriction of the band", default=""),
+    "source": _of(Band, "source", TEXT, "source of the requirement"),
+    "median_of": _of(Band, "median_of", COUNT, "number of seeds of which the median is checked", (1, 1000)),
+    "note": _of(Band, "note", TEXT, "restriction of the band"),
 }
 PUBLISHED: Mapping[str, Key] = {
-    "figure": Key(kind=TEXT, doc="expression", required=True),
-    "value": Key(kind=TEXT, doc="value that the document prints", required=True),
-    "source": Key(kind=TEXT, doc="place in the document", default=""),
-    "note": Key(kind=TEXT, doc="reason for a different value here", default=""),
+    "figure": _of(Published, "figure", TEXT, "expression"),
+    "value": _of(Published, "value", TEXT, "value that the document prints"),
+    "source": _of(Published, "source", TEXT, "place in the document"),
+    "note": _of(Published, "note", TEXT, "reason for a different value here"),
 }
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {
@@ -486,8 +474,7 @@ def read_tables(tree: Mapping[str, Any]) -> Document:
             }
         else:
             known = (*SECTIONS, "mechanisms", "sources", "variants")
-            hint = did_you_mean(section, known)
-            raise SpecError(where=section, needed="a table of a scenario", got=shown(section), hint=hint)
+            check_known(section, known, "a table of a scenario", section)
     return document
 
 
@@ -519,8 +506,7 @@ def _variant(content: Any, where: str) -> Variant:
         elif key in ("band", "published"):
             fields[key] = _tables(value, key, path)
         else:
-            hint = did_you_mean(key, ("title", "set", "band", "published"))
-            raise SpecError(where=path, needed="a key of a variant", got=shown(key), hint=hint)
+            check_known(key, ("title", "set", "band", "published"), "a key of a variant", path)
     return Variant(**fields)
 
 
@@ -581,6 +567,17 @@ def values_of(table: Table, section: str, where: str) -> dict[str, Any]:
         if key.required and name not in given:
             raise SpecError(where=f"{where}.{name}", needed=f"{key.kind.needed}: {key.doc}", got="nothing")
     return {name: given.get(name, key.default) for name, key in keys.items()}
+
+
+def fields_of(
+    owner: type, section: str, values: Mapping[str, Any], given: Collection[str] | None = None
+) -> dict[str, Any]:
+    """Return the fields of ``owner`` by the values of a table: of all its keys, or of those ``given``."""
+    return {
+        key.attribute: values[name]
+        for name, key in SECTIONS[section].items()
+        if key.owner is owner and (given is None or name in given)
+    }
 
 
 def applicable(table: Table) -> frozenset[str]:

@@ -39,7 +39,7 @@ import difflib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
@@ -65,7 +65,7 @@ from ecmproto.control.lab.setup.keys import (
 )
 from ecmproto.control.lab.setup.thresholds import Input, default_thresholds
 from ecmproto.control.lab.setup.topology import SHAPES, parse_topology
-from ecmproto.control.lab.setup.values import NAME, OCTETS, did_you_mean, read_value
+from ecmproto.control.lab.setup.values import NAME, OCTETS, check_known, did_you_mean, read_value
 from ecmproto.control.mechanisms.api.parameters import UNITS, Parameter
 from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS
 from ecmproto.errors import SpecError, escaped, shown
@@ -125,14 +125,10 @@ class Scenario:
         """
         if not name:
             return self
-        variant = self.document.variants.get(name)
-        if variant is None:
-            known = self.document.variants
-            hint = did_you_mean(name, known) if known else "it has none"
-            where = str(self.document.scenario.get("name", "scenario"))
-            raise SpecError(
-                where=f"{where}: variant", needed="one of the scenario's", got=shown(name), hint=hint
-            )
+        known = self.document.variants
+        where = str(self.document.scenario.get("name", "scenario"))
+        check_known(name, known, "one of the scenario's", f"{where}: variant", "" if known else "it has none")
+        variant = known[name]
         document = copy.copy(self.document)
         document.band, document.published = variant.band, variant.published
         changed = replace(self, document=document, variant=name)
@@ -180,11 +176,6 @@ def apply(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
             raise SpecError(where=shown(assignment), needed="path=value, as flow.rate=5G", got="no =")
         scenario = scenario.with_value(path.strip(), value.strip())
     return scenario
-
-
-def explain(scenario: Scenario) -> list[Row]:
-    """Return every value of a scenario's experiment with its unit, its source and its origin."""
-    return scenario.explain()
 
 
 def scenario_names() -> list[str]:
@@ -266,9 +257,7 @@ def read_scenario(
     ]
     known = {*paths, *map(_generic, paths)}
     for path in scenario.document.sources:
-        if path not in known:
-            hint = did_you_mean(path, known)
-            raise SpecError(where=f"sources.{path}", needed="the path of a value", got=shown(path), hint=hint)
+        check_known(path, known, "the path of a value", f"sources.{path}")
     return scenario
 
 
@@ -406,10 +395,7 @@ class _Edit:
                 )
             tables.append({"a": a, "b": b})
         else:
-            known = self._nodes(section)
-            if which not in known:
-                hint = did_you_mean(which, known)
-                raise SpecError(where=path, needed=f"a {section} of the network", got=shown(which), hint=hint)
+            check_known(which, self._nodes(section), f"a {section} of the network", path)
             tables.append({"name": which})
         return [tables[-1]]
 
@@ -445,20 +431,19 @@ def _rows(scenario: Scenario) -> Iterator[Row]:
     yield from _of_scenario(scenario)
     for section in ("host", "switch", "link", "flow"):
         for label, table in _labelled(section, document.table(section)):
-            shown_keys = applicable(table) if section == "flow" else table.keys()
-            for name, key in SECTIONS[section].items():
-                if name in shown_keys and (name in table or key.default not in (None, "")):
-                    value = (
-                        read_value(key.kind, table[name], f"{label}.{name}") if name in table else key.default
-                    )
-                    yield _row(scenario, f"{label}.{name}", key.kind.show(value), name in table, key.doc)
+            names = applicable(table) if section == "flow" else table.keys()
+            yield from _of_table(scenario, section, label, table, names)
     yield from _of_inputs(scenario)
     yield from _of_control(scenario)
-    for name, key in SECTIONS["measure"].items():
-        given = name in document.measure
-        if given or key.default not in (None, ""):
-            value = read_value(key.kind, document.measure[name], f"measure.{name}") if given else key.default
-            yield _row(scenario, f"measure.{name}", key.kind.show(value), given, key.doc)
+    yield from _of_table(scenario, "measure", "measure", document.measure, SECTIONS["measure"].keys())
+
+
+def _of_table(scenario: Scenario, section: str, label: str, table: Table, names: Set[str]) -> Iterator[Row]:
+    """Yield the values of a table, with defaults for missing ones, as far as they are among ``names``."""
+    for name, key in SECTIONS[section].items():
+        if name in names and (name in table or key.default not in (None, "")):
+            value = read_value(key.kind, table[name], f"{label}.{name}") if name in table else key.default
+            yield _row(scenario, f"{label}.{name}", key.kind.show(value), name in table, key.doc)
 
 
 def _row(scenario: Scenario, path: str, value: str, given: bool, doc: str, source: str = "") -> Row:
@@ -479,11 +464,8 @@ def _row(scenario: Scenario, path: str, value: str, given: bool, doc: str, sourc
 
 def _of_scenario(scenario: Scenario) -> Iterator[Row]:
     head = scenario.document.scenario
-    for name, key in SCENARIO.items():
-        if name in ("title", "source", "topology"):
-            continue
-        value = read_value(key.kind, head[name], f"scenario.{name}") if name in head else key.default
-        yield _row(scenario, f"scenario.{name}", key.kind.show(value), name in head, key.doc)
+    names = SCENARIO.keys() - {"title", "source", "topology"}
+    yield from _of_table(scenario, "scenario", "scenario", head, names)
     if not head.get("topology"):
         return
     topology = parse_topology(head["topology"])
@@ -543,10 +525,7 @@ def _from_to(octets: Sequence[int]) -> str:
 
 def _of_control(scenario: Scenario) -> Iterator[Row]:
     control = scenario.document.control
-    for name, key in CONTROL.items():
-        if name in control or key.default is not None:
-            value = read_value(key.kind, control[name], f"control.{name}") if name in control else key.default
-            yield _row(scenario, f"control.{name}", key.kind.show(value), name in control, key.doc)
+    yield from _of_table(scenario, "control", "control", control, CONTROL.keys())
     mechanism = build.mechanism_of(scenario.document)
     assignments = build.assignments_of(mechanism, build.parameters_of(control), "control")
     given = {each.partition("=")[0] for each in assignments}

@@ -19,6 +19,7 @@ from ecmproto.control.lab.setup.values import (
     RATE,
     TIME,
     Kind,
+    check_known,
     did_you_mean,
     read_value,
 )
@@ -133,9 +134,7 @@ def parse_topology(line: str, where: str = "topology") -> Topology:
 
 def _read(shape: str, name: str, value: object, where: str) -> Any:
     options = SHAPES[shape].all_options
-    if name not in options:
-        hint = did_you_mean(name, options)
-        raise SpecError(where=f"{where}.{name}", needed=f"an option of {shape}", got=shown(name), hint=hint)
+    check_known(name, options, f"an option of {shape}", f"{where}.{name}")
     option = options[name]
     result = read_value(
         option.kind, value, f"{where}.{name}", None if option.kind is COUNTS else option.within

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,12 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     if close:
         return f"did you mean {close[0]!r}?"
     return f"there are {shown_list(names) if len(names) > _MAX_SHOWN else ', '.join(sorted(names))}"
+
+
+def check_known(name: str, known: Collection[str], needed: str, where: str, hint: str = "") -> None:
+    """Raise SpecError for a name that is not among ``known``, with ``hint`` or the nearest of them."""
+    if name not in known:
+        raise SpecError(where=where, needed=needed, got=shown(name), hint=hint or did_you_mean(name, known))
 
 
 def _flag(text: str) -> bool:

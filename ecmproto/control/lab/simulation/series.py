@@ -9,7 +9,7 @@ otherwise; lengths are octets without FCS, times ns from the start of the run, r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Literal
 
 import numpy as np
@@ -143,6 +143,11 @@ class FlowSeries:
     """Transactions, or flows of a size distribution, completed in the window."""
     completion_ns: Floats = field(default_factory=_floats)
     """The sum of the durations of ``completed``."""
+
+
+def counters_of(series: type[PortSeries | FlowSeries], *types: str) -> list[str]:
+    """Return the names of the fields of ``types``, which have an entry for each window."""
+    return [each.name for each in fields(series) if each.type in types]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,14 +13,14 @@ import os
 import time
 import zlib
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.arrivals import flow_table, no_arrivals
+from ecmproto.control.engine.arrivals import Arrivals, flow_table
 from ecmproto.control.engine.config import Buffer, LoopConfig, PortConfig, check_seed
 from ecmproto.control.engine.event_heap import new_event_heap
 from ecmproto.control.engine.feedback import no_feedback
@@ -69,6 +69,7 @@ from ecmproto.control.lab.simulation.series import (
     Progress,
     RunResult,
     Watch,
+    counters_of,
     levels_of,
 )
 from ecmproto.control.lab.simulation.trace import Trace
@@ -102,7 +103,7 @@ from ecmproto.errors import SpecError, shown
 from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture import Batch, PcapngWriter
 from ecmproto.kernels.kernel import compiled
-from ecmproto.kernels.record import columns, new_record, new_records
+from ecmproto.kernels.record import columns, new_arrays, new_record, new_records
 from ecmproto.kernels.structs import Draws, as_interface, method_errors
 from ecmproto.units import quanta_to_ns
 from ecmproto.wire.codec.tags import ECNField
@@ -884,43 +885,21 @@ class Simulation:
                     xoff_octets=xoff_octets,
                     greatest_input_octets=greatest_octets or 0,
                     octet_ns=windows.of_port("octet_ns", number),
-                    peak_octets=windows.of_port("peak_octets", number),
-                    level_octets=windows.of_port("level_octets", number),
-                    sent_frames=windows.of_port("sent_frames", number),
-                    sent_octets=windows.of_port("sent_octets", number),
                     line_octets=windows.of_port("line_octets", number).astype(np.float64),
-                    lost_messages=windows.of_port("lost_messages", number),
-                    lost_frames=windows.of_port("lost_frames", number),
-                    dropped_frames=windows.of_port("dropped_frames", number),
-                    dropped_octets=windows.of_port("dropped_octets", number),
-                    paused_ns=windows.of_port("stopped_ns", number),
-                    xoff_frames=windows.of_port("xoff_frames", number),
-                    xon_frames=windows.of_port("xon_frames", number),
-                    watchdogs=windows.of_port("watchdogs", number),
                     service_bps=windows.service_bps(number),
                     levels=self._levels[number],
+                    **_counters(windows.of_port, number, _COUNTERS_OF_PORT),
                 )
             )
         for station, line in enumerate(self.wiring.host_lines):
-            zeros = np.zeros(windows.count, np.int64)
             series.append(
                 PortSeries(
                     name=line.name,
                     kind="host",
-                    octet_ns=zeros.astype(np.float64),
-                    peak_octets=windows.of_host("queue_octets", station),
-                    level_octets=windows.of_host("queue_octets", station),
-                    sent_frames=zeros,
-                    sent_octets=zeros,
-                    line_octets=zeros.astype(np.float64),
-                    lost_messages=zeros,
-                    lost_frames=windows.of_host("lost_frames", station),
-                    dropped_frames=zeros,
-                    dropped_octets=zeros,
-                    paused_ns=windows.of_host("stopped_ns", station),
-                    xoff_frames=zeros,
-                    xon_frames=zeros,
+                    octet_ns=np.zeros(windows.count),
+                    line_octets=np.zeros(windows.count),
                     service_bps=np.full(windows.count, float(line.rate_bps)),
+                    **_counters(windows.of_host, station, _COUNTERS_OF_HOST),
                 )
             )
         return tuple(series)
@@ -940,23 +919,7 @@ class Simulation:
                     path=tuple(names),
                     **{
                         name: windows.of_flow(name, number)
-                        for name in (
-                            "offered_frames",
-                            "offered_octets",
-                            "sent_frames",
-                            "sent_octets",
-                            "delivered_frames",
-                            "delivered_octets",
-                            "dropped_frames",
-                            "dropped_octets",
-                            "held_out_frames",
-                            "held_out_octets",
-                            "delay_ns",
-                            "delay_max_ns",
-                            "limit_bps",
-                            "completed",
-                            "completion_ns",
-                        )
+                        for name in counters_of(FlowSeries, "Integers", "Floats")
                     },
                 )
             )
@@ -1024,6 +987,18 @@ class Simulation:
         while index != NOWHERE:
             marked[index] = True
             index = int(self.network.pool.frames[index].following)
+
+
+_COUNTERS_OF_PORT = {"paused_ns": "stopped_ns"}
+_COUNTERS_OF_HOST = {"paused_ns": "stopped_ns", "peak_octets": "queue_octets", "level_octets": "queue_octets"}
+"""The counters of series that have another name; hosts count few of them."""
+
+
+def _counters(
+    column: Callable[[str, int], NDArray[Any]], number: int, renamed: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the counters of a port's or host's series."""
+    return {name: column(renamed.get(name, name), number) for name in counters_of(PortSeries, "Integers")}
 
 
 def _machines(experiment: Experiment) -> tuple[Machine, str | None]:
@@ -1097,5 +1072,5 @@ def _by_flow(
     return summed
 
 
-_NO_ARRIVALS = no_arrivals()
+_NO_ARRIVALS = new_arrays(Arrivals, 0)
 _NO_FEEDBACK = no_feedback(0)

@@ -380,16 +380,6 @@ def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_
 
 
 @compiled
-def departure_ns(limiters: Limiters, settings: TableSettings, index: int, now_ns: int) -> int:
-    """Return the time when the head of limiter ``index``'s queue may leave: now, later, or NEVER_NS.
-
-    It is valid until the next timer or message.
-    """
-    on_timer(limiters, settings, now_ns)
-    return leaves_ns(limiters.slots[index], now_ns)
-
-
-@compiled
 def depart(limiters: Limiters, settings: TableSettings, index: int, now_ns: int, octets: int) -> None:
     """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
 

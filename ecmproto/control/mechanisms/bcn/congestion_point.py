@@ -39,6 +39,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     NO_CPID,
     PAUSE_KIND,
     Arrival,
+    NullCongestionPoint,
     Outbox,
     flow_control_payload,
     has_capacity,
@@ -230,7 +231,7 @@ class BCNPayload:
 bcn_payload = payload_view(BCNPayload, "payload")
 
 
-class BCNPoints(Struct):
+class BCNPoints(NullCongestionPoint):
     """The congestion points of a port, by priority, and the threshold above which the port is paused."""
 
     states: Sequence[BCNPointState]
@@ -267,10 +268,6 @@ class BCNPoints(Struct):
         fields.e = feedback.e
         fields.capacity = self.capacity_kbps
         withhold(message, arrival, state)
-
-    def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the RRT tag's CPID unchanged."""
-        return tag
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox

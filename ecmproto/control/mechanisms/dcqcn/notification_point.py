@@ -8,12 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.machine import PortContext, total
-from ecmproto.control.mechanisms.api.protocol import Delivery, Outbox, post
+from ecmproto.control.mechanisms.api.protocol import Delivery, NullReceivers, Outbox, post
 from ecmproto.control.mechanisms.dcqcn.parameters import ADDRESS, PORT, SCOPES, DCQCNEdgeParameters
-from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import inlined
 from ecmproto.kernels.record import new_record
-from ecmproto.kernels.structs import Struct
 from ecmproto.wire.formats.ip import CE
 
 CNP_KIND = 1
@@ -41,7 +39,7 @@ def is_due(sent_ns: NDArray[np.int64], index: int, now_ns: int, interval_ns: int
     return True
 
 
-class DCQCNReceivers(Struct):
+class DCQCNReceivers(NullReceivers):
     """The notification points after the port."""
 
     counts: DCQCNReceiverCounts
@@ -70,13 +68,6 @@ class DCQCNReceivers(Struct):
             return
         counts.cnps += 1
         post(outbox, CNP_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
-
-    def next_report_ns(self) -> int:
-        """Return NEVER_NS."""
-        return NEVER_NS
-
-    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Do nothing: a notification point reacts only to marked frames."""
 
 
 def new_receivers(parameters: DCQCNEdgeParameters, context: PortContext) -> DCQCNReceivers:

@@ -22,12 +22,18 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.control.mechanisms.api.machine import PortContext, total
-from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_LIMITER,
+    Departure,
+    Message,
+    NullReactionPoints,
+    Outbox,
+    Sent,
+)
 from ecmproto.control.mechanisms.dcqcn.parameters import BY_VARIANT, DCQCNReactionPointParameters
 from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import columns, new_record, new_records, record_from
-from ecmproto.kernels.structs import Struct
 from ecmproto.wire.codec.tags import NO_IP_HEADER
 from ecmproto.wire.formats.ip import ECT0, NOT_ECT
 
@@ -341,7 +347,7 @@ def _schedule(limiters: DCQCNLimiters) -> None:
     limiters.point.due_ns = due_ns
 
 
-class DCQCNStations(Struct):
+class DCQCNStations(NullReactionPoints):
     """The reaction points of stations, with consecutive records per station."""
 
     points: Sequence[DCQCNStation]
@@ -356,9 +362,6 @@ class DCQCNStations(Struct):
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
         """Return the limiter of ``flow``."""
         return route(_limiters(self, station), flow)
-
-    def on_enqueue(self, station: int, limiter: int) -> None:
-        """Do nothing: limiters are permanent."""
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
         """Return the time when the head of the queue may leave."""
@@ -391,10 +394,6 @@ class DCQCNStations(Struct):
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the queue pair's current rate."""
         return self.slots[station * self.slots_each + limiter].rate_bps
-
-    def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return NO_AVERAGE: DCQCN measures no round-trip time."""
-        return NO_AVERAGE
 
 
 @expanded

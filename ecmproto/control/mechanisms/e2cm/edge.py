@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.machine import MessageDiscards, PortContext
-from ecmproto.control.mechanisms.api.protocol import Delivery, Outbox, post
+from ecmproto.control.mechanisms.api.protocol import Delivery, NullReceivers, Outbox, post
 from ecmproto.control.mechanisms.e2cm.parameters import E2CMEdgeParameters
-from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record, new_records
-from ecmproto.kernels.structs import Struct, payload_view
+from ecmproto.kernels.structs import payload_view
 
 _TIMESTAMPS = 2**32
 _LARGEST_KBPS = 2**32 - 1
@@ -121,7 +120,7 @@ class E2CMEdge(E2CMEdgeCounters):
     """Records of flows in use."""
 
 
-class E2CMReceivers(Struct):
+class E2CMReceivers(NullReceivers):
     """The destinations after a port: a record for each probed flow of a station, up to ``max_flows``.
 
     A flow gets its record with its first probe, before which nothing is measured.
@@ -155,13 +154,6 @@ class E2CMReceivers(Struct):
         fields = reply_payload(message)
         fields.latency = reply.latency_ns
         fields.throughput = reply.throughput_kbps
-
-    def next_report_ns(self) -> int:
-        """Return NEVER_NS: destinations only answer."""
-        return NEVER_NS
-
-    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Do nothing."""
 
 
 def new_destinations(parameters: E2CMEdgeParameters, context: PortContext) -> E2CMReceivers:

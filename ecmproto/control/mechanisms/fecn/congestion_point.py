@@ -20,6 +20,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     SILENT,
     Arrival,
+    NullCongestionPoint,
     Outbox,
     has_capacity,
     post,
@@ -27,7 +28,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 from ecmproto.control.mechanisms.fecn.parameters import FECNCongestionPointParameters
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import new_record, record_from
-from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.kernels.structs import Draws, Random
 from ecmproto.units import BPS_PER_KBPS, NS_PER_S, RATE_INFINITY
 
 LARGEST_RATE = RATE_INFINITY - 1
@@ -253,7 +254,7 @@ def lowered(state: FECNPointState, rate: int) -> int:
     return minimum
 
 
-class FECNPort(Struct):
+class FECNPort(NullCongestionPoint):
     """One congestion point for all priorities: they share the port's output queue, whose octets add up."""
 
     state: FECNPointState
@@ -267,11 +268,6 @@ class FECNPort(Struct):
     def rewrite_tag(self, priority: int, tag: int) -> int:
         """Return the lesser of the rate ``tag`` and the advertised one."""
         return lowered(self.state, tag)
-
-    def on_dequeue(
-        self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
-    ) -> None:
-        """Do nothing: the queue is read at ticks."""
 
     def next_timer_ns(self) -> int:
         """Return the time of the next update of the advertised rate."""

@@ -15,6 +15,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     CongestionPoint,
     Delivery,
     Message,
+    NullReceivers,
     Outbox,
     Receivers,
     Senders,
@@ -33,9 +34,7 @@ from ecmproto.control.mechanisms.fecn.reaction_point import (
     settings_record,
     station_counters,
 )
-from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.record import new_record
-from ecmproto.kernels.structs import Struct
 from ecmproto.wire.codec import FECNReturn
 from ecmproto.wire.flow import FlowKey
 
@@ -52,7 +51,7 @@ class FECNEdge:
 RETURN_KIND = 1
 
 
-class FECNReceivers(Struct):
+class FECNReceivers(NullReceivers):
     """The edge receivers after the port: each removes RD tags and sends them back."""
 
     edge: FECNEdge
@@ -68,13 +67,6 @@ class FECNReceivers(Struct):
         message = outbox.messages[outbox.posted.count - 1]
         fecn_payload(message).rlq_id = delivery.mark
         message.rate_kbps = delivery.tag
-
-    def next_report_ns(self) -> int:
-        """Return NEVER_NS."""
-        return NEVER_NS
-
-    def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Do nothing: receivers only react to tags."""
 
 
 _ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)

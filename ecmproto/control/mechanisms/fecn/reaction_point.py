@@ -16,13 +16,20 @@ from typing import NamedTuple
 import numpy as np
 
 from ecmproto.control.mechanisms.api.machine import PortContext, total
-from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_LIMITER,
+    Departure,
+    Message,
+    NullReactionPoints,
+    Outbox,
+    Sent,
+)
 from ecmproto.control.mechanisms.fecn.parameters import FECNReactionPointParameters, SourceParameters
-from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leaves_ns, set_rate
+from ecmproto.control.mechanisms.limiter import RateLimiter, leaves_ns, set_rate
 from ecmproto.control.mechanisms.limiter import leave as indebt
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import new_records, record_from
-from ecmproto.kernels.structs import Draws, Random, Struct, payload_view
+from ecmproto.kernels.structs import Draws, Random, payload_view
 from ecmproto.units import BPS_PER_KBPS, RATE_INFINITY
 
 TAG_OCTETS = 10
@@ -113,12 +120,6 @@ def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
 def start(source: FECNSource, link_rate_bps: float) -> None:
     """Initialise ``source``; ``link_rate_bps`` is above 0."""
     source.link_rate_bps = link_rate_bps
-
-
-@inlined
-def next_timer_ns(source: FECNSource) -> int:
-    """Return NEVER_NS: a source has no timers except the departures of its limiters."""
-    return NEVER_NS
 
 
 @inlined
@@ -254,7 +255,7 @@ class FECNPayload:
 fecn_payload = payload_view(FECNPayload, "payload")
 
 
-class FECNStations(Struct):
+class FECNStations(NullReactionPoints):
     """The sources of stations, with consecutive records per station; a limiter is a queue."""
 
     sources: Sequence[FECNSource]
@@ -300,20 +301,9 @@ class FECNStations(Struct):
         returned = FECNFields(rlq_id, message.rate_kbps)
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
 
-    def next_station_timer_ns(self, station: int) -> int:
-        """Return NEVER_NS: a source has no timers."""
-        return next_timer_ns(self.sources[station])
-
-    def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Do nothing: a source has no timers."""
-
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the queue's current rate."""
         return self.queues[station * self.queues_each + limiter].rate_bps
-
-    def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return NO_AVERAGE: sources measure no round-trip time."""
-        return NO_AVERAGE
 
 
 @expanded

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from ecmproto.control.mechanisms.api.protocol import (
     EVERY_STATION,
     Arrival,
+    NullCongestionPoint,
     Outbox,
     flow_control_payload,
     has_capacity,
@@ -34,7 +35,6 @@ from ecmproto.control.mechanisms.pause.parameters import GenerationParameters
 from ecmproto.control.mechanisms.pause.reaction_point import ALL_PRIORITIES
 from ecmproto.kernels.kernel import compiled, inlined
 from ecmproto.kernels.record import record_from
-from ecmproto.kernels.structs import Struct
 from ecmproto.units import quanta_to_ns
 
 CLASSES = 8
@@ -155,13 +155,6 @@ def next_timer_ns(state: FlowControlState) -> int:
     return first_ns
 
 
-@compiled
-def stopped_ns(state: FlowControlState, number: int, now_ns: int) -> int:
-    """Return the total stopped time of class ``number``, up to ``now_ns``."""
-    running_ns = now_ns - state.since_ns[number] if state.demands[number] > 0 else 0
-    return int(state.stopped_ns[number] + running_ns)
-
-
 class RefreshClock:
     """The next refresh of stops; a record (``kernels.record``)."""
 
@@ -173,7 +166,7 @@ class RefreshClock:
     """The octets of all links' frames."""
 
 
-class FlowControlPoint(Struct):
+class FlowControlPoint(NullCongestionPoint):
     """The occupancy of a port compared with the thresholds, by input and class or by class only.
 
     ``octets`` and ``meters`` have CLASSES consecutive entries for each link of ``links``. A link is a
@@ -195,10 +188,6 @@ class FlowControlPoint(Struct):
         """Count an enqueued frame; post XOFF if that exceeds the XOFF threshold."""
         if arrival.enqueued:
             _change(self, arrival.now_ns, arrival.station, arrival.priority, arrival.octets, outbox)
-
-    def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag unchanged."""
-        return tag
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox

@@ -27,13 +27,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.mechanisms.api.protocol import NO_AVERAGE, NO_LIMITER, Departure, Message, Outbox, Sent
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_LIMITER,
+    Departure,
+    Message,
+    NullReactionPoints,
+    Outbox,
+    Sent,
+)
 from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
 from ecmproto.control.mechanisms.qcn.congestion_point import cnm_payload, spread
 from ecmproto.control.mechanisms.qcn.parameters import QCNReactionPointParameters
 from ecmproto.kernels.kernel import compiled, expanded, inlined
 from ecmproto.kernels.record import new_record, new_records, record_from
-from ecmproto.kernels.structs import Draws, Random, Struct
+from ecmproto.kernels.structs import Draws, Random
 
 _FULL = 1.0 - 1e-6
 """A rate within this of the maximum counts as the maximum (rule 2)."""
@@ -389,7 +396,7 @@ LAST_FLOW_ID = 0xFFFF
 """The first flow id that a station assigns, counting down: the ids in frames usually count up."""
 
 
-class QCNStations(Struct):
+class QCNStations(NullReactionPoints):
     """The reaction points of stations, with consecutive records per station."""
 
     points: Sequence[QCNStation]
@@ -446,10 +453,6 @@ class QCNStations(Struct):
     def limit_bps(self, station: int, limiter: int) -> float:
         """Return the limiter's current rate."""
         return self.slots[station * self.slots_each + limiter].rate_bps
-
-    def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return NO_AVERAGE: QCN measures no round-trip time."""
-        return NO_AVERAGE
 
 
 @expanded

@@ -108,12 +108,7 @@ def _flow_id(rows: Rows, parameters: E2CMRules) -> Judged:
 
 
 def _flow_key(rows: Rows) -> Int64:
-    return _key(rows["e2cm.cpid"], rows["e2cm.flow_id"])
-
-
-def _key(cpid: Int64, flow_id: Int64) -> Int64:
-    """Return the key of a flow: its destination, and its ID."""
-    return cpid >> 16 << 16 | flow_id
+    return rows["e2cm.cpid"] >> 16 << 16 | rows["e2cm.flow_id"]
 
 
 def _flow_text(key: int) -> str:

@@ -8,7 +8,6 @@ from typing import Protocol, overload
 
 from ecmproto.wire import codec
 from ecmproto.wire.codec.frame import Frame
-from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,15 +45,13 @@ class Items(Sequence[bytes]):
 
     def __init__(self, octets: Sequence[bytes]) -> None:
         self._octets = tuple(octets)
-        self._decoded: tuple[EtherTypes, tuple[Frame, ...]] | None = None
+        self._decoded: tuple[Frame, ...] | None = None
 
-    def frames(self, ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
+    def frames(self) -> tuple[Frame, ...]:
         """Return every item as a frame, decoded laxly."""
-        if self._decoded is None or self._decoded[0] is not ethertypes:
-            lax = codec.decode_lax
-            frames = tuple(lax(octets, ethertypes=ethertypes) for octets in self._octets)
-            self._decoded = ethertypes, frames
-        return self._decoded[1]
+        if self._decoded is None:
+            self._decoded = tuple(map(codec.decode_lax, self._octets))
+        return self._decoded
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -69,6 +66,6 @@ class Items(Sequence[bytes]):
         return len(self._octets)
 
 
-def frames_of(items: Sequence[bytes], ethertypes: EtherTypes = DEFAULT) -> tuple[Frame, ...]:
+def frames_of(items: Sequence[bytes]) -> tuple[Frame, ...]:
     """Return ``items`` as frames, decoded laxly; `Items` have them already."""
-    return (items if isinstance(items, Items) else Items(items)).frames(ethertypes)
+    return (items if isinstance(items, Items) else Items(items)).frames()

@@ -37,7 +37,6 @@ from ecmproto.wire import codec
 from ecmproto.wire.codec.document import from_document, to_document
 from ecmproto.wire.codec.frame import Frame, encapsulated, encode
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 
 class SchemaCheck:
@@ -46,12 +45,9 @@ class SchemaCheck:
     name = "schema"
     every = 1
 
-    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._ethertypes = ethertypes
-
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the violated invariants."""
-        for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
+        for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True)):
             for what, detail in self._broken(octets, frame):
                 yield Difference(what=what, detail=detail, row=row)
 
@@ -63,7 +59,7 @@ class SchemaCheck:
 
     def _strictly(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
         try:
-            strict = codec.decode(octets, ethertypes=self._ethertypes)
+            strict = codec.decode(octets)
         except DecodeError as error:
             if frame.error != error:
                 yield "the strict decoder refuses something else", f"{error}; laxly {frame.error}"
@@ -268,9 +264,9 @@ def _by_row(listed: FieldRows) -> dict[int, list[Any]]:
     return found
 
 
-def _records(items: Sequence[bytes], ethertypes: EtherTypes) -> Iterator[Record]:
+def _records(items: Sequence[bytes]) -> Iterator[Record]:
     """Yield the items as the frames of a capture without times."""
-    rows = enumerate(zip(items, frames_of(items, ethertypes), strict=True), 1)
+    rows = enumerate(zip(items, frames_of(items), strict=True), 1)
     for number, (octets, frame) in rows:
         yield Record(
             number=number,
@@ -289,18 +285,17 @@ class ColumnCheck:
     name = "columns"
     every = 1
 
-    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._ethertypes = ethertypes
+    def __init__(self) -> None:
         self._values = FieldValues(NAMES + INNER_NAMES)
 
     def __reduce__(self) -> tuple[object, ...]:
-        return ColumnCheck, (self._ethertypes,)
+        return ColumnCheck, ()
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the first frame of each field that differs."""
         batch = Batch.from_frames(items)
-        columns = extract(batch, self._values.names, interfaces=ETHERNET_ONLY, ethertypes=self._ethertypes)
-        yield from column_differences(columns, self._values, list(_records(items, self._ethertypes)))
+        columns = extract(batch, self._values.names, interfaces=ETHERNET_ONLY)
+        yield from column_differences(columns, self._values, list(_records(items)))
 
 
 class DocumentCheck:
@@ -309,18 +304,15 @@ class DocumentCheck:
     name = "documents"
     every = 16
 
-    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._ethertypes = ethertypes
-
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield documents with other octets, and fields with gaps between them."""
-        for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
+        for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True)):
             for what, detail in (*self._lost(octets, frame), *_field_gaps(frame)):
                 yield Difference(what=what, detail=detail, row=row)
 
     def _lost(self, octets: bytes, frame: Frame) -> Iterator[tuple[str, str]]:
         document = json.loads(json.dumps(to_document(frame)))
-        again, _ = from_document(document, ethertypes=self._ethertypes)
+        again, _ = from_document(document)
         if encode(again) != octets:
             yield "a document does not restore the octets", f"{encode(again).hex()} for {octets.hex()}"
 
@@ -348,22 +340,21 @@ class TextCheck:
     name = "text"
     every = 64
 
-    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._ethertypes = ethertypes
+    def __init__(self) -> None:
         # the same forms for all batches: programs and words of earlier ones are reused
         self._forms = {name: make() for name, make in FORMS.items()}
 
     def __reduce__(self) -> tuple[object, ...]:
-        return TextCheck, (self._ethertypes,)
+        return TextCheck, ()
 
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield the first frame of each form that differs."""
         batch = Batch.from_frames(items)
         for name, form in self._forms.items():
-            texts = form.batch(batch, ETHERNET_ONLY, ethertypes=self._ethertypes)
+            texts = form.batch(batch, ETHERNET_ONLY)
             at_once = b"".join(map(bytes, texts)).split(b"\n")
             fresh = FORMS[name]()
-            each = records(batch, ETHERNET_ONLY, ethertypes=self._ethertypes, commented=fresh.commented)
+            each = records(batch, ETHERNET_ONLY, commented=fresh.commented)
             one_by_one = "".join(map(fresh.record, each)).encode("utf-8", errors="replace").split(b"\n")
             for row, (got, expected) in enumerate(zip_longest(at_once, one_by_one, fillvalue=b"")):
                 if got != expected:

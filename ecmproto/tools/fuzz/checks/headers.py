@@ -19,7 +19,7 @@ from ecmproto.wire.codec.frame import assembled
 from ecmproto.wire.codec.tags import ECNField
 from ecmproto.wire.flow import FlowKey
 from ecmproto.wire.formats.base import Layer
-from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.infiniband import BTH, CNP, CNP_OPCODE, GRH, NETWORKS, ROCE_PORT
 from ecmproto.wire.formats.ip import CE, Extension
 
@@ -39,9 +39,6 @@ class HeaderCheck:
     name = "headers"
     every = 1
 
-    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._ethertypes = ethertypes
-
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield each frame whose headers differ, once a consumer."""
         yield from self.of_captured(
@@ -52,19 +49,19 @@ class HeaderCheck:
         """Yield the differences of captured frames with ``original`` octets on the wire."""
         batch = Batch.from_frames(items, original=np.array(original))
         packets = np.empty((len(batch), len(Packet._fields) + 2), np.int64)
-        tables, ecn = parse_tables(self._ethertypes), tag_layout(ECNField(), self._ethertypes)
+        tables, ecn = parse_tables(DEFAULT), tag_layout(ECNField())
         _find_packets(batch.buffer, batch.offset, batch.captured, batch.original, tables, ecn, packets)
         is_cnp = np.zeros(len(batch), bool)
         find_udp_messages(
             batch.buffer, batch.offset, batch.captured, batch.original, tables, ROCE_PORT, CNP_OPCODE, is_cnp
         )
-        table = FlowTable(FlowKey(conversation=True), max_flows=1 << 16, ethertypes=self._ethertypes)
+        table = FlowTable(FlowKey(conversation=True), max_flows=1 << 16)
         numbers = table.number_batch(batch)
         flows = table.numbers(numbers.station, numbers.flow).tolist()
-        column = extract(batch, [_QUEUE_PAIR], ethertypes=self._ethertypes)[_QUEUE_PAIR]
+        column = extract(batch, [_QUEUE_PAIR])[_QUEUE_PAIR]
         queue_pairs = dict(zip(column.rows.tolist(), column, strict=True))
         for row, (octets, wire) in enumerate(zip(items, original, strict=True)):
-            whole = decode_lax(octets, original_octets=wire, ethertypes=self._ethertypes)
+            whole = decode_lax(octets, original_octets=wire)
             frame = _outermost(whole)
             if CNP in frame and GRH not in frame and _is_comparable(frame) and not is_cnp[row]:
                 yield Difference(what="CNP", detail=f"not found in {octets.hex()} of {wire} octets", row=row)

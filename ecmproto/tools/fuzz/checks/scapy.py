@@ -12,7 +12,7 @@ from scapy.utils import mac2str
 from ecmproto.tools.fuzz.checks.base import Difference, frames_of
 from ecmproto.wire import codec
 from ecmproto.wire.formats import infiniband
-from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH, EtherTypes
+from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
 from ecmproto.wire.layers.bindings import LAYERS, to_scapy
 from ecmproto.wire.layers.derived import RENAMED
 from ecmproto.wire.layers.infiniband import EXTENDED, SCAPY_NAMES, contrib
@@ -36,13 +36,10 @@ class ScapyCheck:
     name = "scapy"
     every = 16
 
-    def __init__(self, ethertypes: EtherTypes = DEFAULT) -> None:
-        self._ethertypes = ethertypes
-
     def differences(self, items: Sequence[bytes]) -> Iterator[Difference]:
         """Yield octets that are not restored and, of valid frames, fields that differ."""
-        for row, (octets, frame) in enumerate(zip(items, frames_of(items, self._ethertypes), strict=True)):
-            packet = to_scapy(octets, ethertypes=self._ethertypes)
+        for row, (octets, frame) in enumerate(zip(items, frames_of(items), strict=True)):
+            packet = to_scapy(octets, ethertypes=DEFAULT)
             if bytes(packet) != octets:
                 detail = f"{bytes(packet).hex()} for {octets.hex()}"
                 yield Difference(what="octets are not restored", detail=detail, row=row)

@@ -197,10 +197,6 @@ class Reason:
     applies: Callable[[FieldComparison], bool]
 
 
-def _ethertype(sample: Sample) -> int:
-    return int.from_bytes(sample.octets[12:14], "big")
-
-
 def _isl(seen: FieldComparison) -> bool:
     return seen.sample.octets[:5] == bytes.fromhex("01000c0000")
 
@@ -247,7 +243,7 @@ def _behind_a_congestion_tag(seen: FieldComparison) -> bool:
 
 
 def _neither_length_nor_type(seen: FieldComparison) -> bool:
-    return 1500 < _ethertype(seen.sample) < 1536 and not seen.theirs
+    return 1500 < int.from_bytes(seen.sample.octets[12:14], "big") < 1536 and not seen.theirs
 
 
 def _length_0(seen: FieldComparison) -> bool:

@@ -23,7 +23,7 @@ from pathlib import Path
 
 from ecmproto.errors import MissingDependencyError, OutputError
 from ecmproto.tools.fuzz.command import CaseOutcome, Kind
-from ecmproto.tools.fuzz.findings import CampaignState, Finding, Progress, findings_in
+from ecmproto.tools.fuzz.findings import Campaign, CampaignState, Finding, Progress, findings_in
 from ecmproto.tools.fuzz.guided import harness
 from ecmproto.tools.fuzz.guided.targets import PLAIN, committed_inputs, find_target, line_of, write_folder
 from ecmproto.tools.fuzz.subjects import SUBJECTS
@@ -127,7 +127,7 @@ _SEEDS = 1 << 31
 """The upper bound of atheris's seeds."""
 
 
-class GuidedCampaign:
+class GuidedCampaign(Campaign):
     """A guided campaign on target ``name``, continued from ``folder`` for the same target and seed.
 
     Raises MissingDependencyError without atheris, ParameterError for a folder of another campaign.
@@ -140,19 +140,8 @@ class GuidedCampaign:
         self._folder = folder
         self._seed = seed
         self._state = CampaignState(folder, seed=seed, corpus=name)
-        self._findings = self._state.findings
         self.coverage = Coverage()
         """Coverage since the campaign was opened."""
-
-    @property
-    def progress(self) -> Progress:
-        """The progress of the folder's campaign."""
-        return self._state.progress
-
-    @property
-    def findings(self) -> dict[str, Finding]:
-        """All findings of the folder, by signature."""
-        return self._findings
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
         """Run while ``going_on`` returns true, over at most ``max_cases`` more; yield new findings."""
@@ -198,8 +187,8 @@ class GuidedCampaign:
             findings = findings_in(self._folder / "findings")
         except (OSError, ValueError):
             return  # one is just being written: it is read the next time
-        new = findings.keys() - self._findings.keys()
-        self._findings = findings
+        new = findings.keys() - self._state.findings.keys()
+        self._state.findings = findings
         for signature in new:
             self.progress.failures += 1
             yield findings[signature]
@@ -240,7 +229,6 @@ class GuidedCampaign:
         frames = tuple(self._target.items(path.read_bytes()))
         finding = Finding(frames=frames, outcome=outcome, seed=self._seed, index=self.progress.cases)
         self._state.keep(finding, line_of(self._target), name=SUBJECTS[self._target.subject].file)
-        self._findings[outcome.signature] = finding
         yield finding
 
 

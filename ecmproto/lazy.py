@@ -1,0 +1,21 @@
+"""Packages whose names are loaded at their first use, so that importing them costs little."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Mapping
+
+
+def lazy(
+    package: str, modules: Mapping[str, tuple[str, ...]]
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package; ``modules`` are its modules and their names."""
+    module_of = {name: module for module, names in modules.items() for name in names}
+
+    def load(name: str) -> object:
+        if name not in module_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
+
+    return load, lambda: sorted({*vars(sys.modules[package]), *module_of})
