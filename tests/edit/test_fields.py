@@ -37,6 +37,7 @@ from ecmproto.wire.formats.ethernet import MSDU, SLL, SLL2
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import LRH
 from ecmproto.wire.formats.ip import AH, DestinationOptions, FragmentHeader, HopByHop, Routing
+from ecmproto.wire.formats.keyframe import KeyFrame
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import json_of
@@ -47,7 +48,7 @@ INTERFACES = [
     Interface(index=2, linktype=LINUX_SLL2),
     Interface(index=3, linktype=INFINIBAND),
 ]
-ETHERTYPES = EtherTypes(csig=0x9900)
+ETHERTYPES = EtherTypes(csig=0x9900, key_frame=0x9901)
 FIRST = {1: SLL, 2: SLL2, 3: LRH}
 
 
@@ -77,9 +78,10 @@ def every_format() -> tuple[Batch, tuple[Frame, ...]]:
     headers = (HopByHop(), Routing(), FragmentHeader(), AH(), DestinationOptions())
     octets += [encode(Ethernet(), IPv6(), *headers, UDP(), Data(data=bytes(8)))]
     octets += [encode(fixed(Frame(layers=(Ethernet(), CSIG(), IPv4()), ethertypes=ETHERTYPES)))]
+    octets += [encode(fixed(Frame(layers=(Ethernet(), KeyFrame()), ethertypes=ETHERTYPES)))]
     octets += [encode(Ethernet(), STag(id=1), VLAN(id=2), VLAN(id=3), Data(data=bytes(46)))]
     octets += [encode(Ethernet(type=60), Data(data=bytes(60)))]
-    link += [0] * 6
+    link += [0] * 7
     batch = Batch.from_frames(octets, interface=link)
     return batch, tuple(decoded(batch))
 
