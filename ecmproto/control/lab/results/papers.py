@@ -210,12 +210,13 @@ def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapp
     judged = [row for entry in entries for row in entry.judged]
     held = sum(row.holds for row in judged)
     published = [row.published_ratios for entry in entries for row in entry.rows if row.published_ratios]
-    met = sum(map(are_met, published))
+    numbers = f"{counted(len(published), 'published number')}, {sum(map(are_met, published))}"
     parts = [
         f"# {document}: {DOCUMENTS[document]}",
         f"Made by `make papers` with the code of `{commit}`; seeds are words of SHA-256(scenario + that). "
-        f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more. Of "
-        f"{counted(len(published), 'published number')} {met} are met within {READING:.0%}.",
+        f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more."
+        + f" Of {numbers} are met within {READING:.0%}."
+        * bool(published),
         *(_section(entry, pictures.get(entry.name, "")) for entry in entries),
     ]
     return "\n\n".join(parts) + "\n"
