@@ -47,7 +47,10 @@ def test_queue_axis_fits_its_own_queue(form: Format) -> None:
     assert ends == pytest.approx([1.06 * 1.1 * octets for octets in (26_000, 450_000, 300)])
     texts = [entry.text for entry in QueuePanels(runs, time_axis(runs), form).entries()]
     assert "beyond the scale" not in texts
-    assert "buffer 500 kB" in QueuePanels(runs, time_axis(runs), form).readout(runs[0])
+    readout = QueuePanels(runs, time_axis(runs), form).readout(runs[0])
+    assert readout.startswith("scale to 28.6 kB · peak")
+    assert ("buffer 500 kB" in readout) is (form is WIDE), "no space"
+    assert "scale" not in QueuePanels(runs[:1], time_axis(runs), form).readout(runs[0])
 
 
 def test_first_overshoot_does_not_flatten_later_queue() -> None:

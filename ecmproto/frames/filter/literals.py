@@ -9,6 +9,7 @@ import functools
 import ipaddress
 import re
 from collections.abc import Callable
+from typing import Any
 
 from ecmproto.errors import SpecError, shown
 from ecmproto.frames.filter.fields import (
@@ -255,15 +256,16 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
     # Loading the engine takes longer than decoding a small capture: only filters that use it wait for it.
     import re2
 
-    options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1  # an octet is a character
+    engine: Any = re2  # stubs, where others install them, lack some names
+    options = engine.Options()
+    options.encoding = engine.Options.Encoding.LATIN1  # an octet is a character
     options.case_sensitive = False
     options.never_capture = True
     options.log_errors = False
     options.max_mem = _MAX_MEMORY
     try:
-        compiled = re2.compile(pattern, options)
-    except re2.error as error:
+        compiled = engine.compile(pattern, options)
+    except engine.error as error:
         raise _no_expression(error.args[0].decode("utf-8", errors="replace")) from None
     if max(compiled.programsize, compiled.reverseprogramsize) > _MAX_STEPS:
         needed = f"a regular expression of at most {_MAX_STEPS} steps ({{1000}} repeats them as often)"
