@@ -280,7 +280,7 @@ def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
 @_rate
 @_options
 def frame(octets: int, rate: int, form: str) -> None:
-    """Compute the time on the wire and the frames a second of a frame of OCTETS without FCS."""
+    """Compute a frame's time on the wire and its rate in frames a second, from OCTETS without FCS."""
     rate_bps, length = _link(rate), _checked_length(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)

@@ -152,7 +152,7 @@ RULES = (
     Rule(
         id="QCN015",
         name="VLAN of CNMs",
-        sentence="A tagged CNM is in a VLAN that its station sends in.",
+        sentence="A tagged CNM is in a VLAN that its destination sends in.",
         why=(
             "It has the sampled frame's tags; in another VLAN it may not reach the station. Judged for "
             "stations with tagged frames in the capture; one finding per VLAN, at its first CNM."

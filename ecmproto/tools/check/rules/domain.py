@@ -226,8 +226,8 @@ RULES = (
         name="priority of CN-TAGs",
         sentence="Only frames of a congestion notification priority value have a CN-TAG.",
         why=(
-            "A reaction point tags limited flows, which are in a CNPV, and bridges of the domain keep "
-            "CN-TAGs of other priorities. Untagged frames count as priority 0. All priorities are "
+            "A reaction point tags only limited flows, which are in a CNPV, and bridges of the domain do "
+            "not remove CN-TAGs of other priorities. Untagged frames count as priority 0. All priorities are "
             "CNPVs unless domain.cnpv lists them."
         ),
         clause="802.1Q 30; wire-formats 2, 9",

@@ -319,7 +319,7 @@ RULES = (
         sentence="A Flow ID is the CRC of the flow's destination, source and priority.",
         why=(
             "Source and destination compute it separately; with another hash, replies belong to no flow. "
-            "Judged for forward probes, and for messages by their sampled frame."
+            "Judged for forward probes, and for messages against the sampled frame that they contain."
         ),
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.flow_id", "eth.dst", "eth.src"),

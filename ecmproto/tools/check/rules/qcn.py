@@ -639,7 +639,7 @@ RULES = (
     Rule(
         id="QCN010",
         name="sampling interval",
-        sentence="At least the octets that its table requires arrive between two CNMs of a congestion point.",
+        sentence="Between two CNMs, a congestion point receives at least the octets that its table requires.",
         why=(
             "The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
             "strongest, times 0.85 to 1.15. A congestion point that samples more often slows its sources "

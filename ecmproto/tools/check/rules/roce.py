@@ -421,9 +421,9 @@ RULES = (
             " network cards keep a shorter interval (dcqcn.interval). The tolerance is a fifth, for "
             "queues on the path. Cards pace by queue pair, by pair of addresses, by destination or by "
             "port. Every scope includes the CNPs to one queue pair, so all cards are judged by queue pair "
-            "unless dcqcn.scope sets another. A note names the narrowest scope that holds for each sender "
-            "whose CNPs show it. A CNP after a NAK of the same scope is not judged: some cards send one with "
-            "it."),
+            "unless dcqcn.scope sets another. Where a sender's CNPs show its scope, a note names the "
+            "narrowest one that holds. A CNP after a NAK of the same scope is not judged: some cards send "
+            "one with it."),
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         parameters=("interval", "scope"),
     ),
@@ -505,8 +505,8 @@ RULES = (
         sentence="Packets are sent again after a NAK that requests them.",
         why=("Without a NAK a sender waits for its time-out, a thousand round trips or more: the last "
          "packet of a message or a NAK was lost, or acknowledgements come too late. mlx5 counts these as"
-            " local_ack_timeout_err. Judged where the capture has the return path, and not where every "
-            "third frame of a flow repeats a PSN: then it may have frames several times."),
+            " local_ack_timeout_err. Judged where the capture has the return path, unless a third of a "
+            "flow's frames or more repeat PSNs: the capture may then have frames several times."),
         clause="IBTA vol. 1, 9.7.5",
     ),
     _answer_rule(
