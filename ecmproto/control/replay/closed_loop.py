@@ -332,7 +332,7 @@ class ClosedLoopReplay:
 
     def _parameters(self) -> dict[str, dict[str, str]]:
         """Return the parameters of the roles played; captured feedback omits the congestion point's."""
-        parameters = self.machine.parameters_as_text()
+        parameters = self.machine.parameters_as_text(self._port_config.rate_bps)
         if self._feedback_counters is not None:
             parameters.pop(Role.CONGESTION_POINT.value, None)
         return parameters

@@ -441,7 +441,7 @@ class OpenLoopReplay:
             buffer_frames=self._config.buffer_frames,
             overhead_octets=self._config.overhead_octets,
             seed=self._seed,
-            parameters=self.machine.parameters_as_text(),
+            parameters=self.machine.parameters_as_text(self._config.rate_bps),
         )
 
     def flow_labels(self) -> dict[int, str]:

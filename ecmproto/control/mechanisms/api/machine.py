@@ -250,8 +250,8 @@ class Machine:
             getattr(self.parameters.get(Role.EDGE), "strip", True)
         )
 
-    def parameters_as_text(self) -> dict[str, dict[str, str]]:
-        """Return the values of all parameters by role and name."""
+    def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters by role and name, with the defaults for a port's rate."""
         return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
@@ -479,7 +479,7 @@ class StackedMachine(Machine):
             "flow_key", "flow_hash", "tag", "udp_messages", "messages", "kinds", "payloads",
             "answers", "shown_fields", "shown_counters", "histogram_field", "feedback_label",
             "set_point_octets", "refusal_record", "probe_refusal_record", "senders", "set_path", "receivers",
-            "frame", "parse_feedback", "parse_probe", "domain_edge", "gauges",
+            "frame", "parse_feedback", "parse_probe", "domain_edge", "gauges", "parameters_as_text",
         ):  # fmt: skip
             setattr(self, name, getattr(upper, name))
         self._upper, self._lower = upper, lower

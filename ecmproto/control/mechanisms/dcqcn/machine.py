@@ -52,6 +52,14 @@ class MarkingMachine(Machine):
         parameters: Any = self.parameters[Role.CONGESTION_POINT]
         return new_port(parameters, context, generator)
 
+    def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters, with the thresholds of a port of ``rate_bps``."""
+        point: Any = self.parameters[Role.CONGESTION_POINT]
+        if rate_bps is not None:
+            kmin_octets, kmax_octets = point.thresholds_octets(rate_bps)
+            point = dataclasses.replace(point, kmin_octets=kmin_octets, kmax_octets=kmax_octets)
+        return super().parameters_as_text() | {Role.CONGESTION_POINT.value: point.as_text()}
+
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of the congestion point."""
         return port_counters(machine) if isinstance(machine, DCQCNPort) else {}
@@ -77,11 +85,11 @@ class DCQCNMachine(MarkingMachine):
         self._rp: DCQCNReactionPointParameters = parameters[Role.REACTION_POINT]
         self._edge: DCQCNEdgeParameters = parameters[Role.EDGE]
 
-    def parameters_as_text(self) -> dict[str, dict[str, str]]:
-        """Return the values of all parameters, with the variant's defaults."""
+    def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
+        """Return the values of all parameters, with the defaults for the variant and the port's rate."""
         rp = self._rp
         decided: dict[str, Any] = {name: rp.of_variant(name) for name in BY_VARIANT}
-        return super().parameters_as_text() | {
+        return super().parameters_as_text(rate_bps) | {
             Role.REACTION_POINT.value: dataclasses.replace(rp, **decided).as_text()
         }
 
