@@ -93,7 +93,9 @@ def exported(folder: Path) -> Path:
 def unpacked(sdist: Path, folder: Path) -> Path:
     """Return the folder, below ``folder``, of an sdist's files, without the metadata that it adds to them."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(folder, filter="data")
+        # older releases of 3.11 have no filter
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)
+        archive.extractall(folder)
     (source,) = folder.iterdir()
     (source / "PKG-INFO").unlink()
     return source

@@ -189,6 +189,15 @@ _OBJECTS = 100_000
 """New objects between two garbage collections; Python's 700 takes a tenth of a command's start."""
 
 
+def _is_flushed() -> bool:
+    """Return whether stdout has taken its buffer; what printed it has reported the error else."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        return False
+    return True
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
     gc.set_threshold(_OBJECTS)
@@ -198,8 +207,8 @@ def main() -> None:
     warnings.showwarning = _show
     closed = _open_standard_streams()
     code = run(sys.argv[1:])
-    if sys.stdout.fileno() in closed:
-        # or the interpreter reports at exit that it cannot flush
+    if sys.stdout.fileno() in closed or not _is_flushed():
+        # or the interpreter reports at exit that it cannot flush, and ends with another code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     # or the interpreter collects garbage for a tenth of a short command, and ends
     gc.freeze()

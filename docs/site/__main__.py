@@ -19,7 +19,7 @@ from docs.site.pages import DOCS, REPOSITORY, write_sources
 
 def build(folder: Path) -> int:
     """Write the site to ``folder``; return Sphinx's exit code."""
-    print("the site: its pages are written, then built, in about a minute", file=sys.stderr, flush=True)
+    print("the site: its pages are written, then built, in about a minute", flush=True)
     parts = {name: folder / name for name in ("pages", "html")}
     for part in parts.values():
         shutil.rmtree(part, ignore_errors=True)

@@ -136,7 +136,8 @@ def test_a_full_disk_is_one_clear_sentence(words: str) -> None:
     words = words.format(REPOSITORY / "pcaps" / "hotspot.pcap.gz")
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "ecmproto_cli", *words.split()]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, env=buffered)
     assert done.returncode == 2
     sentence, help = done.stderr.splitlines()
     assert sentence == "ecmproto: stdout: expected space for the output, got No space left on device"

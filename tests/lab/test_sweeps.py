@@ -228,5 +228,5 @@ def test_effects_with_repetitions_leave_rest_to_seeds() -> None:
 def test_effects_need_two_values_and_a_number_everywhere() -> None:
     with pytest.raises(ParameterError, match="two values"):
         effects([], [PM], "y")
-    with pytest.raises(ParameterError, match="everywhere"):
+    with pytest.raises(ParameterError, match="a value of y in every row"):
         effects(design({("0", "0"): [1]}), [A, B], "y")

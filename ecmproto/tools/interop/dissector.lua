@@ -1,6 +1,6 @@
--- Congestion management of layer 2 for Wireshark and tshark, 4.0 and later (Lua 5.2 to 5.4):
+-- Congestion management of layer 2 for Wireshark and tshark, 4.0 and later (Lua 5.2 to 5.4),
+-- made by ecmproto @VERSION@ from its formats (ecmproto wireshark print), not to be changed by hand.
 --@TITLES@
--- Made by ecmproto @VERSION@ from its formats (ecmproto wireshark print); this file is not to be changed by hand.
 
 local ecmproto = Proto("ecmproto", "Congestion management")
 

@@ -178,6 +178,11 @@ def apply(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
     return scenario
 
 
+def explain(scenario: Scenario) -> list[Row]:
+    """Return every value of a scenario's experiment with its unit, its source and its origin."""
+    return scenario.explain()
+
+
 def scenario_names() -> list[str]:
     """Return the names of the scenarios in this package."""
     names = (each.name for each in _folder().iterdir())
