@@ -190,7 +190,7 @@ _OBJECTS = 100_000
 
 
 def _is_flushed() -> bool:
-    """Return whether stdout has taken its buffer; what printed it has reported the error else."""
+    """Return whether stdout took its buffer; otherwise the command has its exit code already."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -285,10 +285,7 @@ def run(args: list[str]) -> int:
     except click.exceptions.Exit as leave:
         return leave.exit_code
     except CommandError as error:
-        if error.exit_code == CLOSED_PIPE:
-            # the reader has closed the pipe: no message, and none from the interpreter's own flush at exit
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        else:
+        if error.exit_code != CLOSED_PIPE:  # that is for the reader to report
             report(error, _page_of(command, args))
         return error.exit_code
     except Exception as error:
