@@ -61,6 +61,7 @@ from ecmproto.wire.formats.dcbx import (
 from ecmproto.wire.formats.geneve import Geneve
 from ecmproto.wire.formats.gre import GRE, SONIC
 from ecmproto.wire.formats.mpls import MPLS, ControlWord
+from ecmproto.wire.formats.vxlan import VXLAN
 from tests.conftest import REPOSITORY, SHARED_CAPTURES, requires
 from tests.standards.known_answers import KNOWN_ANSWERS
 
@@ -255,6 +256,9 @@ def crafted() -> Iterator[Sample]:
     reply = UDP(srcport=Geneve.udp_ports[0], dstport=2)
     octets = encode(Frame(layers=(_HEADER, IPv4(), reply, Data(data=encode(Geneve()) + inner))), fix=True)
     yield Sample(where="a frame from the port of Geneve", octets=octets, original=len(octets))
+    octets = encode(Frame(layers=(_HEADER, IPv4(), UDP(srcport=1), VXLAN(), _HEADER, *_IP)), fix=True)
+    octets = octets[:38] + bytes((0, 4)) + octets[40:]
+    yield Sample(where="VXLAN over UDP of length 4", octets=octets, original=len(octets))
 
 
 def compare(folder: Path, samples: Sequence[Sample]) -> set[str]:
