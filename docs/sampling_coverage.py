@@ -101,7 +101,7 @@ def kind_of(key: Key) -> str:
         "CE share": "CE share",
         "CNP frames": "CNPs/s",
         "share of frames": "share of a priority",
-    }.get(figure, "frames/s of a kind")
+    }.get(figure, "frames/s of a type")
 
 
 def covered(truth: Mapping[Key, float], batch: Batch, one_in: int) -> Iterator[tuple[Key, bool]]:
