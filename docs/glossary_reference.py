@@ -1,4 +1,4 @@
-"""Writes ``docs/glossary.md`` from the words that ``ecmproto help`` finds: ``make references``."""
+"""Writes ``docs/glossary.md`` from the terms that ``ecmproto help`` finds: ``make references``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ HEADING = """\
 
 <!-- From cli/ecmproto_cli/glossary.toml, by `make references`. -->
 
-Words of network engineers, and their names in ecmproto. `ecmproto help WORD` finds each, also by synonyms.
+Standard terms and the corresponding names in ecmproto. `ecmproto help WORD` finds them, also by synonyms.
 
-| word | also | here | meaning | code |
+| term | also | in ecmproto | meaning | code |
 |---|---|---|---|---|
 """
 
@@ -30,4 +30,4 @@ def page() -> str:
 
 if __name__ == "__main__":
     PATH.write_text(page(), encoding="utf-8")
-    print(f"{PATH.name}: {len(glossary())} words")
+    print(f"{PATH.name}: {len(glossary())} terms")

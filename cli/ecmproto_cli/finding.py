@@ -26,7 +26,7 @@ KINDS = {
     "scenario": "Scenarios of the laboratory",
     "rule": "Rules of check",
     "rule parameter": "Parameters of rules",
-    "term": "Words of the field",
+    "term": "Glossary",
 }
 """The kinds of entries with their headings; of equal matches the earlier kind comes first."""
 
