@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from statistics import mode
 
 import click
 
@@ -57,7 +56,7 @@ def text() -> str:
         shown = "`, `".join(sorted(option.opts, key=len))
         more = f" and {len(paths) - COMMANDS_SHOWN} more" if len(paths) > COMMANDS_SHOWN else ""
         cells = [f"`{shown}`", value_of(option), ", ".join(paths[:COMMANDS_SHOWN]) + more]
-        meaning = mode(each.help or "" for _, each in uses).partition("  [")[0]
+        meaning = (option.help or "").partition("  [")[0]
         rows.append("| " + " | ".join([*cells, meaning]).replace("|every", "\\|every") + " |")
     return "\n".join(rows) + "\n"
 
