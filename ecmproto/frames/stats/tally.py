@@ -180,6 +180,20 @@ class Numbering:
 
 
 @over_batches
+def preceding(numbers: Int64, latest: Int64, rows: Int64) -> None:
+    """Fill ``rows`` with the previous row of each row's number, and ``latest`` with the last row of each.
+
+    NO_NUMBER for a row without one; ``latest`` has it for each number.
+    """
+    for row in range(len(numbers)):
+        number = numbers[row]
+        rows[row] = NO_NUMBER
+        if number != NO_NUMBER:
+            rows[row] = latest[number]
+            latest[number] = row
+
+
+@over_batches
 def _number(
     low: Int64,
     high: Int64,

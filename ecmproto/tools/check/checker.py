@@ -219,11 +219,12 @@ class Checker:
         looked_at: dict[_Group, Mask] = {}
         for group in self._groups:
             there = np.array([not group.on or not group.layers.isdisjoint(each) for each in layers], np.bool_)
+            if not there.any() and not (ERROR in group.on and len(malformed)):
+                continue
             rows = there[protocols.codes]
             if ERROR in group.on:
                 rows[malformed] = True
-            if rows.any():
-                looked_at[group] = rows
+            looked_at[group] = rows
         # Groups that look at every frame share one object of rows, and what it has computed.
         all_rows = None
         whole = [group for group, rows in looked_at.items() if rows.all()]
@@ -355,8 +356,7 @@ def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
             dataclasses.replace(each, subject=names.get(each.subject, each.subject)) for each in result.cases
         ),
         findings=tuple(
-            dataclasses.replace(each, subject=names.get(each.subject, each.subject))
-            for each in result.findings
+            each._replace(subject=names.get(each.subject, each.subject)) for each in result.findings
         ),
     )
 

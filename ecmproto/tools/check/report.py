@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -35,8 +36,7 @@ MOST_CASES = 4096
 
 
 @plain_value
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class Finding(NamedTuple):
     """A frame that breaks a rule; without a number it is about what is missing altogether."""
 
     rule: str
@@ -213,7 +213,12 @@ class Report:
     def join(self, later: Report, shift: Shift) -> None:
         """Add what was found in a later part."""
         for name, found in later._findings.items():
-            self._findings[name] += [_moved(each, shift, self.rules[name].subject) for each in found]
+            last = self._last_listed(name)
+            self._findings[name] += [
+                _moved(each, shift, self.rules[name].subject)
+                for each in found
+                if last == _NO_FRAME or _frame_number(each) + shift.frames <= last
+            ]
             self._last_listed(name)
             self._counts[name].join(later._counts[name], shift, self.rules[name].subject)
         self._notes |= later._notes
@@ -258,8 +263,7 @@ def _moved_key(subject: Subject, key: int, shift: Shift) -> int:
 
 def _moved(finding: Finding, shift: Shift, subject: Subject) -> Finding:
     key = _moved_key(subject, finding.key, shift)
-    return dataclasses.replace(
-        finding,
+    return finding._replace(
         frame=None if finding.frame is None else finding.frame + shift.frames,
         interface=None if finding.interface is None else finding.interface + shift.interfaces,
         key=key,

@@ -25,6 +25,7 @@ A new rule takes four steps.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -286,12 +287,12 @@ class Rows:
             there &= self.has(name)
         return there
 
-    @property
+    @functools.cached_property
     def is_tagged(self) -> Mask:
         """A mask of the rows with a VLAN tag; for rules with `PRIORITY_FIELDS` as optional fields."""
         return self.has("vlan.priority") | self.has("ieee8021ad.priority")
 
-    @property
+    @functools.cached_property
     def priority(self) -> Int64:
         """The priority of each row's S-TAG, or else of its C-TAG; 0 without either."""
         return np.where(self.has("ieee8021ad.priority"), self["ieee8021ad.priority"], self["vlan.priority"])

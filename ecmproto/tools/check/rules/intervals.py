@@ -146,12 +146,12 @@ class Intervals:
             return
         needed = self.needed(pairs)
         counted_octets = pairs.now[:, 3] - pairs.before[:, 3] + np.maximum(self.grown(pairs), 0)
-        for cpid in np.unique(pairs.low).tolist():
-            mine = pairs.low == cpid
-            sums = self._points.setdefault(cpid, [0, 0, 0])
-            sums[0] += int(counted_octets[mine].sum())
-            sums[1] += int(needed[mine].sum())
-            sums[2] += int(mine.sum())
+        cpids, which = np.unique(pairs.low, return_inverse=True)
+        # sums of a batch are exact in floats: they are far below 2^53
+        added = [np.bincount(which, weights=octets) for octets in (counted_octets, needed)]
+        for cpid, *sums in zip(cpids.tolist(), *added, np.bincount(which), strict=True):
+            here = self._points.setdefault(cpid, [0, 0, 0])
+            here[:] = [one + int(other) for one, other in zip(here, sums, strict=True)]
         least = counted_octets + 2 * QUEUE_UNIT_OCTETS
         short = np.flatnonzero(least < needed)
         if len(short):

@@ -19,7 +19,7 @@ from ecmproto.control.mechanisms.qcn.parameters import (
 )
 from ecmproto.errors import counted
 from ecmproto.frames.columns.column import Stretches
-from ecmproto.tools.check.keyed import FirstEvents, Pairs, SeenKeys, events, moved
+from ecmproto.tools.check.keyed import FirstEvents, Pairs, SeenKeys, events, moved, rows_where
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import (
     PRIORITY_FIELDS,
@@ -194,21 +194,23 @@ class FeedbackAgainstQueue:
             cnms["cnm.q_offset"], cnms["cnm.q_delta"],
         )  # fmt: skip
         usable = (cnms["cnm.q_offset"] > _LEAST) & cnms.have(("cnm.qntz_fb", "cnm.q_delta"))
-        self._take(self._of_followed(seen[usable]))
+        self._take(self._of_followed(rows_where(usable, seen)))
 
     def _of_followed(self, seen: Int64) -> Int64:
         """Return the CNMs of the congestion points that came first, up to `_MOST_POINTS`."""
-        if len(self._followed) < self._MOST_POINTS:
-            points, first = np.unique(seen[:, 3], return_index=True)
-            for point in points[np.argsort(first)].tolist():
-                if len(self._followed) < self._MOST_POINTS:
-                    self._followed.add(point)
-        return seen[np.isin(seen[:, 3], list(self._followed))]
+        cpids = seen[:, 3]
+        if self._followed.issuperset(np.unique(cpids).tolist()):
+            return seen
+        points, first = np.unique(cpids, return_index=True)
+        for point in points[np.argsort(first)].tolist():
+            if len(self._followed) < self._MOST_POINTS:
+                self._followed.add(point)
+        return rows_where(np.isin(cpids, list(self._followed)), seen)
 
     def _take(self, seen: Int64) -> None:
         known = np.isin(seen[:, 3], list(self._estimates))
-        self._judge(self._report, seen[known], self._estimates)
-        seen = seen[~known]
+        self._judge(self._report, rows_where(known, seen), self._estimates)
+        seen = rows_where(~known, seen)
         room = self._KEPT - self._kept_rows
         self._kept.append(seen[:room])
         self._kept_rows += len(seen[:room])
