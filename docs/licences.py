@@ -15,9 +15,9 @@ PROJECT = tomllib.loads((PATH.parent.parent / "pyproject.toml").read_text(encodi
 HEADING = """\
 # Licences of dependencies
 
-ecmproto is GPL-2.0-or-later and contains no copy of any of these: pip installs them beside it. The licences
-are from each package's metadata (`make references`). A release's bill of materials
-(`ecmproto-VERSION.cdx.json`, CycloneDX) also lists their dependencies, with exact versions.
+ecmproto is GPL-2.0-or-later and contains no copy of the packages in this table. pip installs the packages
+separately. The licences are from each package's metadata (`make references`). A release's bill of materials
+(`ecmproto-VERSION.cdx.json`, CycloneDX) also lists the packages' own dependencies, with exact versions.
 
 | package | needed for | licence |
 |---|---|---|
