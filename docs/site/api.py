@@ -14,11 +14,11 @@ from ecmproto.wire.formats.base import Layer
 
 PACKAGES = {
     "ecmproto.wire.codec": "Frames: decode, encode, layers",
-    "ecmproto.frames.capture": "Captures read and written",
+    "ecmproto.frames.capture": "Reading and writing captures",
     "ecmproto.frames.columns": "Captures as columns",
     "ecmproto.frames.filter": "Display filters",
-    "ecmproto.frames.dissect": "Frames shown",
-    "ecmproto.tools.craft": "Frames made",
+    "ecmproto.frames.dissect": "Frames as text",
+    "ecmproto.tools.craft": "Crafting frames",
     "ecmproto.frames.stats": "Statistics",
     "ecmproto.tools.check": "Rules",
     "ecmproto.tools.diff": "Differences",
@@ -42,11 +42,11 @@ MODULES = {
     "ecmproto.control.mechanisms.registry": ("Mechanisms by name", ("find_mechanism", "mechanism_names")),
     "ecmproto.control.mechanisms.api.mechanism": ("Mechanisms", ("Mechanism", "Role")),
     "ecmproto.control.mechanisms.api.machine": (
-        "Its machines",
+        "State machines",
         ("Machine", "PortContext", "machine_of"),
     ),
     "ecmproto.control.mechanisms.api.protocol": (
-        "Their input and output",
+        "Input and output of state machines",
         (
             "Arrival",
             "Departure",
@@ -64,7 +64,7 @@ MODULES = {
         ("RateLimiter", "drain", "set_rate", "leaves_ns", "leave"),
     ),
     "ecmproto.wire.flow": ("Keys of flows", ()),
-    "ecmproto.wire.formats.base": ("What a format is", ("Layer", "layer", "register", "Crafting", "Limit")),
+    "ecmproto.wire.formats.base": ("Declaring a format", ("Layer", "layer", "register", "Crafting", "Limit")),
     "ecmproto.units": ("Units", ()),
 }
 """Modules that the documentation names, and which of their names; none: all that are public."""
@@ -95,8 +95,8 @@ def pages() -> dict[str, str]:
         "index.md": "\n".join(
             [
                 "# Python API\n",
-                "These names are public; others may change. Names of `ecmproto` itself are",
-                "loaded at first use, and are short for others, as in the table.\n",
+                "The names on these pages are public. Other names may change. Names in `ecmproto`",
+                "itself are loaded at first use. Most are short for a name in another module.\n",
                 "| | module |\n|---|---|",
                 *rows,
                 "\n## Names of `ecmproto`\n",

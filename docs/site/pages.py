@@ -119,7 +119,7 @@ def drawings(mechanism: str) -> str:
 
     parts: list[str] = []
     for subject, found in transitions_of(SUBJECTS[mechanism]):
-        title = f"{subject.title}: states and what changes them"
+        title = f"{subject.title}: states and transitions"
         parts += _drawn(subject.title, state_diagram(subject.states, found, title), legend(found))
     for drawn in charts_of(mechanism):
         beside = table(drawn.heads, drawn.rows) if drawn.rows else ""

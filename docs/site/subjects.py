@@ -34,7 +34,7 @@ QCN_STATES = ("no limiter", "fast recovery", "active increase", "hyper-active in
 DCQCN_STATES = ("no CNP yet", "fast recovery", "additive increase", "hyper increase", "line rate")
 AIMD_STATES = ("no limiter", "limiting", "silent")
 E2CM_STATES = ("no limiter", "limiting, probed", "limiting", "silent")
-SOURCE_STATES = ("unused", "at C/N0", "at the rate returned")
+SOURCE_STATES = ("unused", "at C/N0", "at the returned rate")
 
 
 def _qcn(loop: Loop, before: str, changed: frozenset[str]) -> str:
@@ -218,7 +218,7 @@ def _answers(mechanism: str, label: str, assignments: tuple[str, ...] = ()) -> C
     rows = tuple(
         (curve.label or "any frame", ", ".join(each)) for curve, each in zip(curves, kinds, strict=True)
     )
-    title = "The feedback of a sample for a queue of constant length"
+    title = "Feedback of a sample at a constant queue length"
     return Chart(title, "queue, kB", label, tuple(curves), ("sampled", "message"), rows)
 
 
@@ -253,13 +253,13 @@ def _marking() -> Chart:
         return round(high, 4)
 
     points = tuple((qlen / 1000, probability(qlen)) for qlen in range(0, _LONGEST_OCTETS + 1, 500))
-    return Chart("How likely an ECT frame is marked", "queue, kB", "probability", (Curve("", points),))
+    return Chart("Probability that an ECT frame is marked", "queue, kB", "probability", (Curve("", points),))
 
 
 def _control() -> Chart:
     point: Any = machine_with("fecn").congestion_point(place_of(), _generator())
     points = tuple((qlen / 1000, queue_control(point.settings, qlen)) for qlen in range(0, 150_001, 1_000))
-    title = "f(q), by which the measured load is divided"
+    title = "f(q), the divisor of the measured load"
     return Chart(title, "queue, kB", "f", (Curve("", points),))
 
 
@@ -281,7 +281,7 @@ def _signals() -> Chart:
             values.append((float(percent), float(bucket(point.state, point.settings, signal))))
         curves.append(Curve(label, tuple(values)))
     title = "The value that a port writes if it is worse than the tag's"
-    x = "% of the line that is available, or of a queue of 1 MB"
+    x = "available share of the line, or share of a queue of 1 MB, in %"
     distinct = {curve.points: curve for curve in reversed(curves)}
     return Chart(title, x, "signal, 0 to 31", tuple(reversed(distinct.values())))
 
@@ -317,7 +317,7 @@ def _recovery(
             now_ns += 1
         points.append((max(now_ns, _RECOVERY_NS) / 1e6, points[-1][1]))
         curves.append(Curve(label, _thinned(points)))
-    title = "The rate of a source after one message and no other"
+    title = "Rate of a source after a single message"
     return Chart(title, "ms since the message", "Gb/s", tuple(curves))
 
 

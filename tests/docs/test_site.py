@@ -104,7 +104,7 @@ def test_reference_covers_formats_rules_mechanisms_and_api(site: Path) -> None:
         ("ecm", [("limiting", "silent", "ECM(0,0)"), ("silent", "limiting", "the station's timer")]),
         ("bcn", [("no limiter", "limiting", "BCN"), ("limiting", "silent", "BCN STOP")]),
         ("e2cm", [("no limiter", "limiting, probed", "BCN")]),
-        ("fecn", [("unused", "at C/N0", "a frame queues"), ("at C/N0", "at the rate returned", "")]),
+        ("fecn", [("unused", "at C/N0", "a frame queues"), ("at C/N0", "at the returned rate", "")]),
         ("dbp", [("no source active", "reporting", "a frame comes")]),
         (
             "dcqcn",
