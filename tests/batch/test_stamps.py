@@ -312,12 +312,12 @@ def test_tshark_reads_the_same_ixia_trailers(tshark: str, tmp_path: Path) -> Non
 def key(ticks: int, utc_ns: int, carrier: str = "") -> bytes:
     """Return a key frame by the table of the 7150's time stamps."""
     content = struct.pack("!QQQQQHHBB", ticks, utc_ns, ticks - 9, utc_ns + 500, 3, 1200, 7, 1, 0)
-    if carrier == "udp":
-        return encode(build(f"ip udp dstport=50000 data data={content.hex()}"))
+    if carrier.startswith("ip"):
+        return encode(build(f"{carrier} udp dstport=50000 data data={content.hex()}"))
     return bytes.fromhex("010000000001020000000001" + carrier + "88b5") + content
 
 
-@pytest.mark.parametrize("carrier", ["", "81000005", "udp"])
+@pytest.mark.parametrize("carrier", ["", "81000005", "ip", "ipv6"])
 def test_key_frames_tie_the_counter_to_utc(carrier: str, tmp_path: Path) -> None:
     start, tick_ns = 0x0123_4567_89AB_CDEF, 20 / 7 * (1 + 20e-6)  # a clock that is 20 in a million slow
     frames, times, expected = [], [], []

@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.tools.craft import build
+from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
 from pcaps.manifest import FOLDER
 from tests.batch.test_inner import WRAPPERS, bare, written
+from tests.batch.test_sflow import DATA, datagram, flow, raw, sent
 
 SUMMARY = (
     "ecmproto: innermost frames of 300 wrapped frames (ERSPAN II 300); by sequence numbers the mirror lost 0"
@@ -104,3 +107,22 @@ def test_innermost_frames_are_the_default(
 ) -> None:
     assert run(["diff", *captures, "--stat", "--inner"]) == 0
     assert "ecmproto: --inner is the default\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("every", "step"), [(1, ""), (5, "PSNs of RoCE advance by 5 a frame")])
+def test_missing_psns_hint_at_a_sample(
+    every: int, step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packet = "ip udp bth opcode=0 infiniband.bth.destqp=17 psn={}"
+    frames = [encode(build(packet.format(every * n))) for n in range(60)]
+    wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number, frame in enumerate(frames)]
+    mirror = str(written(tmp_path / "mirror.pcap", wrapped))
+    for command in (["check", mirror], ["stats", mirror], ["replay", mirror, "--cp", "dcqcn"]):
+        run(command)
+        printed = capsys.readouterr().err
+        assert (step in printed) if step else "PSNs of RoCE" not in printed
+
+
+def test_replay_of_sampled_headers_warns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run(["replay", str(written(tmp_path / "sflow.pcap", sent(datagram(flow(raw(DATA)))))), "--cp", "qcn"])
+    assert "warning: the frames are a sample" in capsys.readouterr().err

@@ -20,10 +20,8 @@ from tests.dissect.test_forms import record
 from tests.namespaces import FAR, NEAR, PATIENCE_S, network
 
 AROUND = ("eth", "vlan", "ip", "ipv6", "udp", "tcp", "macc", "arp")
-INSIDE = [
-    encode(build(line))
-    for line in ("vlan id=5 ip udp dstport=7", "ipv6 tcp dstport=80", "arp", "pfc prio3=9", "vlan id=7 cnm")
-]
+LINES = ("vlan id=5 ip udp dstport=7", "ipv6 tcp dstport=80", "arp", "pfc prio3=9", "vlan id=7 cnm")
+INSIDE = [encode(build(line)) for line in (*LINES, "ieee8021ah isid=9 ip")]
 
 
 def names(program: str) -> list[str]:
@@ -104,6 +102,7 @@ def of_scapy() -> Iterator[bytes]:
         for wrapper in wrappers:
             for outside in (IP(tos=bits(8)), IPv6(), Dot1Q(vlan=9) / IP()):
                 yield bytes(ends / outside / wrapper / inside)
+        yield bytes(ends / IP() / UDP(sport=49152, dport=6081) / GENEVE(proto=inside.type) / inside.payload)
         second = ends / IP() / GRE(proto=0x88BE, **numbered) / ERSPAN_II(**session())
         yield bytes(second / ends / IPv6() / UDP(dport=4789) / VXLAN(flags=8, vni=5) / inside)
 

@@ -131,6 +131,19 @@ def test_octets_at_the_edges_of_a_header_count(text: str) -> None:
     assert after[0] != frame
 
 
+@pytest.mark.parametrize(
+    "text", ["gre.key=77", "gre.sequence_number=0xfffe", "gre.proto=0x22eb", "erspan.spanid=44", "ip.ttl=3"]
+)
+def test_correct_gre_checksums_stay_correct(text: str) -> None:
+    line = "ip gre gresum grekey greseq erspan vlan id=5 ip ttl=9 udp data data=010203"
+    frame = encode(build(line))
+    covered = slice(decode(frame).starts[2], 14 + decode(frame)[IPv4].len)
+    assert ones(frame[covered]) == 0xFFFF
+    after, report = edited(Batch.from_frames([frame]), text)
+    assert ones(after[0][covered]) == 0xFFFF
+    assert report.kept == {"ip.checksum" if text == "ip.ttl=3" else "gre.checksum": 1}
+
+
 def test_wrong_or_absent_checksum_stays_so() -> None:
     right = packets()[0]
     wrong = right[:24] + b"\x12\x34" + right[26:40] + b"\x55\x55" + right[42:]

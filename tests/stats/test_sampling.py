@@ -235,11 +235,3 @@ def test_silent_rules_write_no_notes(tmp_path: Path) -> None:
     assert any("CNP003" in note for note in check_capture(path).notes)
     (note,) = check_capture(path, sampled=True).notes
     assert note.startswith("The frames are a sample")
-
-
-def test_mirror_with_missing_packets_may_be_a_sample(tmp_path: Path) -> None:
-    for step, hint in ((1, False), (16, True)):
-        lines = [f"erspan ip src=10.0.0.1 dst=10.0.0.2 bth psn={step * n} opcode=7" for n in range(9)]
-        path = written(tmp_path / f"{step}.pcap", [encode(build(line)) for line in lines])
-        notes = capture_stats(str(path)).notes
-        assert any("--sampled 1:N" in note for note in notes) == hint

@@ -384,6 +384,8 @@ def _replay(
         for warning in [*reader.warnings, *(output.warnings if output else ())]:
             warn(warning)
         print_unwrapped(reader)
+        if any(each.sampling != 1 for each in reader.interfaces):
+            warn("the frames are a sample, and load the port less than all frames: its queues are not theirs")
         return outcome, reader.problem
 
 

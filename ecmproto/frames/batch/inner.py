@@ -23,7 +23,7 @@ from ecmproto.frames.batch.derived import DerivedReader, Deriving
 from ecmproto.frames.batch.headers import fixed, four_octets, signed, two_octets
 from ecmproto.frames.batch.packets import NOWHERE, Packet, headers_of, ip_packet_at, packet_at
 from ecmproto.frames.batch.parse_tables import IP4, NO_NETWORK, ParseTables, parse_tables
-from ecmproto.frames.batch.sequences import SequenceGaps
+from ecmproto.frames.batch.sequences import PsnSteps, SequenceGaps, follow_psn, mean_step, psn_steps
 from ecmproto.frames.batch.sflow import (
     DATAGRAM,
     FRAME,
@@ -90,6 +90,8 @@ _ERSPAN_OCTETS, _ERSPAN_3_OCTETS, _PLATFORM_OCTETS = (cls.fixed_octets for cls i
 
 
 _SEARCHED_FRAMES = 1024
+_SAMPLED_STEP = 2
+"""The mean step of PSNs from which half of the packets are missing."""
 
 
 class Wrapped(NamedTuple):
@@ -281,13 +283,13 @@ def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
 def _unwrap(
     buffer: Octets, offset: Int64, captured: Int64, original: Int64, links: Octets, tables: ParseTables,
     inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, types: Octets,
-    session: Int64, sequence: Int64, source: Int64,
+    session: Int64, sequence: Int64, source: Int64, steps: PsnSteps,
 ) -> int:  # fmt: skip
     """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
 
     ``types``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
-    last four octets of its IP source address, 0 without one.  An inner frame with fewer octets than
-    its IP header announces was cut by the mirror: its original length is the header's.
+    last four octets of its IP source address, 0 without one.  ``steps`` is for `follow_psn`.  An inner frame
+    with fewer octets than its IP header announces was cut by the mirror: its original length is the header's.
     """
     count = 0
     for i in range(len(offset)):
@@ -319,6 +321,7 @@ def _unwrap(
             inner_captured[i] = end - start
             inner_original[i] = max(reach, _ip_end(buffer, packet, reach)) - start
             inner_link[i] = link
+            follow_psn(buffer, packet, steps)
     return count
 
 
@@ -342,9 +345,12 @@ class Unwrapped(NamedTuple):
 
 
 def unwrap(
-    batch: Batch, interfaces: Sequence[Interface], ethertypes: EtherTypes = DEFAULT
+    batch: Batch, interfaces: Sequence[Interface], steps: PsnSteps, ethertypes: EtherTypes = DEFAULT
 ) -> Unwrapped | None:
-    """Return a batch with the innermost frames in place of wrapped ones; None where none is wrapped."""
+    """Return a batch with the innermost frames in place of wrapped ones; None where none is wrapped.
+
+    The PSNs of the innermost frames are followed in ``steps``.
+    """
     known, which = batch.links(interfaces)
     by_interface = np.array([_link(each.linktype) for each in known], np.uint8)
     if not by_interface.any():
@@ -359,6 +365,7 @@ def unwrap(
     if not _unwrap(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original), fixed(links),
         parse_tables(ethertypes), offset, captured, original, inner_link, types, session, sequence, source,
+        steps,
     ):  # fmt: skip
         return None
     positions = np.flatnonzero(types)
@@ -461,6 +468,7 @@ class _Unwrapping(Deriving):
         self._ethertypes = ethertypes
         self._counts = np.zeros(len(NAMES), np.int64)
         self._gaps = SequenceGaps()
+        self._psn_steps = psn_steps()
 
     @property
     def summary(self) -> str:
@@ -475,6 +483,11 @@ class _Unwrapping(Deriving):
             clauses.insert(0, f"innermost frames of {counted(int(counts.sum()), 'wrapped frame')} ({kinds})")
         if self._gaps:
             clauses.insert(1, f"by sequence numbers the mirror lost {counted(self._gaps.lost, 'frame')}")
+        if (step := mean_step(self._psn_steps)) >= _SAMPLED_STEP:
+            clauses.append(
+                f"PSNs of RoCE advance by {step:.3g} a frame: most frames were lost, or the mirror samples "
+                "(--sampled; a replay needs all frames)"
+            )
         return "; ".join(clauses)
 
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -503,7 +516,7 @@ class _Unwrapping(Deriving):
 
     def _unwrapped(self, batch: Batch) -> tuple[Batch, Int64]:
         """Return the innermost frames of a batch, and the positions of sFlow datagrams."""
-        unwrapped = unwrap(batch, self.interfaces, self._ethertypes)
+        unwrapped = unwrap(batch, self.interfaces, self._psn_steps, self._ethertypes)
         if unwrapped is None:
             return batch, np.zeros(0, np.int64)
         positions, kind, session = unwrapped.positions, unwrapped.kind, unwrapped.session

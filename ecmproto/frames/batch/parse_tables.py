@@ -19,7 +19,7 @@ from ecmproto.kernels.record import new_record
 from ecmproto.wire.codec.tags import is_tag
 from ecmproto.wire.formats.base import Follows, Layer
 from ecmproto.wire.formats.ethernet import Data
-from ecmproto.wire.formats.ethertypes import EtherTypes
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
 from ecmproto.wire.formats.experimental import MOST_OCTETS, Proposed, Sampling, Word, selector
 from ecmproto.wire.formats.infiniband import BTH, GRH
 from ecmproto.wire.formats.ip import (
@@ -49,7 +49,7 @@ from ecmproto.wire.formats.registry import (
     field_of,
 )
 from ecmproto.wire.formats.schema import BitField, Field, bit_field
-from ecmproto.wire.formats.wrapper import Packet, Wrapper
+from ecmproto.wire.formats.wrapper import FURTHER_ETHERTYPES, Announced, Packet, Wrapper
 
 Int64 = NDArray[np.int64]
 Int8 = NDArray[np.int8]
@@ -132,7 +132,9 @@ SELECTED, CHAINS_ROW, CLOSED_BY = 0, 4, 5
 """Columns of ``sequenced``."""
 CONTENT_KEY, CONTENT_ROWS = 0, 4
 """Columns of ``content``."""
-BY_NIBBLE = -1
+BY_ETHERTYPE = -1
+"""Number of a content that an EtherType announces."""
+BY_NIBBLE = -2
 """Number of a packet whose first four bits select its format: this or less, by its row in ``nibbles``."""
 MESSAGE_WORDS, TAG_WORDS, OPCODE_WORDS, ARP_SIZES = range(4)
 """Entries of ``short``; the first three are rows of ``by_two_octets`` and columns of ``tag_ethertypes``."""
@@ -223,7 +225,7 @@ class ParseTables:
     selects a sequence.
     """
     contents: Annotated[Int8, (_MOST_CONTENTS, _WORDS)]
-    """Format by the value that selects the content, or BY_NIBBLE."""
+    """Format by the value that selects the content, BY_ETHERTYPE or BY_NIBBLE."""
     nibbles: Annotated[Int64, (_MOST_PACKETS, 16)]
     """Format by the first four bits of a packet."""
     tags: Annotated[Int8, _WORDS]
@@ -472,7 +474,9 @@ def _content(cls: type[Layer]) -> list[int]:
 def _contents() -> NDArray[np.int8]:
     table = np.full((len(_CONTENTS), 1 << 16), DATA_NUMBER, np.int8)
     for row, contents in enumerate(_CONTENTS):
-        for value, cls in contents.items():
+        if FURTHER_ETHERTYPES in contents:
+            table[row, MAX_LENGTH + 1 :] = BY_ETHERTYPE
+        for value, cls in contents.items() - {(FURTHER_ETHERTYPES, Announced)}:
             number = BY_NIBBLE - _PACKETS.index(cls) if issubclass(cls, Packet) else NUMBER_OF[cls]
             table[row, value] = number
     return table

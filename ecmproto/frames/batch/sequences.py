@@ -1,10 +1,17 @@
-"""Sequence numbers of mirrors and agents: what is missing of streams that count what they send."""
+"""Sequence numbers of mirrors, agents and queue pairs: what is missing of streams that count their frames."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ecmproto.frames.batch.headers import four_octets, signed
+from ecmproto.frames.batch.packets import NOWHERE, Packet
+from ecmproto.frames.batch.parse_tables import IP4
+from ecmproto.kernels.kernel import inlined
+from ecmproto.wire.formats.infiniband import ANSWERS, BTH, DATAGRAM, READ_REQUEST
+
+Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 _SEQUENCES = 1 << 32
@@ -12,6 +19,49 @@ _MAX_LOSS = 1 << 31
 """Sequence numbers that advance by more went back: out of order, or a sender that started anew."""
 _MAX_STREAMS = 65536
 """Streams whose sequence numbers are followed from batch to batch."""
+
+_QUEUE_PAIRS = 256
+"""Queue pairs whose PSNs are followed at the same time."""
+_STEPS, _KEY, _LAST = -1, 0, 1
+"""The last row of `PsnSteps`, the number of steps and their sum; the columns of the others."""
+_MAX_STEP = 1 << 16
+"""Steps from here on are a connection that was set up anew, or a packet sent again."""
+_MIN_STEPS = 16
+_BTH_OCTETS, _PSN_MASK = BTH.fixed_octets, (1 << 24) - 1
+
+PsnSteps = Int64
+
+
+def psn_steps() -> PsnSteps:
+    """Return the state of `follow_psn` before the first packet."""
+    return np.zeros((_QUEUE_PAIRS + 1, 2), np.int64)
+
+
+@inlined
+def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
+    """Add the step of the PSN from the packet before it to the same queue pair."""
+    if packet.bth == NOWHERE or packet.bth + _BTH_OCTETS > packet.stop:
+        return
+    opcode, queue_pair = signed(buffer[packet.bth]), four_octets(buffer, packet.bth + 4) & _PSN_MASK
+    operation = opcode & 31
+    # What a responder sends is numbered by its requests, and a datagram by its sender.
+    if opcode >> 5 >= DATAGRAM or operation in ANSWERS:
+        return
+    key = four_octets(buffer, packet.network + (16 if packet.kind == IP4 else 36)) << 24 | queue_pair
+    row = (key ^ key >> 24) % _QUEUE_PAIRS
+    psn = four_octets(buffer, packet.bth + 8) & _PSN_MASK
+    step = (psn - steps[row, _LAST]) & _PSN_MASK
+    if steps[row, _KEY] == key and 0 < step < _MAX_STEP:
+        steps[_STEPS, 0] += 1
+        steps[_STEPS, 1] += step
+    # A READ request takes a PSN for each of its responses.
+    steps[row, _KEY], steps[row, _LAST] = -1 if operation == READ_REQUEST else key, psn
+
+
+def mean_step(steps: PsnSteps) -> float:
+    """Return the mean step of PSNs, 1 where none is missing, and where there are few."""
+    count, total = steps[_STEPS].tolist()
+    return total / count if count >= _MIN_STEPS else 1.0
 
 
 class SequenceGaps:

@@ -100,8 +100,9 @@ _COUNTER, _UTC = (Part(field.bit_offset // 8, 8) for field in KeyFrame.layout[:2
 _KEYS = (
     Key(14, ((Part(12, 2), 0x88B5),)),
     Key(18, ((Part(12, 2), 0x8100), (Part(16, 2), 0x88B5))),
-    # in UDP in IPv4 without options, on any port
+    # in UDP in IPv4 without options, and in IPv6 without extension headers, on any port
     Key(42, ((Part(12, 2), 0x0800), (Part(14, 1), 0x45), (Part(23, 1), 17), (Part(38, 2), 8 + _KEY_OCTETS))),
+    Key(62, ((Part(12, 2), 0x86DD), (Part(20, 1), 17), (Part(58, 2), 8 + _KEY_OCTETS))),
 )
 STAMPS: Mapping[str, Sequence[Stamp]] = {
     # Metamako, Arista 7130: with bit 1 of the flags, extensions come before the seconds.

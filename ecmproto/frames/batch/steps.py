@@ -24,6 +24,7 @@ from ecmproto.frames.batch.parse_tables import (
     ARP_SIZES,
     ARP_TYPES,
     AT,
+    BY_ETHERTYPE,
     BY_NIBBLE,
     CHOSEN,
     CONDITIONS,
@@ -370,6 +371,8 @@ def content_format(
     row = tables.content[wrapper, CONTENT_ROWS + selected]
     value = number_in(buffer, start, tables.content, wrapper, CONTENT_KEY)
     layer = signed(tables.contents[row, value])
+    if layer == BY_ETHERTYPE:
+        return announced(buffer, value, pos, stop, tables)
     if layer > BY_NIBBLE:
         return Next(layer, stop, True, NO_LENGTH)
     layer = tables.nibbles[BY_NIBBLE - layer, signed(buffer[pos]) >> 4] if pos < stop else DATA_NUMBER

@@ -599,7 +599,7 @@ def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool, mirrore
         yield from _on_pauses(statistics, untimed_pauses, cut_short, mirrored)
     else:
         yield from _on_sample(statistics.sample, mirrored)
-    yield from _on_roce(statistics.roce, mirrored)
+    yield from _on_roce(statistics.roce)
     yield from _on_frames(statistics)
     yield from _on_times(statistics)
     for name, count in statistics.left_out.items():
@@ -666,15 +666,9 @@ def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
         yield f"{unknown} with an unknown sampling rate, not in the estimates."
 
 
-def _on_roce(roce: RoceTraffic | None, mirrored: bool) -> Iterator[str]:
+def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
     if roce is None:
         return
-    missing = sum(each.psns_missing or 0 for each in roce.queue_pairs)
-    if mirrored and missing > sum(each.frames for each in roce.queue_pairs):
-        yield (
-            "Most PSNs of RoCE are missing: if the mirror sends one frame in N only, --sampled 1:N estimates "
-            "the figures of all frames."
-        )
     one = roce.address_pairs - roce.pairs_of_both_directions
     if one == roce.address_pairs:
         yield (

@@ -39,15 +39,15 @@ NOWHERE = -1
 _BTHS = tuple(cls for cls in FORMATS if issubclass(cls, BTH))
 _LENGTHS = (Ethernet, VLAN, STag, ITag)
 _EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
-COVERED = (IPv4, IPv6, GRH, LRH, UDP, TCP, ICRC, *_BTHS, *_EXTENSIONS)
+COVERED = (IPv4, IPv6, GRH, LRH, UDP, TCP, ICRC, GREChecksum, *_BTHS, *_EXTENSIONS)
 """The formats to be found for `keep_right`."""
-FIXED = (*COVERED, *_LENGTHS, GREChecksum)
+FIXED = (*COVERED, *_LENGTHS)
 """The fields of `put_right`."""
 
 EXTENTS = frozenset(
     {
         (IPv4, "ihl"), (IPv4, "len"), (IPv4, "proto"), (IPv4, "flags"), (IPv4, "frag_offset"), (IPv6, "plen"),
-        (IPv6, "nxt"), (UDP, "length"),
+        (IPv6, "nxt"), (UDP, "length"), (GRE, "flags"),
     }
 )  # fmt: skip
 """Fields that determine the octets or the kind of a checksum after them."""
@@ -66,7 +66,12 @@ def _behind_ip() -> frozenset[type[Layer]]:
     """Return the formats inside IP packets."""
     found: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
     for cls in FORMATS:
-        if cls.ip_protocol is not None or cls.next_header is not None or cls.udp_ports:
+        if (
+            cls.role == "wrapper"
+            or cls.ip_protocol is not None
+            or cls.next_header is not None
+            or cls.udp_ports
+        ):
             found |= {cls, *(each for several in cls.sequences.values() for each in several)}
             found |= {cls.closed_by} - {None}  # type: ignore[arg-type]
     return frozenset(found)
@@ -89,6 +94,8 @@ class Packets:
     bth: Int64
     crc: Int64
     """The invariant CRC, whether it was captured or not."""
+    gre: Int64
+    """GRE's checksum."""
     end: Int64
     """The end of what was captured, without the FCS."""
 
@@ -148,7 +155,8 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
 
     return Packets(
         network=moved(network), is_ip4=ip4 >= 0, header_end=moved(network + header),
-        transport=moved(transport), is_udp=is_udp, bth=moved(bth), crc=moved(crc), end=moved(end),
+        transport=moved(transport), is_udp=is_udp, bth=moved(bth), crc=moved(crc),
+        gre=moved(first_of(GREChecksum)), end=moved(end),
     )  # fmt: skip
 
 
@@ -192,36 +200,39 @@ def keep_right(
         told[_CRC] = int(renewed.differs.sum())
         written = [*written, renewed]
     count = len(packets.network)
-    header, transport = np.zeros(count, np.int64), np.zeros(count, np.int64)
+    header, transport, tunnel = (np.zeros(count, np.int64) for _ in range(3))
     for each in written:
-        _add_differences(packets, each, header, transport)
+        _add_differences(packets, each, header, transport, tunnel)
     if not {(IPv4, "ihl"), (IPv4, "checksum")} & set(set_fields):
         rows = np.flatnonzero((header != 0) & packets.is_ip4)
         told["ip.checksum"] = _update(buffer, packets.network[rows] + _IPV4_SUM, header[rows])
     if EXTENTS.isdisjoint(set_fields):
-        for name, mask in (("udp", packets.is_udp), ("tcp", ~packets.is_udp)):
-            kind = UDP if name == "udp" else TCP
+        for kind, name, sum_at, difference in (
+            (UDP, "udp", packets.sum_at, np.where(packets.is_udp, transport, 0)),
+            (TCP, "tcp", packets.sum_at, np.where(packets.is_udp, 0, transport)),
+            (GREChecksum, "gre", packets.gre, tunnel),
+        ):
             if (kind, "checksum") in set_fields:
                 continue
-            rows = np.flatnonzero((transport != 0) & mask & (packets.transport >= 0))
-            rows, left[f"{name}.checksum"] = packets.captured(rows, packets.sum_at, 2)
-            there = _number(buffer, packets.sum_at[rows])
-            if name == "udp":
+            rows, left[f"{name}.checksum"] = packets.captured(np.flatnonzero(difference), sum_at, 2)
+            if kind is UDP:
                 # 0: none
-                rows = rows[there != 0]
+                rows = rows[_number(buffer, sum_at[rows]) != 0]
             told[f"{name}.checksum"] = _update(
-                buffer, packets.sum_at[rows], transport[rows], zero_is_none=name == "udp"
+                buffer, sum_at[rows], difference[rows], zero_is_none=kind is UDP
             )
     return +told, +left
 
 
-def _add_differences(packets: Packets, written: Written, header: Int64, transport: Int64) -> None:
-    """Add what written octets make the sums differ by, of IP's header and of the transport's segment."""
+def _add_differences(
+    packets: Packets, written: Written, header: Int64, transport: Int64, tunnel: Int64
+) -> None:
+    """Add what written octets make the sums differ by: IP's header, the transport's segment, GRE."""
     row = written.row
     network, behind = packets.network[row], packets.transport[row]
     is_ip4 = packets.is_ip4[row]
-    sum_at = packets.sum_at[row]
     has_segment = behind >= 0
+    gre = packets.gre[row]
     differences = written.after.astype(np.int64) - written.before
     for column in range(differences.shape[1]):
         difference = differences[:, column]
@@ -233,9 +244,13 @@ def _add_differences(packets: Packets, written: Written, header: Int64, transpor
         np.add.at(header, row, np.where(summed, difference * weight, 0))
         address = np.where(is_ip4, (place >= 12) & (place < 20), (place >= 8) & (place < 40))
         np.add.at(transport, row, np.where(in_ip & has_segment & address, difference * weight, 0))
-        in_segment = has_segment & (at >= behind) & (at != sum_at) & (at != sum_at + 1)
-        weight = np.where((at - behind) & 1, 1, 256)
-        np.add.at(transport, row, np.where(in_segment, difference * weight, 0))
+        for total, start, sum_at in (
+            (transport, behind, packets.sum_at[row]),
+            (tunnel, np.where(gre >= 0, gre - GRE.fixed_octets, NOWHERE), gre),
+        ):
+            covered = (start >= 0) & (at >= start) & (at != sum_at) & (at != sum_at + 1)
+            weight = np.where((at - start) & 1, 1, 256)
+            np.add.at(total, row, np.where(covered, difference * weight, 0))
 
 
 def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool = False) -> int:

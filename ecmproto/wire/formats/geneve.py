@@ -8,7 +8,7 @@ from ecmproto.wire.formats.ip import IPv4, IPv6
 from ecmproto.wire.formats.mpls import MPLS
 from ecmproto.wire.formats.schema import BitPart, Count, octets, uint
 from ecmproto.wire.formats.summary import Summary
-from ecmproto.wire.formats.wrapper import Wrapper
+from ecmproto.wire.formats.wrapper import FURTHER_ETHERTYPES, Announced, Wrapper
 
 _SOURCE = "RFC 8926 3.4"
 
@@ -38,6 +38,7 @@ class Geneve(Wrapper):
     next_key = "protocol"
     wraps = {
         0x6558: Ethernet, IPv4.announced_by: IPv4, IPv6.announced_by: IPv6, MPLS.announced_by: MPLS,
+        FURTHER_ETHERTYPES: Announced,
     }  # fmt: skip
     session_key = "vni"
     summary = Summary(tag="Geneve {vni}")

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from ecmproto.wire.formats.base import Following, Follows, Formats, Layer
 from ecmproto.wire.formats.ethernet import Data, Ethernet
+from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.ip import IPv4, IPv6
 
 
@@ -20,6 +21,16 @@ class Packet(Layer):
     __slots__ = ()
 
     by_nibble: ClassVar[Mapping[int, type[Layer]]] = {4: IPv4, 6: IPv6}
+
+
+class Announced(Layer):
+    """A content that the value of ``next_key`` announces as an EtherType; never a layer itself."""
+
+    __slots__ = ()
+
+
+FURTHER_ETHERTYPES = -1
+"""The key of `Announced` in ``wraps``: EtherTypes that are no keys themselves."""
 
 
 class Wrapper(Layer):
@@ -41,7 +52,10 @@ class Wrapper(Layer):
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
         """Return the format of the content."""
         value = getattr(self, self.next_key) if self.next_key else 0
-        cls = self.contents(self.selected_sequence).get(value, Data)
+        contents = self.contents(self.selected_sequence)
+        cls = contents.get(value, Data)
+        if cls is Data and FURTHER_ETHERTYPES in contents and value > MAX_LENGTH:
+            return formats.announced(value, data, end, stop)
         if issubclass(cls, Packet):
             cls = cls.by_nibble.get(data[end] >> 4, Data) if end < stop else Data
         return cls, stop

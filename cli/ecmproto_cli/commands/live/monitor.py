@@ -220,8 +220,9 @@ class Watch:
         interfaces = [Interface(index=0, linktype=1)]
         if not self._outer:
             from ecmproto.frames.batch.inner import unwrap
+            from ecmproto.frames.batch.sequences import psn_steps
 
-            unwrap(batch, interfaces, self._ethertypes)
+            unwrap(batch, interfaces, psn_steps(), self._ethertypes)
         Accumulator().add(batch, interfaces=interfaces, selected=self._selected(batch, interfaces))
 
     def last(self) -> Statistics | None:
