@@ -17,9 +17,9 @@ HEADING = """\
 
 <!-- From the declarations in ecmproto/control/lab/, by `make references`. -->
 
-All keys of a scenario; the [laboratory](lab.md) shows their use. Every value is text with
-its unit (`"10G"`, `"33kB"`, `"15ms"`, `"16frames"` of 1500 octets), a number where it has no unit, or `true`
-and `false`; `0` needs no unit.
+This page lists all keys of a scenario; the [laboratory](lab.md) explains how to use them. A value with
+a unit is a string (`"10G"`, `"33kB"`, `"15ms"`, `"16frames"` of 1500 octets). A value without a unit is a
+number, `true` or `false`. A zero needs no unit.
 """
 
 
@@ -29,16 +29,16 @@ def text() -> str:
 
 
 def _parts() -> Iterator[str]:
-    yield "## Scenarios that come with ecmproto\n"
-    yield _table(("scenario", "", "variants", "source"), map(_scenario, scenario_names()))
+    yield "## Bundled scenarios\n"
+    yield _table(("scenario", "title", "variants", "source"), map(_scenario, scenario_names()))
     for section, keys in SECTIONS.items():
         yield f"## {f'[[{section}]]' if section in LISTS else f'[{section}]'}\n"
         yield _table(("key", "default", "value", "meaning"), (_key(*each) for each in keys.items()))
         if section == "control":
             yield (
-                "Parameters of the mechanism are keys of this table too, as `cp.qeq`, `rp.ru`,\n"
-                "`edge.strip`: [parameters.md](parameters.md) lists them. Parameters for another mechanism\n"
-                "in place of the scenario's own are in `[mechanisms.NAME]`.\n"
+                "The parameters of the mechanism are keys of this table too, such as `cp.qeq`, `rp.ru` and\n"
+                "`edge.strip`; [parameters.md](parameters.md) lists the parameters. `[mechanisms.NAME]`\n"
+                "contains the parameters of a mechanism that replaces the scenario's own.\n"
             )
     yield "## The topology line\n"
     for name, shape in SHAPES.items():
@@ -48,7 +48,7 @@ def _parts() -> Iterator[str]:
     common = {name: each for name, each in SHAPES["star"].all_options.items() if name != "hosts"}
     yield _table(("option", "default", "meaning"), (_option(*each) for each in common.items()))
     yield "## Figures\n"
-    yield _table(("figure", "of", "meaning"), map(_figure, MEASUREMENTS))
+    yield _table(("figure", "subject", "meaning"), map(_figure, MEASUREMENTS))
 
 
 def _scenario(name: str) -> Sequence[str]:

@@ -38,7 +38,7 @@ def with_options(*options: Callable[[F], F]) -> Callable[[F], F]:
 
 
 class Quantity(_TextType):
-    """A number with its unit, as ``parser`` of `ecmproto.units` reads it.
+    """A number with its unit, such as ``parser`` of `ecmproto.units` reads it.
 
     An unreadable number is refused with the option's name.
     """

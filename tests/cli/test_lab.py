@@ -225,7 +225,7 @@ def test_a_page_and_a_picture_are_written(scenario: str, tmp_path: Path) -> None
     page, picture = tmp_path / "page.html", tmp_path / "picture.svg"
     arguments = ["--report", str(page), "--report", str(picture), "--panels", "queue,phase"]
     assert run(["lab", "run", scenario, *arguments]) == 0
-    assert "Ours beside published" in page.read_text()
+    assert "Results and published figures" in page.read_text()
     assert "Queue and rate against each other" in picture.read_text()
     assert "Rate delivered per flow" not in picture.read_text()
     assert run(["lab", "run", scenario, *arguments]) == 2

@@ -226,7 +226,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("[[flow]]\nrate = 5", "flow[1].rate: expected a rate with its unit, as 5G, got 5"),
+        ("[[flow]]\nrate = 5", "flow[1].rate: expected a rate with its unit, such as 5G, got 5"),
         ("[[flow]]\nrat = 5", "flow[1].rat: expected a key of [[flow]], got 'rat' (did you mean 'rate'?)"),
         ("[[flwo]]\nrate = 5", "flwo: expected a table of a scenario, got 'flwo' (did you mean 'flow'?)"),
         ("[host]\ndelay = 5", "host: expected tables, [[host]]"),
@@ -320,7 +320,7 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
     [
         (
             'to = "d1"\npattern = "bernoulli"',
-            "flow[0].rate: expected a rate with its unit, as 5G: offered rate",
+            "flow[0].rate: expected a rate with its unit, such as 5G: offered rate",
         ),
         (
             'to = "d1"\npattern = "saturating"\nrate = "5G"',
@@ -425,7 +425,7 @@ def test_sources_apply_to_one_table_or_all() -> None:
         ("flow[0].rate=5G", "flow[0].rate: expected no such key with pattern saturating"),
         ("flow[9].start=5ms", "flow[9].start: expected a number below 2, got 9"),
         ("flow[blk].start=5ms", "expected a flow's name or number, got 'blk' (did you mean 'bulk'?)"),
-        ("flow.rate=5", "flow[1].rate: expected a rate with its unit, as 5G, got '5'"),
+        ("flow.rate=5", "flow[1].rate: expected a rate with its unit, such as 5G, got '5'"),
         ("flow.on=5ms", "flow.on: expected a scenario with a table [[flow]] that has it"),
         ("flwo.rate=5G", "did you mean 'flow'?"),
         ("durtion=5ms", "did you mean 'duration'?"),

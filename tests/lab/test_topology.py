@@ -103,8 +103,8 @@ def test_topology_line_survives_reading_and_option_changes() -> None:
         ("star hosts=ten", "topology.hosts: expected a whole number, got 'ten'"),
         ("star hosts=0", "topology.hosts: expected 1 to 10000, got '0'"),
         ("star hosts=2 hosts=3", "expected hosts once, got twice"),
-        ("star rate=10", "topology.rate: expected a rate with its unit, as 5G, got '10'"),
-        ("trunk hosts=1,x", "topology.hosts: expected whole numbers, as 2,3, got '1,x'"),
+        ("star rate=10", "topology.rate: expected a rate with its unit, such as 5G, got '10'"),
+        ("trunk hosts=1,x", "topology.hosts: expected whole numbers, such as 2,3, got '1,x'"),
         ("trunk hosts=-1", "topology.hosts: expected numbers of 0 to 10000"),
     ],
 )

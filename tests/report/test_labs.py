@@ -24,7 +24,7 @@ def outcome() -> Outcome:
 def test_page_compares_published_figures_with_pictures(outcome: Outcome) -> None:
     page = check_page(html_page(lab_report([outcome])))
     text = page.text()
-    for heading in ("Ours beside published", "Queue length", "Queue and rate against each other"):
+    for heading in ("Results and published figures", "Queue length", "Queue and rate against each other"):
         assert heading in text
     assert "4.9 5.1 Gb/s" in text
     assert "inside on all 2" in text

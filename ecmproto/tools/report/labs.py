@@ -78,7 +78,7 @@ def _name(outcome: Outcome) -> str:
 def _table(outcome: Outcome) -> ReportTable:
     seeds = ", ".join(map(str, outcome.seeds))
     return ReportTable(
-        heading="Ours beside published",
+        heading="Results and published figures",
         caption=f"Medians and ranges over the seeds {seeds}." if len(outcome.seeds) > 1 else f"Seed {seeds}.",
         columns=tuple(map(str.capitalize, HEADINGS)),
         rows=tuple(row.cells() for row in outcome.rows),

@@ -476,7 +476,7 @@ def control_text(experiment: Experiment) -> str:
     return f"{text}, messages {'in band' if control.in_band else 'out of band'}"
 
 
-HEADINGS = ("figure", "ours", "range", "published", "band", "verdict")
+HEADINGS = ("figure", "result", "range", "published", "band", "verdict")
 """The columns of tables of figures."""
 
 

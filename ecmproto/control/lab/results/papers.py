@@ -210,13 +210,12 @@ def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapp
     judged = [row for entry in entries for row in entry.judged]
     held = sum(row.holds for row in judged)
     published = [row.published_ratios for entry in entries for row in entry.rows if row.published_ratios]
-    numbers = f"{counted(len(published), 'published number')}, {sum(map(are_met, published))}"
+    met = f" {sum(map(are_met, published))} of {counted(len(published), 'published number')}"
     parts = [
         f"# {document}: {DOCUMENTS[document]}",
-        f"Made by `make papers` with the code of `{commit}`; seeds are words of SHA-256(scenario + that). "
-        f"{held} of {counted(len(judged), 'band')} hold, on nine seeds of ten or more."
-        + f" Of {numbers} are met within {READING:.0%}."
-        * bool(published),
+        f"`make papers` generated this page with the code of commit `{commit}`. The seeds are words of "
+        f"SHA-256(scenario + commit). {held} of {counted(len(judged), 'band')} hold, each on at least "
+        "nine of ten seeds." + f"{met} are met within {READING:.0%}." * bool(published),
         *(_section(entry, pictures.get(entry.name, "")) for entry in entries),
     ]
     return "\n\n".join(parts) + "\n"
@@ -228,8 +227,8 @@ def _section(entry: Entry, picture: str) -> str:
     until_ns = measure.until_ns or experiment.duration_ns
     about = [
         f"{entry.title}. {experiment.source}.",
-        f"Control: {control_text(experiment)}. {format_time(experiment.duration_ns)}, measured from "
-        f"{format_time(measure.from_ns)} to {format_time(until_ns)}. "
+        f"Control: {control_text(experiment)}. Duration: {format_time(experiment.duration_ns)}, measured "
+        f"from {format_time(measure.from_ns)} to {format_time(until_ns)}. "
         f"{counted(len(entry.seeds), 'seed')}: {', '.join(map(str, entry.seeds))}.",
     ]
     parts = [f"## {entry.name}", "\n".join(about), table(entry.rows)]
@@ -262,9 +261,10 @@ def table(rows: Iterable[FigureRow]) -> str:
 def index(entries: Mapping[str, Sequence[Entry]]) -> str:
     """Return the page with links to the documents' pages and the number of bands that hold by scenario."""
     lines = [
-        "# Published and ours",
+        "# Published and measured figures",
         "",
-        "Each published figure of the documents beside what the laboratory gives; made by `make papers`.",
+        "These pages compare the published figures of each document with the results of the laboratory. "
+        "`make papers` generates the pages.",
         "",
         "| document | scenario | bands that hold |",
         "|---|---|---|",

@@ -115,10 +115,10 @@ _OF_RATE = (
     Limits((NUMBER, TIME), "5%, 1ms", 1),
 )
 _SETTLING = (
-    "time until {}, averaged, stays within limits for the rest of the range, or within a share of its own "
-    f"mean over the last tenth of the range (S002); the last limit is {_AVERAGED}"
+    "time until the average of {} stays within limits until the end of the range; a percentage means limits "
+    f"around the mean over the last tenth of the range (S002); the last value is {_AVERAGED}"
 )
-_REACHES = f"time from the start of the range until {{}} reaches this; the last limit is {_AVERAGED}"
+_REACHES = f"time from the start of the range until {{}} reaches this value; the last value is {_AVERAGED}"
 
 
 def _of(of: str, dimension: Dimension, doc: str, *limits: Limits) -> Measurement:
@@ -126,13 +126,13 @@ def _of(of: str, dimension: Dimension, doc: str, *limits: Limits) -> Measurement
 
 
 MEASUREMENTS: Mapping[str, Measurement] = {
-    "queue.mean": _of("port", OCTETS, "mean length of the queue over time, with the frame in service"),
+    "queue.mean": _of("port", OCTETS, "mean length of the queue over time, including the frame in service"),
     "queue.std": _of("port", OCTETS, "standard deviation of the queue's length over time"),
     "queue.min": _of("port", OCTETS, "minimum length of the queue"),
     "queue.peak": _of("port", OCTETS, "maximum length of the queue"),
     "queue.p99": _of("port", OCTETS, "a percentile of the queue's length; also p50, p99.9 and so on"),
     "queue.within": _of(
-        "port", NUMBER, "share of the time in which the queue's length is within limits",
+        "port", NUMBER, "fraction of the time in which the queue's length is within limits",
         Limits((OCTETS, OCTETS), "18kB..30kB", 2),
     ),
     "queue.settling": _of("port", TIME, _SETTLING.format("the queue"), *_OF_QUEUE),
@@ -141,17 +141,21 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "throughput.reaches": _of(
         "port", TIME, _REACHES.format("a port's average rate"), Limits((RATE, TIME), "8G, 1ms", 1)
     ),
-    "utilisation": _of("port", NUMBER, "rate at which a port sends, as a share of its line rate"),
-    "share": _of("port", NUMBER, "share of a port in the octets of all ports that its switch selects among"),
-    "drops": _of("port", NUMBER, "frames dropped; without a port, in the whole network"),
-    "losses": _of("port", NUMBER, "frames lost on a port's link; without a port, on all links"),
-    "watchdogs": _of("port", NUMBER, "stopped priorities served by a port's watchdog; without a port, all"),
-    "pause.count": _of("port", NUMBER, "times that a port was stopped by PAUSE or PFC; without a port, all"),
-    "pause.time": _of("port", TIME, "time for which a port was stopped; without a port, the sum of all"),
+    "utilisation": _of("port", NUMBER, "rate at which a port sends, as a fraction of its line rate"),
+    "share": _of("port", NUMBER, "octets of a port, as a fraction of the octets of all ports on equal "
+    "paths at its switch"),
+    "drops": _of("port", NUMBER, "dropped frames; without a port, in the whole network"),
+    "losses": _of("port", NUMBER, "frames lost on the link of a port; without a port, on all links"),
+    "watchdogs": _of("port", NUMBER, "actions of the watchdog of a port on paused priorities; without a "
+    "port, of all watchdogs"),
+    "pause.count": _of("port", NUMBER, "number of times that PAUSE or PFC paused a port; without a port, "
+    "the sum for all ports"),
+    "pause.time": _of("port", TIME, "time for which a port was paused; without a port, the sum for all "
+    "ports"),
     "control.frames": _of("network", NUMBER, "messages of the mechanism"),
-    "control.lost": _of("network", NUMBER, "messages in band that a full port dropped"),
+    "control.lost": _of("network", NUMBER, "in-band messages that a full port dropped"),
     "control.octets": _of("network", OCTETS, "octets of the mechanism's messages"),
-    "control.overhead": _of("network", NUMBER, "octets of messages divided by octets of delivered data"),
+    "control.overhead": _of("network", NUMBER, "octets of messages, divided by octets of delivered data"),
     "rate": _of("flow", RATE, "rate of a flow at its destination"),
     "rate.settling": _of("flow", TIME, _SETTLING.format("the rate of a flow"), *_OF_RATE),
     "rate.reaches": _of(
@@ -159,14 +163,15 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     ),
     "offered": _of("flow", RATE, "rate that a flow offered"),
     "lost": _of("flow", NUMBER, "frames of a flow that were lost"),
-    "delay": _of("flow", TIME, "mean time of a flow's frames from their host's NIC to their destination"),
+    "delay": _of("flow", TIME, "mean time of a flow's frames from the sending host's NIC to the destination"),
     "tps": _of("flow", NUMBER, "transactions completed per second"),
     "latency": _of("flow", TIME, "mean time of a transaction"),
     "latency.p99": _of("flow", TIME, "a percentile of a transaction's time; also p50, p99.9 and so on"),
     "fct": _of("flow", TIME, "mean completion time of flows of given sizes"),
     "fct.p99": _of("flow", TIME, "a percentile of the completion time"),
-    "fct.max": _of("flow", TIME, "the longest completion time, such as a collective's"),
-    "slowdown": _of("flow", NUMBER, "mean ratio of the completion time to the one in an empty network"),
+    "fct.max": _of("flow", TIME, "maximum completion time, such as the completion time of a collective"),
+    "slowdown": _of("flow", NUMBER, "mean ratio of the completion time to the completion time in an "
+    "empty network"),
     "slowdown.p99": _of("flow", NUMBER, "a percentile of the slowdown"),
 }  # fmt: skip
 """All measurements by name."""

@@ -92,7 +92,10 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 NAMES = Kind(
-    needed='names, as "h1", "h1..h4", "h*" or a list of these', read=_listed, show=", ".join, plain=(list,)
+    needed='names, such as "h1", "h1..h4", "h*" or a list of these',
+    read=_listed,
+    show=", ".join,
+    plain=(list,),
 )
 ANY = Kind(needed="a value", read=str, show=str, plain=(int, float))
 
@@ -104,37 +107,39 @@ _FRAME = (60, 9_216)
 
 SCENARIO: Mapping[str, Key] = {
     "name": _of(Experiment, "name", WORD, "name of the scenario"),
-    "title": _of(Experiment, "title", TEXT, "subject of the scenario, in a line"),
+    "title": _of(Experiment, "title", TEXT, "subject of the scenario, in one line"),
     "source": _of(Experiment, "source", TEXT, "source document"),
     "duration": _of(Experiment, "duration_ns", TIME, "simulated time", (1_000, LONGEST_NS)),
     "seed": Key(kind=COUNT, doc="seed of all random numbers", default=1, within=(0, 2**63 - 1)),
-    "topology": Key(kind=TEXT, doc="the network in one line, as fat-tree k=4", default=""),
+    "topology": Key(kind=TEXT, doc="network in one line, such as fat-tree k=4", default=""),
     "paths": _of(
         Network,
         "paths",
         choice(*PATHS),
-        "selection among paths of equal length: by a hash of flow and switch, frame by frame in turn, or by "
-        "a hash of flowlet and switch",
+        "selection among equally short paths: ecmp by a hash of flow and switch, spray frame by frame in "
+        "turn, flowlet by a hash of flowlet and switch",
     ),
     "flowlet_gap": _of(
         Network,
         "flowlet_gap_ns",
         TIME,
-        "gap after which a flow may take another path, with flowlets",
+        "gap after which a flow may change its path (paths = flowlet)",
         TIMES_NS,
     ),
     "overhead": _of(
         Experiment,
         "overhead_octets",
         OCTETS,
-        "overhead of a frame on a link, besides its own octets",
+        "octets that each frame takes on a link in addition to its own",
         (0, 1_000),
     ),
 }
 
 HOST: Mapping[str, Key] = {
     "name": Key(
-        kind=NAMES, doc="name of the host, or of several, as h1..h4; new, or in the topology", required=True
+        kind=NAMES,
+        doc="name of one or several hosts, such as h1..h4, new or from the topology",
+        required=True,
     ),
     "delay": _of(Host, "delay_ns", TIME, "delay from a frame's arrival to its processing", TIMES_NS),
     "reaction_delay": _of(
@@ -147,118 +152,133 @@ HOST: Mapping[str, Key] = {
     "queue": _of(Host, "queue_octets", OCTETS, "capacity of each flow's queue in the NIC", _PORT_OCTETS),
     "storm": Key(
         kind=NAMES,
-        doc='times in which the host is broken and stops its link by PAUSE or PFC, as ["5ms..80ms"]',
+        doc="intervals in which the host is faulty and pauses its link by PAUSE or PFC, such as "
+        '["5ms..80ms"]',
     ),
     "adapter.rate": Key(kind=RATE_CHANGES, doc="rate at which the host empties its receive buffer"),
     "adapter.buffer": Key(kind=BUFFER, doc="capacity of the receive buffer"),
     "adapter.pause.high": Key(
-        kind=OCTETS, doc="occupancy above which the adapter stops the switch", within=_PORT_OCTETS
+        kind=OCTETS, doc="occupancy above which the adapter sends PAUSE to the switch", within=_PORT_OCTETS
     ),
-    "adapter.pause.low": Key(kind=OCTETS, doc="occupancy at which the switch may resume", within=(0, 10**9)),
+    "adapter.pause.low": Key(
+        kind=OCTETS, doc="occupancy at which the adapter lets the switch resume", within=(0, 10**9)
+    ),
 }
 
 SWITCH: Mapping[str, Key] = {
     "name": Key(
-        kind=NAMES, doc="name of the switch, or of several, as e* of the topology; or new", required=True
+        kind=NAMES, doc="name of one or several switches, new or from the topology, such as e*", required=True
     ),
     "delay": _of(Switch, "delay_ns", TIME, "delay from a frame's arrival to its output queue", TIMES_NS),
     "buffer": Key(kind=BUFFER, doc="capacity of each output port", default=DEFAULT_BUFFER),
-    "memory": _of(Switch, "memory", BUFFER, "memory that the ports share; default, the sum of their buffers"),
+    "memory": _of(
+        Switch, "memory", BUFFER, "memory that all ports share; default, the sum of the ports' buffers"
+    ),
     "partition": _of(Switch, "partition", BUFFER, "capacity for frames of one input; default, no limit"),
     "pause.high": Key(
         kind=OCTETS,
-        doc="occupancy above which the switch sends PAUSE or PFC, with flow control",
+        doc="occupancy above which the switch sends PAUSE or PFC, if flow control is on",
         within=_PORT_OCTETS,
     ),
     "pause.low": Key(kind=OCTETS, doc="occupancy at which the switch sends XON", within=(0, 10**9)),
     "pause.on": Key(
         kind=choice("input", "output"),
-        doc="whether thresholds apply to one input's frames or to an output queue; by default, input "
-        "thresholds "
-        "leave the headroom free, and output ones are two thirds and one third of the buffer",
+        doc="whether thresholds apply to the frames of an input or to an output queue. By default, the "
+        "thresholds of an input leave room for the headroom; the thresholds of an output are two thirds "
+        "and one third of the buffer",
         default="input",
     ),
     "pause.alpha": Key(
         kind=NUMBER,
-        doc="dynamic thresholds: an input's XOFF is this share of the memory that is free, without the "
+        doc="dynamic thresholds: an input's XOFF is alpha times the free memory, not counting the "
         "headroom of all inputs; default, static thresholds",
         within=(1 / 128, 128),
     ),
     "pause.watchdog": Key(
         kind=TIME,
-        doc="time after which a port serves a stopped priority with waiting frames nevertheless, until "
-        "the stop ends; default, never",
+        doc="time after which the watchdog acts on a paused priority with waiting frames, until the "
+        "pause ends; default, never",
         within=(1_000, LONGEST_NS),
     ),
     "pause.watchdog_action": Key(
         kind=choice("drop", "forward"),
-        doc="whether the watchdog drops or sends the frames of a stopped priority",
+        doc="whether the watchdog drops or forwards the frames of the paused priority",
         default="drop",
     ),
     "pause.priorities": Key(
         kind=COUNTS,
-        doc="priorities for which the switch sends PFC, as 3,4; default, the flow control's",
+        doc="priorities for which the switch sends PFC, such as 3,4; default, all priorities that flow "
+        "control pauses",
     ),
 }
 
 LINK: Mapping[str, Key] = {
-    "a": Key(kind=NAMES, doc="node at one end, or several, as h1..h4", required=True),
-    "b": Key(kind=NAMES, doc="node at the other end, or several", required=True),
+    "a": Key(kind=NAMES, doc="one or several nodes at the first end, such as h1..h4", required=True),
+    "b": Key(kind=NAMES, doc="one or several nodes at the second end", required=True),
     "rate": Key(
         kind=RATE_CHANGES,
-        doc="rate from a to b, and its changes, as 10G,1G@10ms,10G@90ms",
+        doc="rate from a to b, with changes over time, such as 10G,1G@10ms,10G@90ms",
         default=PortRate(LINK_RATE_BPS, ()),
     ),
-    "rate_back": Key(kind=RATE_CHANGES, doc="rate from b to a; default, as from a to b"),
+    "rate_back": Key(kind=RATE_CHANGES, doc="rate from b to a; default, the rate from a to b"),
     "propagation": _of(Link, "propagation_ns", TIME, "propagation delay from a to b", TIMES_NS),
     "propagation_back": _of(
-        Link, "propagation_back_ns", TIME, "propagation delay from b to a; default, as from a to b", TIMES_NS
+        Link,
+        "propagation_back_ns",
+        TIME,
+        "propagation delay from b to a; default, the delay from a to b",
+        TIMES_NS,
     ),
     "loss": _of(Link, "loss", NUMBER, "probability that a frame is lost, in each direction", (0, 1)),
     "down": Key(
         kind=NAMES,
-        doc='times in which the link is down, as ["5ms..8ms"]: frames on it are lost, routes avoid it',
+        doc='intervals in which the link is down, such as ["5ms..8ms"]: frames on the link are lost, and '
+        "routes avoid the link",
     ),
 }
 
 
 FLOW: Mapping[str, Key] = {
-    "name": Key(kind=TEXT, doc="name; for several flows one each, as r1..r4, or a prefix of their numbers"),
-    "from": Key(kind=NAMES, doc="sending host, or several", required=True),
-    "to": Key(kind=NAMES, doc="receiving host, several, or all others", required=True),
+    "name": Key(
+        kind=TEXT,
+        doc="name of the flow. For several flows, one name for each, such as r1..r4, "
+        "or a prefix that numbers follow",
+    ),
+    "from": Key(kind=NAMES, doc="one or several sending hosts", required=True),
+    "to": Key(kind=NAMES, doc="one or several receiving hosts, or all others", required=True),
     "match": Key(
         kind=choice("all", "one to one"),
-        doc="whether each source sends to all receivers, or the n-th to the n-th",
+        doc="whether each source sends to all receivers, or the n-th source to the n-th receiver",
         default="all",
     ),
     "pattern": Key(
         kind=choice(*(each.value for each in Pattern)),
-        doc="times at which there are frames to send",
+        doc="traffic pattern of the source",
         required=True,
     ),
     "priority": _of(Flow, "priority", COUNT, "priority of the frames", (0, 7)),
     "frame": _of(Flow, "frame_octets", OCTETS, "length of the frames", _FRAME),
-    "rate": Key(kind=RATE, doc="offered rate; for on-off, while it is on", within=RATES_BPS),
+    "rate": Key(kind=RATE, doc="offered rate; for on-off, the rate during the on time", within=RATES_BPS),
     "host_rate": Key(
-        kind=RATE, doc="total rate of the flows from one host, instead of rate", within=RATES_BPS
+        kind=RATE, doc="total rate of all flows from one host, instead of rate", within=RATES_BPS
     ),
     "start": _of(Flow, "start_ns", TIME, "start time", TIMES_NS),
     "stop": _of(Flow, "stop_ns", TIME, "end time; default, never", TIMES_NS),
     "random_start": _of(
-        Flow, "random_start", FLAG, "whether the first frame comes at a random time of its period"
+        Flow, "random_start", FLAG, "whether the first frame is sent at a random time within its period"
     ),
-    "on": Key(kind=TIME, doc="mean time on", within=(1, LONGEST_NS)),
-    "off": Key(kind=TIME, doc="mean time off", within=TIMES_NS),
+    "on": Key(kind=TIME, doc="mean on time", within=(1, LONGEST_NS)),
+    "off": Key(kind=TIME, doc="mean off time", within=TIMES_NS),
     "times": Key(
         kind=choice("constant", "exponential", "pareto"),
-        doc="distribution of times on and off",
+        doc="distribution of the on and off times",
         default="exponential",
     ),
     "shape": Key(kind=NUMBER, doc="shape of the Pareto distribution", within=(1.01, 100), default=1.5),
     "backlog": Key(
         kind=OCTETS,
-        doc="octets of the flow that may wait in its host, beyond which the source drops frames; default, as "
-        "many as the NIC's queue takes",
+        doc="capacity for waiting frames in the host; the source drops frames above it. Default, the "
+        "capacity of the NIC queue",
         within=(1, 10**9),
     ),
     "connections": _of(Flow, "connections", COUNT, "number of concurrent TCP connections", (1, 10_000)),
@@ -270,58 +290,65 @@ FLOW: Mapping[str, Key] = {
     "tcp.rto_min": _of(TCP, "rto_min_ns", TIME, "minimum retransmission time-out", (1_000, 10**12)),
     "tcp.rto_max": _of(TCP, "rto_max_ns", TIME, "maximum retransmission time-out", (1_000, 10**12)),
     "tcp.delayed_ack": _of(TCP, "delayed_ack", FLAG, "whether every second segment is acknowledged"),
-    "tcp.ack": _of(TCP, "ack_octets", OCTETS, "length of an acknowledgement's frame", _FRAME),
-    "tcp.syn": _of(TCP, "syn", FLAG, "whether each connection, or transaction, begins with a handshake"),
+    "tcp.ack": _of(TCP, "ack_octets", OCTETS, "frame length of an acknowledgement", _FRAME),
+    "tcp.syn": _of(TCP, "syn", FLAG, "whether each connection or transaction begins with a handshake"),
     "tcp.sack": _of(TCP, "sack", FLAG, "whether acknowledgements are selective"),
     "tcp.ecn": _of(TCP, "ecn", FLAG, "whether ports may mark segments (ECN), as always with dctcp"),
     "request": _of(
         Flow,
         "request_octets",
         OCTETS,
-        "length of the request of `to`; 0: the source sends without requests",
+        "length of the request that the receiver of the flow sends; 0: the source sends without requests",
         (0, 9_216),
     ),
     "response": _of(
-        Flow, "response_octets", OCTETS, "length of the response, which the source sends", (1, 10**12)
+        Flow, "response_octets", OCTETS, "length of the response that the source sends", (1, 10**12)
     ),
     "idle": _of(Flow, "idle_ns", TIME, "mean of the exponential idle time between transactions", TIMES_NS),
     "sizes": Key(
-        kind=TEXT, doc="distribution of flow sizes: websearch, datamining, a file.csv, or 1kB:0.5, 1MB:1"
+        kind=TEXT,
+        doc="distribution of flow sizes: websearch, datamining, a CSV file, or a list such as 1kB:0.5, 1MB:1",
     ),
-    "bursts": Key(kind=NAMES, doc='bursts at times, as ["0ms 100kB", "5ms 1MB"]'),
+    "bursts": Key(kind=NAMES, doc='times and sizes of bursts, such as ["0ms 100kB", "5ms 1MB"]'),
     "list": Key(
         kind=TEXT,
-        doc="file.csv of flows, a line each: time, source, destination, octets; those between the hosts of "
-        "`from` and `to`",
+        doc="CSV file with a flow in each line: time, source, destination, octets. Only flows between "
+        "the hosts in from and to are used",
     ),
     "octets": Key(kind=OCTETS, doc="length of each host's data in a collective", within=(1, 10**12)),
     "algorithm": Key(kind=choice("ring", "tree"), doc="path of the data in a collective", default="ring"),
     "chunks": Key(
-        kind=COUNT, doc="number of parts in which a tree passes its data on", within=(1, 10_000), default=1
+        kind=COUNT, doc="number of chunks in which a tree forwards the data", within=(1, 10_000), default=1
     ),
     "capture": Key(
-        kind=TEXT, doc="capture file, whose frames are offered at their times, with their lengths"
+        kind=TEXT,
+        doc="capture file; its frames are offered at their captured times, with their captured lengths",
     ),
     "capture_source": _of(
         Flow,
         "capture_source",
         TEXT,
-        "source MAC address of the offered frames, as 02:00:00:00:00:01; default, all",
+        "source MAC address of the frames to offer, such as 02:00:00:00:00:01; default, all addresses",
     ),
     "capture_outer": _of(
-        Flow, "capture_outer", FLAG, "whether frames are offered in the wrappers of mirrors and tunnels"
+        Flow,
+        "capture_outer",
+        FLAG,
+        "whether mirrored and tunnelled frames are offered with their outer headers",
     ),
-    "group": Key(kind=WORD, doc="group in tables; default, the common name of several flows", default=""),
+    "group": Key(
+        kind=WORD,
+        doc="name of the flow's group in tables; default, the common name of several flows",
+        default="",
+    ),
     "hops": _of(
         Flow,
         "hops",
         COUNT,
-        "number of congestion points on the path, if flows differ; 0: control.hops",
+        "number of congestion points on the flow's path; 0: the value of control.hops",
         (0, 255),
     ),
-    "via": Key(
-        kind=NAMES, doc="switches of an explicit path, from the first to the last; default, a shortest path"
-    ),
+    "via": Key(kind=NAMES, doc="switches of an explicit path, in order; default, a shortest path"),
 }
 
 TCP_KEYS = tuple(key for key in FLOW if key.startswith("tcp."))
@@ -349,48 +376,52 @@ CONTROL: Mapping[str, Key] = {
     ),
     "flow_control": Key(
         kind=choice("none", "pause", "pfc"),
-        doc="flow control of links, besides the mechanism",
+        doc="flow control of the links, in addition to the mechanism",
         default="none",
     ),
-    "in_band": _of(Control, "in_band", FLAG, "whether messages are frames that queue on their path"),
-    "message_priority": _of(Control, "message_priority", COUNT, "priority of messages in band", (0, 7)),
+    "in_band": _of(Control, "in_band", FLAG, "whether messages are frames that wait in queues on their path"),
+    "message_priority": _of(Control, "message_priority", COUNT, "priority of in-band messages", (0, 7)),
     "message_delay": _of(
         Control,
         "message_delay_ns",
         TIME,
-        "delay of a message out of band; default, the delays of links and nodes",
+        "delay of an out-of-band message; default, the sum of the delays of links and nodes",
         TIMES_NS,
     ),
-    "points": Key(kind=NAMES, doc="switches, or ports as switch>peer, with congestion points; default, all"),
+    "points": Key(
+        kind=NAMES, doc="switches or ports (switch>peer) that have congestion points; default, all"
+    ),
     "hops": _of(Control, "hops", COUNT, "number of congestion points on a flow's path", (1, 255)),
 }
 
 MEASURE: Mapping[str, Key] = {
     "from": Key(
         kind=TIME,
-        doc="start of the measured time; default, 100 ms, or half of a shorter run",
+        doc="start of the measured time; default, 100 ms, or half of the run if the run is shorter",
         within=TIMES_NS,
     ),
     "until": _of(
         Measure, "until_ns", TIME, "end of the measured time; default, the end of the run", TIMES_NS
     ),
-    "window": _of(Measure, "window_ns", TIME, "length of the windows of time series", (1_000, LONGEST_NS)),
-    "port": _of(Measure, "port", TEXT, "port of queue figures; default, the fullest on average"),
+    "window": _of(Measure, "window_ns", TIME, "length of a window in time series", (1_000, LONGEST_NS)),
+    "port": _of(
+        Measure, "port", TEXT, "port for queue figures; default, the port with the longest mean queue"
+    ),
 }
 
 BAND: Mapping[str, Key] = {
-    "figure": _of(Band, "figure", TEXT, "expression, as queue.mean[50ms..90ms]"),
+    "figure": _of(Band, "figure", TEXT, "expression, such as queue.mean[50ms..90ms]"),
     "low": Key(kind=ANY, doc="lower limit, with its unit"),
     "high": Key(kind=ANY, doc="upper limit, with its unit"),
     "source": _of(Band, "source", TEXT, "source of the requirement"),
-    "median_of": _of(Band, "median_of", COUNT, "number of seeds of which the median is checked", (1, 1000)),
-    "note": _of(Band, "note", TEXT, "restriction of the band"),
+    "median_of": _of(Band, "median_of", COUNT, "number of seeds whose median is checked", (1, 1000)),
+    "note": _of(Band, "note", TEXT, "remark on the band"),
 }
 PUBLISHED: Mapping[str, Key] = {
     "figure": _of(Published, "figure", TEXT, "expression"),
-    "value": _of(Published, "value", TEXT, "value that the document prints"),
-    "source": _of(Published, "source", TEXT, "place in the document"),
-    "note": _of(Published, "note", TEXT, "reason for a different value here"),
+    "value": _of(Published, "value", TEXT, "value in the document"),
+    "source": _of(Published, "source", TEXT, "section, table or figure of the document"),
+    "note": _of(Published, "note", TEXT, "reason why the simulated value differs"),
 }
 
 SECTIONS: Mapping[str, Mapping[str, Key]] = {

@@ -46,12 +46,13 @@ def _count(default: int, doc: str, minimum: int = 1) -> Option:
 
 _RATES = (1_000, 10**13)
 _COMMON: Mapping[str, Option] = {
-    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="rate of links that set none", within=_RATES),
+    "rate": Option(kind=RATE, default=LINK_RATE_BPS, doc="rate of links without their own "
+    "rate", within=_RATES),
     "propagation": Option(kind=TIME, default=PROPAGATION_NS, doc="propagation delay of every link"),
     "buffer": Option(kind=BUFFER, default=DEFAULT_BUFFER, doc="capacity of every output port of a switch"),
     "memory": Option(
         kind=BUFFER, default=None,
-        doc="memory that the ports of a switch share; default, the sum of their buffers",
+        doc="memory that all ports of a switch share; default, the sum of the ports' buffers",
     ),
     "partition": Option(
         kind=BUFFER, default=None,
@@ -60,7 +61,8 @@ _COMMON: Mapping[str, Option] = {
     "delay": Option(kind=TIME, default=0, doc="delay of every switch, from arrival to output queue"),
     "host_delay": Option(kind=TIME, default=0, doc="delay of every host, from arrival to processing"),
     "reaction_delay": Option(
-        kind=TIME, default=0, doc="delay of every host, from a message's arrival to the reaction"
+        kind=TIME, default=0, doc="delay of every host, from a message's arrival to the reaction point's "
+        "action"
     ),
     "queue": Option(kind=OCTETS, default=1_000_000, doc="capacity of a flow's NIC queue", within=(1, 10**9)),
 }  # fmt: skip
@@ -279,19 +281,20 @@ def _of(rate_doc: str) -> Option:
 
 SHAPES: Mapping[str, Shape] = {
     "star": Shape(
-        doc="hosts h1, h2, … on one switch, core",
+        doc="hosts h1, h2, … at one switch, core",
         options={"hosts": _count(10, "hosts")},
         build=_star,
     ),
     "dumbbell": Shape(
-        doc="sources s1, s2, … at edge switches e1, e2, …, then left, the bottleneck left>right, and "
-        "destinations d1, d2, … on right",
+        doc="sources s1, s2, … at edge switches e1, e2, …, which are linked to the switch left. The "
+        "bottleneck is left>right, and destinations d1, d2, … are at the switch right",
         options={
             "sources": _count(4, "sources"),
             "destinations": _count(1, "destinations"),
             "edges": Option(
                 kind=COUNT, default=None, within=(0, _MAX),
-                doc="edge switches, over which sources are distributed in order; default, one for each",
+                doc="number of edge switches, over which sources are distributed in order; default, one for "
+                "each source",
             ),
             "bottleneck": _of("rate of the link between left and right"),
             "uplink": _of("rate of the links from edge switches"),
@@ -299,7 +302,7 @@ SHAPES: Mapping[str, Shape] = {
         build=_dumbbell,
     ),
     "trunk": Shape(
-        doc="edge switches e1, e2, …, each with hosts and a trunk to core, which has hosts too",
+        doc="edge switches e1, e2, …, each with hosts and a trunk to the switch core, which has hosts too",
         options={
             "hosts": Option(kind=COUNTS, default=(2, 3), doc="hosts of each edge switch"),
             "core": _count(2, "hosts of core, numbered last", 0),
@@ -308,9 +311,10 @@ SHAPES: Mapping[str, Shape] = {
         build=_trunk,
     ),
     "parking-lot": Shape(
-        doc="switches sw1, sw2, … in a row, the links between them bottlenecks; sources s1, s2, …, each "
-        "at an edge switch: the long ones at sw1, then the cross ones at sw1, sw2, …; destinations d0 at "
-        "the end, d1 after the first bottleneck, and so on",
+        doc="switches sw1, sw2, … in a row; the links between these switches are bottlenecks. Sources "
+        "s1, s2, "
+        "… have an edge switch each: first the long ones at sw1, then the cross ones at sw1, sw2, …. "
+        "Destination d0 is at the last switch, d1 after the first bottleneck, and so on",
         options={
             "hops": _count(2, "bottlenecks"),
             "long": _count(4, "sources at sw1, for traffic over all bottlenecks"),
@@ -321,7 +325,8 @@ SHAPES: Mapping[str, Shape] = {
         build=_parking_lot,
     ),
     "clos": Shape(
-        doc="leaf switches leaf1, leaf2, …, each with hosts, and each linked to each of spine1, spine2, …",
+        doc="leaf switches leaf1, leaf2, …, each with hosts and a link to every spine switch spine1, "
+        "spine2, …",
         options={
             "leaves": _count(4, "leaf switches"),
             "spines": _count(2, "spine switches"),
@@ -331,8 +336,8 @@ SHAPES: Mapping[str, Shape] = {
         build=_clos,
     ),
     "fat-tree": Shape(
-        doc="k³/4 hosts h1, h2, … in k pods of k/2 edge switches e1, e2, … and k/2 aggregation switches a1, "
-        "a2, …, and k²/4 core switches c1, c2, …, all with k ports",
+        doc="k³/4 hosts h1, h2, … in k pods. Each pod has k/2 edge switches e1, e2, … and k/2 aggregation "
+        "switches a1, a2, …. There are k²/4 core switches c1, c2, …. All switches have k ports",
         options={"k": Option(kind=COUNT, default=4, doc="ports of a switch, an even number", within=(2, 64))},
         build=_fat_tree,
     ),

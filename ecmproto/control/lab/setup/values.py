@@ -158,18 +158,21 @@ def choice(*options: str) -> Kind:
     )
 
 
-RATE = Kind(needed="a rate with its unit, as 5G", read=parse_rate, show=exact_rate)
+RATE = Kind(needed="a rate with its unit, such as 5G", read=parse_rate, show=exact_rate)
 RATE_CHANGES = Kind(
-    needed="a rate with its unit, as 5G, and perhaps changes, as 10G,1G@10ms,10G@90ms",
+    needed="a rate with its unit, such as 5G, and perhaps changes, such as 10G,1G@10ms,10G@90ms",
     read=_port_rate,
     show=_port_rate_text,
 )
-TIME = Kind(needed="a time with its unit, as 15ms", read=parse_time, show=exact_time)
-OCTETS = Kind(needed="a size with its unit, as 33kB or 16frames", read=_octets, show=exact_octets)
-BUFFER = Kind(needed="a size with its unit, as 300kB or 100frames", read=_buffer, show=buffer_text)
+TIME = Kind(needed="a time with its unit, such as 15ms", read=parse_time, show=exact_time)
+OCTETS = Kind(needed="a size with its unit, such as 33kB or 16frames", read=_octets, show=exact_octets)
+BUFFER = Kind(needed="a size with its unit, such as 300kB or 100frames", read=_buffer, show=buffer_text)
 COUNT = Kind(needed="a whole number", read=_whole, show=str, plain=(int,))
 COUNTS = Kind(
-    needed="whole numbers, as 2,3", read=_counts, show=lambda counts: ",".join(map(str, counts)), plain=(int,)
+    needed="whole numbers, such as 2,3",
+    read=_counts,
+    show=lambda counts: ",".join(map(str, counts)),
+    plain=(int,),
 )
 NUMBER = Kind(needed="a number", read=_number, show=lambda value: f"{value:g}", plain=(int, float))
 FLAG = Kind(needed="true or false", read=_flag, show=lambda value: "yes" if value else "no", plain=(bool,))
