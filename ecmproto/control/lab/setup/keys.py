@@ -92,11 +92,12 @@ def _listed(text: str) -> tuple[str, ...]:
 
 
 NAMES = Kind(
-    needed='names, such as "h1", "h1..h4", "h*" or a list of these',
+    needed='names, such as "h1", "h1..h4", "h*", or a list of names',
     read=_listed,
     show=", ".join,
     plain=(list,),
 )
+LIST = dataclasses.replace(NAMES, needed="a list of texts in quotes")
 ANY = Kind(needed="a value", read=str, show=str, plain=(int, float))
 
 
@@ -151,7 +152,7 @@ HOST: Mapping[str, Key] = {
     ),
     "queue": _of(Host, "queue_octets", OCTETS, "capacity of each flow's queue in the NIC", _PORT_OCTETS),
     "storm": Key(
-        kind=NAMES,
+        kind=LIST,
         doc="intervals in which the host is faulty and pauses its link by PAUSE or PFC, such as "
         '["5ms..80ms"]',
     ),
@@ -231,7 +232,7 @@ LINK: Mapping[str, Key] = {
     ),
     "loss": _of(Link, "loss", NUMBER, "probability that a frame is lost, in each direction", (0, 1)),
     "down": Key(
-        kind=NAMES,
+        kind=LIST,
         doc='intervals in which the link is down, such as ["5ms..8ms"]: frames on the link are lost, and '
         "routes avoid the link",
     ),
@@ -309,7 +310,7 @@ FLOW: Mapping[str, Key] = {
         kind=TEXT,
         doc="distribution of flow sizes: websearch, datamining, a CSV file, or a list such as 1kB:0.5, 1MB:1",
     ),
-    "bursts": Key(kind=NAMES, doc='times and sizes of bursts, such as ["0ms 100kB", "5ms 1MB"]'),
+    "bursts": Key(kind=LIST, doc='times and sizes of bursts, such as ["0ms 100kB", "5ms 1MB"]'),
     "list": Key(
         kind=TEXT,
         doc="CSV file with a flow in each line: time, source, destination, octets. Only flows between "
@@ -553,7 +554,7 @@ def _flat(content: Any, section: str, where: str) -> Table:
                 add(value, f"{key}.", depth + 1)
             else:
                 check_key(section, key, where)
-                if isinstance(value, list) and keys.get(key, _PLAIN).kind is NAMES:
+                if isinstance(value, list) and keys.get(key, _PLAIN).kind in (NAMES, LIST):
                     value = ", ".join(_text_of(each, f"{where}.{key}") for each in value)
                 result[key] = value
 
