@@ -15,10 +15,11 @@ HEADING = """\
 
 <!-- From the declarations in ecmproto/control/mechanisms/, by `make references`. -->
 
-Every mechanism's parameters by role, as `--set NAME=VALUE` sets them, or `--set ROLE.NAME=VALUE` where
-two roles have one of that name: `cp` is the congestion point, `rp` the reaction point. They are checked when
-they are set, one by one and against each other. [Sources](sources.md) lists S001 and the other
-documents, [algorithms](algorithms.md) describes the parameters' effects.
+This page lists the parameters of every mechanism by role: `cp` is the congestion point, `rp` the reaction
+point, and `edge` the edge. `--set NAME=VALUE` sets a parameter. If two roles have a parameter of the same
+name, `--set ROLE.NAME=VALUE` selects the role. Values are checked when they are set, alone and against other
+parameters. [Sources](sources.md) lists S001 and the other documents. [Algorithms](algorithms.md) describes
+the effects of the parameters.
 """
 
 ROLES = {

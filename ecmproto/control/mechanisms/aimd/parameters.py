@@ -58,16 +58,16 @@ class SamplingParameters(Parameters):
 
     fixed_octets: int = octets(
         "sf", 150_000, (0, 256_000), source="S000 3.2",
-        doc="fixed part of the sampling interval; a sampling probability Pm is Sf = 1500/Pm",
+        doc="fixed part of the sampling interval; a sampling probability Pm corresponds to sf = 1500/Pm",
     )  # fmt: skip
     random_octets: int = octets(
         "sr", UNSET, (0, 64_000), source="S000 3.2",
-        doc="half the width of the random part, at most sf; by default 0.3·sf, at most 64 kB; with sf=0 the "
-        "interval is only random, from 0 to sr",
+        doc="half the width of the random part of the sampling interval, at most sf; by default 0.3·sf, "
+        "at most 64 kB; with sf=0, the interval is entirely random, from 0 to sr",
     )  # fmt: skip
     oversampling_shift: int = count(
         "sscale", 0, (0, 15), source="S000 3.2",
-        doc="the interval is divided by 2^sscale while the queue is empty or above qmc",
+        doc="exponent: the sampling interval is divided by 2^sscale while the queue is empty or above qmc",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -89,11 +89,16 @@ class AIMDCongestionPointParameters(SamplingParameters):
         doc="equilibrium queue length of the congestion point (Qeq)",
     )  # fmt: skip
     qmc_octets: int = octets(
-        "qmc", 0, (0, MOST_OCTETS), source="S000 3.2", doc="mild congestion threshold (Qmc); 0 turns it off"
+        "qmc",
+        0,
+        (0, MOST_OCTETS),
+        source="S000 3.2",
+        doc="mild congestion threshold (Qmc); 0 disables the threshold",
     )
     qsc_octets: int = octets(
         "qsc", 80 * PACKET_OCTETS, (0, MOST_OCTETS), source=_LAB,
-        doc="severe congestion threshold (Qsc): sources stop for a while; 0 turns it off",
+        doc="severe congestion threshold (Qsc), above which sources stop for a while; 0 disables the "
+        "threshold",
     )  # fmt: skip
     qscale: float = ratio(
         "qscale", 1.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR, source="S000 3.2",
@@ -109,7 +114,7 @@ class AIMDCongestionPointParameters(SamplingParameters):
     )  # fmt: skip
     keep_priority: bool = flag(
         "keep_priority", False, source="S000 3.1",
-        doc="whether a message takes the sampled frame's priority instead",
+        doc="whether a message has the priority of the sampled frame instead of message_priority",
     )  # fmt: skip
     enabled: frozenset[int] = priority_set(
         "enabled", frozenset(range(PRIORITIES)), source="S000 2.1",
@@ -156,7 +161,7 @@ class AIMDReactionPointParameters(Parameters):
     )  # fmt: skip
     tmax_ns: int = duration(
         "tmax", 10_000, (1_000, 1_000_000_000), step=1_000, source="S000 3.3.2",
-        doc="maximum of the first time-out; doubles with each",
+        doc="maximum of the first time-out; the maximum doubles with each time-out",
     )  # fmt: skip
     self_increase_ns: int = duration(
         "td", 1_000_000, (1_000, 10_000_000), step=1_000, source="S000 3.3.1 (Td)",
@@ -164,21 +169,26 @@ class AIMDReactionPointParameters(Parameters):
     )  # fmt: skip
     limiters: int = count(
         "limiters", 64, (0, 65_536), source="S000 3.3; algorithms §1",
-        doc="number of fine rate limiters; if none is free, one for the whole priority takes over",
+        doc="number of rate limiters for single flows; if no limiter is free, one limiter for the whole "
+        "priority takes over",
     )  # fmt: skip
-    key_vlan: bool = flag("key_vlan", True, source="S000 3.3", doc="whether the VLAN id separates flows")
-    key_dst: bool = flag("key_dst", True, source="S000 3.3", doc="whether the destination separates flows")
-    key_src: bool = flag("key_src", True, source="S000 3.3", doc="whether the source address separates flows")
+    key_vlan: bool = flag("key_vlan", True, source="S000 3.3", doc="whether the VLAN id distinguishes flows")
+    key_dst: bool = flag(
+        "key_dst", True, source="S000 3.3", doc="whether the destination address distinguishes flows"
+    )
+    key_src: bool = flag(
+        "key_src", True, source="S000 3.3", doc="whether the source address distinguishes flows"
+    )
     key_priority: bool = flag(
-        "key_priority", True, source="S000 3.3", doc="whether the priority separates flows"
+        "key_priority", True, source="S000 3.3", doc="whether the priority distinguishes flows"
     )
     hash_bits: int = count(
         "hash_bits", 0, (0, 32), source="S000 3.3 (compressed flow identifier)",
-        doc="bits of the hash that replaces a flow's key; 0 matches the key itself",
+        doc="length in bits of the hash that replaces the flow key; 0 compares the flow key itself",
     )  # fmt: skip
     enabled: frozenset[int] = redeclared(
         AIMDCongestionPointParameters, "enabled",
-        doc="priorities that are rate limited; messages for others are ignored",
+        doc="priorities that are rate limited; messages for other priorities are ignored",
     )  # fmt: skip
 
 

@@ -29,16 +29,16 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )  # fmt: skip
     probability: float = ratio(
         "pm", 0.0, (0, 1), source="S004 III (Pm)",
-        doc="sampling probability of each arriving frame, at any length and queue; 0 "
-        "samples by octets instead, with sf, sr and sscale",
+        doc="sampling probability of each arriving frame, whatever its length and the queue length; 0: "
+        "sampling by octets, with sf, sr and sscale",
     )  # fmt: skip
     qst_octets: int = octets(
         "qst", 0, (0, MOST_OCTETS), source="S004 IV.A",
-        doc="queue length above which PAUSE is sent to the upstream ports (Qst); 0 turns it off",
+        doc="queue length above which PAUSE is sent to the upstream ports (Qst); 0 disables PAUSE",
     )  # fmt: skip
     qst_low_octets: int = octets(
         "qst_low", UNSET, (0, MOST_OCTETS), source="choice (S004 IV.B: some predefined level)",
-        doc="queue length at or below which they resume, less than qst; by default qsc or qeq",
+        doc="queue length at or below which the upstream ports resume, less than qst; by default qsc or qeq",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     self_increase_bps: int = rate(
         "rd", _MB, (0, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd); S004 does not mention it",
-        doc="rate added at each self-increase; 0 turns it off",
+        doc="rate added at each self-increase; 0 disables self-increase",
     )  # fmt: skip
 
 

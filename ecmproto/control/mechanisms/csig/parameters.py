@@ -19,23 +19,25 @@ class CSIGParameters(Parameters):
 
     interval_ns: int = duration(
         "interval", 100_000, (1_000, _MAX_NS), source=_CHOICE,
-        doc="interval in which sent octets are counted, for available bandwidth and its share",
+        doc="interval in which sent octets are counted to compute the available bandwidth",
     )  # fmt: skip
     rate_step_bps: int = rate(
         "rate_step", 0, (0, _MAX_BPS), source=_CHOICE,
-        doc="available bandwidth of one bucket; 0: a thirty-first of the port's rate",
+        doc="size of a bucket of the available bandwidth; 0: 1/31 of the port's rate",
     )  # fmt: skip
     delay_step_ns: int = duration(
         "delay_step", 1_000, (1, _MAX_NS), source=_CHOICE,
-        doc="delay of one bucket: the time to send all waiting frames, with the arriving one",
+        doc="size of a bucket of the delay, which is the time to send all waiting frames and the "
+        "arriving frame",
     )  # fmt: skip
     depth_step_octets: int = octets(
         "depth_step", 16_000, (1, MOST_OCTETS), source=_CHOICE,
-        doc="octets of one bucket: the queue of the frame's priority, with the frame in it",
+        doc="size of a bucket of the queue length, which is the queue of the frame's priority including "
+        "the frame",
     )  # fmt: skip
     locator: int = count(
         "locator", 0, (0, 127), source=f"{_DRAFT} LM",
-        doc="locator that the port writes with its own values; 0: the last seven bits of its address",
+        doc="locator that the port writes with its own values; 0: the last seven bits of the port's address",
     )  # fmt: skip
 
 

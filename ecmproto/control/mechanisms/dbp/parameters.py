@@ -47,11 +47,11 @@ class DBPEdgeParameters(Parameters):
     )  # fmt: skip
     active_ns: int = duration(
         "active", 20_000_000, (1_000, 10_000_000_000), source="algorithms 5",
-        doc="time after its last data in which a source is active",
+        doc="time for which a source is active after its last data frame",
     )  # fmt: skip
     sources: int = count(
         "sources", 1_024, (1, 1_000_000), source="choice",
-        doc="sources that a destination can report to; others get no reports",
+        doc="number of sources to which a destination can report; further sources get no reports",
     )  # fmt: skip
     report_priority: int = count(
         "report_priority", 7, (0, 7), source="wire-formats 1.2 (choice)",

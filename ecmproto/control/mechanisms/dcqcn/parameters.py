@@ -48,7 +48,7 @@ class DCQCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     pmax: float = ratio(
         "pmax", 0.2, (0, 1), source=f"{_PAPER} P_max (0.01); vendors' 0.2",
-        doc="probability of a mark at Kmax, to which it grows linearly from 0 at Kmin",
+        doc="probability of a mark at kmax; the probability grows linearly from 0 at kmin",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -92,65 +92,65 @@ class DCQCNReactionPointParameters(Parameters):
 
     variant: str = choice(
         "variant", PAPER, (PAPER, NIC), source=f"{_PAPER}; {_NIC}",
-        doc="reaction point: paper cuts at each CNP and recovers by a timer and a byte counter; nic checks "
-        "for CNPs at intervals and recovers by a timer",
+        doc="published reaction point: paper decreases the rate at each CNP, and recovers by a timer and "
+        "a byte counter; nic checks for CNPs at intervals, and recovers by a timer",
     )  # fmt: skip
     g: float = ratio(
         "g", 1 / 256, (2**-20, 1), source=f"{_PAPER} g; {_NIC}",
-        doc="gain of the average α: the weight of a new observation",
+        doc="gain of the average α, which is the weight of a new observation",
     )  # fmt: skip
     threshold: int = count(
         "f", 0, (0, 1_000), source=f"{_PAPER} F = 5; {_NIC}: 1",
-        doc="stage that ends fast recovery; 0: the variant's, 5 or 1",
+        doc="stage that ends fast recovery; 0: 5 (paper) or 1 (nic)",
     )  # fmt: skip
     timer_ns: int = duration(
         "timer", 0, (0, _MAX_NS), source=f"{_PAPER} T = 55 µs; {_NIC}: 300 µs",
-        doc="time of a stage of the increase; 0: the variant's, 55 µs or 300 µs",
+        doc="time of one stage of the increase; 0: 55 µs (paper) or 300 µs (nic)",
     )  # fmt: skip
     byte_counter_octets: int = octets(
         "byte_counter", 10_000_000, (1, MOST_OCTETS), source=f"{_PAPER} B",
-        doc="octets sent in a stage of the byte counter (paper)",
+        doc="octets of one stage of the byte counter (paper only)",
     )  # fmt: skip
     alpha_interval_ns: int = duration(
         "alpha_interval", 0, (0, _MAX_NS), source=f"{_PAPER} K = 55 µs; {_NIC}: 1 µs",
-        doc="time after which α is updated without a CNP (paper), or always (nic); 0: the variant's, 55 µs "
-        "or 1 µs",
+        doc="time between two updates of α, without a CNP in between (paper) or in any case (nic); 0: 55 "
+        "µs (paper) or 1 µs (nic)",
     )  # fmt: skip
     decrease_interval_ns: int = duration(
         "decrease_interval", 4_000, (1, _MAX_NS), source=_NIC,
-        doc="interval of checks for CNPs, with a cut of the rate if there were any (nic)",
+        doc="interval of checks for CNPs; the rate decreases if there were any (nic only)",
     )  # fmt: skip
     ai_rate_bps: int = rate(
         "ai_rate", 0, (0, _MAX_BPS), source=f"{_PAPER} R_AI = 40 Mb/s; {_NIC}: 50 Mb/s",
-        doc="rate that additive increase adds to the target rate; 0: the variant's, 40 Mb/s or 50 Mb/s",
+        doc="rate that additive increase adds to the target rate; 0: 40 Mb/s (paper) or 50 Mb/s (nic)",
     )  # fmt: skip
     hai_rate_bps: int = rate(
         "hai_rate", 0, (0, _MAX_BPS), source=f"{_CHOICE} (400 Mb/s: the paper gives it no figure); {_NIC}: "
         "100 Mb/s",
-        doc="rate that hyper increase adds to the target rate, times its step (paper); 0: the variant's, "
-        "400 Mb/s or 100 Mb/s",
+        doc="rate that hyper increase adds to the target rate, multiplied by the number of the step in "
+        "paper; 0: 400 Mb/s (paper) or 100 Mb/s (nic)",
     )  # fmt: skip
     min_rate_bps: int = rate(
         "min_rate", 0, (0, _MAX_BPS), source=f"{_CHOICE} (10 Mb/s); {_NIC}: 100 Mb/s",
-        doc="floor of a queue pair's rate; 0: the variant's, 10 Mb/s or 100 Mb/s",
+        doc="minimum rate of a queue pair; 0: 10 Mb/s (paper) or 100 Mb/s (nic)",
     )  # fmt: skip
     clamp_target: bool = flag(
         "clamp_target", False, source=_NIC,
-        doc="whether every cut sets the target rate to the previous rate, not only the first since an "
-        "increase (nic)",
+        doc="whether every decrease sets the target rate to the previous rate, instead of only the first "
+        "decrease after an increase (nic only)",
     )  # fmt: skip
     rate_on_first_cnp: float = ratio(
         "rate_on_first_cnp", 1.0, (0.001, 1), source=_NIC,
-        doc="share of the line rate of a queue pair after its first CNP (nic)",
+        doc="rate of a queue pair after its first CNP, as a fraction of the line rate (nic only)",
     )  # fmt: skip
     queue_pairs: int = count(
         "queue_pairs", 256, (1, 4096), source=_CHOICE,
-        doc="queue pairs of a station with a rate of their own; further ones share the last",
+        doc="number of queue pairs of a station with their own rate; further queue pairs share the last rate",
     )  # fmt: skip
     ect: bool = flag(
         "ect", False, source=f"RFC 3168; {_CHOICE}",
-        doc="whether a station sets IP frames that are not ECT to ECT(0); a scenario's frames "
-        "always are ECT",
+        doc="whether a station sets IP frames that are not ECT to ECT(0); the frames of a scenario are "
+        "always ECT",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -192,7 +192,7 @@ class DCQCNEdgeParameters(Parameters):
 
     interval_ns: int = duration(
         "interval", 50_000, (0, _MAX_NS), source=f"{_PAPER} N",
-        doc="time after a CNP in which no other is sent for the same queue pair, address or port",
+        doc="minimum time between two CNPs for the same queue pair, address or port",
     )  # fmt: skip
     per: str = choice(
         "per", QP, SCOPES, source=f"{_PAPER} (a flow); network cards (an address, a port)",
@@ -237,7 +237,7 @@ DCQCN = Mechanism(
 
 ECN = Mechanism(
     name="ecn",
-    title="Explicit congestion notification: ports mark frames, TCP and DCTCP of the hosts react",
+    title="Explicit congestion notification: ports mark frames, and the hosts' TCP or DCTCP reacts",
     source=f"RFC 3168, RFC 8257; {_PAPER} for the thresholds",
     machine="ecmproto.control.mechanisms.dcqcn.machine:MarkingMachine",
     roles={Role.CONGESTION_POINT: DCQCNCongestionPointParameters},

@@ -49,26 +49,29 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )
     qeq_octets: int = _set(_CP, "qeq_octets", QEQ_OCTETS)
     qmc_octets: int = _set(
-        _CP, "qmc_octets", 280_000, doc="threshold above which BCN_MAX is sent; 0 turns it off"
+        _CP, "qmc_octets", 280_000, doc="threshold above which BCN_MAX is sent; 0 disables the threshold"
     )
-    qsc_octets: int = _set(_CP, "qsc_octets", 0, doc="threshold above which BCN_ZERO is sent; 0 turns it off")
+    qsc_octets: int = _set(
+        _CP, "qsc_octets", 0, doc="threshold above which BCN_ZERO is sent; 0 disables the threshold"
+    )
     tagged_fixed_octets: int = octets(
         "tagged_sf", 15_000, (0, LARGEST_SAMPLING_OCTETS), source=S002,
         doc="fixed part of the sampling interval of rate-limited frames, which are counted separately",
     )  # fmt: skip
     tagged_random_octets: int = octets(
         "tagged_sr", UNSET, (0, 64_000), source="algorithms §1",
-        doc="half the width of the random part, at most tagged_sf; by default 0.3·tagged_sf; with "
-        "tagged_sf=0 the interval is only random, from 0 to tagged_sr",
+        doc="half the width of the random part of the sampling interval, at most tagged_sf; by default "
+        "0.3·tagged_sf; with tagged_sf=0, the interval is entirely random, from 0 to tagged_sr",
     )  # fmt: skip
     q_bit: bool = redeclared(ecm.ECMCongestionPointParameters, "q_bit")
     increase_signals: bool = flag(
         "increase_signals", True,
         source="S002 E²CM Principles (potential optimization: bridges do not send increase signals)",
-        doc="whether messages with positive feedback are sent: probes raise the rate as well",
+        doc="whether messages with positive feedback are sent; without such messages, only probes "
+        "increase the rate",
     )  # fmt: skip
     weight: float = feedback_weight(
-        source=S002, doc="weight of Qdelta in the sign of the feedback, without increase signals"
+        source=S002, doc="weight of Qdelta in the sign of the feedback; used only if increase_signals is off"
     )
 
     def __post_init__(self) -> None:
@@ -98,7 +101,7 @@ class E2CMEdgeParameters(Parameters):
 
     max_flows: int = count(
         "max_flows", 4_096, (1, 65_536), source="choice",
-        doc="number of flows measured at a time; probes of others are answered without a throughput",
+        doc="number of flows measured at a time; probes of further flows are answered without a throughput",
     )  # fmt: skip
     reply_priority: int = count(
         "reply_priority", 7, (0, 7), source="wire-formats 1.2",
@@ -145,15 +148,16 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     rate_unit_bps: int = _set(
         _RP, "rate_unit_bps", _MB,
-        doc="rate unit R_unit, which cancels out of an increase, since Gi0 is divided by it; floor's default",
+        doc="rate unit R_unit, the default of floor; R_unit cancels out of an increase, because Gi0 is "
+        "divided by R_unit",
     )  # fmt: skip
     self_increase_bps: int = _set(
         _RP, "self_increase_bps", 0, (0, 100 * _MB),
-        doc="rate added at each self-increase; 0 for none",
+        doc="rate added at each self-increase; 0 disables self-increase",
     )  # fmt: skip
     qeq_octets: int = octets(
         "qeq", QEQ_OCTETS, (1, _LARGEST_QUEUE_OCTETS), source=S002,
-        doc="Qeq of the congestion points, the reference of all four gains",
+        doc="Qeq of the congestion points, to which all four gains refer",
     )  # fmt: skip
     flow_increase_gain: float = ratio(
         "flow_gi", 0.025, (0, 100), source=S002, doc="increase gain of probes, in units of Gi0 like gi"
@@ -164,33 +168,35 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     flow_qeq_octets: int = octets(
         "flow_qeq", 15_000, (1, _LARGEST_QUEUE_OCTETS), source=S002,
-        doc="equilibrium octets of a flow in the queues of its path, for one hop",
+        doc="equilibrium octets of a flow in the queues on its path, if the path has one congested hop",
     )  # fmt: skip
     flow_qmax_octets: int = octets(
         "flow_qmax", 56_000, (1, 100 * _LARGEST_QUEUE_OCTETS), source=S002,
-        doc="octets of a flow above which it is cut fully; proportional to flow_qeq",
+        doc="queued octets of a flow above which the flow gets the maximum negative feedback; "
+        "proportional to flow_qeq",
     )  # fmt: skip
     hops_exponent: int = count(
         "hops_exponent", 0, (-1, 1),
         source="S002 Parking Lot Scenario, Conclusion (user-defined fairness); algorithms §4, 6",
-        doc="fairness: a flow over n congested hops gets flow_qeq·n^hops_exponent: 0 is proportional "
-        "fairness, 1 max-min fairness, -1 favours throughput",
+        doc="type of fairness: the equilibrium of a flow over n congested hops is "
+        "flow_qeq·n^hops_exponent; 0 gives proportional fairness, 1 gives max-min fairness, and -1 "
+        "favours throughput",
     )  # fmt: skip
     probe_octets: int = octets(
         "probe_octets", 75_000, (0, 100_000_000), source="S002 E²CM Operation (X KB, e.g. 75 or 15)",
-        doc="octets of a flow between two probes; 0 does not count them",
+        doc="octets of a flow between two probes; 0: no probes by octets",
     )  # fmt: skip
     probe_frames: int = count(
         "probe_frames", 0, (0, 1_000_000), source="S002 Proposed Compromise Scheme details (n-pkts)",
-        doc="frames of a flow between two probes; 0 does not count them",
+        doc="frames of a flow between two probes; 0: no probes by frames",
     )  # fmt: skip
     probe_interval_ns: int = duration(
         "probe_interval", 0, (0, 10_000_000_000), source="S002 Proposed Compromise Scheme details (t)",
-        doc="time between two probes of a flow; 0 for none by time",
+        doc="time between two probes of a flow; 0: no probes by time",
     )  # fmt: skip
     autonomous: bool = flag(
         "autonomous", False, source="S002 Critique 2 (triggered by BCN, or autonomous: congestion avoidance)",
-        doc="whether flows are probed from their first frame on, not from the first message on",
+        doc="whether a flow is probed from its first frame on instead of from its first message on",
     )  # fmt: skip
     probe_priority: int = count(
         "probe_priority", OWN_PRIORITY, (OWN_PRIORITY, 7), source="wire-formats 1.2",
@@ -198,7 +204,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
     max_flows: int = redeclared(
         E2CMEdgeParameters, "max_flows",
-        doc="number of flows that can be probed; others are never probed",
+        doc="number of flows that can be probed; further flows are never probed",
     )  # fmt: skip
 
     def __post_init__(self) -> None:

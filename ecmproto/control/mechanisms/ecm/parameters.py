@@ -44,7 +44,7 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
     restart_bps: int = rate(
         "rmin", 100 * _MB, (_MB, 1_000 * _MB), step=_MB, source="S000 3.3.2 (Rmin)",
-        doc="rate after the first time-out; halves with each",
+        doc="rate after the first time-out; the rate halves with each time-out",
     )  # fmt: skip
     self_increase_bps: int = rate(
         "rd", _MB, (_MB, 100 * _MB), step=_MB, source="S000 3.3.1 (Rd)",

@@ -35,7 +35,8 @@ class FECNCongestionPointParameters(Parameters):
     )  # fmt: skip
     initial_sources: int = count(
         "N0", 20, (1, 1_000_000), source="S003 (20 to 200; can be set to a large value)",
-        doc="sources expected at start: the advertised rate and its maximum increase start at C/N0",
+        doc="number of sources expected at the start; the advertised rate and its maximum increase start "
+        "at C/N0",
     )  # fmt: skip
     averaging: float = ratio(
         "alpha", 0.5, (0.01, 1), source="S003 enhancement 2",
@@ -43,7 +44,8 @@ class FECNCongestionPointParameters(Parameters):
     )  # fmt: skip
     linear: bool = flag(
         "linear", False, source="S003 enhancement 1 (recommends the hyperbolic one)",
-        doc="whether queue control is linear (slope k) instead of hyperbolic (a, b); both end at c",
+        doc="whether queue control is linear (slope k) instead of hyperbolic (a, b); c is the minimum of "
+        "both",
     )  # fmt: skip
     steepness_above: float = ratio(
         "a", 1.1, (1, 100), source="S003 enhancement 1",
@@ -110,7 +112,7 @@ class SourceParameters(Parameters):
 
     initial_sources: int = redeclared(
         FECNCongestionPointParameters, "initial_sources",
-        doc="sources expected at start: a queue starts at the link rate divided by it",
+        doc="number of sources expected at the start; a queue starts at the link rate divided by N0",
     )  # fmt: skip
     idle_ns: int = duration(
         "idle", 2_000_000, (1_000, 10_000_000_000), source="choice (algorithms 5: 2T)",
@@ -131,15 +133,16 @@ class FECNReactionPointParameters(SourceParameters):
 
     tag_interval_ns: int = duration(
         "tau", 1_000_000, (1_000, 1_000_000_000), source="S003 enhancement 5 (τ = T)",
-        doc="time after a queue's last tag until it tags another frame",
+        doc="time after a queue's last tag until the queue tags another frame",
     )  # fmt: skip
     frames_per_tag: int = count(
         "tag_frames", 0, (0, 1_000_000), source="S003 (overhead: every n-th packet)",
-        doc="number of frames per tag, from a queue's first on; 0 tags by time",
+        doc="number of frames per tag, counted from the first frame of a queue; 0: a tag after each tau",
     )  # fmt: skip
     random_phase: bool = redeclared(
         FECNCongestionPointParameters, "random_phase",
-        doc="whether a queue's first tag comes at a random time within τ instead of with its first frame "
+        doc="whether a queue's first tag is sent at a random time within τ instead of with the queue's "
+        "first frame "
         "(S003's sources start on a multiple of T); rates stay fair, but converge more slowly, and frames "
         "may be lost",
     )  # fmt: skip

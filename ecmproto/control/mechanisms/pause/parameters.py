@@ -43,8 +43,8 @@ class GenerationParameters(Parameters):
     pause_on: str = choice(
         "pause_on", "input", ("input", "output"),
         source=f"{_SECTION}: per input in S002, on the output queue in S003 and S004",
-        doc="occupancy compared with the thresholds: one input's, which is stopped, or an output queue's, "
-        "with all its feeds stopped",
+        doc="whether the thresholds apply to the frames of each input, which is then paused, or to an "
+        "output queue, whose inputs are then all paused",
     )  # fmt: skip
     pause_quanta: int = count(
         "pause_quanta", 0xFFFF, (2, 0xFFFF), source=_SECTION,
@@ -72,7 +72,7 @@ class PFCGenerationParameters(GenerationParameters):
 
     priorities: frozenset[int] = priority_set(
         "priorities", _ALL, source="802.3 Annex 31D; wire-formats 8",
-        doc="priorities that are stopped before they lose frames",
+        doc="priorities that are paused before frames are lost",
     )  # fmt: skip
 
     @property
@@ -97,7 +97,8 @@ class PFCReactionParameters(Parameters):
 
     priorities: frozenset[int] = redeclared(
         PFCGenerationParameters, "priorities",
-        doc="priorities whose times are obeyed; times of other priorities are counted and ignored",
+        doc="priorities whose pause times are obeyed; pause times of other priorities are counted and "
+        "ignored",
     )  # fmt: skip
 
 

@@ -50,11 +50,12 @@ class QCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     sample_base_octets: int = octets(
         "sample_base", 150_000, (10_000, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
-        doc="enqueued octets between two samples without congestion; all eight steps scale with it",
+        doc="enqueued octets between two samples without congestion; all eight sampling intervals scale "
+        "with this value",
     )  # fmt: skip
     jitter: float = ratio(
         "jitter", 0.15, (0, 0.5), source="S001 (margin of randomness 30 %: the width of the interval)",
-        doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter",
+        doc="variation of reloads: each reload is multiplied by a number drawn uniformly from 1 ± jitter",
     )  # fmt: skip
     msdu_limit_octets: int = octets(
         "msdu_limit", 64, (0, 64), source="802.1Q cnmEncapsulated MSDU; wire-formats 3",
@@ -66,7 +67,7 @@ class QCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     cnm_without_cn_tag: bool = flag(
         "cnm_without_cn_tag", True, source=_CHOICE + " 2",
-        doc="whether a sampled frame without a CN-TAG is answered by a CNM, with Flow ID 0",
+        doc="whether a sampled frame without a CN-TAG causes a CNM, with Flow ID 0",
     )  # fmt: skip
     cnpv: frozenset[int] = priority_set(
         "cnpv", frozenset(range(8)), source=_CHOICE + " 9",
@@ -101,7 +102,7 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
     threshold: int = count(
         "threshold", 5, (1, _MAX), source=f"S001 FAST_RECOVERY_TH; {_MIB} ieee8021CnRpgThreshold",
-        doc="stage of a counter that ends its share in fast recovery",
+        doc="stage at which fast recovery ends, for each of the two counters",
     )  # fmt: skip
     ai_rate_bps: int = rate(
         "ai_rate", 5 * _MBPS, (_MBPS, _MAX * _MBPS), source=f"S001 R_AI; {_MIB} ieee8021CnRpgAiRate",
@@ -109,7 +110,7 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
     hai_rate_bps: int = rate(
         "hai_rate", 50 * _MBPS, (_MBPS, _MAX * _MBPS), source=f"S001 R_HAI; {_MIB} ieee8021CnRpgHaiRate",
-        doc="rate that hyper-active increase adds to the target rate, times its step",
+        doc="rate that hyper-active increase adds to the target rate, multiplied by the number of the step",
     )  # fmt: skip
     gd: float = ratio(
         "gd", 1 / 128, (2**-31, 1), source=f"S001 GD; {_MIB} ieee8021CnRpgGd (its exponent, 7)",
@@ -123,25 +124,28 @@ class QCNReactionPointParameters(Parameters):
     min_rate_bps: int = rate(
         "min_rate", 10 * _MBPS, (_MBPS, _MAX * _MBPS),
         source=f"S001 MIN_RATE; {_MIB} ieee8021CnRpgMinRate, whose default is 5 Mb/s",
-        doc="floor of a limiter's rate",
+        doc="minimum rate of a limiter",
     )  # fmt: skip
     max_rate_bps: int = rate(
         "max_rate", 0, (0, _MAX * _MBPS), source=f"{_MIB} ieee8021CnRpgMaxRate",
-        doc="rate at which a limiter starts and is released; 0, and anything above it, is the link's",
+        doc="rate at which a limiter starts and is released; 0 or a value above the link rate means the "
+        "link rate",
     )  # fmt: skip
     max_rps: int = count(
         "max_rps", 100, (1, 100), source=f"{_MIB} ieee8021CnRpPortPriMaxRps",
-        doc="number of flows with a limiter of their own; further flows share one more",
+        doc="number of flows with their own limiter; further flows share one additional limiter",
     )  # fmt: skip
     jitter: float = redeclared(
         QCNCongestionPointParameters, "jitter",
-        doc="each reload is multiplied by a number drawn uniformly from 1 ± jitter (not if standard)",
+        doc="variation of reloads: each reload is multiplied by a number drawn "
+        "uniformly from 1 ± jitter (except with variant=standard)",
     )  # fmt: skip
     variant: str = choice(
         "variant", PSEUDOCODE, (PSEUDOCODE, STANDARD),
         source="algorithms 3: the published pseudo-code, the state diagram of 802.1Q",
-        doc="published reading; standard: threshold reached counts as past it, hyper step one more, "
-        "halving in hyper only, no jitter",
+        doc="published version of the increase; with standard, a stage at the threshold counts as past "
+        "the threshold, the hyper-active step is one larger, only hyper-active increase halves periods, "
+        "and there is no jitter",
     )  # fmt: skip
 
     def __post_init__(self) -> None:
@@ -201,14 +205,14 @@ class QCNEdgeParameters(Parameters):
     mode: int = count(
         "mode", AUTOMATIC, (AUTOMATIC, max(DefenceMode)),
         source=f"{_MIB} ieee8021CnPortPriAdminDefenseMode; wire-formats 9",
-        doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, 0 by the "
-        "neighbour's LLDP",
+        doc="CND defence mode of the CNPVs: 1 disabled, 2 interior, 3 interiorReady, 4 edge, 0 automatic "
+        "by the neighbour's LLDP",
     )  # fmt: skip
     alternate_priority: int = count(
         "alternate_priority", AUTOMATIC_ALTERNATE, (AUTOMATIC_ALTERNATE, PRIORITIES - 1),
         source=f"{_MIB} ieee8021CnPortPriAlternatePriority; wire-formats 9",
-        doc="alternate priority of CNPVs in edge mode; -1: the next lower priority that is no CNPV, else the "
-        "next higher",
+        doc="alternate priority of CNPVs in edge mode; -1: the next lower priority that is not a CNPV, "
+        "otherwise the next higher priority",
     )  # fmt: skip
     cnm_priority: int = redeclared(
         QCNCongestionPointParameters, "cnm_priority",
