@@ -237,7 +237,7 @@ def _section(entry: Entry, picture: str) -> str:
     noted += [(each.note, each.figure) for each in measure.published]
     for note in dict.fromkeys(note for note, _ in noted if note):
         about_it = dict.fromkeys(f"`{figure}`" for own, figure in noted if own == note)
-        notes.append(f"- {note}: {', '.join(about_it)}.")
+        notes.append(f"- {', '.join(about_it)}: {note}.")
     notes += [f"- {line}." for line in entry.lines]
     if notes:
         parts.append("\n".join(notes))
