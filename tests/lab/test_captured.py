@@ -210,4 +210,4 @@ def test_frames_lost_in_full_nics_are_reported(path: Path) -> None:
     scenario = scenario_of(path, "qcn", "topology.queue=5kB")
     outcome = Outcome(scenario.experiment(), [RunFigures(simulate(scenario.experiment(), seed=SEED))])
     (line,) = (line for line in outcome.as_dict()["explanations"] if line.startswith("no frame was dropped"))
-    assert line.endswith("frames found full queues in NICs")
+    assert "; full NIC queues rejected " in line

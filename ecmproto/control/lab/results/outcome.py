@@ -644,7 +644,7 @@ def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
     peak, buffer = int(fullest.peak_octets.max(initial=0)), fullest.buffer_octets
     text = f"no frame was dropped: peak {format_octets(peak)} of {format_octets(buffer)}, at {fullest.name}"
     held_out = sum(int(flow.held_out_frames.sum()) for run in runs for flow in run.result.flows)
-    yield f"{text}; {counted(held_out, 'frame')} found full queues in NICs" if held_out else text
+    yield f"{text}; full NIC queues rejected {counted(held_out, 'frame')}" if held_out else text
 
 
 def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
