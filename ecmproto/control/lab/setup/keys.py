@@ -293,7 +293,7 @@ FLOW: Mapping[str, Key] = {
     "tcp.delayed_ack": _of(TCP, "delayed_ack", FLAG, "whether every second segment is acknowledged"),
     "tcp.ack": _of(TCP, "ack_octets", OCTETS, "frame length of an acknowledgement", _FRAME),
     "tcp.syn": _of(TCP, "syn", FLAG, "whether each connection or transaction begins with a handshake"),
-    "tcp.sack": _of(TCP, "sack", FLAG, "whether acknowledgements are selective"),
+    "tcp.sack": _of(TCP, "sack", FLAG, "whether TCP uses selective acknowledgements"),
     "tcp.ecn": _of(TCP, "ecn", FLAG, "whether ports may mark segments (ECN), as always with dctcp"),
     "request": _of(
         Flow,
