@@ -11,7 +11,7 @@ QUICK ?= tests/codec tests/formats tests/mechanisms $(wildcard tests/test_*.py)
 KERNEL_TESTS := $(addprefix tests/,batch columns capture engine filter stats replay mechanisms lab \
 	cli/test_dissect_large.py cli/test_dissect_columns.py kernels)
 
-.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck mutants bench fuzz docs references papers pcaps kernels wheel wheel-check release oldest newest clean
+.PHONY: demo quick test test-all lint unit thorough every alone coverage boundscheck mutants bench fuzz docs references papers pcaps kernels wheel wheel-check packages release oldest newest clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -107,6 +107,10 @@ papers: $(VENV)/ready-dev  ## docs/papers: every published experiment beside our
 
 pcaps: $(VENV)/ready-dev  ## the bundled captures, from their manifest
 	$(BIN)/python -m pcaps
+
+packages: $(VENV)/ready-dev  ## build/packages: the conda recipe rendered, the Debian package built and checked by lintian
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --group packages
+	$(BIN)/python -m docs.upstream.packages build/packages
 
 release: $(VENV)/ready-release  ## dist/: sdist and wheels, built twice, installed where nothing else is, with their bill of materials
 	$(BIN)/python .ci/release.py

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -35,3 +36,17 @@ def test_headers_have_the_declared_widths(cls: type[Layer]) -> None:
     octets = re.findall(r"type: s(\d)$|size: (\d+)$", text, re.MULTILINE)
     bits = sum(map(int, re.findall(r"type: b(\d+)$", text, re.MULTILINE)))
     assert bits + 8 * sum(int(number) for pair in octets for number in pair if number) == declared
+
+
+def test_packages_have_the_declared_dependencies() -> None:
+    declared = tomllib.loads((FOLDER.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
+    needed = [each.partition(";")[0] for each in declared["project"]["dependencies"]]
+    numba = declared["project"]["optional-dependencies"]["jit"]
+    bounds = {re.sub(r"(?=[<>=])", " ", each, count=1) for each in needed + numba}
+    recipe = (FOLDER / "conda" / "recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\ntests:")[0]
+    assert {each.strip() for each in re.findall(r"- (.*)", run)} - {"python >=${{ python_min }}"} == bounds
+    control = (FOLDER / "debian" / "control").read_text(encoding="utf-8")
+    names = {re.split(r"[<>=]", each)[0] for each in needed}
+    depends = control.partition("\nDepends:")[2].partition("\nRecommends:")[0]
+    assert set(re.findall(r"python3-([\w.-]+)", depends)) == names
