@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 
-def lazy(
-    package: str, modules: Mapping[str, tuple[str, ...]]
-) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return ``__getattr__`` and ``__dir__`` of a package; ``modules`` are its modules and their names."""
+def lazy(package: str, modules: Mapping[str, tuple[str, ...]]) -> None:
+    """Give a package ``__getattr__`` and ``__dir__``; ``modules`` are its modules and their names."""
     module_of = {name: module for module, names in modules.items() for name in names}
+    attributes = vars(sys.modules[package])
 
     def load(name: str) -> object:
         if name not in module_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(importlib.import_module(f"{package}.{module_of[name]}"), name)
 
-    return load, lambda: sorted({*vars(sys.modules[package]), *module_of})
+    attributes.update(__getattr__=load, __dir__=lambda: sorted({*attributes, *module_of}))

@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from ecmproto.errors import MissingDependencyError, printable
@@ -163,10 +163,15 @@ class JUnitCase:
     """The text after the message, in any number of words."""
 
 
-def junit_text(suites: Sequence[tuple[str, Sequence[JUnitCase]]]) -> str:
+def junit_text(
+    suites: Sequence[tuple[str, Sequence[JUnitCase]]],
+    *,
+    seconds: float | None = None,
+    properties: Iterable[tuple[str, str]] = (),
+) -> str:
     """Return a JUnit report of named suites, valid for Jenkins' xunit plugin (junit-10.xsd).
 
-    Characters that XML cannot hold are replaced.
+    Each suite has ``seconds`` and ``properties``. Characters that XML cannot hold are replaced.
     """
     # imported here, as few commands write XML
     from xml.etree import ElementTree
@@ -176,7 +181,13 @@ def junit_text(suites: Sequence[tuple[str, Sequence[JUnitCase]]]) -> str:
         skipped = sum(case.outcome == "skipped" for case in cases)
         # the schema has this count for a suite, and none for all of them
         counts = {**_junit_counts(cases), "skipped": str(skipped)}
+        if seconds is not None:
+            counts["time"] = f"{seconds:.3f}"
         suite = ElementTree.SubElement(root, "testsuite", {"name": printable(name), **counts})
+        given = [{"name": printable(key), "value": printable(value)} for key, value in properties]
+        inside = ElementTree.SubElement(suite, "properties") if given else suite
+        for each in given:
+            ElementTree.SubElement(inside, "property", each)
         for case in cases:
             names = {"classname": printable(case.classname), "name": printable(case.name)}
             element = ElementTree.SubElement(suite, "testcase", names)

@@ -139,6 +139,17 @@ def per_second(rate: float) -> str:
     return f"{rate:.4g} /s"
 
 
+def format_share(share: float) -> str:
+    """Return a part of 1 for a person: ``99.6 %``, ``0.017 %``."""
+    percent = 100 * share
+    return f"{percent:.1f} %" if abs(percent) >= 1 or percent == 0 else f"{percent:.2g} %"
+
+
+def frames_per_second(rate: float) -> str:
+    """Return a rate at which frames are sent: ``1,488,095 frames/s``, ``298 frames/s``."""
+    return f"{rate:,.0f} frames/s" if rate >= _PLAIN / 10 else f"{rate:.4g} frames/s"
+
+
 def jain_index(rates: Iterable[float], nothing: float = 1.0) -> float:
     """Return Jain's index of fairness, 1 for equal rates; ``nothing`` of none, or where all are 0."""
     values = [*map(float, rates)]

@@ -15,6 +15,8 @@ _ELEMENTS: dict[str, tuple[frozenset[str], frozenset[str], frozenset[str]]] = {
         ),
         frozenset({"testsuite", "testcase", "properties", "system-out", "system-err"}),
     ),
+    "properties": (frozenset(), frozenset(), frozenset({"property"})),
+    "property": (frozenset({"name", "value"}), frozenset(), frozenset()),
     "testcase": (
         frozenset({"name"}),
         frozenset({"time", "classname", "group"}),

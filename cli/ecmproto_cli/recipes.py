@@ -19,7 +19,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import EncodeError, ParameterError, SpecError
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_rate
+from ecmproto.units import (
+    NS_PER_S,
+    format_octets,
+    format_rate,
+    format_share,
+    format_time,
+    frames_per_second,
+    parse_rate,
+)
 from ecmproto_cli.errors import USAGE, CommandError
 from ecmproto_cli.options import TIME, with_options
 from ecmproto_cli.terminal import paint
@@ -383,13 +391,13 @@ def storm_rows(storm: Storm, duration_ns: int | None) -> list[tuple[str, str]]:
         held += f" for {format_time(duration_ns)}, by {storm.frames(duration_ns):,} frames"
     pause = f"{renewal.quanta:,} quanta, {format_time(renewal.pause_ns)} at {format_rate(renewal.rate_bps)}"
     renewed = f"every {format_time(renewal.interval_ns)}, {float(renewal.share):.4g} of the pause"
-    octets, share = format_octets(float(renewal.octets_per_s)), float(100 * renewal.link_share)
+    octets, share = format_octets(float(renewal.octets_per_s)), format_share(float(renewal.link_share))
     return [
         ("storm", held),
         ("pause", pause),
-        ("needed", f"at least {float(renewal.needed_fps):,.6g} frames/s"),
-        ("renewed", f"{renewed}: {float(renewal.frames_per_s):,.6g} frames/s"),
-        ("wire", f"{octets}/s, {share:.4g} % of the link"),
+        ("needed", f"at least {frames_per_second(float(renewal.needed_fps))}"),
+        ("renewed", f"{renewed}: {frames_per_second(float(renewal.frames_per_s))}"),
+        ("takes", f"{octets}/s, {share} of the link"),
     ]
 
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from ecmproto.errors import InterfaceError
-from ecmproto.units import format_octets, format_rate, format_time
+from ecmproto.units import format_octets, format_rate, format_share, format_time, frames_per_second
 from ecmproto_cli.capturing import HeldInterrupt
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED, warn
 from ecmproto_cli.output import pairs
@@ -105,9 +105,9 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
     rows = [("sent", told), ("requested", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
-        reached = f"{report.rate_fps:,.6g} frames/s, {format_rate(report.rate_bps)} on the wire"
+        reached = f"{frames_per_second(report.rate_fps)}, {format_rate(report.rate_bps)} on the line"
         if report.reached is not None and report.reached < _SHORT:
-            reached += f": {report.reached:.1%} of the requested rate"
+            reached += f": {format_share(report.reached)} of the requested rate"
         rows += [("reached", reached), ("time", format_time(report.duration_ns))]
     if report.jitter is not None:
         rows.append(("jitter", f"{_distribution(report.jitter)} late"))

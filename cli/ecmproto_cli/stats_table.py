@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ecmproto.errors import counted, escaped, printable
 from ecmproto.tables import bars, sparkline
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, per_second
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_share, format_time, per_second
 from ecmproto_cli.output import columns_of, pairs
 from ecmproto_cli.terminal import paint, prose_width, terminal_width
 
@@ -78,7 +78,7 @@ def _cells(row: Any, columns: Columns, whole: Any) -> list[str]:
     """Return the cells of a row as `ecmproto.frames.stats.cells.cells`."""
     from ecmproto.frames.stats import cells as made
 
-    return made.cells(row, columns, whole, share)
+    return made.cells(row, columns, whole)
 
 
 def table(rows: Sequence[tuple[str, Any]], columns: Columns, whole: Any) -> str:
@@ -464,7 +464,7 @@ def _roce(statistics: Statistics) -> Iterator[str]:
         marked = [ce / max(1, frames) for ce, frames in both]
         width_ns = statistics.intervals.width_ns
         cnps = [count * NS_PER_S / width_ns for count in found.cnps_over_time]
-        lines.append(_over_time("CE share", marked, share(max(marked))))
+        lines.append(_over_time("CE share", marked, format_share(max(marked))))
         lines.append(_over_time("CNPs    ", cnps, per_second(max(cnps))))
     yield _titled("RoCE", *lines, rest=", by queue pair and direction, most trouble first")
 
@@ -472,7 +472,7 @@ def _roce(statistics: Statistics) -> Iterator[str]:
 def _roce_facts(statistics: Statistics, roce: RoceTraffic) -> Iterator[tuple[str, str]]:
     ect, ce = (sum(values) for values in (roce.ect_over_time, roce.ce_over_time))
     timed = max(1, sum(roce.frames_over_time))
-    yield "frames", f"{roce.frames:,}, {share(ect / timed)} ECT, {share(ce / timed)} CE"
+    yield "frames", f"{roce.frames:,}, {format_share(ect / timed)} ECT, {format_share(ce / timed)} CE"
     if roce.cnps:
         unsure = sum(each.cnps for each in roce.queue_pairs if not each.is_settled)
         sure = f", {unsure:,} for an unknown flow" if unsure else ""
@@ -647,13 +647,7 @@ def _curve(queue: AdvertisedRate) -> tuple[str, list[float], str] | None:
 
 
 def _in_unit(value: float, unit: str) -> str:
-    return {"share": share, "per_s": per_second, "bits_per_s": format_rate}[unit](value)
-
-
-def share(part: float) -> str:
-    """Return a fraction of 1 in per cent."""
-    percent = 100 * part
-    return f"{percent:.1f} %" if percent >= 0.1 or percent == 0 else f"{percent:.2g} %"
+    return {"share": format_share, "per_s": per_second, "bits_per_s": format_rate}[unit](value)
 
 
 def address(octets: bytes | None) -> str:

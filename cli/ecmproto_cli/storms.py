@@ -26,7 +26,7 @@ from ecmproto_cli.sending import (
     warn_of_queues,
 )
 from ecmproto_cli.terminal import echo
-from ecmproto_cli.verdicts import print_verdicts, verdict_code
+from ecmproto_cli.verdicts import Telling, print_verdicts, verdict_code
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.streams import Stream, StreamReport, StreamSender, StreamsReport
@@ -38,16 +38,6 @@ if TYPE_CHECKING:
     from ecmproto.wire.formats.ethertypes import EtherTypes
 
 SCHEMA = "ecmproto/plan-report/1"
-
-
-@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
-class Telling:
-    """The output of results: text or JSON, failures alone, and JUnit."""
-
-    form: str
-    quiet: bool = False
-    junit: str | None = None
-    force: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,15 +85,15 @@ def send_storm(
     if telling.form == "json":
         document = report_document(report) | {"storm": storm_document(storm), "released": released}
         echo(json.dumps(document | _proof_document(sent) | {"processors": kept.processors}, indent=2))
-    elif not telling.quiet:
-        rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", thread_text(kept))]
-        rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
+    rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", thread_text(kept))]
+    rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
+    if telling.form == "text" and not telling.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)))
     if report.gaps is not None and report.gaps.longer and not (kept.processors or kept.kept_by):
         warn("frames came too late to hold all the time: with CAP_SYS_NICE real-time threads send them")
     if at is None or sent.ended_by is not None:
         return exit_code_after(report, sent.ended_by)
-    return _tell("storm", sent, telling)
+    return _tell("storm", sent, telling, rows)
 
 
 def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, telling: Telling) -> int:
@@ -113,16 +103,16 @@ def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, tell
     if telling.form == "json":
         document = {"schema": SCHEMA, "plan": path, "seed": plan.seed, **dataclasses.asdict(sent.report)}
         echo(json.dumps(document | _proof_document(sent), indent=2))
-    elif not telling.quiet:
-        rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
-        rows += [("kept by", thread_text(sent.report)), ("seed", str(plan.seed))]
+    rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
+    rows += [("kept by", thread_text(sent.report)), ("seed", str(plan.seed))]
+    if telling.form == "text" and not telling.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)))
     if isinstance(sent.ended_by, KeyboardInterrupt):
         return INTERRUPTED
     if sent.ended_by is not None:
         raise sent.ended_by
     if sent.proofs:
-        return _tell(path, sent, telling)
+        return _tell(path, sent, telling, rows)
     lapsed = any(each.gaps.longer for each in sent.report.streams)
     return FINDINGS if lapsed or not all(each.frames for each in sent.report.streams) else 0
 
@@ -217,18 +207,14 @@ def _send_streams(sender: StreamSender | TimedSender) -> BaseException | None:
     return None
 
 
-def _tell(name: str, sent: _Sent, telling: Telling) -> int:
+def _tell(name: str, sent: _Sent, telling: Telling, rows: Sequence[tuple[str, str]]) -> int:
     """Print proofs, write them as JUnit, and return the exit code."""
-    from ecmproto.frames.capture import open_sink
-    from ecmproto.tools.testing.proofs import junit_of
-
+    verdicts = [(each.outcome, each.name, each.result) for each in sent.proofs]
     if telling.form != "json":
-        print_verdicts([(each.outcome, each.name, each.result) for each in sent.proofs], quiet=telling.quiet)
+        print_verdicts(verdicts, quiet=telling.quiet)
         if sent.stolen_ns and not telling.quiet:
             echo(f"a hypervisor took each processor for {format_time(sent.stolen_ns)}, in their mean")
-    if telling.junit is not None:
-        with open_sink(telling.junit, force=telling.force) as sink:
-            sink.write(junit_of(name, sent.proofs))
+    telling.write_junit(name, verdicts, rows)
     return verdict_code([each.outcome for each in sent.proofs])
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import click
@@ -11,9 +13,11 @@ import click
 from ecmproto.errors import InterfaceError, counted
 from ecmproto_cli.errors import FINDINGS, CommandError
 from ecmproto_cli.recipes import sequence_expectations, sequence_steps, spec_expectations, spec_frames
+from ecmproto_cli.sending import report_document, report_rows
 from ecmproto_cli.terminal import echo, paint
 
 if TYPE_CHECKING:
+    from ecmproto.frames.capture.linux.transmission import SendReport
     from ecmproto.tools.testing.verdicts import Test
     from ecmproto.wire.formats.ethertypes import EtherTypes
 
@@ -48,22 +52,39 @@ def described_test(
     return Test(name, expectations, batches, ethertypes)
 
 
-def tell(
-    test: Test,
-    *,
-    form: str,
-    junit: str | None,
-    force: bool,
-    quiet: bool,
-    sent: Mapping[str, object] | None = None,
-) -> int:
-    """Print the verdicts, write them as JUnit, and return the exit code: 0 if all that is known passed."""
-    from ecmproto.frames.capture import open_sink
-    from ecmproto.tools.testing.verdicts import junit_document
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Telling:
+    """The output of results: text or JSON, failures alone, and JUnit."""
 
+    form: str
+    quiet: bool = False
+    junit: str | None = None
+    force: bool = False
+    began: float = dataclasses.field(default_factory=time.monotonic)
+
+    def write_junit(
+        self, name: str, verdicts: Iterable[tuple[Outcome, str, str]], rows: Iterable[tuple[str, str]]
+    ) -> None:
+        """Write the JUnit file, if any: a test case for each verdict; unknown ones are skipped."""
+        from ecmproto.frames.capture import open_sink
+        from ecmproto.tables import JUnitCase, junit_text
+
+        if self.junit is None:
+            return
+        cases = [
+            JUnitCase(classname=name, name=expected, outcome=_IN_JUNIT[outcome], message=found)
+            for outcome, expected, found in verdicts
+        ]
+        seconds = time.monotonic() - self.began
+        with open_sink(self.junit, force=self.force) as sink:
+            sink.write(junit_text([(name, cases)], seconds=seconds, properties=rows))
+
+
+def tell(test: Test, telling: Telling, sent: SendReport | None = None) -> int:
+    """Print the verdicts, write them as JUnit, and return the exit code: 0 if all that is known passed."""
     verdicts = test.judge.verdicts()
     outcomes = [each.outcome for each in verdicts]
-    if form == "json":
+    if telling.form == "json":
         document = {
             "schema": SCHEMA,
             "recipe": test.name,
@@ -72,18 +93,25 @@ def tell(
             "unknown": outcomes.count("unknown"),
             "frames": dict(test.judge.frames),
             "verdicts": [each.document() for each in verdicts],
-            "sent": sent,
+            "sent": None if sent is None else report_document(sent),
         }
         echo(json.dumps(document, indent=2, ensure_ascii=False))
     else:
         shown = [(each.outcome, each.expectation.sentence(), each.result) for each in verdicts]
-        print_verdicts(shown, quiet=quiet, explain=False)
-    if junit is not None:
-        with open_sink(junit, force=force) as sink:
-            sink.write(junit_document(test.name, verdicts))
+        print_verdicts(shown, quiet=telling.quiet, explain=False)
+    named = [
+        (each.outcome, each.expectation.name, f"{each.expectation.sentence()}: {each.result}")
+        for each in verdicts
+    ]
+    telling.write_junit(test.name, named, [] if sent is None else report_rows(sent))
     return verdict_code(outcomes)
 
 
+_IN_JUNIT: dict[Outcome, Literal["passed", "failure", "skipped"]] = {
+    "passed": "passed",
+    "failed": "failure",
+    "unknown": "skipped",
+}
 _SHOWN: dict[Outcome, tuple[str, str]] = {
     "passed": ("passed", "tag"),
     "failed": ("FAILED", "error"),
@@ -91,22 +119,27 @@ _SHOWN: dict[Outcome, tuple[str, str]] = {
 }
 
 
+_MAX_PASSED = 24
+"""The maximum number of expectations that are listed though they passed."""
+
+
 def print_verdicts(
     verdicts: Sequence[tuple[Outcome, str, str]], *, quiet: bool, explain: bool = True
 ) -> None:
     """Print verdicts: outcome, what was expected, what was found; ``quiet`` prints what failed alone.
 
-    ``explain`` prints what was found of those that passed too.
+    ``explain`` prints what was found of those that passed too; many of them are counted only.
     """
+    outcomes = [outcome for outcome, _, _ in verdicts]
+    brief = quiet or outcomes.count("passed") > _MAX_PASSED
     for outcome, expected, found in verdicts:
-        if quiet and outcome != "failed":
+        if (quiet and outcome != "failed") or (brief and outcome == "passed"):
             continue
         shown, style = _SHOWN[outcome]
         echo(f"  {paint(shown.ljust(7), style)}  {expected}")
         if explain or outcome != "passed":
             echo(f"           {found}")
     if not quiet:
-        outcomes = [outcome for outcome, _, _ in verdicts]
         echo(", ".join(f"{outcomes.count(outcome)} {outcome}" for outcome in _SHOWN))
 
 

@@ -190,7 +190,7 @@ class RowStore:
     """
 
     def __init__(self, path: str | os.PathLike[str], row: type = dict) -> None:
-        self.path = Path(path)
+        self.path: Path = Path(path)
         path_below(self.path.parent, self.path.name)
         self._row = row
         self._arrays = self.path.with_name(f"{self.path.name}.arrays")

@@ -42,7 +42,7 @@ class KernelCache(NullCache):
     def __init__(self, function: Callable[..., Any], sources: Sources) -> None:
         self._code = function.__code__
         self._name = f"{Path(self._code.co_filename).stem}.{function.__qualname__}".replace("<locals>.", "")
-        self.kernel = f"{function.__module__}.{function.__qualname__}".removeprefix("ecmproto.")
+        self.kernel: str = f"{function.__module__}.{function.__qualname__}".removeprefix("ecmproto.")
         """Its name, for people."""
         self._sources = sources
 

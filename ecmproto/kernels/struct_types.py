@@ -116,7 +116,9 @@ class InterfaceType(types.Type):
 
     def __init__(self, protocol: type[Any]) -> None:
         self.protocol = protocol
-        self.methods = tuple((name, *method_types(protocol, name)) for name in methods_of(protocol))
+        self.methods: tuple[tuple[str, Any, tuple[Any, ...]], ...] = tuple(
+            (name, *method_types(protocol, name)) for name in methods_of(protocol)
+        )
         super().__init__(name=f"{protocol.__module__}.{protocol.__qualname__}")
 
     @property

@@ -240,10 +240,10 @@ class Layout:
     """
 
     def __init__(self, struct: type[Struct]) -> None:
-        self.hints = get_type_hints(struct, include_extras=True)
-        self.parts = {name: part_of(self.hints[name]) for name in struct.parts()}
+        self.hints: dict[str, Any] = get_type_hints(struct, include_extras=True)
+        self.parts: dict[str, Part] = {name: part_of(self.hints[name]) for name in struct.parts()}
         self.at: dict[str, int] = {}
-        self.words = 0
+        self.words: int = 0
         for name, part in self.parts.items():
             self.at[name] = self.words
             self.words += 2 if part.kind in ("array", "row") else 1

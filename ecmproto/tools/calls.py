@@ -12,7 +12,7 @@ import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, TypeAlias
+from typing import Any, BinaryIO, ClassVar, Literal, TypeAlias
 
 from ecmproto.control.lab.results.outcome import Outcome
 from ecmproto.control.lab.results.running import Runs, runs_named
@@ -129,7 +129,7 @@ def check(
 class Differences(Tabular):
     """The differences of two captures: the listed ones, and the sums of all as a document."""
 
-    COLUMNS = ("kind", "a", "b")
+    COLUMNS: ClassVar[tuple[str, ...]] = ("kind", "a", "b")
 
     listed: tuple[dict[str, Any], ...]
     """Documents of ``ecmproto/diff/1``, in order."""

@@ -69,7 +69,7 @@ def test_a_campaign_without_findings_stores_progress(
 def test_a_campaign_continues_with_its_seed(capsys: pytest.CaptureFixture[str]) -> None:
     told(["decode", "--runs", "10", "--seed", "3", "-w", "here"], capsys)
     out, err = told(["decode", "--runs", "20", "-w", "here"], capsys)
-    assert err == "ecmproto: seed 3\n"
+    assert err == "ecmproto: seed 3, continues the campaign in here\n"
     assert "executions  20 frames" in out
     assert "campaign    30 frames" in out
 

@@ -106,15 +106,6 @@ def test_documented_field_names_exist() -> None:
     assert {*PROMISED.split(), *word} <= names
 
 
-@pytest.mark.parametrize("cls", FORMATS, ids=lambda cls: cls.prefix)
-def test_every_field_has_meaning_and_source(cls: type[Layer]) -> None:
-    assert cls.title
-    assert cls.source
-    for field in cls.layout:
-        assert field.meta.doc, field.name
-        assert field.meta.source, field.name
-
-
 def test_a_format_as_data_is_json() -> None:
     document = json.loads(json.dumps(as_dict(CNM)))
     assert document["fixed_octets"] == 24

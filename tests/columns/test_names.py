@@ -23,4 +23,4 @@ def test_importing_loads_neither_numba_nor_arrow() -> None:
 
 def test_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'read_tables'"):
-        ecmproto.frames.columns.read_tables  # noqa: B018
+        getattr(ecmproto.frames.columns, "read_tables")  # noqa: B009

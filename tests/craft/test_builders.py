@@ -191,7 +191,8 @@ def test_mistakes_are_reported_with_a_suggestion(line: str, sentence: str) -> No
 
 def test_error_for_field_without_layer_lists_layers() -> None:
     with pytest.raises(
-        SpecError, match=r"the name of a layer in front of its fields, got 'qntz_fb=1' \(one of eth, "
+        SpecError,
+        match=r"the name of a layer in front of its fields, got 'qntz_fb=1' \(ecmproto fields lists",
     ):
         build("qntz_fb=1")
 

@@ -17,6 +17,7 @@ from ecmproto.tools.report.capture_page import (
     extent,
     lost_to_pause,
     panel_of,
+    panels_of,
     single,
     statistics_form,
     statistics_html,
@@ -107,7 +108,7 @@ def test_page_is_well_formed_with_every_panel_twice() -> None:
 
 @pytest.mark.parametrize("form", [WIDE, NARROW], ids=["wide", "narrow"])
 def test_panels_over_time_share_one_axis(form: Format) -> None:
-    figure = timeline(everything(), form)
+    figure = timeline(panels_of(everything(), form, timed=True), form)
     boxes = {(axes.get_position().x0, axes.get_position().x1, axes.get_xlim()) for axes in figure.axes}
     assert len(figure.axes) == len(PANELS) - 2
     assert len(boxes) == 1
@@ -149,7 +150,7 @@ def test_storms_faults_and_flows_have_tables() -> None:
     ]  # fmt: skip
     assert "pauses a priority that is not declared lossless" in cells
     place = cells.index("10.0.0.1 → 10.0.0.2 QP 0x22")
-    assert [cells[place + 4], cells[place + 5], cells[place + 6]] == ["100 %", "1", "8 µs"]
+    assert [cells[place + 4], cells[place + 5], cells[place + 6]] == ["100.0 %", "1", "8 µs"]
     assert cells[place + 13 : place + 15] == ["–", "–"]
 
 

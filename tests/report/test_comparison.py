@@ -110,7 +110,7 @@ def test_summary_of_several_runs_names_extremes() -> None:
         run("none", *measures(dropped=1, mean=400_000)),
     ]
     assert summary(report_of(*runs))[1:] == [
-        "No frame was lost with QCN and PFC; with no control 1 frame (0.100 %) was lost.",
+        "No frame was lost with QCN and PFC; with no control 1 frame (0.1 %) was lost.",
         "On average the queue was shortest with QCN (26 kB) and longest with no control (400 kB).",
         "With PFC some sender was stopped for 2 ms, 6 ms summed up over senders and priorities.",
     ]

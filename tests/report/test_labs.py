@@ -55,13 +55,18 @@ def test_curves_equal_the_measured_values(outcome: Outcome) -> None:
     assert run.messages.totals == (2 * WINDOWS,)
 
 
-def test_many_flows_are_folded(outcome: Outcome) -> None:
+def test_many_flows_are_quantiles() -> None:
     result = run_result()
-    flows = tuple(replace(result.flows[0], name=f"r{number}") for number in range(40))
+    first = result.flows[0]
+    flows = tuple(
+        replace(first, name=f"r{number}", sent_octets=first.sent_octets * number) for number in range(41)
+    )
     (run,) = lab_report([Outcome(experiment(), [RunFigures(replace(result, flows=flows))])]).runs
-    assert len(run.flows) == 16
-    assert run.flows[-1].label == "others (25)"
-    assert run.flows[-1].sent_bps[0] == 25 * 5e9
+    assert [flow.label.partition(" of ")[0] for flow in run.flows] == [
+        "maximum", "90th percentile", "median", "10th percentile", "minimum"
+    ]  # fmt: skip
+    assert run.flows[2].label == "median of 41 flows"
+    assert [flow.sent_bps[0] / 5e9 for flow in run.flows] == [40, 36, 20, 4, 0]
 
 
 def test_fluid_model_is_drawn_over_the_run() -> None:

@@ -90,7 +90,7 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @storm_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G) with FCS, preamble and gap, or "
+    help="Frames a second (1000pps, 1.5Mpps), bits a second on the line (1G) with FCS, preamble and gap, or "
     "the time between frames (1us).",
 )  # fmt: skip
 @click.option(

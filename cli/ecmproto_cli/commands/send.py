@@ -39,8 +39,9 @@ from ecmproto_cli.recipes import (
     storm_options,
 )
 from ecmproto_cli.sending import exit_code_after, opened_sender, report_document, report_table
-from ecmproto_cli.storms import Telling, send_plan, send_storm
+from ecmproto_cli.storms import send_plan, send_storm
 from ecmproto_cli.terminal import echo
+from ecmproto_cli.verdicts import Telling
 
 if TYPE_CHECKING:
     from ecmproto.frames.capture import Batch
@@ -66,7 +67,7 @@ _OWN_SPEED = "the interface's"
 @line_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), bits a second on the wire (1G), a multiple of the captured "
+    help="Frames a second (1000pps, 1.5Mpps), bits a second on the line (1G), a multiple of the captured "
     "rate (0.5x, 10x), or max.  [default: 1x]",
 )  # fmt: skip
 @click.option(
@@ -264,13 +265,13 @@ def _judged(
             report, ended_by = judge_interfaces(test, near, far, send, warn)
         if ended_by is not None:
             return exit_code_after(report, ended_by)
-        sent = report_document(report)
+        sent = report
         if telling.form == "text" and not telling.quiet:
             echo(report_table(report))
     nothing = no_frame_judged(test)
     if nothing is not None:
         raise nothing
-    return tell(test, **dataclasses.asdict(telling), sent=sent)
+    return tell(test, telling, sent)
 
 
 def _captured(paths: tuple[str, ...], sendable: Sendable) -> Callable[[], Iterable[Batch]]:

@@ -18,7 +18,9 @@ from ecmproto.units import (
     WIRE_OVERHEAD_OCTETS,
     format_octets,
     format_rate,
+    format_share,
     format_time,
+    frames_per_second,
 )
 from ecmproto_cli.options import RATE, SIZE, TIME, F
 from ecmproto_cli.output import columns_of, pairs
@@ -124,7 +126,8 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     rows.append(("lasts", "0 ns: it ends a pause" if not quanta else format_time(float(lasts))))
     if 0 < quanta <= MOST_QUANTA:
         needed_fps = Fraction(rate_bps, QUANTUM_BITS * quanta)
-        rows.append(("to hold", f"{float(needed_fps):,.6g} frames/s at least, one at the end of each pause"))
+        needed = f"{frames_per_second(float(needed_fps))} at least, one at the end of each pause"
+        rows.append(("to hold", needed))
         document["needed_fps"] = float(needed_fps)
         try:
             renewal = Renewal(quanta=quanta, rate_bps=rate_bps, octets=PAUSE_OCTETS, share=share)
@@ -135,9 +138,9 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
                 (
                     "renewed",
                     f"every {format_time(renewal.interval_ns)}, {float(share):.4g} of the pause: "
-                    f"{float(renewal.frames_per_s):,.6g} frames/s, "
+                    f"{frames_per_second(float(renewal.frames_per_s))}, "
                     f"{format_octets(float(renewal.octets_per_s))}/s, "
-                    f"{float(100 * renewal.link_share):.4g} % of the link",
+                    f"{format_share(float(renewal.link_share))} of the link",
                 )
             )
             document |= {
@@ -268,7 +271,7 @@ def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
             "in flight",
             f"{format_octets(float(bits / 8))} at {format_rate(rate_bps)} in {format_time(delay_ns)}",
         ),
-        ("frames", f"{float(bits / wire_bits):,.4g} of {length:,} octets, back to back on the wire"),
+        ("frames", f"{float(bits / wire_bits):,.4g} of {length:,} octets, back to back on the line"),
         ("units", f"{float(units):,.6g} of {QUEUE_UNIT_OCTETS} octets, as CNMs count queues"),
         ("quanta", f"{float(bits / QUANTUM_BITS):,.6g} of {QUANTUM_BITS} bit times"),
     ]  # fmt: skip
@@ -294,12 +297,12 @@ def frame(octets: int, rate: int, form: str) -> None:
         "quanta": _number(Fraction(8 * wire, QUANTUM_BITS)),
     }
     rows = [
-        ("on the wire", f"{wire:,} octets: with FCS 4, preamble 8 and gap 12"),
+        ("on the line", f"{wire:,} octets: with FCS 4, preamble 8 and gap 12"),
         (
             "takes",
             f"{format_time(float(time_ns))} at {format_rate(rate_bps)}, {8 * wire / QUANTUM_BITS:.4g} quanta",
         ),
-        ("at most", f"{float(most):,.8g} frames/s, {format_rate(float(most * 8 * length))} of frames"),
+        ("at most", f"{frames_per_second(float(most))}, {format_rate(float(most * 8 * length))} of frames"),
     ]  # fmt: skip
     _say(form, "frame", rows, document)
 
@@ -325,7 +328,7 @@ def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, for
             f"Qoff + {float(w):g}·Qdelta at least {format_octets(least)}, "
             f"of {format_octets(float(full))} full scale",
         ),
-        ("decrease", f"{float(100 * decrease):.4g} % of the rate, by Gd {gd.strip()}"),
+        ("decrease", f"{format_share(float(decrease))} of the rate, by Gd {gd.strip()}"),
     ]  # fmt: skip
     document: dict[str, Any] = {
         "qntz_fb": qntz_fb,

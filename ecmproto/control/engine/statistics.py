@@ -37,7 +37,7 @@ class TimeBins:
     """Rows of sums over ``bins`` bins of ``bin_ns`` each, an even number, the first from time 0 on."""
 
     def __init__(self, rows: int, *, bins: int = MAX_BINS, first_shift: int = _FIRST_SHIFT) -> None:
-        self.values = np.zeros((rows, bins))
+        self.values: NDArray[np.float64] = np.zeros((rows, bins))
         self._shift = first_shift
 
     @property
@@ -94,12 +94,16 @@ class PortCounts:
     """Counts of a port: frames and octets that arrived and that it dropped, samples and messages."""
 
     def __init__(self, machine: Machine) -> None:
-        self.frames = self.octets = self.dropped_frames = self.dropped_octets = 0
-        self.samples = self.unanswered = 0
-        self.drops = TimeBins(1)
+        self.frames: int = 0
+        self.octets: int = 0
+        self.dropped_frames: int = 0
+        self.dropped_octets: int = 0
+        self.samples: int = 0
+        self.unanswered: int = 0
+        self.drops: TimeBins = TimeBins(1)
         """Dropped frames over time."""
         self.messages: Counter[str] = Counter()
-        self.qntz_fb = np.zeros(_LARGEST_QNTZ_FB + 1, np.int64)
+        self.qntz_fb: NDArray[np.int64] = np.zeros(_LARGEST_QNTZ_FB + 1, np.int64)
         self._machine = machine
         self._no_samples = [PAUSE_KIND, PFC_KIND, PROBE_KIND, *machine.answers]
 

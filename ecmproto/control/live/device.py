@@ -141,7 +141,7 @@ class LiveInterface:
         self._frame_octets = frame_octets
         self._before = (0, 0, 0, 0, 0)
         self._unsent = self._lost = 0
-        self.opened = 0
+        self.opened: int = 0
         """The number of times that it was opened: again after each time it vanished."""
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
@@ -336,11 +336,12 @@ class Stop:
     """
 
     def __init__(self) -> None:
-        self.number = 0
+        self.number: int = 0
         self._calls: deque[tuple[Callable[[], Any], Future[Any]]] = deque()
         self._running = False
         self._change = threading.Lock()
-        self.waker, self._bell = socket.socketpair()
+        waker, self._bell = socket.socketpair()
+        self.waker: socket.socket = waker
         self._bell.setblocking(False)
         self.waker.setblocking(False)
 

@@ -28,7 +28,7 @@ from ecmproto.control.live.tagging import (
     take_tags_off,
     take_vlan_off,
 )
-from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
+from ecmproto.control.mechanisms.api.machine import DomainEdge, Machine, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.protocol import (
     EVENT_MESSAGES,
     NO_CAUSE,
@@ -42,7 +42,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.frames.batch.classes import class_of
-from ecmproto.frames.batch.flows import FullFlowTable, Numbers, learn_frames, number_frames
+from ecmproto.frames.batch.flows import FlowTable, FullFlowTable, Numbers, learn_frames, number_frames
 from ecmproto.frames.batch.headers import signed
 from ecmproto.frames.batch.tags import own_tag
 from ecmproto.frames.capture.batch import Batch
@@ -379,7 +379,7 @@ class Edge:
         check_seed(seed)
         self.machine = machine
         self.messages: dict[str, int] = {}
-        self.context = PortContext(
+        self.context: PortContext = PortContext(
             rate_bps=link_rate_bps,
             link_rate_bps=link_rate_bps,
             cp_mac=mac,
@@ -387,14 +387,14 @@ class Edge:
             flows=LARGEST_FLOWS,
             ethertypes=ethertypes,
         )
-        self.flows = flow_table(
+        self.flows: FlowTable = flow_table(
             machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._start_ns = start_ns
         self._send = send
-        self.receivers = machine.receivers(self.context, np.random.default_rng(seed))
+        self.receivers: Receivers = machine.receivers(self.context, np.random.default_rng(seed))
         self._interface = as_interface(self.receivers, Receivers)
-        self.domain = machine.domain_edge(self.context, port)
+        self.domain: DomainEdge | None = machine.domain_edge(self.context, port)
         self._has_probes = PROBE_KIND in machine.kinds
         self._refusals: Any = new_record(machine.probe_refusal_record)
         self._edge = self._new_state(new_tagging(machine, vlan, ethertypes))

@@ -250,7 +250,7 @@ class Rotation:
     ) -> None:
         self.files: deque[str] = deque()
         """Finished files that still exist."""
-        self.frames = 0
+        self.frames: int = 0
         self._path = PurePath(path)
         self._interfaces = interfaces
         self._octets = octets

@@ -149,7 +149,7 @@ class SwitchPort:
         self.facts = facts
         self.inputs = inputs
         self.messages: Counter[str] = Counter()
-        self.context = PortContext(
+        self.context: PortContext = PortContext(
             rate_bps=facts.rate_bps,
             link_rate_bps=facts.rate_bps if link_rate_bps is None else link_rate_bps,
             cp_mac=facts.cp_mac,
@@ -159,9 +159,9 @@ class SwitchPort:
         )
         self._send = send
         self._lead_ns = lead_ns
-        self.point = machine.congestion_point(self.context, np.random.default_rng(seed))
+        self.point: CongestionPoint = machine.congestion_point(self.context, np.random.default_rng(seed))
         self._interface = as_interface(self.point, CongestionPoint)
-        self.switch = _new_switch(
+        self.switch: Switch = _new_switch(
             machine,
             facts,
             inputs=inputs,

@@ -20,7 +20,7 @@ from ecmproto.control.engine.event_heap import first_ns
 from ecmproto.control.engine.feedback import feedback_counters, new_feedback_counters, read_feedback
 from ecmproto.control.engine.frames import octets_of
 from ecmproto.control.engine.gauge import PRIORITIES
-from ecmproto.control.engine.network import add_frames, new_network, with_obeyed
+from ecmproto.control.engine.network import NetworkState, add_frames, new_network, with_obeyed
 from ecmproto.control.engine.port import lengthen_ring
 from ecmproto.control.engine.traffic import NoSources, Sources
 from ecmproto.control.live.device import EXAMPLE_FRAME, TAKEN_AT_ONCE, Send, Snapshot, discard, exercise
@@ -45,6 +45,7 @@ from ecmproto.control.mechanisms.api.protocol import (
     probe_payload,
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
+from ecmproto.frames.batch.flows import FlowTable
 from ecmproto.frames.capture.batch import Batch
 from ecmproto.frames.capture.linux.wires import (
     FAILED,
@@ -98,7 +99,7 @@ class ReactionPoint:
         self.machine = machine
         self._send = send
         port = PortConfig(rate_bps=_FAST_BPS, buffer_octets=_LARGE_OCTETS, overhead_octets=0)
-        self.context = PortContext(
+        self.context: PortContext = PortContext(
             rate_bps=config.link_rate_bps,
             link_rate_bps=config.link_rate_bps,
             cp_mac=port.cp_mac,
@@ -107,15 +108,15 @@ class ReactionPoint:
             hops=config.hops,
             ethertypes=ethertypes,
         )
-        self.flows = flow_table(
+        self.flows: FlowTable = flow_table(
             machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=(), flows=None, first_time_ns=0
         )
         self._feedback_counters = new_feedback_counters(machine)
-        self.senders = machine.senders(self.context, np.random.default_rng(seed))
-        self.network = new_network(
+        self.senders: Senders = machine.senders(self.context, np.random.default_rng(seed))
+        self.network: NetworkState = new_network(
             [port],
             with_obeyed(config, machine),
             points=[NullCongestionPoint()],

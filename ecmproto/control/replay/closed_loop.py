@@ -52,6 +52,7 @@ from ecmproto.control.replay.summary import (
     port_summary,
     with_counts,
 )
+from ecmproto.frames.batch.flows import FlowTable
 from ecmproto.frames.capture.batch import Batch, Interface
 from ecmproto.kernels.record import columns, new_arrays
 from ecmproto.kernels.structs import as_interface
@@ -100,7 +101,7 @@ class ClosedLoopReplay:
     ) -> None:
         check_seed(seed)
         self.machine = machine
-        self.flows = flow_table(
+        self.flows: FlowTable = flow_table(
             machine, stations=LARGEST_STATIONS, flows=LARGEST_FLOWS, ethertypes=ethertypes
         )
         self._batches = batches
@@ -110,7 +111,7 @@ class ClosedLoopReplay:
         self._intake = Intake(
             machine, cp_mac=port.cp_mac, ethertypes=ethertypes, interfaces=interfaces, flows=self.flows
         )
-        self.context = self._context(_FIRST_STATIONS, ethertypes)
+        self.context: PortContext = self._context(_FIRST_STATIONS, ethertypes)
         self._feedback_counters = new_feedback_counters(machine) if loop.captured_feedback else None
         generators = [np.random.default_rng([seed, role]) for role in range(3)]
         self._point = self._new_point(generators[0])

@@ -164,7 +164,7 @@ class ClosedLoopOutput:
     def __init__(
         self, reader: CaptureReader, path: str | os.PathLike[str] | PcapngWriter, *, force: bool = False
     ) -> None:
-        self.commented = isinstance(path, PcapngWriter) or format_of(path, reader.format) == "pcapng"
+        self.commented: bool = isinstance(path, PcapngWriter) or format_of(path, reader.format) == "pcapng"
         self._writer: PcapngWriter | PcapWriter
         if isinstance(path, PcapngWriter):
             self._writer = path

@@ -9,7 +9,7 @@ from ecmproto.control.engine.statistics import FlowRates
 from ecmproto.control.replay.summary import PortSummary, ReplaySummary, StationsSummary
 from ecmproto.errors import counted, escaped
 from ecmproto.tables import Paint, bars, columns_of, pairs, plain, sparkline
-from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
+from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
 
 _WIDTH = 80
 _NAMES = 13
@@ -101,7 +101,7 @@ def _queues(port: PortSummary, summary: ReplaySummary) -> list[tuple[str, str]]:
         rows += [
             (f"priority {priority}", _lengths(queue)) for priority, queue in port.queue_by_priority.items()
         ]
-    return [*rows, ("utilisation", f"{100 * port.utilisation:.1f} %")]
+    return [*rows, ("utilisation", format_share(port.utilisation))]
 
 
 def _lengths(queue: QueueStatistics) -> str:
@@ -227,7 +227,7 @@ _MEASURES: Sequence[tuple[str, Callable[[ReplaySummary], str]]] = (
     ("second half", lambda s: format_octets(s.ports[0].second_half_mean_octets)),
     ("p99 queue", lambda s: format_octets(s.ports[0].queue.p99_octets)),
     ("peak queue", lambda s: format_octets(s.ports[0].queue.peak_octets)),
-    ("utilisation", lambda s: f"{100 * s.ports[0].utilisation:.1f} %"),
+    ("utilisation", lambda s: format_share(s.ports[0].utilisation)),
     ("messages", lambda s: f"{sum(s.ports[0].messages.values()):,}"),
 )
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from ecmproto.errors import CaptureError
 from ecmproto.frames.capture.batch import INTERFACE_DESCRIPTION, Batch, Block, Interface
 from ecmproto.frames.capture.reader import CaptureReader, ParsedReader
 from ecmproto.frames.capture.several import JoinedFile, Joining
@@ -28,7 +29,7 @@ class Deriving(Joining):
     def __init__(self, reader: CaptureReader, *, records: bool = False) -> None:
         super().__init__()
         self.reader = reader
-        self.file = JoinedFile(reader, self) if records else None
+        self.file: JoinedFile | None = JoinedFile(reader, self) if records else None
         """The source of frames with their records; None where frames come without."""
         self._batches = self._all()
         self._numbers: list[int] = []
@@ -157,7 +158,7 @@ class DerivedReader(ParsedReader):
     def items(self) -> Iterator[Batch | Block]:
         """Yield a section header, interface descriptions as they are found, and batches."""
         yield from super().items()
-        self.problem = self._deriving.reader.problem
+        self.problem: CaptureError | None = self._deriving.reader.problem
 
     def close(self) -> None:
         """Close the file; batches already given stay valid."""

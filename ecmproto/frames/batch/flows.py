@@ -137,9 +137,9 @@ class FlowTable:
     ) -> None:
         _check("max_stations", max_stations, _MOST_NUMBERS)
         _check("max_flows", max_flows, _MOST_NUMBERS // max_stations)
-        self.key = FlowKey(*(bool(part) for part in key))
-        self.hashed = FlowHash(int(hashed.bits), bool(hashed.src))
-        self.counts = new_record(FlowCounts)
+        self.key: FlowKey = FlowKey(*(bool(part) for part in key))
+        self.hashed: FlowHash = FlowHash(int(hashed.bits), bool(hashed.src))
+        self.counts: FlowCounts = new_record(FlowCounts)
         self._limits = max_stations, max_flows
         self._tables = parse_tables(ethertypes)
         self._stations = new_keys(_FIRST_SLOTS)
@@ -595,7 +595,7 @@ class DestinationTable:
 
     def __init__(self, *, max_destinations: int = 4096, with_groups: bool = False) -> None:
         _check("max_destinations", max_destinations, _MOST_NUMBERS)
-        self.counts = new_record(DestinationCounts)
+        self.counts: DestinationCounts = new_record(DestinationCounts)
         self._limit = max_destinations
         self._with_groups = bool(with_groups)
         self._keys = new_keys(_FIRST_SLOTS)

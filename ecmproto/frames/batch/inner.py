@@ -35,7 +35,7 @@ from ecmproto.frames.batch.sflow import (
     is_datagram,
     port_name,
 )
-from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Interface
+from ecmproto.frames.capture.batch import ETHERNET, RAW_IP, RAW_IP_TYPES, Batch, Displayed, Interface
 from ecmproto.frames.capture.reader import BATCH_FRAMES, CaptureReader
 from ecmproto.frames.capture.several import open_captures
 from ecmproto.kernels.kernel import inlined, over_batches
@@ -439,7 +439,7 @@ class InnerReader(DerivedReader):
     ) -> None:
         self._unwrapping = _Unwrapping(reader, ethertypes, records=records, watch=watch)
         super().__init__(self._unwrapping)
-        self.displayed = reader.displayed
+        self.displayed: Displayed = reader.displayed
 
     def _followed(self, batch: Batch) -> Batch:
         # A part of a capture has a timeline of the whole.

@@ -68,7 +68,7 @@ class SequenceGaps:
     """The gaps in sequence numbers of 32 bits, by stream."""
 
     def __init__(self) -> None:
-        self.lost = 0
+        self.lost: int = 0
         """Sequence numbers that are missing."""
         self._last: dict[int, int] = {}
 

@@ -338,7 +338,7 @@ class SflowReading:
     """The datagrams of a capture, read batch by batch in bounded memory."""
 
     def __init__(self) -> None:
-        self.samples = 0
+        self.samples: int = 0
         self._datagrams = 0
         self._left_out = 0
         self._agents: dict[tuple[int, ...], int] = {}

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.errors import counted
-from ecmproto.frames.capture.batch import ERF, ETHERNET, Batch, Block
+from ecmproto.frames.capture.batch import ERF, ETHERNET, Batch, Block, Interface
 from ecmproto.frames.capture.pcap import MAGIC_NS, PcapHeader, PcapParser, parse_header
 from ecmproto.frames.capture.source import Fault, Shortage, Source, Walker, uint32_rows
 from ecmproto.frames.capture.writer import SNAPLEN, RecordBuilder
@@ -53,8 +53,10 @@ class ErfParser(PcapParser):
     def __init__(self, header: PcapHeader, walker: Walker, batch_frames: int) -> None:
         super().__init__(header, walker, batch_frames)
         linktype = ETHERNET | _FCS_OCTETS // 2 << 28 | 1 << 26
-        self.header = parse_header(struct.pack("<IHHiIII", MAGIC_NS, 2, 4, 0, 0, SNAPLEN, linktype), "")
-        self.interfaces = [self.header.interface]
+        self.header: PcapHeader = parse_header(
+            struct.pack("<IHHiIII", MAGIC_NS, 2, 4, 0, 0, SNAPLEN, linktype), ""
+        )
+        self.interfaces: list[Interface] = [self.header.interface]
         self._records = dataclasses.replace(
             self._records, byte_order=_BUILDER.byte_order, header_octets=_BUILDER.header_octets
         )
@@ -80,7 +82,7 @@ class ErfParser(PcapParser):
         if not isinstance(batch, Batch):
             return batch
         frames, types = _frames_of(batch)
-        self.frames = before + len(frames)
+        self.frames: int = before + len(frames)
         if len(types):
             self._left_out.update(types.tolist())
             self.warnings = [*self._told, *(_left_out(*each) for each in sorted(self._left_out.items()))]

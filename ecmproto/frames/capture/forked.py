@@ -96,9 +96,10 @@ class ForkedCapture:
         take: Callable[[memoryview], None] | None = None,
         part_octets: int = PART_OCTETS,
     ) -> None:
-        self.path = os.fspath(path)
-        self.size_octets = os.path.getsize(path)
-        self.octets_read = self.frames = 0
+        self.path: str = os.fspath(path)
+        self.size_octets: int = os.path.getsize(path)
+        self.octets_read: int = 0
+        self.frames: int = 0
         self.interfaces: list[Interface] = []
         self.warnings: list[str] = []
         self.problem: CaptureError | None = None

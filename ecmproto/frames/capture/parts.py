@@ -261,7 +261,7 @@ class RecordSearch:
 
     def __init__(self, file: Any, name: str) -> None:
         self._file = file
-        self.described = b""
+        self.described: bytes = b""
         """The octets needed to read the records, if they precede the first one."""
         self._find: _Finder | None = None
         head = self._octets(0, _HEAD_OCTETS)
@@ -407,7 +407,7 @@ class PartReader(CaptureReader):
     """
 
     def __init__(self, source: Source, part: Part, *, batch_frames: int) -> None:
-        self.part = part
+        self.part: Part = part
         self.begun: list[Block] = []
         self._first_ns: int | None = None
         self._kept: deque[Batch] | None = None
@@ -454,7 +454,7 @@ class PartReader(CaptureReader):
             return super()._parser_for(source, walker, batch_frames)
         if byte_order_of(self.part.described) is not None:
             pcap = pcap_parser(parse_header(self.part.described, self.path), walker, batch_frames)
-            self.header = pcap.header
+            self.header: PcapHeader | None = pcap.header
             return pcap
         parser = PcapngParser(walker, batch_frames)
         described = OctetsSource(self.part.described, base=0)

@@ -131,12 +131,12 @@ class PcapParser:
     def __init__(self, header: PcapHeader, walker: Walker, batch_frames: int) -> None:
         self.header = header
         """The header of a capture with the records that are given."""
-        self.described = header.octets
+        self.described: bytes = header.octets
         """The header of the file."""
         self.byte_order = header.byte_order
-        self.interfaces = [header.interface]
-        self.warnings = header.warnings
-        self.frames = 0
+        self.interfaces: list[Interface] = [header.interface]
+        self.warnings: list[str] = header.warnings
+        self.frames: int = 0
         self._walker = walker
         self.batch_frames = batch_frames
         self.frames_only = False

@@ -205,7 +205,7 @@ class PcapngParser:
         self.byte_order: ByteOrder = "little"
         self.interfaces: list[Interface] = []
         self.warnings: list[str] = []
-        self.frames = 0
+        self.frames: int = 0
         self._walker = walker
         self.batch_frames = batch_frames
         self._section = -1

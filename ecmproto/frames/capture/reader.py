@@ -98,7 +98,7 @@ class CaptureReader:
 
     def __init__(self, source: Source, path: str, *, batch_frames: int) -> None:
         self.path = path
-        self.displayed = Displayed()
+        self.displayed: Displayed = Displayed()
         """The last displayed frame, for frames shown one by one."""
         self.problem: CaptureError | None = None
         self.header: PcapHeader | None = None

@@ -127,7 +127,7 @@ class MergedReader(ParsedReader):
         """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
         yield from super().items()
         problems = (reader.problem for reader in self._merging.readers)
-        self.problem = next((problem for problem in problems if problem is not None), None)
+        self.problem: CaptureError | None = next((each for each in problems if each is not None), None)
 
     def close(self) -> None:
         """Close the files; returned batches stay valid."""
@@ -145,7 +145,7 @@ class Joining:
 
     def __init__(self) -> None:
         self.interfaces: list[Interface] = []
-        self.frames = 0
+        self.frames: int = 0
         self.warnings: list[str] = []
         """Blocks that are left out."""
         self._pending: deque[Block] = deque()
@@ -251,7 +251,7 @@ class AppendedReader(ParsedReader):
     def items(self) -> Iterator[Batch | Block]:
         """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
         yield from super().items()
-        self.problem = self._appending.problem
+        self.problem: CaptureError | None = self._appending.problem
 
     def close(self) -> None:
         """Close the open file; returned batches stay valid."""
@@ -273,7 +273,7 @@ class _Appending(Joining):
         super().__init__()
         self.batch_frames = batch_frames
         self.problem: CaptureError | None = None
-        self.octets_before = 0
+        self.octets_before: int = 0
         self._closed_warnings: list[str] = []
         self._left = deque(names)
         self._alike: dict[tuple[Interface, bool], list[int]] = {}

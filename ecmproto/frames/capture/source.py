@@ -130,7 +130,7 @@ class MappedSource(OctetsSource):
 
     def close(self) -> None:
         """Drop the map, which is freed with the last batch that views it."""
-        self.position = min(self.position, len(self.buffer))
+        self.position: int = min(self.position, len(self.buffer))
 
 
 class StreamSource:
@@ -162,10 +162,10 @@ class StreamSource:
         self._filled = 0
         self._ended = False
         self.buffer: NDArray[np.uint8] = self._store[:0]
-        self.base = 0
-        self.position = 0
+        self.base: int = 0
+        self.position: int = 0
         self._told = 0
-        self.fault = ""
+        self.fault: str = ""
         self.size_octets = size
 
     def preload(self, head: bytes) -> None:

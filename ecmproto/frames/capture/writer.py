@@ -69,9 +69,9 @@ class Sink:
         whole: bool = False,
     ) -> None:
         self.path = path
-        self.partial = partial
+        self.partial: str = partial
         """The partial file's name; empty for stdout, devices and pipes, and after the renaming."""
-        self.octets = 0
+        self.octets: int = 0
         self._flushed_octets = 0
         self.whole = whole
         """Whether a partial file is useless, because it lacks its end."""
@@ -394,9 +394,9 @@ class _CaptureWriter:
     """The common part of both writers; frames go through ``builder``."""
 
     def __init__(self, target: Target, builder: RecordBuilder, *, force: bool) -> None:
-        self.sink = target if isinstance(target, Sink) else open_sink(target, force=force)
+        self.sink: Sink = target if isinstance(target, Sink) else open_sink(target, force=force)
         self.builder = builder
-        self.frames = 0
+        self.frames: int = 0
         self.warnings: list[str] = []
 
     def write_batch(self, batch: Batch) -> None:

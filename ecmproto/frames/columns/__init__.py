@@ -45,4 +45,4 @@ __all__ = [
     "selected", "tagged_batch", "write_columns",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _MODULES)
+lazy(__name__, _MODULES)

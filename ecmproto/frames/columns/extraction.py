@@ -321,7 +321,7 @@ class FieldValues:
     def __init__(self, sought: Mapping[int, list[FilterField]], layers: BatchLayers) -> None:
         self._layers = layers
         count, min_offset = layers.count.tolist(), layers.min_offset.tolist()
-        self.fields = list(
+        self.fields: list[FilterField] = list(
             {field: None for kind, fields in sought.items() if count[kind] for field in fields}
         )
         """Fields with values; EtherTypes and lengths may turn out to have none."""

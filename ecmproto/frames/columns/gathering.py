@@ -446,8 +446,10 @@ class Census:
         rows, kinds = np.concatenate([rows, *again], axis=1), KINDS * len(NESTINGS)
         self._owner, self._kind, self._place, self._octets = rows
         self._frames = layout[:, FRAMES]
-        self.count = np.bincount(self._kind, self._frames[self._owner], kinds).astype(np.int64)
-        self.min_offset = np.full(kinds, _FAR)
+        self.count: NDArray[np.int64] = np.bincount(self._kind, self._frames[self._owner], kinds).astype(
+            np.int64
+        )
+        self.min_offset: NDArray[np.int64] = np.full(kinds, _FAR)
         """Minimum number of octets before a layer of each kind."""
         np.minimum.at(self.min_offset, self._kind, self._place)
 

@@ -69,11 +69,14 @@ class BatchLayers:
 
     def __init__(self, frames: Frames, parts: list[BatchPart], pool: ThreadPoolExecutor | None) -> None:
         self.frames = frames
-        self.parts, self._pool = parts, pool
+        self.parts = parts
+        self._pool = pool
         self._censuses = [Census(part) for part in parts]
         self.entries: dict[type[Layer], Entries] = {}
         """Layers of each requested format that occurs."""
-        self.error_rows, self.errors = _error_texts(parts)
+        rows, texts = _error_texts(parts)
+        self.error_rows: NDArray[np.int32] = rows
+        self.errors: Texts = texts
         """Error text of each malformed frame."""
 
     @functools.cached_property

@@ -502,11 +502,13 @@ class BatchPart:
     def __init__(
         self, frames: Frames, begin: int, end: int, layout_of: NDArray[np.int32], ethertypes: EtherTypes
     ) -> None:
-        self.begin, self.end = begin, end
-        self.all_layouts, self.layout_of = layout_of, layout_of[begin:end]
-        self.cache = new_cache()
-        self.paths = Paths(np.ones(1, np.int64), np.zeros((_SPARE, len(FORMATS)), np.int32))
-        self.errors = Errors(
+        self.begin = begin
+        self.end = end
+        self.all_layouts = layout_of
+        self.layout_of: NDArray[np.int32] = layout_of[begin:end]
+        self.cache: LayoutCache = new_cache()
+        self.paths: Paths = Paths(np.ones(1, np.int64), np.zeros((_SPARE, len(FORMATS)), np.int32))
+        self.errors: Errors = Errors(
             used=np.zeros(1, np.int64),
             row=np.empty(end - begin, np.int64),
             what=np.empty((end - begin, _ERROR_NUMBERS), np.int64),

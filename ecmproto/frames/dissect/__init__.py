@@ -43,4 +43,4 @@ __all__ = [
     "capture_document", "describe", "hex_text", "plain", "record_document", "records", "tree_text",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _MODULES)
+lazy(__name__, _MODULES)

@@ -85,8 +85,8 @@ class FieldReader:
     """Reader of fields by name; SpecError with the nearest name for one that does not exist."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self.requests = tuple(_request(name) for name in names)
+        self.names: tuple[str, ...] = tuple(names)
+        self.requests: tuple[FieldRequest, ...] = tuple(_request(name) for name in names)
         self._depth = int(any(each.inner for each in self.requests))
         self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
 
@@ -232,8 +232,8 @@ class _Rows(Listing):
 
     def __init__(self, names: Sequence[str]) -> None:
         self._reader = FieldReader(names)
-        self.sampled = any(each.inner for each in self._reader.requests)
-        self.malformed = all(each.name != "frame.error" for each in self._reader.requests)
+        self.sampled: bool = any(each.inner for each in self._reader.requests)
+        self.malformed: bool = all(each.name != "frame.error" for each in self._reader.requests)
 
     def pieces(self, path: Path) -> list[Piece]:
         """Return the pieces of the rows of frames with a path."""
@@ -243,7 +243,8 @@ class _Rows(Listing):
 class Tabs(_Rows):
     """Rows with tabs between the values, as ``tshark -T fields`` writes them; a header on request."""
 
-    between, quoted = "\t", False
+    between = "\t"
+    quoted = False
 
     def __init__(self, names: Sequence[str], *, header: bool = False) -> None:
         super().__init__(names)

@@ -55,7 +55,7 @@ class Listing(ABC):
 
     origin_ns: int | None = None
     """Origin of relative times."""
-    ethertypes = DEFAULT
+    ethertypes: EtherTypes = DEFAULT
     """EtherTypes of the frames of batches."""
     commented = False
     """Whether it shows the comments of records."""

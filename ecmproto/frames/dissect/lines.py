@@ -63,7 +63,7 @@ from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.formats.ecm import timestamp_ns
 from ecmproto.wire.formats.ethernet import PACKET_TYPES, Data, Ethernet
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
-from ecmproto.wire.formats.infiniband import crc_is_bad
+from ecmproto.wire.formats.infiniband import CE_MARK, crc_is_bad
 from ecmproto.wire.formats.ip import tcp_flags_text
 from ecmproto.wire.formats.registry import FORMATS
 from ecmproto.wire.formats.schema import Field
@@ -74,7 +74,9 @@ from ecmproto.wire.formats.wrapper import Part, inner_frames
 KIND_STYLES = {
     cls.summary.label: cls.colour
     for cls in FORMATS
-    if cls.summary.label and cls.role in ("message", "flow control") and cls.colour != "title"
+    if cls.summary.label
+    and (cls.role in ("message", "flow control") or cls.summary.colour)
+    and cls.colour != "title"
 }
 """Styles of the highlighted kinds of frames."""
 ADDRESSES_WIDTH = 37
@@ -151,7 +153,7 @@ _head = compiled(_HEAD)
 def _pieces_after_time(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
     """Return the pieces after the time; ``label`` pads and paints a frame's kind."""
     summary = summary_of(path)
-    detail = _elements_pieces(path, summary.detail)
+    detail = _with_marks(_elements_pieces(path, summary.detail), paint)
     word = summary.name[0]
     name: list[Piece] = [Widest([], NAME_WIDTH, NAME_WIDTH), Padded(_elements_pieces(path, summary.name))]
     if isinstance(word, str):
@@ -162,6 +164,18 @@ def _pieces_after_time(path: Path, label: Callable[[str], str], paint: Paint) ->
         *detail, *_flaws(paint),
     ]  # fmt: skip
     return [Stripped(pieces)] if empty else pieces
+
+
+def _with_marks(pieces: Sequence[Piece], paint: Paint) -> list[Piece]:
+    """Return pieces with CE marks in the style of congestion."""
+    marked: list[Piece] = []
+    for piece in pieces:
+        if isinstance(piece, When):
+            then, otherwise = (_with_marks(each, paint) for each in (piece.then, piece.otherwise))
+            marked.append(dataclasses.replace(piece, then=then, otherwise=otherwise))
+        else:
+            marked += painted(paint, "congestion", piece) if piece == CE_MARK else [piece]
+    return marked
 
 
 def _flaws(paint: Paint) -> list[Piece]:

@@ -69,15 +69,17 @@ class View:
     """Width set by the last `Widest`."""
 
     def __init__(self, record: Record, origin_ns: int | None = None) -> None:
-        self.record, self.octets, self.origin_ns = record, record.octets, origin_ns
+        self.record: Record = record
+        self.octets: bytes = record.octets
+        self.origin_ns: int | None = origin_ns
 
     def locate(self, depth: int = sys.maxsize) -> Chain:
         """Find the layers of the frame and of at most ``depth`` quoted ones; return the formats."""
         frame = self.record.frame
         self.layers: tuple[Layer | None, ...] = frame.layers
-        self.boundaries = [*frame.boundaries()]
+        self.boundaries: list[int] = [*frame.boundaries()]
         _add_tails(frame, self.boundaries, len(self.octets))
-        self.frames = {0: frame}
+        self.frames: dict[int, Frame] = {0: frame}
         chain: Chain = (tuple(map(type, frame.layers)),)
         while len(chain) <= depth and frame.layers and frame.layers[-1].shows is not None:
             end = self.boundaries[-TAILS]

@@ -106,7 +106,7 @@ class Trees(Listing):
     def __init__(self, paint: Paint = plain, *, deep: Callable[[bytes], str] | None = None) -> None:
         self._paint = paint
         self._deep = deep
-        self.columnar = deep is None
+        self.columnar: bool = deep is None
 
     def record(self, record: Record) -> str:
         """Return the frame's tree."""

@@ -21,4 +21,4 @@ if TYPE_CHECKING:
 
 __all__ = ["Captured", "Filter", "compile_filter"]
 
-__getattr__, __dir__ = lazy(__name__, {"evaluation": ("Captured", "Filter", "compile_filter")})
+lazy(__name__, {"evaluation": ("Captured", "Filter", "compile_filter")})

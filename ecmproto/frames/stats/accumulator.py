@@ -524,7 +524,7 @@ class ForkedCounting:
     ) -> None:
         self._new, self._outer, self._ethertypes = new, outer, ethertypes
         self._add = functools.partial(add_all, filter=filter, ethertypes=ethertypes)
-        self.capture = ForkedCapture(
+        self.capture: ForkedCapture = ForkedCapture(
             path, self._work, processes=processes, part_octets=part_octets or _part_octets(path, processes)
         )
 

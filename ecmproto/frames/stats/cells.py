@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from ecmproto.units import format_octets, format_rate, format_time, per_second
+from ecmproto.units import format_octets, format_rate, format_share, format_time, per_second
 
 Columns: TypeAlias = Mapping[str, str | Callable[[Any, Any], object]]
 """Heads, and below each a name as for `value_of`, or a function of the row and the whole."""
@@ -17,7 +17,7 @@ ABSENT = "–"
 _UNIT = re.compile(r"(?:^|_)(bits_per_s|per_s|bps|ns|octets|share|mean)(?:\.(?!count)\w+)?$")
 _TEXTS: Mapping[str, Callable[[float], str]] = {
     "bits_per_s": format_rate, "bps": format_rate, "per_s": per_second, "ns": format_time,
-    "octets": format_octets, "mean": "{:.1f}".format,
+    "octets": format_octets, "mean": "{:.1f}".format, "share": format_share,
 }  # fmt: skip
 
 
@@ -34,18 +34,16 @@ def value_of(row: Any, name: str, whole: Any) -> Any:
     return row
 
 
-def cells(row: Any, columns: Columns, whole: Any, share: Callable[[float], str]) -> list[str]:
-    """Return the text of each column of a row; ``share`` formats a part of 1."""
-    return [_text(row, column, whole, share) for column in columns.values()]
+def cells(row: Any, columns: Columns, whole: Any) -> list[str]:
+    """Return the text of each column of a row."""
+    return [_text(row, column, whole) for column in columns.values()]
 
 
-def _text(
-    row: Any, column: str | Callable[[Any, Any], object], whole: Any, share: Callable[[float], str]
-) -> str:
+def _text(row: Any, column: str | Callable[[Any, Any], object], whole: Any) -> str:
     value: Any = value_of(row, column, whole) if isinstance(column, str) else column(row, whole)
     if value is None or isinstance(value, str):
         return ABSENT if value is None else value
     unit = _UNIT.search(column) if isinstance(column, str) else None
     if unit is None:
         return f"{value:,}"
-    return share(value) if unit[1] == "share" else _TEXTS[unit[1]](value)
+    return _TEXTS[unit[1]](value)

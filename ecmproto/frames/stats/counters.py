@@ -60,12 +60,12 @@ class FrameCounts:
     """Counts of frames by their properties, but for times."""
 
     def __init__(self) -> None:
-        self.frames = 0
-        self.octets = 0
-        self.captured_octets = 0
-        self.cut_frames = 0
+        self.frames: int = 0
+        self.octets: int = 0
+        self.captured_octets: int = 0
+        self.cut_frames: int = 0
         self.malformed: Counter[str] = Counter()
-        self.left_out = 0
+        self.left_out: int = 0
         """Malformed frames counted under another error, as the table is full."""
         self._sizes = np.zeros(len(BUCKET_STARTS), np.int64)
         self._least: int | None = None
@@ -351,8 +351,8 @@ class FeedbackCounts:
     def __init__(self, format: FeedbackFormat, timeline: Timeline) -> None:
         self._format = format
         self._timeline = timeline
-        self.points = Numbering(MOST_POINTS)
-        self.flows = Numbering(MOST_FLOWS)
+        self.points: Numbering = Numbering(MOST_POINTS)
+        self.flows: Numbering = Numbering(MOST_FLOWS)
         self._frames = np.zeros(MOST_POINTS, np.int64)
         self._fb = np.zeros((MOST_POINTS, 1 << FB_BITS), np.int64)
         self._types = np.zeros((MOST_POINTS, len(format.types)), np.int64)
@@ -479,7 +479,7 @@ class ProbeCounts:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self.flows = Numbering(MOST_PROBED_FLOWS)
+        self.flows: Numbering = Numbering(MOST_PROBED_FLOWS)
         self._forward = self._replies = 0
         self._latency = Distributions()
         """One row, of all replies."""
@@ -582,7 +582,7 @@ class RateCounts:
     def __init__(self, carrier: RateCarrier, timeline: Timeline) -> None:
         self._carrier = carrier
         self._timeline = timeline
-        self.queues = Numbering(MOST_QUEUES)
+        self.queues: Numbering = Numbering(MOST_QUEUES)
         self._frames = np.zeros(MOST_QUEUES, np.int64)
         self._unlimited = np.zeros(MOST_QUEUES, np.int64)
         self._rates = Distributions()

@@ -79,7 +79,7 @@ class NeighbourCounts:
     def __init__(self) -> None:
         self.latest: dict[tuple[int, int], Latest] = {}
         """By interface and source address, 0 where the link layer has none."""
-        self.left_out = 0
+        self.left_out: int = 0
 
     def add(self, counted: CountedBatch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> None:
         """Count the LLDP frames of a batch."""

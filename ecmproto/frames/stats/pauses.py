@@ -417,10 +417,10 @@ class PauseCounts:
         self._timeline = timeline
         self._speed_bps = speed_bps
         self._rule = rule
-        self.senders = Numbering(MOST_SENDERS)
-        self.untimed = 0
+        self.senders: Numbering = Numbering(MOST_SENDERS)
+        self.untimed: int = 0
         """Pause frames without a time stamp, whose pauses are unknown."""
-        self.cut_short = False
+        self.cut_short: bool = False
         """Whether something was joined of which too little was kept to be sure of its first pauses."""
         self._known = 0
         self._ports: dict[int, int] = {}

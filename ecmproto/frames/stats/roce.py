@@ -320,8 +320,8 @@ class RoceCounts:
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
-        self.hosts = Numbering(MOST_HOSTS)
-        self.queue_pairs = Numbering(MOST_QUEUE_PAIRS)
+        self.hosts: Numbering = Numbering(MOST_HOSTS)
+        self.queue_pairs: Numbering = Numbering(MOST_QUEUE_PAIRS)
         self._pair_of: dict[tuple[int, int], int] = {}
         self._known = 0
         self._frames = 0

@@ -123,8 +123,8 @@ class Numbering:
     """
 
     def __init__(self, capacity: int) -> None:
-        self.count = 0
-        self.left_out = 0
+        self.count: int = 0
+        self.left_out: int = 0
         """The number of things with a key without a number."""
         self._entries = np.zeros((capacity, 2), np.int64)
         self._keys: Keys | None = None
@@ -274,9 +274,9 @@ class Timeline:
     """
 
     def __init__(self, interval_ns: int | None = None) -> None:
-        self.width_ns = FIRST_WIDTH_NS if interval_ns is None else interval_ns
+        self.width_ns: int = FIRST_WIDTH_NS if interval_ns is None else interval_ns
         self.most = MOST_INTERVALS if interval_ns is None else MOST_ASKED_INTERVALS
-        self.first = 0
+        self.first: int = 0
         """The number of the first interval: how many widths after 1970 it starts."""
         self._last = -1
         self._joinings = 0

@@ -12,7 +12,7 @@ class Background:
     """
 
     def __init__(self, name: str) -> None:
-        self.done = threading.Event()
+        self.done: threading.Event = threading.Event()
         self.error: Exception | None = None
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)

@@ -69,7 +69,7 @@ class Curve:
     def __init__(self, title: str, unit: str) -> None:
         self.title = title
         self.unit = unit
-        self.values = 0
+        self.values: int = 0
         self.low: _Floats = np.full(BINS, np.inf)
         self.high: _Floats = np.full(BINS, -np.inf)
 
@@ -89,9 +89,10 @@ class Curves(Background):
 
     def __init__(self, pages: Pages, ethertypes: EtherTypes, *, within: FrameSet | None = None) -> None:
         super().__init__("curves")
-        self.begin_ns = self.end_ns = 0
+        self.begin_ns: int = 0
+        self.end_ns: int = 0
         self.curves: list[Curve] = []
-        self.progress = 0.0
+        self.progress: float = 0.0
         self._pages = pages
         self._ethertypes = ethertypes
         self._within = within

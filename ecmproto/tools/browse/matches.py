@@ -140,7 +140,7 @@ class FilterRun(Background):
     def __init__(self, pages: Pages, filter: Filter, ethertypes: EtherTypes) -> None:
         super().__init__("filter")
         self.filter = filter
-        self.found = FrameSet()
+        self.found: FrameSet = FrameSet()
         self._pages = pages
         self._tester = Tester(filter, pages, ethertypes)
 
@@ -195,7 +195,7 @@ class Search(Background):
         super().__init__("search")
         self.filter = filter
         self.frame: int | None = None
-        self.at = start
+        self.at: int = start
         """Current position."""
         self._pages = pages
         self._tester = Tester(filter, pages, ethertypes)

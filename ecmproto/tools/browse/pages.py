@@ -56,9 +56,9 @@ class Pages:
     ) -> None:
         self.path = path
         """Name to show."""
-        self.file = f"/proc/self/fd/{descriptor}" if spooled else path
+        self.file: str = f"/proc/self/fd/{descriptor}" if spooled else path
         """Path from which the capture can be read again, as far as it has come."""
-        self.complete = False
+        self.complete: bool = False
         """Whether the whole capture is indexed."""
         self.live: Callable[[], None] | None = None
         """Function that ends a capture of an interface; None for others."""

@@ -31,4 +31,4 @@ __all__ = [
     "RuleResult", "Subject", "check_capture", "chosen", "find_rule",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _MODULES)
+lazy(__name__, _MODULES)

@@ -10,7 +10,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -60,7 +60,7 @@ class RuleResult:
 class Checked(Tabular):
     """The result of a capture; as a table, one row a listed finding."""
 
-    COLUMNS = (
+    COLUMNS: ClassVar[tuple[str, ...]] = (
         "rule", "severity", "frame", "time_ns", "interface", "subject", "what", "measured", "allowed",
     )  # fmt: skip
 
@@ -135,7 +135,7 @@ class Checker:
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
     ) -> None:
-        self.rules = (
+        self.rules: tuple[Rule, ...] = (
             tuple(rule for family in families for rule in family.rules) if rules is None else tuple(rules)
         )
         self._settings = settings_of(parameters or {}, self.rules, families)

@@ -38,7 +38,7 @@ class Chain:
     def __init__(self, maximum: int, width: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
 
-        self.keys = Numbering(maximum)
+        self.keys: Numbering = Numbering(maximum)
         self._first: Int64 = np.zeros((maximum, 3 + width), np.int64)
         self._last: Int64 = np.zeros((maximum, 3 + width), np.int64)
         self._seen: Mask = np.zeros(maximum, np.bool_)
@@ -110,8 +110,8 @@ class CountedTimes:
     def __init__(self) -> None:
         from ecmproto.frames.stats.tally import Timeline
 
-        self.timeline = Timeline()
-        self.last_ns = NO_TIME
+        self.timeline: Timeline = Timeline()
+        self.last_ns: int = NO_TIME
         """The latest time, NO_TIME without any."""
 
     def counted(self, rows: Rows) -> CountedBatch:

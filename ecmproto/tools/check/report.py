@@ -113,7 +113,7 @@ class Report:
     NOT_STATE = ("rules", "maximum")
 
     def __init__(self, rules: Iterable[Rule], maximum: int = MOST_LISTED) -> None:
-        self.rules = {rule.id: rule for rule in rules}
+        self.rules: dict[str, Rule] = {rule.id: rule for rule in rules}
         self.maximum = maximum
         self._findings: dict[str, list[Finding]] = {name: [] for name in self.rules}
         self._counts: dict[str, _Counts] = {name: _Counts() for name in self.rules}

@@ -19,7 +19,7 @@ from ecmproto.errors import ParameterError, SpecError, counted, shown
 from ecmproto.frames.capture.batch import Batch, Interface
 from ecmproto.frames.dissect.form import Record, records
 from ecmproto.frames.dissect.lines import describe
-from ecmproto.units import NS_PER_S, exact_time, format_time, parse_time
+from ecmproto.units import NS_PER_S, exact_time, format_time, frames_per_second, parse_time
 from ecmproto.wire.codec.document import nearest
 from ecmproto.wire.codec.frame import decode_lax
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
@@ -490,7 +490,7 @@ class Judge:
             parts.append(f"the first at {format_time(times[rows[0]])}")
         fps = _rate_of([times[row] for row in rows])
         if expectation.rate_fps is not None and fps is not None:
-            parts.append(f"{fps:,.4g} frames/s")
+            parts.append(frames_per_second(fps))
         latencies = self._latencies(results, rows)
         if expectation.latency_ns is not None and latencies:
             parts.append(f"at most {format_time(max(latencies))} late")

@@ -259,7 +259,7 @@ def time_text(ns: int) -> str:
 
 def rate_of(given: object) -> Spacing:
     """Return the spacing of frames at a rate: ``"1000pps"`` frames, ``"1G"`` bits a second."""
-    needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G"
+    needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the line such as 1G"
     refusal = SpecError(where="rate", needed=needed, got=shown(given))
     text = given.strip() if isinstance(given, str) else str(given)
     if isinstance(given, bool) or not isinstance(given, int | str) or len(text) > _RATE_CHARACTERS:

@@ -383,15 +383,22 @@ def stack_from_arguments(arguments: Sequence[str], *, where: str = "frame") -> S
                 where=where,
                 needed="the name of a layer in front of its fields",
                 got=repr(word),
-                hint=f"one of {', '.join(BY_PREFIX)}",
+                hint=_layer_first(word),
             )
         else:
             stack.give(name.lower(), value, part)
     if part is None:
-        raise SpecError(
-            where=where, needed="the name of a layer", got="nothing", hint=f"one of {', '.join(BY_PREFIX)}"
-        )
+        raise SpecError(where=where, needed="the name of a layer", got="nothing", hint=_LAYERS)
     return stack
+
+
+_LAYERS = "ecmproto fields lists them"
+
+
+def _layer_first(word: str) -> str:
+    """Return the hint for a field without a layer in front of it."""
+    prefix, _, field = word.lower().rpartition(".")
+    return f"write: {prefix} {field}" if prefix in BY_PREFIX else _LAYERS
 
 
 def stack_from_line(line: str, *, where: str = "frame") -> Stack:

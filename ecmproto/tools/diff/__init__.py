@@ -32,4 +32,4 @@ __all__ = [
     "difference_document", "rules_of", "summary_document",
 ]  # fmt: skip
 
-__getattr__, __dir__ = lazy(__name__, _MODULES)
+lazy(__name__, _MODULES)

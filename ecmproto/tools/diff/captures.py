@@ -103,20 +103,20 @@ class DigestReader:
         self._capture = capture
         self._reader: CaptureReader | None = capture.reader()
         self._batches = iter(watch(self._reader, self._reader))
-        self.interfaces = self._reader.interfaces
+        self.interfaces: list[Interface] = self._reader.interfaces
         """Interfaces of the capture as far as it was read."""
         self.warnings: Sequence[str] = ()
         """Warnings about the capture, once it is read."""
         self.problem: CaptureError | None = None
         """Error that ended reading early."""
-        self.unwrapped = ""
+        self.unwrapped: str = ""
         """One line on the frames that were unwrapped, once it is read; empty without any."""
         self._digester = digester
         self._filter = filter
         self._ethertypes = ethertypes
         self._pool = pool
         self._gathered = Gatherer()
-        self.frames = 0
+        self.frames: int = 0
         """Number of compared frames read."""
 
     @property
@@ -173,7 +173,7 @@ class FramePicker:
         self._start()
 
     def _start(self) -> None:
-        self.reader = self._capture.reader()
+        self.reader: CaptureReader = self._capture.reader()
         self._batches = iter(self.reader)
         self._batch: Batch | None = None
 

@@ -62,7 +62,9 @@ class TimeSample:
     """The times of pairs of frames, sampled for medians, and their extreme differences."""
 
     def __init__(self) -> None:
-        self.pairs = self.differing = self.beyond = 0
+        self.pairs: int = 0
+        self.differing: int = 0
+        self.beyond: int = 0
         self._least = self._most = 0
         self._times: list[Int64] = []
         self._apart: list[Int64] = []

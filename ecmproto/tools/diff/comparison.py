@@ -165,9 +165,9 @@ class Comparison:
         threads: int = 2,
         watch: Watch = lambda batches, reader: batches,
     ) -> None:
-        self.rules = rules or Rules()
+        self.rules: Rules = rules or Rules()
         self.list_times = list_times
-        self.listing = True
+        self.listing: bool = True
         """Whether differences are yielded or only counted; it may be changed during iteration."""
         self._window = window
         self._ethertypes = ethertypes
@@ -175,7 +175,7 @@ class Comparison:
         with contextlib.ExitStack() as stack:
             pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None
             reading = partial(ReadTwice, stack=stack, outer=outer, ethertypes=ethertypes)
-            self.captures = reading(a), reading(b)
+            self.captures: tuple[ReadTwice, ReadTwice] = reading(a), reading(b)
             digester = self._digester = Digester(self.rules, ethertypes)
             self._digests = tuple(
                 stack.enter_context(

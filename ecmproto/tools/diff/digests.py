@@ -354,7 +354,7 @@ class Gatherer:
 
     def __init__(self) -> None:
         self._parts: list[Digests] = []
-        self.frames = 0
+        self.frames: int = 0
         """Number of frames collected."""
 
     def add(self, digests: Digests) -> None:
@@ -399,7 +399,7 @@ class Digester:
         self._ethertypes = ethertypes
         self._without_length = LENGTH in rules.names
         self._snap_octets = rules.snap_octets
-        self.names = tuple(name for name in rules.tolerances if name != TIME)
+        self.names: tuple[str, ...] = tuple(name for name in rules.tolerances if name != TIME)
         """Fields with a tolerance, whose values are stored."""
 
     def cut(self, batch: Batch) -> Batch:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -188,7 +188,7 @@ def _bits(writing: Writing) -> int:
     return int.from_bytes(writing.mask, "little") << 8 * writing.at
 
 
-outermost_layers = functools.partial(find_layers, nesting="outer")
+outermost_layers: Callable[..., BatchLayers] = functools.partial(find_layers, nesting="outer")
 """Return the layers of the outermost frames, which are edited; arguments as of `find_layers`."""
 
 

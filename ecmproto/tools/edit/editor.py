@@ -176,7 +176,7 @@ class Editor:
         in_records: bool = True,
     ) -> None:
         self.edit = edit
-        self.report = Report(
+        self.report: Report = Report(
             assigned=[Assigned(text=each.text, name=each.name) for each in edit.assignments],
             tagged=[Tagged(name=each.prefix) for each in edit.tags],
             wrapped=[Wrapped(name=each.name) for each in edit.wrappers],

@@ -61,7 +61,7 @@ class NamePattern:
             raise ParameterError(
                 name="name pattern", needed="words in braces, as {host}-{date}.pcap", got=shown(text)
             )
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
         self._pattern = re.compile(written + re.escape(text[end:]))
 
     def values(self, path: str) -> dict[str, str] | None:

@@ -186,10 +186,10 @@ class FleetRun:
     ) -> None:
         which = Shard() if shard is None else shard
         self.job = job
-        self.members = which.of(roster.members)
+        self.members: Sequence[Member] = which.of(roster.members)
         self._is_all = which.count == 1
         self._states: list[str] = []
-        self.known = 0
+        self.known: int = 0
         """Number of captures done by earlier runs, once determined."""
         self._folder = folder
         self._executor = executor

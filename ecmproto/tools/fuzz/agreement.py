@@ -214,7 +214,9 @@ class AgreementCampaign(Campaign):
         self._jobs = jobs
         self._left_s: Callable[[], float] = unlimited
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
-        self.executions = dict.fromkeys((each.check.name for each in self._judge.scheduled), 0)
+        self.executions: dict[str, int] = dict.fromkeys(
+            (each.check.name for each in self._judge.scheduled), 0
+        )
         """Cases of each check since the campaign was opened."""
 
     def run(

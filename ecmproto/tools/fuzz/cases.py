@@ -88,9 +88,9 @@ class Cases:
         if seed < 0:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
-        self.corpus = digest_of(corpus)
+        self.corpus: str = digest_of(corpus)
         """The digest that identifies the corpus."""
-        self.unspoilt = tuple(corpus)
+        self.unspoilt: tuple[bytes, ...] = tuple(corpus)
         self._ethertypes = ethertypes
         self._frames = tuple(decode_lax(octets, ethertypes=ethertypes) for octets in self.unspoilt)
 
@@ -151,9 +151,9 @@ class OctetCases:
         if seed < 0:
             raise ParameterError(name="seed", needed="0 or more", got=str(seed))
         self.seed = seed
-        self.corpus = digest_of(corpus)
+        self.corpus: str = digest_of(corpus)
         """The digest that identifies the corpus."""
-        self.unspoilt = tuple(corpus) or (b"",)
+        self.unspoilt: tuple[bytes, ...] = tuple(corpus) or (b"",)
         self._mutators = tuple(mutators)
 
     def __getitem__(self, index: int) -> FuzzCase:

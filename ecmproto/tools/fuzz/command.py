@@ -400,6 +400,8 @@ _PLACED_FRAMES = 2
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\):$", re.MULTILINE)
 _TRACEBACK_FRAME = re.compile(r'^\s*File "([^"]+)", line (\d+), in (\S+)$', re.MULTILINE)
 _EXCEPTION = re.compile(r"^([A-Za-z_][\w.]*(?:Error|Exception|Interrupt|Exit|Warning))\b", re.MULTILINE)
+_RAISED = re.compile(r"(?:\n[ \t].*)*\n([A-Za-z_][\w.]*)(?=:|$)", re.MULTILINE)
+"""The exception after a traceback's last frame and its source line; its name may have any form."""
 _FATAL = re.compile(r"^Fatal Python error: (.+)$", re.MULTILINE)
 _FATAL_FRAME = re.compile(r'^  File "([^"]+)", line (\d+) in (\S+)$', re.MULTILINE)
 _PYTEST = re.compile(r"^(\S+\.py):(\d+): ([A-Za-z_][\w.]*)$", re.MULTILINE)
@@ -468,10 +470,11 @@ def _location(frame: str, last: str) -> str:
 
 def _python(output: str) -> str:
     if _TRACEBACK.search(output):
-        places = _TRACEBACK_FRAME.findall(output)
-        exceptions = _EXCEPTION.findall(output)
+        frames = [*_TRACEBACK_FRAME.finditer(output)]
+        raised = _RAISED.match(output, frames[-1].end()) if frames else None
+        exceptions = [raised[1]] if raised else _EXCEPTION.findall(output)
         name = exceptions[-1] if exceptions else "exception"
-        return f"{name} in {_within(*places[-1])}" if places else f"{name} in nowhere"
+        return f"{name} in {_within(*frames[-1].groups()) if frames else 'nowhere'}"
     fatal = _FATAL.search(output)
     if fatal:
         frame = _FATAL_FRAME.search(output, fatal.end())

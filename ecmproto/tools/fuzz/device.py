@@ -77,9 +77,9 @@ class WiredDevice:
         self._recovery = recovery
         self._check = check
         self._say = say
-        self.beats = 0
+        self.beats: int = 0
         """Successful heartbeats."""
-        self.missed = 0
+        self.missed: int = 0
         """Missing heartbeats."""
         self._unreachable = False
 

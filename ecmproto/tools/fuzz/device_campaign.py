@@ -150,12 +150,12 @@ class Narrowing:
         self._fresh = self._untouched = False
         self.least: tuple[Suspect, ...] = ()
         """The fewest frames so far that silenced the device."""
-        self.trials = 0
-        self.frames = 0
+        self.trials: int = 0
+        self.frames: int = 0
         """Frames sent in trials."""
-        self.again = 0
+        self.again: int = 0
         """The number of `ATTEMPTS` in which the reduced frames silenced it again at the end."""
-        self.lost = False
+        self.lost: bool = False
         """Whether the device did not come back, which ended the trials."""
 
     def run(self, *alternatives: Sequence[Suspect]) -> None:
@@ -281,11 +281,11 @@ class DeviceCampaign(Campaign):
         self._clock = clock
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
         self._before: deque[range] = deque(maxlen=_REMEMBERED)
-        self.lost = False
+        self.lost: bool = False
         """Whether the device did not come back, which ends the campaign."""
-        self.trials = 0
+        self.trials: int = 0
         """Trials of suspects since the campaign was opened."""
-        self.trial_frames = 0
+        self.trial_frames: int = 0
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
         """Send while ``going_on`` returns true, at most ``max_cases`` more; yield new findings."""

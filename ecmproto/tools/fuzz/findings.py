@@ -181,8 +181,8 @@ class CampaignState:
         self._of = {"seed": seed, "corpus": corpus}
         make_folder(folder)
         try:
-            self.progress = self._resumed()
-            self.findings = findings_in(self._folder)
+            self.progress: Progress = self._resumed()
+            self.findings: dict[str, Finding] = findings_in(self._folder)
             """The findings by signature."""
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             # the end is shown even of long paths

@@ -25,7 +25,7 @@ class Budget:
     """The remaining tries and time."""
 
     def __init__(self, tries: int = DEFAULT_TRIES, *, seconds: float = math.inf) -> None:
-        self.left = tries
+        self.left: int = tries
         self._end = time.monotonic() + seconds
 
     def spend(self) -> bool:

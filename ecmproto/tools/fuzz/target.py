@@ -93,10 +93,10 @@ class Feed:
             raise ParameterError(
                 name="captures", needed=f"seed {sources[0].seed}, as frames have", got=str(sources[-1].seed)
             )
-        self.seed = sources[0].seed
-        self.corpus = "+".join(source.corpus for source in sources)
+        self.seed: int = sources[0].seed
+        self.corpus: str = "+".join(source.corpus for source in sources)
         """The digest that identifies all corpora."""
-        self.unspoilt = () if frames is None else frames.unspoilt
+        self.unspoilt: tuple[bytes, ...] = () if frames is None else frames.unspoilt
         """The frames that cases are made from."""
         self._frames = frames
         self._captures = captures
@@ -173,7 +173,7 @@ class RunFrames:
 
     def __init__(self, fixed: int | None, limit_s: float) -> None:
         self._fixed = fixed is not None
-        self.count = FIRST_FRAMES if fixed is None else fixed
+        self.count: int = FIRST_FRAMES if fixed is None else fixed
         self._limit_s = limit_s
         self._start_s = math.inf
 

@@ -70,7 +70,7 @@ class Pace:
     def __init__(self, speed: float | None, *, clock: Callable[[], int] = time.monotonic_ns) -> None:
         self.speed = speed
         """Ns of the frames' time in a ns of the clock; None for unlimited speed."""
-        self.paused = False
+        self.paused: bool = False
         self._clock = clock
         self._since: tuple[int, int] | None = None
         """Time of the clock, and the frames' time at that moment."""
@@ -120,9 +120,9 @@ class Toolbar:
 
     def __init__(self, control_in: str, control_out: str) -> None:
         self.values: dict[int, str] = {}
-        self.pressed = 0
+        self.pressed: int = 0
         """Number of times that Pause was pressed."""
-        self.initialized = False
+        self.initialized: bool = False
         self._rest = b""
         self._in = os.open(control_in, os.O_RDONLY | os.O_NONBLOCK) if control_in else -1
         # A FIFO opened for reading and writing opens at once, with or without a reader.
@@ -184,9 +184,9 @@ class Steering:
     """The settings by options and toolbar: the pace, and settings that require a restart."""
 
     def __init__(self, options: Mapping[str, str], toolbar: Toolbar, interface: str) -> None:
-        self.options = dict(options)
+        self.options: dict[str, str] = dict(options)
         self.toolbar = toolbar
-        self.pace = Pace(speed_of(options.get("speed", "max")))
+        self.pace: Pace = Pace(speed_of(options.get("speed", "max")))
         self._interface = interface
         self._pressed = 0
         self._seen: dict[int, str] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ from ecmproto.tools.report.page import (
 from ecmproto.tools.report.panels import Panels, TimeAxis
 from ecmproto.tools.report.run import time_scale, value_text
 from ecmproto.tools.report.sheet import WIDE, Format, Moments, Sheet, legend_px, require_matplotlib, shortened
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_share, format_time, per_second
 from ecmproto.wire.formats.text import mac_text
 
 if TYPE_CHECKING:
@@ -71,9 +72,8 @@ def single(name: Name, statistics: Statistics, form: Format) -> Figure:
     return sheet.figure
 
 
-def timeline(statistics: Statistics, form: Format) -> Figure:
+def timeline(panels: _Panels, form: Format) -> Figure:
     """Draw the panels over time below one another, above one time axis."""
-    panels = panels_of(statistics, form, timed=True)
     sheet = Sheet(form, _PAD_PX + _column_px(panels, 0.0, form.width_px))
     _put_column(sheet, panels, _PAD_PX, 0.0)
     return sheet.figure
@@ -130,11 +130,8 @@ def _put(
     return top_px + _height_px(panel, left_px, right_px) - TIME_PX
 
 
-def _moments(statistics: Statistics, form: Format) -> Moments | None:
+def _moments(panels: _Panels, form: Format) -> Moments:
     """Return the spans of the timeline that a reader points at."""
-    panels = panels_of(statistics, form, timed=True)
-    if not panels:
-        return None
     panel = next(iter(panels.values()))
     bins = form.bins // _BINS_OF_MOMENT
     edges = [panel.time.span_ns * each // bins for each in range(bins + 1)]
@@ -239,18 +236,16 @@ def _figure(name: Name, statistics: Statistics) -> Block:
 
 def _timeline(statistics: Statistics) -> Iterator[Block]:
     """Yield a picture of all panels over time, and their explanations."""
-    names = list(panels_of(statistics, WIDE, timed=True))
-    if names:
+    panels = functools.cache(lambda form: panels_of(statistics, form, timed=True))
+    if panels(WIDE):
         yield picture(
             "time",
             "All panels have one time axis. Pointing at a moment marks it in all of them.",
-            lambda form: timeline(statistics, form),
-            lambda form: " ".join(
-                _description(name, panel) for name, panel in panels_of(statistics, form, timed=True).items()
-            ),
-            lambda form: _moments(statistics, form),
+            lambda form: timeline(panels(form), form),
+            lambda form: " ".join(itertools.starmap(_description, panels(form).items())),
+            lambda form: _moments(panels(form), form),
         )
-        yield Facts([(PANELS[name].heading, PANELS[name].reading) for name in names])
+        yield Facts([(PANELS[name].heading, PANELS[name].reading) for name in panels(WIDE)])
 
 
 def _description(name: Name, panel: Panels[Statistics]) -> str:
@@ -316,7 +311,7 @@ def _bound(name: str) -> Callable[[Any, Statistics], str]:
             return ABSENT
         if row.unit == "bits_per_s":
             return format_rate(value)
-        return value_text(value, "share") if row.unit == "share" else f"{value:,.6g}/s"
+        return format_share(value) if row.unit == "share" else per_second(value)
 
     return text
 
@@ -338,7 +333,7 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
         ("stopped", "Who stopped whom", _STOPPED, stopped),
         ("storms", "Storms", _STORMS, storms),
     ):
-        rows = [[*_sender(statistics, sender), *_cells(each, columns, statistics)] for sender, each in pairs]
+        rows = [[*_sender(statistics, sender), *cells(each, columns, statistics)] for sender, each in pairs]
         yield _table(name, heading, (*_SENDER, *columns), rows)
     estimates = statistics.sample.estimates if statistics.sample else ()
     for name, heading, columns, items in (
@@ -350,15 +345,11 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
         ("what", "Kinds of frames", _KINDS, statistics.kinds),
         ("malformed", "Malformed", _MALFORMED, tuple(statistics.malformed.items())),
     ):
-        yield _table(name, heading, tuple(columns), [_cells(each, columns, statistics) for each in items])
+        yield _table(name, heading, tuple(columns), [cells(each, columns, statistics) for each in items])
 
 
 def _sender(statistics: Statistics, item: PauseSender | PauseStorm) -> tuple[str, str]:
     return address_text(item.source), shortened(statistics.interface_name(item.interface), _MAX_CHARACTERS)
-
-
-def _cells(row: Any, columns: Columns, statistics: Statistics) -> list[str]:
-    return cells(row, columns, statistics, lambda part: value_text(part, "share"))
 
 
 def _leads(statistics: Statistics) -> list[str]:
@@ -381,7 +372,9 @@ FORMS: Mapping[str, Form] = {
 }
 """Functions that return a file's content, by the suffix of its name."""
 
-statistics_html, statistics_png, statistics_svg = (FORMS[suffix] for suffix in (".html", ".png", ".svg"))
+statistics_html: Callable[..., bytes] = FORMS[".html"]
+statistics_png: Callable[..., bytes] = FORMS[".png"]
+statistics_svg: Callable[..., bytes] = FORMS[".svg"]
 
 
 def statistics_form(path: str) -> Form:

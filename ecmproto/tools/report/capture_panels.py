@@ -79,7 +79,7 @@ class RatePanel(Panel):
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
         self._rates = _per_second(statistics, statistics.octets_over_time, 8)
-        self.scale = rate_scale(highest(self._rates))
+        self.scale: Scale = rate_scale(highest(self._rates))
 
     @property
     def shown(self) -> bool:
@@ -176,12 +176,13 @@ class BarPanel(Panel):
 class HistogramPanel(BarPanel):
     """CNMs by their 6-bit quantized feedback."""
 
-    noun, axis_label = "CNMs", "quantized feedback"
+    noun = "CNMs"
+    axis_label = "quantized feedback"
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
         points = [point.fb_histogram for point in statistics.congestion_points if point.fb_histogram]
-        self.counts = [sum(counts) for counts in zip(*points, strict=True)]
+        self.counts: Sequence[int] = [sum(counts) for counts in zip(*points, strict=True)]
 
     def readout(self, run: Statistics) -> str:
         """Return the number of CNMs."""
@@ -198,12 +199,13 @@ class HistogramPanel(BarPanel):
 class DelayPanel(BarPanel):
     """CNPs by the delay since the first CE-marked frame that they answer, on a logarithmic scale (base 2)."""
 
-    noun, axis_label = "CNPs", "from the first CE-marked frame to the CNP"
+    noun = "CNPs"
+    axis_label = "from the first CE-marked frame to the CNP"
 
     def __init__(self, statistics: Statistics, time: TimeAxis, form: Format) -> None:
         super().__init__(statistics, time, form)
         self._quarters = statistics.roce.delay_quarters if statistics.roce is not None else ()
-        self.counts = [count for _, _, count in self._quarters]
+        self.counts: Sequence[int] = [count for _, _, count in self._quarters]
         self._is_wide = form.width_px > _NARROW_PX
 
     def readout(self, run: Statistics) -> str:
@@ -252,7 +254,7 @@ PanelLine: TypeAlias = tuple[str, Sequence[float | None] | Floats, float]
 class LinePanel(Panel):
     """Several lines on one scale that fits the highest value, with or without a legend."""
 
-    height = 1.15
+    height: float = 1.15
 
     def __init__(
         self,
@@ -276,7 +278,7 @@ class LinePanel(Panel):
             for _, values, _ in lines[:_LINES]
         ]
         self._top = max(map(highest, self._drawn), default=0.0) or 1.0
-        self.scale = scale(self._top)
+        self.scale: Scale = scale(self._top)
 
     @property
     def shown(self) -> bool:

@@ -140,7 +140,8 @@ def _single(run: Run) -> list[str]:
     if mean is not None:
         peak = measured(run, "queue_peak_octets")
         longest = f", and {format_octets(peak)} at its longest" if peak is not None else ""
-        sentences.append(f"The queue was {format_octets(mean)} long on average{longest}.")
+        span = f"{run.measured.capitalize()} the" if run.measured else "The"
+        sentences.append(f"{span} queue was {format_octets(mean)} long on average{longest}.")
     return sentences + _paused(run, "Some sender")
 
 
@@ -250,7 +251,8 @@ def _results(runs: Sequence[Run]) -> list[Block]:
     rows = comparison(runs)
     if not rows:
         return []
-    caption = "Results of the run." if len(runs) == 1 else "Results of the runs side by side."
+    span = f", {runs[0].measured}" if len({run.measured for run in runs}) == 1 and runs[0].measured else ""
+    caption = f"Results of the run{span}." if len(runs) == 1 else f"Results of the runs{span}, side by side."
     if any(cell.best for row in rows for cell in row.cells):
         caption += " ★ marks the best value of a row, unless most runs share it; bars compare a row's values."
     table = Table(
@@ -320,7 +322,9 @@ def _runs(runs: Sequence[Run]) -> Iterator[Block]:
 FORMS = file_forms(html_page, overview, lambda report: report.title)
 """Functions that return a report's file content, by the suffix of the file's name; all need matplotlib."""
 
-report_html, report_png, report_svg = (FORMS[suffix] for suffix in (".html", ".png", ".svg"))
+report_html: Callable[..., bytes] = FORMS[".html"]
+report_png: Callable[..., bytes] = FORMS[".png"]
+report_svg: Callable[..., bytes] = FORMS[".svg"]
 
 
 def report_form(path: str) -> Callable[[Report], bytes]:

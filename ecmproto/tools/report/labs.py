@@ -9,7 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.lab.results.measurements import RunFigures
-from ecmproto.control.lab.results.outcome import HEADINGS, Outcome, control_text, explanations, problems
+from ecmproto.control.lab.results.outcome import (
+    HEADINGS,
+    Outcome,
+    control_text,
+    explanations,
+    problems,
+    used_columns,
+)
 from ecmproto.control.lab.results.theory import curves_of
 from ecmproto.control.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -29,11 +36,11 @@ from ecmproto.tools.report.run import (
     ReportTable,
     Run,
     TheoryCurve,
+    quantiles,
 )
 from ecmproto.tools.report.sheet import drawn_png, drawn_svg, standalone_svg
 from ecmproto.units import NS_PER_S, format_time
 
-_OTHERS = "others"
 _MESSAGE_MARKS = 2000
 """Maximum number of windows with message marks."""
 
@@ -77,11 +84,13 @@ def _name(outcome: Outcome) -> str:
 
 def _table(outcome: Outcome) -> ReportTable:
     seeds = ", ".join(map(str, outcome.seeds))
+    cells = [row.cells() for row in outcome.rows]
+    used = used_columns(cells)
     return ReportTable(
-        heading="Results and published figures",
+        heading="Results and published figures" if HEADINGS.index("published") in used else "Results",
         caption=f"Medians and ranges over the seeds {seeds}." if len(outcome.seeds) > 1 else f"Seed {seeds}.",
-        columns=tuple(map(str.capitalize, HEADINGS)),
-        rows=tuple(row.cells() for row in outcome.rows),
+        columns=tuple(HEADINGS[column].capitalize() for column in used),
+        rows=tuple(tuple(row[column] for column in used) for row in cells),
     )
 
 
@@ -104,10 +113,11 @@ def _run(outcome: Outcome) -> Run:
             ("sources", f"{len(result.flows)} flows"),
         ),
         measures=tuple(_measures(outcome)),
+        measured=f"from {format_time(figures.from_ns)} to {format_time(figures.until_ns)}",
         queue=_queue(port, edges_ns),
         buffer_octets=port.buffer_octets or None,
         set_point_octets=port.set_point_octets,
-        flows=_flows(result.flows, edges_ns),
+        flows=quantiles([_flow(each, edges_ns) for each in result.flows]),
         messages=_messages(figures),
         pauses=_pauses(result.ports, edges_ns),
         drops=_drops(result.ports, edges_ns),
@@ -148,22 +158,13 @@ def _queue(port: PortSeries, edges_ns: NDArray[np.int64]) -> QueueCurve:
     )
 
 
-def _flows(flows: Sequence[FlowSeries], edges_ns: NDArray[np.int64]) -> tuple[FlowCurves, ...]:
-    """Return the flows' curves; those after the first FLOWS_SHOWN are merged into one."""
-    limit = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
-    curves = [_flow([flow], flow.name, edges_ns) for flow in flows[:limit]]
-    rest = flows[limit:]
-    return (*curves, _flow(rest, f"{_OTHERS} ({len(rest)})", edges_ns)) if rest else tuple(curves)
-
-
-def _flow(flows: Sequence[FlowSeries], label: str, edges_ns: NDArray[np.int64]) -> FlowCurves:
-    nothing = np.zeros(len(edges_ns) - 1)
-    limit_bps = flows[0].limit_bps if len(flows) == 1 else np.zeros(0)
+def _flow(flow: FlowSeries, edges_ns: NDArray[np.int64]) -> FlowCurves:
+    limit_bps = flow.limit_bps
     return FlowCurves(
-        label=label,
+        label=flow.name,
         edges_ns=edges_ns,
-        sent_bps=_rates(sum((flow.sent_octets for flow in flows), start=nothing), edges_ns),
-        delivered_bps=_rates(sum((flow.delivered_octets for flow in flows), start=nothing), edges_ns),
+        sent_bps=_rates(flow.sent_octets, edges_ns),
+        delivered_bps=_rates(flow.delivered_octets, edges_ns),
         limit_bps=limit_bps if len(limit_bps) and not np.isnan(limit_bps).all() else None,
     )
 

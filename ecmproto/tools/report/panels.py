@@ -75,11 +75,11 @@ class Panels(Generic[Shown]):
 
     axis_label = ""
     """Label of the horizontal axis, with its unit; empty for time."""
-    height = 1.0
+    height: float = 1.0
     """Height of the axes, in heights of a form's panel."""
-    right_px = 12.0
+    right_px: float = 12.0
     """Width of the text right of the axes."""
-    scale = Scale(factor=1, unit="")
+    scale: Scale = Scale(factor=1, unit="")
     """Scale of the vertical axis, if it is the same for all runs."""
 
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
@@ -87,7 +87,7 @@ class Panels(Generic[Shown]):
         """Runs with data for this kind."""
         self.time = time
         self.form = form
-        self.left_px = float(form.left_px)
+        self.left_px: float = float(form.left_px)
         """Width of the text left of the axes."""
 
     @property
@@ -219,7 +219,7 @@ class RowPanels(Panels[Shown]):
     def __init__(self, runs: Sequence[Shown], time: TimeAxis, form: Format) -> None:
         super().__init__(runs, time, form)
         self._rows = {id(run): self.rows_of(run) for run in runs}
-        self.runs = [run for run in runs if self._rows[id(run)]]
+        self.runs: Sequence[Shown] = [run for run in runs if self._rows[id(run)]]
         if form.narrow:
             self._room_px = _NARROW_LABEL_SHARE * form.width_px
             return
@@ -228,7 +228,7 @@ class RowPanels(Panels[Shown]):
         size = form.text_px - 1
         texts = [fitting(row.label, self._room_px, size) for run in self.runs for row in self._rows[id(run)]]
         widest = max((width_em(text) * size for text in texts), default=0.0)
-        self.left_px = max(self.left_px, min(self._room_px, widest) + 12)
+        self.left_px: float = max(self.left_px, min(self._room_px, widest) + 12)
 
     def rows_of(self, run: Shown) -> list[Row]:
         """Return the rows of a run."""

@@ -47,7 +47,6 @@ from ecmproto.tools.report.sheet import (
     ALERT,
     INK,
     MUTED,
-    OTHERS,
     QUEUE,
     Format,
     LegendEntry,
@@ -225,10 +224,11 @@ class QueuePanels(Panels[Run]):
         """Return the run's figures in short."""
         if not len(run.queue.mean_octets):
             return "nothing queued"
-        parts = [f"peak {format_octets(greatest([_longest(run)]))}"]
-        mean = measured(run, "queue_mean_octets")
-        if mean is not None:
-            parts.insert(0, f"mean {format_octets(mean)}")
+        mean, peak = (measured(run, f"queue_{which}_octets") for which in ("mean", "peak"))
+        longest = greatest([_longest(run)]) if peak is None else peak
+        parts = [*([] if mean is None else [f"mean {format_octets(mean)}"]), f"peak {format_octets(longest)}"]
+        if run.measured:
+            parts[-1] += f" {run.measured}"
         if run.set_point_octets is not None and not self.form.narrow:
             parts.append(f"set point {format_octets(run.set_point_octets)}")
         scales_differ = len({self._tops[id(run)] for run in self.runs}) > 1
@@ -323,7 +323,7 @@ _THEORY_POINTS = 600
 class PhasePanels(Panels[Run]):
     """Panels of the queue minus its set point against the sent rate, all on the same scales."""
 
-    height = 1.7
+    height: float = 1.7
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if len(run.phase.rate_bps) > 1], time, form)
@@ -332,8 +332,9 @@ class PhasePanels(Panels[Run]):
         self._top = greatest(highest(run.phase.rate_bps) for run in self.runs) or 1.0
         rates = [run.phase.rate_bps[drawable(run.phase.rate_bps)] for run in self.runs]
         self._least = min((float(each.min(initial=self._top)) for each in rates), default=0.0)
-        self._octets, self.scale = octet_scale(self._width), rate_scale(self._top)
-        self.axis_label = f"queue less its set point ({self._octets.unit})"
+        self._octets = octet_scale(self._width)
+        self.scale: Scale = rate_scale(self._top)
+        self.axis_label: str = f"queue less its set point ({self._octets.unit})"
 
     def draw(self, axes: Axes, run: Run) -> None:
         """Draw the run's panel."""
@@ -367,7 +368,7 @@ _LIMIT_DOTS = (0, (1, 1.6))
 class RatePanels(Panels[Run]):
     """Panels of rates on one scale; a flow has the same line style in each."""
 
-    height = 1.15
+    height: float = 1.15
 
     def __init__(self, runs: Sequence[Run], time: TimeAxis, form: Format) -> None:
         super().__init__([run for run in runs if any(len(flow.sent_bps) for flow in run.flows)], time, form)
@@ -375,7 +376,7 @@ class RatePanels(Panels[Run]):
         self._positions = {label: position for position, label in enumerate(labels)}
         drawn = [self._drawn(flow, self._curve(flow)) for run in self.runs for flow in run.flows]
         self._top_bps = greatest(map(highest, drawn)) or 1.0
-        self.scale = rate_scale(self._top_bps)
+        self.scale: Scale = rate_scale(self._top_bps)
 
     def entries(self) -> list[LegendEntry]:
         """Return the legend of the lines."""
@@ -407,8 +408,6 @@ class RatePanels(Panels[Run]):
         return coarse_means(flow.edges_ns, values, self.form.bins)
 
     def _style(self, label: str) -> LineStyle:
-        if label.casefold().startswith("others"):
-            return LineStyle(colour=OTHERS, marker="")
         return line_style(self._positions[label])
 
 
@@ -419,7 +418,7 @@ class SentPanels(RatePanels):
         super().__init__(runs, time, form)
         self._alike = len(self.runs) > 1 and all(_sent_alike(self.runs[0], run) for run in self.runs[1:])
         if self._alike:
-            self.runs = self.runs[:1]
+            self.runs: Sequence[Run] = self.runs[:1]
 
     def title(self, run: Run) -> str:
         """Return the panel's title."""

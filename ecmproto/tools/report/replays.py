@@ -25,10 +25,10 @@ from ecmproto.tools.report.run import (
     QueueCurve,
     Report,
     Run,
+    quantiles,
 )
 from ecmproto.units import format_octets, format_rate, format_time, quanta_to_ns
 
-_OTHERS = "others"
 _STRONGEST_UNITS = 5.0
 """Saturation of QCN's and ECM's feedback by default: (1 + 2w) set points, with w = 2."""
 
@@ -82,7 +82,7 @@ def _run(outcome: Outcome, title: str) -> Run:
         set_point_octets=machine.set_point_octets,
         feedback=_feedback(rows, rates=machine.feedback_label == ""),
         feedback_label=f"{machine.feedback_label} (octets)" if machine.feedback_label else _RATE_LABEL,
-        flows=_flows(summary),
+        flows=quantiles([_flow(each, summary) for each in summary.flows if summary.duration_ns]),
         messages=_messages(rows, outcome),
         pauses=tuple(_port_pauses(rows, summary) if summary.stations is None else _pauses(summary.stations)),
         drops=_drops(port),
@@ -180,23 +180,14 @@ def _feedback(rows: NDArray[Any], *, rates: bool) -> Feedback:
     return Feedback(time_ns=chosen["time_ns"], value=value.astype(np.float64), priority=chosen["priority"])
 
 
-def _flows(summary: ReplaySummary) -> tuple[FlowCurves, ...]:
-    """Return the flows' curves; those after the first FLOWS_SHOWN are merged into one."""
-    flows = summary.flows if summary.duration_ns else ()
-    limit = FLOWS_SHOWN if len(flows) <= FLOWS_SHOWN else FLOWS_SHOWN - 1
-    curves = [_flow([flow], flow.label, summary) for flow in flows[:limit]]
-    return (*curves, *([_flow(flows[limit:], _OTHERS, summary)] if flows[limit:] else ()))
-
-
-def _flow(flows: Sequence[FlowRates], label: str, summary: ReplaySummary) -> FlowCurves:
-    limit_bps = flows[0].limit_bps
-    limited = summary.stations is not None and len(flows) == 1 and not np.isnan(limit_bps).all()
+def _flow(flow: FlowRates, summary: ReplaySummary) -> FlowCurves:
+    limited = summary.stations is not None and not np.isnan(flow.limit_bps).all()
     return FlowCurves(
-        label=label,
-        edges_ns=np.arange(len(flows[0].passed_bps) + 1) * summary.flow_span_ns,
-        sent_bps=np.sum([flow.sent_bps for flow in flows], axis=0),
-        delivered_bps=np.sum([flow.passed_bps for flow in flows], axis=0),
-        limit_bps=limit_bps if limited else None,
+        label=flow.label,
+        edges_ns=np.arange(len(flow.passed_bps) + 1) * summary.flow_span_ns,
+        sent_bps=flow.sent_bps,
+        delivered_bps=flow.passed_bps,
+        limit_bps=flow.limit_bps if limited else None,
     )
 
 
@@ -208,7 +199,7 @@ def _messages(rows: NDArray[Any], outcome: Outcome) -> Messages:
     labels = [outcome.flow_labels.get(number, f"flow {number}") for number in numbers.tolist()]
     totals = [sent[number] for number in numbers.tolist()]
     if len(labels) > FLOWS_SHOWN:
-        labels = [*labels[: FLOWS_SHOWN - 1], _OTHERS]
+        labels = [*labels[: FLOWS_SHOWN - 1], "others"]
         totals = [*totals[: FLOWS_SHOWN - 1], sum(totals[FLOWS_SHOWN - 1 :])]
         row = np.minimum(row, FLOWS_SHOWN - 1)
     strength = None

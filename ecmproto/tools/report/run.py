@@ -16,13 +16,16 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_time
+from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
 
 Unit = Literal["octets", "frames", "bit/s", "ns", "share", "index", "count"]
 """Unit of a measure; "share" is a part of 1, "index" a number without a unit such as Jain's index."""
 
 FLOWS_SHOWN = 16
-"""Maximum number of distinguishable flows per run; the author of a Run merges the others into one."""
+"""Maximum number of distinguishable flows per run; of more there are `quantiles`."""
+_QUANTILES = {
+    "maximum": 1.0, "90th percentile": 0.9, "median": 0.5, "10th percentile": 0.1, "minimum": 0.0,
+}  # fmt: skip
 
 
 def _floats() -> NDArray[np.float64]:
@@ -82,6 +85,25 @@ class FlowCurves:
     def __post_init__(self) -> None:
         limit = (self.limit_bps,) if self.limit_bps is not None else ()
         _check_slots(self.edges_ns, self.sent_bps, self.delivered_bps, *limit)
+
+
+def quantiles(flows: Sequence[FlowCurves]) -> tuple[FlowCurves, ...]:
+    """Return the curves of flows with common slots; of more than FLOWS_SHOWN the quantiles of their rates."""
+    if len(flows) <= FLOWS_SHOWN:
+        return tuple(flows)
+    of_all = [
+        np.quantile(rates, [*_QUANTILES.values()], axis=0)
+        for rates in ([flow.sent_bps for flow in flows], [flow.delivered_bps for flow in flows])
+    ]
+    return tuple(
+        FlowCurves(
+            label=f"{name} of {len(flows):,} flows",
+            edges_ns=flows[0].edges_ns,
+            sent_bps=sent_bps,
+            delivered_bps=delivered_bps,
+        )
+        for name, sent_bps, delivered_bps in zip(_QUANTILES, *of_all, strict=True)
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -187,6 +209,8 @@ class Run:
     parameters: tuple[tuple[str, str, str], ...] = ()
     """Parameters as (name, value as text, meaning)."""
     measures: tuple[Measure, ...] = ()
+    measured: str = ""
+    """The part of the run that the measures are about, in words; "" for all of it."""
     queue: QueueCurve = field(default_factory=QueueCurve)
     buffer_octets: int | None = None
     set_point_octets: int | None = None
@@ -194,7 +218,7 @@ class Run:
     feedback_label: str = "feedback"
     """Name of the feedback, with its unit in parentheses: "Fb (octets)", "advertised rate (bit/s)"."""
     flows: tuple[FlowCurves, ...] = ()
-    """Flows, at most FLOWS_SHOWN; the last one is "others" if flows were merged."""
+    """Flows, at most FLOWS_SHOWN, or the quantiles of more."""
     messages: Messages = field(default_factory=Messages)
     pauses: tuple[PauseCurve, ...] = ()
     drops: Drops = field(default_factory=Drops)
@@ -341,18 +365,12 @@ def _grouped(value: float) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}" if value % 1 else f"{value:,.0f}"
 
 
-def _share(value: float) -> str:
-    percent = 100 * value
-    decimals = 0 if percent in (0, 100) else 1 if abs(percent) >= 1 else 3
-    return f"{percent:.{decimals}f} %"
-
-
 _TEXTS: dict[Unit, Callable[[float], str]] = {
     "octets": format_octets,
     "frames": _grouped,
     "bit/s": format_rate,
     "ns": format_time,
-    "share": _share,
+    "share": format_share,
     "index": format_index,
     "count": _grouped,
 }

@@ -227,9 +227,9 @@ class Sheet:
 
     def __init__(self, form: Format, height_px: float, width_px: float | None = None) -> None:
         self.form = form
-        self.width_px = width_px or form.width_px
+        self.width_px: float | int = width_px or form.width_px
         self.height_px = height_px
-        self.figure = new_figure(self.width_px, height_px)
+        self.figure: Figure = new_figure(self.width_px, height_px)
 
     def axes(self, left_px: float, top_px: float, width_px: float, height_px: float) -> Axes:
         """Add axes with their upper left corner at (``left_px``, ``top_px``)."""

@@ -25,7 +25,6 @@ from ecmproto.frames.capture.linux.bpf import MAX_CUT_OCTETS
 from ecmproto.frames.capture.linux.interface import interface_facts, speed_bps
 from ecmproto.frames.capture.linux.reader import RING_OCTETS, InterfaceReader, open_interface
 from ecmproto.frames.stats.lapses import Held, Lapses
-from ecmproto.tables import JUnitCase, junit_text
 from ecmproto.tools.craft.expectations import MARK
 from ecmproto.units import format_time
 
@@ -56,7 +55,7 @@ class Capturing:
             zero_copy=zero_copy, ring_octets=ring_octets,
         )  # fmt: skip
         self.batches: list[Batch] = []
-        self.dropped = 0
+        self.dropped: int = 0
         """Frames that the kernel had no room for."""
         self._take = take or self.batches.append
         self._error: BaseException | None = None
@@ -199,7 +198,7 @@ class Watch:
         except BaseException:
             self.end()
             raise
-        self.stolen_ns = 0
+        self.stolen_ns: int = 0
         """The time for which a hypervisor had the processors, in their mean."""
         settle()
 
@@ -312,17 +311,3 @@ def rate_of_link(interface: str) -> int:
             interface=interface, needed='the speed of its link, as in speed = "400G"', got="none"
         )
     return speed
-
-
-def junit_of(name: str, proofs: Sequence[Proof]) -> str:
-    """Return proofs as JUnit's XML: a test case each; what is not known is skipped."""
-    cases = [
-        JUnitCase(classname=name, name=each.name)
-        if each.outcome == "passed"
-        else JUnitCase(
-            classname=name, name=each.name, message=each.result,
-            outcome="failure" if each.outcome == "failed" else "skipped",
-        )
-        for each in proofs
-    ]  # fmt: skip
-    return junit_text([(name, cases)])

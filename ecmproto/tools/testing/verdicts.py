@@ -12,8 +12,7 @@ from ecmproto.frames.capture import Batch, open_captures
 from ecmproto.frames.capture.linux.schedule import schedule_of
 from ecmproto.frames.capture.linux.sender import FrameSender
 from ecmproto.frames.capture.linux.transmission import SendReport, Transmission
-from ecmproto.tables import JUnitCase, junit_text
-from ecmproto.tools.craft.expectations import Expectation, Judge, Side, Verdict
+from ecmproto.tools.craft.expectations import Expectation, Judge, Side
 from ecmproto.tools.craft.recipe import chunks
 from ecmproto.tools.craft.sequences import Step
 from ecmproto.tools.craft.spec import Reading, read_items
@@ -55,7 +54,7 @@ class Test:
         }
         spans = [each.during_ns for each in expectations if each.during_ns is not None]
         last = [frames[-1][0] for frames in sent.values() if frames]
-        self.end_ns = max([*last, *(last_ns or first_ns for first_ns, last_ns in spans)])
+        self.end_ns: int = max([*last, *(last_ns or first_ns for first_ns, last_ns in spans)])
         self.judge: Judge = Judge(expectations, sent, ethertypes=ethertypes)
 
 
@@ -157,18 +156,3 @@ class _Returning:
 
 class _EndedError(Exception):
     """The sending is to end."""
-
-
-def junit_document(recipe: str, verdicts: Sequence[Verdict]) -> str:
-    """Return verdicts as JUnit's XML: a test case each; what is not known is skipped."""
-    cases = []
-    for each in verdicts:
-        case = JUnitCase(classname=recipe, name=each.expectation.name)
-        if each.outcome != "passed":
-            case = JUnitCase(
-                classname=recipe, name=each.expectation.name,
-                outcome="failure" if each.outcome == "failed" else "skipped",
-                message=f"{each.expectation.sentence()}: {each.result}",
-            )  # fmt: skip
-        cases.append(case)
-    return junit_text([(recipe, cases)])

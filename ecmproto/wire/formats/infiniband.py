@@ -363,6 +363,8 @@ def _sequences() -> dict[int, tuple[type[Layer], ...]]:
     }
 
 
+CE_MARK = " CE"
+"""The mark of congestion in summaries."""
 _STYLES = {"opcode": opcode_text, "qp": hex, "syndrome": syndrome_text}
 _CLAUSES: Mapping[str, Clause] = {
     "ends": First(("{ip.src} → {ip.dst} ", "{ipv6.src} → {ipv6.dst} ", "{grh.sgid} → {grh.dgid} ", "")),
@@ -370,8 +372,8 @@ _CLAUSES: Mapping[str, Clause] = {
         (" | {ip.src} → {ip.dst}", " | {ipv6.src} → {ipv6.dst}", " | {grh.sgid} → {grh.dgid}", "")
     ),
     "said": First((" {aeth.syndrome:syndrome} MSN {aeth.msn}", "")),
-    "marked": Case("ip.dsfield[6:8]", CE, CE, " CE", "{:marked6}"),
-    "marked6": Case("ipv6.tclass[6:8]", CE, CE, " CE"),
+    "marked": Case("ip.dsfield[6:8]", CE, CE, CE_MARK, "{:marked6}"),
+    "marked6": Case("ipv6.tclass[6:8]", CE, CE, CE_MARK),
 }
 
 
@@ -426,7 +428,7 @@ class BTH(Layer):
     counted_as = "RoCE"
     summary = Summary(
         label="RoCE", detail="{:ends}{opcode:opcode} QP {qp:qp} PSN {psn}{:said}{:marked}",
-        clauses=_CLAUSES, styles=_STYLES,
+        clauses=_CLAUSES, styles=_STYLES, colour="name",
     )  # fmt: skip
     udp_ports = (ROCE_PORT,)
     follows = "sequence"

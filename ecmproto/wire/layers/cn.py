@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.layers.l2 import Dot3, Ether
 from scapy.packet import Packet, Raw
@@ -27,8 +27,8 @@ class CNTag(Tag):
     """
 
     name = "Congestion notification tag (CN-TAG)"
-    fields_desc = fields_of(codec.CNTag)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.CNTag)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
         """Return 1 for a CNM about a frame of the same flow; otherwise the payloads decide."""
@@ -56,8 +56,8 @@ class CNM(LastLayer):
     """
 
     name = "Congestion notification message (CNM)"
-    fields_desc = fields_of(codec.CNM)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.CNM)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def encapsulated(self) -> Packet | None:
         """Return the sampled frame as far as the MSDU contains it, None without one.

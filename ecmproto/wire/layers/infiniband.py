@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.layers.l2 import Ether
 from scapy.packet import Packet, Raw
@@ -36,7 +36,7 @@ def contrib() -> Any:
 class ExtendedHeader(Packet):
     """A header after BTH, followed by the next one of the opcode, else octets."""
 
-    dispatch_hook = classmethod(whole_or_raw)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def default_payload_class(self, payload: bytes) -> type[Packet]:
         """Return the layer of the next header of the sequence."""
@@ -65,43 +65,43 @@ def _opcode_under(packet: Packet) -> int | None:
 class RDETH(ExtendedHeader):
     """Reliable datagram extended transport header: the end-to-end context."""
 
-    name = formats.RDETH.title
-    fields_desc = fields_of(formats.RDETH)
+    name: str = formats.RDETH.title
+    fields_desc: ClassVar[list[Any]] = fields_of(formats.RDETH)
 
 
 class DETH(ExtendedHeader):
     """Datagram extended transport header: the queue pair that a datagram comes from."""
 
-    name = formats.DETH.title
-    fields_desc = fields_of(formats.DETH)
+    name: str = formats.DETH.title
+    fields_desc: ClassVar[list[Any]] = fields_of(formats.DETH)
 
 
 class RETH(ExtendedHeader):
     """RDMA extended transport header: address, key and length of a read or write."""
 
-    name = formats.RETH.title
-    fields_desc = fields_of(formats.RETH)
+    name: str = formats.RETH.title
+    fields_desc: ClassVar[list[Any]] = fields_of(formats.RETH)
 
 
 class AtomicETH(ExtendedHeader):
     """Atomic extended transport header: address, key and operands."""
 
-    name = formats.AtomicETH.title
-    fields_desc = fields_of(formats.AtomicETH)
+    name: str = formats.AtomicETH.title
+    fields_desc: ClassVar[list[Any]] = fields_of(formats.AtomicETH)
 
 
 class ImmDt(ExtendedHeader):
     """Immediate data: four octets for the receiver of the message."""
 
-    name = formats.ImmDt.title
-    fields_desc = fields_of(formats.ImmDt)
+    name: str = formats.ImmDt.title
+    fields_desc: ClassVar[list[Any]] = fields_of(formats.ImmDt)
 
 
 class IETH(ExtendedHeader):
     """Invalidate extended transport header: the key that is no longer valid."""
 
-    name = formats.IETH.title
-    fields_desc = fields_of(formats.IETH)
+    name: str = formats.IETH.title
+    fields_desc: ClassVar[list[Any]] = fields_of(formats.IETH)
 
 
 EXTENDED: dict[type[Layer], type[Packet]] = {

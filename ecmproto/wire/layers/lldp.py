@@ -6,7 +6,7 @@ and binds itself when imported; these accept any octets and are bound with the o
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.config import conf
 from scapy.fields import (
@@ -72,12 +72,12 @@ class LLDPTLV(LLDPLayer):
     """
 
     name = "LLDP TLV"
-    fields_desc = [
+    fields_desc: ClassVar[list[Any]] = [
         BitEnumField("type", END, 7, TYPES),
         BitFieldLenField("length", None, 9, length_of="value"),
         XStrLenField("value", b"", length_from=lambda pkt: pkt.length, max_length=511),
     ]
-    dispatch_hook = classmethod(whole_or_raw)
+    dispatch_hook: Any = classmethod(whole_or_raw)
     of = codec.TLV
 
     def extract_padding(self, s: bytes) -> tuple[bytes, bytes | None]:
@@ -96,7 +96,7 @@ class LLDPCongestionNotification(LLDPLayer):
     """
 
     name = "LLDP Congestion Notification TLV"
-    fields_desc = [
+    fields_desc: ClassVar[list[Any]] = [
         BitEnumField("type", 127, 7, TYPES),
         BitField("length", _CN_OCTETS, 9),
         XBitField("oui", OUI_8021, 24),
@@ -104,7 +104,7 @@ class LLDPCongestionNotification(LLDPLayer):
         FlagsField("cnpv", 0, 8, _PRIORITIES),
         FlagsField("ready", 0, 8, _PRIORITIES),
     ]
-    dispatch_hook = classmethod(whole_or_raw)
+    dispatch_hook: Any = classmethod(whole_or_raw)
     of = codec.CongestionNotificationTLV
 
     def mysummary(self) -> Any:

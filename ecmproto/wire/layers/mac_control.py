@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.fields import FlagsField, ShortField, XShortEnumField, XStrField
 from scapy.packet import Packet
@@ -20,8 +20,8 @@ class MACControl(Packet):
     """A MAC Control frame of any opcode but PAUSE and PFC; its octets are kept."""
 
     name = "MAC Control"
-    fields_desc = [XShortEnumField("opcode", 0, OPCODES), XStrField("body", b"")]
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = [XShortEnumField("opcode", 0, OPCODES), XStrField("body", b"")]
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
         """Return the opcode."""
@@ -32,8 +32,11 @@ class Pause(LastLayer):
     """PAUSE (802.3 31B): stops the whole link for ``pause_time`` quanta, 0 resumes."""
 
     name = "PAUSE"
-    fields_desc = [XShortEnumField("opcode", PAUSE_OPCODE, OPCODES), ShortField("pause_time", 0)]
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = [
+        XShortEnumField("opcode", PAUSE_OPCODE, OPCODES),
+        ShortField("pause_time", 0),
+    ]
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def pause_ns(self, rate_bps: int) -> int:
         """Return the duration of the pause on a link of ``rate_bps`` in ns: ⌈quanta·512·10⁹/rate⌉."""
@@ -52,14 +55,14 @@ class PFC(LastLayer):
     """
 
     name = "Priority-based flow control (PFC)"
-    fields_desc = [
+    fields_desc: ClassVar[list[Any]] = [
         XShortEnumField("opcode", PFC_OPCODE, OPCODES),
         FlagsField(
             "class_enable_vector", 0, 16, [f"c{n}" for n in range(8)] + [f"r{n}" for n in range(8, 16)]
         ),
         *(ShortField(f"time{priority}", 0) for priority in PRIORITIES),
     ]
-    dispatch_hook = classmethod(whole_or_raw)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     @classmethod
     def pausing(cls, times: Mapping[int, int]) -> PFC:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, ClassVar
 
 from scapy.packet import Packet
 
@@ -29,8 +29,8 @@ class ECM(Sampling):
     """
 
     name = "ECM frame"
-    fields_desc = fields_of(codec.ECM)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.ECM)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
         """Return the summary: congestion point and feedback."""
@@ -41,8 +41,8 @@ class CMTag(Tag):
     """CM-Tag with the congestion point that limits the frame; ``protocol=2`` in E²CM."""
 
     name = "CM-Tag"
-    fields_desc = fields_of(codec.CMTag)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.CMTag)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
         """Return the summary: congestion point, and the type of the payload."""
@@ -56,8 +56,8 @@ class BCN(Sampling):
     """
 
     name = "BCN message"
-    fields_desc = fields_of(codec.BCN, type=BCN_NAMES)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.BCN, type=BCN_NAMES)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
         """Return the summary: congestion point and feedback."""
@@ -68,8 +68,8 @@ class RRTTag(Tag):
     """RRT tag with the congestion point that regulates the frame's flow."""
 
     name = "RRT tag"
-    fields_desc = fields_of(codec.RRTTag)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.RRTTag)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> str:
         """Return the summary: congestion point, and the type of the payload."""
@@ -84,8 +84,8 @@ class E2CM(Sampling, LastLayer):
     """
 
     name = "E²CM frame"
-    fields_desc = fields_of(codec.E2CM, type=E2CM_NAMES)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.E2CM, type=E2CM_NAMES)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
         """Return 1 for a REV probe and the FWD probe of the same flow and CPID address (wire-formats 6)."""
@@ -123,8 +123,8 @@ class RDTag(Tag):
     """RD tag of a data frame, which collects the ``rate`` in kb/s allowed by the path."""
 
     name = "Rate-discovery tag (RD tag)"
-    fields_desc = fields_of(codec.RDTag, rate=_NAMED_RATES)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.RDTag, rate=_NAMED_RATES)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def hashret(self) -> bytes:
         """Return the rate-limited queue, as the returning frame does."""
@@ -143,8 +143,8 @@ class FECNReturn(LastLayer):
     """
 
     name = "FECN returning frame"
-    fields_desc = fields_of(codec.FECNReturn, rate=_NAMED_RATES)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.FECNReturn, rate=_NAMED_RATES)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def answers(self, other: Packet) -> int:
         """Return 1 for the RD tag of the same rate-limited queue."""
@@ -163,8 +163,8 @@ class DBPRateReport(LastLayer):
     """DBP rate report from a destination to each active source."""
 
     name = "DBP rate report"
-    fields_desc = fields_of(codec.DBPRateReport, rate=_NAMED_RATES)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.DBPRateReport, rate=_NAMED_RATES)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
         """Return the rate."""
@@ -175,8 +175,8 @@ class UnknownMessage(Packet):
     """An experimental message of an unassigned Protocol or Type; its octets are kept."""
 
     name = "Unknown experimental message"
-    fields_desc = fields_of(codec.UnknownMessage)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.UnknownMessage)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
         """Return Protocol and Type."""
@@ -187,8 +187,8 @@ class UnknownTag(Packet):
     """An experimental tag of an unassigned Protocol or Type: its length is unknown, so it has all octets."""
 
     name = "Unknown experimental tag"
-    fields_desc = fields_of(codec.UnknownTag)
-    dispatch_hook = classmethod(whole_or_raw)
+    fields_desc: ClassVar[list[Any]] = fields_of(codec.UnknownTag)
+    dispatch_hook: Any = classmethod(whole_or_raw)
 
     def mysummary(self) -> Any:
         """Return Protocol and Type."""

@@ -115,5 +115,5 @@ def test_times_beyond_a_century_are_refused() -> None:
 
 def test_schedules_print_their_rate() -> None:
     shown = [str(schedule_of(rate)) for rate in ("1000pps", "1.5Mpps", "10G", "max")]
-    assert shown == ["1,000 frames/s", "1.5e+06 frames/s", "10 Gb/s on the wire", "as fast as possible"]
+    assert shown == ["1,000 frames/s", "1,500,000 frames/s", "10 Gb/s on the line", "as fast as possible"]
     assert str(schedule_of("2.5x")) == "the capture's times × 2.5"

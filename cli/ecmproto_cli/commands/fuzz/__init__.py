@@ -127,15 +127,13 @@ MAX_FRAMES = 200_000
 
 
 def seed_for(folder: Path, given: int | None) -> int:
-    """Return the seed of a campaign, and print it."""
+    """Return the seed of a campaign, and print it, and whether it continues the one in ``folder``."""
     from ecmproto.tools.fuzz.findings import seed_of
 
-    seed = given
-    if seed is None:
-        seed = seed_of(folder)
-    if seed is None:
-        seed = secrets.randbits(32)
-    echo(f"ecmproto: seed {seed}", err=True)
+    earlier = seed_of(folder)
+    seed = given if given is not None else secrets.randbits(32) if earlier is None else earlier
+    continued = "" if earlier is None else f", continues the campaign in {folder}"
+    echo(f"ecmproto: seed {seed}{continued}", err=True)
     return seed
 
 

@@ -158,7 +158,7 @@ class DeviceOptions:
 @corpus_filter_option
 @click.option(
     "--rate", metavar="RATE", default="1000pps", show_default=True,
-    help="Frames a second (1000pps), bits a second on the wire (100M), or max.",
+    help="Frames a second (1000pps), bits a second on the line (100M), or max.",
 )  # fmt: skip
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")

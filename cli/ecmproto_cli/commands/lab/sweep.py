@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ecmproto.units import format_share
 from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, setting_options
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, execution_options, force_option, shard_option
@@ -270,7 +271,7 @@ def _effects_table(figure: str, effects: Sequence[Effect]) -> str:
     show = parse_figure(figure).show
     lines: list[tuple[str, Sequence[str]]] = [("", ["effect", "of the variation"])]
     for each in effects:
-        share = "–" if math.isnan(each.explained) else f"{100 * each.explained:.1f} %"
+        share = "–" if math.isnan(each.explained) else format_share(each.explained)
         if math.isnan(each.effect):
             lines.append(("the seeds", ["", share]))
         elif each.factors:

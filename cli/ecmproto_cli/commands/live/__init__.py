@@ -243,7 +243,7 @@ def precompiled(specs: Iterable[DeviceSpec]) -> None:
         spec.precompile()
     elapsed_ns = time.monotonic_ns() - start_ns
     if elapsed_ns > _SLOW_NS:
-        echo(f"ecmproto: compiled and loaded, {elapsed_ns / NS_PER_S:.1f} s", err=True)
+        echo(f"ecmproto: compiled and loaded, {format_time(elapsed_ns)}", err=True)
 
 
 @contextmanager
@@ -392,7 +392,7 @@ class Reporter:
         if not is_starved(max(waited_ns, stolen_ns), elapsed_ns):
             return ""
         if stolen_ns > waited_ns:
-            took = f"{stolen_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
+            took = f"{format_time(stolen_ns)} of {format_time(elapsed_ns)}"
             return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
         kept = processor_wait_text(waited_ns, elapsed_ns)
         told = f"{self._name} was {kept}" if self._name else kept.capitalize()
@@ -417,7 +417,7 @@ class Reporter:
 
 def processor_wait_text(waited_ns: int, elapsed_ns: int) -> str:
     """Return for how long something was ready to run and did not, as ``kept from …``."""
-    return f"kept from the processor for {waited_ns / NS_PER_S:.2g} of {elapsed_ns / NS_PER_S:.3g} s"
+    return f"kept from the processor for {format_time(waited_ns)} of {format_time(elapsed_ns)}"
 
 
 def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[str, InterfaceCounts]) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ecmproto.units import format_octets, format_rate, format_time, per_second
+from ecmproto.units import format_octets, format_rate, format_share, format_time, per_second
 from ecmproto_cli.capturing import Saving, StoppingInterrupt, captured
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.options import (
@@ -29,7 +29,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import check_outputs, output_form, pairs
 from ecmproto_cli.progress import reporting_compilation
-from ecmproto_cli.stats_table import address, flow_name, share, stats_table, table
+from ecmproto_cli.stats_table import address, flow_name, stats_table, table
 from ecmproto_cli.terminal import echo, paint, visible
 
 if TYPE_CHECKING:
@@ -330,7 +330,7 @@ def monitor_table(change: Change, name: str, elapsed_ns: int, dropped: int) -> s
     title = f"{paint(name, 'title')}, {format_time(elapsed_ns)}"
     # what is cut off where a terminal has few lines comes last
     if change.roce is not None:
-        marks = f"{share(change.roce.ce_share)} CE, {per_second(change.roce.cnps_per_s)} CNPs"
+        marks = f"{format_share(change.roce.ce_share)} CE, {per_second(change.roce.cnps_per_s)} CNPs"
         rows.append(("RoCE", f"{per_second(change.roce.frames_per_s)}, {marks}"))
     rows += [
         (f"neighbour {address(each.source)}", _advertised(each))
@@ -398,7 +398,7 @@ def _pauses(change: Change) -> Iterator[str]:
 
 
 _PAUSES: Columns = {
-    "frames": "frames", "stopped": "paused_ns", "now": lambda each, _: share(min(1.0, each.share)),
+    "frames": "frames", "stopped": "paused_ns", "now": lambda each, _: format_share(min(1.0, each.share)),
     "transitions": "transitions", "ran out": "expired", "": lambda each, _: "storm" if each.in_storm else "",
 }  # fmt: skip
 
@@ -421,11 +421,11 @@ def monitor_line(change: Change, elapsed_ns: int, dropped: int) -> str:
     ]
     stopped = max((each.share for each in change.pauses), default=0.0)
     if stopped > 0:
-        parts.append(f"stopped {share(min(1.0, stopped))}")
+        parts.append(f"stopped {format_share(min(1.0, stopped))}")
     if any(each.in_storm for each in change.pauses):
         parts.append("storm")
     if change.roce is not None and change.roce.ce_share > 0:
-        parts.append(f"CE {share(change.roce.ce_share)}")
+        parts.append(f"CE {format_share(change.roce.ce_share)}")
     if dropped:
         parts.append(f"dropped {dropped:,}")
     return "  ".join(parts)

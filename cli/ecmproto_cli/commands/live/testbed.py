@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ecmproto.errors import OutputError, ParameterError
-from ecmproto.units import NS_PER_S, format_octets, format_rate
+from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
 from ecmproto_cli.options import RATE, TIME, force_option
 from ecmproto_cli.output import columns_of
 from ecmproto_cli.terminal import echo, paint
@@ -291,7 +291,7 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
         (f"sender {n + 1}", [format_rate(outcome.rates_bps[n]) for outcome in outcomes])
         for n in range(len(topology.senders))
     ]
-    rows.append(("Jain index", [f"{outcome.fairness:.4f}" for outcome in outcomes]))
+    rows.append(("Jain index", [format_index(outcome.fairness) for outcome in outcomes]))
     if topology.victim_bps:
         rows.append(("victim", [format_rate(outcome.victim_bps or 0.0) for outcome in outcomes]))
     rows += [
@@ -317,7 +317,7 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
 def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
     """Return the warning that heads the table if devices were kept from the processor, else nothing."""
     kept = [
-        f"{each.mechanism} for {each.starved_ns / NS_PER_S:.2g} of {duration_s:.3g} s"
+        f"{each.mechanism} for {format_time(each.starved_ns)} of {format_time(duration_s * NS_PER_S)}"
         for each in outcomes
         if each.starved_ns
     ]
@@ -328,7 +328,7 @@ def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
 
 
 def _percent(share: float | None) -> str:
-    return "–" if share is None else f"{100 * share:.1f} %"
+    return "–" if share is None else format_share(share)
 
 
 def _count(value: int | None) -> str:
@@ -336,4 +336,4 @@ def _count(value: int | None) -> str:
 
 
 def _ms(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f} ms"
+    return "–" if value is None else format_time(value * NS_PER_S / 1000)

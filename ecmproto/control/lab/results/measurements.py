@@ -33,8 +33,8 @@ class RunFigures:
         measure = result.experiment.measure
         # A run with folded windows is measured from the next window border on, over complete windows.
         window_ns = result.window_ns
-        self.from_ns = min(-(-measure.from_ns // window_ns) * window_ns, result.duration_ns)
-        self.until_ns = result.duration_ns
+        self.from_ns: int = min(-(-measure.from_ns // window_ns) * window_ns, result.duration_ns)
+        self.until_ns: int = result.duration_ns
         if measure.until_ns is not None and measure.until_ns < result.duration_ns:
             self.until_ns = measure.until_ns // window_ns * window_ns
 

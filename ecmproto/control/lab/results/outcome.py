@@ -17,7 +17,7 @@ from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.errors import counted
 from ecmproto.tables import Paint, Tabular, columns_of, pairs, plain, sparkline
-from ecmproto.units import format_octets, format_time
+from ecmproto.units import format_octets, format_share, format_time
 
 STANDARD = (
     "queue.mean", "queue.std", "queue.p50", "queue.p99", "queue.peak", "queue.settling(25%)", "throughput",
@@ -155,7 +155,7 @@ class FigureRow:
         else:
             worst = max(distances, key=abs)
             side = "above" if worst > 0 else "below"
-            how = f"{_percent(abs(worst))} {side}" if math.isfinite(worst) else side
+            how = f"{format_share(abs(worst))} {side}" if math.isfinite(worst) else side
         return f"outside, {how}" if seeds == 1 else f"inside on {met} of {seeds}; worst {how}"
 
     def _texts(self, values: Sequence[float]) -> str:
@@ -184,10 +184,6 @@ class FigureRow:
         if verdict := self.verdict_text():
             row["verdict"] = verdict
         return row
-
-
-def _percent(part: float) -> str:
-    return f"{100 * part:.0f} %" if part >= 0.1 else f"{100 * part:.2g} %"
 
 
 def band_text(band: Band) -> str:
@@ -297,7 +293,7 @@ class Outcome(Tabular):
         self.variant = variant
         self.label = label
         """The name among other outcomes; empty for the mechanism's."""
-        self.runs = list(runs)
+        self.runs: list[RunFigures] = list(runs)
         self._others = others or {}
         self._figures = figures
 
@@ -480,10 +476,15 @@ HEADINGS = ("figure", "result", "range", "published", "band", "verdict")
 """The columns of tables of figures."""
 
 
+def used_columns(cells: Sequence[tuple[str, ...]]) -> list[int]:
+    """Return the indices of columns that are not empty; a figure and ours are always shown."""
+    return [column for column in range(len(HEADINGS)) if column < 2 or any(row[column] for row in cells)]
+
+
 def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
     """Return figures in lines, without empty columns."""
     cells = [row.cells() for row in rows]
-    used = [column for column in range(len(HEADINGS)) if column < 2 or any(row[column] for row in cells)]
+    used = used_columns(cells)
     widths = {column: max(len(row[column]) for row in (HEADINGS, *cells)) for column in used}
     lines = []
     for number, row in enumerate((HEADINGS, *cells)):
@@ -508,7 +509,7 @@ class Comparison:
     """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
-        self.outcomes = dict(outcomes)
+        self.outcomes: dict[str, Outcome] = dict(outcomes)
         main_port = next(iter(self.outcomes.values())).runs[0].main_port
         for outcome in self.outcomes.values():
             for run in outcome.runs:

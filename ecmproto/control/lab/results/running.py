@@ -34,11 +34,11 @@ class Runs:
         jobs: int = 1,
         trace: PcapngWriter | None = None,
     ) -> None:
-        self.experiments = dict(experiments)
-        self.seeds = list(seeds)
+        self.experiments: dict[str, Experiment] = dict(experiments)
+        self.seeds: list[int] = list(seeds)
         self.jobs = jobs
         self.trace = trace
-        self.stopped = False
+        self.stopped: bool = False
         self.results: dict[str, list[RunFigures]] = {}
 
     def run(self, watch_of: WatchOf | None = None, done: Callable[[RunResult], None] | None = None) -> None:

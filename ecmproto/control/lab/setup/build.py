@@ -626,9 +626,9 @@ def mechanism_of(document: Document) -> Mechanism:
 def _mechanism(name: str, where: str) -> Mechanism:
     try:
         return find_mechanism(name)
-    except ParameterError as error:
+    except ParameterError:
         hint = did_you_mean(name, mechanism_names())
-        raise SpecError(where=where, needed=error.needed, got=shown(name), hint=hint) from None
+        raise SpecError(where=where, needed="a mechanism", got=shown(name), hint=hint) from None
 
 
 def _only(table: Table, section: str) -> Table:

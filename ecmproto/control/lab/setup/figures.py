@@ -34,6 +34,7 @@ from ecmproto.units import (
     exact_time,
     format_octets,
     format_rate,
+    format_share,
     format_time,
     jain_index,
     parse_octets,
@@ -377,7 +378,7 @@ def _show_number(value: float) -> str:
     if value == int(value):
         return f"{int(value):,}"
     if abs(value) < 1e-3:
-        return f"{100 * value:.4g} %"
+        return format_share(value)
     return f"{value:,.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 

@@ -44,7 +44,7 @@ class Routes:
     def __init__(
         self, ports: Sequence[RoutedPort], switches: int, stations: int, dead: Collection[int] = ()
     ) -> None:
-        self.exit_port = np.full(stations, NOWHERE, np.int64)
+        self.exit_port: NDArray[np.int64] = np.full(stations, NOWHERE, np.int64)
         """The port to each host."""
         into: list[list[tuple[int, int]]] = [[] for _ in range(switches)]
         for number, port in enumerate(ports):
@@ -55,9 +55,10 @@ class Routes:
         self._origin = np.array([port.switch for port in ports], np.int64)
         self._next = np.array([port.next_switch for port in ports], np.int64)
         self._delay_ns = np.array([port.delay_ns for port in ports], np.int64)
-        exits, self.exit = np.unique(self._origin[self.exit_port], return_inverse=True)
+        exits, exit_of = np.unique(self._origin[self.exit_port], return_inverse=True)
+        self.exit: NDArray[np.int64] = exit_of
         """The number of each host's exit."""
-        self.exits = len(exits)
+        self.exits: int = len(exits)
         self._distance = np.array([_distances(each, into) for each in exits.tolist()], np.int64)
         usable = np.array(sorted(number for each in into for _, number in each), np.int64)
         to_next = self._distance[:, self._next[usable]]

@@ -231,9 +231,11 @@ class Simulation:
 
     def __init__(self, experiment: Experiment, *, seed: int) -> None:
         check_seed(seed)
-        self.experiment, self.seed = experiment, seed
-        self.wiring = Wiring(experiment, seed=seed)
-        self.machine, self._flow_control = _machines(experiment)
+        self.experiment = experiment
+        self.seed = seed
+        self.wiring: Wiring = Wiring(experiment, seed=seed)
+        machine, self._flow_control = _machines(experiment)
+        self.machine: Machine = machine
         self._sources_of = [flow for flow in experiment.flows for _ in range(source_count(flow))]
         self._first_source = np.cumsum([0, *(source_count(flow) for flow in experiment.flows)])
         self._captured = captured_frames(self._sources_of, self.machine)
@@ -256,7 +258,7 @@ class Simulation:
         )
         if not isinstance(self.machine.tag, ECNField):
             columns(self.sources.connections.records)["ecn"] = 0
-        self.network = self._new_network()
+        self.network: NetworkState = self._new_network()
         self._changes = self._rate_changes()
         self._outages = self._link_changes()
         self._storms = self._storm_frames()

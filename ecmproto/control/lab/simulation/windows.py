@@ -30,7 +30,7 @@ class Table:
 
     def __init__(self, kind: str, columns: int, dtype: type[np.generic]) -> None:
         self._kind = kind
-        self.rows = np.zeros((_FIRST_WINDOWS, columns), dtype)
+        self.rows: NDArray[Any] = np.zeros((_FIRST_WINDOWS, columns), dtype)
         self._series: NDArray[Any] | None = None
 
     def put(self, window: int, values: NDArray[Any]) -> None:
@@ -64,8 +64,8 @@ class Windows:
     """
 
     def __init__(self, window_ns: int, *, rates_bps: Sequence[int], hosts: int, flows: int) -> None:
-        self.window_ns = window_ns
-        self.count = 0
+        self.window_ns: int = window_ns
+        self.count: int = 0
         ports = len(rates_bps)
         cells = max(1, ports, hosts, flows)
         maximum = min(MAX_WINDOWS, max(_MIN_WINDOWS, _MAX_CELLS // cells))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from ecmproto.control.engine.config import Buffer, RateChange
 from ecmproto.control.engine.frame_pool import NOWHERE
 from ecmproto.control.engine.switches import hashed
-from ecmproto.control.lab.model import Experiment, Line, Thresholds, directions
+from ecmproto.control.lab.model import Experiment, Host, Line, Thresholds, directions
 from ecmproto.control.lab.setup.thresholds import default_thresholds
 from ecmproto.control.lab.simulation.routing import Routes
 from ecmproto.errors import SpecError, shown
@@ -110,8 +110,8 @@ class Wiring:
         network = experiment.network
         salts = np.random.default_rng([seed, _SALTS]).integers(1 << 32, size=len(network.switches))
         self._salts: list[int] = salts.tolist()
-        self.hosts = network.hosts
-        self.station_of = {host.name: number for number, host in enumerate(network.hosts)}
+        self.hosts: tuple[Host, ...] = network.hosts
+        self.station_of: dict[str, int] = {host.name: number for number, host in enumerate(network.hosts)}
         self._experiment, self._overhead_octets = experiment, experiment.overhead_octets
         self._switches = network.switches
         self._switch_of = {switch.name: number for number, switch in enumerate(network.switches)}
@@ -125,14 +125,14 @@ class Wiring:
         self._check(lines)
         self._ends = {(line.origin, line.end) for line in lines}
         self._inlets = _numbered_inlets(lines, self._switch_of)
-        self.host_lines = self._host_lines(lines)
-        self.ports = self._wired_ports(lines)
+        self.host_lines: tuple[HostLine, ...] = self._host_lines(lines)
+        self.ports: tuple[WiredPort, ...] = self._wired_ports(lines)
         if len(self.ports) > MAX_PORTS:
             needed = f"at most {MAX_PORTS:,} output ports of switches"
             raise SpecError(where="network", needed=needed, got=f"{len(self.ports):,}")
         self._port_of = {port.name: number for number, port in enumerate(self.ports)}
-        self.switches = self._wired_switches(lines)
-        self.routes = Routes(self.ports, len(self.switches), len(self.hosts))
+        self.switches: tuple[WiredSwitch, ...] = self._wired_switches(lines)
+        self.routes: Routes = Routes(self.ports, len(self.switches), len(self.hosts))
         self.forced: list[NDArray[np.int64]] = []
         """The port at each switch of the explicit paths −1, −2, …; NOWHERE for a switch not on the path."""
 

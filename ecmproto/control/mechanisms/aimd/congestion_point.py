@@ -13,8 +13,8 @@ Counts are integers, so counting up to ⌈S⌉ is counting up to S.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -144,7 +144,7 @@ class ECMPayload:
     """1 if ``timestamp`` and ``unit`` are valid, since the sampled frame had a tag."""
 
 
-ecm_payload = payload_view(ECMPayload, "payload")
+ecm_payload: Callable[[Any], ECMPayload] = payload_view(ECMPayload, "payload")
 
 
 class Meter:

@@ -26,6 +26,7 @@ from ecmproto.control.mechanisms.api.mechanism import Role
 from ecmproto.control.mechanisms.api.protocol import CongestionPoint, Message, Receivers, Senders, fields_of
 from ecmproto.wire.codec import BCN, E2CM, ECM, Frame
 from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.flow import FlowHash, FlowKey
 from ecmproto.wire.formats.base import Layer
 
 _MIN_PAYLOAD_OCTETS = 24
@@ -45,9 +46,9 @@ class AIMDMachine(Machine):
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
         self._cp, self._rp = parameters[Role.CONGESTION_POINT], parameters[Role.REACTION_POINT]
-        self.set_point_octets = self._cp.qeq_octets
-        self.flow_key = flow_key_of(self._rp)
-        self.flow_hash = flow_hash_of(self._rp)
+        self.set_point_octets: int | None = self._cp.qeq_octets
+        self.flow_key: FlowKey = flow_key_of(self._rp)
+        self.flow_hash: FlowHash = flow_hash_of(self._rp)
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return the message as a frame to the source of the frame that it contains.

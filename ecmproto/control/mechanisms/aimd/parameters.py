@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -48,7 +49,9 @@ def sampled_often(rate_bps: int) -> list[str]:
 
 _LAB = "S004 VI, in octets"
 
-feedback_weight = partial(ratio, "w", 2.0, (1 / WEIGHT_DENOMINATOR, 8), step=1 / WEIGHT_DENOMINATOR)
+feedback_weight: Callable[..., float] = partial(
+    ratio, "w", 2.0, (1 / WEIGHT_DENOMINATOR, 8), step=1 / WEIGHT_DENOMINATOR
+)
 """The declaration of w: a parameter of BCN's and E²CM's congestion points, and of ECM's senders."""
 
 

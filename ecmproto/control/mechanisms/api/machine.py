@@ -185,8 +185,8 @@ class Machine:
     """The mechanism's name in the registry."""
     knows_stations = False
     """Whether the congestion point needs a frame's station."""
-    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
-    flow_hash = FlowHash()
+    flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
+    flow_hash: FlowHash = FlowHash()
     tag: TagFormat | ECNField | None = None
     """The tag of data frames, with its fields for the machines' tag and mark; or the ECN field of IP."""
     udp_messages: tuple[int, int] | None = None
@@ -473,8 +473,8 @@ class StackedMachine(Machine):
 
     def __init__(self, upper: Machine, lower: Machine) -> None:
         super().__init__(upper.parameters)
-        self.name = f"{upper.name} over {lower.name}"
-        self.knows_stations = upper.knows_stations or lower.knows_stations
+        self.name: str = f"{upper.name} over {lower.name}"
+        self.knows_stations: bool = upper.knows_stations or lower.knows_stations
         for name in (
             "flow_key", "flow_hash", "tag", "udp_messages", "messages", "kinds", "payloads",
             "answers", "shown_fields", "shown_counters", "histogram_field", "feedback_label",

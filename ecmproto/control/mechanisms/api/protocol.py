@@ -14,7 +14,7 @@ converts their messages to octets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple, Protocol, cast
 
 import numpy as np
@@ -87,8 +87,8 @@ class ProbePayload:
     """The mark in the probe's frame, such as a time."""
 
 
-flow_control_payload = payload_view(FlowControlPayload, "payload")
-probe_payload = payload_view(ProbePayload, "payload")
+flow_control_payload: Callable[[Any], FlowControlPayload] = payload_view(FlowControlPayload, "payload")
+probe_payload: Callable[[Any], ProbePayload] = payload_view(ProbePayload, "payload")
 
 SHARED_PAYLOADS: dict[int, type[Any]] = {
     PAUSE_KIND: FlowControlPayload,

@@ -10,8 +10,8 @@ and a BCN message is sent if ``feedback.kind`` is not SILENT. Every decision is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -228,7 +228,7 @@ class BCNPayload:
     capacity: int
 
 
-bcn_payload = payload_view(BCNPayload, "payload")
+bcn_payload: Callable[[Any], BCNPayload] = payload_view(BCNPayload, "payload")
 
 
 class BCNPoints(NullCongestionPoint):

@@ -268,7 +268,7 @@ class DBPStations(FECNStations):
 class DBPMachine(AnsweredMachine):
     """DBP with its parameters."""
 
-    flow_key = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
+    flow_key: FlowKey = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
     answer_priority = "report_priority"
     messages = MappingProxyType(
         {

@@ -43,7 +43,7 @@ from ecmproto.wire.formats.infiniband import CNP, CNP_OPCODE, ROCE_PORT
 class MarkingMachine(Machine):
     """Ports that mark frames (ECN); hosts react by their own transport, such as TCP."""
 
-    flow_key = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
+    flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
     tag = ECNField()
     shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
 

@@ -7,8 +7,8 @@ probes read as they arrive, **before** the queue of the egress adapter; a probe 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class ReplyPayload:
     throughput: int
 
 
-reply_payload = payload_view(ReplyPayload, "payload")
+reply_payload: Callable[[Any], ReplyPayload] = payload_view(ReplyPayload, "payload")
 
 
 class ProbeReply(NamedTuple):

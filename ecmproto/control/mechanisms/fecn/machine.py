@@ -85,7 +85,7 @@ class AnsweredMachine(Machine):
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
         self._cp, self._rp, self._edge = (parameters[role] for role in _ROLES)
-        self.set_point_octets = self._cp.qeq_octets
+        self.set_point_octets: int | None = self._cp.qeq_octets
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the port's congestion point, one for all priorities."""
@@ -135,7 +135,7 @@ class AnsweredMachine(Machine):
 class FECNMachine(AnsweredMachine):
     """FECN with its parameters."""
 
-    flow_key = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
+    flow_key: FlowKey = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
     tag = TAG
     answer_priority = "return_priority"
     messages = MappingProxyType(

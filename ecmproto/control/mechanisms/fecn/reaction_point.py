@@ -10,8 +10,8 @@ it. Returning frames go through :func:`on_return`.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -252,7 +252,7 @@ class FECNPayload:
     rlq_id: int
 
 
-fecn_payload = payload_view(FECNPayload, "payload")
+fecn_payload: Callable[[Any], FECNPayload] = payload_view(FECNPayload, "payload")
 
 
 class FECNStations(NullReactionPoints):

@@ -44,7 +44,7 @@ class FlowControlMachine(Machine):
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
         self._cp: GenerationParameters = parameters[Role.CONGESTION_POINT]
-        self.knows_stations = self._cp.pause_on == "input"
+        self.knows_stations: bool = self._cp.pause_on == "input"
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
         """Return the congestion point of a port, with nothing stopped."""

@@ -16,9 +16,9 @@ so both become negative at the same frame.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,7 +146,7 @@ class CNMPayload:
     """The CPID; 0 before it is in a frame."""
 
 
-cnm_payload = payload_view(CNMPayload, "payload")
+cnm_payload: Callable[[Any], CNMPayload] = payload_view(CNMPayload, "payload")
 
 
 class QCNPoints(NullCongestionPoint):

@@ -267,8 +267,10 @@ class Defence:
         self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
     ) -> None:
         self.parameters = parameters
-        self.changes = self.heard = self.malformed = 0
-        self.speaker_changes = 0
+        self.changes: int = 0
+        self.heard: int = 0
+        self.malformed: int = 0
+        self.speaker_changes: int = 0
         self.warnings: tuple[str, ...] = ()
         self._speaker: _Speaker | None = None
         self._former: _Speaker | None = None
@@ -370,7 +372,7 @@ class QCNDomainEdge:
     def __init__(
         self, parameters: QCNEdgeParameters, *, mac: bytes, port: str, ethertypes: EtherTypes
     ) -> None:
-        self.record = new_record(QCNEdge)
+        self.record: QCNEdge = new_record(QCNEdge)
         self.defence: Defence | None = None
         if parameters.cnpv:
             self.defence = Defence(parameters, mac=mac, port=port, ethertypes=ethertypes)

@@ -69,7 +69,7 @@ from ecmproto.wire.formats.text import cpid
 class QCNMachine(Machine):
     """QCN with its parameters."""
 
-    flow_key = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
+    flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
     tag = TAG
     kinds = MappingProxyType({CNM_KIND: "CNM"})
     payloads = MappingProxyType({SILENT: CNMPayload, CNM_KIND: CNMPayload})
@@ -82,7 +82,7 @@ class QCNMachine(Machine):
         super().__init__(parameters)
         self._cp: QCNCongestionPointParameters = parameters[Role.CONGESTION_POINT]
         self._rp: QCNReactionPointParameters = parameters[Role.REACTION_POINT]
-        self.set_point_octets = self._cp.qeq_octets
+        self.set_point_octets: int | None = self._cp.qeq_octets
         self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:

@@ -5,6 +5,7 @@ It runs without the interpreter's lock, so that another thread can read what is 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
@@ -98,5 +99,5 @@ def compiled_text(**names: Any) -> Any:
     return released(text)
 
 
-count_ns = inlined(departures.count_ns)
-depart = compiled_text(clock_ns=clock_ns, nap=nap, transmit=transmit, count_ns=count_ns)
+count_ns: Callable[[NDArray[np.int64], int], None] = inlined(departures.count_ns)
+depart: Any = compiled_text(clock_ns=clock_ns, nap=nap, transmit=transmit, count_ns=count_ns)

@@ -146,7 +146,7 @@ class PacketSocket:
             )
         try:
             # no protocol: a socket with one would receive from every interface until it is bound
-            self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+            self.socket: socket.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except PermissionError as error:
             raise not_permitted(interface) from error
         except OSError as error:

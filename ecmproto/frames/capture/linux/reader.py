@@ -184,9 +184,9 @@ class _Live:
     frames_only: bool = False
 
     def __init__(self, opened: PacketSocket, ring: Ring, snap_octets: int, idle_batches: bool) -> None:
-        self.facts = opened.facts
+        self.facts: InterfaceFacts = opened.facts
         snaplen = 0 if snap_octets >= MAX_CUT_OCTETS else snap_octets
-        self.interfaces = [
+        self.interfaces: list[Interface] = [
             Interface(
                 index=0,
                 linktype=self.facts.linktype,
@@ -197,11 +197,11 @@ class _Live:
             )
         ]
         self.warnings: list[str] = []
-        self.frames = 0
-        self.octets = 0
-        self.gone = False
+        self.frames: int = 0
+        self.octets: int = 0
+        self.gone: bool = False
         self.hardware_times = False
-        self.began_ns = time.time_ns()
+        self.began_ns: int = time.time_ns()
         self._stop_at_ns: int | None = None
         self._socket = opened
         self._ring = ring

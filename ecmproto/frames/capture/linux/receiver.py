@@ -20,7 +20,12 @@ from numpy.typing import NDArray
 
 from ecmproto.frames.capture.batch import Batch, Int64, Octets
 from ecmproto.frames.capture.linux.bpf import Instruction
-from ecmproto.frames.capture.linux.interface import ADDRESSES_OCTETS, TAG_OCTETS, interface_facts
+from ecmproto.frames.capture.linux.interface import (
+    ADDRESSES_OCTETS,
+    TAG_OCTETS,
+    InterfaceFacts,
+    interface_facts,
+)
 from ecmproto.frames.capture.linux.packet_socket import (
     AUXDATA_ORIGINAL,
     AUXDATA_STATUS,
@@ -86,19 +91,19 @@ class FrameReceiver:
     ) -> None:
         self._ring_octets = socket_octets if in_ring else 0
         self._ring: Ring | None = None
-        self.frame_octets = frame_octets or 0
+        self.frame_octets: int = frame_octets or 0
         """The maximum length of a frame that is not truncated."""
         self._socket: PacketSocket = open_receiving(
             interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
         )
         self._socket.enlarge(socket_octets)
-        self.facts = self._socket.facts
-        self.down = False
+        self.facts: InterfaceFacts = self._socket.facts
+        self.down: bool = False
         """Whether the interface was down at the last check; it may come up again."""
         self._doubtful = False
         # In a ring frames have their slots.
         self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, capacity=frames)
-        self.ring = no_ring(self._buffer) if self._ring is None else self._ring
+        self.ring: Ring = no_ring(self._buffer) if self._ring is None else self._ring
         """The frames that are not in messages of the kernel."""
 
     def _prepare(self, opened: PacketSocket) -> None:
@@ -195,19 +200,23 @@ class ReceiveBuffer:
     def __init__(self, frame_octets: int, *, capacity: int = FRAMES) -> None:
         self.capacity = capacity
         width = -(-(frame_octets + HEADROOM_OCTETS) // _ALIGNED) * _ALIGNED
-        self.frame_octets = width - HEADROOM_OCTETS
-        self.slots = np.zeros(capacity * width, dtype=np.uint8)
-        self.controls = np.zeros(capacity * CONTROL_OCTETS // 4, dtype=np.uint32)
+        self.frame_octets: int = width - HEADROOM_OCTETS
+        self.slots: NDArray[np.uint8] = np.zeros(capacity * width, dtype=np.uint8)
+        self.controls: NDArray[np.uint32] = np.zeros(capacity * CONTROL_OCTETS // 4, dtype=np.uint32)
         self._messages, self._parts = message_array(capacity)
         steps = np.arange(capacity, dtype=np.int64)
-        self.starts = steps * width + HEADROOM_OCTETS
+        self.starts: NDArray[np.int64] = steps * width + HEADROOM_OCTETS
         self._parts["base"] = self.slots.ctypes.data + self.starts
         self._parts["octets"] = self.frame_octets
         self._messages["header"]["control"] = self.controls.ctypes.data + steps * CONTROL_OCTETS
         self._messages["header"]["control_octets"] = CONTROL_OCTETS
-        self.address = self._messages.ctypes.data
-        self.messages = self._messages.view(np.uint32)
-        self.offset, self.captured, self.original, self.time_ns = np.zeros((4, capacity), dtype=np.int64)
+        self.address: int = self._messages.ctypes.data
+        self.messages: NDArray[np.uint32] = self._messages.view(np.uint32)
+        columns: NDArray[np.int64] = np.zeros((4, capacity), dtype=np.int64)
+        self.offset: NDArray[np.int64] = columns[0]
+        self.captured: NDArray[np.int64] = columns[1]
+        self.original: NDArray[np.int64] = columns[2]
+        self.time_ns: NDArray[np.int64] = columns[3]
         self._interface = np.zeros(capacity, dtype=np.int64)
         self._frames = 0
 

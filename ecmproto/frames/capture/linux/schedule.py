@@ -10,7 +10,7 @@ import numpy as np
 
 from ecmproto.errors import ParameterError, shown
 from ecmproto.frames.capture.batch import Batch, Int64
-from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS, format_rate, parse_rate
+from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS, format_rate, frames_per_second, parse_rate
 
 _PREFIX = {"k": 10**3, "K": 10**3, "M": 10**6}
 _FURTHEST_NS = 1 << 62
@@ -44,7 +44,7 @@ class FrameRate:
     _frames: int = 0
 
     def __str__(self) -> str:
-        return f"{float(self.frames_per_s):,.6g} frames/s"
+        return frames_per_second(float(self.frames_per_s))
 
     def due(self, batch: Batch) -> Int64:
         """Return n/rate for the n-th frame, exactly and rounded down."""
@@ -58,13 +58,13 @@ class FrameRate:
 
 @dataclass(slots=True)
 class BitRate:
-    """A number of bits a second on the wire: frames with FCS, preamble and gap, back to back."""
+    """A number of bits a second on the line: frames with FCS, preamble and gap, back to back."""
 
     rate_bps: int
     _octets: int = 0
 
     def __str__(self) -> str:
-        return f"{format_rate(self.rate_bps)} on the wire"
+        return f"{format_rate(self.rate_bps)} on the line"
 
     def due(self, batch: Batch) -> Int64:
         """Return the end of the preceding frames on a wire of the rate, rounded down."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ecmproto.errors import InterfaceError
 from ecmproto.frames.capture.batch import ETHERNET, Batch, Int64, Octets
-from ecmproto.frames.capture.linux.interface import ETHERNET_HEADER_OCTETS, TAG_OCTETS
+from ecmproto.frames.capture.linux.interface import ETHERNET_HEADER_OCTETS, TAG_OCTETS, InterfaceFacts
 from ecmproto.frames.capture.linux.packet_socket import (
     C_TAG,
     DOWN_ERRORS,
@@ -45,15 +45,15 @@ class FrameSender:
     def __init__(self, interface: str, *, bypass_queues: bool = False) -> None:
         self._socket = PacketSocket(interface)
         self._socket.bind(0)
-        self.facts = self._socket.facts
-        self.bypasses = bypass_queues and self._socket.bypass_queues()
+        self.facts: InterfaceFacts = self._socket.facts
+        self.bypasses: bool = bypass_queues and self._socket.bypass_queues()
         """Whether the queueing discipline is bypassed."""
-        self.messages = Messages(FRAMES)
-        self.sent = 0
-        self.octets = 0
-        self.refused = 0
-        self.full = 0
-        self.down = 0
+        self.messages: Messages = Messages(FRAMES)
+        self.sent: int = 0
+        self.octets: int = 0
+        self.refused: int = 0
+        self.full: int = 0
+        self.down: int = 0
 
     def fileno(self) -> int:
         """Return the descriptor to wait at: writable when there is space in the buffer."""
@@ -181,7 +181,8 @@ class Messages:
         # the address of an array takes as long to compute as a frame to send
         self.address: int = self._messages.ctypes.data
         self.capacity = capacity
-        self._base, self.length = parts["base"], parts["octets"]
+        self._base = parts["base"]
+        self.length: NDArray[np.int64] = parts["octets"]
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
         """Point at the frames that fit; return their number.  ``buffer`` must stay."""

@@ -21,6 +21,7 @@ segment without an interval sends one frame.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -244,7 +245,7 @@ def transmit(timetable: Timetable, worker: Worker, count: int) -> None:
     look(worker)  # a call takes its time
 
 
-count_ns = inlined(_count_ns)
+count_ns: Callable[[NDArray[np.int64], int], None] = inlined(_count_ns)
 
 
 @inlined

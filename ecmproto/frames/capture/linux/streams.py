@@ -111,14 +111,16 @@ class StreamSender:
         bypass_queues: bool = False,
         check: Callable[[], None] = lambda: None,
     ) -> None:
-        self.streams = tuple(streams)
+        self.streams: tuple[Stream, ...] = tuple(streams)
         if not self.streams:
             raise ParameterError(name="streams", needed="at least one", got="none")
-        self.facts = {name: interface_facts(name) for name in {each.interface for each in self.streams}}
+        self.facts: dict[str, InterfaceFacts] = {
+            name: interface_facts(name) for name in {each.interface for each in self.streams}
+        }
         _check_frames(self.streams, self.facts)
         self._check = check
         self._socket = PacketSocket(self.streams[0].interface)
-        self.bypasses = bypass_queues and self._socket.bypass_queues()
+        self.bypasses: bool = bypass_queues and self._socket.bypass_queues()
         self._prepare()
         self.processors: tuple[int, ...] = ()
 

@@ -25,6 +25,7 @@ import numpy as np
 
 from ecmproto.errors import InterfaceError
 from ecmproto.frames.capture.batch import Int64
+from ecmproto.frames.capture.linux.interface import InterfaceFacts
 from ecmproto.frames.capture.linux.packet_socket import PacketSocket
 from ecmproto.frames.capture.linux.streams import Stream, StreamReport, StreamsReport
 from ecmproto.frames.capture.linux.transmission import GapCounts, Jitter
@@ -112,11 +113,12 @@ class TimedSender:
     def __init__(
         self, streams: Sequence[Stream], kind: str, *, check: Callable[[], None] = lambda: None
     ) -> None:
-        (self._stream,) = self.streams = tuple(streams)
+        self.streams: tuple[Stream, ...] = tuple(streams)
+        (self._stream,) = self.streams
         self._kind, self._clock, self._check = kind, CLOCKS[kind], check
         self._socket = PacketSocket(self._stream.interface)
         self._socket.bind(0)
-        self.facts = {self._stream.interface: self._socket.facts}
+        self.facts: dict[str, InterfaceFacts] = {self._stream.interface: self._socket.facts}
         own = self._socket.socket
         own.setsockopt(socket.SOL_SOCKET, _SO_TXTIME, struct.pack("=iI", self._clock, _REPORT_ERRORS))
         own.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _QUEUE_OCTETS)

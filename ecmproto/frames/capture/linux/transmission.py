@@ -184,7 +184,7 @@ class Transmission:
         self._messages = [sender.messages]
         self._late, self._apart = new_counts(), new_counts()
         self._started = self._resting = False
-        self.rested_ns = 0
+        self.rested_ns: int = 0
         """The time spent in `rest`, which is no part of the report's duration."""
         self._refused: Refusal | None = None
         # sleeps end when they should, not up to 50 µs later

@@ -16,7 +16,7 @@ import ctypes
 import errno
 import functools
 import select
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -124,7 +124,7 @@ class Sockets:
         self._polls[:, _EVENTS] = select.POLLIN
         buffer, state = self._buffer, new_record(WireState)
         self._no_ring = no_ring(buffer)
-        self.wires = Wires(
+        self.wires: Wires = Wires(
             state, self._polls.reshape(-1), np.zeros(interfaces, np.int32), np.zeros(interfaces, np.int32),
             np.zeros(interfaces, np.int64), np.zeros(interfaces, np.int64),
             [self._no_ring] * interfaces, buffer.slots, buffer.starts,
@@ -209,10 +209,10 @@ class External:
 
 
 _C_KINDS = {"int32": ctypes.c_int, "uint32": ctypes.c_uint, "int64": ctypes.c_size_t}
-clock_gettime = External("clock_gettime", "int32", "int32", "int64")
+clock_gettime: External = External("clock_gettime", "int32", "int32", "int64")
 _ppoll = External("ppoll", "int32", "int64", "int64", "int64", "int64")
 _recvmmsg = External("recvmmsg", "int32", "int32", "int64", "uint32", "int32", "int64")
-sendmmsg = External("sendmmsg", "int32", "int32", "int64", "uint32", "int32")
+sendmmsg: External = External("sendmmsg", "int32", "int32", "int64", "uint32", "int32")
 
 
 class _LastError:
@@ -231,7 +231,7 @@ class _LastError:
         return (ctypes.get_errno(),)
 
 
-last_error = _LastError()
+last_error: _LastError = _LastError()
 
 
 @inlined
@@ -406,7 +406,7 @@ def send(
     return done
 
 
-count_late = inlined(count_ns)
+count_late: Callable[[NDArray[np.int64], int], None] = inlined(count_ns)
 
 
 def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:

@@ -293,10 +293,10 @@ class Mark(enum.Enum):
 
 
 Piece: TypeAlias = (
-    "str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Moment | Binary | Word"
-    " | When | Cell | Widest | Padded | Stripped | OfFrame | Mark"
-)
-Pieces: TypeAlias = "Sequence[Piece]"
+    str | Decimal | HexNumber | Hex | Dotted | Grouped | Significant | Seconds | Moment | Binary | Word
+    | When | Cell | Widest | Padded | Stripped | OfFrame | Mark
+)  # fmt: skip
+Pieces: TypeAlias = Sequence[Piece]
 
 
 @dataclass(frozen=True, kw_only=True)

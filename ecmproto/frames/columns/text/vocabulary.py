@@ -98,8 +98,8 @@ class Vocabulary:
     """The words so far, with the octets of each."""
 
     def __init__(self) -> None:
-        self.octets = np.empty(1 << 12, np.uint8)
-        self.longest = 0
+        self.octets: NDArray[np.uint8] = np.empty(1 << 12, np.uint8)
+        self.longest: int = 0
         self._clear()
 
     def _clear(self) -> None:

@@ -40,7 +40,7 @@ from ecmproto.tools.check.rule import (
 )
 from ecmproto.tools.check.rules import cnms, intervals, reactions
 from ecmproto.tools.check.rules.malformed import malformed
-from ecmproto.units import QUEUE_UNIT_OCTETS, exact_octets
+from ecmproto.units import QUEUE_UNIT_OCTETS, exact_octets, format_share
 
 _CNM = ("cnm.cpid",)
 _LEAST_SAMPLE, _LEAST, _MOST = 150_000, -(1 << 15), (1 << 15) - 1
@@ -297,14 +297,14 @@ class FeedbackAgainstQueue:
 
     def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
         """Report a congestion point whose CNMs fit no parameters, at the first of them."""
-        told = f"{fit.share:.0%} of its CNMs at best with any w and Qeq"
+        told = f"{format_share(fit.share)} of its CNMs at best with any w and Qeq"
         if best.reading is _OCTETS:
             most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
             told = f"a queue that grew by {exact_octets(most)} between two samples"
-        needed = f"{self._LEAST_SHARE:.0%} or more; no known mistake explains that share"
+        needed = f"{format_share(self._LEAST_SHARE)} or more; no known mistake explains that share"
         if best.reading.mistake:
             needed = (
-                f"what explains {best.share:.0%}: {best.reading.mistake}, w {best.w:g} and Qeq "
+                f"what explains {format_share(best.share)}: {best.reading.mistake}, w {best.w:g} and Qeq "
                 f"{exact_octets(best.qeq)}"
             )
         number, time_ns, interface, cpid = rows[:1, :4].T

@@ -14,6 +14,7 @@ from ecmproto.control.mechanisms.api.parameters import Parameters, flag
 from ecmproto.tools.check.report import Report
 from ecmproto.tools.check.rule import NO_TIME, SENDER, Int64, Judged, Mask, Rows, Rule, Settings, Shift, Where
 from ecmproto.tools.check.rules.drafts import SHOWN, mixed
+from ecmproto.units import format_share
 
 WINDOW_NS, DELAY_NS = 200_000, 100_000
 _MOST_ROWS = 1 << 16
@@ -173,8 +174,8 @@ class Reactions:
             self.RULE, Where(number, time_ns, interface, subject),
             Judged(
                 share >= _IGNORES, "the flow keeps sending",
-                lambda row: f"{share[row]:.0%} of its earlier rate",
-                lambda row: f"less than {_IGNORES:.0%}, over {counts[row]} messages",
+                lambda row: f"{format_share(share[row])} of its earlier rate",
+                lambda row: f"less than {format_share(_IGNORES)}, over {counts[row]} messages",
                 about=counts >= self.LEAST,
             ),
         )  # fmt: skip

@@ -116,7 +116,7 @@ class FieldValues:
     """Reads fields of records; SpecError for an unknown name."""
 
     def __init__(self, names: Iterable[str]) -> None:
-        self.names = tuple(names)
+        self.names: tuple[str, ...] = tuple(names)
         self._of_record: list[tuple[str, Reader]] = []
         self._outer, self._inner = _FrameFields(), _FrameFields()
         for name in self.names:

@@ -51,7 +51,7 @@ class AtherisLog:
 
     def __init__(self, path: Path, coverage: Coverage) -> None:
         self.path = path
-        self.executions = 0
+        self.executions: int = 0
         self._coverage = coverage
         self._lines: list[str] = []
         self._unfinished = b""
@@ -140,7 +140,7 @@ class GuidedCampaign(Campaign):
         self._folder = folder
         self._seed = seed
         self._state = CampaignState(folder, seed=seed, corpus=name)
-        self.coverage = Coverage()
+        self.coverage: Coverage = Coverage()
         """Coverage since the campaign was opened."""
 
     def run(self, going_on: Callable[[Progress], bool], *, max_cases: int | None = None) -> Iterator[Finding]:
