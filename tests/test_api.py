@@ -105,7 +105,7 @@ def test_replay_is_callable_and_prints_its_table(repository: Path) -> None:
 
 def test_several_mechanisms_share_one_table(repository: Path, tmp_path: Path) -> None:
     path = repository / "pcaps" / "hotspot.pcap.gz"
-    both = ecmproto.replay(path, ["qcn", "none"], rate="1G", buffer="100frames", filter="eth", seed=2)
+    both = ecmproto.replay(path, ["qcn", "none"], speed="1G", buffer="100frames", filter="eth", seed=2)
     assert [outcome.summary.variant for outcome in both] == ["qcn", "none"]
     assert "dropped frames" in repr(both)
     assert len(both.as_dict()["replays"]) == 2

@@ -83,6 +83,9 @@ def test_diff_lists_and_counts(mixed: Path, tmp_path: Path) -> None:
     out = tmp_path / "edited.pcap"
     report = ecmproto.edit(mixed, out, set={"vlan.id": 7}, filter="cnm")
     assert (report.changed, report.selected) == (1, 1)
+    assert repr(report) == "26 frames written, 1 of them changed"
+    rows = {(row["what"], row["name"]): row["frames"] for row in report.to_arrow().to_pylist()}
+    assert (rows["set", "vlan.id"], rows["written", ""]) == (1, 26)
     differences = ecmproto.diff(mixed, out)
     assert repr(differences) == "25 frames the same; 1 changed"
     assert differences.to_arrow()["kind"].to_pylist() == ["changed"]
@@ -106,7 +109,7 @@ def test_edit_does_not_overwrite(mixed: Path, tmp_path: Path) -> None:
 def test_lab_runs_a_changed_scenario() -> None:
     outcome = ecmproto.lab(
         "incast-victim", mechanism="none", set={"duration": "4ms", "measure.from": "2ms"}, seeds=2,
-        figures=["queue.p99"],
+        show=["queue.p99"],
     )  # fmt: skip
     assert len(outcome.seeds) == 2
     rows = {row["figure"]: row for row in outcome.to_arrow().to_pylist()}
@@ -137,7 +140,8 @@ def test_rows_convert_to_other_libraries() -> None:
 
 
 def test_an_unknown_field_names_the_nearest(mixed: Path) -> None:
-    frame = next(ecmproto.dissect(mixed, filter="cnm")).frame
+    frame = next(ecmproto.dissect(mixed, filter="cnm"))
+    assert frame["cnm.qntz_fb"] == 40
     with pytest.raises(KeyError, match=r"cnm\.qntzfb: not in the frame \(did you mean 'cnm\.qntz_fb'\?\)"):
         frame["cnm.qntzfb"]
     with pytest.raises(DecodeError):

@@ -24,7 +24,11 @@ def requirements() -> list[Requirement]:
     return [each for each in named if canonicalize_name(each.name) != "ecmproto"]
 
 
-OPTIONAL = {Requirement(each).name for each in PROJECT["dependency-groups"]["release"]} | {"proselint"}
+OPTIONAL = {
+    Requirement(each).name
+    for group in ("release", "packages")
+    for each in PROJECT["dependency-groups"][group]
+} | {"proselint"}
 """Packages that only `make release` installs, and one that `make lint` runs where it is installed."""
 
 

@@ -67,11 +67,13 @@ def report(error: Exception, command: str = "") -> None:
     """Print an error of ``command`` on stderr: one sentence, then one line of help."""
     print_notes(error)
     help = f"ecmproto {command} --help" if command else "ecmproto --help"
-    if isinstance(error, click.NoSuchOption) and not error.possibilities:
+    if isinstance(error, click.NoSuchOption):
         import difflib
 
-        near = difflib.get_close_matches(error.option_name, GROUP_OPTIONS)
-        error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
+        known = [*GROUP_OPTIONS, *(error.possibilities or ())]
+        near = difflib.get_close_matches(error.option_name, known, n=1)
+        if near and near[0] in GROUP_OPTIONS:
+            error = click.NoSuchOption(error.option_name, possibilities=near, ctx=error.ctx)
     if isinstance(error, click.ClickException):
         sentence, help = error.format_message(), _usage_help(error)
     elif isinstance(error, CommandError):

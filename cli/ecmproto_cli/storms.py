@@ -88,7 +88,7 @@ def send_storm(
     rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", thread_text(kept))]
     rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
     if telling.form == "text" and not telling.quiet:
-        echo(pairs(rows, width=max(len(name) for name, _ in rows)))
+        echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
     if report.gaps is not None and report.gaps.longer and not (kept.processors or kept.kept_by):
         warn("frames came too late to hold all the time: with CAP_SYS_NICE real-time threads send them")
     if at is None or sent.ended_by is not None:
@@ -106,7 +106,7 @@ def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, tell
     rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
     rows += [("kept by", thread_text(sent.report)), ("seed", str(plan.seed))]
     if telling.form == "text" and not telling.quiet:
-        echo(pairs(rows, width=max(len(name) for name, _ in rows)))
+        echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
     if isinstance(sent.ended_by, KeyboardInterrupt):
         return INTERRUPTED
     if sent.ended_by is not None:

@@ -236,13 +236,13 @@ def lab(
     seed: int | None = None,
     seeds: int = 1,
     jobs: int = 1,
-    figures: Sequence[str] = (),
+    show: Sequence[str] = (),
     outside: bool = False,
 ) -> Outcome:
     """Return the outcome of a scenario (a bundled name or a TOML file), as a table one row a figure.
 
     ``set`` are values of the scenario (``{"duration": "50ms"}``); ``seeds`` consecutive seeds are run from
-    ``seed`` on (None: the scenario's), ``jobs`` processes at a time; ``figures`` are shown besides the
+    ``seed`` on (None: the scenario's), ``jobs`` processes at a time; ``show`` are figures besides the
     scenario's.  With ``outside`` the scenario may name files that are not below its folder.  Raises
     SpecError and ParameterError.
     """
@@ -255,9 +255,9 @@ def lab(
     base = load_scenario(os.fspath(scenario), outside=outside)
     changed = changes.applied(base)
     experiment = changed.experiment()
-    named = {name: changes.named(base, name).experiment() for name in runs_named(experiment, figures=figures)}
+    named = {name: changes.named(base, name).experiment() for name in runs_named(experiment, figures=show)}
     first = changed.seed if seed is None else seed
     runs = Runs({"": experiment, **named}, range(first, first + seeds), jobs=jobs)
     runs.run()
     others = {name: each for name, each in runs.results.items() if name}
-    return Outcome(experiment, runs.results[""], variant=changed.variant, others=others, figures=figures)
+    return Outcome(experiment, runs.results[""], variant=changed.variant, others=others, figures=show)

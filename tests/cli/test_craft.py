@@ -144,7 +144,7 @@ def test_crafting_no_frame_fails(arguments: list[str], tmp_path: Path) -> None:
         ("cnmm", "frame: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb=1 --sweep qntz_fb=2", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb' twice\nhelp: ecmproto craft --help"),
-        ("cnm --rate x", "rate: expected frames a second such as 1000pps or 1.5Mpps, or bits a second on the wire such as 1G, got 'x'\nhelp: ecmproto craft --help"),
+        ("cnm --rate x", "rate: expected frames a second such as 1000pps or 1.5Mpps, or bits a second on the line such as 1G, got 'x'\nhelp: ecmproto craft --help"),
         ("cnm --time -1", "--time: expected a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: expected a frame that may have a tag, got a MAC Control frame, which never has one"
          " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),

@@ -95,7 +95,7 @@ def test_a_run_shows_figures_beside_published_bands(scenario: str, capsys: Captu
 
 def test_a_missed_band_exits_with_1(scenario: str, capsys: Captured) -> None:
     assert run(["lab", "run", scenario, "--seed", "9"]) == 1
-    assert "outside, 16 % above" in capsys.readouterr().out
+    assert "outside, 16.0 % above" in capsys.readouterr().out
 
 
 def test_several_seeds_give_ranges(scenario: str, capsys: Captured) -> None:

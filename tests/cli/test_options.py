@@ -109,6 +109,7 @@ def test_names_are_never_resolved(capsys: pytest.CaptureFixture[str]) -> None:
         (["dissect", MIXED, "-Y", "CNM.qntz_fb > 3"], "did you mean 'cnm.qntz_fb'?"),
         (["dissect", MIXED, "-e", "cnm.qnt"], "did you mean 'cnm.qntz_fb'?"),
         (["fields", "--colour"], "--color"),
+        (["dissect", "--colour"], "mean '--color'?"),
     ],
 )
 def test_suggestions_match_suffix_case_and_prefix(

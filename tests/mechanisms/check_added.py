@@ -75,7 +75,7 @@ def rates(path: Path, kind: type[Any]) -> list[int]:
 def check_open_loop() -> None:
     """An overloaded port writes lower and lower rates into the tags that come."""
     out = Path("open.pcap")
-    outcome = ecmproto.replay(written(Path("tagged.pcap"), tagged=True), "share", rate="1G", output=out)
+    outcome = ecmproto.replay(written(Path("tagged.pcap"), tagged=True), "share", speed="1G", output=out)
     found = rates(out, TAG)
     assert len(found) == 1000
     assert found[0] == 1_000_000
@@ -86,7 +86,7 @@ def check_open_loop() -> None:
 def check_closed_loop() -> None:
     """Senders tag, the port lowers, destinations report, and senders slow down; others do not."""
     bare, out = written(Path("bare.pcap"), tagged=False), Path("closed.pcap")
-    outcome = ecmproto.replay(bare, "share", closed=True, rate="1G", buffer="2MB", seed=1, output=out)
+    outcome = ecmproto.replay(bare, "share", closed=True, speed="1G", buffer="2MB", seed=1, output=out)
     assert "Share report sent" in repr(outcome)
     tags, reports = rates(out, TAG), rates(out, REPORT)
     assert len(tags) == 1000
@@ -97,7 +97,7 @@ def check_closed_loop() -> None:
 
 def check_compared() -> None:
     bare = written(Path("compared.pcap"), tagged=False)
-    compared = ecmproto.replay(bare, ["share", "none"], rate="1G", buffer="2MB", seed=1)
+    compared = ecmproto.replay(bare, ["share", "none"], speed="1G", buffer="2MB", seed=1)
     share, none = (outcome.summary.as_dict() for outcome in compared)
     assert share != none
     assert [name in repr(compared) for name in ("share", "none")] == [True, True]

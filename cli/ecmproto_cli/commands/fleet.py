@@ -328,7 +328,7 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
         wrong = sum(wrong for _, wrong, _ in summary.findings.values())
         rows.append(("findings", f"{wrong:,} of {counted(len(summary.findings), 'rule')}"))
     rows.append(("results", f"{counted(summary.outputs, 'file')} in {escaped(str(folder))}"))
-    echo(pairs(rows))
+    echo(pairs(rows), wrap=True)
     failed = {rule: each for rule, each in summary.findings.items() if each[1]}
     if failed:
         table: list[tuple[str, list[str]]] = [("", ["looked", "findings", "captures"])]

@@ -28,7 +28,7 @@ from ecmproto_cli.options import (
 )
 from ecmproto_cli.output import check_outputs, output_form
 from ecmproto_cli.progress import watched, work
-from ecmproto_cli.terminal import echo, paint
+from ecmproto_cli.terminal import echo, paint, prose_width
 
 if TYPE_CHECKING:
     from ecmproto.control.engine.config import LoopConfig, PortConfig
@@ -404,7 +404,7 @@ def _show(request: ReplayRequest, outcomes: list[Outcome]) -> None:
     if request.form == "json":
         echo(json.dumps(shown.as_dict(), indent=2))
         return
-    echo(shown.table(paint), err=request.output == "-", wrap=True)
+    echo(shown.table(paint, width=prose_width()), err=request.output == "-", wrap=True)
 
 
 def _report(request: ReplayRequest, path: str, outcomes: list[Outcome]) -> None:

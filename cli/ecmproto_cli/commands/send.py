@@ -267,7 +267,7 @@ def _judged(
             return exit_code_after(report, ended_by)
         sent = report
         if telling.form == "text" and not telling.quiet:
-            echo(report_table(report))
+            echo(report_table(report), wrap=True)
     nothing = no_frame_judged(test)
     if nothing is not None:
         raise nothing

@@ -60,7 +60,7 @@ def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[st
     if form == "json":
         echo(json.dumps({"schema": SCHEMA, "calculation": kind, **document}, indent=2))
     else:
-        echo(pairs(rows))
+        echo(pairs(rows), wrap=True)
 
 
 def _link(rate_bps: int) -> int:

@@ -137,7 +137,7 @@ class Renewal:
 
     @property
     def octets_per_s(self) -> Fraction:
-        """The octets per second on the wire, with FCS, preamble and gap."""
+        """The octets per second on the line, with FCS, preamble and gap."""
         return self.frames_per_s * self._wire_bits / 8
 
     @property

@@ -21,7 +21,7 @@ from ecmproto.control.replay.closed_output import ClosedLoopOutput, OpenLoopOutp
 from ecmproto.control.replay.open_loop import OpenLoopReplay, ports_from
 from ecmproto.control.replay.series import Samples, sample_rows
 from ecmproto.control.replay.summary import ReplaySummary, flow_labels
-from ecmproto.control.replay.tables import comparison_table, replay_table
+from ecmproto.control.replay.tables import WIDTH, comparison_table, replay_table
 from ecmproto.errors import ParameterError
 from ecmproto.frames.batch.inner import open_unwrapped
 from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader
@@ -93,10 +93,10 @@ class Outcome(Tabular):
             for port in self.summary.ports
         ]
 
-    def table(self, paint: Paint = plain) -> str:
+    def table(self, paint: Paint = plain, *, width: int = WIDTH) -> str:
         """Return the table that ``ecmproto replay`` prints."""
         return replay_table(
-            self.summary, self.capture, self.plan.title or self.plan.machine.name, paint=paint
+            self.summary, self.capture, self.plan.title or self.plan.machine.name, paint=paint, width=width
         )
 
     def as_dict(self) -> dict[str, Any]:
@@ -116,9 +116,11 @@ class Comparison(tuple[Outcome, ...], Tabular):
         """Return one row a replay and port."""
         return [row for outcome in self for row in outcome.records()]
 
-    def table(self, paint: Paint = plain) -> str:
+    def table(self, paint: Paint = plain, *, width: int = WIDTH) -> str:
         """Return the table that ``ecmproto replay --compare`` prints."""
-        return comparison_table([outcome.summary for outcome in self], self[0].capture, paint=paint)
+        return comparison_table(
+            [outcome.summary for outcome in self], self[0].capture, paint=paint, width=width
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the document that ``ecmproto replay --compare … -T json`` prints."""
@@ -137,7 +139,7 @@ def replay(
     *,
     set: Mapping[str, object] | None = ...,
     closed: bool = ...,
-    rate: str | int = ...,
+    speed: str | int = ...,
     buffer: str | int = ...,
     seed: int | None = ...,
     filter: Filter | str | None = ...,
@@ -146,6 +148,7 @@ def replay(
     flow_control: str | None = ...,
     output: str | os.PathLike[str] | None = ...,
     force: bool = ...,
+    outer: bool = ...,
     ethertypes: EtherTypes = ...,
 ) -> Outcome: ...
 @overload
@@ -155,7 +158,7 @@ def replay(
     *,
     set: Mapping[str, object] | None = ...,
     closed: bool = ...,
-    rate: str | int = ...,
+    speed: str | int = ...,
     buffer: str | int = ...,
     seed: int | None = ...,
     filter: Filter | str | None = ...,
@@ -164,6 +167,7 @@ def replay(
     flow_control: str | None = ...,
     output: str | os.PathLike[str] | None = ...,
     force: bool = ...,
+    outer: bool = ...,
     ethertypes: EtherTypes = ...,
 ) -> Comparison: ...
 def replay(
@@ -172,7 +176,7 @@ def replay(
     *,
     set: Mapping[str, object] | None = None,
     closed: bool = False,
-    rate: str | int = "10G",
+    speed: str | int = "10G",
     buffer: str | int = "500kB",
     seed: int | None = None,
     filter: Filter | str | None = None,
@@ -203,7 +207,7 @@ def replay(
     if len(names) > 1 and output is not None:
         raise ParameterError(name="output", needed="one mechanism", got=", ".join(names))
     capacity = parse_buffer(str(buffer))
-    served = parse_port_rate(str(rate))
+    served = parse_port_rate(str(speed))
     port = PortConfig(
         rate_bps=served.rate_bps,
         rate_changes=served.changes,

@@ -11,13 +11,16 @@ from ecmproto.errors import counted, escaped
 from ecmproto.tables import Paint, bars, columns_of, pairs, plain, sparkline
 from ecmproto.units import NS_PER_S, format_index, format_octets, format_rate, format_share, format_time
 
-_WIDTH = 80
+WIDTH = 80
+"""The default width of a table with curves."""
 _NAMES = 13
 _FB_STEP = 8
 _FLOWS_SHOWN = 16
 
 
-def replay_table(summary: ReplaySummary, path: str, title: str, *, paint: Paint = plain) -> str:
+def replay_table(
+    summary: ReplaySummary, path: str, title: str, *, paint: Paint = plain, width: int = WIDTH
+) -> str:
     """Return the summary as a table, the queues over time and the histogram of the feedback."""
     parts = [
         paint(f"{escaped(path)} through {title}, {summary.loop} loop", "title"),
@@ -29,7 +32,7 @@ def replay_table(summary: ReplaySummary, path: str, title: str, *, paint: Paint 
             parts.append(paint(port.name, "title"))
         parts.append(pairs([*_counts(port), *_queues(port, summary)], width=_NAMES, paint=paint))
         if summary.duration_ns:
-            parts.append(_trace(port.trace, paint))
+            parts.append(_trace(port.trace, paint, width - 2))
         if port.fb_histogram:
             parts.append(_feedback(port.fb_histogram, paint))
     if summary.stations is not None:
@@ -156,9 +159,9 @@ def _fairness_text(stations: StationsSummary) -> str:
     return format_index(stations.fairness)
 
 
-def _trace(trace: QueueTrace, paint: Paint) -> str:
+def _trace(trace: QueueTrace, paint: Paint, width: int) -> str:
     top = max(trace.peak_octets)
-    line = sparkline(trace.peak_octets, top=top, width=_WIDTH)
+    line = sparkline(trace.peak_octets, top=top, width=width)
     end = format_time(trace.span_ns * len(trace.peak_octets))
     scale = f"0{end.rjust(len(line) - 1)}"
     title = paint(f"queue over time, full height {format_octets(top)}", "title")
@@ -188,7 +191,9 @@ def _flows(flows: Sequence[FlowRates], duration_ns: int, paint: Paint) -> str:
     return f"{paint('flows', 'title')}\n{pairs(rows, paint=paint)}"
 
 
-def comparison_table(summaries: Sequence[ReplaySummary], path: str, *, paint: Paint = plain) -> str:
+def comparison_table(
+    summaries: Sequence[ReplaySummary], path: str, *, paint: Paint = plain, width: int = WIDTH
+) -> str:
     """Return several mechanisms side by side: a line per figure, then each queue over time."""
     names = [summary.variant for summary in summaries]
     first = summaries[0]
@@ -197,9 +202,10 @@ def comparison_table(summaries: Sequence[ReplaySummary], path: str, *, paint: Pa
         rows += [(label, [show(summary) for summary in summaries]) for label, show in _STATION_MEASURES]
     top = max(max(summary.ports[0].trace.peak_octets, default=0) for summary in summaries)
     name_width = max(map(len, names))
+    columns = max(8, width - name_width - 4)
     curves = [
         f"  {name.ljust(name_width)}  "
-        + paint(sparkline(s.ports[0].trace.peak_octets, top=top, width=_WIDTH - name_width), "congestion")
+        + paint(sparkline(s.ports[0].trace.peak_octets, top=top, width=columns), "congestion")
         for name, s in zip(names, summaries, strict=True)
     ]
     title = f"{escaped(path)} through {', '.join(names)}, {first.loop} loop"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from ecmproto.tables import plain as plain
 from ecmproto.units import NS_PER_S, elapsed_ns
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.frame import Frame, assembled, decode_lax
+from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
@@ -187,6 +188,10 @@ class Record:
     since_previous_ns: int | None = 0
     since_displayed_ns: int | None = 0
     """Times in ns since the capture's first frame, the previous frame, and the previously displayed one."""
+
+    def __getitem__(self, key: type[Layer] | str) -> Any:
+        """Return a layer or the value of a field, as ``record.frame[key]`` does."""
+        return self.frame[key]
 
     @property
     def is_ethernet(self) -> bool:

@@ -13,12 +13,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.errors import CaptureError
+from ecmproto.errors import CaptureError, counted
 from ecmproto.frames.batch.inner import InnerReader
 from ecmproto.frames.capture import Batch, CaptureCopier, CaptureReader, Interface, open_captures
 from ecmproto.frames.capture.batch import ETHERNET, Block, Format
@@ -27,6 +27,7 @@ from ecmproto.frames.columns.extraction import SHARED_FRAMES
 from ecmproto.frames.columns.layers import SHOWN_AS, frames_of, sampled_frames
 from ecmproto.frames.columns.selection import selected
 from ecmproto.frames.filter import Filter
+from ecmproto.tables import Tabular
 from ecmproto.tools.edit.assignments import Assignment, Targets, Written, outermost_layers, targets_of, write
 from ecmproto.tools.edit.checksums import (
     BEHIND_IP,
@@ -124,9 +125,9 @@ class Wrapped:
     """Frames that did not: of another link than Ethernet, or too long for an IP packet."""
 
 
-@dataclasses.dataclass(slots=True, kw_only=True)
-class Report:
-    """The counts of a capture's frames."""
+@dataclasses.dataclass(slots=True, kw_only=True, repr=False)
+class Report(Tabular):
+    """The counts of a capture's frames; as a table, one row a count."""
 
     read: int = 0
     taken: int = 0
@@ -159,6 +160,25 @@ class Report:
     warnings: list[str] = dataclasses.field(default_factory=list)
     problem: CaptureError | None = None
     """The error that ended the reading early."""
+
+    def __repr__(self) -> str:
+        return f"{counted(self.written, 'frame')} written, {self.changed:,} of them changed"
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return a row for each count: what, the field or tag ("" for all frames), and the frames."""
+        named = {
+            "set": {each.name: each.frames for each in self.assigned},
+            "stripped": self.stripped,
+            "added": {each.name: each.frames for each in self.tagged},
+            "updated": self.kept,
+            "fixed": self.fixed,
+            "not computed": self.unknown,
+        }
+        rows = [("read", "", self.read), ("taken", "", self.taken), ("selected", "", self.selected)]
+        rows += [(what, name, frames) for what, of in named.items() for name, frames in of.items()]
+        rows += [("cut", "", self.cut), ("moved", "", self.moved)]
+        rows += [("changed", "", self.changed), ("written", "", self.written)]
+        return [{"what": what, "name": name, "frames": frames} for what, name, frames in rows]
 
 
 class Editor:

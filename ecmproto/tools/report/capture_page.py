@@ -170,6 +170,8 @@ def lost_to_pause(statistics: Statistics) -> str:
 
 
 _MAX_ROWS = 50
+_BROAD_ABOVE = 8
+"""The number of columns above which a table is broader than the text."""
 _MAX_CHARACTERS = 40
 
 
@@ -199,7 +201,7 @@ def _table(name: str, heading: str, columns: Sequence[str], rows: Sequence[Seque
     """Return a section with a table; empty without rows."""
     table = Table(
         name=name, label=heading, columns=columns, rows=rows[:_MAX_ROWS], css_class="results",
-        more=max(0, len(rows) - _MAX_ROWS),
+        more=max(0, len(rows) - _MAX_ROWS), is_broad=len(columns) > _BROAD_ABOVE,
     )  # fmt: skip
     return Section(name, heading, [table] if rows else [])
 

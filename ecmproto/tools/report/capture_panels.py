@@ -220,13 +220,24 @@ class DelayPanel(BarPanel):
         self.draw_bars(axes, lows, 0.92 * widths)
         first, last = float(lows[0]) - 0.2, float(lows[-1] + widths[-1]) + 0.2
         axes.set_xlim(first, last)
-        step = max(1, round((last - first) / (_TIMES_WIDE if self._is_wide else _TIMES_NARROW)))
-        ticks = [*range(math.ceil(first), math.floor(last) + 1, step)]
-        axes.set_xticks(ticks, [format_time(2**tick) if tick >= 0 else "0" for tick in ticks])
+        times = _round_times(2**first, 2**last, _TIMES_WIDE if self._is_wide else _TIMES_NARROW)
+        axes.set_xticks(np.log2(times), map(format_time, times))
 
 
-_TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 7, 3, 600
+_TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 9, 5, 600
 """Number of times below a wide and a narrow histogram of delays, and the width in px that separates them."""
+
+
+def _round_times(low: float, high: float, most: int) -> list[int]:
+    """Return times in ns between two others, at most ``most``: 1, 2 and 5 of each decade, or some decades."""
+    powers = range(math.floor(math.log10(max(1.0, low))), math.ceil(math.log10(max(1.0, high))) + 1)
+    for digits in ((1, 2, 5), (1,)):
+        times = [
+            digit * 10**power for power in powers for digit in digits if low <= digit * 10**power <= high
+        ]
+        if len(times) <= most:
+            return times
+    return times[:: -(-len(times) // most)]
 
 
 def address_text(octets: bytes | None) -> str:

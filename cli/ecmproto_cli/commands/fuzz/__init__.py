@@ -240,7 +240,7 @@ def report(
         ("failures", f"{progress.failures:,} of {progress.runs:,} runs"),
         ("findings", str(len(findings))),
     ]
-    echo(pairs(all_rows))
+    echo(pairs(all_rows), wrap=True)
     return ended(findings, line, interrupted=interrupted)
 
 

@@ -226,9 +226,9 @@ def _once(options: DeviceOptions, schedule: Schedule, items: list[bytes]) -> int
             device.settle()
             silence = open_device.pulse.silence(device)
         except KeyboardInterrupt:
-            echo(pairs(open_device.rows()))
+            echo(pairs(open_device.rows()), wrap=True)
             return INTERRUPTED
-        echo(pairs(open_device.rows()))
+        echo(pairs(open_device.rows()), wrap=True)
         if silence:
             echo(f"\nsilence: {silence}")
         return FINDINGS if silence or _nothing_sent(open_device) else 0
@@ -315,7 +315,7 @@ def _run(
     progress = campaign.progress
     rows.append(("campaign", f"{progress.cases:,} cases in {progress.seconds:.1f} s so far"))
     rows.append(("findings", str(len(campaign.findings))))
-    echo(pairs(rows))
+    echo(pairs(rows), wrap=True)
 
     def again(finding: Finding) -> str:
         return f"cd {shlex.quote(str(folder / 'findings' / finding.name))} && sh reproduce.sh"

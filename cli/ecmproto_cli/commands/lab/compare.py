@@ -20,7 +20,7 @@ from ecmproto_cli.commands.lab import (
 from ecmproto_cli.commands.lab.run import Reports, report_options
 from ecmproto_cli.commands.replay import variants_of
 from ecmproto_cli.errors import INTERRUPTED
-from ecmproto_cli.terminal import Printed, echo, paint
+from ecmproto_cli.terminal import Printed, echo, paint, prose_width
 
 if TYPE_CHECKING:
     from ecmproto.control.lab.results.outcome import Comparison
@@ -85,7 +85,7 @@ def _name(mechanism: str, flow_control: str | None) -> str:
 
 def _show(comparison: Comparison, form: str) -> None:
     if form == "text":
-        echo(comparison.table(paint))
+        echo(comparison.table(paint, width=prose_width()), wrap=True)
     elif form == "csv":
         _write_csv(comparison)
     else:

@@ -521,7 +521,7 @@ class Comparison:
         texts = [row.figure.text for outcome in self.outcomes.values() for row in outcome.rows]
         return [text for text in dict.fromkeys(texts) if not parse_figure(text).runs]
 
-    def table(self, paint: Paint = plain) -> str:
+    def table(self, paint: Paint = plain, *, width: int = _WIDTH) -> str:
         """Return a line per figure, with a column per outcome, and the published values."""
         first = next(iter(self.outcomes.values()))
         published = {row.figure.text: row.published_text() for row in first.rows}
@@ -536,7 +536,7 @@ class Comparison:
         title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
         facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
         table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
-        parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint)]
+        parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint, width)]
         remarks = [
             f"{name}: {line}"
             for name, outcome in self.outcomes.items()
@@ -544,14 +544,15 @@ class Comparison:
         ]
         return "\n\n".join([*parts, "\n".join(remarks)] if remarks else parts)
 
-    def _curves(self, paint: Paint) -> str:
+    def _curves(self, paint: Paint, width: int) -> str:
         """Return the queue of each over the whole time, for the first seed, on one scale."""
         ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
         top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
-        width = max(map(len, ports))
+        name_width = max(map(len, ports))
+        columns = max(8, width - name_width - 4)
         lines = [
-            f"  {name.ljust(width)}  "
-            + paint(sparkline(port.peak_octets.tolist(), top=top, width=_WIDTH - width), "congestion")
+            f"  {name.ljust(name_width)}  "
+            + paint(sparkline(port.peak_octets.tolist(), top=top, width=columns), "congestion")
             for name, port in ports.items()
         ]
         return "\n".join([paint(f"queues over time, full height {format_octets(top)}", "title"), *lines])

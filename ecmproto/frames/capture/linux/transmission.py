@@ -130,7 +130,7 @@ class SendReport:
 
     @property
     def rate_bps(self) -> float | None:
-        """Bits a second on the wire, with FCS, preamble and gap; None of less than two frames."""
+        """Bits a second on the line, with FCS, preamble and gap; None of less than two frames."""
         if not self.frames or self.rate_fps is None:
             return None
         return self.rate_fps * 8 * (self.octets / self.frames + WIRE_OVERHEAD_OCTETS)
