@@ -276,10 +276,28 @@ class MissingDependencyError(EcmprotoError):
     @property
     def remedy(self) -> str:
         """The command to type."""
-        return f"pip install 'ecmproto[{self.extra}]'" if self.extra else f"pip install {self.package}"
+        return pip_install(self.extra) if self.extra else f"pip install {self.package}"
 
     def __str__(self) -> str:
         return f"{self.purpose}: expected {self.package}, which is not installed"
+
+
+def pip_install(extra: str) -> str:
+    """Return the command that adds an extra to this installation: from its folder or file, else by name."""
+    import importlib.metadata
+    import json
+    from urllib.parse import unquote
+
+    try:
+        text = importlib.metadata.distribution("ecmproto").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        text = None
+    origin = json.loads(text) if text else {}
+    url = origin.get("url", "")
+    if "dir_info" in origin and url.startswith("file://"):
+        editable = "-e " if origin["dir_info"].get("editable") else ""
+        return f"pip install {editable}'{unquote(url.removeprefix('file://'))}[{extra}]'"
+    return f"pip install 'ecmproto[{extra}]{f' @ {url}' if url else ''}'"
 
 
 def counted(count: int, noun: str) -> str:

@@ -19,6 +19,7 @@ from ecmproto.errors import (
     OutputError,
     ParameterError,
     SpecError,
+    pip_install,
     shown,
 )
 
@@ -93,3 +94,19 @@ def test_error_with_note_can_still_be_copied() -> None:
     noted = copy.copy(error)
     noted.add_note("the output before it is in x.partial")
     assert copy.copy(noted) == error
+
+
+@pytest.mark.parametrize(
+    ("origin", "command"),
+    [
+        (None, "pip install 'ecmproto[arrow]'"),
+        ('{"dir_info": {"editable": true}, "url": "file:///a%20b"}', "pip install -e '/a b[arrow]'"),
+        ('{"dir_info": {}, "url": "file:///clone"}', "pip install '/clone[arrow]'"),
+        ('{"archive_info": {}, "url": "file:///e.whl"}', "pip install 'ecmproto[arrow] @ file:///e.whl'"),
+    ],
+)
+def test_an_extra_is_installed_from_the_same_origin(
+    origin: str | None, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.metadata.PathDistribution.read_text", lambda *_: origin)
+    assert pip_install("arrow") == command

@@ -22,6 +22,7 @@ pytest.importorskip("textual", reason="textual is not installed: no window to lo
 import pyte
 from rich.color import ColorSystem
 
+from ecmproto.errors import pip_install
 from ecmproto.frames.capture import open_capture
 from ecmproto_cli.browse.app import BrowseApp
 from ecmproto_cli.browse.keys import FINDING, MOVING, PROMPT, SHOWING, WINDOW, help_lines, shown
@@ -348,7 +349,7 @@ def test_without_a_terminal_or_a_library(
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert run(["browse", str(PCAPS / "mixed.pcapng")]) == 5
-    assert capsys.readouterr().err.splitlines()[-1] == "help: pip install 'ecmproto[tui]'"
+    assert capsys.readouterr().err.splitlines()[-1] == f"help: {pip_install('tui')}"
 
 
 class Terminal:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ecmproto.errors import CaptureError, MissingDependencyError
+from ecmproto.errors import CaptureError, MissingDependencyError, pip_install
 from ecmproto.frames.capture import CaptureCopier, Interface, PcapngWriter, open_capture, open_captures
 from ecmproto.frames.capture.names import files_named, name_shown
 from pcaps.manifest import FOLDER
@@ -166,7 +166,7 @@ def test_missing_fsspec_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "fsspec.core", None)
     with pytest.raises(MissingDependencyError, match="expected fsspec") as raised:
         open_capture("s3://bucket/x.pcap")
-    assert raised.value.remedy == "pip install 'ecmproto[remote]'"
+    assert raised.value.remedy == pip_install("remote")
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from ecmproto.errors import pip_install
 from ecmproto.frames.capture import PcapWriter, open_capture
 from ecmproto.frames.columns.files import write_columns
 from ecmproto.tools.craft import build
@@ -267,5 +268,5 @@ def test_missing_pyarrow_is_reported_with_its_remedy(
     assert run(["craft", "cnm", "--from-columns", str(path)]) == 5
     assert capsys.readouterr().err == (
         f"ecmproto: columns from {path}: expected pyarrow, which is not installed\n"
-        "help: pip install 'ecmproto[arrow]'\n"
+        f"help: {pip_install('arrow')}\n"
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from ecmproto.errors import pip_install
 from ecmproto.frames.capture import open_capture
 from ecmproto.frames.dissect import FieldReader, records
 from ecmproto.wire.formats.registry import USUAL_FIELDS
@@ -136,7 +137,7 @@ def test_missing_pyarrow_is_reported(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     out = sample.with_suffix(".parquet")
     assert run(["dissect", "-r", str(sample), "-T", "parquet", "-w", str(out)]) == 5
-    assert "pip install 'ecmproto[arrow]'" in capsys.readouterr().err
+    assert pip_install("arrow") in capsys.readouterr().err
     assert not out.exists()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ecmproto import CNM, decode
+from ecmproto.errors import pip_install
 from ecmproto.frames.capture import PcapWriter, open_capture
 from ecmproto.tools.report.replays import replay_report
 from ecmproto.tools.report.run import Run
@@ -466,7 +467,7 @@ def test_missing_extras_are_reported_with_install_command(
     assert run(["replay", "-r", HOTSPOT, *CLOSED, option, str(tmp_path / name)]) == 5
     told = capsys.readouterr().err.splitlines()
     assert told[-2].endswith(f": expected {module.partition('.')[0]}, which is not installed")
-    assert told[-1] == f"help: pip install 'ecmproto[{extra}]'"
+    assert told[-1] == f"help: {pip_install(extra)}"
     assert list(tmp_path.iterdir()) == []
 
 

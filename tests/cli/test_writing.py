@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.errors import pip_install
 from ecmproto.frames.capture import open_capture
 from ecmproto_cli.main import run
 from ecmproto_cli.output import output_form
@@ -229,4 +230,4 @@ def test_a_missing_library_is_reported_before_work(
 ) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     assert run([*REPLAY, "-r", str(tmp_path / "none.pcap"), option, str(tmp_path / "x.parquet")]) == 5
-    assert "pip install 'ecmproto[arrow]'" in capsys.readouterr().err
+    assert pip_install("arrow") in capsys.readouterr().err

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError
+from ecmproto.errors import CaptureError, MissingDependencyError, OutputError, SpecError, pip_install
 from ecmproto.frames.capture import open_capture
 from ecmproto.frames.columns import every_name
 from ecmproto.frames.columns.arrow import (
@@ -217,4 +217,4 @@ def test_without_pyarrow(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingDependencyError) as caught:
         read_table(MIXED)
-    assert caught.value.remedy == "pip install 'ecmproto[arrow]'"
+    assert caught.value.remedy == pip_install("arrow")

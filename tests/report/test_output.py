@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from ecmproto.errors import MissingDependencyError, OutputError
+from ecmproto.errors import MissingDependencyError, OutputError, pip_install
 from ecmproto.tools.report.html import FORMS, report_form, report_html, report_png, report_svg, write_report
 from ecmproto.tools.report.run import (
     Drops,
@@ -230,7 +230,7 @@ def test_without_matplotlib_extra_is_named_before_any_work(monkeypatch: pytest.M
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError) as caught:
         report_form("out.html")
-    assert caught.value.remedy == "pip install 'ecmproto[report]'"
+    assert caught.value.remedy == pip_install("report")
     with pytest.raises(MissingDependencyError):
         report_html(report_of(full_run()))
 

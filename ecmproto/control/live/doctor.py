@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from ecmproto.errors import EcmprotoError
+from ecmproto.errors import EcmprotoError, pip_install
 from ecmproto.frames.capture.batch import ETHERNET
 from ecmproto.frames.capture.linux.interface import (
     OFFLOADS,
@@ -192,7 +192,7 @@ def _kernels() -> Iterator[Diagnosis]:
         yield _system_check("library", "ok", text)
     elif is_disabled():
         text = f"kernels run as plain Python, slower: {library.why_not()}"
-        yield _system_check("library", "note", text, "pip install 'ecmproto[jit]'")
+        yield _system_check("library", "note", text, pip_install("jit"))
     else:
         yield _system_check("library", "ok", f"kernels are compiled by numba: {library.why_not()}")
 
@@ -275,7 +275,7 @@ def _extras() -> Iterator[Diagnosis]:
         lacking = [package for package in packages if not _is_installed(package)]
         if lacking:
             text = f"extra {extra}: {', '.join(lacking)} not installed"
-            yield _system_check(f"extra {extra}", "note", text, f"pip install 'ecmproto[{extra}]'")
+            yield _system_check(f"extra {extra}", "note", text, pip_install(extra))
         else:
             yield _system_check(f"extra {extra}", "ok", f"extra {extra}: {', '.join(packages)}")
 

@@ -228,16 +228,16 @@ _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 9, 5, 600
 """Number of times below a wide and a narrow histogram of delays, and the width in px that separates them."""
 
 
-def _round_times(low: float, high: float, most: int) -> list[int]:
-    """Return times in ns between two others, at most ``most``: 1, 2 and 5 of each decade, or some decades."""
+def _round_times(low: float, high: float, limit: int) -> list[int]:
+    """Return times in ns between two others, at most ``limit``: 1, 2 and 5 of each decade, or some decades."""
     powers = range(math.floor(math.log10(max(1.0, low))), math.ceil(math.log10(max(1.0, high))) + 1)
     for digits in ((1, 2, 5), (1,)):
         times = [
             digit * 10**power for power in powers for digit in digits if low <= digit * 10**power <= high
         ]
-        if len(times) <= most:
+        if len(times) <= limit:
             return times
-    return times[:: -(-len(times) // most)]
+    return times[:: -(-len(times) // limit)]
 
 
 def address_text(octets: bytes | None) -> str:

@@ -9,6 +9,7 @@ import pytest
 
 from ecmproto.control.live import doctor
 from ecmproto.control.live.doctor import Diagnosis
+from ecmproto.errors import pip_install
 
 
 def found() -> dict[str, Diagnosis]:
@@ -80,4 +81,4 @@ def test_checked_extras_equal_the_projects_extras(monkeypatch: pytest.MonkeyPatc
     assert list(checks) == ["extra fuzz", "extra report"]
     assert checks["extra fuzz"].state == "ok"
     assert checks["extra report"].text == "extra report: no-such-package not installed"
-    assert checks["extra report"].commands == ("pip install 'ecmproto[report]'",)
+    assert checks["extra report"].commands == (pip_install("report"),)
