@@ -472,7 +472,8 @@ def _roce(statistics: Statistics) -> Iterator[str]:
 def _roce_facts(statistics: Statistics, roce: RoceTraffic) -> Iterator[tuple[str, str]]:
     ect, ce = (sum(values) for values in (roce.ect_over_time, roce.ce_over_time))
     timed = max(1, sum(roce.frames_over_time))
-    yield "frames", f"{roce.frames:,}, {format_share(ect / timed)} ECT, {format_share(ce / timed)} CE"
+    total = f"{roce.frames:,}{' with CNPs' if roce.cnps else ''}"
+    yield "frames", f"{total}, {format_share(ect / timed)} ECT, {format_share(ce / timed)} CE"
     if roce.cnps:
         unsure = sum(each.cnps for each in roce.queue_pairs if not each.is_settled)
         sure = f", {unsure:,} for an unknown flow" if unsure else ""

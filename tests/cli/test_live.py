@@ -111,10 +111,10 @@ def test_a_summary_shows_counters_and_messages() -> None:
         "        received  sent  overflow  unsent  refused  lost",
         "  eth0        12     4         3       0        1     0",
         "",
-        "  queue octets     1.5 kB",
-        "  utilisation      0.25",
+        "  queue            1.5 kB",
+        "  utilisation      25.0 %",
         "  departed frames  50",
-        "  departed octets  50000",
+        "  departed         50 kB",
         "",
         "messages sent",
         "  CNM            5",
@@ -181,7 +181,7 @@ def test_a_busy_machine_heads_the_summary(
         name=name,
     ).summary()  # fmt: skip
     first = capsys.readouterr().out.splitlines()[0]
-    told = "from the processor for 0.9 of 15 s: these figures are this machine's and not the mechanism's"
+    told = "from the processor for 900 ms of 15 s: these figures are this machine's and not the mechanism's"
     assert first == said.format(told) if said else first.startswith("h to n, 15")
 
 
@@ -190,7 +190,7 @@ def test_larger_stolen_time_heads_the_summary(capsys: pytest.CaptureFixture[str]
     spent = waited(200_000_000, 600_000_000)
     Reporter(Role(name="rp", title="h to n"), Given({}), [], running(), start_ns, spent).summary()
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("The hypervisor took each processor for 0.6 of 15 s: these figures are")
+    assert first.startswith("The hypervisor took each processor for 600 ms of 15 s: these figures are")
 
 
 def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -229,7 +229,7 @@ _TIMES_WIDE, _TIMES_NARROW, _NARROW_PX = 9, 5, 600
 
 
 def _round_times(low: float, high: float, limit: int) -> list[int]:
-    """Return times in ns between two others, at most ``limit``: 1, 2 and 5 of each decade, or some decades."""
+    """Return at most ``limit`` times in ns between two others: 1, 2 and 5 of each decade, or some decades."""
     powers = range(math.floor(math.log10(max(1.0, low))), math.ceil(math.log10(max(1.0, high))) + 1)
     for digits in ((1, 2, 5), (1,)):
         times = [

@@ -10,6 +10,7 @@ import dataclasses
 import gc
 import json
 import os
+import re
 import secrets
 import select
 import signal
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 import click
 
 from ecmproto.errors import counted
-from ecmproto.units import NS_PER_S, format_octets, format_rate, format_time, parse_time
+from ecmproto.units import NS_PER_S, format_octets, format_rate, format_share, format_time, parse_time
 from ecmproto_cli.errors import INTERRUPTED, warn
 from ecmproto_cli.main import LazyGroup
 from ecmproto_cli.options import TIME, timing_options, with_ethertypes, with_options
@@ -428,11 +429,11 @@ def live_table(title: str, elapsed_ns: int, snapshot: Snapshot, links: Mapping[s
         for name, value in snapshot.gauges.items()
         if not name.endswith(_INTEGRAL)
     ]
-    rows += [(_label(name), str(value)) for name, value in snapshot.counters.items() if value]
+    rows += [(_label(name), _value(name, value)) for name, value in snapshot.counters.items() if value]
     if rows:
         parts.append(pairs(rows, width=_NAMES))
     for heading, counts in (("messages sent", snapshot.messages), ("mechanism", snapshot.mechanism)):
-        shown = [(_label(name), str(value)) for name, value in counts.items() if value]
+        shown = [(_label(name), _value(name, value)) for name, value in counts.items() if value]
         if shown:
             parts.append(paint(heading, "title") + "\n" + pairs(shown, width=_NAMES))
     return "\n\n".join(parts)
@@ -461,17 +462,18 @@ def live_line(elapsed_ns: int, span_ns: int, snapshot: Snapshot, before: Snapsho
     return "  ".join(parts)
 
 
+_UNIT = re.compile(r"_(bps|ns|octets)(?=_|$)")
+_TEXTS = {"bps": format_rate, "ns": format_time, "octets": format_octets}
+
+
 def _label(name: str) -> str:
-    for unit in ("_bps", "_ns"):
-        name = name.removesuffix(unit)
-    return name.replace("_", " ")
+    return _UNIT.sub("", name).replace("_", " ")
 
 
 def _value(name: str, value: float) -> str:
-    if name.endswith("_octets"):
-        return format_octets(value)
-    if name.endswith("_bps"):
-        return format_rate(value)
-    if name.endswith("_ns"):
-        return format_time(value)
-    return f"{value:.4g}"
+    unit = _UNIT.search(name)
+    if unit is not None:
+        return _TEXTS[unit[1]](value)
+    if name == "utilisation":
+        return format_share(value)
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.4g}"
