@@ -150,7 +150,9 @@ def _comments(module: Path) -> Iterator[tuple[int, str]]:
 
 
 if __name__ == "__main__":
-    found = list(breaches([Path(each) for each in sys.argv[1:]]))
+    paths = [Path(each) for each in sys.argv[1:]]
+    pages = [each for each in paths if each.suffix == ".md"]
+    found = [*page_breaches(pages), *breaches([each for each in paths if each not in pages])]
     for each in found:
         print(each)
     print(dict(Counter(each.rule for each in found)), file=sys.stderr)
