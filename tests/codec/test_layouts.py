@@ -13,6 +13,15 @@ from ecmproto.wire.formats.registry import BY_PREFIX, FORMATS
 # offsets of tags and messages count from behind their EtherType, "+" is the variable rest.
 WORD = """
     version 0.0 4 uint | q 0.4 1 uint | protocol 0.5 3 uint | type 1.0 4 uint | reserved 1.4 4 uint"""
+STACK = (
+    " | seq 2.0 32 uint | path 6.0 16 uint"
+    + """
+    | rate1 8.0 3 uint | time1 8.3 24 uint | sent1 11.3 20 uint | qlen1 13.7 17 uint
+    | rate2 16.0 3 uint | time2 16.3 24 uint | sent2 19.3 20 uint | qlen2 21.7 17 uint
+    | rate3 24.0 3 uint | time3 24.3 24 uint | sent3 27.3 20 uint | qlen3 29.7 17 uint
+    | rate4 32.0 3 uint | time4 32.3 24 uint | sent4 35.3 20 uint | qlen4 37.7 17 uint
+    | rate5 40.0 3 uint | time5 40.3 24 uint | sent5 43.3 20 uint | qlen5 45.7 17 uint | nhop 48.0 16 uint"""
+)
 ARP_START = """hw_type 0.0 16 uint | proto_type 2.0 16 uint | hw_size 4.0 8 uint | proto_size 5.0 8 uint
     | opcode 6.0 16 uint"""
 TLV_START = "type 0.0 7 uint | length 0.7 9 uint"
@@ -44,6 +53,8 @@ TABLES: dict[str, tuple[int, str]] = {
     "rdtag": (10, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint | etype 8.0 16 uint"),
     "fecn": (8, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint"),
     "dbp": (8, WORD + " | rlq_id 2.0 16 uint | rate 4.0 32 uint"),
+    "inttag": (52, WORD + STACK + " | etype 50.0 16 uint"),
+    "hpcc": (50, WORD + STACK),
     "expmsg": (2, WORD + " | body 2.0 + octets"),
     "exptag": (2, WORD + " | body 2.0 + octets"),
     "pause": (4, "opcode 0.0 16 uint | pause_time 2.0 16 uint"),
@@ -249,7 +260,8 @@ def test_ethertype_up_to_1500_is_named_length() -> None:
 
 
 @pytest.mark.parametrize(
-    "role_value", ["cnm", "cntag", "ecm", "bcn", "e2cm", "fecn", "dbp", "cmtag", "rrttag", "rdtag"]
+    "role_value",
+    ["cnm", "cntag", "ecm", "bcn", "e2cm", "fecn", "dbp", "cmtag", "rrttag", "rdtag", "hpcc", "inttag"],
 )
 def test_names_start_with_the_formats_prefix(role_value: str) -> None:
     cls = BY_PREFIX[role_value]

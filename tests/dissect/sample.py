@@ -55,6 +55,7 @@ from ecmproto.wire.formats.dcbx import (
     PFCConfiguration,
 )
 from ecmproto.wire.formats.ethernet import OtherSNAP
+from ecmproto.wire.formats.hpcc import HPCCAck, INTTag
 from ecmproto.wire.formats.lldp import IEEE8021TLV, IEEE8023TLV, OrganizationTLV
 from ecmproto.wire.formats.text import cpid
 
@@ -117,6 +118,8 @@ FRAMES: dict[str, bytes] = {
     ),
     "rd tag": octets(_FORTH, _VLAN, RDTag(rlq_id=1), _IP, _UDP, Data(data=bytes(30))),
     "fecn": octets(_REPLY, FECNReturn(rlq_id=1, rate=2_350_000)),
+    "inttag": octets(_FORTH, _VLAN, INTTag(nhop=1), _IP, _UDP, Data(data=bytes(30))),
+    "hpcc": octets(_REPLY, HPCCAck(nhop=1)),
     "dbp": octets(_REPLY, DBPRateReport(rate=5_000_000)),
     "pause": octets(Ethernet(dst=MAC_CONTROL, src=SOURCE), Pause(pause_time=65535)),
     "resume": octets(Ethernet(dst=MAC_CONTROL, src=SOURCE), Pause()),

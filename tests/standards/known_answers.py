@@ -60,6 +60,7 @@ from ecmproto.wire.formats.erspan import ERSPAN, ERSPAN3, Platform
 from ecmproto.wire.formats.ethernet import SNAP, OtherLLC, OtherSNAP
 from ecmproto.wire.formats.geneve import Geneve
 from ecmproto.wire.formats.gre import GRE, GREChecksum, GREKey, GRESequence
+from ecmproto.wire.formats.hpcc import HPCCAck, INTTag
 from ecmproto.wire.formats.infiniband import (
     AETH,
     BTH,
@@ -470,6 +471,38 @@ DBP_REPORT = KnownAnswer(
     """),
     layers=(Ethernet(dst=ONE, src=TWO, type=0x88B5), DBPRateReport(rate=1_000_000)),
     padding=38,
+)  # fmt: skip
+
+INT_TAG = KnownAnswer(
+    name="INT tag of two hops",
+    octets=octets("""
+        02 00 00 00 00 02 02 00 00 00 00 01
+        88 b6
+        05 00                     # word: protocol 5, type 0
+        00 00 05 dc               # 1500 octets
+        00 03                     # path
+        40 02 46 80 00 c8 00 0a   # 100 Gb/s, 0x1234 ns, 100 units of 128 octets, a queue of 10 times 80
+        00 00 00 20 00 00 00 00   # 25 Gb/s, 1 ns
+    """) + bytes(24) + octets("00 02 08 00") + IP_UDP,
+    layers=(
+        Ethernet(dst=TWO, src=ONE, type=0x88B6),
+        INTTag(
+            seq=1500, path=3, nhop=2, rate1=2, time1=0x1234, sent1=100, qlen1=10, time2=1, etype=0x0800,
+        ),
+        *IP_UDP_LAYERS,
+    ),
+)  # fmt: skip
+
+HPCC_ACKNOWLEDGEMENT = KnownAnswer(
+    name="HPCC acknowledgement without a hop",
+    octets=octets("""
+        02 00 00 00 00 01 02 00 00 00 00 02
+        88 b5
+        05 10                     # word: protocol 5, type 1
+        ff ff ff ff
+        00 00
+    """) + bytes(42),
+    layers=(Ethernet(dst=ONE, src=TWO, type=0x88B5), HPCCAck(seq=0xFFFFFFFF)),
 )  # fmt: skip
 
 MAC_CONTROL_DA = bytes.fromhex("0180c2000001")

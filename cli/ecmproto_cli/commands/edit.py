@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--keep", is_flag=True, help="Leave out the frames that -Y does not select.")
 @click.option(
     "--strip", metavar="TAG", multiple=True,
-    help="Remove all tags of a format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, csig.",
+    help="Remove all tags of a format: vlan, ieee8021ad, cntag, cmtag, rrttag, rdtag, inttag, csig.",
 )  # fmt: skip
 @click.option(
     "--add-tag", "tags", metavar="'TAG FIELD=VALUE…'", multiple=True,

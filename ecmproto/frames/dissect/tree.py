@@ -65,6 +65,7 @@ from ecmproto.wire.formats.e2cm import TYPES as E2CM_TYPES
 from ecmproto.wire.formats.ecm import ECM, CMTag, timestamp_ns
 from ecmproto.wire.formats.ethernet import MSDU
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH, EtherTypes
+from ecmproto.wire.formats.hpcc import QLEN_UNIT, SENT_UNIT
 from ecmproto.wire.formats.infiniband import BAD, UNVERIFIED, crc_status
 from ecmproto.wire.formats.ip import (
     EXTENSIONS,
@@ -429,8 +430,6 @@ class _Layout:
             drop = 15 - int(field.key.removeprefix("time"))
             enabled = path.number(layer, "class_enable_vector", drop=drop, bits=1)
             return [When(enabled, 1, 1, pause, [NOT_ENABLED])], True
-        if unit == "8 octets":
-            return [f"× {unit} = ", Decimal(number, times=8), " octets"], True
         special = _special_meaning(cls, field.key)  # type: ignore[arg-type]  # classes can be hashed
         if special is not None:
             return [Word(special, (number,))], False
@@ -438,8 +437,8 @@ class _Layout:
             exponent = path.number(layer, "unit")
             time = prefixed(Power(number, exponent), timestamp_ns(1, 0), TIME_UNITS)
             return ["ticks of 2^", Decimal(exponent), " µs = ", *time], True
-        if unit == "64 octets":
-            return [f"× {unit} = ", Decimal(number, times=QUEUE_UNIT_OCTETS), " octets"], True
+        if unit in _UNITS_OCTETS:
+            return [f"× {unit} = ", Decimal(number, times=_UNITS_OCTETS[unit]), " octets"], True
         if unit == "kb/s":
             rate = ["kb/s = ", *prefixed(number, 1000, RATE_UNITS)]
             if field.key == "rate":
@@ -450,6 +449,9 @@ class _Layout:
         if field.meta.names:
             return [Word(_named(cls, field.key), (number,))], False  # type: ignore[arg-type]
         return ([unit] if unit else []), True
+
+
+_UNITS_OCTETS = {f"{octets} octets": octets for octets in (8, QUEUE_UNIT_OCTETS, QLEN_UNIT, SENT_UNIT)}
 
 
 def _name(depth: int, name: str) -> str:

@@ -558,8 +558,8 @@ _IN_LUA = frozenset(("signed", "hex", "capacity", "time", "ticks"))
 
 
 _PREFERENCE_TITLES = {
-    "cn_tag": "CN-TAG", "cnm": "CNM", "message": "Messages of ECM, BCN, E²CM, FECN and DBP",
-    "tag": "CM-Tag, RRT tag and RD tag", "csig": "CSIG's compact tag",
+    "cn_tag": "CN-TAG", "cnm": "CNM", "message": "Messages of ECM, BCN, E²CM, FECN, DBP and HPCC",
+    "tag": "CM-Tag, RRT tag, RD tag and INT tag", "csig": "CSIG's compact tag",
     "key_frame": "Arista 7150's key frames",
 }  # fmt: skip
 

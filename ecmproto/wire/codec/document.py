@@ -19,6 +19,7 @@ from ecmproto.wire.codec.frame import SUSPICIOUS, Frame, encapsulated, is_suspic
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ecm import ECM, CMTag, ticks_to_ns
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+from ecmproto.wire.formats.hpcc import QLEN_UNIT, SENT_UNIT
 from ecmproto.wire.formats.registry import BY_PREFIX
 from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import json_of, value_of
@@ -247,4 +248,6 @@ def is_rate(field: Field) -> bool:
     return field.meta.unit == "kb/s" and field.key == "rate"
 
 
-_SCALES = {"64 octets": ("_octets", QUEUE_UNIT_OCTETS), "kb/s": ("_bps", 1000), "ns": ("_ns", 1)}
+_SCALES = {"kb/s": ("_bps", 1000), "ns": ("_ns", 1)} | {
+    f"{octets} octets": ("_octets", octets) for octets in (QUEUE_UNIT_OCTETS, QLEN_UNIT, SENT_UNIT)
+}

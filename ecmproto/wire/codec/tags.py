@@ -12,7 +12,7 @@ its tags gets none.  `batch.tags` does the same with whole batches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -57,6 +57,27 @@ def is_tag(kind: type[Layer]) -> bool:
     )
 
 
+def split_word(kind: type[Layer], names: Sequence[str], number: Any) -> dict[str, Any]:
+    """Return the fields ``names`` of a format, from the highest bits of ``number`` on."""
+    widths, values, shift = _widths(kind), {}, 0
+    for name in reversed(names):
+        values[name] = number >> shift & ((1 << widths[name]) - 1)
+        shift += widths[name]
+    return values
+
+
+def joined_word(layer: Layer, names: Sequence[str]) -> int:
+    """Return the fields ``names`` of a layer as one number, from its highest bits on."""
+    widths, number = _widths(type(layer)), 0
+    for name in names:
+        number = number << widths[name] | getattr(layer, name)
+    return number
+
+
+def _widths(kind: type[Layer]) -> dict[str, int]:
+    return {each.key: each.bits or 0 for each in kind.layout}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagFormat:
     """A tag's format, and the fields that a mechanism's machines read and write.
@@ -69,6 +90,8 @@ class TagFormat:
     """The field, or fields from the highest bits on, that machines receive as ``tag``."""
     mark: tuple[str, ...] = ()
     """The fields that machines receive as ``mark``, from the highest bits on."""
+    stack: tuple[tuple[str, ...], ...] = ()
+    """The fields of each record that ports on the path add, from the highest bits on."""
     constants: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     """Fields with constant values in all tags of the format, including its selecting ones."""
 
@@ -77,7 +100,7 @@ class TagFormat:
             raise ParameterError(
                 name="tag", needed="a tag of fixed length before an EtherType", got=self.format.prefix
             )
-        for names in (self.tag_fields, self.mark):
+        for names in (self.tag_fields, self.mark, *self.stack):
             parts = self.bit_ranges(names)
             if len(parts) != len(names) or sum(bits for _, bits in parts) > WORD_BITS:
                 raise ParameterError(
@@ -111,15 +134,14 @@ class TagFormat:
         fields = [by_name[name] for name in names if name in by_name]
         return [(each.bit_offset + 8 * TYPE_OCTETS, each.bits or 0) for each in fields]
 
-    def values(self, tag: Any, mark: Any) -> dict[str, Any]:
+    def values(self, tag: Any, mark: Any, stack: Sequence[Any] = ()) -> dict[str, Any]:
         """Return the fields with these values: unsigned numbers of 64 bits, or arrays of such."""
-        values = {}
-        for number, names in ((tag, self.tag_fields), (mark, self.mark)):
-            shift = 0
-            for name, (_, bits) in reversed(list(zip(names, self.bit_ranges(names), strict=True))):
-                values[name] = number >> shift & ((1 << bits) - 1)
-                shift += bits
-        return values
+        words = ((tag, self.tag_fields), (mark, self.mark), *zip(stack, self.stack, strict=False))
+        return {
+            name: value
+            for number, names in words
+            for name, value in split_word(self.format, names, number).items()
+        }
 
     def layer(self, tag: int, mark: int) -> Layer:
         """Return a tag with these values, which are signed as in machines."""

@@ -15,8 +15,8 @@ from ecmproto.wire.formats.ethernet import Ethernet
 from ecmproto.wire.formats.schema import REST, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
-PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP"}
-"""The Protocol values of the word; 5–7 are unassigned."""
+PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP", 5: "HPCC"}
+"""The Protocol values of the word; 6 and 7 are unassigned."""
 
 MESSAGE_PRIORITY = 7
 """The priority of a message, except forward probes (wire-formats 1.2)."""

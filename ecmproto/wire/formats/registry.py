@@ -56,6 +56,7 @@ from ecmproto.wire.formats.experimental import UnknownMessage, UnknownTag, selec
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
 from ecmproto.wire.formats.geneve import Geneve
 from ecmproto.wire.formats.gre import GRE, GREChecksum, GREKey, GRESequence
+from ecmproto.wire.formats.hpcc import HPCCAck, INTTag
 from ecmproto.wire.formats.infiniband import (
     AETH,
     BTH,
@@ -109,7 +110,8 @@ if TYPE_CHECKING:
 
 OWN: tuple[type[Layer], ...] = (
     Ethernet, VLAN, STag, ITag, CNTag, CNM, ECM, CMTag, BCN, RRTTag, E2CM, RDTag, FECNReturn, DBPRateReport,
-    UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP, EthernetARP,
+    INTTag, HPCCAck, UnknownMessage, UnknownTag, Pause, PFC, MACControl, TLV, CongestionNotificationTLV, ARP,
+    EthernetARP,
     IPv4ARP, OtherARP, IPv4, IPv6, HopByHop, Routing, FragmentHeader, DestinationOptions, AH, TCP, UDP, SNAP,
     CSIG, BTH, CNP, RDETH, DETH, RETH, AtomicETH, AETH, AtomicAckETH, ImmDt, IETH, ICRC, GRH, LRH, MSDU, SLL,
     SLL2, Data, ETSConfiguration, ETSRecommendation, PFCConfiguration, Applications, Application, CEE,

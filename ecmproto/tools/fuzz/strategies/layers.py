@@ -21,6 +21,7 @@ from ecmproto.wire.formats.ecm import ECM, CMTag
 from ecmproto.wire.formats.ethernet import OtherLLC, OtherSNAP, llc_at
 from ecmproto.wire.formats.experimental import Proposed, UnknownMessage, Word, selector
 from ecmproto.wire.formats.fecn import DBPRateReport, FECNReturn, RDTag
+from ecmproto.wire.formats.hpcc import HPCCAck
 from ecmproto.wire.formats.ip import (
     ARP,
     ARP_HARDWARE,
@@ -313,8 +314,9 @@ def dbp_reports(**overrides: Any) -> SearchStrategy[DBPRateReport]:
 
 @functools.cache
 def messages() -> SearchStrategy[Layer]:
-    """Return the layer of any message: CNM, ECM, BCN, E²CM, FECN return, DBP report, an unassigned one."""
+    """Return the layer of any message: of each mechanism, or an unassigned one."""
     return st.one_of(
         cnms(), ecm_frames(), bcn_messages(), e2cm_messages(), e2cm_probes(), fecn_returns(), dbp_reports(),
-        layers_of(UnknownMessage), *(layers_of(cls) for cls in FORMATS[len(OWN):] if cls.role == "message"),
+        layers_of(HPCCAck), layers_of(UnknownMessage),
+        *(layers_of(cls) for cls in FORMATS[len(OWN):] if cls.role == "message"),
     )  # fmt: skip

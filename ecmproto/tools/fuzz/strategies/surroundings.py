@@ -21,6 +21,7 @@ from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.cn import CNTag
 from ecmproto.wire.formats.ethernet import NOVELL, SNAP, VLAN, Data, ITag, OtherLLC, OtherSNAP, STag
 from ecmproto.wire.formats.ethertypes import DEFAULT, MAX_LENGTH
+from ecmproto.wire.formats.hpcc import INTTag
 from ecmproto.wire.formats.ip import EXTENSIONS, NO_NEXT_HEADER, TCP, UDP, IPv4, IPv6
 from ecmproto.wire.formats.registry import BEHIND_IPV6, FORMATS, OWN, announcement
 
@@ -65,6 +66,7 @@ def tag_stacks(*, max_size: int = 5) -> SearchStrategy[list[Layer]]:
         cm_tags(),
         rrt_tags(),
         rd_tags(),
+        layers_of(INTTag),
         *(layers_of(cls) for cls in FORMATS[len(OWN) :] if cls.role == "tag"),
     )
     return _stacks(tag, max_size)
