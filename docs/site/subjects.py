@@ -137,6 +137,7 @@ SUBJECTS: dict[str, tuple[Subject, ...]] = {
         Subject("dcqcn", "senders", "Reaction point, variant nic", DCQCN_STATES, _dcqcn, _NIC),
     ),
     "ecn": (),
+    "hpcc": (),
     "csig": (),
     "pause": _flow_control("pause"),
     "pfc": _flow_control("pfc"),

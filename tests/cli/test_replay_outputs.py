@@ -353,7 +353,8 @@ SAME = "are the same replay: leave one out"
         ("--compare ,", "--compare needs mechanisms, as in qcn,ecm,none"),
         (
             "--compare qcn,fcen",
-            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, csig, pause, pfc, none, "
+            "mechanism: expected one of qcn, ecm, bcn, e2cm, fecn, dbp, dcqcn, ecn, hpcc, csig, pause, pfc, "
+            "none, "
             "got 'fcen' (did you mean 'fecn'?)",
         ),
         ("--compare qcn,none -w x.pcap", ONE_MECHANISM),

@@ -33,6 +33,7 @@ BUSY = {
     "fecn": ["cp.T=100us", "rp.tau=100us", "rp.N0=4", "cp.N0=4"],
     "dbp": [],
     "csig": [],
+    "hpcc": ["rp.base_rtt=30us"],
     "ecn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5"],
     "dcqcn": ["cp.kmin=5kB", "cp.kmax=20kB", "cp.pmax=0.5", "rp.ect=yes"],
     "pause": ["cp.pause_on=output", "cp.high=60kB", "cp.low=30kB"],

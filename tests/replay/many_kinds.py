@@ -31,7 +31,7 @@ CUTS = [64, 64, 64, 200, 1500, 18, 14, 13, 8]
 """Captured octets of frames."""
 
 FCS_OCTETS = 4
-_TAG_OCTETS = {0: 16, 1: 12, 2: 16, 3: 10}
+_TAG_OCTETS = {0: 16, 1: 12, 2: 16, 3: 10, 5: 52}
 
 
 class Kind(NamedTuple):

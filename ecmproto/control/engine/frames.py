@@ -101,7 +101,9 @@ def tagged_frames(
     return spliced_batch(batch, tag_splice(batch, rows, machine.tag, only=changed, ethertypes=ethertypes))
 
 
-def tag_rows(kind: TagFormat, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> NDArray[np.uint8]:
+def tag_rows(
+    kind: TagFormat, tag: NDArray[np.int64], mark: NDArray[np.int64], *stack: NDArray[np.int64]
+) -> NDArray[np.uint8]:
     """Return tags of the format ``kind`` with the machines' values, one row of octets each."""
-    unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
-    return pack(kind.format, len(tag), **kind.constants, **kind.values(*unsigned))
+    words = [number.astype(np.int64).view(np.uint64) for number in (tag, mark, *stack)]
+    return pack(kind.format, len(tag), **kind.constants, **kind.values(words[0], words[1], words[2:]))

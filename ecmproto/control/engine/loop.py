@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING
 
 from ecmproto.control.engine.arrivals import Arrivals
 from ecmproto.control.engine.event_heap import first, first_ns, set_due
-from ecmproto.control.engine.frame_pool import NOWHERE, Frame, append, give_back, take, take_first
+from ecmproto.control.engine.frame_pool import NOWHERE, append, give_back, take, take_first
 from ecmproto.control.engine.messages import (
     count_message,
     message_frame,
@@ -47,6 +47,7 @@ from ecmproto.control.engine.network import (
     lengthen_in_flight,
     lengthen_tight_ring,
     max_traced_frames,
+    stack_of,
 )
 from ecmproto.control.engine.port import PASSED_BY, depart, end_control
 from ecmproto.control.engine.port_steps import leave, tick
@@ -240,7 +241,7 @@ def _on_port(
     frame = network.pool.frames[index]
     if output.ends == 1 and frame.carries == 0:
         posted = network.outbox.posted.count
-        _notify_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, index, now_ns)
         _send_of_station(network, senders, posted, frame.destination, now_ns)
     pass_to_port(network, index, output.next_switch, output.input, now_ns, 0.0, NO_AVERAGE)
 
@@ -413,6 +414,12 @@ def _depart(
     if not discards:
         counts.sent_frames += 1
         counts.sent_octets += frame.octets
+        if network.loop.stack_records > 0 and frame.carries == 0 and frame.tagged == 1:
+            line_octets = counts.sent_octets + counts.control_octets
+            line_octets += counts.sent_frames * port.line.overhead_octets
+            frame.mark = point.add_record(
+                now_ns, line_octets, port.gauge.total.octets, frame.mark, stack_of(network, index)
+            )
     if network.loop.is_tracing == 1 and not discards and output.is_adapter == 0:
         trace_frame(network, index, number, now_ns)
     if output.control != NOWHERE:
@@ -445,7 +452,7 @@ def _depart(
             set_due(network.port_events, len(network.ports) + number, frame.comes_ns)
         return
     if len(network.routes) == 0:
-        _notify_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, index, now_ns)
         _deliver(network, sources, index, now_ns)
         send_of_port(network, posted, number, now_ns)
         return
@@ -472,7 +479,7 @@ def _end(
         return
     if network.outputs[number].is_adapter == 0:
         posted, station = network.outbox.posted.count, frame.destination
-        _notify_receivers(network, receivers, frame, now_ns)
+        _notify_receivers(network, receivers, index, now_ns)
         _send_of_station(network, senders, posted, station, now_ns)
     _deliver(network, sources, index, now_ns)
     if network.offers.count.posted > 0:
@@ -499,13 +506,14 @@ def _end_all_quietly(network: NetworkState, sources: Sources, until_ns: int) -> 
 
 
 @inlined
-def _notify_receivers(network: NetworkState, receivers: Receivers, frame: Frame, now_ns: int) -> None:
+def _notify_receivers(network: NetworkState, receivers: Receivers, index: int, now_ns: int) -> None:
     """Pass a frame to the receivers; it is the cause of the messages that they post."""
+    frame = network.pool.frames[index]
     network.outbox.posted.cause = frame.serial
     if frame.station >= 0 and frame.flow >= 0:
         delivery = Delivery(
             now_ns, frame.station, frame.flow, frame.priority, frame.octets, frame.probe == 1,
-            frame.tagged == 1, frame.tag, frame.mark, frame.destination,
+            frame.tagged == 1, frame.tag, frame.mark, frame.destination, stack_of(network, index),
         )  # fmt: skip
         receivers.on_delivery(delivery, network.outbox)
         network.loop.report_ns = receivers.next_report_ns()

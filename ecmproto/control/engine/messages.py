@@ -13,6 +13,7 @@ from ecmproto.control.engine.network import (
     Feed,
     NetworkState,
     occupy,
+    stack_of,
 )
 from ecmproto.control.engine.port import send_control
 from ecmproto.control.mechanisms.api.protocol import EVERY_STATION, NO_STATION, Message
@@ -86,6 +87,10 @@ def trace_frame(network: NetworkState, index: int, sender: int, time_ns: int) ->
     if frame.carries == 1:
         row.what = MESSAGE_FRAME
         network.traced_messages[traced_index] = network.carried[index]
+    else:
+        stack = stack_of(network, index)
+        for record in range(len(stack)):
+            network.traced_messages[traced_index].payload[record] = stack[record]
 
 
 @compiled

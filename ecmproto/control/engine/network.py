@@ -32,7 +32,7 @@ from ecmproto.control.mechanisms.api.protocol import (
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.gate import Gates, new_gates
 from ecmproto.control.mechanisms.pause.parameters import PFCReactionParameters
-from ecmproto.kernels.kernel import inlined
+from ecmproto.kernels.kernel import expanded, inlined
 from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.kernels.structs import Draws, Struct
 from ecmproto.units import NS_PER_S
@@ -159,6 +159,8 @@ class Loop:
     sent: int
     received: int
     """The number of messages received; ``sent`` is the number of messages sent."""
+    stack_records: int
+    """The maximum number of records that ports add to a frame."""
     is_logging: int
     """1 if each frame's outcome becomes a passage."""
     is_tracing: int
@@ -429,6 +431,8 @@ class NetworkState(Struct):
     due_ns: NDArray[np.int64]
     carried: MutableSequence[Message]
     """The message in each frame, by frame."""
+    stacks: NDArray[np.int64]
+    """The records that ports added to each frame, `Loop.stack_records` each, by frame."""
     draws: Draws
     """Random numbers of losses."""
     lost_frames: NDArray[np.int64]
@@ -473,15 +477,18 @@ def new_network(
     stations: int,
     limiters: int,
     tag_octets: int = 0,
+    stack_records: int = 0,
 ) -> NetworkState:
     """Return empty stores of ports and of ``stations`` stations with ``limiters`` limiters each.
 
     Each of ``ports`` has its congestion point in ``points``; all belong to one switch, and the first one's
-    overhead holds for every line. The mechanism's own tag adds ``tag_octets`` to a frame.
+    overhead holds for every line. The mechanism's own tag adds ``tag_octets`` to a frame, and has space for
+    ``stack_records`` records of ports.
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(ports[0].rate_changes)
     loop.overhead_octets = ports[0].overhead_octets
+    loop.stack_records = stack_records
     loop.is_logging = 1
     loop.entries = ENTRIES + limiters + 1
     loop.ready_each = 1 << (int(loop.entries) - 1).bit_length()
@@ -520,6 +527,7 @@ def new_network(
         in_flight=_ring(2 * _MESSAGES),
         due_ns=np.zeros(2 * _MESSAGES, np.int64),
         carried=_ring(1),
+        stacks=np.zeros(len(pool.frames) * stack_records, np.int64),
         draws=Draws(np.random.default_rng(0)),
         lost_frames=np.zeros(count + stations, np.int64),
         outbox=new_outbox(_MESSAGES),
@@ -608,6 +616,7 @@ def set_delays(network: NetworkState, delays_ns: NDArray[np.int64]) -> None:
 def add_frames(network: NetworkState) -> None:
     """Double the capacity for frames."""
     enlarge_pool(network.pool)
+    network.stacks = np.concatenate([network.stacks, np.zeros_like(network.stacks)])
     if network.loop.in_band:
         carried = _ring(len(network.pool.frames))
         columns(carried)[: len(network.carried)] = columns(network.carried)
@@ -618,6 +627,21 @@ def carry_messages(network: NetworkState, priority: int) -> None:
     """Make messages frames of ``priority`` that queue on their path."""
     network.loop.in_band, network.loop.message_priority = 1, priority
     network.carried = _ring(len(network.pool.frames))
+
+
+@expanded
+def stack_of(network: NetworkState, index: int) -> NDArray[np.int64]:
+    """Return the records that ports added to a frame, with those not yet used."""
+    first = index * network.loop.stack_records
+    return network.stacks[first : first + network.loop.stack_records]
+
+
+@inlined
+def clear_stack(network: NetworkState, index: int) -> None:
+    """Set the records of a frame to 0."""
+    stack = stack_of(network, index)
+    for record in range(len(stack)):
+        stack[record] = 0
 
 
 @inlined

@@ -14,7 +14,15 @@ from ecmproto.control.engine.event_heap import (
 )
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, append, give_back, take, take_first
 from ecmproto.control.engine.messages import trace_frame
-from ecmproto.control.engine.network import ENTRIES, ON_LINK, OWN_QUEUES, TIMER, NetworkState, occupy
+from ecmproto.control.engine.network import (
+    ENTRIES,
+    ON_LINK,
+    OWN_QUEUES,
+    TIMER,
+    NetworkState,
+    clear_stack,
+    occupy,
+)
 from ecmproto.control.engine.port import HELD_OUT
 from ecmproto.control.engine.switches import gate_port, log_stop, lose, note_passage, pass_to_port
 from ecmproto.control.mechanisms.api.protocol import (
@@ -203,6 +211,7 @@ def _send(network: NetworkState, senders: Senders, index: int, limiter: int, now
     frame.tagged = int(sent.tagged)
     frame.tag = sent.tag
     frame.mark = sent.mark
+    clear_stack(network, index)
     frame.octets += sent.added_octets
     frame.sent_ns = now_ns
     occupy(network, station, frame.octets, now_ns, limiter != NO_LIMITER)

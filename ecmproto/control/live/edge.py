@@ -346,7 +346,7 @@ def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is
     receivers.on_delivery(
         Delivery(
             edge.facts.now_ns, int(station), int(flow), int(edge.priority[frame]), octets, is_probe,
-            tag.tagged, tag.tag, mark, 0,
+            tag.tagged, tag.tag, mark, 0, edge.example_octets[:0],
         ),
         outbox,
     )  # fmt: skip

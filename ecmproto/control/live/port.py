@@ -52,6 +52,7 @@ from ecmproto.control.live.switching import (
     own_time,
     release,
 )
+from ecmproto.control.live.tagging import check_stack
 from ecmproto.control.mechanisms.api.frames import announced_by
 from ecmproto.control.mechanisms.api.machine import Machine, PortContext, SampledFrame
 from ecmproto.control.mechanisms.api.protocol import (
@@ -145,6 +146,7 @@ class SwitchPort:
         ethertypes: EtherTypes = DEFAULT,
     ) -> None:
         check_seed(seed)
+        check_stack(machine)
         self.machine = machine
         self.facts = facts
         self.inputs = inputs

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.control.mechanisms.api.machine import Machine
+from ecmproto.errors import ParameterError
 from ecmproto.frames.batch.headers import HEADER_OCTETS, TYPE_AT, signed, two_octets
 from ecmproto.frames.batch.packets import NO_VLAN, role_at, tag_octets
 from ecmproto.frames.batch.parse_tables import VLAN_TAG, ParseTables, parse_tables
@@ -61,8 +62,16 @@ class Tagging(Struct):
     """The mechanism's last inserted tag, without the EtherType after it."""
 
 
+def check_stack(machine: Machine) -> None:
+    """Raise ParameterError for a mechanism whose ports add records to frames: live devices do not."""
+    if machine.stack_records:
+        needed = "one whose ports add no records to frames, outside of the laboratory and replays"
+        raise ParameterError(name="mechanism", needed=needed, got=machine.name)
+
+
 def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes) -> Tagging:
     """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag."""
+    check_stack(machine)
     facts = new_record(TaggingFacts)
     facts.c_tag, facts.s_tag, facts.old_s_tag = ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag
     facts.vlan = NO_VLAN if vlan is None else vlan

@@ -19,6 +19,7 @@ from ecmproto.control.mechanisms.dcqcn.parameters import DCQCN, ECN
 from ecmproto.control.mechanisms.e2cm.parameters import E2CM
 from ecmproto.control.mechanisms.ecm.parameters import ECM
 from ecmproto.control.mechanisms.fecn.parameters import FECN
+from ecmproto.control.mechanisms.hpcc.parameters import HPCC
 from ecmproto.control.mechanisms.pause.parameters import PAUSE, PFC
 from ecmproto.control.mechanisms.qcn.parameters import QCN
 from ecmproto.errors import ParameterError, plugin_text
@@ -33,7 +34,9 @@ NONE = Mechanism(
 """The mechanism without control."""
 
 
-MECHANISMS: tuple[Mechanism, ...] = (QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, CSIG, PAUSE, PFC, NONE)
+MECHANISMS: tuple[Mechanism, ...] = (
+    QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, HPCC, CSIG, PAUSE, PFC, NONE,
+)  # fmt: skip
 """The mechanisms of ecmproto itself."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"

@@ -124,6 +124,7 @@ class ClosedLoopReplay:
             stations=_FIRST_STATIONS,
             limiters=self._senders.limiters(),
             tag_octets=machine.tag_octets,
+            stack_records=machine.stack_records,
         )
         self._sources = as_interface(NoSources(), Sources)
         self._changes = list(port.rate_changes)

@@ -67,6 +67,10 @@ MECHANISMS: Mapping[str, str] = {
         "The congestion point marks ECN-capable frames, more of them the longer its queue is; the hosts' own "
         "transport reacts."
     ),
+    "hpcc": (
+        "Each congestion point on the path adds its load to a frame, and the destination returns them. "
+        "The source sets its window so that no link is fuller than the target."
+    ),
     "csig": (
         "Frames have a tag in which each congestion point on the path writes its load if it is worse than"
         " the tag's; there is no reaction."

@@ -438,6 +438,7 @@ class Simulation:
             stations=len(wiring.hosts),
             limiters=self._senders.limiters(),
             tag_octets=self.machine.tag_octets,
+            stack_records=self.machine.stack_records,
         )
         network.loop.is_logging = 0
         network.message_octets[:] = self._message_octets()

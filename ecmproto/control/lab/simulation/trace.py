@@ -210,7 +210,7 @@ class Trace:
     def _batch(self, rows: NDArray[Any], messages: NDArray[Any], by_serial: NDArray[Any]) -> Batch:
         """Return the frames of ``rows``, except their interfaces."""
         is_data = _is_data(rows)
-        data = self._data(rows[is_data])
+        data = self._data(rows[is_data], messages["payload"][is_data])
         others = Batch.from_frames(self._made_frames(rows[~is_data], messages[~is_data], by_serial))
         position = np.empty(len(rows), np.int64)
         position[is_data] = np.arange(len(data))
@@ -230,8 +230,8 @@ class Trace:
 
     # Data ---------------------------------------------------------------------------------------------------
 
-    def _data(self, rows: NDArray[Any]) -> Batch:
-        """Return data frames with their tags."""
+    def _data(self, rows: NDArray[Any], stacks: NDArray[np.int64]) -> Batch:
+        """Return data frames with their tags, and the records of ``stacks`` in them."""
         kind = self._machine.tag
         tagged = (rows["tagged"] == 1) & (kind is not None)
         octets = rows["octets"] - np.where(tagged, self._machine.tag_octets, 0)
@@ -264,7 +264,7 @@ class Trace:
         if isinstance(kind, ECNField):
             where = np.flatnonzero(tagged)
             return with_tag_values(batch, where, rows["tag"][where], kind)
-        tags = tag_rows(kind, rows["tag"], rows["mark"])
+        tags = tag_rows(kind, rows["tag"], rows["mark"], *stacks.T)
         return spliced_batch(batch, tag_splice(batch, tags, kind, only=tagged))
 
     def _ip(self, rows: NDArray[Any], octets: NDArray[np.int64], protocol: int) -> NDArray[np.uint8]:
@@ -348,7 +348,7 @@ class Trace:
         for index in np.flatnonzero(rows["what"] == DATA_FRAME).tolist():
             _set_probe(records[index], rows[index])
         about = self._about(records, by_serial)
-        frames = self._data(about)
+        frames = self._data(about, np.zeros((len(about), 0), np.int64))
         msdu = classify(frames.buffer, frames.offset, frames.captured).msdu_offset.tolist()
         return [
             self._made_frame(row, message, SampledFrame(frames.frame(index), int(octets), msdu[index]))

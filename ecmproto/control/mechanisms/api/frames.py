@@ -17,7 +17,7 @@ from ecmproto.errors import ParameterError
 from ecmproto.kernels.record import record_dtype
 from ecmproto.wire.codec import VLAN, Ethernet, EtherTypes, Frame, STag, decode_lax, encode
 from ecmproto.wire.codec.frame import MIN_OCTETS
-from ecmproto.wire.codec.tags import is_tag
+from ecmproto.wire.codec.tags import is_tag, joined_word, split_word
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.registry import announcement
@@ -132,7 +132,12 @@ class _MappedField(NamedTuple):
 
     def read(self, value: int) -> int:
         """Return a value of the wire in the machines' form."""
-        return (value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value) * self.unit
+        return _signed(value) * self.unit
+
+
+def _signed(value: int) -> int:
+    """Return the signed number of the same 64 bits."""
+    return value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +151,8 @@ class MessageFormat:
     """The name of the kind; by default the format's name in counts."""
     fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """The message's fields, by the fields of the format that have other names."""
+    packed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOTHING)
+    """The fields of the format, from the highest bits on, that are one number of the message."""
     units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """The size of each of the format's units in message units; below 0: of opposite sign."""
     constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
@@ -186,11 +193,14 @@ class MessageFormat:
         values: dict[str, int] = dict(self.constants)
         for name, at in self.mapped_fields.items():
             values[at.key] = at.written(message.get(name, 0))
+        for name, keys in self.packed.items():
+            values |= split_word(self.format, keys, message.get(name, 0) & _LARGEST_WORD)
         return self.format(**values)
 
     def fields_of(self, layer: Layer) -> dict[str, int]:
         """Return the message's fields in ``layer``, as exactly as its fields allow."""
-        return {name: at.read(getattr(layer, at.key)) for name, at in self.mapped_fields.items()}
+        fields = {name: at.read(getattr(layer, at.key)) for name, at in self.mapped_fields.items()}
+        return fields | {name: _signed(joined_word(layer, keys)) for name, keys in self.packed.items()}
 
     def is_of(self, layer: Layer) -> bool:
         """Return whether a layer of the format is a message of this kind."""

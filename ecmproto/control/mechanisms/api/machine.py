@@ -244,6 +244,11 @@ class Machine:
         return 0 if self.tag is None else self.tag.octets
 
     @property
+    def stack_records(self) -> int:
+        """The number of records that ports can add to a frame's tag."""
+        return len(self.tag.stack) if isinstance(self.tag, TagFormat) else 0
+
+    @property
     def strips_tags(self) -> bool:
         """Whether an edge removes the tag, by its parameter ``strip`` if there is one."""
         return not isinstance(self.tag, ECNField) and bool(
@@ -270,13 +275,14 @@ class Machine:
         """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
         ``about`` is the frame that caused it, or one of its flow: the message goes to its source with the
-        same VLAN tags, in the priority of its format. ValueError for a source that accepts no messages,
+        same VLAN tags, in the priority of its format. ValueError for a source that ports may not answer,
         ParameterError for a kind that is not in ``messages``.
         """
         made = self.format_of(message.kind)
         layer = made.layer_of(fields_of(message, self.payloads))
-        source = source_of(about, context.cp_mac)
-        destination = about.octets[:ADDRESS_OCTETS]
+        destination, source = about.octets[:ADDRESS_OCTETS], about.octets[ADDRESS_OCTETS:][:ADDRESS_OCTETS]
+        if not made.is_answer:
+            source = source_of(about, context.cp_mac)
         if made.destination:
             layer = layer.replace(**{made.destination: destination})
         if made.format.shows is Ethernet:
@@ -391,8 +397,8 @@ class Machine:
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
         """Return the fields of the tags of data frames, by name, for values as in `protocol.Sent`."""
-        unsigned = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
-        return {} if self.tag is None else self.tag.values(*unsigned)
+        first, second = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
+        return {} if self.tag is None else self.tag.values(first, second)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
         """Return the counters of a machine created here, by name, over all its stations."""
@@ -455,6 +461,13 @@ class StackedCongestionPoint(Struct):
         """Count a frame that left the queue in both congestion points."""
         self.first.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
         self.second.on_dequeue(now_ns, station, priority, octets, port_octets, outbox)
+
+    def add_record(
+        self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
+    ) -> int:
+        """Return the mark after the records of the first congestion point, then of the second."""
+        mark = self.first.add_record(now_ns, line_octets, port_octets, mark, stack)
+        return self.second.add_record(now_ns, line_octets, port_octets, mark, stack)
 
     def next_timer_ns(self) -> int:
         """Return the earlier `on_timer` time of both congestion points."""

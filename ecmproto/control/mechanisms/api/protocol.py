@@ -251,6 +251,8 @@ class Delivery(NamedTuple):
     mark: int
     destination: int = 0
     """The receiving station in a network; below 1 if there is only one."""
+    stack: NDArray[np.int64] = np.zeros(0, np.int64)
+    """The records that ports added to the frame, in the order of its path; as long as the stack may get."""
 
 
 class Sent(NamedTuple):
@@ -276,6 +278,14 @@ class CongestionPoint(Protocol):
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Count a frame that left the port; post at most one message."""
+
+    def add_record(
+        self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
+    ) -> int:
+        """Add a record to the ``stack`` of a tagged frame that left the port, and return its new mark.
+
+        ``line_octets`` is the sum of all octets that the port has put on its line, overhead included.
+        """
 
     def next_timer_ns(self) -> int:
         """Return the next time to call `on_timer`, NEVER_NS for none."""
@@ -347,6 +357,12 @@ class NullCongestionPoint(Struct):
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
         """Do nothing."""
+
+    def add_record(
+        self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
+    ) -> int:
+        """Return the mark unchanged."""
+        return mark
 
     def next_timer_ns(self) -> int:
         """Return NEVER_NS."""

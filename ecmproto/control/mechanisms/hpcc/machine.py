@@ -1,0 +1,117 @@
+"""HPCC's machine, and its destinations, which acknowledge each tagged frame with its records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from ecmproto.control.mechanisms.api.frames import MessageFormat
+from ecmproto.control.mechanisms.api.machine import Machine, PortContext, total
+from ecmproto.control.mechanisms.api.mechanism import Role
+from ecmproto.control.mechanisms.api.protocol import (
+    CongestionPoint,
+    Delivery,
+    NullReceivers,
+    Outbox,
+    Receivers,
+    Senders,
+    post,
+)
+from ecmproto.control.mechanisms.hpcc.congestion_point import HPCCPort, new_port, set_capacity
+from ecmproto.control.mechanisms.hpcc.reaction_point import (
+    AckPayload,
+    HPCCStations,
+    ack_payload,
+    new_stations,
+    station_counters,
+)
+from ecmproto.kernels.record import new_record
+from ecmproto.wire.codec.tags import TagFormat
+from ecmproto.wire.flow import FlowKey
+from ecmproto.wire.formats.hpcc import RECORD_FIELDS, HPCCAck, INTTag
+
+ACK_KIND = 1
+_MARK = ("nhop", "path")
+
+
+class HPCCReceiverCounts:
+    """The counters of destinations; a record (``kernels.record``)."""
+
+    acknowledged: int
+
+
+class HPCCReceivers(NullReceivers):
+    """The destinations."""
+
+    counts: HPCCReceiverCounts
+
+    def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
+        """Acknowledge a tagged frame."""
+        if not delivery.tagged:
+            return
+        self.counts.acknowledged += 1
+        post(outbox, ACK_KIND, delivery.now_ns, delivery.station, delivery.flow, delivery.priority)
+        # In plain Python a compiled function returns a copy of a record.
+        message = outbox.messages[outbox.posted.count - 1]
+        for hop in range(len(delivery.stack)):
+            message.payload[hop] = delivery.stack[hop]
+        ack_payload(message).mark = delivery.mark
+        ack_payload(message).seq = delivery.tag
+
+
+class HPCCMachine(Machine):
+    """HPCC with its parameters."""
+
+    flow_key = FlowKey(vlan=True, dst=True, priority=False)
+    tag = TagFormat(
+        format=INTTag, tag="seq", mark=_MARK, stack=RECORD_FIELDS, constants={"protocol": 5, "type": 0}
+    )
+    messages = MappingProxyType(
+        {
+            ACK_KIND: MessageFormat(
+                format=HPCCAck,
+                payload=AckPayload,
+                packed={f"record{hop + 1}": names for hop, names in enumerate(RECORD_FIELDS)}
+                | {"mark": _MARK},
+                is_answer=True,
+            )
+        }
+    )
+
+    def __init__(self, parameters: Mapping[Role, Any]) -> None:
+        super().__init__(parameters)
+        self._rp = parameters[Role.REACTION_POINT]
+
+    def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
+        """Return the port's congestion point."""
+        return new_port(context)
+
+    def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
+        """Set the line's rate for later records."""
+        if isinstance(point, HPCCPort):
+            set_capacity(point.state, capacity_bps)
+
+    def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
+        """Return reaction points before their first frames."""
+        return new_stations(self._rp, context)
+
+    def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
+        """Return destinations that acknowledge each tagged frame."""
+        return HPCCReceivers(new_record(HPCCReceiverCounts))
+
+    def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
+        """Return a remark if no frame got a record."""
+        if not isinstance(point, HPCCPort) or point.state.records:
+            return ()
+        return ("HPCC added no record: only tagged frames of closed loops (--rp hpcc) get them",)
+
+    def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
+        """Return the counters of the congestion point, the stations or the destinations."""
+        if isinstance(machine, HPCCPort):
+            return total(machine.state, "records", "full_stacks")
+        if isinstance(machine, HPCCStations):
+            return station_counters(machine)
+        return total(machine.counts, "acknowledged") if isinstance(machine, HPCCReceivers) else {}

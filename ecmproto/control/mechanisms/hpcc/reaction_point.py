@@ -1,0 +1,308 @@
+"""HPCC's reaction point: a window for each flow, and a rate that spreads it over the round-trip time.
+
+Algorithm 1 of the paper, for each acknowledgement: the octets in flight on each link of the path are its
+queue and what it transmits in the base round-trip time T, both from the records of two frames.  The largest
+share u of what the link holds in T enters an average U with the weight of the time between the records.
+
+    U ≥ η, or max_stage additive increases in a row:  W = W^c · η/U + W_AI
+    otherwise:                                        W = W^c + W_AI
+
+W follows each acknowledgement, the reference W^c once in a round trip, so that no link is counted twice.
+As in the public simulator the window is at most the first one, at least the minimum rate's, and the first
+acknowledgement of a path only leaves its records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ecmproto.control.mechanisms.api.machine import PortContext, total
+from ecmproto.control.mechanisms.api.protocol import (
+    NO_LIMITER,
+    Departure,
+    Message,
+    NullReactionPoints,
+    Outbox,
+    Sent,
+)
+from ecmproto.control.mechanisms.hpcc.congestion_point import NUMBER_BITS
+from ecmproto.control.mechanisms.hpcc.parameters import HPCCReactionPointParameters
+from ecmproto.control.mechanisms.limiter import NEVER_NS, RateLimiter, leave, leaves_ns, set_rate
+from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.record import columns, new_records, record_from
+from ecmproto.kernels.structs import payload_view
+from ecmproto.units import NS_PER_S
+from ecmproto.wire.formats.hpcc import (
+    GBPS,
+    QLEN_BITS,
+    QLEN_UNIT,
+    RECORDS,
+    SENT_BITS,
+    SENT_UNIT,
+    TIME_BITS,
+    INTTag,
+)
+
+_TIMES = 1 << TIME_BITS
+_SEQUENCES = 1 << 32
+_RATE_AT = TIME_BITS + SENT_BITS + QLEN_BITS
+_OCTET_BITS = 8
+_TAG_OCTETS = INTTag.fixed_octets
+
+
+class AckPayload:
+    """The payload of an acknowledgement: the records, then the tag's mark and sequence number; a record."""
+
+    record1: int
+    record2: int
+    record3: int
+    record4: int
+    record5: int
+    mark: int
+    seq: int
+
+
+ack_payload = payload_view(AckPayload, "payload")
+
+
+class HPCCLimiter(RateLimiter):
+    """The reaction point of one flow; a record (``kernels.record``)."""
+
+    started: int
+    """1 from its first frame on."""
+    window_octets: float
+    """W."""
+    reference_octets: float
+    """W^c."""
+    utilisation: float
+    """U."""
+    stage: int
+    """incStage: additive increases in a row."""
+    update_octets: int
+    """lastUpdateSeq: the octets after which an acknowledgement changes W^c; 0 before the first one."""
+    next_octets: int
+    """snd_nxt: octets sent so far."""
+    acked_octets: int
+    progress_ns: int
+    """The time of the last acknowledgement, or of the first frame in flight."""
+    mark: int
+    """The mark of the acknowledgement with ``records``: hops and path."""
+    records: Annotated[NDArray[np.int64], RECORDS]
+    """L: the records of the last acknowledgement."""
+
+
+class HPCCStation:
+    """The timer of a station, and its counters; a record."""
+
+    due_ns: int
+    acks: int
+    unknown_flow: int
+    """Acknowledgements ignored because their flow has sent nothing."""
+    stale: int
+    """Acknowledgements of octets that were already acknowledged, or never sent."""
+    unmeasured: int
+    """Acknowledgements without records, or of more hops than a stack has records."""
+    new_paths: int
+    """Acknowledgements of another path than the last one's, with flows' first."""
+    updates: int
+    """Changes of a reference window."""
+    multiplicative: int
+    """Changes of a reference window that followed the utilisation."""
+    timeouts: int
+
+
+class HPCCSettings:
+    """The parameters as the kernels read them; a record."""
+
+    eta: float
+    max_stage: int
+    base_rtt_ns: int
+    increase_octets: int
+    first_octets: float
+    """The first and largest window."""
+    floor_octets: float
+    """The smallest window."""
+    timeout_ns: int
+
+
+@compiled
+def measure(limiter: HPCCLimiter, settings: HPCCSettings, records: NDArray[np.int64], hops: int) -> None:
+    """Update U by the records of ``hops`` links, and store these (MeasureInflight)."""
+    base_ns, busiest, busiest_ns = settings.base_rtt_ns, 0.0, 0
+    for hop in range(hops):
+        new, old = records[hop], limiter.records[hop]
+        limiter.records[hop] = new
+        elapsed_ns = (new >> SENT_BITS + QLEN_BITS) - (old >> SENT_BITS + QLEN_BITS) & _TIMES - 1
+        if elapsed_ns == 0:
+            continue
+        units = (new >> QLEN_BITS) - (old >> QLEN_BITS) & (1 << SENT_BITS) - 1
+        queue = min(new & (1 << QLEN_BITS) - 1, old & (1 << QLEN_BITS) - 1)
+        octets_per_ns = GBPS[new >> _RATE_AT & 7] / _OCTET_BITS
+        sent = float(units * SENT_UNIT) / elapsed_ns
+        share = float(queue * QLEN_UNIT) / (octets_per_ns * base_ns) + sent / octets_per_ns
+        if share > busiest:
+            busiest, busiest_ns = share, elapsed_ns
+    weight = min(busiest_ns, base_ns) / base_ns
+    limiter.utilisation = (1.0 - weight) * limiter.utilisation + weight * busiest
+
+
+@compiled
+def compute_window(
+    station: HPCCStation, limiter: HPCCLimiter, settings: HPCCSettings, changes_reference: bool
+) -> None:
+    """Set the window by U (ComputeWind), within its limits."""
+    share = limiter.utilisation / settings.eta
+    follows = share >= 1.0 or limiter.stage >= settings.max_stage
+    window = limiter.reference_octets
+    if follows and share > 0.0:
+        window /= share
+    window = min(settings.first_octets, max(settings.floor_octets, window + settings.increase_octets))
+    limiter.window_octets = window
+    if changes_reference:
+        limiter.reference_octets = window
+        limiter.stage = 0 if follows else limiter.stage + 1
+        station.updates += 1
+        station.multiplicative += int(follows)
+
+
+@compiled
+def acknowledge(
+    station: HPCCStation, limiter: HPCCLimiter, settings: HPCCSettings, message: Message, now_ns: int
+) -> None:
+    """React to an acknowledgement of a flow (NewAck)."""
+    payload = ack_payload(message)
+    acked = limiter.acked_octets + (payload.seq - limiter.acked_octets) % _SEQUENCES
+    if acked > limiter.next_octets:
+        station.stale += 1
+        return
+    silent_ns = now_ns - limiter.progress_ns
+    limiter.acked_octets, limiter.progress_ns = acked, now_ns
+    hops = payload.mark >> NUMBER_BITS
+    if not 1 <= hops <= RECORDS:
+        station.unmeasured += 1
+        return
+    # Records older than the range of their times have none between them.
+    if payload.mark != limiter.mark or limiter.update_octets == 0 or silent_ns >= _TIMES:
+        station.new_paths += 1
+        limiter.mark = payload.mark
+        for hop in range(RECORDS):
+            limiter.records[hop] = message.payload[hop]
+        limiter.update_octets = limiter.next_octets
+        return
+    measure(limiter, settings, message.payload, hops)
+    changes_reference = acked > limiter.update_octets
+    compute_window(station, limiter, settings, changes_reference)
+    if changes_reference:
+        limiter.update_octets = limiter.next_octets
+    set_rate(limiter, now_ns, rate_of(settings, limiter))
+
+
+@inlined
+def rate_of(settings: HPCCSettings, limiter: HPCCLimiter) -> float:
+    """Return the rate R = W/T."""
+    return limiter.window_octets * _OCTET_BITS * NS_PER_S / settings.base_rtt_ns
+
+
+class HPCCStations(NullReactionPoints):
+    """The reaction points of stations, with consecutive records per station."""
+
+    points: Sequence[HPCCStation]
+    slots: Sequence[HPCCLimiter]
+    slots_each: int
+    settings: HPCCSettings
+
+    def limiters(self) -> int:
+        """Return the number of flows that a station distinguishes."""
+        return self.slots_each
+
+    def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
+        """Return the limiter of ``flow``: its own, or the last one for further flows."""
+        return NO_LIMITER if flow < 0 else min(flow, self.slots_each - 1)
+
+    def on_enqueue(self, station: int, limiter: int) -> None:
+        """Start a flow with its first frame."""
+        slot = self.slots[station * self.slots_each + limiter]
+        if slot.started == 0:
+            slot.started = 1
+            slot.window_octets = slot.reference_octets = self.settings.first_octets
+            slot.utilisation = 1.0
+            slot.rate_bps = rate_of(self.settings, slot)
+
+    def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
+        """Return the time when the head of the queue may leave; NEVER_NS with a full window in flight."""
+        slot = self.slots[station * self.slots_each + limiter]
+        if float(slot.next_octets - slot.acked_octets) >= slot.window_octets:
+            return NEVER_NS
+        return leaves_ns(slot, now_ns)
+
+    def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
+        """Count a frame at its limiter, and give it a tag without records."""
+        if departure.limiter == NO_LIMITER:
+            return Sent(departure.tagged, departure.tag, departure.mark, 0)
+        added, point = 0 if departure.tagged else _TAG_OCTETS, self.points[departure.station]
+        slot = self.slots[departure.station * self.slots_each + departure.limiter]
+        if slot.next_octets == slot.acked_octets:
+            slot.progress_ns = departure.now_ns
+        point.due_ns = min(point.due_ns, slot.progress_ns + self.settings.timeout_ns)
+        leave(slot, departure.now_ns, departure.octets + added)
+        slot.next_octets += departure.octets + added
+        return Sent(True, slot.next_octets % _SEQUENCES, 0, added)
+
+    def on_message(self, message: Message, now_ns: int) -> None:
+        """React to an acknowledgement."""
+        point = self.points[message.station]
+        point.acks += 1
+        index = self.route(message.station, message.flow, message.priority, now_ns)
+        if index == NO_LIMITER or self.slots[message.station * self.slots_each + index].started == 0:
+            point.unknown_flow += 1
+            return
+        acknowledge(
+            point, self.slots[message.station * self.slots_each + index], self.settings, message, now_ns
+        )
+
+    def next_station_timer_ns(self, station: int) -> int:
+        """Return a time up to which no flow's acknowledgements are overdue."""
+        return self.points[station].due_ns
+
+    def on_station_timer(self, station: int, now_ns: int) -> None:
+        """Give up the octets in flight of flows without an acknowledgement for so long."""
+        point, first = self.points[station], station * self.slots_each
+        point.due_ns = NEVER_NS
+        for slot in self.slots[first : first + self.slots_each]:
+            if slot.next_octets == slot.acked_octets:
+                continue
+            if now_ns - slot.progress_ns >= self.settings.timeout_ns:
+                slot.acked_octets = slot.next_octets
+                point.timeouts += 1
+            else:
+                point.due_ns = min(point.due_ns, slot.progress_ns + self.settings.timeout_ns)
+
+    def limit_bps(self, station: int, limiter: int) -> float:
+        """Return the flow's current rate."""
+        return self.slots[station * self.slots_each + limiter].rate_bps
+
+
+def new_stations(parameters: HPCCReactionPointParameters, context: PortContext) -> HPCCStations:
+    """Return stations before their first frames, with a record for each flow of a station."""
+    first_octets = context.link_rate_bps * parameters.base_rtt_ns / (_OCTET_BITS * NS_PER_S)
+    floor_octets = parameters.min_rate_bps * parameters.base_rtt_ns / (_OCTET_BITS * NS_PER_S)
+    settings = record_from(
+        HPCCSettings, parameters, first_octets=first_octets, floor_octets=min(first_octets, floor_octets)
+    )
+    slots_each = min(parameters.max_flows, max(1, context.flows))
+    points = new_records(HPCCStation, context.stations)
+    columns(points)["due_ns"] = NEVER_NS
+    slots = new_records(HPCCLimiter, context.stations * slots_each)
+    return HPCCStations(points, slots, slots_each, settings)
+
+
+def station_counters(stations: HPCCStations) -> dict[str, int]:
+    """Return the sums of the counters of all stations, by name."""
+    return total(
+        stations.points, "acks", "unknown_flow", "stale", "unmeasured", "new_paths", "updates",
+        "multiplicative", "timeouts",
+    )  # fmt: skip
