@@ -1,7 +1,7 @@
-"""Layer-2 Ethernet congestion management: codecs, Scapy layers, captures and replay.
+"""Codecs, Scapy layers, captures and replay for congestion management in layer-2 Ethernet.
 
-The names here are loaded when first used: the frame codec, captures, columns, replays; `layers` has
-the Scapy layers.  Importing this package imports neither Scapy nor numba.
+Each name of this package is imported when a program first uses the name: the frame codec, captures, columns
+and replays. ``layers`` contains the Scapy layers. ``import ecmproto`` imports neither Scapy nor numba.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _MODULES = {
     "ecmproto.control.replay.session": ("replay",),
     "ecmproto.tools.calls": ("check", "diff", "dissect", "edit", "lab", "stats"),
 }  # fmt: skip
-"""Names of other modules than the codec."""
+"""Names in modules other than the codec."""
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""``python -m ecmproto``: the same as ``ecmproto``, by the command line installed beside this package."""
+"""``python -m ecmproto`` runs the ``ecmproto`` command."""
 
 import runpy
 

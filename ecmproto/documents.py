@@ -1,6 +1,6 @@
-"""JSON and TOML of strangers, read within bounds; JSON in pieces, TOML whole.
+"""Bounded readers of untrusted JSON and TOML. JSON is read in pieces, TOML as a whole.
 
-Nothing is guessed: duplicate keys, NaN, nesting without end and broken text are refused with their place.
+Duplicate keys, NaN, excessive nesting and invalid text raise SpecError with the position.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ecmproto.errors import SpecError, counted
 
 _CHUNK = 1 << 20
 MAX_VALUE_CHARACTERS = 8 << 20
-"""The longest single value, such as a frame, in a document; memory may hold twenty times its length."""
+"""Maximum length of one value in a document, such as a frame. Parsing may use twenty times this memory."""
 
 _SPACE = " \t\r\n"
 _NUMBER = re.compile(r"[0-9.eE+-]*")
@@ -44,9 +44,9 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_constant)
 
 
 class JsonStream:
-    """The values in a text stream, one after the other; SpecError for what is no JSON.
+    """Reader of consecutive JSON values in a text stream. Raises SpecError for invalid JSON.
 
-    `name` is what the stream is called in errors.
+    ``name`` is the name of the stream in errors.
     """
 
     def __init__(self, stream: IO[str], name: str) -> None:
@@ -60,11 +60,11 @@ class JsonStream:
 
     @property
     def position(self) -> int:
-        """The characters used up."""
+        """Number of characters consumed."""
         return self._passed + self._at
 
     def peek(self) -> str:
-        """Return the next character that is no white space, "" at the end."""
+        """Return the next character that is not white space, or "" at the end of the stream."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in _SPACE:
@@ -74,7 +74,7 @@ class JsonStream:
                 return ""
 
     def expect(self, characters: str) -> str:
-        """Use up the next character, which is one of ``characters``."""
+        """Consume the next character. Raises SpecError unless it is one of ``characters``."""
         character = self.peek()
         if not character or character not in characters:
             names = " or ".join(repr(each) for each in characters)
@@ -83,7 +83,7 @@ class JsonStream:
         return character
 
     def value(self) -> Any:
-        """Use up the next value and return it."""
+        """Consume the next value and return it."""
         self.peek()
         while True:
             try:
@@ -105,12 +105,12 @@ class JsonStream:
                 raise self.error("numbers of at most 4,300 digits", "a longer one") from None
 
     def _may_go_on(self, end: int) -> bool:
-        """Return whether the text read so far may end in the middle of a number: 1 | .5e | 3."""
+        """Return whether the buffered text may end in the middle of a number, such as ``1`` or ``3.5e``."""
         rest = _NUMBER.match(self._text, end)
         return rest is not None and rest.end() == len(self._text)
 
     def members(self) -> Iterator[str]:
-        """Yield the keys of the object that starts here; the caller uses up each value."""
+        """Yield the keys of the object that starts here. The caller consumes each value."""
         self.expect("{")
         seen: set[str] = set()
         while self.peek() != "}" or seen:
@@ -140,17 +140,17 @@ class JsonStream:
                 return
 
     def starts_with(self, pattern: Any) -> bool:
-        """Return whether a compiled pattern matches what comes next."""
+        """Return whether the compiled ``pattern`` matches the following text."""
         self.peek()
         return pattern.match(self._text, self._at) is not None
 
     def error(self, needed: str, got: str) -> SpecError:
-        """Return the error for the text at this position."""
+        """Return a SpecError for the current position."""
         line = self._lines + self._text.count("\n", 0, self._at)
         return SpecError(where=f"{self._name}, line {line}", needed=needed, got=got)
 
     def _more(self) -> bool:
-        """Read on; return False at the end.  Text that was used is dropped."""
+        """Read more text and discard the consumed text. Return False at the end of the stream."""
         if self._ended:
             return False
         if len(self._text) - self._at > MAX_VALUE_CHARACTERS:
@@ -169,9 +169,9 @@ class JsonStream:
 
 
 MAX_OCTETS = 16 << 20
-"""In a document, which is read as a whole, and takes some twenty times as much memory."""
+"""Maximum size of a TOML document in octets. Parsing uses some twenty times this memory."""
 MAX_KEY_PARTS = 64
-"""Parts with dots between them in one key: what each of them costs grows with their number."""
+"""Maximum number of dotted parts in a key. The cost of each part grows with their number."""
 
 _PART = r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
 _TOKEN = "|".join(
@@ -180,7 +180,7 @@ _TOKEN = "|".join(
         rf"(?P<key>{_PART}(?:[ \t]*\.[ \t]*{_PART})+)", r'"(?:[^"\\\n]|\\.)*"', r"'[^'\n]*'",
     )
 )  # fmt: skip
-"""Tokens that may contain dots: texts and comments, which are skipped, keys and numbers."""
+"""Pattern of tokens that may contain dots: strings and comments, which are skipped, keys, and numbers."""
 
 
 def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def read_document(stream: IO[bytes], name: str) -> dict[str, Any]:
 
 
 def _check_keys(text: str, name: str) -> None:
-    """Refuse keys of too many parts."""
+    """Raise SpecError for a key with too many parts."""
     if not any(line.count(".") >= MAX_KEY_PARTS for line in text.splitlines()):
         return
     # an engine without backtracking, whose import only such lines are worth

@@ -1,7 +1,7 @@
-"""Every error ecmproto raises: attributes first, one English sentence out.
+"""All errors of ecmproto. Each error has attributes, and a message of one sentence.
 
-``EcmprotoError`` is the root; catch it to catch them all.  Nothing else escapes the public
-functions for bad input.  ``CacheWarning`` is what warnings are filtered by.
+``EcmprotoError`` is the base class of all errors. Public functions raise no other exceptions for invalid
+input. ``CacheWarning`` is the category of warnings about cached code.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any, dataclass_transform
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
 class EcmprotoError(Exception):
-    """Root of the project's errors; ``str(error)`` is one sentence for a person.
+    """Base class of the project's errors. ``str(error)`` is one sentence for users.
 
-    The annotations of a class are its attributes, arguments by name.  Two errors of one type with the same
-    attributes are equal, and errors can be copied and pickled.
+    The annotations of a class declare its attributes, which are keyword arguments of the constructor. Errors
+    are equal if their types and attributes are equal. Errors can be copied and pickled.
     """
 
     def __init__(self, **given: Any) -> None:
@@ -45,10 +45,10 @@ class EcmprotoError(Exception):
 
 
 class DecodeError(EcmprotoError):
-    """Octets that are not valid for their format.
+    """Octets that are invalid for their format.
 
-    ``layer`` is the short name of the format being read, ``offset`` the offset of the missing or
-    wrong octets in the frame, ``needed`` and ``got`` the expectation of the format and the octets found.
+    ``layer`` is the short name of the format, ``offset`` is the offset of the missing or wrong octets in the
+    frame, ``needed`` is the expectation of the format, and ``got`` describes the octets found.
     """
 
     layer: str
@@ -61,9 +61,9 @@ class DecodeError(EcmprotoError):
 
 
 class EncodeError(EcmprotoError):
-    """A value that its format cannot hold.
+    """A value out of range for its field.
 
-    ``layer`` and ``field`` name the field, ``needed`` its range, ``got`` the value given.
+    ``layer`` and ``field`` name the field, ``needed`` is the range of the field, and ``got`` is the value.
     """
 
     layer: str
@@ -76,14 +76,15 @@ class EncodeError(EcmprotoError):
 
 
 class RecordError(EncodeError):
-    """A time or a length that the records of a capture cannot hold."""
+    """A time or length that the records of a capture format cannot represent."""
 
 
 class ColumnError(EncodeError):
-    """A column that its field cannot hold, as a whole or in one row.
+    """A column, or one row of a column, that is invalid for its field.
 
-    ``layer`` and ``field`` are the column's name before and after its first dot, ``row`` counts from
-    0 and is None where the column as a whole is wrong; ``needed`` and ``got`` as in EncodeError.
+    ``layer`` and ``field`` are the parts of the column's name before and after the first dot. ``row`` counts
+    from 0, and is None if the whole column is invalid. ``needed`` and ``got`` have the same meaning as in
+    EncodeError.
     """
 
     row: int | None = None
@@ -93,11 +94,11 @@ class ColumnError(EncodeError):
 
 
 class CaptureError(EcmprotoError):
-    """A capture file that cannot be read on, or frames that a capture file cannot hold.
+    """A capture file that cannot be read any further, or frames that a capture format cannot contain.
 
-    ``path`` names the file, ``offset`` the octet of the (uncompressed) file where the trouble starts,
-    ``frame`` the number of whole frames read before it; ``needed`` and ``got`` as in DecodeError.  The
-    message has no offset where the file is no capture from its first octet on.
+    ``path`` names the file. ``offset`` is the offset of the error in the uncompressed file. ``frame`` is the
+    number of complete frames before the error. ``needed`` and ``got`` have the same meaning as in
+    DecodeError. The message has no offset if the file does not begin like a capture.
     """
 
     path: str
@@ -111,20 +112,22 @@ class CaptureError(EcmprotoError):
         return f"{self.path}:{place} expected {self.needed}, got {self.got}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the arguments that it is made with, which are plain data."""
+        """Return the constructor's arguments as plain data."""
         return {name: getattr(self, name) for name in ("path", "offset", "frame", "needed", "got")}
 
     def counted_on(self, frames: int) -> CaptureError:
-        """Return the error of a part as one of its capture: ``frames`` come before the part."""
+        """Return the error of a part as an error of the whole capture, with ``frames`` frames before the
+        part.
+        """
         return CaptureError(**{**self.as_dict(), "frame": self.frame + frames})
 
 
 class InterfaceGoneError(CaptureError):
-    """An interface that was removed while it was captured from: attributes as of a file."""
+    """An interface that was removed during a capture. The attributes are CaptureError's."""
 
 
 class MethodError(EcmprotoError):
-    """An exception in a method of a mechanism's machine: ``got``, raised at ``line`` of the file ``path``."""
+    """An exception in a method of a mechanism: ``got`` was raised at ``line`` of the file ``path``."""
 
     method: str
     path: str
@@ -136,7 +139,7 @@ class MethodError(EcmprotoError):
 
 
 class OutputError(EcmprotoError):
-    """An output that cannot be written: its ``path``, and the reason in ``needed`` and ``got``."""
+    """An output that cannot be written. ``path`` names the output; ``needed`` and ``got`` give the reason."""
 
     path: str
     needed: str
@@ -147,14 +150,14 @@ class OutputError(EcmprotoError):
 
 
 class OutputExistsError(OutputError):
-    """An output whose name is taken, and that was not to be replaced: ``force=True`` does that."""
+    """An output that already exists. ``force=True`` replaces existing outputs."""
 
 
 class InterfaceError(EcmprotoError):
-    """A network interface that is missing, not permitted, or without a required capability.
+    """A network interface that is missing, not permitted, or lacks a required capability.
 
-    ``interface`` names it, ``needed`` and ``got`` as in the other errors, ``hint`` the nearest thing that
-    would be right, or empty.  ``remedy`` is the command that would help, or empty.
+    ``interface`` names the interface. ``needed`` and ``got`` have the same meaning as in the other errors.
+    ``hint`` is the closest valid name, and ``remedy`` is a command that helps. Both may be empty.
     """
 
     interface: str
@@ -169,10 +172,10 @@ class InterfaceError(EcmprotoError):
 
 
 class ExecutorError(EcmprotoError):
-    """Processes, or a cluster, that cannot be worked with.
+    """Processes or a cluster that cannot be used.
 
-    ``where`` names the option or host, ``needed`` and ``got`` as in the other errors, ``remedy`` the help
-    that is possible, or empty.
+    ``where`` names the option or host. ``needed`` and ``got`` have the same meaning as in the other errors.
+    ``remedy`` describes a remedy, or is empty.
     """
 
     where: str
@@ -188,7 +191,7 @@ _LONGEST_SHOWN = 120
 
 
 def _short(text: str) -> str:
-    """Return ``text`` short enough for a sentence: its beginning and end, and its length."""
+    """Return ``text`` shortened for a sentence: its start, its end and its length."""
     if len(text) <= _LONGEST_SHOWN:
         return text
     half = _LONGEST_SHOWN // 3
@@ -198,7 +201,7 @@ def _short(text: str) -> str:
 class ParameterError(EcmprotoError):
     """A parameter outside its documented range.
 
-    ``name`` is the parameter, ``needed`` its range and unit, ``got`` the value given.
+    ``name`` names the parameter, ``needed`` is its range with the unit, and ``got`` is the value.
     """
 
     name: str
@@ -212,7 +215,8 @@ class ParameterError(EcmprotoError):
 class CompileError(EcmprotoError):
     """A method of a mechanism that cannot be compiled.
 
-    ``path`` and ``line`` locate it in its source, ``method`` is its name, ``got`` the reason.
+    ``path`` and ``line`` locate the error in the source, ``method`` is the method's name, and ``got`` is the
+    reason.
     """
 
     path: str
@@ -225,11 +229,11 @@ class CompileError(EcmprotoError):
 
 
 class FilterError(EcmprotoError):
-    """A display filter that cannot be understood, or that compares what cannot be compared.
+    """An invalid display filter, or one that compares values of incompatible types.
 
-    ``filter`` is the whole text, ``start`` and ``stop`` (exclusive) the characters of it that are wrong;
-    ``needed`` and ``got`` as in the other errors, ``hint`` the nearest thing that would be right, or empty.
-    The sentence is followed by the filter with carets under these characters.
+    ``filter`` is the whole text. The characters from ``start`` to ``stop`` (exclusive) are wrong. ``needed``
+    and ``got`` have the same meaning as in the other errors. ``hint`` is the closest valid name, or empty.
+    After the sentence, the message shows the filter with carets below the wrong characters.
     """
 
     filter: str
@@ -248,8 +252,8 @@ class FilterError(EcmprotoError):
 class SpecError(EcmprotoError):
     """An invalid frame specification (command line, TOML or JSON).
 
-    ``where`` is the place in the specification, ``needed`` and ``got`` as in the other errors,
-    ``hint`` the nearest thing that would be right, or empty.
+    ``where`` is the position in the specification. ``needed`` and ``got`` have the same meaning as in the
+    other errors. ``hint`` is the closest valid name, or empty.
     """
 
     where: str
@@ -265,8 +269,8 @@ class SpecError(EcmprotoError):
 class MissingDependencyError(EcmprotoError):
     """An optional dependency that is not installed.
 
-    ``package`` is what is missing, ``extra`` the extra of this project that brings it ("": none does),
-    ``purpose`` what needs it.
+    ``package`` is the missing package, ``extra`` is the extra of this project that installs the package, or
+    "", and ``purpose`` is the feature that needs the package.
     """
 
     package: str
@@ -275,7 +279,7 @@ class MissingDependencyError(EcmprotoError):
 
     @property
     def remedy(self) -> str:
-        """The command to type."""
+        """The command that installs the dependency."""
         return pip_install(self.extra) if self.extra else f"pip install {self.package}"
 
     def __str__(self) -> str:
@@ -283,7 +287,7 @@ class MissingDependencyError(EcmprotoError):
 
 
 def pip_install(extra: str) -> str:
-    """Return the command that adds an extra to this installation: from its folder or file, else by name."""
+    """Return the command that adds an extra to this installation, by its folder, file or name."""
     import importlib.metadata
     import json
     from urllib.parse import unquote
@@ -310,7 +314,7 @@ _REPR.maxstring = _REPR.maxother = 100
 
 
 def shown(value: object) -> str:
-    """Return the repr of a given value for a sentence, a long one cut in the middle."""
+    """Return the repr of a value for a sentence. A long repr is shortened in the middle."""
     return _REPR.repr(value)
 
 
@@ -318,7 +322,7 @@ _NOT_PLAIN = re.compile(r"[^ -~]")
 
 
 def escaped(text: str, *, keep: str = "") -> str:
-    """Return text with characters that are not printable escaped as in JSON, but for those to ``keep``."""
+    """Return text with unprintable characters escaped as in JSON, except the characters in ``keep``."""
     if (text.replace("\n", "") if "\n" in keep else text).isprintable():
         return text
     return _NOT_PLAIN.sub(lambda match: match[0] if match[0] in keep else _escaped(match[0]), text)
@@ -332,7 +336,7 @@ def _escaped(char: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text with white space as spaces and a sign of the same width for what is not printable."""
+    """Return text with white space as spaces, and unprintable characters replaced by a sign of equal width."""
     if text.isprintable():
         return text
     return "".join(
@@ -342,13 +346,13 @@ def printable(text: str) -> str:
 
 
 _POINTED_CHARACTERS = 50
-"""Characters of a long line that are shown before, at and after an error."""
+"""Maximum number of characters shown before, at and after an error in a long line."""
 
 
 def pointed(text: str, start: int, stop: int) -> str:
-    """Return the line of ``text`` around ``start`` and, below it, carets under ``start`` to ``stop``.
+    """Return the line of ``text`` around ``start``, and a line with carets below ``start`` to ``stop``.
 
-    A long line is cut on both sides; control characters become replacement characters.
+    A long line is truncated at both ends. Control characters become replacement characters.
     """
     first = max(0, start - _POINTED_CHARACTERS)
     stop = min(max(stop, start + 1), start + _POINTED_CHARACTERS)
@@ -361,26 +365,28 @@ def pointed(text: str, start: int, stop: int) -> str:
 
 
 def _columns(text: str) -> int:
-    """Return the width of ``text`` in columns of a terminal."""
+    """Return the width of ``text`` in terminal columns."""
     wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
     return len(text) + wide - sum(unicodedata.combining(char) > 0 for char in text)
 
 
 class PluginWarning(UserWarning):
-    """A format or mechanism of another package that cannot be used, and is left out."""
+    """A warning about a format or mechanism of another package that cannot be used and is skipped."""
 
 
 def plugin_text(entry: Any) -> str:
-    """Return the distribution and the value of an entry point in words."""
+    """Return a description of an entry point: its distribution and its value."""
     whose = f" of {entry.dist.name} {entry.dist.version}" if entry.dist is not None else ""
     return f"the entry point {entry.value}{whose}"
 
 
 def warn_of_plugin(entry: Any, got: str) -> None:
-    """Warn that what an entry point names is left out."""
+    """Warn that the object of an entry point is skipped."""
     sentence = f"{entry.name}, {plugin_text(entry)}, is left out: {got}"
     warnings.warn(sentence, PluginWarning, stacklevel=2)
 
 
 class CacheWarning(UserWarning):
-    """Compiled code that is not loaded, or not kept, because others could have written it."""
+    """A warning about compiled code that is not loaded or not stored, because other users could have written
+    it.
+    """

@@ -1,4 +1,4 @@
-"""Packages whose names are loaded at their first use, so that importing them costs little."""
+"""Lazy packages: each module of the package is imported when a program first uses one of its names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 
 def lazy(package: str, modules: Mapping[str, tuple[str, ...]]) -> None:
-    """Give a package ``__getattr__`` and ``__dir__``; ``modules`` are its modules and their names."""
+    """Give a package ``__getattr__`` and ``__dir__``. ``modules`` maps its modules to their names."""
     module_of = {name: module for module, names in modules.items() for name in names}
     attributes = vars(sys.modules[package])
 

@@ -1,4 +1,4 @@
-"""Checks of file paths: outputs, and paths named in documents that another user wrote."""
+"""Checks of file paths: output files, and file names in documents written by other users."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from ecmproto.errors import OutputError, SpecError, shown
 
 _NAME_OCTETS, _PATH_OCTETS = 255, 4000
 _MAX_LINKS = 40
-"""As Linux has it; opening a path with more fails."""
+"""Linux's maximum number of symbolic links in a path."""
 
 
 def refuse_foreign_links(path: str | os.PathLike[str]) -> None:
-    """Raise OutputError where a component of an output's path is a link of another user, root's apart.
+    """Raise OutputError if a component of an output's path is a symbolic link of another user except root.
 
     The owner of such a link chooses the file that is created or replaced.
     """
@@ -47,7 +47,7 @@ def refuse_foreign_links(path: str | os.PathLike[str]) -> None:
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Create a folder for outputs, and those above it; return it.  OutputError as `refuse_foreign_links`."""
+    """Create a folder for outputs and its parents, and return the path. Raises OutputError for foreign links."""
     refuse_foreign_links(path)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,10 +55,10 @@ def make_folder(path: str | os.PathLike[str]) -> Path:
 
 
 def path_below(folder: Path, name: str, where: str = "") -> Path:
-    """Return the path of a regular file, or of none yet, below a folder: for names that documents hold.
+    """Return the path below ``folder`` for a file name from a document. The file need not exist.
 
-    SpecError, with ``where`` in the document, for a name that is absolute, leads upwards or passes a link,
-    and for anything but a file.
+    Raises SpecError, with the position ``where``, if ``name`` is absolute, leads out of the folder, passes a
+    symbolic link, or names anything but a regular file.
     """
     needed = "the name of a regular file below the folder, without links"
     parts = PurePosixPath(name).parts
@@ -80,7 +80,7 @@ def path_below(folder: Path, name: str, where: str = "") -> Path:
 
 
 def _mode_of(path: Path) -> int:
-    """Return a file's mode, 0 if there is none; links are not followed."""
+    """Return the mode of a file, without following links; 0 if the file does not exist."""
     try:
         return path.lstat().st_mode
     except FileNotFoundError:

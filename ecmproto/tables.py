@@ -1,8 +1,8 @@
-"""Tables and charts in characters: aligned names and values, columns, bars, curves; JUnit's XML.
+"""Text tables and charts (aligned names and values, columns, bars, curves), and JUnit reports.
 
-`Tabular` is the base of results that are tables for pandas, polars, Arrow and notebooks.
+`Tabular` is the base class of results that become tables of pandas, polars or Arrow, or notebook output.
 
-``paint`` colours a piece of text in a named style (``name``, ``title``, ``congestion``); `plain` leaves it.
+``paint`` colours text in a named style (``name``, ``title``, ``congestion``). `plain` returns text unchanged.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ecmproto.errors import MissingDependencyError, printable
 from ecmproto.values import dataclass
 
 Paint: TypeAlias = Callable[[str, str], str]
-"""Puts text into a named style: title, name, dim, congestion, pause, tag, error."""
+"""Function that colours text in a named style: title, name, dim, congestion, pause, tag or error."""
 
 
 def plain(text: str, style: str) -> str:
-    """Return ``text`` as it is: the `Paint` that paints nothing."""
+    """Return ``text`` unchanged."""
     return text
 
 
@@ -26,20 +26,23 @@ _BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
 def pairs(rows: Sequence[tuple[str, str]], *, width: int = 0, paint: Paint = plain) -> str:
-    """Return names and values, one pair per line, the names aligned, to ``width`` at least."""
+    """Return names and values, one pair per line. Names are aligned to at least ``width`` characters."""
     width = max(width, *(len(name) for name, _ in rows))
     return "\n".join(f"  {paint(name.ljust(width), 'name')}  {value}" for name, value in rows)
 
 
 def sparkline(values: Sequence[float], *, top: float, width: int) -> str:
-    """Return ``values`` as one line of ``width`` blocks at most, each the largest of its share of them."""
+    """Return ``values`` as a line of at most ``width`` block characters.
+
+    Each block is the maximum of its values.
+    """
     columns = min(width, len(values))
     parts = [values[i * len(values) // columns : (i + 1) * len(values) // columns] for i in range(columns)]
     return "".join(_block(max(part), top) for part in parts)
 
 
 def bars(counts: Sequence[tuple[str, int]], *, width: int) -> str:
-    """Return a bar chart, one line a count: label, bar, number."""
+    """Return a bar chart with one line per count: label, bar and number."""
     most = max((count for _, count in counts), default=0) or 1
     label = max((len(name) for name, _ in counts), default=0)
     lines = []
@@ -58,10 +61,10 @@ def _block(value: float, top: float) -> str:
 def columns_of(
     rows: Sequence[tuple[str, Sequence[str]]], *, width: int | None = None, paint: Paint = plain
 ) -> str:
-    """Return a table: in each line a name and its values, these aligned to the right under one another.
+    """Return a table with a name and right-aligned values in each line.
 
-    If it is wider than ``width``, one space separates columns; if that is too wide as well, further columns
-    are tables below the first.
+    In a table wider than ``width``, single spaces separate the columns. If the table is still too wide, the
+    remaining columns form further tables below.
     """
     name_width = max(len(name) for name, _ in rows)
     widths = [max(map(len, column)) for column in zip(*(values for _, values in rows), strict=True)]
@@ -87,7 +90,7 @@ def columns_of(
 
 
 def arrow() -> Any:
-    """Return pyarrow; raises MissingDependencyError without it."""
+    """Return the module pyarrow. Raises MissingDependencyError if pyarrow is not installed."""
     try:
         import pyarrow
     except ImportError as error:
@@ -99,18 +102,18 @@ _MAX_HTML_ROWS = 100
 
 
 class Tabular:
-    """A result with rows, all with the same keys: a table of Arrow, pandas and polars, and in notebooks."""
+    """A result with rows of equal keys, for Arrow, pandas, polars and notebooks."""
 
     __slots__ = ()
     COLUMNS: ClassVar[tuple[str, ...]] = ()
-    """The keys of rows, for a table without any."""
+    """Keys of the rows, for a table without rows."""
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows."""
         raise NotImplementedError
 
     def to_arrow(self) -> Any:
-        """Return a ``pyarrow.Table``; columns of several types are text."""
+        """Return a ``pyarrow.Table``. Columns with values of several types become text."""
         pa, rows = arrow(), self.records()
         columns = {}
         for name in rows[0] if rows else self.COLUMNS:
@@ -126,7 +129,7 @@ class Tabular:
         return self.to_arrow().to_pandas()
 
     def to_polars(self) -> Any:
-        """Return a ``polars.DataFrame``; raises MissingDependencyError without polars."""
+        """Return a ``polars.DataFrame``. Raises MissingDependencyError if polars is not installed."""
         try:
             import polars
         except ImportError as error:
@@ -151,16 +154,16 @@ class Tabular:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JUnitCase:
-    """A case of a JUnit report."""
+    """A test case of a JUnit report."""
 
     classname: str
     name: str
     outcome: Literal["passed", "failure", "error", "skipped"] = "passed"
     message: str = ""
     type: str = ""
-    """The kind of a failure; "" without one."""
+    """Type of the failure; "" if the case passed."""
     text: str = ""
-    """The text after the message, in any number of words."""
+    """Text after the failure's message."""
 
 
 def junit_text(
@@ -171,7 +174,7 @@ def junit_text(
 ) -> str:
     """Return a JUnit report of named suites, valid for Jenkins' xunit plugin (junit-10.xsd).
 
-    Each suite has ``seconds`` and ``properties``. Characters that XML cannot hold are replaced.
+    Each suite has ``seconds`` and ``properties``. Characters that XML does not allow are replaced.
     """
     # imported here, as few commands write XML
     from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""Units of the field and the conversions between them: ns, bit/s, octets, 64-octet units, quanta.
+"""Units and conversions: ns, bit/s, octets, 64-octet queue units and pause quanta.
 
 KB = 1000 octets and kb/s = 1000 bit/s throughout (wire-formats, heading).
 """
@@ -12,20 +12,20 @@ from collections.abc import Callable, Iterable, Sequence
 from ecmproto.errors import ParameterError, shown
 
 QUEUE_UNIT_OCTETS = 64
-"""cnmQOffset, cnmQDelta, Qoff, Qdelta and BCN's e_i count queues in units of 64 octets."""
+"""Octets in a unit of cnmQOffset, cnmQDelta, Qoff, Qdelta and BCN's e_i."""
 
 QUANTUM_BITS = 512
-"""One PAUSE or PFC quantum in bit times at the link's own rate (802.3 Annex 31B)."""
+"""Bit times in a PAUSE or PFC quantum, at the rate of the link (802.3 Annex 31B)."""
 
 NS_PER_S = 1_000_000_000
 NS_PER_US = 1_000
 BPS_PER_KBPS = 1_000
 
 WIRE_OVERHEAD_OCTETS = 24
-"""Octets on the wire beside a frame without FCS: FCS 4, preamble and SFD 8, inter-packet gap 12."""
+"""Octets on the wire in addition to a frame without FCS: FCS 4, preamble and SFD 8, inter-packet gap 12."""
 
 RATE_INFINITY = 0xFFFFFFFF
-"""FECN's initial rate −1 in the 32-bit kb/s field: no limit yet."""
+"""FECN's initial rate: −1 in the 32-bit kb/s field means that the rate is unlimited."""
 
 
 def queue_units(octets: int) -> int:
@@ -34,12 +34,12 @@ def queue_units(octets: int) -> int:
 
 
 def quanta_to_ns(quanta: int, rate_bps: int) -> int:
-    """Return the duration of a pause of ``quanta`` at ``rate_bps``, ⌈q·512·10⁹/rate⌉, in ns."""
+    """Return the duration in ns of a pause of ``quanta`` at ``rate_bps``: ⌈q·512·10⁹/rate⌉."""
     return -(-quanta * QUANTUM_BITS * NS_PER_S // rate_bps)
 
 
 def serialisation_ns(octets: int, rate_bps: int) -> int:
-    """Return ⌈8·10⁹·octets/rate⌉ ns: the time ``octets`` take on a link of ``rate_bps``."""
+    """Return the transmission time of ``octets`` at ``rate_bps`` in ns: ⌈8·10⁹·octets/rate⌉."""
     return -(-8 * NS_PER_S * octets // rate_bps)
 
 
@@ -55,27 +55,29 @@ _TIME_NS = {
 
 
 def elapsed_ns(time_ns: int, since_ns: int) -> int:
-    """Return a time less another; of each, what 64 bits cannot hold is the nearest that they can."""
+    """Return the difference between two times. Times and difference are limited to 64 bits."""
     return in_64_bits(in_64_bits(time_ns) - in_64_bits(since_ns))
 
 
 def in_64_bits(number: int) -> int:
-    """Return the nearest number that 64 bits with a sign can hold."""
+    """Return the nearest signed 64-bit number."""
     return min(max(number, -(1 << 63)), (1 << 63) - 1)
 
 
 def parse_rate(text: str) -> int:
-    """Return the bit/s that ``text`` names: ``10G``, ``2.5Gb/s``, ``800b/s``; 0 needs no unit."""
+    """Return a rate in bit/s from text: ``10G``, ``2.5Gb/s`` or ``800b/s``. 0 needs no unit."""
     return _scaled(text, _RATE, _PREFIX, "rate", "a rate such as 10G, 2.5Gb/s or 100Mbps")
 
 
 def parse_octets(text: str) -> int:
-    """Return the octets that ``text`` names: ``33kB``, ``2.4M``, ``640B``; kB = 1000 octets; or 0."""
+    """Return a size in octets from text: ``33kB``, ``2.4M`` or ``640B``, with kB = 1000 octets. 0 needs no
+    unit.
+    """
     return _scaled(text, _OCTETS, _PREFIX, "octets", "a size such as 33kB, 2.4MB or 640B")
 
 
 def parse_time(text: str) -> int:
-    """Return the ns that ``text`` names: ``15ms``, ``0.5us``, ``1s``, ``10min``, ``2h``; 0 needs no unit."""
+    """Return a duration in ns from text: ``15ms``, ``0.5us``, ``1s``, ``10min`` or ``2h``. 0 needs no unit."""
     return _scaled(text, _TIME, _TIME_NS, "time", "a time such as 15ms, 500us or 1s")
 
 
@@ -95,13 +97,13 @@ def _scaled(text: str, pattern: re.Pattern[str], factors: dict[str, int], name: 
 
 
 NO_UNIT = "a number with its unit"
-"""The expectation in the error for a number without a unit; likely readings follow it."""
+"""Expectation in the error for a number without a unit. Two likely spellings follow in the message."""
 _LIKELY = {"rate": ("M", "G"), "octets": ("B", "kB"), "time": ("ms", "s")}
 _BASE = {"rate": "b/s", "octets": "B", "time": "ns"}
 
 
 def _spelt(number: str, name: str) -> tuple[str, str]:
-    """Return two likely spellings, with a unit, of a number given without one."""
+    """Return two likely spellings, with units, of a number without a unit."""
     if len(number.partition(".")[0]) <= 3:
         small, large = _LIKELY[name]
         return f"{number}{small}", f"{number}{large}"
@@ -112,27 +114,27 @@ def _spelt(number: str, name: str) -> tuple[str, str]:
 RATE_UNITS = ((12, "Tb/s"), (9, "Gb/s"), (6, "Mb/s"), (3, "kb/s"), (0, "b/s"))
 _SIZE_UNITS = ((12, "TB"), (9, "GB"), (6, "MB"), (3, "kB"), (0, "B"))
 TIME_UNITS = ((9, "s"), (6, "ms"), (3, "µs"), (0, "ns"))
-"""The units of written rates and durations: powers of ten and their names, the largest first."""
+"""Units of rates and durations in text: powers of ten and their names, largest first."""
 
 
 def format_rate(rate_bps: float) -> str:
-    """Return a rate for a person: ``10 Gb/s``, ``2.35 Gb/s``, ``800 kb/s``."""
+    """Return a rate as text for users: ``10 Gb/s``, ``2.35 Gb/s`` or ``800 kb/s``."""
     return _prefixed(rate_bps, RATE_UNITS)
 
 
 def format_octets(octets: float) -> str:
-    """Return a size for a person: ``26 kB``, ``1.5 MB``, ``640 B``; kB = 1000 octets."""
+    """Return a size as text for users: ``26 kB``, ``1.5 MB`` or ``640 B``, with kB = 1000 octets."""
     return _prefixed(octets, _SIZE_UNITS)
 
 
 def format_time(ns: float) -> str:
-    """Return a duration for a person: ``512 ns``, ``3.36 ms``, ``1.2 s``, ``10 h``."""
+    """Return a duration as text for users: ``512 ns``, ``3.36 ms``, ``1.2 s`` or ``10 h``."""
     hours = ns / (3600 * NS_PER_S)
     return f"{_digits(hours)} h" if abs(_rounded(ns)) >= 3600 * NS_PER_S else _prefixed(ns, TIME_UNITS)
 
 
 def per_second(rate: float) -> str:
-    """Return a rate of frames for a person: ``783.2 k/s``."""
+    """Return a frame rate as text for users: ``783.2 k/s``."""
     for prefix, factor in (("G", 1e9), ("M", 1e6), ("k", 1e3)):
         if rate >= factor:
             return f"{rate / factor:.4g} {prefix}/s"
@@ -140,40 +142,43 @@ def per_second(rate: float) -> str:
 
 
 def format_share(share: float) -> str:
-    """Return a part of 1 for a person: ``99.6 %``, ``0.017 %``."""
+    """Return a fraction of 1 as a percentage for users: ``99.6 %`` or ``0.017 %``."""
     percent = 100 * share
     return f"{percent:.1f} %" if abs(percent) >= 1 or percent == 0 else f"{percent:.2g} %"
 
 
 def frames_per_second(rate: float) -> str:
-    """Return a rate at which frames are sent: ``1,488,095 frames/s``, ``298 frames/s``."""
+    """Return a sending rate as text for users: ``1,488,095 frames/s`` or ``298 frames/s``."""
     return f"{rate:,.0f} frames/s" if rate >= _PLAIN / 10 else f"{rate:.4g} frames/s"
 
 
 def jain_index(rates: Iterable[float], nothing: float = 1.0) -> float:
-    """Return Jain's index of fairness, 1 for equal rates; ``nothing`` of none, or where all are 0."""
+    """Return Jain's fairness index, 1 for equal rates.
+
+    Without rates, or if all rates are 0, return ``nothing``.
+    """
     values = [*map(float, rates)]
     squares = len(values) * math.fsum(value * value for value in values)
     return math.fsum(values) ** 2 / squares if squares else nothing
 
 
 def format_index(index: float) -> str:
-    """Return a number between 0 and 1, such as Jain's index of fairness, for a person; "–" for none."""
+    """Return a number between 0 and 1, such as Jain's fairness index, as text; "–" for None."""
     return f"{index:.4f}" if math.isfinite(index) else "–"
 
 
 def exact_rate(rate_bps: int) -> str:
-    """Return a rate as `format_rate` where that is all of it, else as a whole number of a unit."""
+    """Return a rate as `format_rate` does if the text is exact, otherwise as a whole number of some unit."""
     return _exactly(rate_bps, format_rate(rate_bps), parse_rate, RATE_UNITS)
 
 
 def exact_octets(octets: int) -> str:
-    """Return a size as `format_octets` where that is all of it, else as a whole number of a unit."""
+    """Return a size as `format_octets` does if the text is exact, otherwise as a whole number of some unit."""
     return _exactly(octets, format_octets(octets), parse_octets, _SIZE_UNITS)
 
 
 def exact_time(ns: int) -> str:
-    """Return a duration as `format_time` where that is all of it, else as a whole number of a unit."""
+    """Return a duration as `format_time` does if the text is exact, otherwise as a whole number of some unit."""
     return _exactly(ns, format_time(ns), parse_time, TIME_UNITS)
 
 
@@ -185,7 +190,7 @@ def _exactly(value: int, text: str, parse: Callable[[str], int], units: Sequence
 
 
 def _prefixed(value: float, units: Sequence[tuple[int, str]]) -> str:
-    """Return a value with four significant digits, in the largest unit of which it then has at least one."""
+    """Return a value with four significant digits, in the largest unit in which the value is at least 1."""
     rounded = _rounded(value)
     for exponent, unit in units:
         if abs(rounded) >= 10**exponent:
@@ -199,9 +204,9 @@ def _rounded(value: float) -> float:
 
 
 def _digits(value: float) -> str:
-    """Return four significant digits without an exponent in front of large numbers."""
+    """Return four significant digits, without an exponent for large numbers."""
     return f"{_rounded(value):.0f}" if abs(value) >= _PLAIN else f"{value:.4g}"
 
 
 _PLAIN = 9999.5
-"""From here on ``.4g`` would write an exponent."""
+"""Minimum number for which ``.4g`` prints an exponent."""

@@ -1,8 +1,8 @@
-"""Frozen dataclasses whose methods are not written out for each class: those that all can share are shared.
+"""Frozen dataclasses that share methods instead of having their own.
 
-`dataclasses.dataclass` writes six functions for each class and compiles them, which takes as long as to start
-a tenth of Python: a command that has a hundred of them waits for it.  What `dataclass` here makes is a
-dataclass to `dataclasses`, and to type checkers; the constructor is written when it is first called.
+`dataclasses.dataclass` generates and compiles six functions for each class. For a hundred classes, this takes
+as long as ten starts of Python. The `dataclass` of this module generates the constructor at its first call.
+To `dataclasses` and type checkers, the result is a dataclass.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _Class = TypeVar("_Class", bound=type[Any])
 
 
 class Later:
-    """An attribute of a class, made at its first use; the result replaces this descriptor."""
+    """A class attribute that is computed at its first use. The result replaces this descriptor."""
 
     def __init__(self, cls: type[Any], name: str, make: Callable[[Any], Any]) -> None:
         self._cls, self._name, self._make = cls, name, make
@@ -34,7 +34,7 @@ else:
     def dataclass(*, frozen, slots=False, kw_only=False, eq=True, repr=True):
         """Make a frozen dataclass, as `dataclasses.dataclass` does with these options.
 
-        The fields are in ``__init__``; none is an InitVar.
+        All fields are arguments of ``__init__``. InitVar is not supported.
         """
         assert frozen
 
@@ -54,14 +54,14 @@ else:
 
 
 def is_frozen(cls: type[Any]) -> bool:
-    """Return whether a class is a dataclass, of whichever making, whose values stay as they are."""
+    """Return whether a class is a frozen dataclass, made here or by `dataclasses`."""
     params = getattr(cls, "__dataclass_params__", None)
     set_by: Any = cls.__setattr__
     return params is not None and (params.frozen or set_by is _setattr)
 
 
 def _constructor(cls: Any) -> Callable[..., None]:
-    """Return the ``__init__`` that sets a class's fields."""
+    """Return the ``__init__`` of a class."""
     scope: dict[str, Any] = {"_set": object.__setattr__, "_made": _MADE}
     parameters = {False: ["self"], True: ["*"]}
     lines = []
@@ -97,7 +97,7 @@ _MADE = _Made()
 
 
 def _compared(cls: Any) -> Callable[[Any], tuple[Any, ...]]:
-    """Return a getter of the fields in the comparison of a class's values."""
+    """Return a getter of the fields that comparisons of a class use."""
     names = [each.name for each in dataclasses.fields(cls) if each.compare]
     return operator.attrgetter(*names, *["__module__"] * 2)  # of fewer than two it makes no tuple
 

@@ -1,1 +1,1 @@
-"""Execution of tasks: by processes of this machine, parts of a batch system, or a Dask cluster."""
+"""Executors of tasks: local processes, shares of a batch system, and Dask clusters."""

@@ -1,4 +1,4 @@
-"""Tasks in batches of some seconds of work, and repetition of tasks whose worker has died."""
+"""Batches of tasks with a target duration, and retries of tasks whose worker died."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from ecmproto.executors.protocol import KILLED, KILLS, Failure, Task, TaskResult
 
 _MAX_TASKS = 100_000
 _GROWTH = 4
-"""Maximum ratio of a batch to all tasks measured so far."""
+"""Maximum ratio of a batch's size to the total size of the tasks measured so far."""
 _MIN_SHARE = 0.02
-"""Minimum length of a batch at the end, as a fraction of the target time."""
+"""Minimum duration of a final batch, as a fraction of the target duration."""
 _DECAY = 0.98
-"""Weight of earlier times with each new one."""
+"""Factor that reduces the weight of earlier measurements with each new one."""
 
 
 class Batches:
-    """Dispenser of tasks in batches of about ``target_s``, estimated from earlier tasks by size.
+    """Dispenser of tasks in batches of about ``target_s`` seconds, estimated by size from earlier tasks.
 
-    At the end batches become smaller, so that workers end together; ``expected`` is the number of tasks, 0 if
-    unknown.
+    Final batches are smaller, so that all workers end at about the same time. ``expected`` is the number of
+    tasks, or 0 if the number is unknown.
     """
 
     def __init__(self, tasks: Iterable[Task], *, target_s: float, expected: int = 0) -> None:
@@ -34,7 +34,7 @@ class Batches:
         self._ready: deque[Task] = deque()
 
     def measure(self, result: TaskResult) -> None:
-        """Record the time of a task, except the first of its worker, which compiles."""
+        """Record the time of a task, except a worker's first task, which compiles code."""
         if not result.was_warm:
             return
         self._elapsed_s = self._elapsed_s * _DECAY + result.elapsed_s
@@ -43,7 +43,9 @@ class Batches:
         self._measured += 1
 
     def next(self, workers: int) -> list[Task]:
-        """Return the tasks of a batch for one of ``workers``; none if there are no more."""
+        """Return the tasks of the next batch for one of ``workers`` workers; an empty list if no task is
+        left.
+        """
         batch: list[Task] = []
         size = 0.0
         target = self._target_size()
@@ -64,20 +66,20 @@ class Batches:
         return batch
 
     def _target_size(self) -> float:
-        """Return the total size of tasks that run for the target time."""
+        """Return the total size of tasks that run for the target duration."""
         if not self._elapsed_s:
             return self._size if self._measured else 0.0
         return self._target_s * self._size / self._elapsed_s
 
     def _tasks_in(self, size: float) -> int:
-        """Return the number of average tasks with that total size."""
+        """Return the number of average tasks whose total is ``size``."""
         return int(size * self._counted / self._size) if self._size else 0
 
     # Workers that died --------------------------------------------------------------------------------
 
     @property
     def suspected(self) -> bool:
-        """Whether there are tasks that were running when a worker died: they must be run alone."""
+        """Whether tasks were running when a worker died and must now run alone."""
         return bool(self._again)
 
     def next_suspected(self) -> Task:
@@ -85,7 +87,10 @@ class Batches:
         return self._again.popleft()
 
     def killed(self, running: Sequence[Task], why: str, worker: str) -> list[TaskResult]:
-        """Register tasks running when a worker died of ``why``; return the results of tasks set aside."""
+        """Register the tasks that were running when a worker died.
+
+        Return the results of tasks that are given up.
+        """
         results = []
         for task in running:
             kills = self._kills[task.key] = self._kills.get(task.key, 0) + 1
@@ -98,6 +103,6 @@ class Batches:
         return results
 
     def put_back(self, tasks: Sequence[Task]) -> None:
-        """Take back tasks that had not been started."""
+        """Put back tasks that were not started."""
         self._ready.extendleft(reversed(tasks))
         self._left += len(tasks) if self._left else 0

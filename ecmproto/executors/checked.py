@@ -1,6 +1,6 @@
-"""Type checks of documents read from an untrusted folder of results.
+"""Type checks of documents from an untrusted folder of results.
 
-Names in them are checked by `ecmproto.paths.path_below`.
+`ecmproto.paths.path_below` checks the file names in these documents.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, Literal, get_args, get_origin, get_type_hints,
 from ecmproto.errors import SpecError, shown
 
 _LINE_OCTETS = 64 << 20
-"""Maximum length of a line in bytes: the results of a capture in 400,000 parts."""
+"""Maximum length of a line in bytes, enough for the results of a capture in 400,000 parts."""
 _NUMBER_BOUND = 1 << 63
 
 
@@ -25,7 +25,7 @@ _NUMBER_BOUND = 1 << 63
 
 
 def lines_of(file: BinaryIO, where: str) -> Iterator[bytes]:
-    """Yield the lines of a file; SpecError for one that exceeds the maximum length."""
+    """Yield the lines of a file. Raises SpecError for a line longer than the maximum."""
     while line := file.readline(_LINE_OCTETS):
         if len(line) == _LINE_OCTETS:
             raise SpecError(
@@ -35,7 +35,7 @@ def lines_of(file: BinaryIO, where: str) -> Iterator[bytes]:
 
 
 def table_of(line: bytes, where: str) -> dict[str, Any]:
-    """Return the table in a line of JSON; SpecError for anything else."""
+    """Return the JSON object in a line. Raises SpecError for anything else."""
     with suppress(ValueError, RecursionError):
         document = json.loads(line)
         if isinstance(document, dict):
@@ -47,10 +47,10 @@ _hints_of = functools.cache(get_type_hints)
 
 
 def checked(value: Any, kind: Any, where: str) -> Any:
-    """Return plain data if it is of a type; SpecError, with the position, if it is not.
+    """Return plain data if its type is ``kind``. Otherwise raise SpecError with the position.
 
-    Types are given as annotations: dataclasses and typed dicts, which are tables, mappings of text,
-    sequences, ``... | None``, literals, text, bytes as text in base64, and finite numbers of 64 bits.
+    ``kind`` is an annotation: a dataclass or typed dict for a JSON object, a mapping of text, a sequence,
+    ``... | None``, a literal, text, bytes for base64 text, or a finite number of 64 bits.
     """
     origin, of = get_origin(kind) or kind, get_args(kind)
     if NoneType in of:
@@ -84,7 +84,7 @@ def checked(value: Any, kind: Any, where: str) -> Any:
 
 
 def _is_single(value: Any, kind: Any) -> bool:
-    """Return whether a value is of a type without elements."""
+    """Return whether a value has the type ``kind``, which has no elements."""
     if kind is bytes:
         with suppress(ValueError):
             return isinstance(value, str) and base64.b64decode(value, validate=True) is not None

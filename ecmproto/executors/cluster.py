@@ -1,7 +1,8 @@
 """Tasks run by the workers of a Dask cluster.
 
-Dask chooses the worker of each batch, and repeats it elsewhere when its worker dies. This module decides the
-size of a batch and the number under way. A worker runs one task at a time, whatever its number of threads.
+Dask chooses the worker of each batch, and repeats the batch on another worker if the worker dies. This module
+decides the size and the number of submitted batches. A worker runs one task at a time, whatever its number of
+threads.
 """
 
 from __future__ import annotations
@@ -28,28 +29,28 @@ from ecmproto.executors.running import code_digest
 from ecmproto.executors.work import Answer, answer, keep_freed_memory, result_of, this_worker
 
 _BATCH_S = 10.0
-"""Duration of the work that a worker is given at a time."""
+"""Target duration of a batch in seconds."""
 _AHEAD = 2
-"""Number of batches of a worker: a running one and the next, so that it never waits."""
+"""Number of batches per worker: a running batch and a waiting batch, so that workers never wait."""
 _REFRESH_S = 1.0
-"""Interval of requests for the scheduler's workers."""
+"""Interval in seconds at which the list of workers is requested from the scheduler."""
 _POLL_S = 0.01
 _ENDING_S = 5
 _NO_MESSAGES = logging.CRITICAL + 1
 """Log level above all messages."""
 _PATIENCE_S = 600.0
-"""Maximum time of waiting for a first worker, or for another one."""
+"""Maximum time in seconds to wait for a worker."""
 _REMOTE = re.compile(r"(?:tcp|tls)://(?:[^/\s:\[\]]+|\[[0-9A-Fa-f:.%\w]+\]):\d{1,5}")
 
 
 @dataclass(slots=True, kw_only=True)
 class Cluster:
-    """The workers of the scheduler at ``address``.
+    """The workers of the Dask scheduler at ``address``.
 
     ``tcp://host:port`` is for closed networks: anyone who can reach a Dask scheduler can run any code on its
-    workers. ``tls://host:port`` is for others; files not given come from Dask's own configuration
-    (``distributed.comm.tls``). ``notify`` is called with a message about workers that come late or die.
-    ParameterError for an address of another form.
+    workers. ``tls://host:port`` is for other networks. TLS files that are not given come from Dask's
+    configuration (``distributed.comm.tls``). ``notify`` is called with messages about workers that are late
+    or died. Raises ParameterError for an address of another form.
     """
 
     address: str
@@ -67,7 +68,7 @@ class Cluster:
             raise ParameterError(name="scheduler", needed=needed, got=shown(self.address))
 
     def run(self, tasks: Iterable[Task], call: Call, *, expected: int = 0) -> Results:
-        """Yield the result of each task as it is done, in any order; `Executor.run`."""
+        """Yield the result of each task when the task is done, in any order. See `Executor.run`."""
         batches = Batches(tasks, target_s=_BATCH_S, expected=expected)
         with self._client() as client:
             run = _Run(self, client, call, batches)
@@ -146,7 +147,7 @@ def _dask() -> Any:
 
 @contextmanager
 def _quiet() -> Generator[None, None, None]:
-    """Suppress Dask's log messages: important ones are reported here or are errors."""
+    """Suppress Dask's log messages. Important messages are reported by this module or raised as errors."""
     loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client", "tornado")]
     before = [logger.level for logger in loggers]
     for logger in loggers:
@@ -165,7 +166,7 @@ _kept_memory = functools.cache(keep_freed_memory)
 
 
 def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
-    """Return the answers to tasks; ExecutorError where the worker's code differs."""
+    """Return the answers to tasks. Raises ExecutorError if the worker's code differs."""
     if code_digest() != code:
         needed = "the same ecmproto as this command's"
         got = f"{__version__}, code {code_digest()} instead of {code}"
@@ -179,7 +180,7 @@ def run_batch(tasks: Sequence[Task], call: Call, code: str) -> list[Answer]:
 
 
 class _Run:
-    """Batches under way through a scheduler, in a bounded number."""
+    """A bounded number of batches submitted to a scheduler."""
 
     def __init__(self, cluster: Cluster, client: Any, call: Call, batches: Batches) -> None:
         self._cluster = cluster
@@ -207,7 +208,7 @@ class _Run:
                 time.sleep(_POLL_S)
 
     def _refresh(self) -> None:
-        """Request the scheduler's workers at intervals."""
+        """Request the list of workers from the scheduler at intervals."""
         now_s = time.monotonic()
         if now_s < self._refreshed_s + _REFRESH_S:
             return
@@ -236,7 +237,7 @@ class _Run:
         return self._cluster._error("the scheduler until the work is done", got, remedy)
 
     def _submit(self) -> None:
-        """Submit batches so that each worker has one running and one waiting; a suspected task runs alone."""
+        """Submit batches so that each worker has a running and a waiting batch. A suspected task runs alone."""
         while len(self._tasks) < _AHEAD * max(1, len(self._workers)):
             if self._batches.suspected:
                 tasks = [] if self._tasks else [self._batches.next_suspected()]

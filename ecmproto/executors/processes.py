@@ -1,4 +1,4 @@
-"""Tasks run by processes of this machine; one that dies is replaced, and only its current task is lost."""
+"""Tasks run by processes of this machine. A process that dies is replaced, and only its current task is lost."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ecmproto.executors.protocol import Call, Results, Task, TaskResult, ignore_
 from ecmproto.executors.work import Answer, answer, answers_or_end, begin, result_of, this_worker
 
 _BATCH_S = 0.5
-"""Duration of the work that a process is given at a time, a thousand times the cost of giving it."""
+"""Target duration of a batch in seconds, a thousand times the cost of starting a batch."""
 _ENDING_S = 5.0
 """Time for a process to clean up."""
 _STARTS = 3
@@ -30,15 +30,15 @@ _STARTS = 3
 
 @dataclass(slots=True)
 class Processes:
-    """``jobs`` processes of this machine; a single job is run by this process itself, unless ``apart``.
+    """``jobs`` processes of this machine. A single job runs in the calling process unless ``apart`` is set.
 
-    Output printed by processes goes to stderr. A script that uses several must do so below ``if __name__ ==
-    "__main__":``, as with `multiprocessing`: its processes import it.
+    Output printed by processes goes to stderr. A script that uses several processes must start them below
+    ``if __name__ == "__main__":``, as with `multiprocessing`, because each process imports the script.
     """
 
     jobs: int = 1
     apart: bool = False
-    """Whether a single job has a process of its own, so that this one survives its death."""
+    """Whether a single job runs in a separate process, so that the caller survives if the job dies."""
     notify: Callable[[str], None] = field(default=ignore_message, repr=False)
     """Function called with a message about a process that died."""
     _stays_open: bool = field(default=False, init=False, repr=False)
@@ -50,7 +50,7 @@ class Processes:
         return self.jobs
 
     def run(self, tasks: Iterable[Task], call: Call, *, expected: int = 0) -> Results:
-        """Yield the result of each task as it is done, in any order; `Executor.run`."""
+        """Yield the result of each task when the task is done, in any order. See `Executor.run`."""
         if self.jobs == 1 and not self.apart:
             for task in tasks:
                 yield result_of(task, answer(call, task))
@@ -65,7 +65,7 @@ class Processes:
                 crew.end()
 
     def __enter__(self) -> Processes:
-        """Keep processes for the next run."""
+        """Keep the processes for the next run."""
         self._stays_open = True
         return self
 
@@ -79,7 +79,7 @@ class Processes:
 
 
 class _Process:
-    """A pool of one process, whose death loses no other's work, and its batch."""
+    """A pool of one process, and its current batch. If the process dies, no other work is lost."""
 
     def __init__(self) -> None:
         context = get_context("spawn")
@@ -93,7 +93,7 @@ class _Process:
         self.tasks: Sequence[Task] = ()
 
     def give(self, tasks: Sequence[Task], call: Call) -> Future[list[Answer]]:
-        """Start tasks in the process, which is idle."""
+        """Start tasks in the idle process."""
         self.tasks = tasks
         self.index.value = 0
         try:
@@ -104,14 +104,14 @@ class _Process:
             return future
 
     def ended(self) -> str:
-        """Return the cause of the process's end, once it has ended."""
+        """Return the reason for the end of the process, or None while the process runs."""
         self.pool.shutdown()
         code = self.process.exitcode or 0
         return signal.Signals(-code).name if code < 0 else f"exit code {code}"
 
 
 class _Crew:
-    """Processes at work, or ready for it."""
+    """The idle and busy processes of an executor."""
 
     def __init__(self, processes: Processes) -> None:
         self._jobs = processes.jobs
@@ -146,7 +146,7 @@ class _Crew:
             yield from results
 
     def _give(self, call: Call, batches: Batches) -> bool:
-        """Give a batch to each idle process; return whether any was given."""
+        """Give a batch to each idle process. Return whether there was a batch."""
         given = False
         while len(self._busy) < self._jobs:
             batch = [batches.next_suspected()] if batches.suspected else batches.next(self._jobs)
@@ -173,7 +173,7 @@ class _Crew:
             raise ExecutorError(where="a process of this machine", needed="one that starts", got=why)
 
     def end(self) -> None:
-        """Terminate all processes; their current tasks are not finished."""
+        """Terminate all processes and abandon their current tasks."""
         every = [*self._idle, *self._busy.values()]
         for each in every:
             each.process.terminate()

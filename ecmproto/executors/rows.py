@@ -1,8 +1,8 @@
-"""Rows as octets and in files: plain data between processes, and finished work stored for the next run.
+"""Rows as octets and in files, for transfer between processes and for storage of finished work.
 
-Plain data is None, truth values, whole and finite numbers, text, lists (tuples become lists), dicts of text
-that does not begin with ``$``, octets and numpy arrays. It is written as JSON, followed by octets and arrays
-in numpy's format. Pickles are not used, since reading one can run any code.
+Plain data is None, truth values, whole and finite numbers, text, octets, numpy arrays, lists (tuples become
+lists), and dicts whose keys are text that does not begin with ``$``. Plain data is written as JSON, followed
+by octets and arrays in numpy's format. Pickles are not used, because loading a pickle can run any code.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Row = dict[str, Any]
-"""Plain data by name; in a store, and on its way there, with the task's key as ``digest``."""
+"""Plain data by name. In a store, and in transfer, ``digest`` is the task's key."""
 
 DIGEST = "digest"
-"""The name in rows reserved for the store."""
+"""Name in rows that is reserved for the store."""
 
 _ARRAY, _OCTETS = "$array", "$octets"
 _WITH_ARRAYS = re.compile(rb'\{"\$(?:array|octets)": "')
-"""Pattern that occurs in JSON only for octets or arrays: in text the quotes have backslashes."""
+"""Pattern that occurs in JSON only for octets or arrays, because text has backslashes before quotes."""
 _LENGTH = struct.Struct(">Q")
 _KEY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SYNC_S = 1.0
-"""Maximum age of finished work that a power failure may destroy."""
+"""Maximum age in seconds of finished work that a power failure may destroy."""
 _LEFT_S = 3600.0
-"""Age after which a partial file is considered abandoned by its writer."""
+"""Age in seconds from which a partial file is considered abandoned."""
 
 
 # Octets ---------------------------------------------------------------------------------------------------
 
 
 def pack(value: Mapping[str, Any]) -> bytes:
-    """Return plain data as octets; TypeError or ValueError for anything else."""
+    """Return plain data as octets. Raises TypeError or ValueError for other data."""
     _check(value)
     arrays: dict[str, np.ndarray[Any, Any]] = {}
 
@@ -76,7 +76,7 @@ def pack(value: Mapping[str, Any]) -> bytes:
 
 
 def _check(value: object) -> None:
-    """Refuse keys that JSON would turn into text, and keys reserved for arrays."""
+    """Raise an error for keys that JSON would turn into text, and for keys reserved for arrays."""
     if isinstance(value, Mapping):
         for key, each in value.items():
             if not isinstance(key, str) or key.startswith("$"):
@@ -118,7 +118,7 @@ def _read(text: bytes, arrays: bytes) -> Row:
 
 
 def _filled(text: bytes, arrays: BinaryIO, where: str) -> Row:
-    """Return the row of JSON with its arrays; SpecError for a reference to a missing array."""
+    """Return the row in JSON ``text`` with its arrays. Raises SpecError for a reference to a missing array."""
     by_name = _arrays_of(arrays, where)
 
     def whole(item: dict[str, Any]) -> Any:
@@ -144,7 +144,7 @@ def octets_at(position: Sequence[str]) -> bytes:
 
 
 def _arrays_of(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a file; SpecError if it is compressed or smaller than its arrays."""
+    """Return the arrays of a file. Raises SpecError if the file is compressed or smaller than its arrays."""
     try:
         with zipfile.ZipFile(file) as archive:
             listed = archive.infolist()
@@ -166,7 +166,7 @@ def _arrays_of(file: BinaryIO, where: str) -> dict[str, NDArray[Any]]:
 
 
 def _array(octets: bytes) -> NDArray[Any]:
-    """Return the array of a file; nothing is allocated for a shape larger than the octets."""
+    """Return the array in a file. A declared shape larger than the octets allocates no memory."""
     import numpy as np
 
     stream = io.BytesIO(octets)
@@ -180,13 +180,15 @@ def _array(octets: bytes) -> NDArray[Any]:
 
 
 class RowStore:
-    """Rows in a growing file, a line of JSON each, by digest; concatenated files are a valid file.
+    """Rows by digest, in an append-only file with one line of JSON per row.
 
-    Arrays are stored in a folder beside it, ``NAME.arrays``, a file per row, in subfolders by the first two
-    characters of the digest. Memory contains only the offset of each row. A row is complete or missing,
-    whenever the process or the machine stops: a truncated last row is overwritten by the next one. ``row`` is
-    the type of rows, a typed dict, against which they are checked. SpecError for a file of another kind,
-    which is not changed; links are not followed.
+    Concatenated files are a valid file.
+
+    The arrays of a row are in a separate file in the folder ``NAME.arrays``, in subfolders named by the first
+    two characters of the digest. Memory contains only the offset of each row. If the process or the machine
+    stops, a row is either complete or missing: the next row overwrites a truncated last row. ``row`` is the
+    typed dict against which rows are checked. Raises SpecError for a file of another type, and leaves the
+    file unchanged. Symbolic links are not followed.
     """
 
     def __init__(self, path: str | os.PathLike[str], row: type = dict) -> None:
@@ -226,7 +228,9 @@ class RowStore:
 
     @staticmethod
     def _clear_up(folder: Path, names: Iterable[str]) -> None:
-        """Remove partial files of arrays left by a killed process, but not recent ones of other processes."""
+        """Remove partial files of arrays that killed processes left, but keep recent files of other
+        processes.
+        """
         for name in names:
             partial = folder / name
             with suppress(OSError):
@@ -250,7 +254,7 @@ class RowStore:
         return iter(self._offsets)
 
     def __getitem__(self, key: str) -> Row:
-        """Return the row of a digest; KeyError if there is none."""
+        """Return the row of a digest. Raises KeyError for an unknown digest."""
         line, row = self._line(key)
         if _WITH_ARRAYS.search(line):
             path = self._arrays_path(key)
@@ -265,16 +269,16 @@ class RowStore:
         return line, self._parsed(line, f"{self.path}, {key}")
 
     def described(self, key: str) -> Row:
-        """Return the row of a digest without reading its arrays, which are replaced by their names."""
+        """Return the row of a digest, with the names of arrays in place of the arrays."""
         return self._line(key)[1]
 
     def position_of(self, key: str, name: str) -> list[str]:
-        """Return the position of octets of a row, for `octets_at` in any process with access to the file."""
+        """Return the position of octets in a row, for `octets_at` in any process that can read the file."""
         position = checked(self.described(key).get(name), Mapping[str, str], f"{self.path}, {key}, {name}")
         return [str(self._arrays_path(key).absolute()), position.get(_OCTETS, "")]
 
     def add(self, key: str, packed: bytes) -> None:
-        """Store a packed row, whose ``digest`` is ``key``; other processes may add to the same file."""
+        """Store a packed row with the digest ``key``. Other processes may add rows to the same file."""
         text, arrays = parts(packed)
         if arrays:
             self._add_arrays(key, arrays)
@@ -327,7 +331,7 @@ class RowStore:
             os.fsync(self._file)
 
     def close(self) -> None:
-        """Write everything to the disk."""
+        """Write all data to disk and close the files."""
         if self._file is not None:
             self._sync()
             os.close(self._file)
@@ -343,7 +347,7 @@ class RowStore:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write the names in a folder to the disk, if the file system can."""
+    """Write the entries of a folder to disk if the file system supports it."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:

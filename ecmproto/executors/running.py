@@ -1,4 +1,4 @@
-"""Tasks run by an executor, except those done earlier; results are stored, and yielded as they come."""
+"""Runs of tasks. Earlier results are read from a store, new results are stored, and all are yielded."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PLUGINS = ("ecmproto.mechanisms", "ecmproto.formats")
 
 @functools.cache
 def code_digest() -> str:
-    """Return a digest of the code that determines a task's result: this package's, and its extensions'."""
+    """Return a digest of the code that determines results: this package and its plug-ins."""
     from importlib.metadata import entry_points
 
     root = Path(__file__).resolve().parents[1]
@@ -37,7 +37,7 @@ def code_digest() -> str:
 
 @functools.cache
 def _source_digest(module: str) -> str:
-    """Return the digest of a module outside this package, which `code_digest` does not cover."""
+    """Return the digest of a module outside this package."""
     if module.partition(".")[0] == "ecmproto":
         return ""
     with suppress(ImportError, ValueError, OSError):
@@ -48,7 +48,7 @@ def _source_digest(module: str) -> str:
 
 
 def task_key(call: Call, *parts: object) -> str:
-    """Return the key of a task: a digest of its ``parts``, plain data, of the call and of the code."""
+    """Return the key of a task: a digest of ``parts`` (plain data), the call and the code."""
     options = {name: call.options[name] for name in sorted(call.options) if name not in call.outside}
     code = [code_digest(), _source_digest(call.function.partition(":")[0])]
     given = pack({"function": call.function, "options": options, "parts": list(parts), "code": code})
@@ -57,23 +57,23 @@ def task_key(call: Call, *parts: object) -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """The progress of a run: tasks, and their amount of work, such as frames."""
+    """The progress of a run: number of tasks and amount of work, such as frames."""
 
     total: int = 0
     noun: str = "task"
-    """Name of a task for users."""
+    """Word for a task in messages."""
     unit: str = ""
-    """Unit of ``amount_of``; empty for tasks themselves."""
+    """Unit of ``amount_of``; empty if the tasks themselves are counted."""
     amount_of: Callable[[TaskResult], float] = lambda result: 1.0
-    """Function from a result to its amount of work in that unit."""
+    """Function that returns the amount of work in a result, in ``unit``."""
     known: int = 0
-    """Number of tasks done by an earlier run."""
+    """Number of tasks that earlier runs finished."""
     done: int = 0
-    """Number of tasks done by this run."""
+    """Number of tasks that this run finished."""
     failures: list[TaskResult] = field(default_factory=list)
     """Results without a row."""
     amount: float = 0.0
-    """Amount of work done by this run."""
+    """Amount of work that this run finished."""
     workers: int = 0
     begun_s: float = field(default_factory=time.monotonic)
 
@@ -94,17 +94,17 @@ class Tally:
 
     @property
     def elapsed_s(self) -> float:
-        """Time since the start of the run."""
+        """Seconds since the start of the run."""
         return time.monotonic() - self.begun_s
 
     @property
     def rate(self) -> float:
-        """Amount of work done in a second, in ``unit``s."""
+        """Amount of work per second, in ``unit``."""
         return self.amount / max(self.elapsed_s, 1e-9)
 
     @property
     def to_go_s(self) -> float | None:
-        """Estimated time for the rest; None while each process is at its first tasks."""
+        """Estimated remaining time in seconds; None while each process runs its first tasks."""
         run = self.done + len(self.failures)
         if run < 2 * max(1, self.workers):
             return None
@@ -124,11 +124,13 @@ def run_tasks(
     tally: Tally | None = None,
     progress: Callable[[Tally], None] = _nothing,
 ) -> Results:
-    """Yield the result of each task, in any order: from the store where it is done, otherwise run and stored.
+    """Yield the result of each task, in any order.
 
-    ``tasks``, each with a key of its own, are iterated twice: a collection can make them on demand and keep
-    none. ``tally`` contains their number, and counts; ``progress`` is called with it after each result.
-    Failures are not stored.
+    Finished tasks are read from the store; other tasks are run.
+
+    ``tasks`` is iterated twice, so a collection can make tasks on demand. Each task has a unique key.
+    ``tally`` contains the number of tasks and counts results. ``progress`` is called with ``tally`` after
+    each result. Failures are not stored.
     """
     counts = tally if tally is not None else Tally()
 

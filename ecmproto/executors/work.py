@@ -1,4 +1,4 @@
-"""The worker's side: a task's function, found by its import path, and its row as octets."""
+"""The worker's side: a worker imports a task's function by its path, and returns its row as octets."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from ecmproto.executors.rows import DIGEST, pack, unpack
 Function = Callable[[Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-"""glibc's numbers of the parameters."""
+"""glibc's numbers of these mallopt parameters."""
 _MAPPED_OCTETS, _KEPT_OCTETS = 1 << 25, 1 << 28
-"""Size from which allocations are mapped, at its allowed maximum; size of free memory that is kept."""
+"""Minimum size of mapped allocations, at its allowed maximum, and size of free memory that is kept."""
 _called: set[str] = set()
 """Functions that this process has called."""
 _index = ctypes.c_long()
-"""Index of the current task in its batch: memory shared with a pool's command."""
+"""Index of the current task in its batch, in memory shared with the command."""
 
 
 @functools.lru_cache(maxsize=64)
 def function_of(name: str) -> Function:
-    """Return the function called ``module:function``; ExecutorError if it cannot be imported."""
+    """Return the function named ``module:function``. Raises ExecutorError if the import fails."""
     module, _, attribute = name.partition(":")
     try:
         function: Function = getattr(importlib.import_module(module), attribute)
@@ -48,19 +48,19 @@ def function_of(name: str) -> Function:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """A task's row, or its failure, as returned by a worker."""
+    """A worker's answer to a task: the row or the failure."""
 
     packed: bytes = b""
-    """The row with its digest, empty after a failure."""
+    """The row with its digest; empty after a failure."""
     failure: Failure | None = None
     elapsed_s: float
     worker: str
     was_warm: bool
-    """Whether the worker had called the function before."""
+    """Whether the worker had called the function before this task."""
 
 
 def answer(call: Call, task: Task) -> Answer:
-    """Return the answer to a task, errors as failures; ExecutorError if the function cannot be found."""
+    """Return the answer to a task, with errors as failures. Raises ExecutorError for an unknown function."""
     function = function_of(call.function)
     was_warm = call.function in _called
     _called.add(call.function)
@@ -107,10 +107,11 @@ def this_worker() -> str:
 
 
 def keep_freed_memory() -> None:
-    """Configure this process to keep memory that it frees, for its next task.
+    """Configure this process to keep freed memory for its next task.
 
-    Batches allocate and free tens of megabytes. Memory returned to the system is zeroed page by page when it
-    is allocated again, which takes a fifth of the time of statistics. Without glibc this has no effect.
+    Batches allocate and free tens of megabytes. The system fills returned memory with zeros, page by page,
+    when the memory is allocated again. This takes a fifth of the time of statistics. Without glibc, this
+    function has no effect.
     """
     with suppress(OSError, AttributeError):
         settle = ctypes.CDLL(None).mallopt
@@ -119,7 +120,7 @@ def keep_freed_memory() -> None:
 
 
 def begin(folder: str, index: ctypes.c_long) -> None:
-    """Prepare a process of a pool: its folder, its output, and its end."""
+    """Prepare a process of a pool: its working folder, its output, and its termination."""
     global _index
     _index = index
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command receives it too, and ends its processes
@@ -130,7 +131,7 @@ def begin(folder: str, index: ctypes.c_long) -> None:
 
 
 def answers_or_end(tasks: Sequence[Task], call: Call) -> list[Answer]:
-    """Return the answers to tasks; on SIGTERM, clean up and end this process."""
+    """Return the answers to tasks. On SIGTERM, clean up and terminate this process."""
     answers = []
     try:
         signal.signal(signal.SIGTERM, _end)
@@ -147,13 +148,13 @@ def answers_or_end(tasks: Sequence[Task], call: Call) -> list[Answer]:
 
 
 def _end(signum: int, frame: object) -> NoReturn:
-    """Clean up and end, ignoring further signals."""
+    """Clean up and terminate, ignoring further signals."""
     signal.signal(signum, signal.SIG_IGN)
     sys.exit(128 + signum)
 
 
 def _end_with_command() -> None:
-    """Wait for the end of the command, and end this process: a pool's processes wait for tasks forever."""
+    """Terminate this process when the command ends, because a pool's processes would wait for tasks forever."""
     command = multiprocessing.parent_process()
     assert command is not None
     command.join()
