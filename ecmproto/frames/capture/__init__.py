@@ -1,4 +1,4 @@
-"""Captures: streaming readers and writers for pcap and pcapng, frames in batches."""
+"""Streaming readers and writers for pcap and pcapng captures, with frames in batches."""
 
 from ecmproto.frames.capture.batch import Batch, Block, Interface, RecordFormat, linktype_name
 from ecmproto.frames.capture.copier import CaptureCopier, format_of

@@ -1,7 +1,8 @@
-"""Batches, frames as one buffer and arrays, and the other parts of a capture: interfaces, link types, blocks.
+"""Batches of frames in one buffer, and the interfaces, link types and blocks of a capture.
 
-Link types define the first header of a frame.  Their numbers are from the LINKTYPE_ registry that pcap and
-pcapng headers use, plus the DLT_ values for raw IP that some platforms write unmapped.
+The link type defines the first header of a frame. Link types have the LINKTYPE_ numbers that pcap and pcapng
+headers use. The DLT_ numbers for raw IP are also accepted, because some platforms write them without
+conversion.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ _FEW_INTERFACES = 64
 
 
 class Displayed:
-    """The time of the last displayed frame of a capture so far, None without one.
+    """The time of the last displayed frame of a capture, or ``None`` before the first one.
 
-    `show` notes frames that are shown one by one, in order; `Batch.displayed` the frames of a batch.
+    `show` records frames that are displayed individually. `Batch.displayed` records all frames of a batch.
     """
 
     __slots__ = ("last_ns",)
@@ -33,7 +34,9 @@ class Displayed:
         self.last_ns: int | None = None
 
     def show(self, time_ns: int | None) -> None:
-        """Note the time of a frame, perhaps beyond 64 bits; None: it has none."""
+        """Record the time of a displayed frame, clamped to 64 bits; ``None`` means that the frame has no
+        time.
+        """
         if time_ns is not None:
             self.last_ns = in_64_bits(time_ns)
 
@@ -42,8 +45,8 @@ class Displayed:
 class Timeline:
     """The times of all frames that a reader returned with a batch, regardless of later selections.
 
-    ``first_ns`` is the time of the capture's first frame, ``before_ns`` of the last one before the batch;
-    ``timed`` as in `Batch`.  Frames without a time do not count.
+    ``first_ns`` is the time of the first frame of the capture. ``before_ns`` is the time of the last frame
+    before the batch. ``timed`` has the same meaning as in `Batch`. Frames without a time are ignored.
     """
 
     first_ns: int | None
@@ -54,13 +57,13 @@ class Timeline:
 
     @property
     def last_ns(self) -> int | None:
-        """The time of the last frame up to the batch's end."""
+        """Time of the last frame of the batch, or of an earlier frame if no frame of the batch has a time."""
         times = self.time_ns if self.timed is None else self.time_ns[self.timed]
         return int(times[-1]) if len(times) else self.before_ns
 
     @property
     def previous_ns(self) -> Int64:
-        """The time of the preceding frame, for each; the first frame's own time for itself."""
+        """Time of the previous frame, for each frame; the first frame of the capture has its own time."""
         before_ns = self.first_ns if self.before_ns is None else self.before_ns
         times = np.concatenate([[before_ns or 0], self.time_ns])
         if self.timed is not None:
@@ -77,7 +80,7 @@ def timeline_of(
     before: Timeline | None = None,
     displayed: Displayed | None = None,
 ) -> Timeline:
-    """Return the timeline of frames that follow the ones in ``before``."""
+    """Return the timeline of frames that follow the timeline ``before``."""
     first_ns = None if before is None else before.first_ns
     if first_ns is None:
         times = time_ns if timed is None else time_ns[timed]
@@ -92,7 +95,7 @@ _SAFE_NS = 1 << 61
 
 
 def _apart(time_ns: Int64, since_ns: ArrayLike) -> Int64:
-    """Return differences of times, clamped to 64 bits."""
+    """Return the elapsed times between two series of times, clamped to 64 bits."""
     since = np.broadcast_to(np.asarray(since_ns, np.int64), time_ns.shape)
     if not len(time_ns):
         return time_ns
@@ -105,15 +108,19 @@ def _apart(time_ns: Int64, since_ns: ArrayLike) -> Int64:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Batch:
-    """Frames of a capture: one buffer and, per frame, its position and the values of its record.
+    """Frames of a capture: one buffer, and arrays with one entry for each frame.
 
-    ``buffer`` is read-only; it may be the mapped file itself, so a batch copies nothing.  The arrays have one
-    entry a frame: ``offset`` of its first octet in ``buffer``, ``captured`` octets there, ``original`` octets
-    on the wire, ``time_ns`` since 1970, the global ``interface`` index, and ``record_offset`` and
-    ``record_length`` of the whole record or block in the same buffer.  ``first`` is the 0-based number of the
-    batch's first frame; a selection keeps it, with ``picked`` the distances from it.  ``timed`` is False for
-    records without a time (simple packet blocks; ``time_ns`` is 0 there); None means that all have one.
-    ``records`` is None for frames that come from no file.
+    ``buffer`` is read-only. It may be a view of the mapped file, so that no frame is copied.
+
+    ``offset`` is the offset of the first octet of the frame in ``buffer``. ``captured`` and ``original`` are
+    the lengths of the frame in the buffer and on the wire, in octets. ``time_ns`` is the time since 1970.
+    ``interface`` is the index of the interface in the whole capture. ``record_offset`` and ``record_length``
+    locate the whole record or block in ``buffer``.
+
+    ``first`` is the 0-based number of the first frame. A selection keeps ``first``, and ``picked`` then
+    contains the distance of each selected frame from that frame. ``timed`` is False for records without a
+    time, such as simple packet blocks, whose ``time_ns`` is 0; ``None`` means that every frame has a time.
+    ``records`` is ``None`` for frames that were not read from a file.
     """
 
     buffer: Octets
@@ -129,9 +136,10 @@ class Batch:
     timed: NDArray[np.bool_] | None = None
     records: RecordFormat | None = None
     timeline: Timeline | None = None
-    """The reference times; None: the batch's own."""
+    """Reference times for relative times; ``None`` means that the batch is its own reference."""
     displayed_before_ns: Int64 | None = None
-    """The time of the frame displayed before each, if all are displayed; see `displayed`."""
+    """Time of the previously displayed frame, for each frame, if all frames are displayed; see `displayed`.
+    """
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -141,7 +149,7 @@ class Batch:
     @overload
     def __getitem__(self, index: slice | ArrayLike) -> Batch: ...
     def __getitem__(self, index: Any) -> bytes | Batch:
-        """Return the octets of one frame, or a batch of some: a slice, indices or a mask."""
+        """Return the octets of one frame, or a batch of the frames in a slice, indices or a mask."""
         if isinstance(index, int | np.integer):
             position = int(index) + (len(self) if index < 0 else 0)
             if not 0 <= position < len(self):
@@ -154,12 +162,15 @@ class Batch:
 
     @property
     def numbers(self) -> Int64:
-        """The frames' 0-based numbers in the capture; they survive a selection."""
+        """0-based numbers of the frames in the capture; a selection does not change them."""
         distances = np.arange(len(self), dtype=np.int64) if self.picked is None else self.picked
         return distances + self.first
 
     def frame(self, i: int) -> bytes:
-        """Return the captured octets of frame ``i`` of the batch; IndexError outside ``len()``."""
+        """Return the captured octets of frame ``i`` of the batch.
+
+        Raises IndexError if the batch has no frame ``i``.
+        """
         start = int(self.offset[i])
         return self.buffer[start : start + int(self.captured[i])].tobytes()
 
@@ -169,9 +180,10 @@ class Batch:
         return self.buffer[start : start + int(self.record_length[i])].tobytes()
 
     def links(self, interfaces: Sequence[Interface]) -> tuple[Sequence[Interface], Int64]:
-        """Return the relevant interfaces of a capture, and the index in them of each frame's.
+        """Return the relevant interfaces of a capture, and for each frame the index of its interface in them.
 
-        All of a few interfaces are relevant, and of many the ones that frames came from.
+        In a capture with few interfaces, all interfaces are relevant. Otherwise only the interfaces of these
+        frames are relevant.
         """
         if len(interfaces) <= _FEW_INTERFACES:
             return interfaces, self.interface
@@ -186,29 +198,29 @@ class Batch:
             yield bytes(view[start:end])
 
     def since_first_ns(self) -> Int64:
-        """Return the times since the capture's first frame; 0 for frames without a time."""
+        """Return the elapsed times since the first frame of the capture, 0 for frames without a time."""
         return self._timed(_apart(self.time_ns, self._timeline().first_ns or 0))
 
     def since_previous_ns(self) -> Int64:
-        """Return the times since the preceding frame of the capture; 0 for frames without a time."""
+        """Return the elapsed times since the previous frame of the capture, 0 for frames without a time."""
         previous = self._timeline().previous_ns
         if self.timeline is not None and self.picked is not None:
             previous = previous[self.picked]
         return self._timed(_apart(self.time_ns, previous))
 
     def since_displayed_ns(self) -> Int64:
-        """Return the times since the frame displayed before each; 0 for frames without a time.
+        """Return the elapsed times since the previously displayed frame, 0 for frames without a time.
 
-        Without `displayed`, all frames of the batch are displayed, and no others.
+        Unless `displayed` was called, all frames of the batch count as displayed, and no later frames.
         """
         batch = self if self.displayed_before_ns is not None else self.displayed(advance=False)
         assert batch.displayed_before_ns is not None
         return self._timed(_apart(self.time_ns, batch.displayed_before_ns))
 
     def displayed(self, *, advance: bool = True) -> Batch:
-        """Return the batch as one whose frames are displayed, after the capture's previously displayed ones.
+        """Return the batch with all of its frames displayed, after the frames that were displayed before.
 
-        With ``advance`` False later displayed frames do not follow these.
+        With ``advance`` False, the last displayed frame of the capture does not change.
         """
         timeline = self._timeline()
         if not len(self):
@@ -219,7 +231,7 @@ class Batch:
         return replace(self, displayed_before_ns=own.previous_ns)
 
     def farthest_ns(self) -> int:
-        """Return the maximum distance from 1970 among its times and their reference times."""
+        """Return the maximum absolute value of the batch's times and reference times, in ns since 1970."""
         timeline = self._timeline()
         single = [timeline.first_ns or 0, timeline.before_ns or 0]
         for times in (self.time_ns, timeline.time_ns, self.displayed_before_ns):
@@ -234,7 +246,7 @@ class Batch:
         return self.timeline or timeline_of(self.time_ns, self.timed)
 
     def select(self, mask: ArrayLike) -> Batch:
-        """Return the frames that ``mask`` selects: booleans, one per frame, or indices in the batch."""
+        """Return the frames that ``mask`` selects: a boolean for each frame, or indices of frames."""
         picks = np.asarray(mask)
         picks = np.flatnonzero(picks) if picks.dtype == np.bool_ else picks.astype(np.int64)
         return Batch(
@@ -266,7 +278,9 @@ class Batch:
         interface: ArrayLike = 0,
         first: int = 0,
     ) -> Batch:
-        """Return a batch of ``frames``; the other arguments are one value for all or one each."""
+        """Return a batch of ``frames``; each other array argument is one value for all frames or one per
+        frame.
+        """
         captured = np.fromiter(map(len, frames), dtype=np.int64, count=len(frames))
         buffer = np.frombuffer(b"".join(frames), dtype=np.uint8)
         return cls._crafted(buffer, captured, time_ns, original, interface, first)
@@ -281,7 +295,7 @@ class Batch:
         interface: ArrayLike = 0,
         first: int = 0,
     ) -> Batch:
-        """Return a batch of the rows of ``matrix`` (n × length), not copied if it is contiguous."""
+        """Return a batch of the rows of ``matrix`` (n × length), which is not copied if it is contiguous."""
         count, length = matrix.shape
         buffer = np.ascontiguousarray(matrix, dtype=np.uint8).reshape(-1).view()
         buffer.flags.writeable = False
@@ -327,7 +341,7 @@ INFINIBAND = 247
 IPV4 = 228
 IPV6 = 229
 RAW_IP_TYPES = frozenset({12, 14, RAW_IP, IPV4, IPV6})
-"""Frames that start with an IP header; 12 and 14 are DLT_RAW of BSD systems."""
+"""Link types of frames that start with an IP header; 12 and 14 are DLT_RAW of BSD systems."""
 _LINKTYPE_NAMES = {
     0: "NULL",
     1: "ETHERNET",
@@ -401,14 +415,14 @@ _LARGE_FRAME_TYPES = frozenset({231, 249, 279})
 
 
 def linktype_name(linktype: int) -> str:
-    """Return the registry's name of ``linktype``, or ``LINKTYPE_<number>`` without one."""
+    """Return the name of ``linktype`` in the registry, or ``LINKTYPE_<number>`` if it has no name."""
     return _LINKTYPE_NAMES.get(linktype, f"LINKTYPE_{linktype}")
 
 
 def largest_frame_octets(linktype: int) -> int:
-    """Return the maximum plausible captured length of a pcap record of ``linktype``.
+    """Return the maximum plausible captured length of a pcap record of ``linktype``, in octets.
 
-    A header with a larger snaplen overrides it; the bounds are libpcap's.
+    A larger snaplen in the header overrides this maximum. The values are the maximum lengths in libpcap.
     """
     return 128 << 20 if linktype in _LARGE_FRAME_TYPES else 256 << 10
 
@@ -438,7 +452,7 @@ _BLOCK_NAMES = {
 
 
 BLOCK_TYPES = tuple(_BLOCK_NAMES)
-"""The types of blocks with a name."""
+"""Numbers of the block types that have a name."""
 
 
 def block_name(kind: int) -> str:
@@ -448,12 +462,13 @@ def block_name(kind: int) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interface:
-    """One interface that frames were captured on.
+    """An interface on which frames were captured.
 
-    ``index`` counts over the whole capture; ``section`` and ``local_index`` are its indices in a pcapng file.
-    ``snaplen`` 0 means no limit.  Times are ``ticks_per_second`` ticks plus ``offset_s`` seconds.
-    ``fcs_octets`` is the length of the FCS at the end of each frame, ``speed_bps`` the link's rate; 0 if
-    absent or undeclared. ``options`` are the interface's options in the order of the file.
+    ``index`` is the index in the whole capture. ``section`` and ``local_index`` locate the interface in a
+    pcapng file. A ``snaplen`` of 0 means no limit. Times are counted in ticks, ``ticks_per_second`` in each
+    second, and ``offset_s`` seconds are added. ``fcs_octets`` is the length of the FCS at the end of each
+    frame, and ``speed_bps`` is the link speed; both are 0 if absent. ``options`` are the options of the
+    interface in file order.
     """
 
     index: int
@@ -469,31 +484,32 @@ class Interface:
     local_index: int = 0
     options: tuple[tuple[int, bytes], ...] = ()
     wrapper: str = ""
-    """Name of the removed encapsulation of its frames, as ``ERSPAN II``."""
+    """Name of the encapsulation that was removed from the frames, such as ``ERSPAN II``."""
     sampling: int = 1
-    """Number of original frames for each frame of a sample; 0: not known."""
+    """Number of original frames for each sampled frame; 0 means unknown."""
 
     @property
     def linktype_name(self) -> str:
-        """The link type's name in the registry."""
+        """Name of the link type in the registry."""
         return linktype_name(self.linktype)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordFormat:
-    """The layout of a batch's records in its buffer."""
+    """The layout of the records in the buffer of a batch."""
 
     format: Format
     byte_order: ByteOrder
     header_octets: int
-    """Octets of a pcap record before the frame; 28 in pcapng, 12 in a simple packet block."""
+    """Length of the header before the frame, in octets; 28 in pcapng, 12 in a simple packet block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """One complete pcapng block without a frame, of a known or an unknown type, for lossless copies.
+    """A complete pcapng block without a frame, for lossless copies; its type may be unknown.
 
-    ``offset`` is its start in the (uncompressed) capture, ``frame`` the number of preceding frames.
+    ``offset`` is the start of the block in the uncompressed capture. ``frame`` is the number of previous
+    frames.
     """
 
     kind: int
@@ -505,10 +521,10 @@ class Block:
 
     @property
     def name(self) -> str:
-        """The block type's name."""
+        """Name of the block type."""
         return block_name(self.kind)
 
     @property
     def body(self) -> bytes:
-        """The octets between the block's two lengths."""
+        """Octets between the two length fields of the block."""
         return self.octets[8:-4]

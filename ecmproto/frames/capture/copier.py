@@ -1,4 +1,4 @@
-"""Copying captures: records and blocks unchanged within a format, converted between the two."""
+"""Copying of captures: unchanged within a format, converted between pcap and pcapng."""
 
 from __future__ import annotations
 
@@ -25,26 +25,31 @@ from ecmproto.frames.capture.reader import CaptureReader
 from ecmproto.frames.capture.writer import SNAPLEN, PcapngWriter, PcapWriter, open_sink, packet_block
 
 _SNAPLEN_AT = 12
-"""Offset of the snap length in the description of an interface."""
+"""Offset of the snap length in an interface description block, in octets."""
 _SUFFIXES: dict[str, Format] = {".pcap": "pcap", ".cap": "pcap", ".pcapng": "pcapng", ".ntar": "pcapng"}
 
 
 def format_of(path: str | os.PathLike[str], otherwise: Format) -> Format:
-    """Return the format of a file's suffix (.gz and .zst aside), or ``otherwise``."""
+    """Return the format for a file suffix (without .gz or .zst), or ``otherwise`` for other suffixes."""
     suffixes = [suffix for suffix in PurePath(path).suffixes if suffix not in (".gz", ".zst")]
     return _SUFFIXES.get(suffixes[-1].lower(), otherwise) if suffixes else otherwise
 
 
 class CaptureCopier:
-    """Writes the items of ``reader``, or a selection of them, to ``path``.
+    """Writer that copies all or some items of ``reader`` to ``path``.
 
-    Within a format nothing is rebuilt: pcap keeps the header and the records, pcapng every block (write all
-    of ``reader.items()``, batches possibly narrowed by ``select``).  A section length is replaced by
-    "unknown", since a selection changes it.  Between the formats frames are rebuilt in nanoseconds;
-    ``warnings`` lists the losses. The format is ``format``, else by the suffix, else the reader's.
+    The output format is ``format``. Without ``format``, the suffix of ``path`` determines the output format,
+    and otherwise the format of ``reader``.
 
-    Raises OutputError when ``path`` cannot be written, and `write` also for frames of several link types in a
-    pcap output.  ``grown_octets`` is the number of octets by which frames may have grown, as do snap lengths.
+    A copy in the same format is not rebuilt: pcap keeps the header and the records, and pcapng keeps every
+    block. Write all items of ``reader.items()``; batches may be narrowed by ``select``. Section lengths
+    become "unknown", since a selection changes them. A conversion to the other format rebuilds frames with
+    times in nanoseconds, and ``warnings`` lists the losses.
+
+    ``grown_octets`` is the number of octets by which frames may have grown; snap lengths are increased by it.
+
+    Raises OutputError when ``path`` cannot be written. `write` also raises OutputError for frames of several
+    link types in a pcap output.
     """
 
     def __init__(
@@ -83,17 +88,17 @@ class CaptureCopier:
 
     @property
     def frames(self) -> int:
-        """The number of frames written."""
+        """Number of frames written."""
         writer = self._pcap or self._pcapng
         return writer.frames if writer else 0
 
     @property
     def partial(self) -> str:
-        """The name of the unfinished output; empty once it is finished."""
+        """Name of the unfinished output, empty after the output is finished."""
         return self._sink.partial
 
     def write(self, item: Batch | Block) -> None:
-        """Write the frames of a batch, or a block."""
+        """Write a block or the frames of a batch."""
         if isinstance(item, Block):
             self._write_block(item)
         elif self.format == self._reader.format:
@@ -111,14 +116,14 @@ class CaptureCopier:
             self._convert_to_pcap(item)
 
     def flush(self) -> None:
-        """Flush the output: the file can be read that far, even if this process ends."""
+        """Flush the output, so that everything written before can be read even if this process ends."""
         self._sink.flush()
 
     def insert(self, octets: bytes, *, time_ns: int, interface: int, comment: str = "") -> None:
-        """Write a frame that is not the reader's, after the reader's frames so far.
+        """Write a frame that is not in ``reader`` after the frames written so far.
 
-        ``interface`` is one of the reader's; the time is rounded up to that interface's ticks.  ``comment``
-        is left out of pcap, which has no comments.
+        ``interface`` is an index of the reader's interfaces. The time is rounded up to the ticks of that
+        interface. ``comment`` is dropped in pcap, which has no comments.
         """
         if self._pcap is not None:
             self._pcap.write_frame(octets, time_ns)
@@ -140,13 +145,13 @@ class CaptureCopier:
             self._warn(f"blocks of type {block.name} are lost: pcap has no place for them")
 
     def _grown(self, interface: Interface) -> Interface:
-        """Return an interface with the snap length of frames that may have grown."""
+        """Return the interface with its snap length increased by the growth of frames."""
         if not 0 < interface.snaplen < SNAPLEN:
             return interface
         return dataclasses.replace(interface, snaplen=interface.snaplen + self._grown_octets)
 
     def _with_snaplen(self, block: Block) -> Block:
-        """Return the description of an interface with the snap length of frames that may have grown."""
+        """Return the interface description block with its snap length increased by the growth of frames."""
         at = slice(_SNAPLEN_AT, _SNAPLEN_AT + 4)
         before = Interface(index=0, linktype=0, snaplen=int.from_bytes(block.octets[at], block.byte_order))
         snaplen = self._grown(before).snaplen.to_bytes(4, block.byte_order)
@@ -188,7 +193,7 @@ class CaptureCopier:
         return OutputError(path=self._path, needed=needed, got=got)
 
     def close(self) -> None:
-        """Finish the copy and give it its final name."""
+        """Finish the copy and rename it to its final name."""
         if self._pcap is None and self._pcapng is None:  # no frame was written: still a capture
             interfaces = self._reader.interfaces
             self._pcap = PcapWriter(self._sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
@@ -207,7 +212,7 @@ class CaptureCopier:
 
 
 def _open_ended(block: Block) -> bytes:
-    """Return the block's octets, with the length of a section header's section left open."""
+    """Return the octets of the block; the section length in a section header becomes "unknown"."""
     if block.kind != SECTION_HEADER:
         return block.octets
     return block.octets[:16] + b"\xff" * 8 + block.octets[24:]

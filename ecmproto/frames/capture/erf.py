@@ -1,7 +1,8 @@
-"""ERF, the records of Endace's DAG cards, in pcap (link type 197): each is read as the Ethernet frame in it.
+"""ERF, the records of Endace's DAG cards, in pcap (link type 197); the Ethernet frame in each record is read.
 
-A record has a header of 16 octets, extension headers of 8 where bit 7 of its type is set, and of Ethernet two
-octets of padding in front of the frame, which ends with its FCS.  Layout: the ERF types document of Endace.
+A record has a header of 16 octets. Bit 7 of the type in a header marks an extension header of 8 octets after
+it. An Ethernet record has two octets of padding before the frame, and the frame ends with its FCS. The layout
+is from the ERF types document of Endace.
 """
 
 from __future__ import annotations
@@ -34,20 +35,20 @@ _TYPE_AT, _LENGTH_AT, _WIRE_LENGTH_AT = 8, 10, 14
 _MORE = 0x80
 _MAX_EXTENSIONS = 16
 _CUT = -1
-"""In place of a type: a record that ends within its headers."""
+"""Type number that means a record that ends within its headers."""
 _BUILDER = RecordBuilder(format="pcap", byte_order="little", resolution="ns")
 
 
 def pcap_parser(header: PcapHeader, walker: Walker, batch_frames: int) -> PcapParser:
-    """Return the parser of the records after a pcap header."""
+    """Return the parser for the records after a pcap header."""
     kind = ErfParser if header.interface.linktype == ERF else PcapParser
     return kind(header, walker, batch_frames)
 
 
 class ErfParser(PcapParser):
-    """Reads ERF records as the records of a capture of Ethernet in ns, at the times that the card gave them.
+    """Parser that reads ERF records as Ethernet records in ns, with the times of the card.
 
-    Records of other types are left out; ``warnings`` count them.
+    Records of other types are skipped and counted in ``warnings``.
     """
 
     def __init__(self, header: PcapHeader, walker: Walker, batch_frames: int) -> None:
@@ -65,18 +66,18 @@ class ErfParser(PcapParser):
 
     @property
     def state(self) -> Hashable:
-        """The number of frames: places within a batch are not places in the file."""
+        """Number of frames so far, because positions in a batch are not positions in the file."""
         return self.frames
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapParser:
-        """Return a parser of later records; see `Parser`."""
+        """Return a parser for later records; see `Parser`."""
         parser = copy.copy(self)
         parser.frames, parser._walker = frames, Walker(0, compiled=compiled)
         parser._left_out = Counter()
         return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the frames of the next records as a batch, or why there are none."""
+        """Return the frames of the next records as a batch, or the reason for their absence."""
         before = self.frames
         batch = super().take(source)
         if not isinstance(batch, Batch):
@@ -102,7 +103,7 @@ def _left_out(kind: int, records: int) -> str:
 
 
 def _frames_of(batch: Batch) -> tuple[Batch, NDArray[np.int64]]:
-    """Return the frames in ERF records, and the types of the records that hold none."""
+    """Return the Ethernet frames in ERF records, and the types of the records without such a frame."""
     whole = batch.captured >= _HEADER_OCTETS
     types = np.full(len(batch), _CUT, np.int64)
     batch_of = batch.select(whole)
@@ -136,13 +137,13 @@ def _frames_of(batch: Batch) -> tuple[Batch, NDArray[np.int64]]:
 
 
 def _numbers(batch: Batch, at: int) -> NDArray[np.int64]:
-    """Return the numbers of two octets at an offset of each record."""
+    """Return the 16-bit numbers at offset ``at`` of each record."""
     high, low = (batch.buffer[batch.offset + at + each].astype(np.int64) for each in (0, 1))
     return high << 8 | low
 
 
 def _times(batch: Batch) -> NDArray[np.int64]:
-    """Return the times of records, little-endian in units of 2⁻³² s, to the nearest ns."""
+    """Return the times of records in ns, rounded from little-endian times in units of 2⁻³² s."""
     fraction, seconds = uint32_rows(batch.buffer, batch.offset, 2, "little").astype(np.uint64).T
     ns = (fraction * np.uint64(NS_PER_S) + np.uint64(1 << 31)) >> np.uint64(32)
     times: NDArray[np.int64] = (seconds * np.uint64(NS_PER_S) + ns).astype(np.int64)

@@ -1,13 +1,14 @@
-"""A large plain capture processed by several processes at once, its results in order.
+"""Several processes that read a large plain capture, with results in order.
 
-Each of n processes takes every n-th part of the file from its records to the finished result.  It searches
-for the first record of a part and reads from there at once.  Then it waits for the end of the part before,
-which comes from the process of that part, and reads again if the records do not begin there.  So one walk has
-the same results for any contents, and no process waits for another one's results.
+Each of n processes reads every n-th part of the file and computes its result. The process searches for the
+first record of a part and reads from there at once. Then the process waits for the end of the previous part,
+which another process sends. The process reads the part again if the records do not begin at this end. The
+results are therefore the same as without parts for any contents, and no process waits for the results of
+another process.
 
-Threads would share the interpreter's lock, which statistics and checks hold for half of their time.
-Processes are forked, so that they have the modules and kernels that are loaded: only by a process without
-other threads, such as a command.
+Threads would share the interpreter's lock, which statistics and checks use for half of their time. Processes
+are forked, so that each has the loaded modules and kernels. Forking requires that the process has no other
+threads, such as a command.
 """
 
 from __future__ import annotations
@@ -36,22 +37,22 @@ if TYPE_CHECKING:
     from multiprocessing.context import ForkProcess
 
 PART_OCTETS = 8 << 20
-"""The size of parts: in the processor's cache from the search for records to the result."""
+"""Size of a part in octets, small enough for the processor's cache."""
 MIN_OCTETS = 64 << 20
-"""The minimum size of a capture for which processes are started."""
+"""Minimum size of a capture for several processes, in octets."""
 _MAX_PROCESSES = 4
 _SLOT_OCTETS = 32 << 20
-"""The size of the two buffers of a process for output, of which one is filled while the other is taken."""
+"""Size of each of the two output buffers of a process; one is filled while the other is read."""
 _ALLOCATION = {-1: 1 << 30, -3: 32 << 20}
-"""Options of glibc: M_TRIM_THRESHOLD, and the largest possible M_MMAP_THRESHOLD."""
+"""Options of glibc: M_TRIM_THRESHOLD, and the maximum M_MMAP_THRESHOLD."""
 
 Put = Callable[[bytes | memoryview], None]
 Work = Callable[[PartReader, Put], Any]
-"""Function that processes a part: it passes output on, and returns a result."""
+"""Function that processes a part: the function passes output to the second argument and returns a result."""
 
 
 class Done(NamedTuple):
-    """A processed part: what was read, the interfaces described so far, and the result."""
+    """A processed part: the state after reading it, the interfaces so far, and the result."""
 
     part: Part
     reached: Reached
@@ -60,16 +61,16 @@ class Done(NamedTuple):
 
 
 class _Handed(NamedTuple):
-    """Output of a part: the buffer with it, and the lengths of its pieces."""
+    """Output of a part: the index of the buffer, and the lengths of the pieces in it."""
 
     slot: int
     lengths: Sequence[int]
 
 
 def processes_for(paths: Sequence[str | os.PathLike[str]]) -> int:
-    """Return the number of processes for captures: 1 unless it is one large plain file.
+    """Return the number of processes for captures: 1 unless there is one large plain file.
 
-    Without the library of kernels, each process would load or even compile its own.
+    Without the library of kernels the number is 1, because each process would load or compile kernels.
     """
     if not library.is_loaded() or sys.platform != "linux" or len(paths) != 1 or threading.active_count() > 1:
         return 1
@@ -81,10 +82,11 @@ def processes_for(paths: Sequence[str | os.PathLike[str]]) -> int:
 
 
 class ForkedCapture:
-    """A capture in parts that processes work on within its context; iterating yields the parts in order.
+    """A capture that several processes read in parts; a context manager and an iterator over the parts in
+    order.
 
-    ``take`` gets the output of a part before it is yielded, in the pieces that were passed on.  ``frames``,
-    ``interfaces``, ``warnings``, ``problem`` and the octets read follow the parts.
+    ``take`` is called with each piece of output of a part before the part is yielded. ``frames``,
+    ``interfaces``, ``warnings``, ``problem`` and ``octets_read`` describe the parts that were yielded.
     """
 
     def __init__(
@@ -110,7 +112,7 @@ class ForkedCapture:
         self._answers: list[tuple[Connection, Sequence[mmap.mmap]]] = []
 
     def __enter__(self) -> Self:
-        """Start the processes, before threads of progress are."""
+        """Start the processes; other threads must start later."""
         from multiprocessing import get_context  # it imports sockets and temporary files
 
         context, count = get_context("fork"), self._processes
@@ -155,7 +157,7 @@ class ForkedCapture:
         return -(-self.size_octets // self._part_octets)
 
     def _result(self, answer: Connection, slots: Sequence[mmap.mmap]) -> Done | None:
-        """Return the result of a part; None if no record begins in it."""
+        """Return the result of a part, or ``None`` if no record begins in the part."""
         while isinstance(found := _received(answer), _Handed):
             at, view = 0, memoryview(slots[found.slot])
             for length in found.lengths:
@@ -179,7 +181,10 @@ class ForkedCapture:
 
 
 def _received(answer: Connection) -> Any:
-    """Return the next message of a process; ExecutorError if it has ended."""
+    """Return the next message of a process.
+
+    Raises ExecutorError if the process has ended.
+    """
     try:
         return answer.recv()
     except (EOFError, ConnectionError) as error:
@@ -189,7 +194,7 @@ def _received(answer: Connection) -> Any:
 
 
 class _Worker:
-    """A forked process."""
+    """A forked process that reads every n-th part."""
 
     def __init__(
         self,
@@ -208,7 +213,7 @@ class _Worker:
         self._lengths: list[int] = []
 
     def run(self) -> None:
-        """Process every n-th part, until the end or the death of another process."""
+        """Process every n-th part, until the last part or the end of another process."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that takes the results decides
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _keep_memory()
@@ -228,7 +233,7 @@ class _Worker:
             self._answer.send(error)
 
     def _done(self, index: int, search: RecordSearch) -> Done | None:
-        """Process a part."""
+        """Process a part and return its result, or ``None`` if no record begins in the part."""
         octets = self._capture._part_octets
         stop = None if index + 1 == self._capture._parts else (index + 1) * octets
         start = next(iter(search.near([index * octets])), None) if index else 0
@@ -264,12 +269,12 @@ class _Worker:
         return reader
 
     def _end(self, index: int, following: Part | None) -> None:
-        """Send the process of the next part its beginning; None: the capture is over."""
+        """Send the start of the next part to its process; ``None`` means that the capture has ended."""
         if index + 1 < self._capture._parts:
             self._after.send(following)
 
     def _put(self, octets: bytes | memoryview) -> None:
-        """Pass output on."""
+        """Write output to the buffers for the main process."""
         view = memoryview(octets).cast("B")
         if self._used and self._used + len(view) > _SLOT_OCTETS:
             self._hand()
@@ -282,7 +287,7 @@ class _Worker:
                 self._hand()
 
     def _hand(self) -> None:
-        """Hand a buffer over, and wait until the other one is free."""
+        """Send a filled buffer to the main process, and wait until the other buffer is free."""
         self._answer.send(_Handed(self._slot, self._lengths))
         self._slot, self._used, self._lengths = 1 - self._slot, 0, []
         self._handed += 1
@@ -292,7 +297,7 @@ class _Worker:
 
 
 def _keep_memory() -> None:
-    """Keep the memory of a part for the next one: otherwise the kernel takes and clears it each time."""
+    """Keep freed memory for the next part, because the kernel would clear new memory each time."""
     allocator = ctypes.CDLL(None)
     if hasattr(allocator, "mallopt"):  # glibc
         for option, octets in _ALLOCATION.items():

@@ -1,7 +1,8 @@
-"""The files of names: files, folders of files, patterns, and URLs, which fsspec opens.
+"""Names of captures: files, folders of files, patterns, and URLs, which fsspec opens.
 
-A folder contains its captures by their suffixes; a pattern is all matches.  Both are in the order of their
-names, numbers in them by value, as in the names of files written one after the other.
+A folder name means all files in the folder with a suffix of captures. A pattern means all matching files.
+Files are sorted by name, and numbers in names are compared by value, so that numbered files are in the order
+of their numbers.
 """
 
 from __future__ import annotations
@@ -17,20 +18,20 @@ from ecmproto.errors import CaptureError, MissingDependencyError
 
 _WILD = re.compile(r"[*?[]")
 _SUFFIX = re.compile(r"\.(pcap|pcapng|cap|ntar)\d*(\.\d+)?(\.gz|\.zst)?$", re.IGNORECASE)
-"""The suffixes of captures; tcpdump -C writes x.pcap, x.pcap1 and so on."""
+"""Suffixes of captures; tcpdump -C writes x.pcap, x.pcap1 and so on."""
 _DIGITS = re.compile(r"(\d+)")
 _NOT_FOUND = 404
 _BLOCK_OCTETS = 8 << 20
-"""The size of a request to a remote file."""
+"""Size of a request to a remote file, in octets."""
 
 
 def is_remote(name: str) -> bool:
-    """Return whether a name is a URL, such as ``s3://bucket/x.pcap``, and no file."""
+    """Return whether a name is a URL, such as ``s3://bucket/x.pcap``, and not an existing file."""
     return "://" in name and not os.path.lexists(name)
 
 
 def is_single(name: str) -> bool:
-    """Return whether a name is one file: neither a folder nor a pattern."""
+    """Return whether a name is one file, not a folder or a pattern."""
     if name == "-" or os.path.isfile(name):
         return True
     if is_remote(name):
@@ -39,13 +40,16 @@ def is_single(name: str) -> bool:
 
 
 def is_pipe(name: str | os.PathLike[str]) -> bool:
-    """Return whether a name's file can be read once only."""
+    """Return whether a name is stdin, a pipe or a device, which can be read only once."""
     text = os.fspath(name)
     return text == "-" or (os.path.exists(text) and not os.path.isfile(text) and not os.path.isdir(text))
 
 
 def files_named(name: str) -> list[str]:
-    """Return the files of a name, in order; CaptureError or MissingDependencyError (fsspec) without any."""
+    """Return the sorted files of a name.
+
+    Raises CaptureError if there is no file, and MissingDependencyError for a URL without fsspec.
+    """
     if is_single(name):
         return [name]
     if is_remote(name):
@@ -68,12 +72,12 @@ def _is_capture(name: str) -> bool:
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
-    """Return the sorting key of a name: x.pcap9 is before x.pcap10."""
+    """Return the sorting key of a name, with numbers compared by value: x.pcap9 is before x.pcap10."""
     return [(int(text), "") if text.isdigit() else (-1, text) for text in _DIGITS.split(name)]
 
 
 def name_shown(name: str) -> str:
-    """Return a name without the secrets of a URL: a user's password, a signature."""
+    """Return a name without the secrets of a URL, such as a password or a signature."""
     if "://" not in name:
         return name
     parts = urlsplit(name)
@@ -81,15 +85,15 @@ def name_shown(name: str) -> str:
 
 
 def names_shown(names: Iterable[str | os.PathLike[str]]) -> str:
-    """Return names one after the other, as `name_shown`."""
+    """Return names for display, separated by commas; see `name_shown`."""
     return ", ".join(name_shown(os.fspath(name)) for name in names)
 
 
 def open_file(name: str) -> BinaryIO:
-    """Open a file or a URL, to be read in binary.
+    """Open a file or a URL for reading in binary mode.
 
-    OSError and ValueError as from ``open``, for any error of a server; MissingDependencyError for a URL
-    without fsspec.
+    Raises OSError or ValueError like ``open``, also for errors of a server, and MissingDependencyError for a
+    URL without fsspec.
     """
     if not is_remote(name):
         return open(name, "rb", buffering=0)
@@ -98,10 +102,9 @@ def open_file(name: str) -> BinaryIO:
 
 
 def size_and_time(name: str) -> tuple[int, int]:
-    """Return the size of a file or URL in octets, and its modification time.
+    """Return the size of a file or URL in octets, and its modification time in ns.
 
-    The time is in ns; for a URL it is a number that identifies the server's version.  OSError as from
-    ``open``.
+    For a URL, the time is a number that identifies the version on the server. Raises OSError like ``open``.
     """
     if not is_remote(name):
         status = os.stat(name)
@@ -125,12 +128,12 @@ def _remote_files(name: str) -> tuple[list[str], str]:
 
 
 def _without_query(name: str) -> str:
-    """Return a name without the query of a web URL, unless it is a pattern."""
+    """Return a name without the query of a web URL; other names are unchanged."""
     return name.partition("?")[0] if name.startswith(("http://", "https://")) else name
 
 
 def _system_of(name: str) -> tuple[Any, str]:
-    """Return the file system of a URL, and the path there."""
+    """Return the file system of a URL, and the path in the file system."""
     try:
         from fsspec.core import url_to_fs
     except ImportError:
@@ -147,7 +150,7 @@ def _system_of(name: str) -> tuple[Any, str]:
 
 
 def _answer(name: str, ask: Any) -> Any:
-    """Return the answer of a file system; its exceptions become OSError, as for a local file."""
+    """Return the result of ``ask``; exceptions of a file system become OSError, as for a local file."""
     try:
         return ask()
     except (OSError, ImportError) as error:
@@ -170,7 +173,7 @@ def _reason(error: Exception) -> str:
 
 
 class _RemoteFile:
-    """A file of another machine, read from its beginning to its end."""
+    """A remote file that is read from start to end."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -182,5 +185,5 @@ class _RemoteFile:
         return bytes(_answer("", lambda: self._file.read(octets)))
 
     def close(self) -> None:
-        """Close it."""
+        """Close the file."""
         self._file.close()

@@ -57,26 +57,26 @@ from ecmproto.frames.capture.source import (
 )
 
 PART_OCTETS = 256 << 20
-"""The default size of parts: seconds of work."""
+"""Default size of a part in octets, which takes some seconds to read."""
 _HEAD_OCTETS = 1 << 20
-"""The maximum offset of the first frame, after its interfaces, in a pcapng file that is split."""
+"""Maximum offset of the first frame in a pcapng file that is split, in octets."""
 _SEARCHED_OCTETS = 1 << 18
-"""The number of octets searched for a record after a guess: the longest record of most captures."""
+"""Number of octets that are searched for a record; most captures have no longer record."""
 _WINDOWS_OCTETS = (1 << 17, 9 << 18)
-"""The sizes of the searched windows: first enough for most captures, then for all."""
+"""Sizes of the searched windows in octets: the first is enough for most captures, the second for all."""
 _STRIDE = 1 << 12
 _FOLLOWED = 16
 _MIN_RECORDS = 3
-"""The minimum number of records that must follow one another, unless the file ends."""
+"""Minimum number of consecutive records that confirm a guess, unless the file ends."""
 _FEW_FRAMES = 64
 _EACH = ("offset", "captured", "original", "time_ns", "interface", "record_offset", "record_length")
-"""The arrays of a batch with an entry for each frame."""
+"""Arrays of a batch with one entry for each frame."""
 _DAY_S, _YEARS_S = 86_400, 10 * 366 * 86_400
-"""The maximum differences by which a record may be earlier and later than the first one."""
+"""Length of a day, and maximum difference between the times of a record and the first record, in seconds."""
 
 
 class Extent(NamedTuple):
-    """The extent of a part: its start and end, and the blocks that describe it."""
+    """The extent of a part: its start and end, and the blocks that describe its records."""
 
     start: int
     stop: int | None
@@ -85,12 +85,14 @@ class Extent(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A part of a capture: the records that begin at octet ``start`` or later, before ``stop`` (None: all).
+    """A part of a capture: the records that begin at octet ``start`` or later and before ``stop``.
 
-    ``described`` are the octets needed to read them: pcap's header, or the section and interface blocks
-    before them; empty at the beginning.  ``before`` is the number of preceding frames, ``first_ns`` and
-    ``before_ns`` the times of the first and the last of these; None if unknown, or without any.  ``octets``
-    is about its size.
+    ``stop`` is ``None`` for a part that reaches the end of the capture. ``described`` contains the octets
+    needed to read the records: the header of pcap, or the previous section and interface blocks of pcapng. It
+    is empty for the first part.
+
+    ``before`` is the number of previous frames. ``first_ns`` and ``before_ns`` are the times of the first and
+    the last of them. These values are ``None`` if unknown. ``octets`` is the approximate size of the part.
     """
 
     path: str
@@ -104,26 +106,27 @@ class Part:
 
     @property
     def place(self) -> Extent:
-        """The extent of the part; equal for parts that are read alike."""
+        """Extent of the part, which is equal for parts with the same records."""
         return Extent(self.start, self.stop, self.described)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON-compatible data for ``Part.of_dict``."""
+        """Return the part as JSON-compatible data for ``Part.of_dict``."""
         return {**dataclasses.asdict(self), "described": base64.b64encode(self.described).decode()}
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Part:
-        """Return the part for the values of `as_dict`."""
+        """Return the part from the data of `as_dict`."""
         return cls(**{**values, "described": base64.b64decode(values["described"])})
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Reached:
-    """The result of reading a part to its end: ``frames`` frames, up to octet ``offset`` of the capture.
+    """The result of reading a part to its end: ``frames`` frames, and the next ``offset`` in the capture.
 
-    ``described`` are the blocks in force there, None if they are too large.  ``first_ns`` and ``last_ns`` are
-    the times of the first and the last frame that has one.  ``problem`` is the error that ended the reading
-    early, which ends the capture too; its frames are counted from the part's first.
+    ``described`` contains the blocks that describe the records after ``offset``, or ``None`` if the blocks
+    are too large. ``first_ns`` and ``last_ns`` are the times of the first and the last frame with a time.
+    ``problem`` is the error that ended the part and therefore the capture; the error counts frames from the
+    start of the part.
     """
 
     offset: int
@@ -135,7 +138,7 @@ class Reached:
     problem: CaptureError | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it as JSON-compatible data for ``Reached.of_dict``."""
+        """Return the result as JSON-compatible data for ``Reached.of_dict``."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         if self.described is not None:
             values["described"] = base64.b64encode(self.described).decode()
@@ -145,7 +148,7 @@ class Reached:
 
     @classmethod
     def of_dict(cls, values: Mapping[str, Any]) -> Reached:
-        """Return the result for the values of `as_dict`."""
+        """Return the result from the data of `as_dict`."""
         described, problem = values["described"], values["problem"]
         return cls(**{
             **values,
@@ -157,11 +160,11 @@ class Reached:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Links:
-    """The progress of reading a capture in parts, each of which ends where the next one begins.
+    """The progress of reading a capture in parts, each of which ends where the next part begins.
 
-    ``parts`` are proven and in order, with their results and the number of preceding frames.  ``missing`` are
-    to be read next: the first of them follows ``parts``, the later ones may turn out to be void.  If nothing
-    is missing, ``parts`` are the whole capture.
+    ``parts`` are the confirmed parts in order, with their results and the numbers of previous frames.
+    ``missing`` are the parts to read next. The first missing part follows ``parts``; later missing parts may
+    turn out to be invalid. If no part is missing, ``parts`` are the whole capture.
     """
 
     parts: tuple[tuple[Part, Reached], ...]
@@ -169,17 +172,17 @@ class Links:
 
     @property
     def frames(self) -> int:
-        """The number of frames in the parts."""
+        """Number of frames in the parts."""
         return sum(reached.frames for _, reached in self.parts)
 
     @property
     def warnings(self) -> list[str]:
-        """The warnings of a reader of the whole."""
+        """Warnings for the parts, without duplicates."""
         return list(dict.fromkeys(text for _, reached in self.parts for text in reached.warnings))
 
     @property
     def problem(self) -> CaptureError | None:
-        """The error that ended the reading of the capture early."""
+        """Error that ended the reading of the capture early."""
         if not self.parts or self.parts[-1][1].problem is None:
             return None
         part, reached = self.parts[-1]
@@ -188,9 +191,9 @@ class Links:
 
 
 def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
-    """Return the proven parts of a capture, with numbers and times, and those to be read next.
+    """Return the confirmed parts of a capture, with frame numbers and times, and the parts to read next.
 
-    ``parts`` are the result of `split_capture`, ``reached`` the results of all parts read so far.
+    ``parts`` is the result of `split_capture`. ``reached`` contains the results of all parts read so far.
     """
     whole = dataclasses.replace(parts[0], stop=None, octets=sum(part.octets for part in parts))
     if len(parts) > 1 and whole.place in reached:
@@ -217,7 +220,7 @@ def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
 
 
 def following(part: Part, reached: Reached, planned: Part) -> Part:
-    """Return the part ``planned`` as it follows the result of another one, which has its description."""
+    """Return the part ``planned`` with the start, numbers and times that follow ``part`` and its result."""
     return dataclasses.replace(
         planned,
         start=reached.offset,
@@ -231,10 +234,10 @@ def following(part: Part, reached: Reached, planned: Part) -> Part:
 def split_capture(
     path: str | os.PathLike[str], octets: int = PART_OCTETS, *, count: int | None = None
 ) -> list[Part]:
-    """Return ``count`` parts of a capture, or parts of about ``octets``; one if it cannot be split.
+    """Split a capture into ``count`` parts, or into parts of about ``octets`` octets.
 
-    Their starts are guesses, which `linked` proves or corrects.  CaptureError for a file that cannot be read
-    or does not start like a capture.
+    Return one part if the capture cannot be split. The starts of the parts are guesses, which `linked`
+    confirms or corrects. Raises CaptureError for a file that cannot be read or does not start like a capture.
     """
     file, name, owned = opened_file(path)
     try:
@@ -257,12 +260,12 @@ def split_capture(
 
 
 class RecordSearch:
-    """The offsets of probable records in a file."""
+    """A search for probable records in a file."""
 
     def __init__(self, file: Any, name: str) -> None:
         self._file = file
         self.described: bytes = b""
-        """The octets needed to read the records, if they precede the first one."""
+        """Octets needed to read the records, if they precede the first record."""
         self._find: _Finder | None = None
         head = self._octets(0, _HEAD_OCTETS)
         if not head or is_compressed(head, name):
@@ -279,11 +282,11 @@ class RecordSearch:
 
     @property
     def can_find(self) -> bool:
-        """Whether records can be found in it at all."""
+        """Whether records can be found in the file."""
         return self._find is not None
 
     def near(self, guesses: Sequence[int]) -> Iterator[int]:
-        """Yield offsets at guesses or a little later; none if nothing looks like a record."""
+        """Yield the offset of a probable record at or after each guess, if a record is found."""
         last = len(self.described)
         for guess in guesses if self._find is not None else ():
             at = max(guess, last + 1) & ~3
@@ -307,16 +310,16 @@ class RecordSearch:
 
 
 class _Finder(Protocol):
-    """Recognizes records by their headers."""
+    """Finder of records by their headers."""
 
     header_octets: int
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return the lengths of the probable records at ``starts``, 0 for none."""
+        """Return the lengths of the probable records at ``starts`` in octets, 0 where there is no record."""
 
 
 class _PcapFinder:
-    """Recognizes records whose lengths and times resemble the first one's."""
+    """Finder of pcap records with lengths and times similar to the first record."""
 
     def __init__(self, header: PcapHeader, head: bytes) -> None:
         self.header_octets = header.record_header_octets
@@ -326,7 +329,7 @@ class _PcapFinder:
         self._first_s = int.from_bytes(head[HEADER_OCTETS : HEADER_OCTETS + 4], header.byte_order)
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return the lengths of the records, 0 for none."""
+        """Return the lengths of the probable records at ``starts`` in octets, 0 where there is no record."""
         seconds, ticks, one, other = uint32_rows(octets, starts, 4, self._order).astype(np.int64).T
         captured, original = np.minimum(one, other), np.maximum(one, other)
         # zeros look like empty frames of 1970
@@ -336,7 +339,7 @@ class _PcapFinder:
 
 
 class _PcapngFinder:
-    """Recognizes blocks of the defined types by their length, which is at both ends."""
+    """Finder of pcapng blocks of defined types with the same length at both ends."""
 
     header_octets = 16
     _KINDS = np.array(BLOCK_TYPES)
@@ -345,7 +348,7 @@ class _PcapngFinder:
         self._order = byte_order
 
     def lengths(self, octets: Octets, starts: Int64) -> Int64:
-        """Return the lengths of the blocks, 0 for none."""
+        """Return the lengths of the probable blocks at ``starts`` in octets, 0 where there is no block."""
         kind, total, *_ = uint32_rows(octets, starts, 4, self._order).astype(np.int64).T
         there = np.isin(kind, self._KINDS) & (starts % 4 == 0)
         there &= (total >= 12) & (total % 4 == 0) & (starts + total <= len(octets))
@@ -355,7 +358,7 @@ class _PcapngFinder:
 
 
 def _first_followed(octets: Octets, finder: _Finder) -> int | None:
-    """Return the offset of the first record that others follow immediately."""
+    """Return the offset of the first record that other records follow immediately."""
     room = len(octets) - finder.header_octets + 1
     if room <= 0:
         return None
@@ -369,7 +372,7 @@ def _first_followed(octets: Octets, finder: _Finder) -> int | None:
 
 
 def _is_followed(octets: Octets, finder: _Finder, start: int) -> bool:
-    """Return whether records follow one, as far as the octets reach."""
+    """Return whether records follow the record at ``start``, up to the end of ``octets``."""
     at, followed = start, 0
     while followed < _FOLLOWED and at + finder.header_octets <= len(octets):
         length = int(finder.lengths(octets, np.array([at]))[0])
@@ -380,7 +383,7 @@ def _is_followed(octets: Octets, finder: _Finder, start: int) -> bool:
 
 
 def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:
-    """Parse the blocks before the first frame in octets; return whether there is one."""
+    """Parse the blocks before the first frame in ``octets``; return whether there is a frame."""
     source = OctetsSource(octets, base=0)
     while isinstance(item := parser.take(source), Block):
         pass
@@ -388,22 +391,23 @@ def _described_up_to_frames(parser: PcapngParser, octets: bytes) -> bool:
 
 
 def open_part(part: Part, *, batch_frames: int = BATCH_FRAMES) -> PartReader:
-    """Open a part of a capture, with frames numbered and timed as in the whole.
+    """Open a part of a capture, with the frame numbers and times of the whole capture.
 
-    Without the number of preceding frames they are numbered from the part's first, and
-    ``frame.time_relative`` and the like begin anew with it.  CaptureError for a file that cannot be read, or
-    that does not start like a capture.
+    If the number of previous frames is unknown, frame numbers start at the part. ``frame.time_relative`` and
+    similar fields then also start at the part. Raises CaptureError for a file that cannot be read or does not
+    start like a capture.
     """
     with opened_source(part.path, start=part.start) as (source, _):
         return PartReader(source, part, batch_frames=max(1, batch_frames))
 
 
 class PartReader(CaptureReader):
-    """A part being read; made by `open_part`.
+    """A reader of a part of a capture, which `open_part` returns.
 
-    ``interfaces`` are the interfaces of the whole capture so far, ``begun`` the section and interface blocks
-    in force at the beginning of a part of pcapng, which a copy of the part begins with.  ``problem`` counts
-    frames from the capture's first, or from the part's first if the number of preceding frames is unknown.
+    ``interfaces`` are the interfaces of the whole capture so far. ``begun`` contains the section and
+    interface blocks that apply at the start of a part of pcapng; a copy of the part begins with these blocks.
+    ``problem`` counts frames from the start of the capture, or from the start of the part if the number of
+    previous frames is unknown.
     """
 
     def __init__(self, source: Source, part: Part, *, batch_frames: int) -> None:
@@ -419,7 +423,7 @@ class PartReader(CaptureReader):
         self.follow(part)
 
     def read(self) -> None:
-        """Read the part, of a mapped file, to its end; the batches are kept for iterating."""
+        """Read the part to its end and keep the batches for iteration; the file must be mapped."""
         kept: deque[Batch] = deque()
         for batch in self:
             # a part ends in the middle of its last record, which is a batch of its own
@@ -428,7 +432,7 @@ class PartReader(CaptureReader):
         self._kept = kept
 
     def follow(self, part: Part) -> None:
-        """Number and time the frames like ``part``, which begins and ends at the same octets."""
+        """Number and time the frames as in ``part``, which has the same extent."""
         self._parser.frames += (part.before or 0) - (self.part.before or 0)
         self.part = part
         self._timeline = None
@@ -440,7 +444,7 @@ class PartReader(CaptureReader):
             )  # fmt: skip
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield batches and blocks; of a part that was read, batches only."""
+        """Yield batches and blocks; after `read`, only batches."""
         if self._kept is None:
             yield from super().items()
             return
@@ -470,7 +474,7 @@ class PartReader(CaptureReader):
 
     @property
     def reached(self) -> Reached:
-        """The result of the part, once it was read to its end."""
+        """Result of the part after reading to its end."""
         before = self.part.before or 0
         parser, problem = self._parser, self.problem
         described = parser.described if isinstance(parser, PcapngParser | PcapParser) else None
@@ -489,7 +493,7 @@ class PartReader(CaptureReader):
 
 
 def _joined(batch: Batch, later: Batch) -> Batch:
-    """Return two batches of a mapped file as one."""
+    """Return two batches of a mapped file as one batch."""
     arrays: dict[str, Any] = {
         name: np.concatenate([getattr(batch, name), getattr(later, name)]) for name in _EACH
     }
@@ -497,7 +501,7 @@ def _joined(batch: Batch, later: Batch) -> Batch:
 
 
 def read_through(part: Part) -> Reached:
-    """Read a part for its number of frames, its end, and its first and last times only."""
+    """Read a part, and return only its number of frames, its end, and its first and last times."""
     with open_part(part) as reader:
         for _ in reader:
             pass

@@ -1,7 +1,7 @@
 """pcap: a header of 24 octets, then records (draft-ietf-opsawg-pcap).
 
-Supported are both byte orders, microseconds and nanoseconds, Kuznetzov's modified records, and the swapped
-lengths of versions before 2.4.
+The parser supports both byte orders, microseconds and nanoseconds, Kuznetzov's modified records, and the
+swapped lengths of versions before 2.4.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _LINKTYPE_RESERVED = 0x03FF0000 | 1 << 27
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PcapHeader:
-    """The header of a pcap file, with its unchanged ``octets``."""
+    """The header of a pcap file; ``octets`` is the unchanged header."""
 
     octets: bytes
     byte_order: ByteOrder
@@ -60,7 +60,7 @@ class PcapHeader:
 
     @property
     def interface(self) -> Interface:
-        """The one interface of the file; an FCS length counts 16-bit words and needs its presence bit."""
+        """Interface of the file; the FCS length counts 16-bit words and requires its presence bit."""
         word = self.linktype_word
         return Interface(
             index=0,
@@ -72,9 +72,10 @@ class PcapHeader:
 
     @property
     def lengths(self) -> int:
-        """The index of a record's captured length: the first (0), the second (1), the smaller (2).
+        """Position of the captured length in a record: first (0), second (1), or the smaller length (2).
 
-        Before version 2.3, and in Digital Unix's 543, the original length came first; 2.3 has either order.
+        The original length is first before version 2.3 and in version 543 of Digital Unix. Version 2.3 has
+        both orders.
         """
         major, minor = self.version
         if major == 543 or (major == 2 and minor < 3):
@@ -93,7 +94,7 @@ class PcapHeader:
 
 
 def byte_order_of(magic: bytes) -> ByteOrder | None:
-    """Return the byte order of a pcap file that starts with ``magic``, or None if it is no pcap file."""
+    """Return the byte order of a pcap file that starts with ``magic``, or ``None`` for other files."""
     known = (MAGIC_US, MAGIC_NS, _MAGIC_MODIFIED)
     if int.from_bytes(magic[:4], "little") in known:
         return "little"
@@ -101,7 +102,10 @@ def byte_order_of(magic: bytes) -> ByteOrder | None:
 
 
 def parse_header(octets: bytes, path: str) -> PcapHeader:
-    """Return the header at the start of ``octets``; CaptureError if there are not 24 of them."""
+    """Return the header at the start of ``octets``.
+
+    Raises CaptureError if ``octets`` has fewer than 24 octets.
+    """
     byte_order = byte_order_of(octets)
     if byte_order is None or len(octets) < HEADER_OCTETS:
         raise CaptureError(
@@ -124,15 +128,15 @@ def parse_header(octets: bytes, path: str) -> PcapHeader:
 
 
 class PcapParser:
-    """Reads the records after a pcap header."""
+    """Parser for the records after a pcap header."""
 
     format: Format = "pcap"
 
     def __init__(self, header: PcapHeader, walker: Walker, batch_frames: int) -> None:
         self.header = header
-        """The header of a capture with the records that are given."""
+        """Header for the records that the parser returns."""
         self.described: bytes = header.octets
-        """The header of the file."""
+        """Header of the file."""
         self.byte_order = header.byte_order
         self.interfaces: list[Interface] = [header.interface]
         self.warnings: list[str] = header.warnings
@@ -149,17 +153,17 @@ class PcapParser:
 
     @property
     def state(self) -> Hashable:
-        """None: all records of a file are read alike."""
+        """``None``, because all records of a file have the same format."""
         return None
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapParser:
-        """Return a parser of later records; see `Parser`."""
+        """Return a parser for later records; see `Parser`."""
         parser = copy.copy(self)
         parser.frames, parser._walker = frames, Walker(0, compiled=compiled)
         return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next records as a batch, or the reason for which there are none."""
+        """Return the next records as a batch, or the reason for their absence."""
         if len(source.buffer) - source.position < self._header:
             return Shortage(octets=self._header, what=f"a record header of {self._header} octets")
         starts, after = self._walker.run(
@@ -225,11 +229,12 @@ def walk_pcap(
     lengths: int,
     big: bool,
 ) -> tuple[int, int]:
-    """Walk pcap records from ``position``; return the number of starts in ``positions``, and the next start.
+    """Walk pcap records from ``position``; return the number of record starts, and the next start.
 
-    Records start before ``stop`` and end by ``end``; ``header`` is the record header's length in octets,
-    ``largest`` the maximum plausible captured length, ``lengths`` the index of a record's captured length:
-    the first (0), the second (1), the smaller (2).
+    The starts are written to ``positions``. Records start before ``stop`` and end at or before ``end``.
+    ``header`` is the length of the record header in octets, and ``largest`` is the maximum plausible captured
+    length. ``lengths`` is the position of the captured length: first (0), second (1), or the smaller length
+    (2).
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     count = 0

@@ -1,10 +1,10 @@
 """pcapng: sections of blocks (draft-ietf-opsawg-pcapng).
 
-Supported are both byte orders, several sections, every resolution and offset of time, enhanced, simple and
-obsolete packet blocks; every other block is passed on unchanged.
+The parser supports both byte orders, several sections, every resolution and offset of time, and enhanced,
+simple and obsolete packet blocks. All other blocks are returned unchanged.
 
-Times are integer arithmetic modulo 2^64: nanoseconds grow with ticks, so it is enough to check the first and
-last of them for overflow.
+Times are computed with integer arithmetic modulo 2^64. Nanoseconds increase with ticks, so that only the
+minimum and maximum times are checked for overflow.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Options = tuple[tuple[int, bytes], ...]
 
 
 def parse_options(octets: bytes, byte_order: ByteOrder) -> tuple[Options, bool]:
-    """Return the options in ``octets`` and whether they were complete; a truncated one is left out."""
+    """Return the options in ``octets`` and whether they were complete; a truncated option is dropped."""
     head = struct.Struct("<HH" if byte_order == "little" else ">HH")
     found: list[tuple[int, bytes]] = []
     position = 0
@@ -75,7 +75,7 @@ def parse_options(octets: bytes, byte_order: ByteOrder) -> tuple[Options, bool]:
 
 
 def build_options(options: Iterable[tuple[int, bytes]], byte_order: ByteOrder) -> bytes:
-    """Return ``options`` as octets with their end mark, or nothing without options."""
+    """Return ``options`` as octets with their end mark, or no octets without options."""
     head = struct.Struct("<HH" if byte_order == "little" else ">HH")
     parts = [head.pack(code, len(value)) + value + bytes(-len(value) % 4) for code, value in options]
     return b"".join([*parts, bytes(4)]) if parts else b""
@@ -88,24 +88,24 @@ _LOWEST, _HIGHEST = -(1 << 63), (1 << 63) - 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickClock:
-    """The clock of a pcapng interface: if_tsresol as an octet of the file, if_tsoffset in seconds."""
+    """The clock of a pcapng interface: the octet of if_tsresol, and if_tsoffset in seconds."""
 
     resolution: int = 6
     offset_s: int = 0
 
     @property
     def ticks_per_second(self) -> int:
-        """10^n, or 2^n where the octet's top bit is set."""
+        """Ticks per second: 2^n if the top bit of the octet is set, otherwise 10^n."""
         exponent = self.resolution & 0x7F
         return 1 << exponent if self.resolution & 0x80 else int(10**exponent)
 
     def ns(self, ticks: int) -> int:
-        """Return ⌊10⁹·ticks/ticks_per_second⌋ + 10⁹·offset, unbounded."""
+        """Return ⌊10⁹·ticks/ticks_per_second⌋ + 10⁹·offset, without a limit of 64 bits."""
         return ticks * NS_PER_S // self.ticks_per_second + self.offset_s * NS_PER_S
 
 
 def ticks_to_ns(ticks: UInt64, clock: TickClock) -> tuple[Int64, int]:
-    """Return the times of ``ticks`` in ns and the number that had to be clamped to 64 bits."""
+    """Return the times of ``ticks`` in ns, and the number of times that were clamped to 64 bits."""
     if not len(ticks):
         return np.empty(0, dtype=np.int64), 0
     if clock.ns(int(ticks.min())) >= _LOWEST and clock.ns(int(ticks.max())) <= _HIGHEST:
@@ -149,7 +149,7 @@ _MAX_DESCRIBED_OCTETS = 1 << 20
 
 
 class _Numbers:
-    """A number for each interface so far; appending takes constant time."""
+    """An array with one number for each interface; appending takes constant time."""
 
     def __init__(self) -> None:
         self._store = np.zeros(16, np.int64)
@@ -157,11 +157,11 @@ class _Numbers:
 
     @property
     def values(self) -> NDArray[np.int64]:
-        """The numbers by index of the interface."""
+        """Numbers, indexed by interface."""
         return self._store[: self._used]
 
     def append(self, number: int) -> None:
-        """Append the next interface's number."""
+        """Append the number of the next interface."""
         if self._used == len(self._store):
             self._store = np.concatenate([self._store, np.zeros_like(self._store)])
         self._store[self._used] = number
@@ -184,20 +184,20 @@ class _Runs:
         self._bases: list[int] = []
 
     def add(self, starts: NDArray[np.int64], base: int) -> None:
-        """Add a run."""
+        """Add a run of frames."""
         if len(starts):
             self._starts.append(starts)
             self._bases.append(base)
             self.frames += len(starts)
 
     def joined(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the starts of all frames, and the first interface of each one's section."""
+        """Return the starts of all frames, and for each frame the first interface of its section."""
         base = np.repeat(np.array(self._bases, np.int64), [len(starts) for starts in self._starts])
         return (self._starts[0] if len(self._starts) == 1 else np.concatenate(self._starts)), base
 
 
 class PcapngParser:
-    """Reads the blocks of a pcapng file."""
+    """Parser for the blocks of a pcapng file."""
 
     format: Format = "pcapng"
 
@@ -219,16 +219,16 @@ class PcapngParser:
 
     @property
     def state(self) -> tuple[int, int, int, ByteOrder]:
-        """The number of interfaces, the section, its first interface and its byte order."""
+        """Number of interfaces, section number, first interface of the section, and byte order."""
         return len(self.interfaces), self._section, self._base, self.byte_order
 
     @property
     def described(self) -> bytes | None:
-        """The section headers and interface descriptions so far; None if they are too large."""
+        """Section headers and interface descriptions so far; ``None`` if they are too large."""
         return None if self._described_octets > _MAX_DESCRIBED_OCTETS else b"".join(self._descriptions)
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> PcapngParser:
-        """Return a parser of later blocks; see `Parser`."""
+        """Return a parser for later blocks; see `Parser`."""
         assert isinstance(state, tuple)
         parser = PcapngParser(Walker(0, compiled=compiled), self.batch_frames)
         interfaces, parser._section, parser._base, parser.byte_order = state
@@ -240,10 +240,9 @@ class PcapngParser:
         return parser
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next run of frames as a batch, the next other block, or the reason for which there is
-        none.
+        """Return the next run of frames as a batch, the next other block, or the reason for their absence.
 
-        With ``frames_only`` a batch continues after other blocks, from section to section.
+        With ``frames_only``, a batch continues after other blocks and from section to section.
         """
         runs = _Runs()
         stop = source.position + BATCH_OCTETS
@@ -281,7 +280,7 @@ class PcapngParser:
         return batch
 
     def _turns(self, source: Source) -> bool:
-        """Return whether a section in the other byte order starts here."""
+        """Return whether a section in the other byte order starts at the position."""
         at = source.position
         magic = source.buffer[at + 8 : at + 12].tobytes()
         return source.buffer[at : at + 4].tobytes() == SECTION_MAGIC and magic != _BYTE_ORDER_MAGIC.to_bytes(
@@ -289,7 +288,7 @@ class PcapngParser:
         )
 
     def _batch(self, source: Source, starts: NDArray[np.int64], base: NDArray[np.int64]) -> Batch:
-        """Return the frames at ``starts``, in sections whose first interfaces are ``base``."""
+        """Return the frames at ``starts``; ``base`` is the first interface of the section of each frame."""
         kinds = uint32_rows(source.buffer, starts, 4, self.byte_order)
         simple = kinds[:, 0] == SIMPLE_PACKET
         if not simple.any():
@@ -358,7 +357,7 @@ class PcapngParser:
         simple: NDArray[np.bool_],
         base: NDArray[np.int64],
     ) -> Batch:
-        """Return the frames of both types of blocks in the order of the file."""
+        """Return the frames of simple and other packet blocks in file order."""
         order = np.argsort(np.concatenate([np.flatnonzero(~simple), np.flatnonzero(simple)]), kind="stable")
         one = self._enhanced(source, starts[~simple], head[~simple], base[~simple])
         other = self._simple(source, starts[simple], head[simple], base[simple])
@@ -446,7 +445,7 @@ class PcapngParser:
     def _length_refusal(
         self, source: Source, kind: int, total: int, byte_order: ByteOrder
     ) -> Shortage | Fault | None:
-        """Return the error of the block at the position, or None if it is complete and contains no frame."""
+        """Return the error of the block at the position, or ``None`` for a complete block without a frame."""
         at, name = source.position, block_name(kind)
         least = _MIN_OCTETS.get(kind, 12)
         if total < least:
@@ -469,7 +468,7 @@ class PcapngParser:
         return None
 
     def _frame_refusal(self, source: Source, kind: int, total: int) -> Fault:
-        """Return the error of the packet block that ended the walk: its captured length or its interface."""
+        """Return the error of an invalid packet block: its captured length or its interface."""
         at = source.position
         captured = word(source, at + 20, self.byte_order) if kind != SIMPLE_PACKET else 0
         if kind != SIMPLE_PACKET and captured > total - 32:
@@ -542,9 +541,9 @@ def _fcs_octets(value: bytes) -> int:
 
 
 def exact_times(batch: Batch, interfaces: Sequence[Interface]) -> list[int]:
-    """Return the times of the frames of ``batch`` in ns, also those beyond 64 bits.
+    """Return the exact times of the frames in ns, also times beyond 64 bits.
 
-    ``time_ns`` has the nearest value of 64 bits; the block of such a frame has its actual time.
+    ``time_ns`` is clamped to 64 bits; the exact time of a clamped frame is computed from its block.
     """
     times: list[int] = batch.time_ns.tolist()
     if batch.records is not None and batch.records.format == "pcapng":
@@ -558,7 +557,7 @@ def exact_times(batch: Batch, interfaces: Sequence[Interface]) -> list[int]:
 
 
 def comments(batch: Batch, i: int) -> tuple[str, ...]:
-    """Return the comments in the block of frame ``i`` of ``batch``; none without a pcapng block."""
+    """Return the comments in the block of frame ``i``; frames without a pcapng block have no comments."""
     if batch.records is None or batch.records.format != "pcapng":
         return ()
     record, order = batch.record(i), batch.records.byte_order
@@ -579,11 +578,11 @@ def walk_pcapng(
     big: bool,
     largest: int,
 ) -> tuple[int, int]:
-    """Walk a run of pcapng blocks with frames (EPB 6, SPB 3, obsolete PB 2); return as walk_pcap.
+    """Walk a run of pcapng blocks with frames (EPB 6, SPB 3, obsolete PB 2).
 
-    ``interfaces`` is the number of interfaces in the section so far.  Blocks with neither a frame nor a
-    description of a section or interface are skipped up to ``largest`` octets (0: none is).  Any other block,
-    and any block with an invalid length or interface, ends the run.
+    Return the same values as ``walk_pcap``. ``interfaces`` is the number of interfaces in the section so far.
+    Blocks of other types, except descriptions of sections and interfaces, are skipped if they have at most
+    ``largest`` octets. Any other block ends the run, and so does an invalid length or interface.
     """
     s0, s1, s2, s3 = (24, 16, 8, 0) if big else (0, 8, 16, 24)
     h0, h1 = (8, 0) if big else (0, 8)

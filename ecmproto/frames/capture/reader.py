@@ -61,14 +61,17 @@ def open_capture(
     chunk_octets: int = CHUNK_OCTETS,
     most_octets: int | None = None,
 ) -> CaptureReader:
-    """Open a pcap or pcapng capture, plain, gzip or zstd: a path, ``-`` for stdin, or a binary file object.
+    """Open a pcap or pcapng capture, which may be compressed with gzip or zstd.
 
-    A path may be a URL of a protocol of fsspec, which needs ``ecmproto[remote]``.
+    ``path`` is a path, ``-`` for stdin, a binary file object, or a URL that fsspec supports; a URL needs
+    ``ecmproto[remote]``.
 
-    Batches contain at most ``batch_frames`` frames.  A regular uncompressed file is mapped unless ``mapped``
-    is False; all else is read ``chunk_octets`` at a time.  A mapped file must not be truncated while it is
-    read. Raises CaptureError when the file cannot be read or does not start like a capture, ParameterError as
-    soon as a compressed one, also later, unpacks to more than ``most_octets``.
+    Batches contain at most ``batch_frames`` frames. A regular uncompressed file is mapped unless ``mapped``
+    is False. Other files are read in chunks of ``chunk_octets``. A mapped file must not be truncated while it
+    is read.
+
+    Raises CaptureError when the file cannot be read or does not start like a capture. Raises ParameterError,
+    also during reading, when a compressed file expands to more than ``most_octets`` octets.
     """
     opened = opened_source(path, mapped=mapped, chunk_octets=chunk_octets, max_octets=most_octets)
     with opened as (source, name):
@@ -77,10 +80,10 @@ def open_capture(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A position between the records of a capture, at which reading can resume.
+    """A position between the records of a capture, from which reading can resume.
 
-    ``offset`` counts octets of the (uncompressed) capture, ``frames`` the preceding frames; ``state`` is the
-    capture's description of the following records, equal if they are read alike.
+    ``offset`` counts octets of the uncompressed capture. ``frames`` is the number of previous frames.
+    ``state`` describes the format of the records after the position.
     """
 
     offset: int
@@ -89,20 +92,20 @@ class Position:
 
 
 class CaptureReader:
-    """A capture being read; made by ``open_capture``.
+    """A reader of a capture, which ``open_capture`` returns.
 
-    ``interfaces`` and ``warnings`` grow as blocks are read.  ``problem`` is None unless the capture turns out
-    to be unreadable before its end: nothing is raised while iterating, every complete frame before the error
-    is returned. Callers that need the whole capture check ``problem`` afterwards.
+    ``interfaces`` and ``warnings`` grow as blocks are read. ``problem`` is ``None`` unless the capture
+    becomes unreadable before its end. Iteration raises no exception in this case, and returns every complete
+    frame before the error. Callers that need the whole capture must check ``problem`` after iteration.
     """
 
     def __init__(self, source: Source, path: str, *, batch_frames: int) -> None:
         self.path = path
         self.displayed: Displayed = Displayed()
-        """The last displayed frame, for frames shown one by one."""
+        """Last displayed frame, for frames that are displayed individually."""
         self.problem: CaptureError | None = None
         self.header: PcapHeader | None = None
-        """The header of a pcap file; None for pcapng, whose first block is its section header."""
+        """Header of a pcap file; ``None`` for pcapng, whose first block is the section header."""
         self._source = source
         self._timeline: Timeline | None = None
         self._pending: list[Block] = []
@@ -138,37 +141,37 @@ class CaptureReader:
 
     @property
     def format(self) -> Format:
-        """``pcap`` or ``pcapng``."""
+        """Format of the capture, ``pcap`` or ``pcapng``."""
         return self._parser.format
 
     @property
     def byte_order(self) -> ByteOrder:
-        """``little`` or ``big``; in pcapng, of the section being read."""
+        """Byte order, ``little`` or ``big``; in pcapng the byte order of the current section."""
         return self._parser.byte_order
 
     @property
     def interfaces(self) -> list[Interface]:
-        """The interfaces described so far; a batch's ``interface`` is an index into it."""
+        """Interfaces described so far; the ``interface`` array of a batch contains indices of this list."""
         return self._parser.interfaces
 
     @property
     def resolution(self) -> int:
-        """Ticks per second of the first interface."""
+        """Resolution of the first interface, in ticks per second."""
         return self.interfaces[0].ticks_per_second if self.interfaces else 1_000_000
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual properties so far that did not prevent reading."""
+        """Unusual properties found so far that did not prevent reading."""
         return self._parser.warnings
 
     @property
     def frames(self) -> int:
-        """The number of frames returned so far."""
+        """Number of frames returned so far."""
         return self._parser.frames
 
     @property
     def batch_frames(self) -> int:
-        """The maximum number of frames in a batch; changes apply to the next batches."""
+        """Maximum number of frames in a batch; a change applies to the next batches."""
         return self._parser.batch_frames
 
     @batch_frames.setter
@@ -177,22 +180,23 @@ class CaptureReader:
 
     @property
     def place(self) -> Position:
-        """The position of the next batch; for a capture of one file."""
+        """Position of the next batch, for a capture of one file."""
         source = self._source
         return Position(offset=source.base + source.position, frames=self.frames, state=self._parser.state)
 
     @property
     def base(self) -> int:
-        """The offset in the (uncompressed) capture of the last batch's buffer."""
+        """Offset of the buffer of the last batch in the uncompressed capture."""
         return self._source.base
 
     def parse(
         self, position: Position, octets: bytes, *, frames: int, compiled: bool = True
     ) -> Iterator[Batch]:
-        """Yield the frames in ``octets``, the capture's from ``position`` on, ``frames`` a batch at most.
+        """Yield the frames in ``octets``, which start at ``position``, in batches of at most ``frames``
+        frames.
 
-        For reading again what this reader has passed, in any thread, without effect on the reader.
-        ``compiled`` False never waits for a compiler.  It ends at an incomplete record.
+        Any thread may call this method to read octets again; the reader does not change. With ``compiled``
+        False, the method never waits for a compiler. The method ends at an incomplete record.
         """
         parser = self._parser.resumed(position.state, frames=position.frames, compiled=compiled)
         parser.batch_frames = frames
@@ -206,12 +210,12 @@ class CaptureReader:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file used so far (of the compressed file, if it is compressed)."""
+        """Number of octets of the file used so far, in a compressed file the compressed octets."""
         return self._source.octets_read
 
     @property
     def size_octets(self) -> int | None:
-        """The file's size; None for a pipe."""
+        """Size of the file in octets; ``None`` for a pipe."""
         return self._source.size_octets
 
     def __iter__(self) -> Iterator[Batch]:
@@ -221,7 +225,7 @@ class CaptureReader:
                 yield item
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield batches and, of pcapng, the blocks without a frame, in file order."""
+        """Yield batches, and the blocks of pcapng without a frame, in file order."""
         while self._pending:
             yield self._pending.pop(0)
         while self.problem is None:
@@ -238,7 +242,7 @@ class CaptureReader:
                 self._source.release()
 
     def _followed(self, batch: Batch) -> Batch:
-        """Return a batch with the times of the frames before it."""
+        """Return the batch with its timeline, which includes the times of previous frames."""
         self._timeline = timeline_of(
             batch.time_ns, batch.timed, before=self._timeline, displayed=self.displayed
         )
@@ -270,7 +274,7 @@ class CaptureReader:
 
 
 class ParsedReader(CaptureReader):
-    """A capture from a parser without the octets of one file."""
+    """A reader whose parser gets no octets from one file."""
 
     def __init__(self, parser: Parser, path: str) -> None:
         self._given = parser
@@ -292,7 +296,7 @@ _FOREIGN = {
 
 
 def opened_file(path: str | os.PathLike[str] | BinaryIO) -> tuple[Any, str, bool]:
-    """Return a capture's file, its name, and whether it was opened here."""
+    """Return the file of a capture, its name, and whether this function opened the file."""
     if not isinstance(path, str | os.PathLike):
         return path, str(getattr(path, "name", "<stream>")), False
     name = os.fspath(path)
@@ -314,7 +318,7 @@ def _source_of(
     max_octets: int | None = None,
     start: int = 0,
 ) -> Source:
-    """Return the octets of an opened file, decompressed, or of a plain regular one from ``start`` on."""
+    """Return a source for an opened file; only a plain regular file can start at octet ``start``."""
     size = regular_size(file)
     head = _peek(file, size)
     if not head:
@@ -342,7 +346,7 @@ def _source_of(
 
 
 def _peek(file: Any, size: int | None) -> bytes:
-    """Return the first octets of ``file``, put back if possible; a pipe may return them one by one."""
+    """Return the first octets of ``file``; a regular file is positioned at its start again."""
     head = b""
     while len(head) < 8:
         piece = file.read(8 - len(head))
@@ -373,7 +377,7 @@ def opened_source(
     max_octets: int | None = None,
     start: int = 0,
 ) -> Iterator[tuple[Source, str]]:
-    """Open a file, from octet ``start`` on, for a reader; it is closed if making the reader fails."""
+    """Open a file for a reader at octet ``start``; the file is closed if the reader cannot be created."""
     file, name, owned = opened_file(path)
     try:
         source = _source_of(

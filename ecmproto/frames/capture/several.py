@@ -1,13 +1,13 @@
-"""Several captures read as one: in the order of time, or one after the other.
+"""Several captures that are read as one, in the order of time or of files.
 
-A folder or a pattern is one capture in several files, which are read one after the other in the order of
-their names: one is open at a time, and interfaces with equal descriptions in several of them are the same.
-Captures named one by one are read in the order of time, each with interfaces of its own.  Frames are numbered
-across files.
+A folder or a pattern is one capture in several files. These files are read in the order of their names, and
+only one file is open at a time. Equal interface descriptions in several files mean the same interface.
+Captures with separate names are read in the order of time, and each has its own interfaces. Frames are
+numbered across files.
 
-Several files read as a pcapng capture of one section, and every frame is an enhanced packet block on its
-interface.  Blocks of little-endian pcapng files are kept unchanged, comments too; other frames get times in
-ns.
+Several files are read as a pcapng capture of one section, in which every frame is an enhanced packet block
+with its interface. Blocks of little-endian pcapng files are not changed, so that comments are kept. All other
+frames have times in ns.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ Name = str | os.PathLike[str]
 
 
 class CaptureNames(tuple[str, ...]):
-    """Names of captures that are read as one, and their order."""
+    """Names of captures that are read as one, with the order of reading."""
 
     order: Order = "time"
 
     @classmethod
     def of(cls, names: Iterable[str], order: Order) -> CaptureNames:
-        """Return names with an order."""
+        """Return names with their order."""
         made = cls(names)
         made.order = order
         return made
@@ -62,13 +62,18 @@ class CaptureNames(tuple[str, ...]):
 def open_captures(
     paths: Sequence[Name | BinaryIO], *, batch_frames: int = BATCH_FRAMES, order: Order | None = None
 ) -> CaptureReader:
-    """Open files, folders, patterns and URLs to be read as one; a single file is read by itself.
+    """Open files, folders, patterns and URLs as one capture; a single file is opened as in `open_capture`.
 
-    ``order`` of captures is ``time``, or ``named``, one after the other (None: by `CaptureNames`, else time);
-    the files of a folder or a pattern are read one after the other.  CaptureError when a capture cannot be
-    read or does not start like one, or nothing matches.  A truncated file is read as far as possible, and so
-    are the others, including the readable ones of a folder; ``problem`` is the first error, ``warnings`` name
-    the others.
+    ``order`` is ``time``, or ``named`` for one capture after the other. ``None`` means the order of
+    `CaptureNames`, or otherwise ``time``. The files of a folder or a pattern are read in the order of their
+    names.
+
+    A truncated file is read as far as possible, and the remaining files are read too. ``problem`` is the
+    first error, and ``warnings`` contains the other errors.
+
+    Raises CaptureError when a capture cannot be read or does not start like a capture, or when no file
+    matches. An unreadable file in a folder does not raise CaptureError if another file in the folder is
+    readable.
     """
     groups: list[list[Any]] = [
         files_named(os.fspath(path)) if isinstance(path, str | os.PathLike) else [path] for path in paths
@@ -85,7 +90,7 @@ def open_captures(
 
 
 def _open_one(names: Sequence[Any], batch_frames: int) -> CaptureReader:
-    """Open a capture that is in one file, or in several."""
+    """Open a capture in one or several files."""
     if len(names) == 1:
         return open_capture(names[0], batch_frames=batch_frames)
     return AppendedReader(_Appending(names, batch_frames), names)
@@ -96,11 +101,11 @@ _MERGED_RECORDS = RecordFormat(format="pcapng", byte_order=_MERGED_ORDER, header
 _MERGED_BUILDER = RecordBuilder(format="pcapng", byte_order=_MERGED_ORDER, resolution="ns")
 _FEW_NAMES = 4
 _INTERFACE_AT = 8
-"""The offset of the interface in an enhanced packet block, and in one of statistics."""
+"""Offset of the interface in an enhanced packet block or an interface statistics block, in octets."""
 
 
 class MergedReader(ParsedReader):
-    """Captures being read as one; made by `open_captures`."""
+    """A reader of several captures as one, which `open_captures` returns."""
 
     def __init__(self, merging: _Merging) -> None:
         self._merging = merging
@@ -108,23 +113,23 @@ class MergedReader(ParsedReader):
 
     @property
     def octets_read(self) -> int:
-        """Octets of the files used so far."""
+        """Number of octets of the files used so far."""
         return sum(reader.octets_read for reader in self._merging.readers)
 
     @property
     def size_octets(self) -> int | None:
-        """The sum of the files' sizes; None if one is a pipe."""
+        """Sum of the file sizes in octets; ``None`` if one size is unknown."""
         sizes = [reader.size_octets for reader in self._merging.readers]
         return None if None in sizes else sum(size for size in sizes if size is not None)
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual properties of each file, with its name, and blocks that are left out."""
+        """Unusual properties of each file with the file name, and dropped blocks."""
         told = [f"{reader.path}: {text}" for reader in self._merging.readers for text in reader.warnings]
         return [*told, *self._merging.warnings]
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
+        """Yield a section header, interface descriptions when they are found, other blocks, and batches."""
         yield from super().items()
         problems = (reader.problem for reader in self._merging.readers)
         self.problem: CaptureError | None = next((each for each in problems if each is not None), None)
@@ -137,7 +142,7 @@ class MergedReader(ParsedReader):
 
 
 class Joining:
-    """The parser of several captures, which are one section of pcapng."""
+    """Parser that joins several captures to one section of pcapng."""
 
     format: Format = "pcapng"
     byte_order: ByteOrder = _MERGED_ORDER
@@ -147,28 +152,28 @@ class Joining:
         self.interfaces: list[Interface] = []
         self.frames: int = 0
         self.warnings: list[str] = []
-        """Blocks that are left out."""
+        """Warnings for dropped blocks."""
         self._pending: deque[Block] = deque()
         self._described = _Descriptions()
         self.give(SECTION_HEADER, self._described.section())
 
     @property
     def state(self) -> Hashable:
-        """None: there is no single file."""
+        """``None``, because there is no single file."""
         return None
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
-        """Refuse: the records of several files are not consecutive in any of them."""
+        """Raise NotImplementedError, because the records of several files are not consecutive."""
         raise NotImplementedError
 
     def give(self, kind: int, octets: bytes) -> None:
-        """Return a block next."""
+        """Add a block that is returned next."""
         self._pending.append(
             Block(kind=kind, octets=octets, byte_order=_MERGED_ORDER, section=0, offset=0, frame=self.frames)
         )
 
     def describe(self, interface: Interface, block: Block | None) -> int:
-        """Describe one more interface, by ``block`` if it can stay; return its number."""
+        """Add an interface and return its number; ``block`` is its description if the block can be kept."""
         number = len(self.interfaces)
         same = dataclasses.replace(interface, index=number, section=0, local_index=number)
         if block is not None:
@@ -180,19 +185,19 @@ class Joining:
         return number
 
     def lose(self, what: str) -> None:
-        """Warn once of losses."""
+        """Add a warning about dropped blocks, unless the warning exists."""
         if what not in self.warnings:
             self.warnings.append(what)
 
     def _numbered(self, parts: Sequence[tuple[Batch, Int64]]) -> Batch:
-        """Return the frames of parts in their order, numbered consecutively."""
+        """Return the frames of the parts in order, with consecutive numbers."""
         batch = _in_order(parts, self.frames)
         self.frames += len(batch)
         return batch
 
 
 class _Merging(Joining):
-    """Merges the frames of several readers in the order of time."""
+    """Parser that merges the frames of several readers in the order of time."""
 
     def __init__(self, readers: Sequence[CaptureReader]) -> None:
         super().__init__()
@@ -201,7 +206,7 @@ class _Merging(Joining):
 
     @property
     def batch_frames(self) -> int:
-        """The maximum number of frames in a batch of one file."""
+        """Maximum number of frames in a batch of one file."""
         return self.readers[0].batch_frames
 
     @batch_frames.setter
@@ -210,7 +215,7 @@ class _Merging(Joining):
             reader.batch_frames = frames
 
     def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next batch or block; a shortage at the end."""
+        """Return the next batch or block, or a shortage at the end."""
         for each in self._sources:
             each.fill()
         if self._pending:
@@ -226,7 +231,7 @@ class _Merging(Joining):
 
 
 class AppendedReader(ParsedReader):
-    """A capture in several files, read one after the other; made by `open_captures`."""
+    """A reader of one capture in several consecutive files, which `open_captures` returns."""
 
     def __init__(self, appending: _Appending, names: Sequence[str]) -> None:
         self._appending = appending
@@ -235,21 +240,21 @@ class AppendedReader(ParsedReader):
 
     @property
     def octets_read(self) -> int:
-        """Octets of the files used so far."""
+        """Number of octets of the files used so far."""
         return self._appending.octets_read
 
     @property
     def size_octets(self) -> int | None:
-        """The sum of the files' sizes; None if one is unknown."""
+        """Sum of the file sizes in octets; ``None`` if one size is unknown."""
         return self._size_octets
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual properties of each file, with its name, and the errors of files after the first error."""
+        """Unusual properties of each file with the file name, and errors after the first error."""
         return [*self._appending.file_warnings, *self._appending.warnings]
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield a section header, interface descriptions as they are found, other blocks, and batches."""
+        """Yield a section header, interface descriptions when they are found, other blocks, and batches."""
         yield from super().items()
         self.problem: CaptureError | None = self._appending.problem
 
@@ -267,7 +272,7 @@ def _size_of(names: Sequence[str]) -> int | None:
 
 
 class _Appending(Joining):
-    """Returns the frames of one file after the other."""
+    """Parser that returns the frames of several files, one file after the other."""
 
     def __init__(self, names: Sequence[str], batch_frames: int) -> None:
         super().__init__()
@@ -277,9 +282,9 @@ class _Appending(Joining):
         self._closed_warnings: list[str] = []
         self._left = deque(names)
         self._alike: dict[tuple[Interface, bool], list[int]] = {}
-        """The numbers of interfaces with equal descriptions."""
+        """Numbers of the interfaces with equal descriptions."""
         self._seen: Counter[tuple[Interface, bool]] = Counter()
-        """The number of them in this file."""
+        """Number of interfaces with equal descriptions in the current file."""
         self._reader: CaptureReader | None = None
         self._file: JoinedFile | None = None
         self._next()
@@ -288,12 +293,12 @@ class _Appending(Joining):
 
     @property
     def octets_read(self) -> int:
-        """Octets of the files used so far."""
+        """Number of octets of the files used so far."""
         return self.octets_before + (0 if self._reader is None else self._reader.octets_read)
 
     @property
     def file_warnings(self) -> list[str]:
-        """The warnings of files, with their names."""
+        """Warnings of files, with the file names."""
         return [*self._closed_warnings, *self._of_reader()]
 
     def _of_reader(self) -> list[str]:
@@ -301,7 +306,7 @@ class _Appending(Joining):
         return [] if reader is None else [f"{reader.path}: {text}" for text in reader.warnings]
 
     def _next(self) -> None:
-        """Open the next readable file."""
+        """Open the next readable file, if there is one."""
         self._file = None
         while self._left and self._file is None:
             try:
@@ -329,7 +334,7 @@ class _Appending(Joining):
             self._reader = None
 
     def describe(self, interface: Interface, block: Block | None) -> int:
-        """Return the number of an interface, which may be one of an earlier file."""
+        """Return the number of an interface, which may be an interface of an earlier file."""
         like = dataclasses.replace(interface, index=0, section=0, local_index=0), block is not None
         numbers, before = self._alike.setdefault(like, []), self._seen[like]
         self._seen[like] += 1
@@ -338,7 +343,7 @@ class _Appending(Joining):
         return numbers[before]
 
     def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next batch or block; a shortage at the end."""
+        """Return the next batch or block, or a shortage at the end."""
         while self._file is not None:
             if self._reader is not None:
                 self._reader.batch_frames = self.batch_frames
@@ -354,7 +359,7 @@ class _Appending(Joining):
 
 
 class JoinedFile:
-    """One of the captures: its available frames, and the numbers of its interfaces."""
+    """A capture in a joined capture: its available frames, and the numbers of its interfaces."""
 
     def __init__(self, reader: CaptureReader, merging: Joining) -> None:
         self._merging = merging
@@ -368,16 +373,16 @@ class JoinedFile:
 
     @property
     def left(self) -> int:
-        """The number of available frames."""
+        """Number of available frames."""
         return len(self._batch)
 
     @property
     def last_ns(self) -> int:
-        """The latest time up to the last available frame."""
+        """Maximum time of all frames up to the last available frame."""
         return int(self._keys[-1])
 
     def fill(self) -> None:
-        """Read on until frames are available, or the end is reached."""
+        """Read until frames are available or the capture ends."""
         while not self.left:
             item = next(self._items, None)
             if item is None:
@@ -397,7 +402,7 @@ class JoinedFile:
             self._numbers.append(self._merging.describe(self._reader.interfaces[index], kept))
 
     def _pass(self, block: Block) -> None:
-        """Pass on a block that describes neither section nor interface, if it is valid in another section."""
+        """Pass on a block if it is valid in another section, but not section and interface descriptions."""
         if block.kind in (SECTION_HEADER, INTERFACE_DESCRIPTION):
             return
         if block.byte_order != _MERGED_ORDER:
@@ -426,7 +431,10 @@ class JoinedFile:
         self._latest_ns = self.last_ns
 
     def take_until(self, until_ns: int, *, before: bool) -> tuple[Batch, Int64] | None:
-        """Return and remove the frames up to a time, or before it, with their keys."""
+        """Return the frames with keys up to ``until_ns`` and their keys, and remove these frames.
+
+        With ``before``, frames at ``until_ns`` are not returned.
+        """
         count = int(np.searchsorted(self._keys, until_ns, side="left" if before else "right"))
         if not count:
             return None
@@ -436,7 +444,7 @@ class JoinedFile:
         return self._as_records(batch), keys
 
     def _as_records(self, batch: Batch) -> Batch:
-        """Return frames in a buffer of their own, in enhanced packet blocks on their interface."""
+        """Return frames as enhanced packet blocks in a new buffer, with the numbers of their interfaces."""
         if batch.records == _MERGED_RECORDS:
             low = int(batch.record_offset[0])
             high = int((batch.record_offset + batch.record_length).max())
@@ -454,7 +462,7 @@ class JoinedFile:
 
 
 def _in_order(parts: Sequence[tuple[Batch, Int64]], first: int) -> Batch:
-    """Return the frames of parts, each in order of its keys, in the order of all keys."""
+    """Return the frames of all parts sorted by key; the keys of each part are sorted already."""
     batches = [batch for batch, _ in parts]
     # stable: of the same time, the file named first comes first
     order = np.argsort(np.concatenate([keys for _, keys in parts]), kind="stable")
@@ -484,18 +492,18 @@ def _in_order(parts: Sequence[tuple[Batch, Int64]], first: int) -> Batch:
 
 
 class _Descriptions:
-    """The first blocks of a pcapng capture, as written."""
+    """Writer of the first blocks of a pcapng capture."""
 
     def __init__(self) -> None:
         self._octets = io.BytesIO()
         self._writer = PcapngWriter(Sink("-", self._octets), interfaces=(), byte_order=_MERGED_ORDER)
 
     def section(self) -> bytes:
-        """Return the section header."""
+        """Return the section header block."""
         return self._drain()
 
     def interface(self, interface: Interface) -> bytes:
-        """Return the description of an interface with times in ns."""
+        """Return the description block of an interface with times in ns."""
         self._writer.add_interface(interface)
         return self._drain()
 

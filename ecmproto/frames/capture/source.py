@@ -1,17 +1,18 @@
-"""The octets of a capture: a mapped file, or a stream read in bounded chunks, plain or decompressed.
+"""Sources of the octets of a capture: a mapped file, or a stream in chunks, which may be decompressed.
 
-A source is a window onto the capture: ``buffer`` contains the octets from ``base`` on, ``position`` is the
-end of the used ones.  ``extend`` adds octets at the end of the window and releases used ones.
+A source is a window of the capture. ``buffer`` contains the octets from offset ``base``, and ``position`` is
+the end of the used octets in ``buffer``. ``extend`` adds octets at the end of the window and releases used
+octets.
 
-gzip and zstd streams are recognized by their first octets and decompressed in bounded steps.  Several members
-or frames one after the other are one stream, zero padding after a gzip member is ignored.  A broken stream
-returns everything before the error and then raises EOFError or ValueError with a sentence.
+gzip and zstd streams are recognized by their first octets and decompressed in bounded steps. Consecutive gzip
+members or zstd frames are one stream, and zero padding after a gzip member is ignored. A broken stream
+returns all octets before the error and then raises EOFError or ValueError with a message.
 
-A format's `Parser` turns these octets into batches and blocks.  It finds records by a chain walk, from the
-start of one record to the start of the next, as far as the buffer reaches.  Each walk is one function: small
-captures run it interpreted (importing a compiler would cost more than the walk), large ones run the same
-function compiled; `Walker` decides.  A walk stops before the first questionable record and leaves it to the
-parser to report an error, or that more octets are needed.
+The `Parser` of a format converts these octets to batches and blocks. The parser finds records by a walk from
+the start of one record to the start of the next record, up to the end of the buffer. Each walk is one
+function. Small captures run the function interpreted, because importing a compiler would take longer than the
+walk. Large captures run the same function compiled. `Walker` selects between the two. A walk stops before the
+first questionable record, and the parser then reports an error or requests more octets.
 """
 
 from __future__ import annotations
@@ -41,48 +42,51 @@ from ecmproto.values import dataclass
 CHUNK_OCTETS = 8 << 20
 _RELEASE_OCTETS = 4 << 20
 _CACHED_OCTETS = 64 << 20
-"""The recently used octets of a mapped file that stay in memory: batches read ahead are processed later."""
+"""Number of recently used octets of a mapped file that stay in memory, for batches that are read ahead."""
 _READ_OCTETS = 1 << 20
 _NO_STOP = 1 << 62
 
 
 class Source(Protocol):
-    """A window onto a capture's octets."""
+    """A window of the octets of a capture."""
 
     position: int
 
     @property
     def buffer(self) -> NDArray[np.uint8]:
-        """The available octets."""
+        """Available octets."""
 
     @property
     def base(self) -> int:
-        """The offset of the first available octet in the capture."""
+        """Offset of the first available octet in the capture."""
 
     @property
     def fault(self) -> str:
-        """The error that ended the octets early (a read error, a broken stream), or empty."""
+        """Error that ended the octets early (a read error or a broken stream), or an empty string."""
 
     @property
     def size_octets(self) -> int | None:
-        """The file's size; None if unknown."""
+        """Size of the file in octets; ``None`` if unknown."""
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file used so far, comparable with ``size_octets``."""
+        """Number of octets of the file used so far, comparable with ``size_octets``."""
 
     def extend(self, needed: int) -> bool:
-        """Extend the window to at least ``needed`` octets after ``position``; False at the end."""
+        """Extend the window to at least ``needed`` octets after ``position``.
+
+        Return False if the capture ends before.
+        """
 
     def release(self) -> None:
-        """Release the memory of everything before ``position``."""
+        """Release the memory of the octets before ``position``."""
 
     def close(self) -> None:
-        """Close what the source opened."""
+        """Close all files that the source opened."""
 
 
 class OctetsSource:
-    """Octets in memory, a part of a capture from octet ``base`` on: the window never grows."""
+    """A source of octets in memory, from offset ``base`` of a capture; the window never grows."""
 
     def __init__(self, octets: bytes | mmap.mmap, *, base: int) -> None:
         self.buffer: NDArray[np.uint8] = np.frombuffer(octets, dtype=np.uint8)
@@ -93,7 +97,7 @@ class OctetsSource:
 
     @property
     def octets_read(self) -> int:
-        """Octets used so far."""
+        """Number of octets used so far."""
         return self.position
 
     def extend(self, needed: int) -> bool:
@@ -101,16 +105,16 @@ class OctetsSource:
         return len(self.buffer) - self.position >= needed
 
     def release(self) -> None:
-        """Do nothing: batches view the octets."""
+        """Do nothing, because batches are views of the octets."""
 
     def close(self) -> None:
         """Do nothing."""
 
 
 class MappedSource(OctetsSource):
-    """A regular file, mapped: the window is the whole file, and batches of it are views.
+    """A source for a mapped regular file; the window is the whole file, and batches are views of the map.
 
-    Used pages are returned to the kernel; accesses to an old batch read them again.
+    Used pages are returned to the kernel. Access to an old batch reads these pages again.
     """
 
     def __init__(self, file: BinaryIO, size: int, *, owned: bool) -> None:
@@ -122,22 +126,22 @@ class MappedSource(OctetsSource):
             file.close()
 
     def release(self) -> None:
-        """Release the pages before ``position``, except for the last ones."""
+        """Release the pages before ``position``, except for the last ``_CACHED_OCTETS``."""
         upto = (self.position - _CACHED_OCTETS) & -mmap.PAGESIZE
         if upto - self._released >= _RELEASE_OCTETS:
             self._map.madvise(mmap.MADV_DONTNEED, self._released, upto - self._released)
             self._released = upto
 
     def close(self) -> None:
-        """Drop the map, which is freed with the last batch that views it."""
+        """Close the source; the map is freed with the last batch that is a view of it."""
         self.position: int = min(self.position, len(self.buffer))
 
 
 class StreamSource:
-    """A pipe, a file object or a decompressed stream, read a chunk at a time.
+    """A source for a pipe, a file object or a decompressed stream, which is read in chunks.
 
-    A chunk is filled in place and never overwritten where a batch may view it; unused octets move to the next
-    chunk, which is as large as the longest record needs.
+    A chunk is filled in place, and octets that a batch may view are never overwritten. Unused octets are
+    moved to the next chunk, which is large enough for the longest record.
     """
 
     def __init__(
@@ -169,7 +173,7 @@ class StreamSource:
         self.size_octets = size
 
     def preload(self, head: bytes) -> None:
-        """Put ``head``, already read from the stream, before it."""
+        """Insert ``head`` before the remaining octets of the stream; ``head`` was already read."""
         self._store = np.empty(max(self._chunk, len(head)), dtype=np.uint8)
         self._store[: len(head)] = np.frombuffer(head, dtype=np.uint8)
         self._filled = len(head)
@@ -177,7 +181,9 @@ class StreamSource:
 
     @property
     def octets_read(self) -> int:
-        """Octets of the file used so far; of a compressed one, in proportion to decompressed ones."""
+        """Number of octets of the file used so far; in a compressed file, an estimate of the compressed
+        octets.
+        """
         used = self.base + self.position
         taken = getattr(self._stream, "octets_read", None)
         if taken is None:
@@ -187,7 +193,7 @@ class StreamSource:
         return self._told
 
     def extend(self, needed: int) -> bool:
-        """Read until ``needed`` octets follow ``position``, and more if they come without waiting."""
+        """Read until ``needed`` octets follow ``position``, and all further octets that are available."""
         if len(self.buffer) - self.position >= needed:
             return True
         if self.position + needed > len(self._store):
@@ -204,7 +210,7 @@ class StreamSource:
         return self._filled - self.position >= needed
 
     def _move(self, needed: int) -> None:
-        """Start a chunk with the unused octets of this one; it at most doubles, whatever ``needed`` is."""
+        """Start a new chunk with the unused octets; the size at most doubles, regardless of ``needed``."""
         left = self._filled - self.position
         store = np.empty(max(self._chunk, min(2 * left, needed)), dtype=np.uint8)
         store[:left] = self._store[self.position : self._filled]
@@ -225,18 +231,19 @@ class StreamSource:
             raise ParameterError(name="a compressed capture", needed=needed, got="more")
 
     def release(self) -> None:
-        """Do nothing: a chunk is freed with the last batch that views it."""
+        """Do nothing, because a chunk is freed with the last batch that is a view of it."""
 
     def close(self) -> None:
-        """Close the stream if it was opened here."""
+        """Close the stream if the source owns it."""
         if self._owned:
             self._stream.close()
 
 
 class BoundedSource:
-    """The records of a source, from its position on, that begin before octet ``stop`` (None: all).
+    """A source of the records that begin before octet ``stop``; ``None`` means all records.
 
-    After ``stop``, the window contains only the rest of the last of them.
+    The source starts at the current position of another source. After ``stop``, the window contains only the
+    rest of the last record.
     """
 
     def __init__(self, source: Source, stop: int | None) -> None:
@@ -247,17 +254,17 @@ class BoundedSource:
 
     @property
     def buffer(self) -> NDArray[np.uint8]:
-        """The window, up to the end of the last requested record."""
+        """Octets up to the end of the last requested record."""
         return self.whole.buffer[: max(0, self._end - self.whole.base)]
 
     @property
     def base(self) -> int:
-        """The offset of the window in the capture."""
+        """Offset of the window in the capture."""
         return self.whole.base
 
     @property
     def position(self) -> int:
-        """The end of the used octets in the window."""
+        """End of the used octets in the window."""
         return self.whole.position
 
     @position.setter
@@ -270,22 +277,22 @@ class BoundedSource:
 
     @property
     def fault(self) -> str:
-        """The reason for which the octets ended before the records did."""
+        """Error that ended the octets before the end of the records, or an empty string."""
         return "" if self._is_over else self.whole.fault
 
     @property
     def size_octets(self) -> int | None:
-        """The number of octets to be read, if known."""
+        """Number of octets to read; ``None`` if unknown."""
         size = self.whole.size_octets
         return None if size is None else max(0, min(size, self._stop) - self._start)
 
     @property
     def octets_read(self) -> int:
-        """Octets used so far."""
+        """Number of octets used so far."""
         return self.base + self.position - self._start
 
     def extend(self, needed: int) -> bool:
-        """Extend the window to ``needed`` octets, unless they belong to a record after the last one."""
+        """Extend the window to ``needed`` octets, unless the last record has ended."""
         if self._is_over:
             return False
         there = self.whole.extend(needed)
@@ -295,7 +302,7 @@ class BoundedSource:
         return there
 
     def release(self) -> None:
-        """Release the used octets."""
+        """Release the memory of the used octets."""
         self.whole.release()
 
     def close(self) -> None:
@@ -314,7 +321,7 @@ def _read_into(stream: Any, target: memoryview) -> int:
 
 
 def _ready(stream: Any) -> bool:
-    """Return whether a read would not wait; streams without a descriptor never do."""
+    """Return whether a read would return at once; False for streams without a descriptor."""
     try:
         descriptor = stream.fileno()
         return bool(select.select([descriptor], [], [], 0)[0])
@@ -323,7 +330,7 @@ def _ready(stream: Any) -> bool:
 
 
 def regular_size(file: Any) -> int | None:
-    """Return the size of the regular file of ``file``, positioned at its start; None for all else."""
+    """Return the size of a regular file that is positioned at its start; ``None`` for other files."""
     try:
         status = os.fstat(file.fileno())
         return status.st_size if stat.S_ISREG(status.st_mode) and file.tell() == 0 else None
@@ -346,15 +353,15 @@ _GZIP_STEP_OCTETS = 1 << 20
 
 
 class _Decompressor(Protocol):
-    """Yields the octets of each step, and the number of unused octets of the current piece."""
+    """Generator of the octets of each step, and the number of unused octets of the current piece."""
 
     def __call__(self, pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]: ...
 
 
 def is_compressed(magic: bytes, path: str) -> str:
-    """Return "gzip", "zstd" or "" for a file that starts with ``magic`` (8 octets or more).
+    """Return ``gzip``, ``zstd`` or an empty string for a file that starts with ``magic`` (at least 8 octets).
 
-    Raises CaptureError for recognized compressions that are not supported, with a command to use instead.
+    Raises CaptureError for an unsupported compression, with a command to use instead.
     """
     if magic.startswith(_GZIP):
         return "gzip"
@@ -369,7 +376,7 @@ def is_compressed(magic: bytes, path: str) -> str:
 
 
 class DecompressedStream:
-    """The decompressed octets of ``file``; ``head`` was already read from it."""
+    """The decompressed octets of ``file``; ``head`` contains octets that were already read from ``file``."""
 
     def __init__(self, file: Any, kind: str, *, head: bytes = b"", owned: bool = False) -> None:
         self._file = file
@@ -383,7 +390,7 @@ class DecompressedStream:
 
     @property
     def octets_read(self) -> int:
-        """Compressed octets whose contents were all returned so far."""
+        """Number of compressed octets whose contents were all returned."""
         return self._taken - self._unused
 
     def _input(self) -> Iterator[bytes]:
@@ -395,7 +402,7 @@ class DecompressedStream:
             piece = read(_INPUT_OCTETS)
 
     def readinto(self, target: memoryview) -> int:
-        """Fill ``target`` with the octets of one step; 0 at the end."""
+        """Fill ``target`` with the octets of one step; return their number, 0 at the end."""
         while not self._rest:
             piece, self._unused = next(self._pieces, (None, 0))
             if piece is None:
@@ -407,7 +414,7 @@ class DecompressedStream:
         return count
 
     def close(self) -> None:
-        """Close the file if it was opened for this stream."""
+        """Close the file if the stream owns it."""
         if self._owned:
             self._file.close()
 
@@ -440,7 +447,7 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
-    """Yield the octets of ``data`` before the one that breaks the stream, found by ever shorter steps."""
+    """Yield the octets of ``data`` before the first invalid octet, with steps that become shorter."""
     step = len(data) // 16 or 1
     for i in range(0, len(data), step):
         before = member.copy()
@@ -455,7 +462,7 @@ def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
 
 
 def zstd_module() -> Any:
-    """Return the standard library's module of zstd, or its backport before Python 3.14."""
+    """Return the zstd module of the standard library, or its backport before Python 3.14."""
     name = "compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd"
     try:
         return importlib.import_module(name)
@@ -485,15 +492,15 @@ def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
 
 
 MAX_RECORD_OCTETS = 256 << 20
-"""The maximum length of a record: longer claims are reported, not waited for."""
+"""Maximum length of a record in octets; a longer length is reported as an error."""
 
 BATCH_OCTETS = 16 << 20
-"""The maximum size of a batch before its last record, so that long frames do not make large batches."""
+"""Size limit of a batch in octets; only the last record of a batch may exceed the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shortage:
-    """A record at the source's position that needs ``octets`` octets, described by ``what``."""
+    """A record at the current position that needs ``octets`` octets; ``what`` describes the record."""
 
     octets: int
     what: str
@@ -501,7 +508,7 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """An invalid record at the source's position; ``at`` is the offset of the error in the window."""
+    """An invalid record at the current position; ``at`` is the offset of the error in the window."""
 
     at: int
     needed: str
@@ -509,7 +516,9 @@ class Fault:
 
 
 class Parser(Protocol):
-    """Turns a source's octets into batches and blocks, moving the source's position after them."""
+    """Parser that converts the octets of a source to batches and blocks, and moves the position of the
+    source.
+    """
 
     format: Format
     byte_order: ByteOrder
@@ -517,28 +526,34 @@ class Parser(Protocol):
     warnings: list[str]
     frames: int
     batch_frames: int
-    """The maximum number of frames in a batch."""
+    """Maximum number of frames in a batch."""
     frames_only: bool
-    """Whether only batches are requested, so that they may continue after blocks of other types."""
+    """Whether only batches are requested, so that a batch may continue after blocks of other types."""
 
     @property
     def state(self) -> Hashable:
-        """The capture's description of the following records so far; equal if they are to be read alike."""
+        """State that describes the format of the next records; equal states mean equal formats."""
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
-        """Return a parser that continues from ``state``, after ``frames`` frames.
+        """Return a parser that continues from ``state`` after ``frames`` frames.
 
-        ``compiled`` False restricts it to interpreted walks, which never wait for a compiler.
+        With ``compiled`` False, the parser uses only interpreted walks, which never wait for a compiler.
         """
 
     def take(self, source: Source) -> Batch | Block | Shortage | Fault | None:
-        """Return the next batch or block, or the reason of its absence; None to continue without either."""
+        """Return the next batch or block, or the reason for its absence.
+
+        ``None`` means that the caller should call again.
+        """
 
 
 def uint32_rows(
     buffer: NDArray[np.uint8], starts: NDArray[np.int64], count: int, byte_order: ByteOrder
 ) -> NDArray[np.uint32]:
-    """Return the ``count`` 32-bit words at each of ``starts`` (of any alignment): (len(starts), count)."""
+    """Return ``count`` consecutive 32-bit words at each of ``starts``, as an array (len(starts), count).
+
+    The starts may have any alignment.
+    """
     octets = 4 * count
     # One void item per octet of the buffer: indexing it copies whole headers, the quickest gather numpy has.
     headers = np.ndarray((len(buffer) - octets + 1,), dtype=f"V{octets}", buffer=buffer, strides=(1,))
@@ -547,32 +562,33 @@ def uint32_rows(
 
 
 def word(source: Source, at: int, byte_order: ByteOrder) -> int:
-    """Return the 32-bit word at octet ``at`` of the window."""
+    """Return the 32-bit word at offset ``at`` of the window."""
     return int.from_bytes(source.buffer[at : at + 4].tobytes(), byte_order)
 
 
 COMPILE_FROM_OCTETS = 48 << 20
-"""The octets whose interpreted walk takes about as long as importing the compiler."""
+"""Size from which walks are compiled: an interpreted walk of it takes as long as importing the compiler."""
 _FEW_RECORDS = 1024
-"""The maximum number of records at a time for which callers do not wait for the compiler."""
+"""Maximum number of records in a walk that does not wait for the compiler."""
 
 
 _LAP_OCTETS = 1 << 20
-"""The octets that are brought into the cache at once."""
+"""Number of octets that are loaded into the cache at once."""
 _LINE_OCTETS = 64
 _SPARSE_OCTETS = 2048
-"""The mean length of records beyond which bringing them whole takes longer than waiting for their starts."""
+"""Mean length of records above which loading whole records is slower than loading their headers."""
 
 
 class Walker:
-    """Runs walks over one capture; without the library interpreted at first, compiled once it is large.
+    """Runner of the walks over one capture, interpreted at first and compiled if the capture is large.
 
-    ``size_octets`` is the capture's size if known; ``compiled`` False prevents compiling.  Many small
-    captures count as a large one.
+    If the library of kernels is ready, all walks are compiled. ``size_octets`` is the size of the capture, or
+    ``None`` if unknown. ``compiled`` False prevents compilation. Many small captures count as a large
+    capture.
     """
 
     _walked_before: ClassVar[int] = 0
-    """Octets of all captures in interpreted walks of this process."""
+    """Number of octets in interpreted walks of this process, over all captures."""
 
     def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
         large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS

@@ -1,9 +1,10 @@
-"""Writing captures: pcap and pcapng, frame by frame, batch by batch, or unchanged records.
+"""Writing of pcap and pcapng captures, from single frames, batches or unchanged records.
 
-All outputs are safe: `open_sink` writes to a partial file beside the target, which is synced and renamed on
-success.  Nothing incomplete ever has the final name.  If the work ends with an exception, the partial file
-stays (complete up to its last record, a compressed stream properly ended) and ``Sink.partial`` names it, as a
-note of the exception does.  A format that cannot be read without its end leaves nothing.
+`open_sink` writes to a partial file in the folder of the target. The partial file is synced and renamed only
+on success, so that an incomplete file never has the final name. After an exception the partial file stays,
+complete up to its last record and with a valid end of compression. ``Sink.partial`` and a note of the
+exception contain the name of the file. In a format that cannot be read without its end, the partial file is
+removed.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ _BUFFER_OCTETS = 1 << 20
 
 
 class Sink:
-    """An output opened by ``open_sink``: a context manager that commits on success only."""
+    """An output that ``open_sink`` opens: a context manager that commits only on success."""
 
     def __init__(
         self,
@@ -70,11 +71,11 @@ class Sink:
     ) -> None:
         self.path = path
         self.partial: str = partial
-        """The partial file's name; empty for stdout, devices and pipes, and after the renaming."""
+        """Name of the partial file; empty after the renaming, and for stdout, devices and pipes."""
         self.octets: int = 0
         self._flushed_octets = 0
         self.whole = whole
-        """Whether a partial file is useless, because it lacks its end."""
+        """Whether the output is only usable when complete, so that a partial file is removed."""
         self._final = final
         self._force = force
         self._raw = file
@@ -82,7 +83,10 @@ class Sink:
         self._closed = False
 
     def write(self, data: bytes | memoryview | NDArray[np.uint8] | str) -> None:
-        """Write octets, or text if the sink was opened for text; OutputError when the disk is full."""
+        """Write octets, or text for a text output.
+
+        Raises OutputError when the disk is full.
+        """
         if isinstance(data, np.ndarray):
             data = data.data
         octets = data.encode() if isinstance(data, str) else data
@@ -95,7 +99,7 @@ class Sink:
         self.octets += len(octets)
 
     def flush(self) -> None:
-        """Flush the output for readers of the other end; a compressed one can be decompressed that far."""
+        """Flush the output, so that readers can read and decompress everything written before."""
         if self._flushed_octets == self.octets:
             return  # a compressor would add an empty block
         try:
@@ -108,7 +112,7 @@ class Sink:
         self._flushed_octets = self.octets
 
     def commit(self) -> None:
-        """Finish the output, sync it, and give it its final name."""
+        """Finish the output, sync the file, and rename it to its final name."""
         if self._closed:
             return
         self._end(synced=bool(self.partial))
@@ -124,10 +128,10 @@ class Sink:
         self.partial = ""
 
     def abandon(self, error: BaseException | None = None) -> None:
-        """End the output early; a note of ``error`` reports the state of the file.
+        """End the output early, and add a note about the state of the file to ``error``.
 
-        A partial file is removed if it is empty, useless without its end, or refused because of a time or
-        length; any other stays as ``partial``.
+        A partial file is removed if it is empty or not usable without its end. It is also removed if
+        ``error`` is a RecordError. Otherwise the file stays as ``partial``.
         """
         if self._closed:
             return
@@ -178,9 +182,9 @@ class Sink:
 def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool = False) -> Sink:
     """Open an output: a path, or ``-`` for stdout; a path that ends in .gz or .zst is compressed.
 
-    An existing regular file is refused unless ``force``; devices and pipes are written directly.  ``whole``
-    is for formats that cannot be read without their end: no partial file of theirs stays. Raises OutputError
-    when it cannot be written.
+    An existing regular file is refused unless ``force``. Devices and pipes are written directly. ``whole`` is
+    for formats that cannot be read without their end, so that no partial file stays. Raises OutputError when
+    the output cannot be written.
     """
     name = os.fspath(path)
     if name == "-":
@@ -195,13 +199,13 @@ def open_sink(path: str | os.PathLike[str], *, force: bool = False, whole: bool 
 
 
 def write_output(path: str | os.PathLike[str], content: bytes | str, *, force: bool = False) -> None:
-    """Write a whole output; arguments and errors as `open_sink`."""
+    """Write a whole output; the arguments and errors are the same as in `open_sink`."""
     with open_sink(path, force=force, whole=True) as sink:
         sink.write(content)
 
 
 def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
-    """Raise OutputError where `open_sink` would, before the work is done; no file is left."""
+    """Raise OutputError if `open_sink` would fail, before any work is done; no file is created."""
     name = os.fspath(path)
     # a device or a pipe is opened once: its reader would take the first closing for the end
     if name != "-" and (os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name)):
@@ -225,7 +229,7 @@ def _open_file(name: str, force: bool, whole: bool) -> Sink:
 
 
 def _beside(final: str) -> tuple[Any, str]:
-    """Open a partial file that no other process and no earlier attempt of this one uses."""
+    """Open a new partial file whose name no other process and no earlier attempt uses."""
     for attempt in itertools.count():
         partial = f"{final}.{os.getpid()}{f'-{attempt}' if attempt else ''}.partial"
         with suppress(FileExistsError):
@@ -256,7 +260,7 @@ _FEW = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordBuilder:
-    """Builds pcap records or enhanced packet blocks, in one byte order and one resolution of time."""
+    """Builder of pcap records or enhanced packet blocks with one byte order and time resolution."""
 
     format: Format = "pcap"
     byte_order: ByteOrder = "little"
@@ -264,11 +268,11 @@ class RecordBuilder:
 
     @property
     def header_octets(self) -> int:
-        """Octets of a record before the frame."""
+        """Length of the header before the frame, in octets."""
         return 16 if self.format == "pcap" else 28
 
     def record_octets(self, captured: Int64) -> Int64:
-        """Return the lengths of the records of frames of ``captured`` octets."""
+        """Return the lengths of records for frames of ``captured`` octets."""
         if self.format == "pcap":
             return captured + 16
         return (captured + 3 & ~np.int64(3)) + 32
@@ -283,8 +287,8 @@ class RecordBuilder:
     ) -> Octets:
         """Return the records of the rows of ``matrix`` (n × length) as an array (n × record length).
 
-        ``time_ns``, ``original`` (None: the length) and ``interface`` are one value or one per row. Raises
-        RecordError for a time that the format cannot represent.
+        ``time_ns``, ``original`` and ``interface`` are one value or one value per row. ``original`` of
+        ``None`` means the length of the rows. Raises RecordError for a time that the format cannot represent.
         """
         count, length = matrix.shape
         captured = np.full(count, length, dtype=np.int64)
@@ -303,7 +307,7 @@ class RecordBuilder:
         return out
 
     def from_batch(self, batch: Batch) -> Octets:
-        """Return the records of the frames of ``batch``, one after the other.
+        """Return the consecutive records of the frames of ``batch``.
 
         Raises RecordError for a time that the format cannot represent.
         """
@@ -359,7 +363,7 @@ def _check_range(field: str, values: Int64, highest: int) -> None:
 
 
 def _put(out: Octets, starts: Int64, rows: Octets) -> None:
-    """Write each row (n × width) at its start; a void item at every octet lets numpy copy whole rows."""
+    """Write each row (n × width) at its start; numpy copies whole rows as void items."""
     if len(starts):
         width = rows.shape[1]
         target = np.ndarray((len(out) - width + 1,), dtype=f"V{width}", buffer=out, strides=(1,))
@@ -367,7 +371,7 @@ def _put(out: Octets, starts: Int64, rows: Octets) -> None:
 
 
 def _copy_frames(out: Octets, targets: Int64, batch: Batch) -> None:
-    """Copy the frames of ``batch`` to ``targets``, all of a length at once unless they are few."""
+    """Copy the frames of ``batch`` to ``targets``; many frames of the same length are copied at once."""
     order = np.argsort(batch.captured, kind="stable")
     lengths, firsts = np.unique(batch.captured[order], return_index=True)
     bounds = np.append(firsts, len(order))
@@ -391,7 +395,7 @@ Target = str | os.PathLike[str] | Sink
 
 
 class _CaptureWriter:
-    """The common part of both writers; frames go through ``builder``."""
+    """The base class of both writers; ``builder`` builds the records."""
 
     def __init__(self, target: Target, builder: RecordBuilder, *, force: bool) -> None:
         self.sink: Sink = target if isinstance(target, Sink) else open_sink(target, force=force)
@@ -400,7 +404,10 @@ class _CaptureWriter:
         self.warnings: list[str] = []
 
     def write_batch(self, batch: Batch) -> None:
-        """Write the frames of ``batch`` as new records; EncodeError for values out of range."""
+        """Write the frames of ``batch`` as new records.
+
+        Raises EncodeError for values out of range.
+        """
         self._check(batch.captured, batch.interface)
         self.sink.write(self.builder.from_batch(batch))
         self.frames += len(batch)
@@ -413,7 +420,10 @@ class _CaptureWriter:
         original: ArrayLike | None = None,
         interface: ArrayLike = 0,
     ) -> None:
-        """Write the rows of ``matrix`` (n × length) as frames; the rest is one value or one per row."""
+        """Write the rows of ``matrix`` (n × length) as frames.
+
+        Each other argument is one value or one value per row.
+        """
         count, length = matrix.shape
         times, ports = (np.broadcast_to(np.asarray(v, dtype=np.int64), count) for v in (time_ns, interface))
         wire = None if original is None else np.broadcast_to(np.asarray(original, dtype=np.int64), count)
@@ -431,7 +441,7 @@ class _CaptureWriter:
         self.frames += count
 
     def write_records(self, batch: Batch) -> None:
-        """Write the unchanged records of ``batch``; adjacent ones in one piece."""
+        """Write the records of ``batch`` unchanged; consecutive records are written at once."""
         if not len(batch):
             return
         starts, ends = batch.record_offset, batch.record_offset + batch.record_length
@@ -449,7 +459,7 @@ class _CaptureWriter:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Finish the capture and give it its final name."""
+        """Finish the capture and rename it to its final name."""
         self.sink.commit()
 
     def __enter__(self) -> Self:
@@ -465,10 +475,10 @@ class _CaptureWriter:
 
 
 class PcapWriter(_CaptureWriter):
-    """Writes a pcap file of one link type, in nanoseconds unless ``resolution`` is ``"us"``.
+    """Writer of a pcap file with one link type, in nanoseconds unless ``resolution`` is ``"us"``.
 
-    ``header`` is another file's header, repeated unchanged before that file's records. Raises OutputError
-    when ``target`` (a path, ``-``, or an open sink) cannot be written.
+    ``header`` is the header of another file, which is written unchanged before the records of this file.
+    ``target`` is a path, ``-``, or an open sink. Raises OutputError when ``target`` cannot be written.
     """
 
     def __init__(
@@ -507,7 +517,7 @@ class PcapWriter(_CaptureWriter):
         interface: int = 0,
         comment: str | None = None,
     ) -> None:
-        """Write one frame; a ``comment`` is dropped with a warning, since pcap has none."""
+        """Write one frame; a ``comment`` is dropped with a warning, because pcap has no comments."""
         lost = "comments are lost: pcap has no place for them"
         if comment is not None and lost not in self.warnings:
             self.warnings.append(lost)
@@ -526,11 +536,11 @@ class PcapWriter(_CaptureWriter):
 
 
 class PcapngWriter(_CaptureWriter):
-    """Writes a pcapng file of one section, in nanoseconds unless ``resolution`` is ``"us"``.
+    """Writer of a pcapng file with one section, in nanoseconds unless ``resolution`` is ``"us"``.
 
-    ``interfaces`` are described before the frames, more can be added; frames name them by index.  ``bare``
-    writes no block of its own, for a copy with its own section headers. Raises OutputError when ``target`` (a
-    path, ``-``, or an open sink) cannot be written.
+    ``interfaces`` are described before the frames, and more interfaces can be added. Frames refer to
+    interfaces by index. ``bare`` writes no section header, for a copy with its own section headers.
+    ``target`` is a path, ``-``, or an open sink. Raises OutputError when ``target`` cannot be written.
     """
 
     def __init__(
@@ -557,7 +567,7 @@ class PcapngWriter(_CaptureWriter):
                 self.add_interface(interface)
 
     def add_interface(self, interface: Interface) -> int:
-        """Describe one more interface (link type, snaplen, name, speed, FCS …); return its position."""
+        """Describe an interface (link type, snaplen, name, speed, FCS …) and return its index."""
         ticks = NS_PER_S if self.builder.resolution == "ns" else 1_000_000
         own = dataclasses.replace(interface, ticks_per_second=ticks, offset_s=0)
         self.write_block(interface_block(own, self.builder.byte_order))
@@ -565,7 +575,7 @@ class PcapngWriter(_CaptureWriter):
         return len(self.interfaces) - 1
 
     def write_block(self, block: Block | bytes) -> None:
-        """Write an unchanged block; its byte order has to be the section's."""
+        """Write an unchanged block, whose byte order must be the byte order of the section."""
         self.sink.write(block if isinstance(block, bytes) else block.octets)
 
     def write_frame(
@@ -577,7 +587,7 @@ class PcapngWriter(_CaptureWriter):
         interface: int = 0,
         comment: str | None = None,
     ) -> None:
-        """Write one frame, with a comment if there is one."""
+        """Write one frame, with a comment if ``comment`` is not ``None``."""
         batch = Batch.from_frames([octets], time_ns=time_ns, original=original, interface=interface)
         if comment is None:
             self.write_batch(batch)
@@ -600,7 +610,7 @@ class PcapngWriter(_CaptureWriter):
 
 
 def interface_block(interface: Interface, byte_order: ByteOrder) -> bytes:
-    """Return the block that describes an interface: its link type, snaplen, name, speed, clock and FCS."""
+    """Return the block that describes the link type, snaplen, name, speed, clock and FCS of an interface."""
     options = [(IF_NAME, interface.name.encode())] if interface.name else []
     if interface.description:
         options.append((IF_DESCRIPTION, interface.description.encode()))
@@ -625,7 +635,7 @@ def interface_block(interface: Interface, byte_order: ByteOrder) -> bytes:
 def packet_block(
     octets: bytes, interface: Interface, byte_order: ByteOrder, *, time_ns: int, comment: str = ""
 ) -> bytes:
-    """Return an enhanced packet block of one frame in an existing section, in the interface's own ticks."""
+    """Return an enhanced packet block of one frame for an existing section, in the ticks of the interface."""
     order = "<" if byte_order == "little" else ">"
     since_ns = time_ns - interface.offset_s * NS_PER_S
     ticks = -(-since_ns * interface.ticks_per_second // NS_PER_S)
