@@ -76,7 +76,7 @@ class CaptureCopier:
             described = [self._grown(each) for each in reader.interfaces]
             self._pcapng = PcapngWriter(self._sink, interfaces=described, bare=same)
             if same:
-                # the blocks that describe them are copied
+                # the blocks that describe the interfaces are copied
                 self._pcapng.interfaces = reader.interfaces
         elif reader.header is not None:
             header = reader.header
@@ -105,7 +105,7 @@ class CaptureCopier:
             if self._pcapng is not None and not self._sections:
                 raise self._refusal("the section header before the frames (copy reader.items())", "frames")
             writer = self._pcap or self._pcapng
-            assert writer is not None  # within a format the first one exists from the start
+            assert writer is not None  # without conversion, one writer exists from the start
             if item.records is None:
                 writer.write_batch(item)
             else:
@@ -194,7 +194,7 @@ class CaptureCopier:
 
     def close(self) -> None:
         """Finish the copy and rename it to its final name."""
-        if self._pcap is None and self._pcapng is None:  # no frame was written: still a capture
+        if self._pcap is None and self._pcapng is None:  # a capture without frames is valid
             interfaces = self._reader.interfaces
             self._pcap = PcapWriter(self._sink, linktype=interfaces[0].linktype if interfaces else ETHERNET)
         self._sink.commit()

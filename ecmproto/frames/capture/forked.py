@@ -214,7 +214,7 @@ class _Worker:
 
     def run(self) -> None:
         """Process every n-th part, until the last part or the end of another process."""
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that takes the results decides
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the main process handles the signal
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         _keep_memory()
         capture = self._capture
@@ -250,7 +250,7 @@ class _Worker:
             reader = self._read(part)
         reached = reader.reached
         if reached.described is None and reached.problem is None and stop is not None:
-            # what describes the rest is too large to be passed on
+            # the blocks that describe the next part are too large to send
             part = dataclasses.replace(part, stop=None)
             reader = self._read(part)
             reached = reader.reached

@@ -141,7 +141,7 @@ def _system_of(name: str) -> tuple[Any, str]:
     try:
         system, path = _answer(name, lambda: url_to_fs(name))
     except ImportError as error:
-        # fsspec names the package of the protocol
+        # fsspec's message contains the package for the protocol
         named = re.search(r"[Ii]nstall \W?([\w-]+)|No module named '(\w+)", str(error))
         package = (named[1] or named[2]) if named else str(error)
         extra = "remote" if package in ("aiohttp", "requests") else ""
@@ -164,7 +164,7 @@ def _answer(name: str, ask: Any) -> Any:
 def _reason(error: Exception) -> str:
     cause = error.__cause__
     if isinstance(error, FileNotFoundError):
-        # the error of an unreachable or refusing server too
+        # fsspec raises this error also for an unreachable or refusing server
         if cause is None or getattr(cause, "status", None) == _NOT_FOUND or isinstance(cause, KeyError):
             return "no such file"
         error = cause if isinstance(cause, Exception) else error

@@ -1,4 +1,4 @@
-"""Parts of a large capture: split where frames probably begin, read apart, and proven by what was read.
+"""Parts of a large capture, which are read separately and then checked.
 
 >>> parts = split_capture("large.pcap")
 >>> reached = {}
@@ -8,16 +8,17 @@
 ...             for batch in reader:
 ...                 ...
 ...             reached[part.place] = reader.reached
->>> links.parts                                  # in order: what was read of each is a part of the whole
+>>> links.parts                                  # in order, with the results of all parts
 
-Only the preceding records determine the start of a record in a pcap file, and a frame may contain octets that
-look like records.  So an offset found by a search for records is a guess.  A part begins at one and ends with
-the first record that reaches the start of the next part.  If it ends there exactly, the next part began at a
-record, as this one did; if not, the result of the next part is void, and it is read again from the right
-offset.  The first part begins at the beginning, so that the parts of `linked` are correct for any contents.
-The same holds for pcapng, and for its section and interface blocks, which apply to the following blocks.
+In a pcap file, the start of a record depends on the previous records, and a frame may contain octets that
+look like a record. An offset that a search for records finds is therefore a guess. A part begins at a guess,
+and ends with the first record that reaches the start of the next part. If the part ends exactly there, then
+the next part also began at a record. Otherwise the result of the next part is invalid, and the next part is
+read again from the right offset. The first part begins at the first record, so that the parts of `linked` are
+correct for any contents. The same method applies to pcapng, and to the section and interface blocks that
+describe later blocks.
 
-A file that cannot be read from the middle on, such as a compressed one, is one part.
+A file that can only be read from the start, such as a compressed file, is one part.
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def linked(parts: Sequence[Part], reached: Mapping[Extent, Reached]) -> Links:
         if found.problem is not None:
             return Links(parts=tuple(done), missing=())
         number += 1
-        # a record may be longer than parts are
+        # a record may be longer than a part
         while number < len(parts) and (parts[number].stop or found.offset + 1) <= found.offset:
             number += 1
         if number == len(parts):
@@ -426,7 +427,7 @@ class PartReader(CaptureReader):
         """Read the part to its end and keep the batches for iteration; the file must be mapped."""
         kept: deque[Batch] = deque()
         for batch in self:
-            # a part ends in the middle of its last record, which is a batch of its own
+            # the last record extends beyond the end of a part, and is a separate batch
             few = kept and kept[-1].timed is batch.timed is None and len(batch) <= _FEW_FRAMES
             kept.append(_joined(kept.pop(), batch) if few else batch)
         self._kept = kept

@@ -534,8 +534,7 @@ def _text(value: bytes) -> str:
 
 
 def _fcs_octets(value: bytes) -> int:
-    # The draft's text has bits and its example 4; files contain octets (as Wireshark reads it) as well as
-    # bits.
+    # The draft's text has bits and its example is 4. Files contain octets (as Wireshark reads it) or bits.
     length = value[0] if value else 0
     return length // 8 if length >= 8 else length
 

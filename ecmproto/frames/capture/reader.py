@@ -1,4 +1,4 @@
-"""Reading captures: iterate over batches, and check for errors at the end.
+"""Reading of captures: a reader yields batches, and reports errors at the end.
 
 >>> with open_capture("in.pcapng.gz") as reader:
 ...     for batch in reader:

@@ -223,7 +223,7 @@ class _Merging(Joining):
         filled = [each for each in self._sources if each.left]
         if not filled:
             return Shortage(octets=1, what="a frame")
-        # the next frames of the file whose available ones end first may be earlier than the others' last
+        # the file whose available frames end first may continue with frames earlier than others' last frames
         first = min(filled, key=lambda each: each.last_ns)
         until_ns, place = first.last_ns, self._sources.index(first)
         parts = [each.take_until(until_ns, before=at > place) for at, each in enumerate(self._sources)]
@@ -426,7 +426,7 @@ class JoinedFile:
         times = (
             batch.time_ns if batch.timed is None else np.where(batch.timed, batch.time_ns, self._latest_ns)
         )
-        # in a file that goes back in time each frame stays after the preceding one
+        # in a file with decreasing times, each frame stays after the previous frame
         self._keys = np.maximum.accumulate(np.maximum(times, self._latest_ns))
         self._latest_ns = self.last_ns
 
@@ -464,7 +464,7 @@ class JoinedFile:
 def _in_order(parts: Sequence[tuple[Batch, Int64]], first: int) -> Batch:
     """Return the frames of all parts sorted by key; the keys of each part are sorted already."""
     batches = [batch for batch, _ in parts]
-    # stable: of the same time, the file named first comes first
+    # stable: frames with equal times are in the order of the files
     order = np.argsort(np.concatenate([keys for _, keys in parts]), kind="stable")
     sizes = np.array([len(batch.buffer) for batch in batches], np.int64)
     base = np.repeat(np.cumsum(sizes) - sizes, [len(batch) for batch in batches])

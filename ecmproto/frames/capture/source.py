@@ -188,7 +188,7 @@ class StreamSource:
         taken = getattr(self._stream, "octets_read", None)
         if taken is None:
             return used
-        # later octets may be compressed so much better that this would decrease
+        # better compression of later octets could decrease the estimate
         self._told = max(self._told, int(taken) * used // max(1, self.base + self._filled))
         return self._told
 
@@ -314,7 +314,7 @@ def _read_into(stream: Any, target: memoryview) -> int:
     read = getattr(stream, "read1", None)
     if read is None and hasattr(stream, "readinto"):
         return int(stream.readinto(target) or 0)
-    # Of a buffered stream only read1 returns buffered octets without waiting for more.
+    # Only read1 returns the octets of a buffered stream without waiting for more octets.
     data: bytes = (read or stream.read)(min(len(target), _READ_OCTETS))
     target[: len(data)] = data
     return len(data)
@@ -347,7 +347,7 @@ _REFUSED = {
     b"PK\x03\x04": ("a zip archive", "unzip -p"),
 }
 _INPUT_OCTETS = 1 << 20
-# A zstd block takes 4 octets at least and yields 128 KiB at most: a KiB of input yields 32 MiB at most.
+# A zstd block has at least 4 octets and at most 128 KiB of content: a KiB of input has at most 32 MiB.
 _ZSTD_STEP_OCTETS = 1 << 10
 _GZIP_STEP_OCTETS = 1 << 20
 
@@ -555,7 +555,7 @@ def uint32_rows(
     The starts may have any alignment.
     """
     octets = 4 * count
-    # One void item per octet of the buffer: indexing it copies whole headers, the quickest gather numpy has.
+    # An array with one void item per octet copies whole headers when indexed: the fastest gather in numpy.
     headers = np.ndarray((len(buffer) - octets + 1,), dtype=f"V{octets}", buffer=buffer, strides=(1,))
     rows = headers[starts].view("<u4" if byte_order == "little" else ">u4")
     return rows.reshape(len(starts), count)
@@ -592,7 +592,7 @@ class Walker:
 
     def __init__(self, size_octets: int | None, *, compiled: bool = True) -> None:
         large = size_octets is not None and size_octets >= COMPILE_FROM_OCTETS
-        # Where nothing has to be loaded for them, compiled walks pay from the first frame.
+        # Compiled walks are faster from the first frame if nothing has to be loaded.
         many = Walker._walked_before > COMPILE_FROM_OCTETS
         self._large = compiled and (large or many or library.is_ready())
         self._grows = compiled and size_octets is None
@@ -612,7 +612,7 @@ class Walker:
         end = len(octets)
         stop = min(stop, end)
         capacity = max(1, min(capacity, (stop - position) // 16 + 1))
-        # Runs may be short and many: the array for the longest is allocated once.
+        # There may be many short runs: the array for the longest run is allocated once.
         if len(self._positions) < capacity:
             self._positions = array("q", bytes(8 * capacity))
         if self._large and (capacity > _FEW_RECORDS or library.is_ready()) and _compiled(walk) is not walk:
@@ -621,8 +621,8 @@ class Walker:
             while after >= lap_end and after < stop and count < capacity:
                 lap_end = stop
                 if after - position <= _SPARSE_OCTETS * count:
-                    # Each record's start is known from the one before it only: without this, every step
-                    # waits for memory.
+                    # The start of a record depends on the previous record. Without this read into the cache,
+                    # each step would wait for memory.
                     lap_end = min(stop, after + _LAP_OCTETS)
                     octets[after:lap_end:_LINE_OCTETS].max()
                 found, after = _compiled(walk)(

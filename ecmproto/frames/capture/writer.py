@@ -154,7 +154,7 @@ class Sink:
             if self._file is not self._raw:
                 self._file.close()
             self._raw.flush()
-            if synced:  # or a power failure could leave an empty file in place of a complete one
+            if synced:  # otherwise a power failure could leave an empty file
                 os.fsync(self._raw.fileno())
             if self._raw is not getattr(sys.stdout, "buffer", None):
                 self._raw.close()
@@ -207,7 +207,7 @@ def write_output(path: str | os.PathLike[str], content: bytes | str, *, force: b
 def check_sink(path: str | os.PathLike[str], *, force: bool = False) -> None:
     """Raise OutputError if `open_sink` would fail, before any work is done; no file is created."""
     name = os.fspath(path)
-    # a device or a pipe is opened once: its reader would take the first closing for the end
+    # a device or a pipe is opened only once, because its reader stops at the first close
     if name != "-" and (os.path.isfile(name) or os.path.isdir(name) or not os.path.exists(name)):
         open_sink(name, force=force).abandon()
 
@@ -243,7 +243,7 @@ def _exists(name: str) -> OutputError:
 
 def _compressing(file: Any, path: str) -> Any:
     if path.endswith(".gz"):
-        # No name and no time: equal frames give equal octets.
+        # No name and no time, so that equal frames have equal octets.
         return gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=file, mtime=0)
     if path.endswith(".zst"):
         module = zstd_module()

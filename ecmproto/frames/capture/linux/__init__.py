@@ -1,28 +1,29 @@
-"""Frames from and to the interfaces of a Linux machine, by packet sockets (packet(7)).
+"""Receiving and sending of frames on interfaces of a Linux host, with packet sockets (packet(7)).
 
-VLAN tags are complete: the one that the kernel removes from each received frame is restored, with its own
-EtherType.  Frames are in a `Batch`, as those read from files.  Importing the package opens nothing; each
-name below comes from its own module, and only `receiver` loads the compiler.
+VLAN tags are complete: the kernel removes a tag from each received frame, and this package restores the tag
+with its EtherType. A `Batch` contains the frames, as for a file. The import of the package opens nothing.
+Only the module `receiver` loads the compiler.
 
-Forwarding, with little delay::
+Forwarding with little delay::
 
     from ecmproto.frames.capture.linux.receiver import FrameReceiver
     from ecmproto.frames.capture.linux.sender import FrameSender
 
     with FrameReceiver("eth0") as receiver, FrameSender("eth1") as sender:
         select.select([receiver], [], [], 1.0)
-        batch = receiver.receive()          # None: nothing there; never waits
-        if batch is not None:               # its arrays are valid until the next receive()
+        batch = receiver.receive()          # None without frames; never waits
+        if batch is not None:               # valid until the next receive()
             done = sender.send(batch.buffer, batch.offset, batch.captured)
-            # done < len(batch): no room (sender.full grew) or the link is down (sender.down grew)
+            # done < len(batch): the buffer is full (sender.full) or the link is down (sender.down)
 
-Capturing, with the least time a frame::
+Capturing with the minimum time per frame::
 
     from ecmproto.frames.capture.linux.reader import open_interface
 
-    with open_interface("eth0") as reader:  # iterates and ends like a reader of a file
+    with open_interface("eth0") as reader:  # a reader like the reader of a file
         for batch in reader: ...
 
-An interface that goes down is waited for; a removed or missing one raises `InterfaceError`, as does a process
-without CAP_NET_RAW.  The kernel's drops are counted (`counts()`).
+An interface that is down is no error, as it may come up again. `InterfaceError` is raised for a removed or
+missing interface, and for a process without CAP_NET_RAW. `counts()` returns the number of frames that the
+kernel dropped.
 """

@@ -1,10 +1,10 @@
-"""Classic BPF, the programs by which the kernel drops or truncates frames before a socket gets them.
+"""Classic BPF programs, with which the kernel drops or truncates frames before a socket receives them.
 
-A program sees a frame as the kernel stores it: perhaps without its outermost VLAN tag, which the ancillary
-values contain then (linux/filter.h).
+A program reads a frame as the kernel stores it. The outermost VLAN tag may be missing in the frame; the
+ancillary values then contain the tag (linux/filter.h).
 
-`program_of` makes the program that accepts the frames that match a condition.  A condition on octets beyond
-the end of a frame is false (BPF itself would drop the frame at once).
+`program_of` returns the program that accepts the frames that match a condition. A condition on octets beyond
+the end of a frame is false. BPF itself would drop such a frame at once.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 MAX_INSTRUCTIONS = 4096
-"""BPF_MAXINSNS."""
+"""Maximum number of instructions in a program (BPF_MAXINSNS)."""
 
 MAX_CUT_OCTETS = 0x40000
-"""More octets than any frame; also the snap length of captures of whole frames."""
+"""Snap length for whole frames in octets, larger than any frame."""
 
 LOAD_WORD, LOAD_HALF, LOAD_BYTE, LOAD_LENGTH = 0x20, 0x28, 0x30, 0x80
 AND, ADD, SUBTRACT = 0x54, 0x04, 0x14
@@ -31,18 +31,18 @@ RETURN = 0x06
 
 _ANCILLARY = 0xFFFFF000
 PACKET_TYPE = _ANCILLARY + 4
-"""LOAD_BYTE: the direction of the frame; `OUTGOING` for one that this machine sends."""
+"""Offset for LOAD_BYTE: the direction of the frame, `OUTGOING` for a frame that this host sends."""
 OUTGOING = 4
 VLAN_TCI = _ANCILLARY + 44
-"""LOAD_WORD: the control information of a VLAN tag that the kernel removed."""
+"""Offset for LOAD_WORD: the control information of the VLAN tag that the kernel removed."""
 VLAN_PRESENT = _ANCILLARY + 48
-"""LOAD_WORD: whether the kernel removed one."""
+"""Offset for LOAD_WORD: whether the kernel removed a VLAN tag."""
 VLAN_TPID = _ANCILLARY + 60
-"""LOAD_WORD: the removed tag's EtherType."""
+"""Offset for LOAD_WORD: the EtherType of the removed VLAN tag."""
 
 
 class Instruction(NamedTuple):
-    """One instruction (struct sock_filter): jumps are relative to the next instruction."""
+    """An instruction (struct sock_filter); jump distances are relative to the next instruction."""
 
     code: int
     if_true: int = 0
@@ -56,14 +56,14 @@ def cut_at(octets: int) -> tuple[Instruction, ...]:
 
 
 def cut(program: Sequence[Instruction], octets: int) -> tuple[Instruction, ...]:
-    """Return ``program`` with the accepted frames truncated to ``octets``."""
+    """Return ``program`` with accepted frames truncated to ``octets``."""
     return tuple(
         each._replace(value=min(each.value, octets)) if each.code == RETURN else each for each in program
     )
 
 
 def without_outgoing(program: Sequence[Instruction]) -> tuple[Instruction, ...]:
-    """Return the program that drops frames sent by this machine and applies ``program`` to all others."""
+    """Return a program that drops frames sent by this host, and applies ``program`` to all other frames."""
     head = (
         Instruction(LOAD_BYTE, value=PACKET_TYPE),
         Instruction(JUMP_EQUAL, if_false=1, value=OUTGOING),
@@ -73,7 +73,10 @@ def without_outgoing(program: Sequence[Instruction]) -> tuple[Instruction, ...]:
 
 
 def packed(program: Sequence[Instruction]) -> tuple[NDArray[np.uint8], bytes]:
-    """Return a program's octets and the struct sock_fprog that points at them; keep the first alive."""
+    """Return the octets of a program, and a struct sock_fprog with their address.
+
+    The caller must keep the octets while the address is in use.
+    """
     octets = np.frombuffer(b"".join(struct.pack("=HBBI", *each) for each in program), dtype=np.uint8)
     return octets, struct.pack("@HP", len(program), octets.ctypes.data)
 
@@ -82,15 +85,15 @@ _LOADS = {1: LOAD_BYTE, 2: LOAD_HALF, 4: LOAD_WORD}
 _CLASS, _JUMPS = 7, 5
 _LARGEST = (1 << 32) - 1
 _FARTHEST = 255
-"""The maximum distance of a conditional jump."""
+"""Maximum distance of a conditional jump."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Value:
     """A number in a frame: ``octets`` (1, 2 or 4) at ``offset``, masked by ``mask``.
 
-    Places from `capture.linux.bpf.VLAN_TCI` and so on are the kernel's metadata of the frame.  With
-    ``length`` it is the frame's length as the kernel stores it.
+    Offsets such as `capture.linux.bpf.VLAN_TCI` read metadata from the kernel. With ``length``, the value is
+    the length of the frame as the kernel stores it.
     """
 
     offset: int = 0
@@ -100,13 +103,13 @@ class Value:
 
     @property
     def beside(self) -> bool:
-        """Whether it is the kernel's metadata."""
+        """Whether the value is metadata from the kernel."""
         return self.offset >= 1 << 31
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A comparison: the value equals or exceeds one of the numbers; ``code`` is a conditional jump."""
+    """A comparison with a conditional jump ``code``, true if it is true for one of ``numbers``."""
 
     value: Value
     code: int
@@ -115,21 +118,21 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """All parts are true; without parts, every frame is accepted."""
+    """A condition that is true if all parts are true; it is always true without parts."""
 
     parts: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction:
-    """One part is true; without parts, no frame is accepted."""
+    """A condition that is true if at least one part is true; it is always false without parts."""
 
     parts: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Inverse:
-    """The part is false."""
+    """A condition that is true if its part is false."""
 
     part: Condition
 
@@ -139,7 +142,7 @@ ALWAYS, NEVER = Conjunction(), Disjunction()
 
 
 def equal(value: Value, *numbers: int) -> Condition:
-    """Return the condition that the value is one of ``numbers``."""
+    """Return the condition that the value is in ``numbers``."""
     possible = tuple(sorted(number for number in numbers if 0 <= number <= _LARGEST))
     return Check(value=value, code=JUMP_EQUAL, numbers=possible) if possible else NEVER
 
@@ -157,19 +160,19 @@ def at_or_above(value: Value, number: int) -> Condition:
 
 
 def all_of(*parts: Condition) -> Condition:
-    """Return the conjunction of the parts, without those that are always true."""
+    """Return the conjunction of the parts, without parts that are always true."""
     needed = tuple(part for part in parts if part != ALWAYS)
     return NEVER if NEVER in needed else needed[0] if len(needed) == 1 else Conjunction(needed)
 
 
 def any_of(*parts: Condition) -> Condition:
-    """Return the disjunction of the parts, without those that are always false."""
+    """Return the disjunction of the parts, without parts that are always false."""
     options = tuple(part for part in parts if part != NEVER)
     return ALWAYS if ALWAYS in options else options[0] if len(options) == 1 else Disjunction(options)
 
 
 def inverse(part: Condition) -> Condition:
-    """Return the opposite."""
+    """Return the negation of a condition."""
     if isinstance(part, Inverse):
         return part.part
     return NEVER if part == ALWAYS else ALWAYS if part == NEVER else Inverse(part)
@@ -178,7 +181,7 @@ def inverse(part: Condition) -> Condition:
 def program_of(condition: Condition) -> tuple[Instruction, ...]:
     """Return the program that accepts whole frames that match ``condition``.
 
-    Empty if every frame is accepted, or if the program would be too long for the kernel.
+    The program is empty if every frame is accepted, or if it would be too long for the kernel.
     """
     if condition == ALWAYS:
         return ()
@@ -194,7 +197,7 @@ def program_of(condition: Condition) -> tuple[Instruction, ...]:
 
 @dataclass(slots=True)
 class _Symbolic:
-    """An instruction whose jumps are labels; -1 continues with the next one."""
+    """An instruction with labels for jumps; label -1 means the next instruction."""
 
     code: int
     value: int
@@ -202,7 +205,7 @@ class _Symbolic:
 
 
 class _Assembler:
-    """Writes instructions with labels, then replaces labels by distances."""
+    """Writer of instructions with labels, which it later replaces by distances."""
 
     def __init__(self) -> None:
         self._written: list[_Symbolic] = []
@@ -219,7 +222,7 @@ class _Assembler:
         self._written.append(_Symbolic(code, value, (if_true, if_false)))
 
     def write(self, condition: Condition, if_true: int, if_false: int) -> None:
-        """Write the code that jumps to ``if_true`` if the condition is true and to ``if_false`` if not."""
+        """Write code that jumps to ``if_true`` if the condition is true, otherwise to ``if_false``."""
         match condition:
             case Check():
                 self._check(condition, if_true, if_false)
@@ -231,7 +234,9 @@ class _Assembler:
                 self._chain(parts, if_true, if_false, held=False)
 
     def _chain(self, parts: tuple[Condition, ...], if_true: int, if_false: int, *, held: bool) -> None:
-        """Write parts; each but the last continues with the next one, if it is true or if it is not."""
+        """Write parts in sequence: after a true part (with ``held``) or a false part, the next part is
+        tested.
+        """
         for part in parts:
             following = self.label()
             self.write(part, *((following, if_false) if held else (if_true, following)))
@@ -239,7 +244,7 @@ class _Assembler:
         self._jump(if_true if held else if_false)
 
     def _jump(self, label: int) -> None:
-        # a jump's distance has 32 bits, but its label is resolved like the others'
+        # the distance of a jump has 32 bits; its label is resolved like other labels
         self.add(JUMP, 0, label)
 
     def _check(self, check: Check, if_true: int, if_false: int) -> None:
@@ -259,7 +264,10 @@ class _Assembler:
         self.add(check.code, last, if_true, if_false)
 
     def assembled(self) -> tuple[Instruction, ...]:
-        """Return the instructions with distances, long ones by two jumps; none if they are too many."""
+        """Return the instructions with distances, or no instructions if the kernel allows fewer.
+
+        A conditional jump over a long distance becomes three instructions.
+        """
         written = self._written
         long = [False] * len(written)
         while True:
@@ -282,7 +290,7 @@ class _Assembler:
 
 
 def _resolved(each: _Symbolic, targets: list[int], at: int, far: bool) -> Iterator[Instruction]:
-    """Yield the instructions that replace one, the first of which has the index ``at``."""
+    """Yield the instructions that replace one instruction; ``at`` is the index of the first one."""
     if_true, if_false = targets
     if each.code == JUMP:
         yield Instruction(JUMP, value=if_true - at - 1)

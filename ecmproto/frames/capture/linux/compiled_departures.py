@@ -1,6 +1,6 @@
-"""`capture.linux.departures.depart` compiled: the same text, with system calls made by their names.
+"""Compiled `capture.linux.departures.depart`: the same source text, with system calls by name.
 
-It runs without the interpreter's lock, so that another thread can read what is to be sent next.
+The compiled function runs without the interpreter's lock, so that another thread can read the next frames.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
 
 _ABSOLUTE = 1
-"""TIMER_ABSTIME."""
+"""Value of TIMER_ABSTIME."""
 _MESSAGE_OCTETS = MESSAGE.itemsize
 _clock_nanosleep = External("clock_nanosleep", "int32", "int32", "int32", "int64", "int64")
 
 
 class LineFacts:
-    """A socket and addresses; a record (``kernels.record``)."""
+    """A socket and addresses, as a record (``kernels.record``)."""
 
     descriptor: int
     messages_at: int
@@ -43,21 +43,21 @@ class LineFacts:
 
 
 class Line(Struct):
-    """The output of frames: a socket, and the prepared messages for it (struct mmsghdr)."""
+    """The output of frames: a socket, and its prepared messages (struct mmsghdr)."""
 
     facts: LineFacts
     moment: NDArray[np.int64]
 
 
 def new_line(descriptor: int) -> Line:
-    """Return a line of a socket; ``facts.messages_at`` is still to be set."""
+    """Return a line for a socket; the caller must set ``facts.messages_at``."""
     line = Line(new_record(LineFacts), np.zeros(2, np.int64))
     line.facts.descriptor, line.facts.moment_at = descriptor, line.moment.ctypes.data
     return line
 
 
 def as_record(state: DepartureState) -> Any:
-    """Return the state as compiled code takes it."""
+    """Return the state as a record for compiled code."""
     record: Any = new_record(DepartureState)
     for name in record.dtype.names:
         setattr(record, name, getattr(state, name))
@@ -80,7 +80,10 @@ def nap(line: Line, until_ns: int) -> bool:
 
 @compiled
 def transmit(line: Line, state: DepartureState, count: int) -> int:
-    """Send ``count`` of the prepared frames; return the number taken, with ``state.error`` if not all."""
+    """Send ``count`` of the prepared frames; return the number of frames that the kernel accepted.
+
+    If the kernel accepted fewer frames, ``state.error`` is the error of the next frame.
+    """
     facts, state.error, taken = line.facts, 0, 0
     while taken < count:
         messages_at = facts.messages_at + (state.position + taken) * _MESSAGE_OCTETS
@@ -93,7 +96,7 @@ def transmit(line: Line, state: DepartureState, count: int) -> int:
 
 
 def compiled_text(**names: Any) -> Any:
-    """Return `depart`'s text compiled, where ``names`` stand for other things than in `departures`."""
+    """Return `depart` as a compiled function, with ``names`` instead of the names in `departures`."""
     text: Any = FunctionType(departures.depart.__code__, {**vars(departures), **names}, "depart")
     text.__module__ = __name__
     return released(text)

@@ -1,17 +1,18 @@
-"""The loop that sends frames, each not before its time, and counts their lateness.
+"""The loop that sends frames at their times and counts their lateness.
 
-`depart` is one text: few frames run it interpreted, since loading a compiler would take longer; many run the
-same function compiled (`capture.linux.compiled_departures`), without the interpreter's lock.  It finds the
-functions for the clock, sleeping and sending by name: `clock_ns`, `nap` and `transmit` here are Python's,
-the compiled ones make the same system calls.
+`depart` is one source text. It runs interpreted for few frames, since loading a compiler would take longer,
+and compiled for many frames (`capture.linux.compiled_departures`), without the interpreter's lock. `depart`
+calls the functions `clock_ns`, `nap` and `transmit` by name. The functions in this module use Python, and the
+compiled functions make the same system calls.
 
-1. Frames that are due leave by one call, at most `BURST`; frames without times by as few calls as possible.
-2. With ``even`` each leaves by itself, at its distance from the previous one less an eighth at most: frames
-   after a late one are as late.
-3. Before a frame's time the loop sleeps, until ``spin_ns`` before it, and then reads the clock repeatedly,
-   as the kernel wakes sleepers some µs late.
-4. With ``uninterrupted_ns`` the loop sleeps a sixteenth of that after each such span: the kernel takes 50 ms
-   of each second from real-time processes that never sleep, in one piece.
+1. Frames that are due are sent by one call, at most `BURST`. Frames without times are sent by as few calls as
+   possible.
+2. With ``even``, each frame is sent by a separate call. Its distance from the previous frame is at most an
+   eighth shorter than scheduled, so that frames after a late frame are also late.
+3. The loop sleeps until ``spin_ns`` before the time of a frame and then polls the clock, because the kernel
+   wakes sleepers some µs late.
+4. With ``uninterrupted_ns``, the loop sleeps for a sixteenth of this time after each such time. Otherwise the
+   kernel would take 50 ms of each second from real-time processes that never sleep, in one interval.
 """
 
 from __future__ import annotations
@@ -30,43 +31,44 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.sender import FrameSender
 
 ALL_LEFT, LOOK, NOT_TAKEN = range(3)
-"""Why `depart` returns: all frames left; the caller is to look around; the kernel did not take a frame."""
+"""Results of `depart`: all frames were sent; the caller must make its checks; the kernel refused a frame."""
 BURST = 64
-"""The maximum number of timed frames in one call; more would make their recorded times inexact."""
+"""Maximum number of timed frames in one call; with more frames the recorded times would be inexact."""
 AT_ONCE = 1024
-"""Most frames by one call; the kernel takes no more than UIO_MAXIOV."""
+"""Maximum number of frames in one call; the limit of the kernel is UIO_MAXIOV."""
 UNINTERRUPTED_NS = 400_000
-"""The longest time that a real-time process runs without sleep."""
+"""Maximum time that a real-time process runs without sleep, in ns."""
 UNEVEN = 8
-"""The inverse of the share by which a frame of an even schedule may be early; so late frames do not add up,
-and the rate is kept.
+"""Inverse of the fraction of an interval by which a frame of an even schedule may be early.
+
+Late frames therefore do not accumulate delay, and the rate is kept.
 """
 _BITS = 7
 _STEPS = 1 << _BITS
-"""Buckets of counts for each doubling: percentiles are right to 1 in 128."""
+"""Number of buckets for each power of two, so that percentiles have an error of at most 1 in 128."""
 
 
 @dataclass(slots=True)
 class DepartureState:
-    """The progress of sending; a record (``kernels.record``) for compiled code.
+    """The progress of sending, as a record (``kernels.record``) for compiled code.
 
-    Times are the monotonic clock's; ``start_ns`` is the origin of ``due``.  ``first_ns`` and ``neighbour_ns``
-    are 0 until a frame has left.
+    Times are from the monotonic clock. ``start_ns`` is the origin of ``due``. ``first_ns`` and
+    ``neighbour_ns`` are 0 before the first frame is sent.
     """
 
     paced: int = 1
     even: int = 0
     spin_ns: int = 0
     look_ns: int = 0
-    """The time of the caller's next turn."""
+    """Time of the next checks of the caller."""
     count: int = 0
-    """Frames at hand …"""
+    """Number of prepared frames."""
     position: int = 0
-    """… and how many of them are done with."""
+    """Number of prepared frames that were sent or skipped."""
     left: int = 0
-    """Frames that have left, of all."""
+    """Number of all frames sent so far."""
     error: int = 0
-    """The kernel's error for the next frame; 0 for none."""
+    """Error of the kernel for the next frame; 0 means no error."""
     start_ns: int = 0
     first_ns: int = 0
     last_ns: int = 0
@@ -74,7 +76,7 @@ class DepartureState:
     neighbour_ns: int = 0
     uninterrupted_ns: int = 0
     rested_ns: int = 0
-    """The longest time without sleep (0: no limit), and when the last sleep ended."""
+    """End of the last sleep; ``uninterrupted_ns`` is the maximum time without sleep, 0 for no maximum."""
 
 
 def clock_ns(line: FrameSender) -> int:
@@ -89,7 +91,10 @@ def nap(line: FrameSender, until_ns: int) -> bool:
 
 
 def transmit(line: FrameSender, state: DepartureState, count: int) -> int:
-    """Send ``count`` of the prepared frames; return the number taken, with ``state.error`` if not all."""
+    """Send ``count`` of the prepared frames; return the number of frames that the kernel accepted.
+
+    If the kernel accepted fewer frames, ``state.error`` is the error of the next frame.
+    """
     taken, state.error = line.take(state.position, count)
     return taken
 
@@ -101,9 +106,10 @@ def depart(
     late: NDArray[np.int64],
     apart: NDArray[np.int64],
 ) -> int:
-    """Let the frames at hand leave, due at ``due_ns``; return why it ended: ALL_LEFT, LOOK or NOT_TAKEN.
+    """Send the prepared frames at the times ``due_ns``; return ALL_LEFT, LOOK or NOT_TAKEN.
 
-    ``late`` and ``apart`` count how late they left and how far apart (`new_counts`).
+    ``late`` counts the lateness of the frames, and ``apart`` counts the intervals between them
+    (`new_counts`).
     """
     while state.position < state.count:
         first = state.position
@@ -135,7 +141,7 @@ def depart(
         taken = transmit(line, state, ready - first)
         after_ns = clock_ns(line)
         if taken > 0:
-            # They left one after the other during the call that took them.
+            # The frames were sent one after the other during the call.
             each_ns = max(1, (after_ns - now_ns) // taken)
             if state.first_ns == 0:
                 state.first_ns = now_ns
@@ -158,15 +164,15 @@ def depart(
 
 
 def new_counts() -> NDArray[np.int64]:
-    """Return counts of times: the longest of all, then the counts of buckets.
+    """Return counts of times: the maximum time, then the counts of buckets.
 
-    Buckets are 1 ns wide up to 256 ns, and 1/128 of the power of two below their times beyond.
+    Buckets are 1 ns wide up to 256 ns. The width of larger buckets is 1/128 of the next lower power of two.
     """
     return np.zeros(1 + (64 - _BITS) * _STEPS, np.int64)
 
 
 def count_ns(counts: NDArray[np.int64], time_ns: int) -> None:
-    """Count a time; one below 0 is none."""
+    """Count a time; a negative time counts as 0."""
     rest, shift = max(time_ns, 0), 0
     counts[0] = max(counts[0], rest)
     while rest >= 2 * _STEPS:
@@ -176,7 +182,7 @@ def count_ns(counts: NDArray[np.int64], time_ns: int) -> None:
 
 
 def percentile_ns(counts: NDArray[np.int64], percent: int) -> int:
-    """Return the nearest-rank percentile, at most 1 in 128 too large; 0 where nothing was counted."""
+    """Return the nearest-rank percentile, at most 1 in 128 too large; 0 if nothing was counted."""
     total = int(counts[1:].sum())
     if not total:
         return 0

@@ -1,7 +1,7 @@
-"""A network interface: its presence and limits, and the settings and counters of its driver.
+"""A network interface: its state and limits, and the settings and counters of its driver.
 
-Requests to the driver are defined in linux/ethtool.h.  They return None for an interface that does not
-support them, such as virtual ones.
+Requests to the driver are defined in linux/ethtool.h. They return ``None`` for an interface that does not
+support them, such as a virtual interface.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ecmproto.errors import InterfaceError
 from ecmproto.frames.capture.batch import ETHERNET, RAW_IP
 
 ADDRESSES_OCTETS = 12
-"""Both MAC addresses of a frame."""
+"""Length of both MAC addresses of a frame, in octets."""
 ETHERNET_HEADER_OCTETS = 14
 TAG_OCTETS = 4
 _SIOCGIFFLAGS, _SIOCGIFMTU, _SIOCGIFHWADDR = 0x8913, 0x8921, 0x8927
@@ -29,15 +29,15 @@ _IFF_UP, _IFF_RUNNING = 1, 1 << 6
 _NAME_OCTETS = 16
 _REQUEST_OCTETS = 40
 _LINKTYPES = {1: ETHERNET, 772: ETHERNET, 512: RAW_IP, 768: RAW_IP, 769: RAW_IP, 776: RAW_IP, 65534: RAW_IP}
-"""ARPHRD numbers: Ethernet and loopback; PPP, tunnels and interfaces without link layer headers."""
+"""Link types by ARPHRD number: Ethernet and loopback; PPP, tunnels and other types without a header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceFacts:
-    """The facts of an interface as the kernel has them now.
+    """The current properties of an interface.
 
-    ``linktype`` is the link type of its frames, -1 if unknown.  ``mtu_octets`` counts what follows the
-    Ethernet header.  ``up`` is the administrative state, ``running`` means that there is a link too.
+    ``linktype`` is the link type of its frames, -1 if unknown. ``mtu_octets`` is the maximum length after the
+    Ethernet header. ``up`` is the administrative state. ``running`` means that the interface also has a link.
     """
 
     name: str
@@ -50,12 +50,12 @@ class InterfaceFacts:
 
     @property
     def longest_octets(self) -> int:
-        """The maximum length of a frame without FCS; one with a C-TAG may have 4 octets more."""
+        """Maximum length of a frame without FCS, in octets; a frame with a C-TAG may have 4 octets more."""
         return self.mtu_octets + (ETHERNET_HEADER_OCTETS if self.linktype == ETHERNET else 0)
 
     @property
     def longest_tagged_octets(self) -> int:
-        """The maximum length of a frame whose first tag is a C-TAG (as packet(7) counts)."""
+        """Maximum length of a frame whose first tag is a C-TAG, in octets (counted as in packet(7))."""
         return self.longest_octets + TAG_OCTETS
 
 
@@ -65,7 +65,10 @@ def interface_names() -> list[str]:
 
 
 def interface_facts(name: str) -> InterfaceFacts:
-    """Return the facts of the interface ``name``; InterfaceError when it is missing."""
+    """Return the properties of the interface ``name``.
+
+    Raises InterfaceError if the interface is missing.
+    """
     try:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
             index = socket.if_nametoindex(name)
@@ -85,7 +88,10 @@ def interface_facts(name: str) -> InterfaceFacts:
 
 
 def set_mtu(name: str, mtu_octets: int) -> None:
-    """Set the MTU of an interface; InterfaceError if driver or permissions prevent it."""
+    """Set the MTU of an interface.
+
+    Raises InterfaceError if the driver or missing permissions prevent the change.
+    """
     request = struct.pack("16si20x", os.fsencode(name), mtu_octets)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         try:
@@ -103,7 +109,7 @@ def _ask(asked: socket.socket, request: int, name: str) -> bytes:
 
 
 def missing(name: str, names: Iterable[str]) -> InterfaceError:
-    """Return the error for a missing interface, with the nearest existing name."""
+    """Return the error for a missing interface, with the most similar existing name."""
     import difflib
 
     known = list(names)
@@ -131,14 +137,14 @@ _GFLAGS, _SFLAGS = 0x25, 0x26
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offload:
-    """Work that a card or driver does for the kernel; ``keyword`` is ethtool's name of it."""
+    """Work that a card or driver does for the kernel; ``keyword`` is its name in ethtool."""
 
     keyword: str
     title: str
     ask: int
     set: int
     flag: int = 0
-    """The bit in an answer that contains flags."""
+    """Bit of the offload in a reply with flags."""
 
 
 OFFLOADS = (
@@ -155,7 +161,7 @@ OFFLOADS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowControl:
-    """Whether an interface negotiates PAUSE, obeys it (``receive``) and sends it (``transmit``)."""
+    """Whether an interface negotiates PAUSE, obeys PAUSE (``receive``) and sends PAUSE (``transmit``)."""
 
     negotiated: bool
     receive: bool
@@ -163,7 +169,7 @@ class FlowControl:
 
 
 def speed_bps(interface: str) -> int | None:
-    """Return the link's speed."""
+    """Return the link speed in bit/s."""
     told = _ask_driver(interface, struct.pack("=I", _GSET).ljust(_SETTINGS_OCTETS, b"\0"))
     if told is None:
         return None
@@ -176,7 +182,7 @@ def speed_bps(interface: str) -> int | None:
 
 
 def driver(interface: str) -> str | None:
-    """Return the driver's name."""
+    """Return the name of the driver."""
     told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
     return None if told is None else _driver_text(told[4:36])
 
@@ -200,7 +206,10 @@ def is_on(interface: str, offload: Offload) -> bool | None:
 
 
 def switch_off(interface: str, offload: Offload) -> None:
-    """Switch an offload off; InterfaceError if driver or permissions prevent it."""
+    """Switch an offload off.
+
+    Raises InterfaceError if the driver or missing permissions prevent the change.
+    """
     value = 0
     if offload.flag:
         told = _ask_driver(interface, struct.pack("=II", offload.ask, 0))
@@ -212,7 +221,7 @@ def switch_off(interface: str, offload: Offload) -> None:
 
 
 def driver_statistics(interface: str) -> dict[str, int]:
-    """Return the driver's own counters by name; empty without any."""
+    """Return the driver-specific counters by name; empty if the driver has no counters."""
     told = _ask_driver(interface, struct.pack("=I", _GDRVINFO).ljust(_DRIVER_OCTETS, b"\0"))
     count: int = struct.unpack_from("=I", told, _STATISTICS_COUNT_AT)[0] if told else 0
     if not 0 < count <= _NO_MORE_STATISTICS:
@@ -238,7 +247,10 @@ def _ask_driver(interface: str, question: bytes) -> bytes | None:
 
 
 def _call_driver(interface: str, question: bytes) -> bytes:
-    """Send a request to the driver and return its answer; OSError if the driver does not support it."""
+    """Send a request to the driver and return its reply.
+
+    Raises OSError if the driver does not support the request.
+    """
     buffer = ctypes.create_string_buffer(question, len(question))
     request = struct.pack("16sP16x", os.fsencode(interface), ctypes.addressof(buffer))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:

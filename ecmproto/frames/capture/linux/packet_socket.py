@@ -1,7 +1,7 @@
-"""Packet sockets (packet(7)): opened, bound to an interface, and set up.
+"""Packet sockets (packet(7)): opening, binding to an interface, and setting options.
 
 The constants and structures are defined in linux/if_packet.h, linux/if_ether.h, asm-generic/socket.h and
-linux/net_tstamp.h; two system calls, sendmmsg(2) and recvmmsg(2), are not in Python's own socket module.
+linux/net_tstamp.h. Python's socket module lacks two of the system calls: sendmmsg(2) and recvmmsg(2).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ TPACKET_V2, TPACKET_V3 = 1, 2
 SO_ATTACH_FILTER = 26
 SO_RCVBUFFORCE = 33
 SO_TIMESTAMPNS = 35
-"""The option, and the type of the control message with the time (with the kernel's own long)."""
+"""Socket option, and type of the control message with the time; its seconds have the size of a C long."""
 SOF_TIMESTAMPING_RAW_HARDWARE = 1 << 6
 
 TP_STATUS_KERNEL = 0
@@ -54,13 +54,13 @@ TP_STATUS_VLAN_VALID = 1 << 4
 TP_STATUS_VLAN_TPID_VALID = 1 << 6
 TP_STATUS_TS_RAW_HARDWARE = 1 << 31
 
-# Fields of a ring's block, and of the header of a frame in it, as indices of 32-bit words.
+# Fields of a block in a ring, and of a frame header in the block, as indices of 32-bit words.
 BLOCK_STATUS, BLOCK_FRAMES, BLOCK_FIRST, BLOCK_USED = 2, 3, 4, 5
 FRAME_NEXT, FRAME_SECONDS, FRAME_NS, FRAME_CAPTURED, FRAME_ORIGINAL, FRAME_STATUS, FRAME_PLACES = range(7)
 FRAME_TCI, FRAME_TPID = 8, 9
 
 AUXDATA_STATUS, AUXDATA_ORIGINAL, AUXDATA_TAG = 0, 1, 4
-"""Words of struct tpacket_auxdata; the last contains tp_vlan_tci and tp_vlan_tpid."""
+"""Indices of words in struct tpacket_auxdata; the last word contains tp_vlan_tci and tp_vlan_tpid."""
 
 SLOT_HEADER = np.dtype(
     [
@@ -76,12 +76,12 @@ SLOT_HEADER = np.dtype(
         ("padding", np.uint32),
     ]
 )
-"""struct tpacket2_hdr, at the beginning of each slot of a ring of version 2."""
+"""Layout of struct tpacket2_hdr, at the start of each slot of a ring of version 2."""
 
 _POINTER = np.dtype(np.uintp)
 
 IOVEC = np.dtype([("base", _POINTER), ("octets", _POINTER)], align=True)
-"""struct iovec."""
+"""Layout of struct iovec."""
 
 _MESSAGE = np.dtype(
     [
@@ -96,11 +96,11 @@ _MESSAGE = np.dtype(
     align=True,
 )
 MESSAGE = np.dtype([("header", _MESSAGE), ("octets", np.uint32)], align=True)
-"""struct mmsghdr: a struct msghdr, and the number of octets sent or received."""
+"""Layout of struct mmsghdr: a struct msghdr, and the number of octets sent or received."""
 
 
 def message_array(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Return ``count`` messages of one part each, and their parts (struct iovec), which they point at."""
+    """Return ``count`` messages with one part each, and the parts (struct iovec)."""
     messages, parts = np.zeros(count, dtype=MESSAGE), np.zeros(count, dtype=IOVEC)
     steps = np.arange(count, dtype=np.uintp) * IOVEC.itemsize
     messages["header"]["parts"] = parts.ctypes.data + steps
@@ -109,7 +109,7 @@ def message_array(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
 
 
 DOWN_ERRORS = frozenset({errno.ENETDOWN, errno.ENXIO, errno.ENODEV})
-"""Errors of an interface that is down or removed."""
+"""Error numbers for an interface that is down or removed."""
 
 REMEDY = (
     "run it as root, or: sudo setpriv --inh-caps +net_raw,+net_admin --ambient-caps +net_raw,+net_admin "
@@ -119,9 +119,9 @@ REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KernelCounts:
-    """Frames of the kernel for a socket: delivered, and dropped because its buffer was full.
+    """Numbers of frames from the kernel for a socket: delivered, and dropped because the buffer was full.
 
-    ``unread`` of the delivered ones are in a ring and were not received yet.
+    ``unread`` is the number of delivered frames that are still in a ring.
     """
 
     received: int = 0
@@ -130,10 +130,11 @@ class KernelCounts:
 
 
 class PacketSocket:
-    """A packet socket on one interface; receives nothing until `bind`, so that it can be prepared before.
+    """A packet socket on one interface, which receives nothing before `bind`.
 
-    Raises InterfaceError if the interface is missing, has neither Ethernet nor bare IP frames, or if the
-    process may not open packet sockets.
+    Options can therefore be set before frames are received. Raises InterfaceError if the interface is
+    missing, if its frames are neither Ethernet nor IP without a link header, or if the process may not open
+    packet sockets.
     """
 
     def __init__(self, interface: str) -> None:
@@ -145,7 +146,7 @@ class PacketSocket:
                 got="an interface of another kind",
             )
         try:
-            # no protocol: a socket with one would receive from every interface until it is bound
+            # a socket with a protocol would receive from every interface until `bind`
             self.socket: socket.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
         except PermissionError as error:
             raise not_permitted(interface) from error
@@ -156,7 +157,7 @@ class PacketSocket:
         self._dropped = 0
 
     def bind(self, protocol: int = ETH_P_ALL) -> None:
-        """Begin to receive; with protocol 0 the socket only sends."""
+        """Start to receive; with protocol 0 the socket only sends."""
         try:
             self.socket.bind((self.facts.name, protocol))
         except OSError as error:
@@ -167,20 +168,23 @@ class PacketSocket:
                 raise
 
     def promiscuous(self) -> None:
-        """Receive frames to other stations too, for as long as the socket is open."""
+        """Also receive frames for other stations, while the socket is open."""
         request = struct.pack("=iHH8s", self.facts.index, PACKET_MR_PROMISC, 0, b"")
         self.socket.setsockopt(SOL_PACKET, PACKET_ADD_MEMBERSHIP, request)
 
     def ignore_outgoing(self) -> bool:
-        """Leave out frames that this machine sends itself; False if the kernel (before 4.20) cannot."""
+        """Skip frames that this host sends; return False if the kernel (before 4.20) cannot skip them."""
         return self._set(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
 
     def bypass_queues(self) -> bool:
-        """Pass frames to the driver past the queueing discipline; False if the kernel cannot."""
+        """Send frames directly to the driver, without the queueing discipline.
+
+        Return False if the kernel does not support this.
+        """
         return self._set(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
 
     def enlarge(self, octets: int) -> None:
-        """Request a receive buffer of ``octets``, beyond the system's bound if the process may."""
+        """Request a receive buffer of ``octets``, above the limit of the system if the process may."""
         if not self._set(socket.SOL_SOCKET, SO_RCVBUFFORCE, octets // 2):
             self._set(socket.SOL_SOCKET, socket.SO_RCVBUF, octets // 2)
 
@@ -191,14 +195,17 @@ class PacketSocket:
         return False
 
     def attach(self, program: Sequence[Instruction]) -> None:
-        """Attach a program that drops or truncates frames; OSError when the kernel does not accept it."""
+        """Attach a program that drops or truncates frames.
+
+        Raises OSError when the kernel does not accept the program.
+        """
         octets, head = packed(program)
         self.socket.setsockopt(socket.SOL_SOCKET, SO_ATTACH_FILTER, head)
-        del octets  # the head points into it
+        del octets  # the program contains its address
 
     def counts(self) -> KernelCounts:
-        """Return the kernel's counts since the socket was opened."""
-        # the kernel resets its counts with each answer
+        """Return the counts of the kernel since the socket was opened."""
+        # the kernel resets its counts with each request
         given = self.socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 12)
         packets, dropped = struct.unpack_from("=II", given)
         # tp_packets includes dropped frames
@@ -208,13 +215,13 @@ class PacketSocket:
 
     @property
     def gone(self) -> bool:
-        """Return whether the interface was removed, or moved to another namespace."""
+        """Whether the interface was removed, or moved to another namespace."""
         with suppress(OSError):
             return not self.socket.getsockname()[0]
         return True
 
     def pending_error(self) -> int:
-        """Return the error that is pending at the socket, and clear it; 0 without one."""
+        """Return and clear the pending error of the socket; 0 means no error."""
         return self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def vanished(self) -> InterfaceError:
@@ -223,17 +230,17 @@ class PacketSocket:
         return InterfaceError(interface=name, needed="the interface", got="its removal while it was in use")
 
     def unexpected(self, error: OSError, needed: str) -> InterfaceError:
-        """Return the error for any other failure of a system call."""
+        """Return the error for an unexpected failure of a system call."""
         got = os.strerror(error.errno) if error.errno else str(error)
         return InterfaceError(interface=self.facts.name, needed=needed, got=got)
 
     def close(self) -> None:
-        """Close the socket; the interface leaves promiscuous mode with its last user."""
+        """Close the socket; the interface leaves promiscuous mode unless another user needs it."""
         self.socket.close()
 
 
 def not_permitted(interface: str) -> InterfaceError:
-    """Return the error of a process that may not open packet sockets."""
+    """Return the error for a process that may not open packet sockets."""
     return InterfaceError(
         interface=interface,
         needed="the capability CAP_NET_RAW, to send and receive frames",
@@ -250,7 +257,7 @@ def open_receiving(
     program: Sequence[Instruction],
     prepare: Callable[[PacketSocket], None],
 ) -> PacketSocket:
-    """Return a packet socket that receives from ``interface``; ``prepare`` is called before it does."""
+    """Return a packet socket that receives from ``interface``; ``prepare`` is called before it receives."""
     opened = PacketSocket(interface)
     try:
         prepare(opened)
@@ -272,7 +279,7 @@ def open_receiving(
 def send_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
     """Send ``count`` messages (struct mmsghdr) at the address ``messages``; return the number accepted.
 
-    OSError if the kernel refuses the first of them (sendmmsg(2)).
+    Raises OSError if the kernel refuses the first message (sendmmsg(2)).
     """
     return _checked(_libc().sendmmsg(descriptor, messages, count, flags))
 
@@ -280,7 +287,7 @@ def send_messages(descriptor: int, messages: int, count: int, flags: int) -> int
 def receive_messages(descriptor: int, messages: int, count: int, flags: int) -> int:
     """Receive up to ``count`` frames into the messages at the address ``messages``; return their number.
 
-    OSError if none arrived (recvmmsg(2)).
+    Raises OSError if no frame is available (recvmmsg(2)).
     """
     return _checked(_libc().recvmmsg(descriptor, messages, count, flags, None))
 
@@ -307,9 +314,10 @@ _CONFIG_OCTETS = 12
 
 
 def use_hardware_clock(opened: PacketSocket) -> bool:
-    """Use the card's clock for the times of a ring if it stamps every frame; return whether it does.
+    """Use the times of the card's clock in a ring, if the card stamps every frame; return whether it does.
 
-    ``hwstamp_ctl -i IF -r 1`` enables that, but for every process, so it is not done here.
+    ``hwstamp_ctl -i IF -r 1`` enables these stamps. This function does not, because the setting applies to
+    every process.
     """
     if _receive_filter(opened) != _FILTER_ALL:
         return False
@@ -320,7 +328,7 @@ def use_hardware_clock(opened: PacketSocket) -> bool:
 
 
 def _receive_filter(opened: PacketSocket) -> int:
-    """Return the frames that the card stamps (struct hwtstamp_config); none if it does not report that."""
+    """Return the receive filter of the card's stamps (struct hwtstamp_config); none if unknown."""
     config = ctypes.create_string_buffer(_CONFIG_OCTETS)
     request = struct.pack("16sP16x", os.fsencode(opened.facts.name), ctypes.addressof(config))
     with suppress(OSError):

@@ -1,12 +1,12 @@
-"""An interface read like a file: batches, interfaces, warnings, and the reason of its end.
+"""Reading of an interface like a file: batches, interfaces, warnings, and the reason for the end.
 
-Frames come by TPACKET_V3, a ring of blocks that the kernel fills and user space empties.  A block is copied
-at once and given back, so the kernel never waits for the processing of frames; the copy is the buffer of the
-batch.  Receivers that are done with a batch before they take the next one leave frames in the ring.
+TPACKET_V3 delivers frames in a ring of blocks, which the kernel fills and user space empties. A block is
+copied at once and returned to the kernel, so that the kernel never waits for the processing of frames. The
+copy is the buffer of the batch. Receivers that need a batch only until the next batch can leave the frames in
+the ring.
 
-The kernel moves a received frame's outermost VLAN tag into the packet's metadata, as the network card may
-have done already: tags are restored in the space that the kernel reserves before each frame
-(PACKET_RESERVE).
+The kernel, or the network card, moves the outermost VLAN tag of a received frame to the metadata of the
+packet. The reader restores the tag in the space that the kernel reserves before each frame (PACKET_RESERVE).
 
 >>> with open_interface("eth0") as reader:
 ...     for batch in reader:
@@ -74,11 +74,11 @@ from ecmproto.units import NS_PER_S
 BLOCK_OCTETS = 1 << 20
 RING_OCTETS = 64 << 20
 RETIRE_MS = 50
-"""The time after which a block that is not full is returned."""
+"""Time after which a partly filled block is delivered, in ms."""
 _FRAME_OCTETS = 2048
-"""The frame size with which the kernel checks the ring's shape; frames in a block have any length."""
+"""Frame size with which the kernel checks the shape of the ring; frames in a block may be longer."""
 _LOOK_MS = 250
-"""The interval at which a waiting reader checks whether it was stopped, or its interface removed."""
+"""Interval of checks by a waiting reader for a stop or a removed interface, in ms."""
 
 
 def open_interface(
@@ -93,15 +93,19 @@ def open_interface(
     idle_batches: bool = False,
     zero_copy: bool = False,
 ) -> InterfaceReader:
-    """Begin to capture on ``interface`` and return its reader.
+    """Open ``interface`` for capture and return the reader.
 
-    ``outgoing`` includes the frames that this machine sends there; ``snap_octets`` is the maximum captured
-    length; ``program`` lets the kernel drop frames (`filter.prefilter` makes one of a display filter); unread
-    frames wait in a ring of ``ring_octets``, whose blocks are delivered when full or after ``retire_ms``
-    (later, more frames fit in).  ``idle_batches`` yields an empty batch each quarter of a second without
-    frames, for callers with other work.  ``zero_copy`` leaves frames in the ring, which takes less time: a
-    batch is valid until the next one.  Times are the network card's if its clock stamps all frames, else the
-    kernel's, in ns. Raises InterfaceError when the interface is missing or may not be opened.
+    ``outgoing`` includes frames that this host sends on the interface. ``snap_octets`` is the maximum
+    captured length. ``program`` is a BPF program with which the kernel drops frames; `filter.prefilter` makes
+    a program from a display filter.
+
+    Unread frames are stored in a ring of ``ring_octets``. A block of the ring is delivered when it is full,
+    or after ``retire_ms``. The ring stores more frames if ``retire_ms`` is longer. ``idle_batches`` yields an
+    empty batch after each quarter of a second without frames, for callers with other work. ``zero_copy``
+    leaves frames in the ring, which is faster; a batch is then valid until the next batch.
+
+    Times are in ns, from the clock of the network card if it stamps all frames, otherwise from the kernel.
+    Raises InterfaceError when the interface is missing or may not be opened.
     """
     rings: list[Ring] = []
     opened = open_receiving(
@@ -119,11 +123,12 @@ def open_interface(
 
 
 class InterfaceReader(ParsedReader):
-    """An interface being read, to its end if there is one: `stop`, or the interface's removal (`problem`).
+    """A reader of an interface, which ends after `stop` or when the interface is removed (`problem`).
 
-    For copies and output it is a pcapng capture with times in ns: `items` begins with the blocks that
-    describe it and ends with statistics_block.  While the interface is down the reader waits; ``warnings``
-    reports that, and the kernel's drops once the end is reached.
+    For copies and output, the reader is a pcapng capture with times in ns. `items` begins with the blocks
+    that describe the interface, and ends with an interface statistics block. The reader waits while the
+    interface is down, and ``warnings`` reports this state. At the end ``warnings`` also reports frames that
+    the kernel dropped.
     """
 
     def __init__(self, live: _Live) -> None:
@@ -133,23 +138,23 @@ class InterfaceReader(ParsedReader):
 
     @property
     def facts(self) -> InterfaceFacts:
-        """The interface as it was when it was opened."""
+        """Properties of the interface when it was opened."""
         return self._live.facts
 
     @property
     def hardware_times(self) -> bool:
-        """Whether times are from the network card's clock."""
+        """Whether the times are from the clock of the network card."""
         return self._live.hardware_times
 
     @property
     def octets_read(self) -> int:
-        """Octets of the frames returned so far."""
+        """Number of octets in the frames returned so far."""
         return self._live.octets
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield the blocks that describe the capture, batches, and statistics_block at the end.
+        """Yield the blocks that describe the capture, batches, and an interface statistics block at the end.
 
-        With ``idle_batches`` an empty batch comes after a time without frames.
+        With ``idle_batches``, an empty batch is yielded after a time without frames.
         """
         yield from super().items()
         self._live.finish()
@@ -161,26 +166,28 @@ class InterfaceReader(ParsedReader):
             )  # fmt: skip
 
     def counts(self) -> KernelCounts:
-        """Return the numbers of frames that the kernel delivered and that it dropped."""
+        """Return the numbers of frames that the kernel delivered and dropped."""
         return self._live.counts()
 
     def stop(self) -> None:
-        """End soon, after the frames that arrived before; may be called by a signal handler or thread."""
+        """Stop the reader after the frames that have arrived; a signal handler or another thread may call
+        this.
+        """
         self._live.stop()
 
     def close(self) -> None:
-        """Stop receiving; returned batches stay valid."""
+        """Stop capturing; returned batches stay valid."""
         super().close()
         self._live.close()
 
 
 class _Live:
-    """The parser of an interface: returns the frames in the ring, and waits for more."""
+    """Parser of an interface, which returns frames from the ring and waits for more frames."""
 
     format: Format = "pcapng"
     byte_order: ByteOrder = "little"
     batch_frames: int = 0
-    """Unused: a batch is a block of the ring."""
+    """Ignored, because a batch is a block of the ring."""
     frames_only: bool = False
 
     def __init__(self, opened: PacketSocket, ring: Ring, snap_octets: int, idle_batches: bool) -> None:
@@ -215,15 +222,15 @@ class _Live:
 
     @property
     def state(self) -> Hashable:
-        """None: frames that were read are gone from the ring."""
+        """``None``, because the ring does not keep frames that were read."""
         return None
 
     def resumed(self, state: Hashable, *, frames: int, compiled: bool) -> Parser:
-        """Refuse: nothing can be read again."""
+        """Raise NotImplementedError, because frames cannot be read again."""
         raise NotImplementedError
 
     def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next batch if there is one; a shortage at the end."""
+        """Return the next batch, or a shortage at the end."""
         while not self._stopped():
             batch = self._ring.take(first=self.frames, snap_octets=self._snap_octets)
             if batch is not None:
@@ -237,14 +244,14 @@ class _Live:
         return Shortage(octets=1, what="")
 
     def stop(self) -> None:
-        """End once the kernel has delivered the block that it is filling."""
+        """Stop after the kernel has delivered the current block."""
         self._stop_at_ns = time.monotonic_ns() + 2 * self._ring.retire_ms * 1_000_000
 
     def _stopped(self) -> bool:
         return self._closed or (self._stop_at_ns is not None and time.monotonic_ns() >= self._stop_at_ns)
 
     def _wait(self) -> None:
-        """Wait for a block, but not longer than the interval of other checks."""
+        """Wait for a block, but not longer than until the next check."""
         for _, events in self._poll.poll(RETIRE_MS if self._stop_at_ns is not None else _LOOK_MS):
             if events & select.POLLERR and self._socket.pending_error():
                 self._down = True
@@ -256,13 +263,13 @@ class _Live:
             self.stop()
 
     def counts(self) -> KernelCounts:
-        """Return the kernel's counts; the last ones once it is closed."""
+        """Return the counts of the kernel; after `close` the final counts."""
         if not self._closed:
             self._last = self._socket.counts()
         return self._last
 
     def finish(self) -> None:
-        """Add warnings of lost frames."""
+        """Add a warning if the kernel dropped frames."""
         dropped = self.counts().dropped
         if dropped:
             self.warnings.append(f"{counted(dropped, 'frame')} dropped by the kernel: the ring was full")
@@ -276,17 +283,17 @@ class _Live:
 
 
 class Ring:
-    """The ring of a packet socket, of ``octets`` in all; `take` returns the next block's frames.
+    """The ring of a packet socket with a total size of ``octets``; `take` returns the frames of a block.
 
-    Raises OSError when the kernel has no memory for it.
+    Raises OSError when the kernel has not enough memory.
     """
 
     def __init__(self, packet_socket: PacketSocket, octets: int, retire_ms: int, *, zero_copy: bool) -> None:
-        _batch_of(np.zeros(8, np.uint8), 0, 0, first=0, snap_octets=0)  # compiled before frames come
+        _batch_of(np.zeros(8, np.uint8), 0, 0, first=0, snap_octets=0)  # compiles before frames arrive
         self.retire_ms = retire_ms
         self._zero_copy = zero_copy
         self._lent = False
-        """Whether a batch has its frames in the next block."""
+        """Whether a returned batch still uses the next block."""
         blocks = max(2, octets // BLOCK_OCTETS)
         opened = packet_socket.socket
         opened.setsockopt(SOL_PACKET, PACKET_VERSION, TPACKET_V3)
@@ -301,9 +308,9 @@ class Ring:
         self._next = 0
 
     def take(self, *, first: int, snap_octets: int) -> Batch | None:
-        """Return the frames of the next block, None when the kernel still has it.
+        """Return the frames of the next block, or ``None`` if the kernel is still filling the block.
 
-        ``first`` is the number of the first frame, ``snap_octets`` the maximum captured length.
+        ``first`` is the number of the first frame. ``snap_octets`` is the maximum captured length.
         """
         if self._lent:
             self._give_back()
@@ -327,14 +334,14 @@ class Ring:
         self._lent = False
 
     def close(self) -> None:
-        """Free the ring's memory; copied batches stay valid."""
+        """Free the memory of the ring; copied batches stay valid."""
         self._words.release()
         del self._octets
         self._map.close()
 
 
 def _batch_of(block: Octets, begin: int, count: int, *, first: int, snap_octets: int) -> Batch:
-    """Return the ``count`` frames of a block, the first header at octet ``begin``, tags restored."""
+    """Return the ``count`` frames of a block with their VLAN tags; ``begin`` is the first header's offset."""
     offset, captured, original, time_ns = np.empty((4, count), np.int64)
     _unpack_block(block, block[: len(block) & ~3].view(np.uint32), begin, offset, captured, original, time_ns)
     np.minimum(captured, snap_octets, out=captured)
@@ -355,7 +362,7 @@ def _unpack_block(
     original: Int64,
     time_ns: Int64,
 ) -> None:
-    """Fill the arrays for the frames of a block, each of whose headers has the distance to the next.
+    """Fill the arrays for the frames of a block; each frame header contains the distance to the next header.
 
     ``values`` are the same octets as 32-bit values.
     """
@@ -372,12 +379,12 @@ def _unpack_block(
         at += int(np.int64(values[word]))
 
 
-# Options of an interface statistics_block block.
+# Option codes of an interface statistics block.
 _START, _END, _RECEIVED, _DROPPED = 2, 3, 4, 5
 
 
 def heading_blocks(interface: Interface) -> list[Block]:
-    """Return the section header and the description of ``interface``, as `PcapngWriter` writes them."""
+    """Return the section header block and the description block of ``interface``, as in `PcapngWriter`."""
     memory = io.BytesIO()
     with PcapngWriter(Sink("", memory), interfaces=[interface]):
         octets = memory.getvalue()
@@ -391,7 +398,7 @@ def heading_blocks(interface: Interface) -> list[Block]:
 
 
 def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames: int) -> Block:
-    """Return the interface statistics_block block of the kernel's counts between two times."""
+    """Return the interface statistics block with the counts of the kernel between two times."""
     options = [
         (_START, _time_octets(began_ns)),
         (_END, _time_octets(ended_ns)),
@@ -405,7 +412,7 @@ def statistics_block(counts: KernelCounts, began_ns: int, ended_ns: int, frames:
 
 
 def _time_octets(time_ns: int) -> bytes:
-    """Return a time as in blocks: the upper half first."""
+    """Return a time in the encoding of blocks: the upper half first."""
     return struct.pack("<II", time_ns >> 32, time_ns & 0xFFFFFFFF)
 
 

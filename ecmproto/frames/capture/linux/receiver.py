@@ -1,7 +1,7 @@
-"""Receiving with little delay: many frames by one system call, as soon as there is one.
+"""Receiving with little delay: one system call returns all frames that have arrived.
 
-For forwarding.  A ring (`capture.linux.reader`) delivers frames block by block, which takes less time a frame
-and delays each by up to tens of milliseconds.
+This module is for forwarding. A ring (`capture.linux.reader`) delivers frames in blocks, which needs less
+time for each frame but delays frames by up to tens of milliseconds.
 """
 
 from __future__ import annotations
@@ -60,21 +60,23 @@ FRAMES = 256
 SOCKET_OCTETS = 8 << 20
 _ALIGNED = 64
 MORE_OCTETS = 64
-"""Octets reserved for tags beyond the MTU, and for the tag that is restored."""
+"""Number of octets above the MTU, for VLAN tags and for the tag that is restored."""
 HEADROOM_OCTETS = 64
-"""Free octets before each frame: for the tag that is restored, and for tags that forwarders insert."""
+"""Free octets before each frame, for the tag that is restored and for tags that forwarders insert."""
 CONTROL_OCTETS = 128
-"""Octets of a frame's control messages: a time (32) and struct tpacket_auxdata (40)."""
+"""Length of the control messages of a frame: a time (32) and struct tpacket_auxdata (40)."""
 
 
 class FrameReceiver:
-    """Frames from an interface, up to ``frames`` at a time; they wait in the kernel in ``socket_octets``.
+    """A receiver of frames from an interface, up to ``frames`` in one call.
 
-    ``program`` lets the kernel drop frames (`capture.linux.bpf`).  Frames that this machine sends out of the
-    interface are left out unless ``outgoing``.  With ``in_ring`` they are read from memory shared with the
-    kernel, which takes less time, and have no times; the ring has about ``socket_octets``.  A frame longer
-    than ``frame_octets`` (default: the MTU and some) is truncated, which ``original`` shows.  Raises
-    InterfaceError.
+    Frames wait in a kernel buffer of ``socket_octets``. ``program`` is a BPF program with which the kernel
+    drops frames (`capture.linux.bpf`). Frames that this host sends on the interface are skipped unless
+    ``outgoing``. With ``in_ring``, frames are read from memory shared with the kernel; this is faster, and
+    the ring has about ``socket_octets``. A frame longer than ``frame_octets`` is truncated, and ``original``
+    is the full length; the default is slightly above the MTU.
+
+    Raises InterfaceError if the interface cannot be opened.
     """
 
     def __init__(
@@ -92,7 +94,7 @@ class FrameReceiver:
         self._ring_octets = socket_octets if in_ring else 0
         self._ring: Ring | None = None
         self.frame_octets: int = frame_octets or 0
-        """The maximum length of a frame that is not truncated."""
+        """Maximum length of a frame that is not truncated, in octets."""
         self._socket: PacketSocket = open_receiving(
             interface, promiscuous=promiscuous, outgoing=outgoing, program=program, prepare=self._prepare
         )
@@ -101,30 +103,33 @@ class FrameReceiver:
         self.down: bool = False
         """Whether the interface was down at the last check; it may come up again."""
         self._doubtful = False
-        # In a ring frames have their slots.
+        # Frames in a ring need no slots in the buffer.
         self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, capacity=frames)
         self.ring: Ring = no_ring(self._buffer) if self._ring is None else self._ring
-        """The frames that are not in messages of the kernel."""
+        """Ring of frames shared with the kernel; without slots if frames are received as messages."""
 
     def _prepare(self, opened: PacketSocket) -> None:
         self.frame_octets = self.frame_octets or opened.facts.longest_octets + MORE_OCTETS
         if self._ring_octets:
-            # Before frames arrive: the kernel would drop earlier ones, and count them as received.
+            # The kernel would drop frames that arrived before the ring, and count them as received.
             self._ring = _new_ring(opened, self.frame_octets, self._ring_octets)
             return
         opened.socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         opened.socket.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
 
     def fileno(self) -> int:
-        """Return the descriptor to wait at: readable when there are frames, in error when it went down."""
+        """Return the descriptor for polling: readable when frames are available, in error when the link goes
+        down.
+        """
         return self._socket.socket.fileno()
 
     def receive(self) -> Batch | None:
-        """Return the waiting frames, tags restored; None without any, at once.
+        """Return the available frames with their VLAN tags, or ``None`` if there are no frames.
 
-        The next call overwrites the batch and its arrays.  ``time_ns`` is the time at which the kernel
-        received each frame, or read it if that was just after opening.  InterfaceError when the interface was
-        removed; while it is down there are no frames, and repeated calls check it (`down`).
+        The method does not wait. The next call overwrites the batch and its arrays. ``time_ns`` is the time
+        at which the kernel received each frame, or the time of reading just after opening. While the
+        interface is down there are no frames; repeated calls check the interface (`down`). Raises
+        InterfaceError when the interface was removed.
         """
         buffer, ring = self._buffer, self.ring
         give_back_slots(ring)
@@ -147,7 +152,7 @@ class FrameReceiver:
         return buffer.batch(count, ring)
 
     def warm_up(self) -> None:
-        """Compile the loops that `receive` runs."""
+        """Compile the loops that `receive` uses."""
         buffer = self._buffer
         buffer.unpack(0)
         give_back_slots(self.ring)
@@ -156,9 +161,12 @@ class FrameReceiver:
         )  # fmt: skip
 
     def missed(self, error: OSError) -> None:
-        """Note the error of a failed reception; InterfaceError when the interface was removed."""
+        """Handle the error of a failed reception.
+
+        Raises InterfaceError when the interface was removed.
+        """
         if error.errno in DOWN_ERRORS:
-            # is reported before the waiting frames, which may be the last ones
+            # the error is reported before the available frames, which may be the last frames
             self.down = self._doubtful = True
             return
         if error.errno not in (errno.EAGAIN, errno.EINTR, errno.ENOBUFS):
@@ -168,13 +176,13 @@ class FrameReceiver:
         self._doubtful = self.down
 
     def look(self) -> bool:
-        """Return whether an interface that was down still is; a missing frame is no sign of that."""
+        """Return whether the interface is down, after a check if it was down before."""
         if self.down:
             self.down = not interface_facts(self.facts.name).up
         return self.down
 
     def counts(self) -> KernelCounts:
-        """Return the numbers of frames delivered, dropped, and waiting in the ring."""
+        """Return the numbers of frames that are delivered, dropped, and unread in the ring."""
         kernel, facts = self._socket.counts(), self.ring.facts
         if not facts.slots:
             return kernel
@@ -192,9 +200,9 @@ class FrameReceiver:
 
 
 class ReceiveBuffer:
-    """The messages that recvmmsg(2) fills: a slot and a buffer for control messages each.
+    """The messages that recvmmsg(2) fills; each has a slot for the frame and a control buffer.
 
-    ``address`` is their address, ``messages`` their contents.
+    ``address`` is the address of the messages, and ``messages`` are their contents.
     """
 
     def __init__(self, frame_octets: int, *, capacity: int = FRAMES) -> None:
@@ -221,14 +229,14 @@ class ReceiveBuffer:
         self._frames = 0
 
     def unpack(self, count: int) -> None:
-        """Fill the columns for the ``count`` frames that have arrived, tags restored."""
+        """Fill the arrays for the ``count`` frames that have arrived, and restore their VLAN tags."""
         unpack(
             self.slots, self.starts, self.controls, self.messages, count,
             self.offset, self.captured, self.original, self.time_ns,
         )  # fmt: skip
 
     def batch(self, count: int, ring: Ring) -> Batch:
-        """Return the first ``count`` frames, which are in ``ring`` and are overwritten by the next ones."""
+        """Return the first ``count`` frames, which are in ``ring`` until the next frames overwrite them."""
         shown: NDArray[np.uint8] = ring.octets.view()
         shown.flags.writeable = False
         first, self._frames = self._frames, self._frames + count
@@ -241,25 +249,25 @@ class ReceiveBuffer:
 
 
 class RingFacts:
-    """The size of a ring, and the index of its next slot; a record (``kernels.record``)."""
+    """The size of a ring and the index of its next slot, as a record (``kernels.record``)."""
 
     at: int
-    """The address of the octets."""
+    """Address of the octets."""
     slots: int
-    """The number of slots; 0: frames come in messages."""
+    """Number of slots; 0 means that frames are received as messages."""
     slot_octets: int
     first: int
-    """The index of the slot that the kernel fills next, or has filled first."""
+    """Index of the first slot that is filled or that the kernel fills next."""
     in_use: int
-    """The number of slots before ``first`` that are still in use."""
+    """Number of slots before ``first`` that are still in use."""
     frames: int
-    """The number of frames received since the ring was made."""
+    """Number of frames received since the ring was created."""
 
 
 class Ring(Struct):
-    """Memory shared with the kernel, which puts each frame into a slot after a header (PACKET_RX_RING).
+    """Memory shared with the kernel, which writes each frame to a slot after a header (PACKET_RX_RING).
 
-    Without slots, ``octets`` are the memory of received messages.
+    In a ring without slots, ``octets`` is the memory of received messages.
     """
 
     facts: RingFacts
@@ -275,7 +283,7 @@ def no_ring(buffer: ReceiveBuffer) -> Ring:
 
 
 def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
-    """Return a ring of about ``octets`` octets for the future frames of a socket."""
+    """Return a new ring of about ``octets`` octets for the frames of a socket."""
     facts = new_record(RingFacts)
     needed = _SLOT_HEAD_OCTETS + HEADROOM_OCTETS + frame_octets
     facts.slot_octets = slot = 1 << (needed - 1).bit_length()
@@ -296,12 +304,12 @@ def _new_ring(opened: PacketSocket, frame_octets: int, octets: int) -> Ring:
 
 
 def _field_at(kind: np.dtype[np.void], name: str) -> int:
-    """Return the offset of a field in a structure."""
+    """Return the offset of a field in a structure, in octets."""
     assert kind.fields is not None
     return int(kind.fields[name][1])
 
 
-# struct cmsghdr: a length as wide as a pointer, and two words.
+# struct cmsghdr: a length with the size of a pointer, and two words.
 _LONG_WORDS = np.dtype(np.uintp).itemsize // 4
 LITTLE = sys.byteorder == "little"
 _LOW = 0 if LITTLE else _LONG_WORDS - 1
@@ -312,7 +320,7 @@ _MESSAGE_WORDS = MESSAGE.itemsize // 4
 _OCTETS_AT = _field_at(MESSAGE, "octets") // 4
 _CONTROL_OCTETS_AT = _field_at(MESSAGE["header"], "control_octets") // 4 + _LOW
 _SOL_SOCKET = 1
-# struct tpacket2_hdr, and a struct sockaddr_ll after it; then the kernel aligns.
+# struct tpacket2_hdr, then struct sockaddr_ll, then alignment.
 _SLOT_HEAD_OCTETS = SLOT_HEADER.itemsize + 20 + 32
 _MIN_SLOTS, _MAX_SLOTS, _BLOCK_OCTETS = 256, 4096, 1 << 16
 _SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_SECONDS, _SLOT_NS, _SLOT_TAG = (
@@ -320,18 +328,18 @@ _SLOT_STATUS, _SLOT_ORIGINAL, _SLOT_CAPTURED, _SLOT_MAC, _SLOT_SECONDS, _SLOT_NS
     for name in ("status", "original", "captured", "mac", "seconds", "ns", "tci")
 )
 ANY_TIME_NS = 2**62
-"""Later than any frame."""
+"""Time later than any frame."""
 
 
 @inlined
 def restore_tag(
     octets: Octets, row: int, status: Any, tag: Any, offset: Int64, captured: Int64, original: Int64
 ) -> None:
-    """Restore the VLAN tag of a frame in ``octets`` where the kernel moved it into the metadata.
+    """Restore the VLAN tag of a frame in ``octets`` if the kernel moved the tag to the metadata.
 
-    The addresses move into the four octets before the frame, which must be free.  ``status`` is tp_status,
-    ``tag`` the word of tp_vlan_tci and tp_vlan_tpid; no EtherType means a C-TAG.  A frame truncated within
-    its addresses stays without the tag.
+    The addresses are moved to the four octets before the frame, which must be free. ``status`` is tp_status.
+    ``tag`` is the word of tp_vlan_tci and tp_vlan_tpid; if the EtherType is missing, the tag is a C-TAG. A
+    frame truncated within its addresses keeps no tag.
     """
     if not status & TP_STATUS_VLAN_VALID:
         return
@@ -354,7 +362,7 @@ def restore_tag(
 
 
 def _barrier() -> Any:
-    """Return the typing function of `fence` for numba."""
+    """Return the numba typing function of `fence`."""
     from numba.core import types
 
     def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -366,15 +374,15 @@ def _barrier() -> Any:
 
 @instruction(_barrier)
 def fence() -> None:
-    """Keep what is read and written before it, in memory shared with the kernel, before what is after it.
+    """Prevent reordering of reads and writes in shared memory across this call.
 
-    Plain Python moves nothing.
+    In plain Python the function does nothing, because Python does not reorder.
     """
 
 
 @compiled
 def give_back_slots(ring: Ring) -> None:
-    """Return the used slots to the kernel, which overwrites the frames in them from now on."""
+    """Return the used slots to the kernel, which may then overwrite their frames."""
     facts, values = ring.facts, ring.values
     if facts.in_use == 0:
         return
@@ -388,14 +396,17 @@ def give_back_slots(ring: Ring) -> None:
 
 @inlined
 def _came_ns(ring: Ring, slot: int) -> int:
-    """Return the time at which the kernel filled a slot, by the system clock."""
+    """Return the time at which the kernel filled a slot, from the system clock."""
     at = slot * (ring.facts.slot_octets // 4)
     return int(np.int64(ring.values[at + _SLOT_SECONDS]) * NS_PER_S + np.int64(ring.values[at + _SLOT_NS]))
 
 
 @compiled
 def first_came_ns(ring: Ring) -> int:
-    """Return the arrival of the next frame in a ring, by the system clock; ANY_TIME_NS without any."""
+    """Return the arrival time of the next frame in a ring, from the system clock.
+
+    ANY_TIME_NS means that no frame is available.
+    """
     facts = ring.facts
     if facts.slots == 0:
         return ANY_TIME_NS
@@ -410,9 +421,9 @@ def first_came_ns(ring: Ring) -> int:
 def take_slots(
     ring: Ring, capacity: int, until_ns: int, offset: Int64, captured: Int64, original: Int64, time_ns: Int64
 ) -> int:
-    """Take the slots that the kernel has filled, ``capacity`` at most; return their number; fill the arrays.
+    """Take up to ``capacity`` slots that the kernel has filled; return their number and fill the arrays.
 
-    Frames that arrived after ``until_ns``, by the system clock, stay.  Tags are restored.
+    VLAN tags are restored. Frames that arrived after ``until_ns`` (system clock) stay in the ring.
     """
     facts, values, octets = ring.facts, ring.values, ring.octets
     count, step = 0, facts.slot_octets // 4
@@ -425,7 +436,7 @@ def take_slots(
         count += 1
     if count == 0:
         return 0
-    # The contents of a slot are read after its status.
+    # The contents of a slot must be read after its status.
     fence()
     for i in range(count):
         slot = (facts.first + i) & (facts.slots - 1)
@@ -456,10 +467,10 @@ def unpack(
     original: Int64,
     time_ns: Int64,
 ) -> None:
-    """Fill the arrays for ``count`` received frames from their control messages, and restore their tags.
+    """Fill the arrays for ``count`` received frames from their control messages, and restore their VLAN tags.
 
-    ``starts`` are the offsets of the frames in ``slots``, after free octets; ``messages`` are their headers,
-    which are prepared for the next call.
+    ``starts`` are the offsets of the frames in ``slots``, with free octets before each frame. ``messages``
+    are the headers of the frames, which are prepared for the next call.
     """
     stride = CONTROL_OCTETS // 4
     for i in range(count):

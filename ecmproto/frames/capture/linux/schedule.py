@@ -1,4 +1,4 @@
-"""Departure times of frames: at a rate, by the times of their capture, or as fast as possible."""
+"""Departure times of frames: at a rate, at the times of the capture, or as fast as possible."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _RATES = "frames a second such as 1000pps or 1.5Mpps, bits a second such as 1G, 
 
 
 class Schedule(Protocol):
-    """Assigns each frame its departure time, in ns after the first one's."""
+    """A schedule that assigns each frame a departure time, in ns after the first frame."""
 
     def due(self, batch: Batch) -> Int64:
-        """Return the departure times of the next batch; they never decrease."""
+        """Return the departure times of the frames in the next batch; the times never decrease."""
 
 
 @dataclass(slots=True)
 class AsFastAsPossible:
-    """All frames at once."""
+    """A schedule that sends all frames at once."""
 
     def __str__(self) -> str:
         return "as fast as possible"
@@ -38,7 +38,7 @@ class AsFastAsPossible:
 
 @dataclass(slots=True)
 class FrameRate:
-    """A number of frames a second, at equal distances."""
+    """A schedule with a number of frames per second, at equal intervals."""
 
     frames_per_s: Fraction
     _frames: int = 0
@@ -47,7 +47,7 @@ class FrameRate:
         return frames_per_second(float(self.frames_per_s))
 
     def due(self, batch: Batch) -> Int64:
-        """Return n/rate for the n-th frame, exactly and rounded down."""
+        """Return n/rate for the n-th frame, exact and rounded down."""
         between = NS_PER_S / self.frames_per_s
         base, rest = divmod(self._frames * between.numerator, between.denominator)
         self._frames += len(batch)
@@ -58,7 +58,7 @@ class FrameRate:
 
 @dataclass(slots=True)
 class BitRate:
-    """A number of bits a second on the line: frames with FCS, preamble and gap, back to back."""
+    """A schedule with a bit rate on the line, for consecutive frames with FCS, preamble and gap."""
 
     rate_bps: int
     _octets: int = 0
@@ -67,7 +67,7 @@ class BitRate:
         return f"{format_rate(self.rate_bps)} on the line"
 
     def due(self, batch: Batch) -> Int64:
-        """Return the end of the preceding frames on a wire of the rate, rounded down."""
+        """Return the end times of the previous frames on a wire with this rate, rounded down."""
         sizes = batch.captured + WIRE_OVERHEAD_OCTETS
         ends = np.cumsum(sizes)
         base, rest = divmod(8 * NS_PER_S * self._octets, self.rate_bps)
@@ -78,13 +78,13 @@ class BitRate:
 
     @property
     def end_ns(self) -> Fraction:
-        """The end of the last frame so far on the wire."""
+        """End time of the last frame on the wire."""
         return Fraction(8 * NS_PER_S * self._octets, self.rate_bps)
 
 
 @dataclass(slots=True)
 class CaptureTimes:
-    """The distances of the capture's times, divided by ``speed``; a time that goes backwards is replaced."""
+    """A schedule with the intervals of the capture, divided by ``speed``; times never go backwards."""
 
     speed: Fraction
     _first_ns: int | None = None
@@ -94,7 +94,7 @@ class CaptureTimes:
         return f"the capture's times × {float(self.speed):g}"
 
     def due(self, batch: Batch) -> Int64:
-        """Return the distance to the capture's first frame, divided by the speed."""
+        """Return the elapsed time since the first frame of the capture, divided by the speed."""
         if not len(batch):
             return np.zeros(0, dtype=np.int64)
         if self._first_ns is None:
@@ -108,7 +108,7 @@ class CaptureTimes:
 
 
 def _quotients(values: Int64, factor: int, more: int, divisor: int) -> Int64:
-    """Return ⌊(values·factor + more)/divisor⌋ exactly; ``values`` ascend."""
+    """Return ⌊(values·factor + more)/divisor⌋, exact; ``values`` must be sorted."""
     if len(values) and int(values[-1]) * factor + more < _FURTHEST_NS:
         quotients: Int64 = (values * factor + more) // divisor
         return quotients
@@ -121,9 +121,9 @@ def _check(last_ns: int) -> None:
 
 
 def schedule_of(rate: str = "1x") -> Schedule:
-    """Return the schedule of a rate: ``1000pps``, ``1.5Mpps``, ``1G``, ``max``, or by captured times ``2x``.
+    """Return the schedule of a rate: ``1000pps``, ``1.5Mpps``, ``1G``, ``max``, or ``2x`` for captured times.
 
-    ParameterError for an invalid one.
+    Raises ParameterError for an invalid rate.
     """
     if rate == "max":
         return AsFastAsPossible()
@@ -133,7 +133,10 @@ def schedule_of(rate: str = "1x") -> Schedule:
 
 
 def rate_of(rate: str) -> FrameRate | BitRate:
-    """Return the schedule of frames a second (``1000pps``) or bits a second (``1G``); else ParameterError."""
+    """Return the schedule of a rate in frames per second (``1000pps``) or bits per second (``1G``).
+
+    Raises ParameterError for other rates.
+    """
     return FrameRate(_frame_rate(rate)) if rate.endswith("pps") else BitRate(_bit_rate(rate))
 
 
@@ -164,7 +167,7 @@ def _factor(text: str) -> Fraction:
 
 
 def _positive(text: str) -> Fraction | None:
-    """Return the positive decimal number in ``text``, None without one."""
+    """Return the positive decimal number in ``text``, or ``None`` if there is no such number."""
     if not text or len(text) > 20 or not text.isascii() or not text.replace(".", "", 1).isdigit():
         return None
     value = Fraction(text) if text != "." else Fraction(0)

@@ -1,6 +1,6 @@
-"""Sending frames: many by one system call, without copies on this side of the kernel.
+"""Sending of frames: many frames in one system call, without copies in user space.
 
-`Sendable` selects the frames of a capture that can be sent, `repeated` returns them over and over.
+`Sendable` selects the frames of a capture that can be sent. `repeated` repeats batches.
 """
 
 from __future__ import annotations
@@ -28,18 +28,22 @@ from ecmproto.frames.capture.linux.packet_socket import (
 from ecmproto.frames.capture.reader import CaptureReader
 
 FRAMES = 1024
-"""Maximum number of frames by one call; the kernel's limit is UIO_MAXIOV."""
+"""Maximum number of frames in one call; the limit of the kernel is UIO_MAXIOV."""
 _FEW = 4
 _FULL = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENOMEM})
 _REFUSED = frozenset({errno.EMSGSIZE, errno.EINVAL})
 
 
 class FrameSender:
-    """Sends frames out of an interface unchanged, from the destination address to the last octet, no FCS.
+    """A sender of unchanged frames on an interface, from the destination address to the last octet before the
+    FCS.
 
-    ``bypass_queues`` passes them to the driver past the queueing discipline (PACKET_QDISC_BYPASS).  Counters
-    only grow: ``sent`` frames and ``octets``, ``refused`` frames that the kernel never accepts, ``full``:
-    calls that found the buffer full, ``down``: calls that found the interface down.  Raises InterfaceError.
+    ``bypass_queues`` sends frames directly to the driver, without the queueing discipline
+    (PACKET_QDISC_BYPASS). The counters never decrease: ``sent`` counts frames, and ``octets`` counts their
+    octets. ``refused`` counts frames that the kernel never accepts. ``full`` counts calls with a full buffer,
+    and ``down`` counts calls with the interface down.
+
+    Raises InterfaceError if the interface cannot be opened.
     """
 
     def __init__(self, interface: str, *, bypass_queues: bool = False) -> None:
@@ -56,16 +60,15 @@ class FrameSender:
         self.down: int = 0
 
     def fileno(self) -> int:
-        """Return the descriptor to wait at: writable when there is space in the buffer."""
+        """Return the descriptor for polling: writable when the buffer has space."""
         return self._socket.socket.fileno()
 
     def send(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Send frames that start at ``offset`` in ``buffer`` and have ``captured`` octets; return their
-        number.
+        """Send the frames at ``offset`` in ``buffer`` with ``captured`` octets; return their number.
 
-        Fewer than given means that the buffer is full (`full`) or that the interface is down (`down`); the
-        call never waits.  Refused frames (`refused`: longer than the MTU, no complete Ethernet header) count
-        as done. InterfaceError when the interface was removed.
+        A smaller number than requested means that the buffer is full (`full`) or that the interface is down
+        (`down`). The call never waits. Refused frames (`refused`) count as sent: frames longer than the MTU,
+        and frames with an incomplete Ethernet header. Raises InterfaceError when the interface was removed.
         """
         if len(offset) <= _FEW:
             return self._send_few(buffer, offset, captured)
@@ -80,7 +83,7 @@ class FrameSender:
         return done
 
     def _send_few(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Send frames by a system call each: faster than preparing messages for a few."""
+        """Send frames with one system call each, which is faster than messages for few frames."""
         octets, done = memoryview(buffer.data), 0
         for start, length in zip(offset.tolist(), captured.tolist(), strict=True):
             try:
@@ -95,11 +98,14 @@ class FrameSender:
         return done
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Prepare up to `FRAMES` frames for `push` and `take`; return their number.  ``buffer`` must stay."""
+        """Prepare up to `FRAMES` frames for `push` and `take`; return their number.
+
+        ``buffer`` must stay valid.
+        """
         return self.messages.load(buffer, offset, captured)
 
     def push(self, first: int, count: int) -> int:
-        """Send ``count`` of the frames loaded, from ``first`` on, as `send` does; return their number."""
+        """Send ``count`` of the prepared frames from index ``first``; return their number as `send` does."""
         done = 0
         while done < count:
             accepted, error = self.take(first + done, count - done)
@@ -111,9 +117,10 @@ class FrameSender:
         return done
 
     def take(self, first: int, count: int) -> tuple[int, int]:
-        """Send ``count`` of the frames loaded, from ``first`` on; return the number that the kernel accepted.
+        """Send ``count`` of the prepared frames from index ``first``; return the number that the kernel
+        accepted.
 
-        If that is not all of them, the second value is the error of the next one, for `failed`.
+        If the kernel accepted fewer frames, the second value is the error of the next frame, for `failed`.
         """
         done = 0
         while done < count:
@@ -127,15 +134,15 @@ class FrameSender:
         return done, 0
 
     def count(self, messages: Messages, first: int, accepted: int) -> None:
-        """Count sent frames: ``accepted`` of ``messages`` from ``first`` on."""
+        """Count ``accepted`` frames of ``messages``, from index ``first``, as sent."""
         self.sent += accepted
-        if accepted == 1:  # the sum of an array of one takes longer than reading it
+        if accepted == 1:  # reading an array with one element is faster than its sum
             self.octets += int(messages.length[first])
         else:
             self.octets += int(messages.length[first : first + accepted].sum())
 
     def failed(self, error: int) -> bool:
-        """Count the reason of a refused frame; return whether it is to be left out, not tried again."""
+        """Count the reason for an unsent frame; return whether to skip the frame, not to send it again."""
         if error in _REFUSED:
             self.refused += 1
             return True
@@ -150,10 +157,10 @@ class FrameSender:
         return False
 
     def unsendable(self, octets: NDArray[np.uint8], offset: Int64, captured: Int64) -> NDArray[np.bool_]:
-        """Return a mask of frames that the kernel would refuse: too long for the MTU, or with an incomplete
-        header.
+        """Return a mask of the frames that the kernel would refuse: too long, or with an incomplete header.
 
-        A frame whose first tag is a C-TAG may be 4 octets longer than others; other tags count in the MTU.
+        A frame whose first tag is a C-TAG may be 4 octets longer than other frames. Other tags count in the
+        MTU.
         """
         limit = np.full(len(offset), self.facts.longest_octets)
         whole = captured >= ETHERNET_HEADER_OCTETS
@@ -174,18 +181,21 @@ class FrameSender:
 
 
 class Messages:
-    """Frames as messages to the kernel (struct mmsghdr) at ``address``; ``length`` has their lengths."""
+    """Messages to the kernel (struct mmsghdr) at ``address``; ``length`` contains the frame lengths."""
 
     def __init__(self, capacity: int) -> None:
         self._messages, parts = message_array(capacity)
-        # the address of an array takes as long to compute as a frame to send
+        # computing the address of an array takes as long as sending a frame
         self.address: int = self._messages.ctypes.data
         self.capacity = capacity
         self._base = parts["base"]
         self.length: NDArray[np.int64] = parts["octets"]
 
     def load(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Point at the frames that fit; return their number.  ``buffer`` must stay."""
+        """Prepare messages for all frames that fit; return their number.
+
+        ``buffer`` must stay valid.
+        """
         count = min(len(offset), self.capacity)
         self._base[:count] = offset[:count] + buffer.ctypes.data
         self.length[:count] = captured[:count]
@@ -194,12 +204,12 @@ class Messages:
 
 @dataclasses.dataclass(slots=True)
 class Sendable:
-    """The frames of a capture that can be sent; counts differences from the wire."""
+    """A selection of the frames in a capture that can be sent, with counts of frames that differ."""
 
     foreign: int = 0
-    """Frames of other link types, left out."""
+    """Number of skipped frames of other link types."""
     cut: int = 0
-    """Frames truncated in the capture, sent as far as captured."""
+    """Number of frames that were truncated in the capture and are sent truncated."""
 
     def of(self, reader: CaptureReader) -> Iterator[Batch]:
         """Yield the Ethernet frames of ``reader``."""
@@ -216,7 +226,7 @@ class Sendable:
 
 
 def _without_fcs(batch: Batch, fcs_octets: Sequence[int]) -> Batch:
-    """Return the frames without the captured part of the FCS; a truncated frame lost it first."""
+    """Return the frames without the captured part of the FCS; a truncated frame may have no FCS."""
     lengths = np.array(fcs_octets, dtype=np.int64)
     if not lengths.any():
         return batch
@@ -229,10 +239,11 @@ _TILED_FRAMES = 16_384
 
 
 def repeated(source: Callable[[], Iterable[Batch]], *, frames: int | None = None) -> Iterator[Batch]:
-    """Yield the batches of ``source()``, again and again, until ``frames`` were yielded (None: without end).
+    """Yield the batches of ``source()`` repeatedly, up to ``frames`` frames in total.
 
-    Each round continues the times, with its first frame after the last one at the mean distance of the
-    frames.  A small source is called once and its frames stored.  Ends if ``source()`` yields no frame.
+    ``None`` means without end. The times increase from round to round; the interval between two rounds is the
+    mean interval of the frames. A small source is called only once, and its frames are stored. The iteration
+    ends if ``source()`` yields no frame.
     """
     pass_ = _Pass(source)
     yielded = 0
@@ -246,7 +257,7 @@ def repeated(source: Callable[[], Iterable[Batch]], *, frames: int | None = None
 
 
 class _Pass:
-    """The rounds, one after the other."""
+    """The state of repeated batches, which are yielded in rounds."""
 
     def __init__(self, source: Callable[[], Iterable[Batch]]) -> None:
         self._source = source
@@ -257,7 +268,7 @@ class _Pass:
         self._shift_ns = 0
 
     def begin(self) -> bool:
-        """Prepare the next round; False when there is nothing to repeat."""
+        """Prepare the next round; return False if there is nothing to repeat."""
         if not self._rounds:
             return True
         if not self._frames:
@@ -273,7 +284,7 @@ class _Pass:
         return span + (span // (self._frames - 1) if self._frames > 1 else 0)
 
     def batches(self) -> Iterator[Batch]:
-        """Yield the batches of this round."""
+        """Yield the batches of the current round."""
         again = self._rounds > 0
         self._rounds += 1
         self._frames = 0
@@ -297,7 +308,7 @@ class _Pass:
         self._last_ns = max(self._last_ns, int(batch.time_ns.max()))
 
     def _tiled(self, batches: list[Batch], times: int) -> Batch:
-        """Return ``times`` rounds in one batch, so that a few frames take no more time each than many."""
+        """Return ``times`` rounds in one batch, so that a small batch needs no more time per frame."""
         buffer = (
             np.concatenate([batch.buffer for batch in batches]) if len(batches) > 1 else batches[0].buffer
         )

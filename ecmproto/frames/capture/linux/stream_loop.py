@@ -1,22 +1,25 @@
-"""The loop that keeps streams to their timetables, compiled, run by one thread or by two.
+"""Compiled loop that sends streams at their times, in one or two threads.
 
-A stream is a row of segments, each of which sends its frames at an interval from one time to another; a
-segment without an interval sends one frame.
+A stream is a sequence of segments. Each segment sends its frames at an interval, from a start time to an end
+time. A segment without an interval sends one frame.
 
-1. A stream without ``every_frame`` renews: its frame may leave twice, and one whose successor is due already
-   is left out.  One with it sends each of its frames once, late ones together.
-2. Renewals are shared: the first thread has the even streams, the second one, on another processor, the odd
-   ones.  Each also renews the other's streams that are late by a quarter of their interval (`STAGGER`), so
-   that the loss of one processor causes no lapse.  Of more than two streams half renew half an interval later
-   than the others, from the second frame of a segment on.  A thread that is late begins its next round with
-   the stream that the last call had no space for.  The first thread does everything else.
-3. A segment without an interval is sent by the first thread, while the second one is between two rounds.  A
-   frame that releases therefore follows the last one that holds.
-4. A thread that runs for `UNINTERRUPTED_NS` sleeps a sixth of that, while the other one does not.  Where
-   real-time threads leave less than a twentieth of each second, the kernel stops them for the rest in one
-   piece; receivers of the same command are real-time threads too, after these.
-5. Each thread records when its processor was taken: the clock went on between two readings, or a sleep lasted
-   too long, and no other task of this machine's ran (``schedstat``), but a hypervisor or an interrupt.
+1. A stream without ``every_frame`` renews. A frame of this stream may be sent twice, and a frame is skipped
+   if the next frame is already due. A stream with ``every_frame`` sends each frame once, and sends late
+   frames together.
+2. Renewals are shared between two threads on two processors: the first thread sends even streams, and the
+   second thread sends odd streams. Each thread also renews streams of the other thread that are late by a
+   quarter of their interval (`STAGGER`), so that the loss of one processor causes no gap. With more than two
+   streams, half of the streams renew half an interval later than the others, from the second frame of a
+   segment. A late thread starts its next round with the first stream that did not fit into the last call. All
+   other work is done by the first thread.
+3. The first thread sends a segment without an interval while the second thread is between two rounds. A frame
+   that releases the link therefore follows the last frame that holds it.
+4. A thread that runs for `UNINTERRUPTED_NS` sleeps for a sixth of this time, while the other thread runs. If
+   real-time threads leave less than a twentieth of each second, the kernel stops them for this time in one
+   interval. Receivers of the same command are also real-time threads, with lower priority.
+5. Each thread records the times at which it lost its processor to a hypervisor or an interrupt. At such a
+   time the clock advances between two readings, or a sleep takes too long, while no other task of this host
+   runs (``schedstat``).
 """
 
 from __future__ import annotations
@@ -46,20 +49,23 @@ from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
 
 BURST = 64
-"""Most frames that leave by one call."""
+"""Maximum number of frames in one call."""
 RENEWED = 8
-"""Most renewals of a call, which takes as long as three frames in it.  While it lasts no other one leaves."""
+"""Maximum number of renewals in one call, because no other frame is sent during the call.
+
+The call takes as long as three frames.
+"""
 STAGGER = 2
 _RESTS = 6
 TAKEN_NS = 15_000
-"""The shortest time without a processor that is recorded."""
+"""Minimum time without a processor that is recorded, in ns."""
 MAX_STEALS = 1 << 20
 NEVER_NS = 1 << 62
 _LOOK_NS = 50_000_000
-"""Longest sleep, after which a thread looks whether it is to end."""
+"""Maximum sleep of a thread between checks for a stop, in ns."""
 _RETRY_NS = 50_000
 _ABSOLUTE = 1
-"""TIMER_ABSTIME."""
+"""Value of TIMER_ABSTIME."""
 _WORDS = MESSAGE.itemsize // 8
 _SCHEDSTAT_OCTETS = 64
 _SPACE, _DIGIT_0 = 32, 48
@@ -68,67 +74,68 @@ _clock_nanosleep = External("clock_nanosleep", "int32", "int32", "int32", "int64
 
 
 class StreamFacts:
-    """The state that the threads share; a record (``kernels.record``)."""
+    """The state that both threads share, as a record (``kernels.record``)."""
 
     descriptor: int
     start_ns: int
-    """The origin of all times of segments, by the monotonic clock."""
+    """Origin of all times of segments, from the monotonic clock."""
     stop: int
     second_busy: int
     """Whether the second thread is in a round."""
     resting: int
-    """Whether a thread rests (rule 4)."""
+    """Whether a thread sleeps because of rule 4."""
 
 
 class Timetable(Struct):
-    """Streams, their segments, and the progress of each stream; arrays by stream, then arrays by segment."""
+    """The streams and segments, and the progress of each stream; arrays by stream, then by segment."""
 
     facts: StreamFacts
     messages: Int64
-    """The frames of all segments as messages to the kernel (struct mmsghdr), in words."""
+    """Frames of all segments as messages to the kernel (struct mmsghdr), in 64-bit words."""
     segment: Int64
     end: Int64
-    """The current segment of each stream, and the one after its last."""
+    """Index after the last segment of each stream; ``segment`` is the current segment."""
     next_ns: Int64
     before_ns: Int64
-    """The start of the call that sent a stream's last frame, since its pause began; 0 before there is one."""
+    """Start of the call that sent the last frame of the stream; 0 if no frame was sent since the pause began.
+    """
     counted_ns: Int64
     first_ns: Int64
     until_ns: Int64
     interval_ns: Int64
     limit_ns: Int64
-    """The longest gap that a frame of the segment covers; 0 for no limit."""
+    """Maximum gap that a frame of the segment covers; 0 means no limit."""
     message: Int64
     count: Int64
-    """The first message of a segment, and how many take turns."""
+    """Number of messages of the segment, which are sent in rotation; ``message`` is the first message."""
     every_frame: Int64
 
 
 class WorkerFacts:
-    """The settings of one thread; a record (``kernels.record``)."""
+    """The settings of one thread, as a record (``kernels.record``)."""
 
     outgoing_at: int
     moment_at: int
     second: int
     alone: int
     first: int
-    """The stream with which the next round begins: the first one that the last call had no space for."""
+    """Stream with which the next round begins: the first stream that did not fit into the last call."""
     spin_ns: int
     rested_ns: int
     error: int
     looked_ns: int
-    """The last reading of the clock; 0 before there is one."""
+    """Last reading of the clock; 0 before the first reading."""
     steals: int
-    """The number of times that the processor was taken."""
+    """Number of recorded times without a processor."""
     schedstat: int
-    """The descriptor of the thread's ``/proc/thread-self/schedstat``; below 0 for none."""
+    """Descriptor of the thread's ``/proc/thread-self/schedstat``; negative if there is no descriptor."""
     schedstat_at: int
     waited_ns: int
-    """The time for which other tasks ran while this thread was to, until the last reading of it."""
+    """Total time that this thread waited while other tasks ran, at the last reading."""
 
 
 class Worker(Struct):
-    """One thread's memory, and its counts by stream."""
+    """The memory of one thread, and its counts by stream."""
 
     facts: WorkerFacts
     moment: Int64
@@ -138,10 +145,12 @@ class Worker(Struct):
     due_ns: Int64
     message: Int64
     accepted: Int64
-    """The frames of a call: their streams, segments, times and messages, and 1 for those that left."""
+    """1 for each frame of a call that was sent; the arrays before contain its stream, segment, time and
+    message.
+    """
     frames: Int64
     by_message: Int64
-    """Frames that left, of each message."""
+    """Number of frames sent, by message."""
     skipped: Int64
     failed: Int64
     longer: Int64
@@ -152,7 +161,7 @@ class Worker(Struct):
     late: Int64
     schedstat: NDArray[np.uint8]
     steal_ns: Int64
-    """The begin and the end of each time that the processor was taken, of `MAX_STEALS` at most."""
+    """Start and end of each time without a processor, for at most `MAX_STEALS` times."""
 
 
 def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False, spin_ns: int) -> Worker:
@@ -174,7 +183,7 @@ def new_worker(streams: int, messages: int, *, second: bool, alone: bool = False
 
 
 def new_messages(count: int) -> tuple[NDArray[np.void], NDArray[np.void]]:
-    """Return ``count`` messages of one part each, and their parts."""
+    """Return ``count`` messages with one part each, and their parts."""
     return message_array(count)
 
 
@@ -188,7 +197,7 @@ def look(worker: Worker) -> int:
 
 @compiled
 def record_steal(worker: Worker, since_ns: int, now_ns: int) -> None:
-    """Record that the processor was taken, but for the time that other tasks had."""
+    """Record a time without the processor, excluding the time in which other tasks ran."""
     own, waited_ns = worker.facts, 0
     octets = int(_pread(own.schedstat, own.schedstat_at, _SCHEDSTAT_OCTETS, 0))
     at = 0
@@ -207,7 +216,7 @@ def record_steal(worker: Worker, since_ns: int, now_ns: int) -> None:
 
 @inlined
 def clock_ns(worker: Worker) -> int:
-    """Return the time of the monotonic clock."""
+    """Return the time of the monotonic clock, and record a lost processor since the last reading."""
     since_ns = worker.facts.looked_ns
     now_ns = look(worker)
     if now_ns - since_ns > TAKEN_NS and since_ns:
@@ -217,7 +226,7 @@ def clock_ns(worker: Worker) -> int:
 
 @compiled
 def nap(worker: Worker, until_ns: int) -> None:
-    """Sleep until the clock reaches ``until_ns``, or a signal arrives."""
+    """Sleep until the clock reaches ``until_ns``, or until a signal arrives."""
     worker.moment[0], worker.moment[1] = until_ns // NS_PER_S, until_ns % NS_PER_S
     _clock_nanosleep(CLOCK_MONOTONIC, _ABSOLUTE, worker.facts.moment_at, 0)
     now_ns = look(worker)
@@ -227,7 +236,7 @@ def nap(worker: Worker, until_ns: int) -> None:
 
 @compiled
 def transmit(timetable: Timetable, worker: Worker, count: int) -> None:
-    """Send the messages that were picked; ``worker.accepted`` is 1 for those that the kernel took."""
+    """Send the selected messages; ``worker.accepted`` is 1 for each message that the kernel accepted."""
     for k in range(count):
         at = worker.message[k] * _WORDS
         for word in range(_WORDS):
@@ -242,7 +251,7 @@ def transmit(timetable: Timetable, worker: Worker, count: int) -> None:
         if accepted <= 0:
             worker.facts.error = int(last_error()[0])
         done += max(accepted, 1)
-    look(worker)  # a call takes its time
+    look(worker)  # the time of the call is not a lost processor
 
 
 count_ns: Callable[[NDArray[np.int64], int], None] = inlined(_count_ns)
@@ -250,7 +259,7 @@ count_ns: Callable[[NDArray[np.int64], int], None] = inlined(_count_ns)
 
 @inlined
 def pick(worker: Worker, count: int, stream: int, segment: int, message: int, due_ns: int) -> int:
-    """Add a frame to the ``count`` that leave by the next call; return how many they are."""
+    """Add a frame to the ``count`` frames of the next call; return the new count."""
     worker.picked[count], worker.segment[count] = stream, segment
     worker.message[count], worker.due_ns[count] = message, due_ns
     return count + 1
@@ -260,9 +269,9 @@ def pick(worker: Worker, count: int, stream: int, segment: int, message: int, du
 def count_gap(
     timetable: Timetable, worker: Worker, stream: int, segment: int, before_ns: int, after_ns: int
 ) -> None:
-    """Count the gap before a frame that left between two moments, as long as it can have been.
+    """Count the maximum possible gap before a frame that was sent between two times.
 
-    It is from the earliest moment of one frame to the latest of the next.
+    The gap is from the earliest time of the previous frame to the latest time of this frame.
     """
     last_ns = timetable.before_ns[stream]
     if last_ns:
@@ -270,7 +279,7 @@ def count_gap(
         worker.longest_ns[stream] = max(worker.longest_ns[stream], gap_ns)
         if limit_ns and gap_ns > limit_ns:
             worker.longer[stream] += 1
-            # gaps overlap by the time that a call took, which counts once
+            # consecutive gaps overlap by the time of a call, which is counted once
             since_ns = max(last_ns + limit_ns, timetable.counted_ns[stream])
             worker.excess_ns[stream] += max(0, after_ns - since_ns)
             timetable.counted_ns[stream] = after_ns
@@ -279,9 +288,9 @@ def count_gap(
 
 @compiled
 def settle(timetable: Timetable, worker: Worker, count: int, before_ns: int, after_ns: int) -> bool:
-    """Count what was sent in a call between two moments, and set when streams are due again.
+    """Count the frames that were sent between two times, and set the next due times of their streams.
 
-    Return whether a frame that must leave was not taken.
+    Return whether the kernel refused a frame that must be sent.
     """
     refused = False
     for k in range(count):
@@ -317,7 +326,7 @@ def settle(timetable: Timetable, worker: Worker, count: int, before_ns: int, aft
 
 @released
 def keep(timetable: Timetable, worker: Worker) -> None:
-    """Keep streams to their timetables until their end, or until ``facts.stop``."""
+    """Send streams at their times until they end, or until ``facts.stop``."""
     facts, own = timetable.facts, worker.facts
     streams = len(timetable.segment)
     own.looked_ns = 0

@@ -1,8 +1,8 @@
-"""Streams: frames that leave again and again by timetables, out of many interfaces at once.
+"""Streams: frames that are sent repeatedly at their times, on several interfaces at once.
 
-Two threads keep them, each on a processor of its own and before all ordinary processes where the system lets
-them: while one processor is taken away, by interrupts or a hypervisor, the other one renews in its place.
-`ecmproto.frames.capture.linux.stream_loop` has the rules.
+Two threads send the streams. Each thread runs on a separate processor, with real-time priority if the system
+allows it. While an interrupt or a hypervisor uses one processor, the other thread renews the streams of both
+threads. `ecmproto.frames.capture.linux.stream_loop` describes the rules.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ if TYPE_CHECKING:
 FOREVER_NS = 1 << 61
 MOST_MESSAGES = 1 << 20
 _SPIN_NS = 120_000
-"""The time before a frame at which a thread begins to read the clock: who sleeps is woken late."""
+"""Time before a frame at which a thread stops sleeping and polls the clock, because sleepers wake late."""
 _LEAD_NS = 2_000_000
-"""Time for the threads to start."""
+"""Time for the start of the threads, in ns."""
 _PATIENCE_S = 5.0
 _JOIN_S = 0.05
 _PR_SET_TIMERSLACK = 29
 _PRIORITY = 2
-"""The real-time priority of ``live --precise``: above the lowest."""
+"""Real-time priority of streams, one above the lowest priority."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A part of a stream: ``frames`` in turn every ``interval_ns`` from ``first_ns`` until ``until_ns``.
+    """A part of a stream: ``frames`` in rotation every ``interval_ns`` from ``first_ns`` until ``until_ns``.
 
-    Without an interval one frame leaves, at ``first_ns`` or, where that is late, as soon as it can.
-    ``limit_ns`` is the longest gap that a frame covers (0: none).  With ``every_frame`` each frame leaves,
-    late ones together; else one whose successor is due already is left out.
+    A segment without an interval sends one frame, at ``first_ns`` or as soon as possible after it.
+    ``limit_ns`` is the maximum gap that a frame covers; 0 means no limit. With ``every_frame``, each frame is
+    sent, and late frames are sent together. Otherwise a frame is skipped if the next frame is already due.
     """
 
     frames: tuple[bytes, ...]
@@ -62,7 +62,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stream:
-    """Segments that leave by an interface, one after the other; the last one may be a frame that releases."""
+    """Consecutive segments that are sent on an interface; the last segment may be a frame that releases."""
 
     name: str
     interface: str
@@ -71,7 +71,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamReport:
-    """The frames of a stream that left; ``failed`` counts times that the interface took none."""
+    """The number of frames that a stream sent; ``failed`` counts frames that the interface did not accept."""
 
     name: str
     interface: str
@@ -79,29 +79,29 @@ class StreamReport:
     octets: int
     failed: int
     duration_ns: int
-    """From the first frame's departure to the last one's."""
+    """Time from the first to the last frame of the stream."""
     released: bool
-    """Whether all its segments have left."""
+    """Whether all segments of the stream have been sent."""
     gaps: GapCounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamsReport:
-    """The frames sent of several streams, and the threads that sent them."""
+    """The reports of several streams, and the threads that sent the streams."""
 
     streams: tuple[StreamReport, ...]
     jitter: Jitter
     processors: tuple[int, ...]
-    """The processors of real-time threads; empty where the process may have none."""
+    """Processors of real-time threads; empty if the process may not have such threads."""
     kept_by: str = ""
-    """The queueing discipline of the kernel that kept the times; empty: threads of this process."""
+    """Queueing discipline of the kernel that kept the times; empty for threads of this process."""
 
 
 class StreamSender:
-    """Sends streams by their timetables; `report` may be read at any time after the start of `run`.
+    """A sender of streams at their times; `report` may be called at any time after the start of `run`.
 
-    ``check`` is called often; its exceptions end the sending, before a call of `release`.  Raises
-    InterfaceError for an interface that is missing, and for a frame that is too long for it.
+    ``check`` is called often, and an exception from ``check`` ends `run` before `release` is called. Raises
+    InterfaceError for a missing interface, and for a frame that is too long for its interface.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class StreamSender:
         self.processors: tuple[int, ...] = ()
 
     def _prepare(self) -> None:
-        """Lay out the timetable, and the frames as messages that name their interfaces (sockaddr_ll)."""
+        """Create the timetable, and the frames as messages with the addresses of interfaces (sockaddr_ll)."""
         from ecmproto.frames.capture.linux import stream_loop
         from ecmproto.kernels.record import new_record
 
@@ -172,7 +172,7 @@ class StreamSender:
         self._workers: list[Worker] = []
 
     def run(self, prepared: Callable[[], None] = lambda: None) -> None:
-        """Send all streams to their ends; ``prepared`` is called once the code is loaded."""
+        """Send all streams to their ends; ``prepared`` is called after the code is loaded."""
         from ecmproto.frames.capture.linux.stream_loop import keep, new_worker
 
         processors = stream_processors()
@@ -186,7 +186,7 @@ class StreamSender:
         facts = self._timetable.facts
         facts.stop = 1
         for worker in self._workers:
-            keep(self._timetable, worker)  # loads it
+            keep(self._timetable, worker)  # loads the code
         prepared()
         facts.stop = facts.second_busy = 0
         facts.start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + _LEAD_NS
@@ -223,7 +223,10 @@ class StreamSender:
             raise errors[0]
 
     def _wait(self, threads: Sequence[threading.Thread]) -> None:
-        """Wait for the end; InterfaceError where an interface went away, or takes no frame for 5 s."""
+        """Wait for the end of the threads.
+
+        Raises InterfaceError if an interface was removed or accepted no frame for 5 s.
+        """
         since = time.monotonic()
         sent = failed = 0
         while any(thread.is_alive() for thread in threads):
@@ -250,9 +253,9 @@ class StreamSender:
         )  # fmt: skip
 
     def steals(self) -> Int64:
-        """Return the times that the processors of all threads were taken, as rows of begin and end, in order.
+        """Return the times at which no thread had a processor, as sorted rows of start and end.
 
-        Times are by ``CLOCK_REALTIME``, as stamps are.
+        Times are from ``CLOCK_REALTIME``, as are the stamps of frames.
         """
         spans = np.concatenate(
             [each.steal_ns[: 2 * each.facts.steals].reshape(-1, 2) for each in self._workers]
@@ -269,11 +272,11 @@ class StreamSender:
 
     @property
     def sent(self) -> int:
-        """The number of frames that have left."""
+        """Number of frames sent so far."""
         return sum(int(worker.frames.sum()) for worker in self._workers)
 
     def release(self) -> None:
-        """Send at once the frame without an interval that ends each stream, where the stream has begun."""
+        """Send the last frame without an interval of each stream that has begun, at once."""
         table = self._timetable
         table.before_ns[:] = 0
         for number, stream in enumerate(self.streams):
@@ -298,7 +301,7 @@ class StreamSender:
             raise self._full()
 
     def report(self) -> StreamsReport:
-        """Return the report of what left until now."""
+        """Return the report of the frames sent so far."""
         late = np.max([each.late for each in self._workers], axis=0)
         late[1:] = np.sum([each.late[1:] for each in self._workers], axis=0)
         return StreamsReport(
@@ -335,7 +338,7 @@ class StreamSender:
         )  # fmt: skip
 
     def _last_gap_ns(self, number: int) -> int:
-        """Return the time from the last frame to the end of a stream that holds until then."""
+        """Return the time from the last frame to the end of a stream whose last segment has a limit."""
         table = self._timetable
         last = int(table.end[number]) - 1
         ended = table.segment[number] > last and table.limit_ns[last] and table.before_ns[number]
@@ -353,13 +356,13 @@ class StreamSender:
 
 
 def _both_clocks() -> tuple[int, int]:
-    """Return the time by the monotonic clock and by ``CLOCK_REALTIME``."""
+    """Return the times of the monotonic clock and of ``CLOCK_REALTIME``."""
     before_ns, real_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC), time.time_ns()
     return (before_ns + time.clock_gettime_ns(time.CLOCK_MONOTONIC)) // 2, real_ns
 
 
 def _check_frames(streams: Sequence[Stream], facts: dict[str, InterfaceFacts]) -> None:
-    """Raise InterfaceError for a frame that its interface does not take."""
+    """Raise InterfaceError for a frame that is too long for its interface."""
     for stream in streams:
         limit = facts[stream.interface].longest_octets
         longest = max((len(each) for segment in stream.segments for each in segment.frames), default=0)
@@ -370,7 +373,7 @@ def _check_frames(streams: Sequence[Stream], facts: dict[str, InterfaceFacts]) -
 
 
 def _laid_out(pieces: Sequence[bytes]) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], np.ndarray[Any, Any]]:
-    """Return pieces in one array of octets, and where each begins."""
+    """Return the pieces in one array of octets, and the start of each piece."""
     starts = np.array([0, *itertools.accumulate(map(len, pieces))][:-1], np.int64)
     return np.frombuffer(b"".join(pieces), np.uint8).copy(), starts
 
@@ -381,7 +384,7 @@ def _address(facts: InterfaceFacts) -> bytes:
 
 
 def _run_ahead(processor: int) -> bool:
-    """Run this thread on a processor, before all ordinary ones; return whether the system lets it."""
+    """Run this thread on a processor with real-time priority; return whether the system allows it."""
     ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
     try:
         os.sched_setaffinity(0, {processor})
@@ -392,12 +395,12 @@ def _run_ahead(processor: int) -> bool:
 
 
 def stream_processors() -> list[int]:
-    """Return the processors that streams are kept by: the last two that this process may use."""
+    """Return the processors for streams: the last two processors that this process may use."""
     return sorted(os.sched_getaffinity(0))[-2:]
 
 
 def may_run_ahead() -> bool:
-    """Return whether the system lets threads of this process run before all ordinary ones."""
+    """Return whether threads of this process may run with real-time priority."""
     allowed: list[bool] = []
     processor = stream_processors()[0]
     thread = threading.Thread(target=lambda: allowed.append(_run_ahead(processor)))

@@ -1,9 +1,10 @@
-"""Storms whose times the kernel keeps: renewals handed over ahead, each with its time (SO_TXTIME).
+"""Storms whose times the kernel keeps: frames are passed to the kernel early, each with its time (SO_TXTIME).
 
 The interface gets a queueing discipline that keeps frames until their time: `etf`, which reports and drops
-frames that are late, or `fq`.  It has to have its default one, which is back in the end.  Neither was in the
-kernels that this was tried on: tests hold what is set up and sent.  Structures and numbers:
-linux/net_tstamp.h, linux/errqueue.h, tc-etf(8), tc-fq(8).
+late frames, or `fq`. The interface must have its default queueing discipline, which is restored at the end.
+The kernels used for development have neither discipline, so that the tests check only the configuration and
+the sent messages. Structures and numbers are from linux/net_tstamp.h, linux/errqueue.h, tc-etf(8) and
+tc-fq(8).
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ from ecmproto.frames.capture.linux.transmission import GapCounts, Jitter
 from ecmproto.units import NS_PER_S
 
 CLOCKS = {"etf": time.CLOCK_TAI, "fq": time.CLOCK_MONOTONIC}
-"""The clock of the times that each discipline compares, in the order of preference."""
+"""Clock of the times for each discipline, in order of preference."""
 _OPTIONS = {
     "etf": "clockid CLOCK_TAI delta 300000",
     "fq": "limit 100000 flow_limit 100000",
 }
 AHEAD_NS = 200_000_000
-"""The time of frames that are in the kernel: user space may sleep so long."""
+"""Time by which frames are passed to the kernel early, which user space may sleep."""
 _LEAD_NS = 5_000_000
 _ROUND_S = 0.05
 _SO_TXTIME = _SCM_TXTIME = 61
@@ -52,7 +53,10 @@ Run = Callable[[Sequence[str]], str]
 
 
 def run_command(arguments: Sequence[str]) -> str:
-    """Return the output of a command; OSError where it fails."""
+    """Return the output of a command.
+
+    Raises OSError if the command fails.
+    """
     done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(done.stderr.strip())
@@ -60,7 +64,7 @@ def run_command(arguments: Sequence[str]) -> str:
 
 
 def known_disciplines() -> list[str]:
-    """Return the disciplines of the kernel and its modules, of those in `CLOCKS`."""
+    """Return the disciplines in `CLOCKS` that the kernel or its modules support."""
     folder = Path("/lib/modules", platform.release())
     texts = [
         path.read_bytes() for name in ("builtin", "dep") if (path := folder / f"modules.{name}").exists()
@@ -77,9 +81,10 @@ def known_disciplines() -> list[str]:
 
 @contextmanager
 def time_keeping(interface: str, run: Run = run_command) -> Iterator[str]:
-    """Put a discipline that keeps times on an interface until the end of the block; yield its name.
+    """Context manager that sets a queueing discipline with times on an interface, and yields its name.
 
-    InterfaceError where the present one could not be restored, and without a discipline in the kernel.
+    The discipline is removed at the end. Raises InterfaceError if the present discipline could not be
+    restored, or if the kernel has no suitable discipline.
     """
     where = ["dev", interface, "root"]
     (present, *_) = json.loads(run(["tc", "-j", "qdisc", "show", *where])) or [
@@ -103,9 +108,9 @@ def time_keeping(interface: str, run: Run = run_command) -> Iterator[str]:
 
 
 class TimedSender:
-    """Sends a storm, as `StreamSender` does, through a discipline of `CLOCKS` that keeps its times.
+    """A sender of a storm, like `StreamSender`, that uses a queueing discipline of `CLOCKS`.
 
-    The stream's first segment holds; a second one releases after the last renewal.
+    The first segment of the stream holds the link. A second segment releases the link after the last renewal.
     """
 
     bypasses = False
@@ -124,13 +129,13 @@ class TimedSender:
         own.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _QUEUE_OCTETS)
         self._start_ns = 0
         self._handed = 0
-        """Renewals that the kernel has."""
+        """Number of renewals passed to the kernel."""
         self._missed: list[int] = []
         """Times of frames that the kernel dropped."""
         self._released = False
 
     def run(self, prepared: Callable[[], None] = lambda: None) -> None:
-        """Send the storm to its end; ``prepared`` is called before."""
+        """Send the storm to its end; ``prepared`` is called before the first frame."""
         hold = self._stream.segments[0]
         count = -(-hold.until_ns // hold.interval_ns)
         prepared()
@@ -146,7 +151,7 @@ class TimedSender:
         self.release()
 
     def release(self) -> None:
-        """Send the frame that ends the storm, after the last renewal, and wait until all have left."""
+        """Send the frame that ends the storm after the last renewal, and wait until all frames are sent."""
         hold, *rest = self._stream.segments
         end_ns = min(self._handed * hold.interval_ns, hold.until_ns)
         if rest and self._handed and not self._released:
@@ -161,7 +166,7 @@ class TimedSender:
         self._socket.socket.sendmsg([octets], [(socket.SOL_SOCKET, _SCM_TXTIME, at)])
 
     def _take_errors(self) -> None:
-        """Read the times of the frames that the kernel reports as late."""
+        """Read the times of frames that the kernel reports as late."""
         while True:
             try:
                 flags = socket.MSG_ERRQUEUE | socket.MSG_DONTWAIT
@@ -172,15 +177,18 @@ class TimedSender:
 
     @property
     def sent(self) -> int:
-        """The number of frames that the kernel has or has sent."""
+        """Number of frames that the kernel has accepted and not dropped."""
         return self._handed + self._released - len(self._missed)
 
     def steals(self) -> Int64:
-        """Return no times: no thread of this process keeps the storm."""
+        """Return no times, because no thread of this process keeps the times."""
         return np.zeros((0, 2), np.int64)
 
     def report(self) -> StreamsReport:
-        """Return the report of what the kernel has and did not drop; without gaps where it reports none."""
+        """Return the report of the frames that the kernel has accepted and not dropped.
+
+        There are no gaps if the kernel reports no late frames.
+        """
         hold = self._stream.segments[0]
         missed = sorted((time_ns - self._start_ns) // hold.interval_ns for time_ns in self._missed)
         runs = [
@@ -213,7 +221,7 @@ class TimedSender:
 
 
 def missed_times(ancillary: Sequence[tuple[int, int, bytes]]) -> list[int]:
-    """Return the times of late frames in control messages of an error queue (struct sock_extended_err)."""
+    """Return the times of late frames from messages of the error queue (struct sock_extended_err)."""
     found = []
     for _, _, data in ancillary:
         if len(data) >= _EXTENDED_ERROR.size:

@@ -1,7 +1,7 @@
-"""Sending batches by a schedule, and its report: numbers of frames, lateness, spacing.
+"""Sending of batches at the times of a schedule, with a report of frame counts, lateness and spacing.
 
-Few frames leave by an interpreted loop, many by the same one compiled, while a thread prepares the next ones
-(`ecmproto.frames.capture.linux.departures`).
+Few frames are sent by an interpreted loop. Many frames are sent by the same loop compiled, while a thread
+prepares the next frames (`ecmproto.frames.capture.linux.departures`).
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from ecmproto.frames.capture.linux.sender import FrameSender, Messages
 from ecmproto.units import NS_PER_S, WIRE_OVERHEAD_OCTETS
 
 MANY_FRAMES = 2000
-"""The number of frames whose interpreted loop takes about as long as loading the compiled one."""
+"""Number of frames for which the interpreted loop takes as long as loading the compiled loop."""
 SPIN_NS = 120_000
-"""The end of sleep before a frame's time: nine of ten sleeps of a virtual machine end within that."""
+"""Time before a frame at which sleep ends; nine of ten sleeps of a virtual machine end within this time."""
 _PREPARED_FRAMES = 16_384
 _LOOK_NS = 100_000_000
-"""The interval of checks for interrupts."""
+"""Interval of checks for interrupts, in ns."""
 _PATIENCE_NS = 5 * NS_PER_S
-"""The maximum wait for an interface that is down, or has no capacity."""
+"""Maximum wait for an interface that is down or has no space, in ns."""
 _JOIN_S = 1.0
 _PR_SET_TIMERSLACK = 29
 _REALTIME = (os.SCHED_FIFO, os.SCHED_RR)
@@ -49,7 +49,7 @@ _REALTIME = (os.SCHED_FIFO, os.SCHED_RR)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Frames that the interface takes in no case: how many, and the first one."""
+    """Frames that the interface never accepts: their number, and the first such frame."""
 
     frames: int
     number: int
@@ -58,7 +58,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Jitter:
-    """Lateness of frames, in ns; percentiles are nearest-rank, right to 1 in 128."""
+    """Lateness of frames in ns; percentiles are nearest-rank, with an error of at most 1 in 128."""
 
     p50_ns: int
     p99_ns: int
@@ -67,7 +67,7 @@ class Jitter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spacing:
-    """Intervals between departures, in ns; percentiles as in `Jitter`."""
+    """Intervals between departures in ns; percentiles are as in `Jitter`."""
 
     p50_ns: int
     p99_ns: int
@@ -76,10 +76,10 @@ class Spacing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GapCounts:
-    """The longest gap between two frames of a storm, and the number of those longer than ``limit_ns``.
+    """The maximum gap between two frames of a storm, and the number of gaps longer than ``limit_ns``.
 
-    ``excess_ns`` is the total time beyond the limit, ``skipped`` the number of frames left out because the
-    next one was due.  All but the last may be smaller in truth, none larger.
+    ``excess_ns`` is the total time beyond the limit. ``skipped`` is the number of frames that were skipped
+    because the next frame was due. The values except ``skipped`` are upper bounds of the actual values.
     """
 
     limit_ns: int
@@ -91,12 +91,12 @@ class GapCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SendReport:
-    """The frames that were sent, and their lateness.
+    """The number of frames that were sent, and their lateness.
 
-    ``asked`` is the schedule in words, ``asked_fps`` and ``asked_bps`` the rate where it has one.
-    ``duration_ns`` is from the first frame's departure to the last one's.  ``full`` counts waits for
-    capacity, ``down`` waits for the link.  ``jitter`` and ``spacing`` are None without times, ``gaps`` except
-    for a storm.
+    ``asked`` describes the schedule. ``asked_fps`` or ``asked_bps`` is the requested rate, if there is a
+    rate. ``duration_ns`` is the time from the first to the last frame. ``full`` counts waits for space, and
+    ``down`` counts waits for the link. ``jitter`` and ``spacing`` are ``None`` without times. ``gaps`` is
+    ``None`` except for a storm.
     """
 
     interface: str
@@ -116,7 +116,7 @@ class SendReport:
 
     @property
     def reached(self) -> float | None:
-        """The achieved part of the requested rate; None without one."""
+        """Achieved fraction of the requested rate; ``None`` if no rate was requested."""
         if self.asked_fps is not None and self.rate_fps is not None:
             return self.rate_fps / self.asked_fps
         if self.asked_bps is not None and self.rate_bps is not None:
@@ -125,12 +125,14 @@ class SendReport:
 
     @property
     def rate_fps(self) -> float | None:
-        """Frames a second, None of less than two frames."""
+        """Achieved frames per second; ``None`` for fewer than two frames."""
         return (self.frames - 1) * NS_PER_S / self.duration_ns if self.duration_ns else None
 
     @property
     def rate_bps(self) -> float | None:
-        """Bits a second on the line, with FCS, preamble and gap; None of less than two frames."""
+        """Achieved bits per second on the line, with FCS, preamble and gap; ``None`` for fewer than two
+        frames.
+        """
         if not self.frames or self.rate_fps is None:
             return None
         return self.rate_fps * 8 * (self.octets / self.frames + WIRE_OVERHEAD_OCTETS)
@@ -138,7 +140,7 @@ class SendReport:
 
 @dataclass(slots=True)
 class _Chunk:
-    """Frames that are to be sent, and when; ``batch`` holds their octets."""
+    """The next frames to send, and their times; ``batch`` contains their octets."""
 
     batch: Batch
     messages: Messages
@@ -146,13 +148,16 @@ class _Chunk:
 
 
 class Transmission:
-    """Sends batches through ``sender`` by ``schedule``; `report` may be read at any time.
+    """A transmission of batches through ``sender`` at the times of ``schedule``.
 
-    Late frames leave together, so that the rate is reached.  With ``even`` each leaves by itself, at its
-    distance from the previous one less an eighth at most: frames after a late one are as late.  Before a
-    frame's time it sleeps until ``spin_ns`` are left, and then reads the clock.  ``many`` announces many
-    frames, which otherwise the first batch of `run` determines; ``prepared`` is called once all is loaded,
-    before the first frame leaves.  ``check`` is called often, between frames; its exceptions end the sending.
+    `report` may be called at any time. Late frames are sent together, so that the rate is reached. With
+    ``even``, each frame is sent by a separate call, at most an eighth of its interval early, so that frames
+    after a late frame are also late. The transmission sleeps until ``spin_ns`` before a frame and then polls
+    the clock.
+
+    ``many`` announces many frames; without ``many`` the size of the first batch decides. ``prepared`` is
+    called before the first frame, after everything is loaded. ``check`` is called often between frames, and
+    an exception from ``check`` ends the transmission.
     """
 
     def __init__(
@@ -180,23 +185,26 @@ class Transmission:
         )
         self._depart: Any = departures.depart
         self._line: Any = None
-        """The output of the compiled loop."""
+        """Output of the compiled loop."""
         self._messages = [sender.messages]
         self._late, self._apart = new_counts(), new_counts()
         self._started = self._resting = False
         self.rested_ns: int = 0
-        """The time spent in `rest`, which is no part of the report's duration."""
+        """Time spent in `rest`, which is excluded from the duration in the report."""
         self._refused: Refusal | None = None
-        # sleeps end when they should, not up to 50 µs later
+        # sleeps end on time, not up to 50 µs later
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
     def run(self, batches: Iterable[Batch]) -> None:
-        """Send the frames of ``batches`` in order; InterfaceError when the interface gives up for good."""
+        """Send the frames of ``batches`` in order.
+
+        Raises InterfaceError if the interface fails permanently.
+        """
         batches = iter(batches)
         first = next(batches, None)
         if first is None:
             return
-        # As fast as possible, the interpreter has one step for a thousand frames: no gain in loading more.
+        # Without times, the interpreter has one step per thousand frames, so that compiling gains nothing.
         self._prepare(self._many or (self._paced and len(first) >= MANY_FRAMES))
         chunks = self._chunks(_again(first, batches))
         for chunk in chunks if self._line is None else _ahead(chunks, self._check):
@@ -204,11 +212,11 @@ class Transmission:
             self._check()
 
     def rest(self) -> None:
-        """Leave out the time until the next frame: all further frames leave later by it."""
+        """Exclude the time until the next frame; all later frames are delayed by this time."""
         self._resting = self._state.first_ns > 0
 
     def _prepare(self, many: bool) -> None:
-        """Load the compiled loop where frames are many."""
+        """Load the compiled loop for many frames."""
         if many and self._line is None:
             from ecmproto.frames.capture.linux import compiled_departures
 
@@ -220,7 +228,7 @@ class Transmission:
         self._prepared()
 
     def _chunks(self, batches: Iterable[Batch]) -> Iterator[_Chunk]:
-        """Yield the frames that the interface takes, as messages, whose places are used again."""
+        """Yield chunks of the frames that the interface accepts; their messages are reused."""
         number = 0
         for each in batches:
             batch = self._sendable(each)
@@ -234,7 +242,9 @@ class Transmission:
                 low = high
 
     def _sendable(self, batch: Batch) -> Batch:
-        """Return the frames that the interface takes; the others are counted, the first of all remembered."""
+        """Return the frames that the interface accepts; record the number of refused frames and the first of
+        them.
+        """
         unsendable = self._sender.unsendable(batch.buffer, batch.offset, batch.captured)
         if not unsendable.any():
             return batch
@@ -248,7 +258,7 @@ class Transmission:
         return batch.select(~unsendable)
 
     def _leave(self, chunk: _Chunk) -> None:
-        """Let frames leave, each not before its time."""
+        """Send the frames of a chunk at their times."""
         state, sender, due_ns = self._state, self._sender, chunk.due_ns
         if not self._started:
             self._started, state.start_ns = True, time.perf_counter_ns() - int(due_ns[0])
@@ -279,8 +289,8 @@ class Transmission:
                     self._wait_until_writable(waiting_since)
 
     def _rested(self, start_ns: int, due_ns: int) -> int:
-        """Count a rest; return from when on times count that the frame due at ``due_ns`` is not late."""
-        # what would have passed between the two frames in any case was no rest
+        """Record a rest; return the new start time, for which the frame due at ``due_ns`` is not late."""
+        # the scheduled interval between the two frames is not part of the rest
         next_ns = int(self._state.last_ns) + due_ns - int(self._state.last_due_ns)
         now_ns = time.perf_counter_ns()
         self.rested_ns += max(0, now_ns - next_ns)
@@ -289,7 +299,10 @@ class Transmission:
         return max(start_ns, max(now_ns, next_ns) - due_ns)
 
     def _wait_until_writable(self, since_ns: int) -> None:
-        """Wait a little for an interface that took nothing; InterfaceError when it went on for too long."""
+        """Wait briefly for an interface that accepted no frame.
+
+        Raises InterfaceError if the interface has accepted no frame for too long.
+        """
         self._check()
         if time.perf_counter_ns() - since_ns > _PATIENCE_NS:
             facts = self._sender.facts
@@ -306,7 +319,7 @@ class Transmission:
             time.sleep(0.0002)
 
     def report(self) -> SendReport:
-        """Return the report of what was sent until now."""
+        """Return the report of the frames sent so far."""
         sender, state, schedule = self._sender, self._state, self._schedule
         late, apart = (
             {f"p{percent}_ns": percentile_ns(counts, percent) for percent in (50, 99)}
@@ -336,7 +349,7 @@ def _again(first: Batch, others: Iterator[Batch]) -> Iterator[Batch]:
 
 
 def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chunk]:
-    """Yield the chunks, each prepared by a thread while the one before it leaves."""
+    """Yield the chunks; a thread prepares each chunk while the previous chunk is sent."""
     wanted: queue.SimpleQueue[bool] = queue.SimpleQueue()
     made: queue.SimpleQueue[_Chunk | BaseException | None] = queue.SimpleQueue()
 
@@ -344,7 +357,7 @@ def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chu
         while wanted.get():
             try:
                 made.put(next(chunks, None))
-            except BaseException as error:  # raised where chunks are taken
+            except BaseException as error:  # raised in the main thread
                 made.put(error)
 
     thread = threading.Thread(target=prepare, daemon=True)
@@ -365,5 +378,5 @@ def _ahead(chunks: Iterator[_Chunk], check: Callable[[], None]) -> Iterator[_Chu
             yield chunk
     finally:
         wanted.put(False)
-        # What it reads from may never give anything more.
+        # The thread may wait for its input forever.
         thread.join(_JOIN_S)

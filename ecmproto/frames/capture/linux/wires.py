@@ -1,13 +1,15 @@
-"""Interfaces driven by compiled code: waiting, receiving and sending without Python in between.
+"""Waiting, receiving and sending on several interfaces in compiled code, without Python.
 
-`Wires` are the sockets of several interfaces; `sleep` waits at all of them, `receive` returns the waiting
-frames of one, `send` sends frames to one.  The system calls are made by name.  The loops that make them run
-without the interpreter's lock (`ecmproto.kernels.kernel.released`), so that devices which are threads of one
-process run at the same time; other threads read a device's state only by calls that its thread makes between
-two wakes (`live.device.Stop.call`).  Errors are left to the caller, which handles interfaces that are down or
-removed.
+`Wires` contains the sockets of several interfaces. `sleep` waits for events on all interfaces, `receive`
+returns the available frames of one interface, and `send` sends frames on one interface. System calls are made
+by name.
 
-With ``NUMBA_DISABLE_JIT=1`` the same code makes the same calls by ctypes.
+The loops with these calls run without the interpreter's lock (`ecmproto.kernels.kernel.released`), so that
+devices in several threads of one process run in parallel. Other threads read the state of a device only
+through calls that the thread of the device makes between two wakes (`live.device.Stop.call`). The caller
+handles errors of interfaces that are down or removed.
+
+With ``NUMBA_DISABLE_JIT=1``, the same code makes the same calls through ctypes.
 """
 
 from __future__ import annotations
@@ -42,27 +44,29 @@ from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
 
 TIME_CAME, WOKEN, FAILED, FRAMES_CAME, MESSAGES_POSTED, NOT_SENT = range(6)
-"""The reasons for which a loop over `Wires` returns: its time is over; a wake by something else; an interface
-failed; frames have arrived for the caller; messages are to be sent; a send buffer is full.
+"""Reasons for which a loop over `Wires` returns.
+
+The reasons in order: the time has elapsed; the caller or another thread woke the loop; an interface failed;
+frames have arrived for the caller; messages are to be sent; a send buffer is full.
 """
 SENT_AT_ONCE = 1024
-"""Maximum number of frames that one call sends; the kernel's limit (UIO_MAXIOV)."""
+"""Maximum number of frames in one call; the limit of the kernel is UIO_MAXIOV."""
 _FD, _EVENTS, _REVENTS, _POLL_PARTS = 0, 2, 3, 4
-"""struct pollfd as 16-bit numbers: the descriptor takes two."""
+"""Indices in struct pollfd as 16-bit numbers, of which the descriptor uses two."""
 _POLLIN = select.POLLIN
 _CLOSED = -1
 _CLOCK_REALTIME, CLOCK_MONOTONIC = 0, 1
 DONTWAIT = 0x40
-"""MSGDONTWAIT, which Python lacks on some systems; these calls are Linux's."""
+"""Value of MSG_DONTWAIT on Linux, which Python lacks on some systems."""
 _WOULD_BLOCK = (errno.EAGAIN, errno.EINTR, errno.ENOBUFS)
 _EAGAIN, _EINTR, _ENOBUFS = _WOULD_BLOCK
 _PARTS = 2
-"""Numbers of a struct iovec."""
+"""Number of 64-bit words in a struct iovec."""
 _MESSAGE_OCTETS = MESSAGE.itemsize
 
 
 class WireState:
-    """The shared state of compiled code and its caller; a record (``kernels.record``)."""
+    """The state shared by compiled code and its caller, as a record (``kernels.record``)."""
 
     interfaces: int
     capacity: int
@@ -72,26 +76,29 @@ class WireState:
     outgoing_at: int
     slots_at: int
     moment_at: int
-    """Addresses: of descriptors, of messages in both directions, of received octets, and of ``moment``."""
+    """Address of ``moment``; the fields before are the addresses of descriptors, messages and received
+    octets.
+    """
     first: int
-    """The interface that a loop begins with, if that matters."""
+    """Interface with which a loop begins."""
     interface: int
-    """The interface of the last received frames, or of an error."""
+    """Interface of the last received frames, or of an error."""
     frames: int
-    """The number of frames received last."""
+    """Number of frames in the last reception."""
     position: int
-    """The number of them already processed."""
+    """Number of these frames that have been processed."""
     error: int
-    """The error of the interface; 0 for none."""
+    """Error of the interface; 0 means no error."""
     spin_ns: int
-    """The time before its end at which `sleep` stops sleeping and polls the clock instead."""
+    """Time before the end of `sleep` at which it stops sleeping and polls the clock."""
 
 
 class Wires(Struct):
-    """The sockets of interfaces, numbered as given, and one more descriptor to wake a sleeping loop.
+    """The sockets of interfaces, and a descriptor that wakes a sleeping loop.
 
-    Received frames are in the octets of their interface's ring, their columns as in `capture.batch.Batch`,
-    until the next ones arrive.  ``sent`` and ``sent_octets`` count by interface.
+    Interfaces are numbered in the order of arguments. Received frames are in the ring of their interface
+    until the next frames are received. Their arrays have the same meaning as in `capture.batch.Batch`.
+    ``sent`` and ``sent_octets`` are counts by interface.
     """
 
     state: WireState
@@ -102,7 +109,7 @@ class Wires(Struct):
     sent_octets: NDArray[np.int64]
     rings: Sequence[Ring]
     slots: NDArray[np.uint8]
-    """The memory of frames that come in messages."""
+    """Memory for frames that are received as messages."""
     starts: NDArray[np.int64]
     controls: NDArray[np.uint32]
     messages: NDArray[np.uint32]
@@ -115,7 +122,7 @@ class Wires(Struct):
 
 
 class Sockets:
-    """The memory of `Wires`, for ``capacity`` frames at once of up to ``frame_octets``, tags included."""
+    """The memory of `Wires`, for ``capacity`` frames of at most ``frame_octets`` with tags."""
 
     def __init__(self, interfaces: int, *, frame_octets: int, capacity: int = FRAMES) -> None:
         self._buffer = ReceiveBuffer(frame_octets, capacity=capacity)
@@ -140,7 +147,7 @@ class Sockets:
     def attach(
         self, receiving: Sequence[int], sending: Sequence[int], bell: int, rings: Sequence[Ring] | None = None
     ) -> None:
-        """Use these descriptors from now on, none of which is below 0, and the rings of the first."""
+        """Use the given nonnegative descriptors from now on; ``rings`` are the rings of ``receiving``."""
         self.wires.rings = list(rings) if rings is not None else [self._no_ring] * len(receiving)
         self.wires.receiving[:], self.wires.sending[:] = receiving, sending
         descriptors = np.array([*receiving, bell], np.int32)
@@ -148,11 +155,11 @@ class Sockets:
 
     @property
     def capacity(self) -> int:
-        """Return the capacity in frames."""
+        """Capacity in frames."""
         return self._buffer.capacity
 
     def fill(self, batch: Batch, interface: int, first: int) -> None:
-        """Receive the frames of ``batch`` from index ``first`` on, as many as fit."""
+        """Copy frames of ``batch`` from index ``first`` as if they were received, up to the capacity."""
         buffer, state = self._buffer, self.wires.state
         last = min(len(batch), first + buffer.capacity)
         state.interface, state.frames, state.position, state.error = interface, last - first, 0, 0
@@ -165,13 +172,13 @@ class Sockets:
             buffer.original[place] = batch.original[position]
 
     def received(self) -> Batch:
-        """Return the frames received last, which the next ones overwrite."""
+        """Return the last received frames; the next reception overwrites them."""
         state = self.wires.state
         return self._buffer.batch(int(state.frames), self.wires.rings[int(state.interface)])
 
 
 def detach(wires: Wires, interface: int) -> None:
-    """Remove the closed descriptors of an interface: others may get their numbers."""
+    """Remove the closed descriptors of an interface, because the system may reuse their numbers."""
     wires.receiving[interface] = wires.sending[interface] = _CLOSED
     start = _POLL_PARTS * interface
     wires.polls[start + _FD : start + _EVENTS] = _CLOSED
@@ -179,9 +186,9 @@ def detach(wires: Wires, interface: int) -> None:
 
 
 class External:
-    """A C function, called by its name in compiled code and by ctypes in plain Python.
+    """A C function that compiled code calls by name and that plain Python calls through ctypes.
 
-    ``types`` are numba's names of what it returns and of what it takes.
+    ``types`` are the numba names of the return type and of the argument types.
     """
 
     def __init__(self, name: str, *types: str) -> None:
@@ -190,7 +197,7 @@ class External:
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """The numba type of the function in a kernel."""
+        """The numba type of the function for kernels."""
         from numba.core import types
 
         returns, *arguments = (getattr(types, kind) for kind in self._types)
@@ -216,18 +223,18 @@ sendmmsg: External = External("sendmmsg", "int32", "int32", "int64", "uint32", "
 
 
 class _LastError:
-    """The number of the error with which a C function failed, in an array of one."""
+    """The error number of the last failed C function, in an array of one element."""
 
     @functools.cached_property
     def _numba_type_(self) -> Any:
-        """The numba type of the function in a kernel."""
+        """The numba type of the function for kernels."""
         from numba.core import types
 
         pointer: Any = types.CPointer
         return types.ExternalFunction("__errno_location", pointer(types.int32)())
 
     def __call__(self) -> tuple[int]:
-        """Return the number."""
+        """Return the error number."""
         return (ctypes.get_errno(),)
 
 
@@ -243,10 +250,10 @@ def monotonic_ns(wires: Wires) -> int:
 
 @compiled
 def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
-    """Sleep until frames have arrived, for ``sleep_ns`` at most, and ``coalesce_ns`` more.
+    """Sleep until frames arrive, at most ``sleep_ns``, and then for ``coalesce_ns``.
 
-    Return whether something else woke it, which the caller is to handle.  `has_frames` reports the interfaces
-    with frames.
+    Return whether the wake descriptor ended the sleep, so that the caller must handle the wake. `has_frames`
+    reports the interfaces with frames.
     """
     state, polls = wires.state, wires.polls
     _give_back(wires)
@@ -267,13 +274,13 @@ def sleep(wires: Wires, sleep_ns: int, coalesce_ns: int) -> bool:
 
 @inlined
 def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> int:
-    """Sleep until a descriptor is ready; return the number of ready ones."""
+    """Sleep until a descriptor is ready; return the number of ready descriptors."""
     wires.moment[0] = sleep_ns // NS_PER_S
     wires.moment[1] = sleep_ns % NS_PER_S
     state = wires.state
     ready = int(_ppoll(state.polls_at, descriptors, state.moment_at, 0))
     if ready < 0:
-        # interrupted: no descriptor was checked
+        # interrupted before any descriptor was checked
         for each in range(state.interfaces + 1):
             wires.polls[_POLL_PARTS * each + _REVENTS] = 0
     return ready
@@ -281,15 +288,16 @@ def _poll(wires: Wires, sleep_ns: int, descriptors: int) -> int:
 
 @inlined
 def has_frames(wires: Wires, interface: int) -> bool:
-    """Return whether the last sleep ended with frames at ``interface`` that are not received yet."""
+    """Return whether the last sleep found frames at ``interface`` that were not received yet."""
     return bool(wires.polls[_POLL_PARTS * interface + _REVENTS] != 0)
 
 
 @inlined
 def is_served(wires: Wires) -> bool:
-    """Return whether everything that the last sleep ended with was received.
+    """Return whether all frames that the last sleep found were received.
 
-    A loop that returns to its caller earlier continues with the rest, so that no interface starves others.
+    A loop that returned to its caller early must continue with the remaining interfaces, so that all are
+    served.
     """
     served = True
     for interface in range(wires.state.interfaces):
@@ -299,14 +307,14 @@ def is_served(wires: Wires) -> bool:
 
 @inlined
 def _give_back(wires: Wires) -> None:
-    """Give back the memory of the frames received last."""
+    """Return the memory of the last received frames to the kernel."""
     for interface in range(wires.state.interfaces):
         give_back_slots(wires.rings[interface])
 
 
 @compiled
 def receive(wires: Wires, interface: int) -> bool:
-    """Receive the waiting frames of ``interface``, as many as fit.
+    """Receive the available frames of ``interface``, up to the capacity.
 
     Return False on failure, with the reason in ``state.error``.
     """
@@ -321,7 +329,7 @@ def receive(wires: Wires, interface: int) -> bool:
             ring, state.capacity, ANY_TIME_NS, wires.offset, wires.captured, wires.original, wires.time_ns
         )  # fmt: skip
         return True
-    # Frames in messages; for a ring, the error before them.
+    # Without a ring the call receives frames, with a ring it returns a pending error.
     count = _recvmmsg(wires.receiving[interface], state.messages_at, state.capacity, DONTWAIT, 0)
     if count < 0:
         error = int(last_error()[0])
@@ -340,7 +348,7 @@ def receive(wires: Wires, interface: int) -> bool:
 
 @inlined
 def _day_ns(wires: Wires) -> int:
-    """Return the difference of the system clock, used by rings, and the monotonic one."""
+    """Return the difference between the system clock, which rings use, and the monotonic clock."""
     clock_gettime(_CLOCK_REALTIME, wires.state.moment_at)
     day_ns = int(wires.moment[0] * NS_PER_S + wires.moment[1])
     return day_ns - monotonic_ns(wires)
@@ -348,9 +356,9 @@ def _day_ns(wires: Wires) -> int:
 
 @compiled
 def came_ns(wires: Wires) -> int:
-    """Return the arrival of the first frame that waits in rings, by the monotonic clock.
+    """Return the arrival time of the first unread frame in rings, from the monotonic clock.
 
-    ANY_TIME_NS if the last sleep ended without any.
+    ANY_TIME_NS means that the last sleep found no frame.
     """
     first_ns = ANY_TIME_NS
     for interface in range(wires.state.interfaces):
@@ -361,9 +369,9 @@ def came_ns(wires: Wires) -> int:
 
 @compiled
 def receive_until(wires: Wires, interface: int, until_ns: int) -> None:
-    """Receive frames that arrived in the ring of ``interface`` by ``until_ns``, of the monotonic clock.
+    """Receive frames that arrived in the ring of ``interface`` up to ``until_ns`` (monotonic clock).
 
-    Later frames, and all other events, are left to `receive`.
+    `receive` handles later frames and all other events.
     """
     state, ring = wires.state, wires.rings[interface]
     state.interface, state.error = interface, 0
@@ -384,9 +392,9 @@ def send(
     length: NDArray[np.int64],
     count: int,
 ) -> int:
-    """Send ``count`` frames, at most `SENT_AT_ONCE`, ``offset`` octets after the address ``octets_at``.
+    """Send ``count`` frames, at most `SENT_AT_ONCE`; ``offset`` is relative to the address ``octets_at``.
 
-    Return the number sent: fewer if the next one could not be, for a reason that the caller finds out.
+    Return the number of frames sent. If fewer frames were sent, the caller must find the reason.
     """
     pieces, total = wires.pieces, 0
     for frame in range(count):
@@ -410,7 +418,9 @@ count_late: Callable[[NDArray[np.int64], int], None] = inlined(count_ns)
 
 
 def lateness_gauges(lateness: NDArray[np.int64]) -> dict[str, float]:
-    """Return the median, the 99th percentile and the maximum of departures' lateness; empty without any."""
+    """Return the median, the 99th percentile and the maximum lateness of departures; empty without
+    departures.
+    """
     if not lateness[1:].any():
         return {}
     gauges = {f"late_p{percent}_ns": float(percentile_ns(lateness, percent)) for percent in (50, 99)}
