@@ -80,15 +80,16 @@ class SequenceGaps:
         """Count the gaps of sequence numbers, each of a stream, in the order in which they came."""
         if not len(streams):
             return
-        order = np.argsort(streams, kind="stable")
-        streams, numbers = streams[order], numbers[order]
+        if (streams != streams[0]).any():
+            order = np.argsort(streams, kind="stable")
+            streams, numbers = streams[order], numbers[order]
         starts = np.flatnonzero(np.diff(streams, prepend=streams[0] - 1))
         keys, before = streams[starts].tolist(), np.roll(numbers, 1)
         before[starts] = [
             self._last.get(key, number - 1)
             for key, number in zip(keys, numbers[starts].tolist(), strict=True)
         ]
-        steps = (numbers - before) % _SEQUENCES
+        steps = (numbers - before) & (_SEQUENCES - 1)
         self.lost += int((steps[(steps > 1) & (steps < _MAX_LOSS)] - 1).sum())
         ends = np.append(starts[1:], len(streams)) - 1
         for key, number in zip(keys, numbers[ends].tolist(), strict=True):

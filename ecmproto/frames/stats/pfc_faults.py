@@ -115,7 +115,9 @@ class PfcFaultCounts:
         rows = rows[np.isin(rows, counted.columns["eth.dst"].rows)]
         if not len(rows):
             return
-        batch = counted.batch.select(np.unique(rows))
+        is_pfc = np.zeros(len(counted.batch), np.bool_)  # np.unique imports numpy.ma
+        is_pfc[rows] = True
+        batch = counted.batch.select(is_pfc)
         columns = extract(
             batch, PFC_FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, nesting="outer"
         )
