@@ -136,7 +136,7 @@ class Batch:
     timed: NDArray[np.bool_] | None = None
     records: RecordFormat | None = None
     timeline: Timeline | None = None
-    """Reference times for relative times; ``None`` means that the batch is its own reference."""
+    """Timeline for relative times; ``None`` means a timeline of only these frames."""
     displayed_before_ns: Int64 | None = None
     """Time of the previously displayed frame, for each frame, if all frames are displayed; see `displayed`.
     """
@@ -180,7 +180,7 @@ class Batch:
         return self.buffer[start : start + int(self.record_length[i])].tobytes()
 
     def links(self, interfaces: Sequence[Interface]) -> tuple[Sequence[Interface], Int64]:
-        """Return the relevant interfaces of a capture, and for each frame the index of its interface in them.
+        """Return the relevant interfaces of a capture, and for each frame an index into these interfaces.
 
         In a capture with few interfaces, all interfaces are relevant. Otherwise only the interfaces of these
         frames are relevant.
@@ -211,16 +211,17 @@ class Batch:
     def since_displayed_ns(self) -> Int64:
         """Return the elapsed times since the previously displayed frame, 0 for frames without a time.
 
-        Unless `displayed` was called, all frames of the batch count as displayed, and no later frames.
+        If `displayed` did not return this batch, all frames of the batch count as displayed.
         """
         batch = self if self.displayed_before_ns is not None else self.displayed(advance=False)
         assert batch.displayed_before_ns is not None
         return self._timed(_apart(self.time_ns, batch.displayed_before_ns))
 
     def displayed(self, *, advance: bool = True) -> Batch:
-        """Return the batch with all of its frames displayed, after the frames that were displayed before.
+        """Return the batch with the time of the previously displayed frame for each frame.
 
-        With ``advance`` False, the last displayed frame of the capture does not change.
+        All frames of the batch count as displayed. With ``advance`` False, the last displayed frame of the
+        capture does not change.
         """
         timeline = self._timeline()
         if not len(self):
@@ -278,8 +279,9 @@ class Batch:
         interface: ArrayLike = 0,
         first: int = 0,
     ) -> Batch:
-        """Return a batch of ``frames``; each other array argument is one value for all frames or one per
-        frame.
+        """Return a batch of ``frames``.
+
+        ``time_ns``, ``original`` and ``interface`` are one value for all frames or one value per frame.
         """
         captured = np.fromiter(map(len, frames), dtype=np.int64, count=len(frames))
         buffer = np.frombuffer(b"".join(frames), dtype=np.uint8)

@@ -41,12 +41,13 @@ class CaptureCopier:
     The output format is ``format``. Without ``format``, the suffix of ``path`` determines the output format,
     and otherwise the format of ``reader``.
 
-    A copy in the same format is not rebuilt: pcap keeps the header and the records, and pcapng keeps every
+    A copy without conversion is not rebuilt: pcap keeps the header and the records, and pcapng keeps every
     block. Write all items of ``reader.items()``; batches may be narrowed by ``select``. Section lengths
-    become "unknown", since a selection changes them. A conversion to the other format rebuilds frames with
-    times in nanoseconds, and ``warnings`` lists the losses.
+    become "unknown", since a selection changes section lengths. A conversion rebuilds frames with times in
+    nanoseconds, and ``warnings`` lists the losses.
 
-    ``grown_octets`` is the number of octets by which frames may have grown; snap lengths are increased by it.
+    ``grown_octets`` is the number of octets by which frames may have grown. Snap lengths are increased by
+    this number.
 
     Raises OutputError when ``path`` cannot be written. `write` also raises OutputError for frames of several
     link types in a pcap output.

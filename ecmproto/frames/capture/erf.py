@@ -1,8 +1,8 @@
 """ERF, the records of Endace's DAG cards, in pcap (link type 197); the Ethernet frame in each record is read.
 
-A record has a header of 16 octets. Bit 7 of the type in a header marks an extension header of 8 octets after
-it. An Ethernet record has two octets of padding before the frame, and the frame ends with its FCS. The layout
-is from the ERF types document of Endace.
+A record has a header of 16 octets. If bit 7 of the type is set, an extension header of 8 octets follows; an
+extension header may be followed by another extension header. An Ethernet record has two octets of padding
+before the frame, and the frame ends with an FCS. The layout is from the ERF types document of Endace.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TYPE_AT, _LENGTH_AT, _WIRE_LENGTH_AT = 8, 10, 14
 _MORE = 0x80
 _MAX_EXTENSIONS = 16
 _CUT = -1
-"""Type number that means a record that ends within its headers."""
+"""Type number for a record that ends within its headers."""
 _BUILDER = RecordBuilder(format="pcap", byte_order="little", resolution="ns")
 
 

@@ -1,14 +1,14 @@
 """Several processes that read a large plain capture, with results in order.
 
-Each of n processes reads every n-th part of the file and computes its result. The process searches for the
-first record of a part and reads from there at once. Then the process waits for the end of the previous part,
-which another process sends. The process reads the part again if the records do not begin at this end. The
-results are therefore the same as without parts for any contents, and no process waits for the results of
+Each of n processes reads every n-th part of the file and computes the result of the part. The process
+searches for the first record of a part and reads from this record at once. Then the process waits for the end
+of the previous part, which another process sends. If the records do not begin at this end, the process reads
+the part again. The results are therefore correct for any contents, and no process waits for the results of
 another process.
 
-Threads would share the interpreter's lock, which statistics and checks use for half of their time. Processes
-are forked, so that each has the loaded modules and kernels. Forking requires that the process has no other
-threads, such as a command.
+Threads would share the interpreter's lock, which statistics and checks use half of the time. Processes are
+forked, so that each process has the loaded modules and kernels. Forking is only safe in a process without
+other threads, such as a command.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class _Handed(NamedTuple):
 
 
 def processes_for(paths: Sequence[str | os.PathLike[str]]) -> int:
-    """Return the number of processes for captures: 1 unless there is one large plain file.
+    """Return the number of processes for reading captures: 1 unless ``paths`` is one large plain file.
 
     Without the library of kernels the number is 1, because each process would load or compile kernels.
     """
@@ -269,7 +269,7 @@ class _Worker:
         return reader
 
     def _end(self, index: int, following: Part | None) -> None:
-        """Send the start of the next part to its process; ``None`` means that the capture has ended."""
+        """Send the start of the next part to the next process; ``None`` means that the capture has ended."""
         if index + 1 < self._capture._parts:
             self._after.send(following)
 

@@ -1,8 +1,7 @@
 """Names of captures: files, folders of files, patterns, and URLs, which fsspec opens.
 
-A folder name means all files in the folder with a suffix of captures. A pattern means all matching files.
-Files are sorted by name, and numbers in names are compared by value, so that numbered files are in the order
-of their numbers.
+A folder name means all files in the folder with a capture suffix. A pattern means all matching files. Files
+are sorted by name, and numbers in names are compared by value.
 """
 
 from __future__ import annotations

@@ -89,11 +89,12 @@ class Part:
     """A part of a capture: the records that begin at octet ``start`` or later and before ``stop``.
 
     ``stop`` is ``None`` for a part that reaches the end of the capture. ``described`` contains the octets
-    needed to read the records: the header of pcap, or the previous section and interface blocks of pcapng. It
-    is empty for the first part.
+    needed to read the records: the header of pcap, or the previous section and interface blocks of pcapng.
+    ``described`` is empty for the first part.
 
     ``before`` is the number of previous frames. ``first_ns`` and ``before_ns`` are the times of the first and
-    the last of them. These values are ``None`` if unknown. ``octets`` is the approximate size of the part.
+    the last previous frame. These three values are ``None`` if unknown. ``octets`` is the approximate size of
+    the part.
     """
 
     path: str

@@ -274,7 +274,7 @@ class CaptureReader:
 
 
 class ParsedReader(CaptureReader):
-    """A reader whose parser gets no octets from one file."""
+    """A reader for a parser that does not read the octets of a single file."""
 
     def __init__(self, parser: Parser, path: str) -> None:
         self._given = parser

@@ -567,7 +567,8 @@ def word(source: Source, at: int, byte_order: ByteOrder) -> int:
 
 
 COMPILE_FROM_OCTETS = 48 << 20
-"""Size from which walks are compiled: an interpreted walk of it takes as long as importing the compiler."""
+"""Minimum size for compiled walks, in octets: an interpreted walk is then as slow as importing the compiler.
+"""
 _FEW_RECORDS = 1024
 """Maximum number of records in a walk that does not wait for the compiler."""
 

@@ -130,8 +130,8 @@ class Sink:
     def abandon(self, error: BaseException | None = None) -> None:
         """End the output early, and add a note about the state of the file to ``error``.
 
-        A partial file is removed if it is empty or not usable without its end. It is also removed if
-        ``error`` is a RecordError. Otherwise the file stays as ``partial``.
+        A partial file is removed if the file is empty or not usable without its end, or if ``error`` is a
+        RecordError. Otherwise the file stays as ``partial``.
         """
         if self._closed:
             return

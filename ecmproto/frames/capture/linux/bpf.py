@@ -109,7 +109,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A comparison with a conditional jump ``code``, true if it is true for one of ``numbers``."""
+    """A comparison that is true for at least one of ``numbers``; ``code`` is the conditional jump."""
 
     value: Value
     code: int
@@ -118,14 +118,14 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class Conjunction:
-    """A condition that is true if all parts are true; it is always true without parts."""
+    """A condition that is true if all parts are true; without parts the condition is true."""
 
     parts: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Disjunction:
-    """A condition that is true if at least one part is true; it is always false without parts."""
+    """A condition that is true if at least one part is true; without parts the condition is false."""
 
     parts: tuple[Condition, ...] = ()
 
@@ -205,7 +205,7 @@ class _Symbolic:
 
 
 class _Assembler:
-    """Writer of instructions with labels, which it later replaces by distances."""
+    """Writer of instructions with labels; at the end, distances replace the labels."""
 
     def __init__(self) -> None:
         self._written: list[_Symbolic] = []
@@ -290,7 +290,7 @@ class _Assembler:
 
 
 def _resolved(each: _Symbolic, targets: list[int], at: int, far: bool) -> Iterator[Instruction]:
-    """Yield the instructions that replace one instruction; ``at`` is the index of the first one."""
+    """Yield the instructions that replace one instruction; ``at`` is the index of the first replacement."""
     if_true, if_false = targets
     if each.code == JUMP:
         yield Instruction(JUMP, value=if_true - at - 1)

@@ -1,7 +1,7 @@
 """The loop that sends frames at their times and counts their lateness.
 
-`depart` is one source text. It runs interpreted for few frames, since loading a compiler would take longer,
-and compiled for many frames (`capture.linux.compiled_departures`), without the interpreter's lock. `depart`
+`depart` runs interpreted for few frames, since loading a compiler would take longer. For many frames, the
+same source text runs compiled (`capture.linux.compiled_departures`), without the interpreter's lock. `depart`
 calls the functions `clock_ns`, `nap` and `transmit` by name. The functions in this module use Python, and the
 compiled functions make the same system calls.
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from ecmproto.frames.capture.linux.sender import FrameSender
 
 ALL_LEFT, LOOK, NOT_TAKEN = range(3)
-"""Results of `depart`: all frames were sent; the caller must make its checks; the kernel refused a frame."""
+"""Results of `depart`: all frames were sent, the caller must run its checks, or the kernel refused a frame.
+"""
 BURST = 64
 """Maximum number of timed frames in one call; with more frames the recorded times would be inexact."""
 AT_ONCE = 1024

@@ -1,7 +1,7 @@
 """A network interface: its state and limits, and the settings and counters of its driver.
 
-Requests to the driver are defined in linux/ethtool.h. They return ``None`` for an interface that does not
-support them, such as a virtual interface.
+Requests to the driver are defined in linux/ethtool.h. Functions return ``None`` if an interface, such as a
+virtual interface, does not support a request.
 """
 
 from __future__ import annotations

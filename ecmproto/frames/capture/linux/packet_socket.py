@@ -257,7 +257,7 @@ def open_receiving(
     program: Sequence[Instruction],
     prepare: Callable[[PacketSocket], None],
 ) -> PacketSocket:
-    """Return a packet socket that receives from ``interface``; ``prepare`` is called before it receives."""
+    """Return a packet socket that receives from ``interface``; ``prepare`` is called before reception."""
     opened = PacketSocket(interface)
     try:
         prepare(opened)
@@ -314,10 +314,10 @@ _CONFIG_OCTETS = 12
 
 
 def use_hardware_clock(opened: PacketSocket) -> bool:
-    """Use the times of the card's clock in a ring, if the card stamps every frame; return whether it does.
+    """Use the card's clock for the times in a ring if the card stamps every frame; return True on success.
 
-    ``hwstamp_ctl -i IF -r 1`` enables these stamps. This function does not, because the setting applies to
-    every process.
+    ``hwstamp_ctl -i IF -r 1`` enables stamps for every frame. This function does not change the setting,
+    because the setting applies to every process.
     """
     if _receive_filter(opened) != _FILTER_ALL:
         return False

@@ -101,7 +101,7 @@ class FrameReceiver:
         self._socket.enlarge(socket_octets)
         self.facts: InterfaceFacts = self._socket.facts
         self.down: bool = False
-        """Whether the interface was down at the last check; it may come up again."""
+        """Whether the interface was down at the last check."""
         self._doubtful = False
         # Frames in a ring need no slots in the buffer.
         self._buffer = ReceiveBuffer(self.frame_octets if self._ring is None else 0, capacity=frames)
@@ -176,7 +176,7 @@ class FrameReceiver:
         self._doubtful = self.down
 
     def look(self) -> bool:
-        """Return whether the interface is down, after a check if it was down before."""
+        """Return whether the interface is down; an interface that was up before is not checked."""
         if self.down:
             self.down = not interface_facts(self.facts.name).up
         return self.down

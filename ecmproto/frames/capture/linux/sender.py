@@ -83,7 +83,7 @@ class FrameSender:
         return done
 
     def _send_few(self, buffer: Octets, offset: Int64, captured: Int64) -> int:
-        """Send frames with one system call each, which is faster than messages for few frames."""
+        """Send few frames with one system call each, which is faster than preparing messages."""
         octets, done = memoryview(buffer.data), 0
         for start, length in zip(offset.tolist(), captured.tolist(), strict=True):
             try:

@@ -145,7 +145,7 @@ class Worker(Struct):
     due_ns: Int64
     message: Int64
     accepted: Int64
-    """1 for each frame of a call that was sent; the arrays before contain its stream, segment, time and
+    """1 for each frame of a call that was sent; the previous arrays have its stream, segment, time and
     message.
     """
     frames: Int64

@@ -1,9 +1,9 @@
-"""Storms whose times the kernel keeps: frames are passed to the kernel early, each with its time (SO_TXTIME).
+"""Storms timed by the kernel: frames are passed to the kernel early, each with its time (SO_TXTIME).
 
 The interface gets a queueing discipline that keeps frames until their time: `etf`, which reports and drops
 late frames, or `fq`. The interface must have its default queueing discipline, which is restored at the end.
-The kernels used for development have neither discipline, so that the tests check only the configuration and
-the sent messages. Structures and numbers are from linux/net_tstamp.h, linux/errqueue.h, tc-etf(8) and
+The kernels used for development have neither `etf` nor `fq`, so that the tests check only the configuration
+and the sent messages. Structures and numbers are from linux/net_tstamp.h, linux/errqueue.h, tc-etf(8) and
 tc-fq(8).
 """
 
@@ -39,7 +39,7 @@ _OPTIONS = {
     "fq": "limit 100000 flow_limit 100000",
 }
 AHEAD_NS = 200_000_000
-"""Time by which frames are passed to the kernel early, which user space may sleep."""
+"""Lead time with which frames are passed to the kernel, in ns; user space may sleep for this time."""
 _LEAD_NS = 5_000_000
 _ROUND_S = 0.05
 _SO_TXTIME = _SCM_TXTIME = 61

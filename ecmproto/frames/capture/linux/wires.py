@@ -86,11 +86,11 @@ class WireState:
     frames: int
     """Number of frames in the last reception."""
     position: int
-    """Number of these frames that have been processed."""
+    """Number of frames in the last reception that were processed."""
     error: int
     """Error of the interface; 0 means no error."""
     spin_ns: int
-    """Time before the end of `sleep` at which it stops sleeping and polls the clock."""
+    """Time before the end of `sleep` at which `sleep` starts to poll the clock."""
 
 
 class Wires(Struct):
@@ -296,8 +296,8 @@ def has_frames(wires: Wires, interface: int) -> bool:
 def is_served(wires: Wires) -> bool:
     """Return whether all frames that the last sleep found were received.
 
-    A loop that returned to its caller early must continue with the remaining interfaces, so that all are
-    served.
+    A loop that returned to its caller early must continue with the remaining interfaces, so that each
+    interface is served.
     """
     served = True
     for interface in range(wires.state.interfaces):
