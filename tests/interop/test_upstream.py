@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -50,3 +54,35 @@ def test_packages_have_the_declared_dependencies() -> None:
     names = {re.split(r"[<>=]", each)[0] for each in needed}
     depends = control.partition("\nDepends:")[2].partition("\nRecommends:")[0]
     assert set(re.findall(r"python3-([\w.-]+)", depends)) == names
+
+
+def of_wireshark(option: str) -> list[str]:
+    if not shutil.which("pkg-config"):
+        return []
+    asked = ["pkg-config", option, "wireshark"]
+    return subprocess.run(asked, check=False, capture_output=True, text=True).stdout.split()
+
+
+def test_tshark_with_the_dissector_reads_our_values(repository: Path) -> None:
+    version, flags = of_wireshark("--modversion"), of_wireshark("--cflags")
+    if not (version and flags and shutil.which("cc") and shutil.which("tshark")):
+        pytest.skip("needs a C compiler, tshark and the headers of libwireshark-dev")
+    names = [field.name for cls in formats() if cls.prefix in ("cntag", "cnm") for field in cls.layout]
+    words = [word for name in names for word in ("-e", name)]
+    capture = repository / "pcaps" / "qcn_cp.pcapng"
+    # Wireshark loads no personal plugin for root
+    nobody: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+    with tempfile.TemporaryDirectory() as home:
+        os.chmod(home, 0o755)
+        plugins = Path(home, ".local/lib/wireshark/plugins", ".".join(version[0].split(".")[:2]), "epan")
+        plugins.mkdir(parents=True)
+        shared = ["cc", "-Wall", "-Werror", "-shared", "-fPIC", *flags, "-o", str(plugins / "packet-cn.so")]
+        subprocess.run([*shared, str(FOLDER / "wireshark" / "packet-cn.c")], check=True)
+        shutil.copy(capture, home)
+        read = ["tshark", "-r", f"{home}/{capture.name}", "-Y", "cnm", "-T", "fields", *words]
+        environment = os.environ | {"HOME": home}
+        theirs = subprocess.run(read, env=environment, check=True, capture_output=True, text=True, **nobody)
+    ours = [sys.executable, "-m", "ecmproto", "dissect", str(capture), "-Y", "cnm", "-T", "fields", *words]
+    expected = subprocess.run(ours, check=True, capture_output=True, text=True).stdout
+    assert expected
+    assert theirs.stdout.replace("0x", "") == expected.replace("0x", "")
