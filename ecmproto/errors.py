@@ -336,7 +336,7 @@ def _escaped(char: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text with white space as spaces, and unprintable characters replaced by a sign of equal width."""
+    """Return text with spaces for white space, and a sign of equal width for each unprintable character."""
     if text.isprintable():
         return text
     return "".join(

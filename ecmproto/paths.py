@@ -47,7 +47,7 @@ def refuse_foreign_links(path: str | os.PathLike[str]) -> None:
 
 
 def make_folder(path: str | os.PathLike[str]) -> Path:
-    """Create a folder for outputs and its parents, and return the path. Raises OutputError for foreign links."""
+    """Create a folder for outputs and its parents. Raises OutputError for links of other users."""
     refuse_foreign_links(path)
     folder = Path(path)
     folder.mkdir(parents=True, exist_ok=True)

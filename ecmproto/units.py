@@ -70,14 +70,12 @@ def parse_rate(text: str) -> int:
 
 
 def parse_octets(text: str) -> int:
-    """Return a size in octets from text: ``33kB``, ``2.4M`` or ``640B``, with kB = 1000 octets. 0 needs no
-    unit.
-    """
+    """Return a size in octets from text: ``33kB``, ``2.4M``, ``640B``, or 0; kB = 1000 octets."""
     return _scaled(text, _OCTETS, _PREFIX, "octets", "a size such as 33kB, 2.4MB or 640B")
 
 
 def parse_time(text: str) -> int:
-    """Return a duration in ns from text: ``15ms``, ``0.5us``, ``1s``, ``10min`` or ``2h``. 0 needs no unit."""
+    """Return a duration in ns from text: ``15ms``, ``0.5us``, ``1s``, ``10min``, ``2h``, or 0."""
     return _scaled(text, _TIME, _TIME_NS, "time", "a time such as 15ms, 500us or 1s")
 
 
@@ -168,17 +166,17 @@ def format_index(index: float) -> str:
 
 
 def exact_rate(rate_bps: int) -> str:
-    """Return a rate as `format_rate` does if the text is exact, otherwise as a whole number of some unit."""
+    """Return a rate as `format_rate` does if that is exact, otherwise as a whole number of a unit."""
     return _exactly(rate_bps, format_rate(rate_bps), parse_rate, RATE_UNITS)
 
 
 def exact_octets(octets: int) -> str:
-    """Return a size as `format_octets` does if the text is exact, otherwise as a whole number of some unit."""
+    """Return a size as `format_octets` does if that is exact, otherwise as a whole number of a unit."""
     return _exactly(octets, format_octets(octets), parse_octets, _SIZE_UNITS)
 
 
 def exact_time(ns: int) -> str:
-    """Return a duration as `format_time` does if the text is exact, otherwise as a whole number of some unit."""
+    """Return a duration as `format_time` does if that is exact, otherwise as a whole number of a unit."""
     return _exactly(ns, format_time(ns), parse_time, TIME_UNITS)
 
 

@@ -237,7 +237,7 @@ class _Run:
         return self._cluster._error("the scheduler until the work is done", got, remedy)
 
     def _submit(self) -> None:
-        """Submit batches so that each worker has a running and a waiting batch. A suspected task runs alone."""
+        """Submit batches until each worker has a running and a waiting batch. A suspected task runs alone."""
         while len(self._tasks) < _AHEAD * max(1, len(self._workers)):
             if self._batches.suspected:
                 tasks = [] if self._tasks else [self._batches.next_suspected()]

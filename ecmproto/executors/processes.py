@@ -1,4 +1,4 @@
-"""Tasks run by processes of this machine. A process that dies is replaced, and only its current task is lost."""
+"""Tasks run by processes of this machine. If a process dies, only its current task is lost."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def _read(text: bytes, arrays: bytes) -> Row:
 
 
 def _filled(text: bytes, arrays: BinaryIO, where: str) -> Row:
-    """Return the row in JSON ``text`` with its arrays. Raises SpecError for a reference to a missing array."""
+    """Return the row in JSON ``text`` with its arrays. Raises SpecError for missing arrays."""
     by_name = _arrays_of(arrays, where)
 
     def whole(item: dict[str, Any]) -> Any:

@@ -154,7 +154,7 @@ def _end(signum: int, frame: object) -> NoReturn:
 
 
 def _end_with_command() -> None:
-    """Terminate this process when the command ends, because a pool's processes would wait for tasks forever."""
+    """Terminate this process when the command ends. A pool's process would wait for tasks forever."""
     command = multiprocessing.parent_process()
     assert command is not None
     command.join()
