@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ecmproto.control.lab.setup.captured import capture_document
 from ecmproto.tools.craft import build
 from ecmproto.wire.codec import encode
 from ecmproto_cli.main import run
@@ -100,6 +101,8 @@ def test_laboratory_runs_on_innermost_frames(
         assert run(command) == 0
         documents.append(json.loads(capsys.readouterr().out)["figures"])
     assert documents[0] == documents[1] != documents[2]
+    title = capture_document(captures[1]).scenario["title"]
+    assert SUMMARY.removeprefix("ecmproto: ") in title
 
 
 def test_innermost_frames_are_the_default(

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from ecmproto.control.engine.arrivals import EngineBatch
     from ecmproto.control.mechanisms.api.machine import Machine
-    from ecmproto.errors import CaptureError
     from ecmproto.frames.batch.flows import FlowTable
 
 MAX_SOURCES = 1024
@@ -95,11 +94,11 @@ def _machine(machine: Machine | None) -> Machine:
 
 
 def _engine_batches(
-    path: str, outer: bool, machine: Machine, problems: list[CaptureError]
+    path: str, outer: bool, machine: Machine, notes: list[str]
 ) -> Iterator[tuple[EngineBatch, FlowTable]]:
-    """Yield the batches of a capture for the engine; an error at its end is appended to ``problems``."""
+    """Yield the batches of a capture for the engine; what is unusual is appended to ``notes``."""
     from ecmproto.control.engine.arrivals import Intake, check_ethernet, flow_table
-    from ecmproto.frames.batch.inner import open_innermost
+    from ecmproto.frames.batch.inner import InnerReader, open_innermost
     from ecmproto.wire.formats.ethertypes import DEFAULT
 
     table = flow_table(machine, stations=MAX_SOURCES, flows=MOST_FLOWS)
@@ -111,15 +110,17 @@ def _engine_batches(
             check_ethernet(batch, reader)
             yield intake.take(batch), table
         if reader.problem is not None:
-            problems.append(reader.problem)
+            notes.append(f"{reader.problem.frame:,} of them before it is truncated")
+        if isinstance(reader, InnerReader) and reader.summary:
+            notes.append(reader.summary)
 
 
-def _columns(path: str, outer: bool, machine: Machine, problems: list[CaptureError]) -> _Columns:
+def _columns(path: str, outer: bool, machine: Machine, notes: list[str]) -> _Columns:
     import numpy as np
 
     parts: list[_Columns] = []
     frames = 0
-    for engine_batch, table in _engine_batches(path, outer, machine, problems):
+    for engine_batch, table in _engine_batches(path, outer, machine, notes):
         frames += len(engine_batch.batch)
         if frames > MOST_FRAMES:
             raise SpecError(where=path, needed=f"at most {MOST_FRAMES:,} frames", got="more")
@@ -171,13 +172,11 @@ def capture_document(path: str, *, rate: str = "10G", buffer: str = "500kB", out
     _checked("buffer", buffer, parse_buffer)
     if path == "-":
         raise SpecError(where="capture", needed="a file, which is read more than once", got="stdin")
-    problems: list[CaptureError] = []
-    columns = _columns(path, outer, _machine(None), problems)
+    notes: list[str] = []
+    columns = _columns(path, outer, _machine(None), notes)
     if not len(columns.source):
         raise SpecError(where=path, needed="frames that occupy a queue", got="none")
-    title = f"One port, to which the frames of {PurePath(path).name} come"
-    if problems:
-        title += f", {problems[0].frame:,} of them before it is truncated"
+    title = ", ".join([f"One port, to which the frames of {PurePath(path).name} come", *notes])
     sources = list(dict.fromkeys(columns.source.tolist()))
     if len(sources) > MAX_SOURCES:
         needed = f"at most {MAX_SOURCES:,} source addresses"
