@@ -1,9 +1,9 @@
-"""Statistics of a capture: frame kinds, rates over time, feedback, probes, advertised rates, pause time.
+"""Statistics of a capture: frame types, rates over time, feedback, probes, advertised rates, pause times.
 
 >>> statistics = capture_stats("in.pcapng")
 >>> statistics.frames, statistics.pauses.senders[0].paused_ns
 
-`Accumulator` counts batches from anywhere, such as an interface, as they come.
+`Accumulator` counts batches from any source, such as an interface, as they arrive.
 """
 
 from __future__ import annotations

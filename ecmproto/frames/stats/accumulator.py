@@ -1,6 +1,7 @@
-"""Statistics of frames batch by batch: of a whole capture, or of an interface as they arrive.
+"""Statistics of frames, counted batch by batch.
 
-Memory is bounded for any number of frames; the notes name the omissions.
+An `Accumulator` counts the frames of a whole capture, or the frames of an interface while they arrive. Memory
+use is bounded for any number of frames. The notes of the result name everything that was left out.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ if TYPE_CHECKING:
 
 plain_value(Interface)
 DEFAULT_SPEED_BPS = 10 * 10**9
-"""The assumed rate of links without a stated one."""
+"""Default link speed, in bit/s, for interfaces without a stated speed."""
 FIELDS = tuple(
     dict.fromkeys(
         (
@@ -87,20 +88,23 @@ FIELDS = tuple(
         )
     )
 )  # fmt: skip
-"""The columns that statistics are counted from."""
+"""Columns that the statistics need."""
 FIELDS_WITH_ROCE = tuple(dict.fromkeys((*FIELDS, *ROCE_FIELDS)))
-"""The same where there is RoCE."""
+"""Columns that the statistics need in batches with RoCE frames."""
 
 
 class Accumulator:
-    """Counts batches as they come; `result` may be read at any time, and again later.
+    """A counter of frames that processes batches as they arrive.
 
-    The result does not depend on the division into batches, nor does memory on the number of frames.
-    ``interval_ns`` is the width of intervals of time (None: one that suits the capture, from 200 to 1000 of
-    them), ``speed_bps`` the rate of links whose interface does not state it, ``detect_ns`` and
-    ``restore_ns`` the times for the detection of storms, ``lossless`` the priorities that PFC may pause
-    (None: any), ``sampled`` the number of frames for each sampled one and whether it is every N-th, beside
-    the rates of interfaces (`sampling.parse_sampled`), ``pool`` a thread that shares the work.  Raises
+    `result` can be read at any time, and counting can continue afterwards. The result does not depend on the
+    division into batches, and memory use does not depend on the number of frames.
+
+    ``interval_ns`` is the width of time intervals. ``None`` selects a width that gives the capture 200 to
+    1000 intervals. ``speed_bps`` is the link speed of interfaces that do not state their speed. ``detect_ns``
+    and ``restore_ns`` are the detection time and the restoration time of storms. ``lossless`` contains the
+    priorities that PFC may pause, and ``None`` allows all priorities. ``sampled`` is the number of frames per
+    sampled frame, and whether exactly every N-th frame was sampled (`sampling.parse_sampled`). This number is
+    multiplied by the sampling rate of the interface. ``pool`` is a thread pool that shares the work. Raises
     ParameterError for an invalid value.
     """
 
@@ -148,11 +152,11 @@ class Accumulator:
 
     @property
     def frames(self) -> int:
-        """The number of frames."""
+        """Number of counted frames."""
         return self._frames.frames
 
     def state(self) -> State:
-        """Return the counts so far as plain data, to be kept or sent; see `stats.plain_data`."""
+        """Return the counts so far as plain data, for storage or transmission (see `stats.plain_data`)."""
         interval_ns, speed_bps, detect_ns, restore_ns, ethertypes, lossless, sampled = self._options
         options = {
             "interval_ns": interval_ns, "speed_bps": speed_bps,
@@ -164,7 +168,10 @@ class Accumulator:
 
     @classmethod
     def of_state(cls, state: State, *, pool: ThreadPoolExecutor | None = None) -> Accumulator:
-        """Return an accumulator that has counted what another had; ParameterError for what is no state."""
+        """Return a new accumulator with the counts of a saved state.
+
+        Raises ParameterError for an invalid state.
+        """
         try:
             options = {**state["options"], "ethertypes": EtherTypes(**state["options"]["ethertypes"])}
             made = cls(**options, pool=pool)
@@ -174,15 +181,17 @@ class Accumulator:
         return made
 
     def restore(self, state: State) -> None:
-        """Take the counts of another accumulator with the same options; this one is empty."""
+        """Load the counts of another accumulator with the same options. This accumulator must be empty."""
         restore(self, state["counts"])
 
     def add(
         self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
     ) -> None:
-        """Count a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all).
+        """Count the frames of a batch.
 
-        The span and the remarks on times cover all frames.
+        ``interfaces`` describes the interfaces of the batch. If ``interfaces`` is empty, all frames are
+        Ethernet frames. ``selected`` is a mask of the frames to count, and ``None`` selects all frames. The
+        time span and the notes on times cover all frames of the batch.
         """
         self._interfaces = interfaces
         timed = usable_times(batch)
@@ -213,16 +222,21 @@ class Accumulator:
         self._neighbours.add(taken, interfaces, self._ethertypes)
 
     def can_merge(self, later: Accumulator) -> bool:
-        """Return whether `merge` is exact: no list of ``later`` was full, and both count whole captures."""
+        """Return whether `merge` with ``later`` would be exact.
+
+        The merge is exact if no list of ``later`` is full and neither accumulator counts a sample.
+        """
         full = later._left_out() or later._pauses.may_cut_short or not self._clock.can_join(later._clock)
         return not (full or self._sample.any or later._sample.any)
 
     def merge(self, later: Accumulator, *, other_interfaces: bool = False) -> None:
-        """Add the counts of ``later``, of the frames that follow, as if they had been added here.
+        """Add the counts of ``later``, an accumulator of the frames that follow.
 
-        ``later`` does not change, and may continue.  Its interfaces are the ones here, or with
-        ``other_interfaces`` follow them, as for another capture.  It is exact as long as no list of ``later``
-        was full; see `can_merge`.  Raises ParameterError for other options.
+        The result is the same as if this accumulator had counted these frames. ``later`` does not change and
+        can continue to count. By default, both accumulators have the same interfaces. With
+        ``other_interfaces``, the interfaces of ``later`` belong to another capture and are appended. The
+        merge is exact if no list of ``later`` is full (see `can_merge`). Raises ParameterError if the options
+        of the accumulators differ.
         """
         if later._options != self._options:
             raise ParameterError(
@@ -260,10 +274,10 @@ class Accumulator:
         problem: CaptureError | None = None,
         sflow: SflowReports | None = None,
     ) -> Statistics:
-        """Return the statistics of the batches so far.
+        """Return the statistics of all batches so far.
 
-        ``interfaces`` are the ones known by now (None: of the last batch), ``problem`` is the error that
-        ended the capture, ``sflow`` the reports of agents beside the frames.
+        ``interfaces`` contains the known interfaces. ``None`` selects the interfaces of the latest batch.
+        ``problem`` is the error that ended the capture. ``sflow`` contains the reports of sFlow agents.
         """
         span, timeline, counts = self._clock.span, self._timeline, self._frames
         in_frames, in_octets = self._kinds.over_time
@@ -315,7 +329,7 @@ class Accumulator:
         return notes_on(statistics, self._pauses.untimed, cut_short=self._pauses.cut_short, mirrored=mirrored)
 
     def _left_out(self) -> Mapping[str, int]:
-        """Return the frames that lists have no row for, by the list."""
+        """Return for each full list the number of frames without a row."""
         numberings = {
             "congestion_points": [counts.points for counts in self._feedback],
             "message_flows": [counts.flows for counts in self._feedback],
@@ -331,7 +345,7 @@ class Accumulator:
 
 
 class _Counter(Protocol):
-    """Counts something of each frame."""
+    """A counter that looks at each frame."""
 
     def add(self, counted: CountedBatch) -> None: ...
 
@@ -345,18 +359,24 @@ _MOST_RISING = 1 << 16
 
 
 class _CaptureTimes:
-    """Follows the times of frames, extends the timeline to them, and counts those before an earlier one."""
+    """The times of frames in a capture.
+
+    This class extends the timeline to the times of all frames and counts frames with a time before an earlier
+    frame.
+    """
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self._first_ns: int | None = None
         self._last_ns: int | None = None
         self._rising: NDArray[np.int64] = np.empty(0, np.int64)
-        """Rising times at the start; later frames may precede earlier ones."""
+        """Increasing times at the start of the capture, used when this capture part is joined to an earlier
+        part.
+        """
         self.backwards = 0
 
     def see(self, time_ns: NDArray[np.int64]) -> None:
-        """Follow the times of frames, given in the order of the capture."""
+        """Process the times of frames, in the order of the capture."""
         if not len(time_ns):
             return
         low, high = int(time_ns.min()), int(time_ns.max())
@@ -369,7 +389,7 @@ class _CaptureTimes:
         self._cover(low, high)
 
     def join(self, later: _CaptureTimes) -> None:
-        """Follow the times of later frames."""
+        """Process the times of the frames in ``later``."""
         if later._first_ns is None or later._last_ns is None:
             return
         behind = 0 if self._last_ns is None else int(np.searchsorted(later._rising, self._last_ns))
@@ -378,7 +398,7 @@ class _CaptureTimes:
         self._cover(later._first_ns, later._last_ns)
 
     def can_join(self, later: _CaptureTimes) -> bool:
-        """Return whether all rising times of ``later`` are known up to the last time here."""
+        """Return whether the stored increasing times of ``later`` reach the last time of this object."""
         whole = len(later._rising) < _MOST_RISING
         return whole or self._last_ns is None or self._last_ns <= int(later._rising[-1])
 
@@ -393,19 +413,19 @@ class _CaptureTimes:
         self._last_ns = high_ns if self._last_ns is None else max(high_ns, self._last_ns)
 
     def plain_state(self) -> tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]:
-        """Return the state of times; rising times as the first one and steps, which are small."""
+        """Return the state. The increasing times are stored as the first time and small differences."""
         return self._first_ns, self._last_ns, self.backwards, self._rising[:1], np.diff(self._rising)
 
     def take_plain_state(
         self, state: tuple[int | None, int | None, int, NDArray[np.int64], NDArray[np.int64]]
     ) -> None:
-        """Take over a state."""
+        """Load a state that `plain_state` returned."""
         self._first_ns, self._last_ns, self.backwards, first, steps = state
         self._rising = np.cumsum(np.concatenate([first, steps]))
 
     @property
     def span(self) -> Span:
-        """From the earliest time to the latest."""
+        """Time span from the earliest to the latest time."""
         return Span(first_ns=self._first_ns, last_ns=self._last_ns)
 
 
@@ -424,12 +444,14 @@ def capture_stats(
     threads: int = 2,
     outer: bool = False,
 ) -> Statistics:
-    """Return the statistics of a capture: a path, ``-``, a file object, or a reader, read to its end.
+    """Return the statistics of a capture, which is read to the end.
 
-    Frames that a mirror or tunnel wraps count as their innermost frame; ``outer`` counts the wrappers.
-    ``filter`` selects frames, ``limit`` is how many are read, ``threads`` 1 keeps to the calling thread; the
-    others are as for `Accumulator`.  What kept the capture from being read to its end is in ``problem``.
-    Raises CaptureError for what is no capture, FilterError and ParameterError for arguments.
+    ``source`` is a path, ``-``, a file object or a reader. For frames inside a mirror or tunnel
+    encapsulation, the innermost frame is counted. ``outer`` counts the outer frames instead. ``filter``
+    selects the frames to count, and ``limit`` is the maximum number of frames to read. ``threads=1`` uses
+    only the calling thread. The remaining parameters are the same as for `Accumulator`. If an error ends the
+    capture early, ``problem`` contains this error. Raises CaptureError if ``source`` is not a capture,
+    FilterError for an invalid filter, and ParameterError for any other invalid argument.
     """
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     with contextlib.ExitStack() as stack:
@@ -450,7 +472,7 @@ def capture_stats(
 
 
 class _Taker(Protocol):
-    """Takes batches: an `Accumulator`, or what else looks at all frames of a capture."""
+    """A consumer of batches, such as an `Accumulator`."""
 
     def add(
         self, batch: Batch, *, interfaces: Sequence[Interface] = (), selected: NDArray[np.bool_] | None = None
@@ -458,19 +480,19 @@ class _Taker(Protocol):
 
 
 class MergingTaker(_Taker, Protocol):
-    """Takes batches, and what others took of the frames that follow."""
+    """A consumer of batches that can merge the counts of a consumer of later frames."""
 
     def state(self) -> State:
         """Return plain data for `restore`."""
 
     def restore(self, state: State) -> None:
-        """Take over a state, where nothing was taken yet."""
+        """Load a state. This object must be empty."""
 
     def can_merge(self, later: Any) -> bool:
-        """Return whether `merge` is exact."""
+        """Return whether `merge` with ``later`` is exact."""
 
     def merge(self, later: Any) -> None:
-        """Add what ``later`` took of the frames that follow."""
+        """Add the counts of ``later``, which processed the frames that follow."""
 
 
 def add_all(
@@ -484,9 +506,10 @@ def add_all(
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
     filtering: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
 ) -> None:
-    """Add a reader's frames, up to ``limit``.
+    """Add the frames of a reader to ``counts``, at most ``limit`` frames.
 
-    ``watch`` sees the batches go by, ``filtering`` is entered while the filter looks at one, ``pool`` helps.
+    ``watch`` wraps the iterator of batches, for example to show progress. ``filtering`` returns a context
+    manager that is entered while the filter runs on a batch. ``pool`` is the executor that the filter uses.
     """
     for batch in watch(_up_to(reader, limit)):
         mask = None
@@ -500,16 +523,21 @@ def add_all(
 
 _MAX_PART_OCTETS = 128 << 20
 _PARTS_EACH = 4
-"""Minimum number of parts of a process, so that none waits long for the others at the end."""
+"""Minimum number of parts per process. Small parts keep the processes from waiting for one another at the
+end.
+"""
 
 
 def _part_octets(path: str | os.PathLike[str], processes: int) -> int:
-    """Return the size of parts: large, since each is merged in a few milliseconds."""
+    """Return the size of a part in octets. Parts are large because each merge takes a few milliseconds."""
     return max(PART_OCTETS, min(_MAX_PART_OCTETS, os.path.getsize(path) // (_PARTS_EACH * processes) & -4))
 
 
 class ForkedCounting:
-    """The counting of a large capture by several processes, each with counters that ``new`` returns."""
+    """The counting of a large capture by several processes.
+
+    ``new`` is a function that returns an empty counter. Each process counts with its own counter.
+    """
 
     def __init__(
         self,
@@ -531,7 +559,10 @@ class ForkedCounting:
     def add_to(
         self, total: MergingTaker, *, watch: Callable[[Iterable[Done]], Iterable[Done]] = iter
     ) -> bool:
-        """Add all frames; return False where frames are wrapped, whose sessions one reader has to number."""
+        """Add all frames of the capture to ``total``.
+
+        Return ``False`` if frames are encapsulated, because only a single reader can number the sessions.
+        """
         with self.capture:
             for done in watch(self.capture):
                 state, self.capture.interfaces, unwrapped = done.result
@@ -583,10 +614,10 @@ _LEFT_OUT_OF = {
 def notes_on(
     statistics: Statistics, untimed_pauses: int, *, cut_short: bool = False, mirrored: bool = False
 ) -> Statistics:
-    """Return ``statistics`` with their notes.
+    """Return ``statistics`` with notes.
 
-    ``untimed_pauses`` are pause frames without a time, ``cut_short`` as in `PauseCounts`; ``mirrored`` is
-    whether a mirror carried frames.
+    ``untimed_pauses`` is the number of pause frames without a time. ``cut_short`` has the same meaning as in
+    `PauseCounts`. ``mirrored`` is whether a mirror sent the frames.
     """
     notes = _notes(statistics, untimed_pauses, cut_short, mirrored)
     return dataclasses.replace(statistics, notes=tuple(notes))

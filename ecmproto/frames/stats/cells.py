@@ -1,4 +1,7 @@
-"""Cells of tables: a column names the value that it shows, its unit at the end as in ``delay_ns.p50``."""
+"""Cells of tables.
+
+The name of a column selects the value, and its suffix is the unit, as in ``delay_ns.p50``.
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,12 @@ from typing import Any, TypeAlias
 from ecmproto.units import format_octets, format_rate, format_share, format_time, per_second
 
 Columns: TypeAlias = Mapping[str, str | Callable[[Any, Any], object]]
-"""Heads, and below each a name as for `value_of`, or a function of the row and the whole."""
+"""Column headings of a table. Each heading maps to a name for `value_of` or to a function of the row and the
+whole object.
+"""
 
 ABSENT = "–"
-"""The text for a value that is not there."""
+"""Text for a missing value."""
 
 _UNIT = re.compile(r"(?:^|_)(bits_per_s|per_s|bps|ns|octets|share|mean)(?:\.(?!count)\w+)?$")
 _TEXTS: Mapping[str, Callable[[float], str]] = {
@@ -22,9 +27,9 @@ _TEXTS: Mapping[str, Callable[[float], str]] = {
 
 
 def value_of(row: Any, name: str, whole: Any) -> Any:
-    """Return an attribute of ``row``, or what the method ``name`` of ``whole`` gives for it.
+    """Return an attribute of ``row``, or the result of the method ``name`` of ``whole`` for ``row``.
 
-    A dot leads on to attributes of the value; what None has is None.
+    A dot in ``name`` selects an attribute of the value. Every attribute of ``None`` is ``None``.
     """
     for part in name.split("."):
         if row is None:

@@ -1,6 +1,7 @@
-"""Counters of frames: sizes and kinds, feedback of congestion points, E²CM's probes, advertised rates.
+"""Counters of frame sizes, frame types, congestion feedback, E²CM probes and advertised rates.
 
-Each takes batches as they come; tables have a maximum number of rows, so that memory is bounded.
+Each counter processes batches as they arrive. Tables have a maximum number of rows, so that memory use is
+bounded.
 """
 
 from __future__ import annotations
@@ -50,14 +51,14 @@ from ecmproto.wire.formats.registry import FORMATS, all_fields
 
 FRAME_FIELDS = ("frame.protocols", "frame.error", "vlan.priority", "ieee8021ad.priority", "e2cm.type")
 BUCKET_STARTS = (0, 20, 40, 80, 160, 320, 640, 1280, 2560, 5120)
-"""Lower bounds of Wireshark's buckets of packet lengths."""
+"""Minimum frame length, in octets, of each bucket. Wireshark uses the same buckets."""
 _STARTS = np.array(BUCKET_STARTS, np.int64)
 MOST_MALFORMED = 100
 OTHER_MALFORMED = "other"
 
 
 class FrameCounts:
-    """Counts of frames by their properties, but for times."""
+    """Frame counts by all properties except time."""
 
     def __init__(self) -> None:
         self.frames: int = 0
@@ -66,7 +67,7 @@ class FrameCounts:
         self.cut_frames: int = 0
         self.malformed: Counter[str] = Counter()
         self.left_out: int = 0
-        """Malformed frames counted under another error, as the table is full."""
+        """Number of malformed frames that were counted as ``other`` because the table was full."""
         self._sizes = np.zeros(len(BUCKET_STARTS), np.int64)
         self._least: int | None = None
         self._greatest: int | None = None
@@ -114,7 +115,7 @@ class FrameCounts:
         self.add_errors({word: count for word, count in zip(texts.words, counts, strict=True) if count})
 
     def add_errors(self, counts: Mapping[str, int]) -> None:
-        """Count malformed frames by their errors."""
+        """Add the numbers of malformed frames per error."""
         for error, count in counts.items():
             what = malformation(error)
             if what not in self.malformed and len(self.malformed) >= MOST_MALFORMED:
@@ -123,7 +124,10 @@ class FrameCounts:
             self.malformed[what] += count
 
     def join(self, later: FrameCounts, shift: int) -> None:
-        """Add what was counted of later frames, whose interfaces are numbered from ``shift`` on here."""
+        """Add the counts of ``later``, which counted later frames.
+
+        ``shift`` is added to the interface numbers of ``later``.
+        """
         self.frames += later.frames
         self.octets += later.octets
         self.captured_octets += later.captured_octets
@@ -146,12 +150,12 @@ class FrameCounts:
 
     @property
     def malformations(self) -> Mapping[str, int]:
-        """Malformed frames by kind of error, the most frequent first, and else in the order of letters."""
+        """Number of malformed frames per error, sorted by descending number and then alphabetically."""
         return dict(sorted(self.malformed.items(), key=lambda item: (-item[1], item[0])))
 
     @property
     def sizes(self) -> Sizes:
-        """The lengths of frames."""
+        """Distribution of frame lengths."""
         ends = [start - 1 for start in BUCKET_STARTS[1:]]
         buckets = zip(BUCKET_STARTS, [*ends, None], self._sizes.tolist(), strict=True)
         return Sizes(
@@ -163,11 +167,14 @@ class FrameCounts:
 
     @property
     def priorities(self) -> Mapping[int, int]:
-        """Frames by the priority of their outermost VLAN tag."""
+        """Number of frames per priority of the outermost VLAN tag."""
         return {priority: count for priority, count in enumerate(self._priorities.tolist()) if count}
 
     def interfaces(self, described: Sequence[Interface]) -> tuple[InterfaceCount, ...]:
-        """Return the counts of all interfaces ``described``, or of those with frames where none is."""
+        """Return the counts of all interfaces in ``described``.
+
+        If ``described`` is empty, return the counts of all interfaces with frames.
+        """
         known = described or [Interface(index=i, linktype=1) for i in range(self._by_interface.shape[1])]
         frames, octets = self._by_interface.tolist()
         none = [0] * (len(known) - len(frames))
@@ -192,7 +199,7 @@ _SHORT = re.compile(
 
 
 def malformation(error: str) -> str:
-    """Return the text of a decoding error without the numbers of the one frame."""
+    """Return the text of a decoding error without the numbers that are specific to one frame."""
     match = _SHORT.fullmatch(error)
     if match is None:
         return error
@@ -204,7 +211,7 @@ _TAGS = ("vlan", "ieee8021ad")
 
 
 def outer_priorities(counted: CountedBatch) -> Int64:
-    """Return the priority of each frame's outermost tag, be it a C-TAG or an S-TAG; -1 without one."""
+    """Return the priority in the outermost C-TAG or S-TAG of each frame, and -1 for a frame without a tag."""
     customer = counted.columns["vlan.priority"].outermost()
     service = counted.columns["ieee8021ad.priority"].outermost()
     outer = np.full(customer.frames, -1, np.int64)
@@ -226,7 +233,7 @@ def _customer_first(protocols: Column) -> NDArray[np.bool_]:
 
 
 class KindCounts:
-    """Counts of frames by their kinds, in all and over time."""
+    """Frame counts by frame type, in total and over time."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -256,7 +263,7 @@ class KindCounts:
         )  # fmt: skip
 
     def join(self, later: KindCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         self._frames += later._frames
         self._octets += later._octets
         for here, there in ((self._frames_in, later._frames_in), (self._octets_in, later._octets_in)):
@@ -264,7 +271,7 @@ class KindCounts:
 
     @property
     def counts(self) -> tuple[KindCount, ...]:
-        """The kinds of which there are frames."""
+        """Counts of the frame types that occur."""
         return tuple(
             KindCount(
                 kind=kind,
@@ -279,7 +286,7 @@ class KindCounts:
 
     @property
     def over_time(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Frames, and octets, of all kinds in each interval."""
+        """Number of frames and number of octets in each interval, for all frame types together."""
         return self._over_time(self._frames_in.values[-1]), self._over_time(self._octets_in.values[-1])
 
     def _over_time(self, values: Int64) -> tuple[int, ...]:
@@ -287,38 +294,38 @@ class KindCounts:
 
 
 MOST_POINTS = 256
-"""The maximum number of congestion points of one mechanism."""
+"""Maximum number of congestion points per mechanism."""
 MOST_FLOWS = 16384
-"""The maximum number of flows of one mechanism."""
+"""Maximum number of flows per mechanism."""
 FB_BITS = 6
 FLOW_ID_BITS = 16
 _QUEUE_UNIT = f"{QUEUE_UNIT_OCTETS} octets"
-"""The unit of queue lengths in messages."""
+"""Unit of queue lengths in messages."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FeedbackFormat:
-    """The whole names of the fields to count of a format's messages; "" where it has no such field."""
+    """Field names of a feedback format. An empty string means that the format does not have the field."""
 
     kind: str
     cpid: str
     quantities: Mapping[str, str]
-    """The fields in 64 octets by what they are called in octets."""
+    """Fields in units of 64 octets. Each key is the name of the quantity in octets."""
     flow_id: str
     fb: str
     type: str
     types: Mapping[int, str]
-    """The values of ``type`` that are feedback, and their names."""
+    """Names of the values of ``type`` that are feedback."""
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """All its fields."""
+        """Names of all fields that the format has."""
         named = self.cpid, *self.quantities.values(), self.flow_id, self.fb, self.type
         return tuple(name for name in named if name)
 
 
 def _feedback_format(cls: type[Layer], declared: Feedback) -> FeedbackFormat:
-    """Return the fields to count of a format that is feedback; ParameterError for one too wide to count."""
+    """Return the field names of a feedback format. Raises ParameterError if a field is too wide to count."""
     fb = f"{cls.prefix}.{declared.quantized}" if declared.quantized else ""
     bits = {field.name: field.bits or 0 for _, field in all_fields()}
     for name, most in ((declared.flow_id, FLOW_ID_BITS), (fb, FB_BITS)):
@@ -346,7 +353,7 @@ FEEDBACK_FIELDS = ("eth.dst", *(name for format in FEEDBACK_FORMATS for name in 
 
 
 class FeedbackCounts:
-    """Counts of one mechanism's messages."""
+    """Counts of the messages of one mechanism."""
 
     def __init__(self, format: FeedbackFormat, timeline: Timeline) -> None:
         self._format = format
@@ -404,7 +411,7 @@ class FeedbackCounts:
         np.maximum.at(greatest, flows[known], fb[known])
 
     def join(self, later: FeedbackCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         points = self.points.join(later.points, later._frames)
         known, count = points[points != NO_NUMBER], self.points.count
         rows = np.flatnonzero(points != NO_NUMBER)
@@ -423,7 +430,7 @@ class FeedbackCounts:
         self._of_flows[2, known] = np.maximum(self._of_flows[2, known], later._of_flows[2, rows])
 
     def congestion_points(self) -> list[CongestionPoint]:
-        """Return the congestion points, the one that sent most first."""
+        """Return the congestion points, sorted by descending number of messages."""
         order = np.argsort(-self._frames[: self.points.count], kind="stable").tolist()
         return [self._point(number, int(self.points.low[number])) for number in order]
 
@@ -446,7 +453,7 @@ class FeedbackCounts:
         )
 
     def message_flows(self) -> list[MessageFlow]:
-        """Return the flows that feedback names, the one named most first."""
+        """Return the flows that feedback messages name, sorted by descending number of messages."""
         count = self.flows.count
         order = np.argsort(-self._of_flows[0, :count], kind="stable").tolist()
         low, high = self.flows.low.tolist(), self.flows.high.tolist()
@@ -475,14 +482,14 @@ PROBE_FIELDS = ("eth.dst", "e2cm.type", "e2cm.cpid", "e2cm.flow_id", "e2cm.laten
 
 
 class ProbeCounts:
-    """Counts of probes and their replies."""
+    """Counts of probes and replies."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
         self.flows: Numbering = Numbering(MOST_PROBED_FLOWS)
         self._forward = self._replies = 0
         self._latency = Distributions()
-        """One row, of all replies."""
+        """Latency of all replies, in a single row."""
         self._latencies = Distributions()
         self._throughputs = Distributions()
         self._over_time = timeline.series(2)
@@ -509,7 +516,7 @@ class ProbeCounts:
         count_at(self._over_time.values, first + 1, slots, latency[timed])
 
     def join(self, later: ProbeCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         self._forward += later._forward
         self._replies += later._replies
         self._latency.join(later._latency, np.zeros(1, np.int64), 1)
@@ -520,7 +527,7 @@ class ProbeCounts:
 
     @property
     def probes(self) -> Probes | None:
-        """Probes and replies so far; None without any."""
+        """Counts of probes and replies so far, and ``None`` without probes and replies."""
         if not self._forward and not self._replies:
             return None
         replies, sums = self._over_time.values[:, : self._timeline.used].tolist()
@@ -549,12 +556,14 @@ class ProbeCounts:
 
 
 MOST_QUEUES = 256
-"""The maximum number of rate-limited queues of one kind."""
+"""Maximum number of rate-limited queues per rate carrier."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateCarrier:
-    """A layer that carries rates, and which address is the station whose queue a rate is for."""
+    """A layer that contains rates, and the address field that identifies the station of the rate-limited
+    queue.
+    """
 
     kind: str
     station: str
@@ -577,7 +586,7 @@ RATE_FIELDS = (
 
 
 class RateCounts:
-    """Counts of the rates that one carrier brings."""
+    """Counts of the rates in one layer."""
 
     def __init__(self, carrier: RateCarrier, timeline: Timeline) -> None:
         self._carrier = carrier
@@ -609,7 +618,7 @@ class RateCounts:
             count_at(series.values, queues[timed], slots[timed], amounts[timed])
 
     def join(self, later: RateCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         queues = self.queues.join(later.queues, later._frames)
         known, rows = queues[queues != NO_NUMBER], np.flatnonzero(queues != NO_NUMBER)
         self._frames[known] += later._frames[rows]
@@ -620,7 +629,7 @@ class RateCounts:
             here.join(self._timeline.of(later._timeline, there.values), queues)
 
     def rates(self) -> list[AdvertisedRate]:
-        """Return the rates of each queue, ordered by the number of frames, descending."""
+        """Return the rates of each queue, sorted by descending number of frames."""
         order = np.argsort(-self._frames[: self.queues.count], kind="stable").tolist()
         stations, ids = self.queues.low.tolist(), self.queues.high.tolist()
         return [self._rate(number, stations[number], ids[number]) for number in order]

@@ -1,7 +1,8 @@
-"""Lapses of pauses at a receiver: gaps between frames that are longer than the quanta cover.
+"""Lapses of pauses at a receiver: gaps between pause frames that are longer than the quanta cover.
 
-A frame with a time pauses a class until its quanta have passed; the next frame for the class has to come
-before.  A frame without quanta ends the pause, and nothing lapses until the next one with quanta.
+A frame with quanta pauses a class until these quanta have elapsed. The pause lapses if the next frame for the
+class arrives later. A frame without quanta ends the pause. No pause can lapse until the next frame with
+quanta.
 
 >>> lapses = Lapses({"eth1": 400 * 10**9})
 >>> for batch in reader:
@@ -25,7 +26,7 @@ from ecmproto.kernels.record import new_records
 from ecmproto.units import NS_PER_S, QUANTUM_BITS
 
 LINK = 8
-"""The class of PAUSE, which stops the link; 0 to 7 are priorities."""
+"""Class number of PAUSE, which stops the whole link. Classes 0 to 7 are the priorities of PFC."""
 _MAC_CONTROL = 0x8808
 _PAUSE, _PFC = 1, 0x101
 _PAUSE_OCTETS, _PFC_OCTETS = 18, 34
@@ -34,50 +35,59 @@ _LISTED_GAPS = 1000
 
 
 class Gap(NamedTuple):
-    """A gap that the quanta do not cover."""
+    """A gap between pause frames that is longer than the quanta allow."""
 
     begin_ns: int
-    """The frame before it, by the receiver's clock."""
+    """Time of the frame before the gap, on the clock of the receiver."""
     length_ns: int
     taken_ns: int
-    """The part of it in which the machine had taken the sender's processors."""
+    """Part of the gap, in ns, in which the host had taken the processors away from the sender."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Remaining:
-    """Gaps that the quanta do not cover, without the time that a machine took from its sender."""
+    """Gaps that are longer than the quanta allow, without the processor time that the host took from the
+    sender.
+    """
 
     gaps: int
     lapsed_ns: int
     longest_ns: int
-    """The longest gap, a gap that the quanta cover included."""
+    """Longest gap in ns, even if the quanta cover the gap."""
     first: tuple[Gap, ...]
-    """The first 1,000 gaps, also those that are covered without the time that was taken."""
+    """First 1000 gaps. The list includes gaps that the quanta cover after the subtraction of the processor
+    time.
+    """
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Held:
-    """One class of one port: its frames, and the gaps that its pauses did not cover."""
+    """Frames of one class on one port, and the gaps that the pauses of this class did not cover."""
 
     port: str
     priority: int | None
-    """None for the link."""
+    """Priority of the class, and ``None`` for the whole link."""
     frames: int
-    """Frames with a time."""
+    """Number of frames with a pause time greater than 0."""
     releases: int
     gaps: int
     lapsed_ns: int
-    """The total time beyond what the quanta cover."""
+    """Total time in ns by which gaps exceeded the quanta."""
     longest_lapse_ns: int
     longest_ns: int
-    """The longest gap between a frame with a time and the next one."""
+    """Longest gap in ns between a frame with a pause time and the next frame."""
     first_lapse_ns: int | None
-    """The end of the first pause that lapsed, by the receiver's clock."""
+    """End of the first pause that lapsed, on the clock of the receiver."""
     late: Int64 = dataclasses.field(repr=False)
-    """Rows of each gap: the frame before it, the end of that one's pause, the frame after it."""
+    """Row for each gap: time of the frame before the gap, end of the pause, and time of the frame after the
+    gap.
+    """
 
     def remaining(self, stolen: Int64) -> Remaining:
-        """Return the gaps that remain without the times ``stolen``: rows of begin and end, in order."""
+        """Return the gaps that remain after subtraction of the intervals ``stolen``.
+
+        Each row of ``stolen`` is the start and the end of an interval. The rows are sorted.
+        """
         rows = self.late
         before = np.concatenate([[0], np.cumsum(stolen[:, 1] - stolen[:, 0])])
 
@@ -104,12 +114,14 @@ class Held:
         )  # fmt: skip
 
     def document(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Return the counts as plain data."""
         return {each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.repr}
 
 
 class _ClassState:
-    """The counts of a class, and the last frame for it; a record."""
+    """Counts of one class, and the state after the latest frame of the class. This class declares a
+    record.
+    """
 
     frames: int
     releases: int
@@ -119,17 +131,17 @@ class _ClassState:
     longest_ns: int
     first_lapse_ns: int
     until_ns: int
-    """The end of the pause of the last frame."""
+    """End of the pause that the latest frame requested."""
     last_ns: int
     holds: int
-    """1 if the last frame had a time, 0 if not."""
+    """1 if the latest frame had a pause time greater than 0, else 0."""
 
 
 _COUNTS = ("frames", "releases", "gaps", "lapsed_ns", "longest_lapse_ns", "longest_ns")
 
 
 class Lapses:
-    """The classes of several ports; ``rates_bps`` has the rate of each port's link."""
+    """The pauses of all classes on several ports. ``rates_bps`` maps each port to the rate of its link."""
 
     def __init__(self, rates_bps: Mapping[str, int]) -> None:
         self._rates_bps = dict(rates_bps)
@@ -137,7 +149,7 @@ class Lapses:
         self._late: dict[str, list[Int64]] = {port: [np.zeros((0, 4), np.int64)] for port in rates_bps}
 
     def take(self, port: str, batch: Batch) -> None:
-        """Take the frames that came to a port; those that are neither PAUSE nor PFC do not count."""
+        """Process the frames that arrived on a port. Frames other than PAUSE and PFC are ignored."""
         classes = self._classes[port]
         late = np.empty((LINK * len(batch), 4), np.int64)
         before = sum(state.gaps for state in classes)
@@ -149,7 +161,7 @@ class Lapses:
             self._late[port].append(late[:count].copy())
 
     def held(self) -> list[Held]:
-        """Return each class of each port that a frame came for, by port and class."""
+        """Return the counts of each class with frames, sorted by port and class."""
         held = []
         for port, classes in sorted(self._classes.items()):
             late = np.concatenate(self._late[port])
@@ -177,7 +189,9 @@ def _follow(
     classes: Sequence[_ClassState],
     late: Int64,
 ) -> int:
-    """Count frames in the state of their ``classes``; put gaps in ``late`` and return their number."""
+    """Count frames in the state of their ``classes``, write gaps to ``late``, and return the number of
+    gaps.
+    """
     found = 0
     for row in range(len(offset)):
         at = offset[row]

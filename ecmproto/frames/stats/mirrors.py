@@ -1,4 +1,4 @@
-"""Frames that carry other frames, as mirrors of switches send them, which are not looked into."""
+"""Frames that carry other frames, for example from switch mirrors. The inner frames are not decoded here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ecmproto.wire.formats.ip import SFLOW_PORT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirror:
-    """An encapsulation, and the field and value that announce it."""
+    """An encapsulation, and the field and the value that identify the encapsulation."""
 
     name: str
     field: Literal["ip.proto", "ipv6.nxt", "udp.dstport"]
@@ -35,11 +35,11 @@ MIRRORS = (
     Mirror(name="TZSP", field="udp.dstport", value=TZSP_PORT),
 )
 MIRROR_FIELDS = tuple(dict.fromkeys(each.field for each in MIRRORS))
-"""The columns that they are counted from."""
+"""Columns that the counts of encapsulations need."""
 
 
 class MirrorCounts:
-    """Counts of frames by the encapsulation that they announce."""
+    """Frame counts by encapsulation."""
 
     def __init__(self) -> None:
         self._frames = np.zeros(len(MIRRORS), np.int64)
@@ -52,12 +52,12 @@ class MirrorCounts:
             self._frames[numbers] += _occurrences(counted.columns[field], values)
 
     def join(self, later: MirrorCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         self._frames += later._frames
 
     @property
     def mirrors(self) -> Mapping[str, int]:
-        """Frames by the name of their encapsulation."""
+        """Number of frames per name of the encapsulation."""
         found: dict[str, int] = {}
         for each, frames in zip(MIRRORS, self._frames.tolist(), strict=True):
             if frames:
@@ -66,6 +66,6 @@ class MirrorCounts:
 
 
 def _occurrences(column: Column, values: list[int]) -> list[int]:
-    """Return the number of frames whose outermost value is each of ``values``."""
+    """Return for each of ``values`` the number of frames in which this value is the outermost."""
     found = np.asarray(column.outermost().values)
     return [int(np.count_nonzero(found == value)) for value in values] if len(found) else [0] * len(values)

@@ -1,6 +1,7 @@
-"""Neighbours by LLDP: who is at an interface, and the lossless priorities that each advertises by DCBX.
+"""Neighbours by LLDP: the stations on each interface, and the lossless priorities that DCBX advertises.
 
-The latest LLDPDU of a station counts; one of goodbye, with a time to live of 0, takes nothing back.
+The latest LLDPDU of a station counts. A shutdown LLDPDU, with a time to live of 0, does not remove any
+information.
 """
 
 from __future__ import annotations
@@ -43,17 +44,17 @@ from ecmproto.wire.formats.lldp import TLV, CongestionNotificationTLV, LLDPPart
 from ecmproto.wire.formats.text import mac_text
 
 MOST_NEIGHBOURS = 1024
-"""The maximum number of stations, each interface's by themselves."""
+"""Maximum number of stations. A station that is seen on two interfaces counts twice."""
 MOST_OCTETS = 1 << 13
-"""The longest frame that is looked at: no LLDPDU is longer."""
+"""Maximum length of a frame that is decoded, in octets. No LLDPDU is longer."""
 NO_TIME = -(1 << 63)
-"""The time of a frame whose record has none."""
+"""Time of a frame whose record has no time."""
 LLDP_FIELD = "lldp.tlv.type"
-"""The column that LLDP frames have."""
+"""Column that contains a value for each LLDP frame."""
 
 _CHASSIS, _PORT, _TIME_TO_LIVE, _SYSTEM_NAME = 1, 2, 3, 5
 _CHASSIS_MAC, _PORT_MAC = 4, 3
-"""The subtypes of identifiers that are addresses."""
+"""Subtypes of the identifiers that are MAC addresses."""
 _MAC_OCTETS = 6
 _SELECTORS = {
     ETHERTYPE: "ethertype", TCP_PORT: "tcp port", UDP_PORT: "udp port", EITHER_PORT: "port", DSCP: "dscp"
@@ -63,22 +64,24 @@ _CEE_SELECTORS = {CEE_ETHERTYPE: "ethertype", CEE_PORT: "port"}
 
 @plain_value
 class Latest(NamedTuple):
-    """The LLDP frames of a station at an interface: how many, and the latest."""
+    """Number of LLDP frames of a station on an interface, and the latest of these frames."""
 
     frames: int
     number: int
     time_ns: int
     octets: bytes
-    """The whole frame, by which the next is known to be the same."""
+    """Octets of the latest frame. A next frame with equal octets is not decoded again."""
     lldpdu: bytes
 
 
 class NeighbourCounts:
-    """Counts LLDP frames by interface and station."""
+    """A counter of LLDP frames by interface and station."""
 
     def __init__(self) -> None:
         self.latest: dict[tuple[int, int], Latest] = {}
-        """By interface and source address, 0 where the link layer has none."""
+        """Latest frames by interface and source address. The address is 0 if the link layer has no
+        addresses.
+        """
         self.left_out: int = 0
 
     def add(self, counted: CountedBatch, interfaces: Sequence[Interface], ethertypes: EtherTypes) -> None:
@@ -116,14 +119,17 @@ class NeighbourCounts:
         self.latest[key] = latest
 
     def join(self, later: NeighbourCounts, interfaces: int = 0, frames: int = 0) -> None:
-        """Add what was counted of later frames, whose interfaces and numbers are so much higher."""
+        """Add the counts of ``later``, which counted later frames.
+
+        ``interfaces`` and ``frames`` are added to the interface numbers and the frame numbers of ``later``.
+        """
         for (interface, source), latest in later.latest.items():
             self._take((interface + interfaces, source), latest._replace(number=latest.number + frames))
         self.left_out += later.left_out
 
     @property
     def neighbours(self) -> tuple[Neighbour, ...]:
-        """The stations, by interface and address."""
+        """Stations, sorted by interface and address."""
         return tuple(
             neighbour_of(interface, address_octets(source), latest)
             for (interface, source), latest in sorted(self.latest.items())
@@ -139,7 +145,7 @@ def _is_goodbye(frame: Frame) -> bool:
 
 
 def neighbour_of(interface: int, source: bytes | None, latest: Latest) -> Neighbour:
-    """Return a station as its latest LLDPDU has it."""
+    """Return a station as its latest LLDPDU describes it."""
     frame = decode_lax(latest.lldpdu, first=TLV)
     identity = {tlv.type: tlv.value for tlv in reversed(frame.all(TLV))}
     ets, groups, recommended = frame.get(ETSConfiguration), frame.get(CEEGroups), frame.get(ETSRecommendation)
@@ -174,12 +180,12 @@ def _dialects(frame: Frame) -> tuple[str, ...]:
 
 
 def priorities_of(bits: int) -> tuple[int, ...]:
-    """Return the priorities that have a bit each."""
+    """Return the priorities whose bit is set."""
     return tuple(priority for priority in range(8) if bits >> priority & 1)
 
 
 def _strict(ets: ETSConfiguration | None, groups: CEEGroups | None) -> tuple[int, ...]:
-    """Return the priorities whose traffic class is strict."""
+    """Return the priorities with a strict traffic class."""
     if ets is not None:
         algorithms = dict(enumerate(ets.algorithms))
         return tuple(n for n, number in enumerate(ets.classes) if algorithms.get(number) == STRICT)
@@ -199,7 +205,9 @@ def _applications(frame: Frame) -> Iterable[AppPriority]:
 
 
 def _identifier(value: bytes, mac_subtype: int) -> str:
-    """Return a chassis or port identifier as text: an address, or what its octets spell."""
+    """Return a chassis identifier or port identifier as text: a MAC address, a text, or hexadecimal
+    digits.
+    """
     subtype, octets = value[:1], value[1:]
     if subtype == bytes([mac_subtype]) and len(octets) == _MAC_OCTETS:
         return mac_text(octets)

@@ -1,15 +1,16 @@
-"""Pause time: for how long each sender of PAUSE and PFC stopped its link partner, by class, and PFC storms.
+"""Pause times per class and sender of PAUSE and PFC frames, and PFC storms.
 
-A pause frame stops a class of its sender's link partner until its quanta have passed, or until the sender's
-next frame for the class, which takes its place: longer, shorter, or with no quanta the end (802.3 31B, 31D).
-Classes 0 to 7 are priorities, class 8 is PAUSE, which stops the link.
+A pause frame stops a class of the sender's link partner until the quanta of the frame have elapsed. The next
+frame of the same sender for the class replaces the pause: the new pause can be longer or shorter, and a frame
+with 0 quanta ends the pause (802.3 31B, 31D). Classes 0 to 7 are priorities. Class 8 is PAUSE, which stops
+the whole link.
 
-Time goes on from frame to frame.  The time since the last one counts as paused as far as the pauses then
-in force reach into it, so every union of pauses is exact: they all began before.
+Time advances from frame to frame. Each step adds the part of the elapsed time that the current pauses cover.
+All of these pauses started before the step, so the union of several pauses is exact.
 
-What was counted apart is joined exactly: the first pause frames are kept, until every pause and every storm
-that may have been in force before them is over, and are applied again to what came before.  From there on
-both agree, and differences of sums are added.
+Two counts can be joined exactly. Each count stores its first pause frames, until every pause and every storm
+that may have started earlier is over. The join applies the stored frames to the earlier count. After these
+frames, both counts have the same state, and the join adds the differences of sums.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from ecmproto.units import NS_PER_S, QUANTUM_BITS
 LINK = 8
 CLASSES = 9
 ANY = 9
-"""The column of what is true of at least one class."""
+"""Column for the union of all classes."""
 
 LONG_AGO = -(1 << 62)
 NEVER = (1 << 63) - 1
@@ -38,19 +39,26 @@ NO_STORM = -1
 _QUANTUM = QUANTUM_BITS * NS_PER_S
 _LONGEST_QUANTA = 0xFFFF
 MOST_STORMS = 256
-"""Storms that are listed."""
+"""Maximum number of listed storms."""
 _UNLISTED = MOST_STORMS
 _CANDIDATES = 32
-"""Beginnings of pauses from which on a class may turn out to be in a storm; where more come within one
-detection time, every other one is dropped."""
+"""Maximum number of stored candidates for the start of a storm, per sender and class. If more pauses start
+within one detection time, every other candidate is dropped.
+"""
 REACTION_NS = 100_000
-"""The time after the begin of a pause in which frames may still leave: one being sent, some on their way."""
+"""Time after the start of a pause, in ns, in which frames may still arrive from the stopped port. Such frames
+were in transmission when the pause started.
+"""
 DETECT_NS, RESTORE_NS = 200 * 10**6, 400 * 10**6
 
 
 @plain_value
 class StormRule(NamedTuple):
-    """The definition of a storm: ``need_ns`` of pause in ``detect_ns``, until ``restore_ns`` without any."""
+    """The definition of a storm.
+
+    A storm starts after ``need_ns`` of pause within ``detect_ns``. A storm ends after ``restore_ns`` without
+    pause.
+    """
 
     detect_ns: int
     need_ns: int
@@ -58,62 +66,72 @@ class StormRule(NamedTuple):
 
 
 def storm_rule(detect_ns: int = DETECT_NS, restore_ns: int = RESTORE_NS) -> StormRule:
-    """Return the rule for a detection and a restoration time: 99 % of the former are needed."""
+    """Return the rule for a detection time and a restoration time.
+
+    A storm needs pause for 99 % of the detection time.
+    """
     return StormRule(detect_ns, detect_ns - detect_ns // 100, restore_ns)
 
 
 @plain_value
 class PauseState(NamedTuple):
-    """The state; all arrays are int64."""
+    """The state of all senders and interfaces. All arrays are int64."""
 
     until: Int64
-    """For each sender and class when the pause in force ends or ended."""
+    """End of the latest pause, by sender and class."""
     last: Int64
-    """For each sender until when time is accounted for."""
+    """Time up to which pauses have been counted, by sender."""
     paused: Int64
-    """For each sender the ns paused of each class, then of any."""
+    """Pause time in ns, by sender and class. An additional column is the pause time of any class."""
     asked: Int64
-    """By sender and class, the number of frames with a time."""
+    """Number of frames with a pause time greater than 0, by sender and class."""
     ended: Int64
-    """By sender and class, the number of frames with time 0."""
+    """Number of frames with pause time 0, by sender and class."""
     frames: Int64
-    """For each sender."""
+    """Number of pause frames, by sender."""
     port: Int64
-    """For each sender the row of its interface in the arrays below."""
+    """Row of the sender's interface in the arrays of interfaces, by sender."""
     rate_bps: Int64
-    """For each sender the rate of its link."""
+    """Link rate in bit/s, by sender."""
     lane: Int64
-    """For each sender and class the row of its time series, NO_LANE without one."""
+    """Row of the time series, by sender and class. NO_LANE means that there is no time series."""
     begun: Int64
-    """For each sender and class when the pause in force, or the last one, began."""
+    """Start of the latest pause, by sender and class."""
     transitions: Int64
-    """For each sender and class how often it went from not paused to paused."""
+    """Number of transitions from not paused to paused, by sender and class."""
     expired: Int64
-    """For each sender and class the pauses that ran out, neither renewed nor ended in time."""
+    """Number of expired pauses, by sender and class. An expired pause was neither renewed nor ended by a
+    frame.
+    """
     open: Int64
-    """By sender and class, whether the last frame had a time."""
+    """Whether the latest frame had a pause time greater than 0, by sender and class."""
     left: Int64
-    """For each sender and class frames that left the stopped port all the same."""
+    """Number of frames that left the stopped port during a pause, by sender and class."""
     fronts: Int64
-    """For each sender and class the candidates: begin of a pause, ns paused and frames left until then."""
+    """Candidates for the start of a storm, by sender and class. Each candidate is a time, and the values of
+    ``paused`` and ``left`` at this time.
+    """
     candidates: Int64
-    """For each sender and class how many of those there are."""
+    """Number of candidates, by sender and class."""
     storm: Int64
-    """For each sender and class the row of the storm that it is in, NO_STORM without one."""
+    """Row of the current storm, by sender and class. NO_STORM means that there is no storm."""
     calm: Int64
-    """For each sender and class when there had been no pause for a restoration time, the first time since
-    the first frames; NEVER so far."""
+    """First time at which a restoration time without pause had elapsed, by sender and class. NEVER means that
+    this has not happened yet.
+    """
     port_until: Int64
-    """For each interface and class when the last pause of any sender ends."""
+    """End of the latest pause of any sender, by interface and class."""
     port_first: Int64
     port_last: Int64
     port_paused: Int64
     port_asked: Int64
     port_ended: Int64
     lanes: Int64
-    """The numbers of lanes, of listed storms and of unlisted storms."""
+    """Number of lanes, number of listed storms and number of unlisted storms."""
     storms: Int64
-    """The storms: sender, class, begin, when detected, when over (NEVER: not yet), frames that left."""
+    """Listed storms: sender, class, start, detection time, end, and number of frames that left the stopped
+    port. The end is NEVER while the storm continues.
+    """
 
 
 _SUMS = ("paused", "asked", "ended", "transitions", "expired", "left")
@@ -125,16 +143,16 @@ _SHAPES: Mapping[str, tuple[int, ...]] = {
     **dict.fromkeys(("paused", "port_paused"), (CLASSES + 1,)),
     "fronts": (CLASSES, _CANDIDATES, 3),
 }
-"""Shapes of a sender's row in an array, other than one number a class."""
+"""Shape of one row in each array. Arrays that are not listed here have one number per class."""
 _FIRST = {
     **dict.fromkeys(("until", "last", "begun", "port_until", "port_last"), LONG_AGO), "rate_bps": 1,
     "lane": NO_LANE, "storm": NO_STORM, **dict.fromkeys(("calm", "port_first"), NEVER),
 }  # fmt: skip
-"""The numbers in an array before any frame, unless 0."""
+"""Initial value of each array. Arrays that are not listed here start with 0."""
 
 
 def new_state(senders: int) -> PauseState:
-    """Return the state before any frame, with capacity for senders, each on an interface of its own."""
+    """Return the initial state with capacity for ``senders`` senders, each on a different interface."""
     whole = {"lanes": np.zeros(3, np.int64), "storms": np.zeros((MOST_STORMS, 6), np.int64)}
     return PauseState(**whole, **{
         name: np.full((senders, *_SHAPES.get(name, (CLASSES,))), _FIRST.get(name, 0), np.int64)
@@ -144,7 +162,7 @@ def new_state(senders: int) -> PauseState:
 
 
 def _larger(state: PauseState, senders: int) -> PauseState:
-    """Return the state with room for more senders."""
+    """Return a copy of the state with capacity for ``senders`` senders."""
     larger = new_state(senders)
     for name, array in state._asdict().items():
         getattr(larger, name)[: len(array)] = array
@@ -156,7 +174,7 @@ def _copied(state: PauseState) -> PauseState:
 
 
 class Grid(NamedTuple):
-    """A timeline as loops see it."""
+    """The width and the first interval of a timeline, for compiled loops."""
 
     width_ns: int
     first: int
@@ -164,7 +182,7 @@ class Grid(NamedTuple):
 
 @inlined
 def _spread(series: Int64, lane: int, begin_ns: int, end_ns: int, grid: Grid) -> None:
-    """Add the time from ``begin_ns`` to ``end_ns`` to the intervals that it falls into."""
+    """Add the time from ``begin_ns`` to ``end_ns`` to the overlapping intervals."""
     slot = begin_ns // grid.width_ns - grid.first
     left = grid.width_ns - begin_ns % grid.width_ns
     while begin_ns < end_ns:
@@ -177,7 +195,7 @@ def _spread(series: Int64, lane: int, begin_ns: int, end_ns: int, grid: Grid) ->
 
 @inlined
 def _pass(until: Int64, row: int, last_ns: int, now_ns: int, paused: Int64) -> None:
-    """Add the time paused from ``last_ns`` to ``now_ns``, for each class and for any."""
+    """Add the pause time between ``last_ns`` and ``now_ns``, for each class and for any class."""
     longest = last_ns
     for each in range(CLASSES):
         end = min(until[row, each], now_ns)
@@ -189,7 +207,7 @@ def _pass(until: Int64, row: int, last_ns: int, now_ns: int, paused: Int64) -> N
 
 @inlined
 def _draw(until: Int64, lane: Int64, row: int, last_ns: int, now_ns: int, grid: Grid, series: Int64) -> None:
-    """Count the same in the lanes of a sender."""
+    """Add the pause time between ``last_ns`` and ``now_ns`` to the time series of a sender."""
     for each in range(CLASSES):
         if lane[row, each] != NO_LANE:
             _spread(series, lane[row, each], last_ns, min(until[row, each], now_ns), grid)
@@ -205,7 +223,10 @@ def _drop_first(fronts: Int64, candidates: Int64, who: int, each: int) -> None:
 
 @over_batches
 def watch_storm(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState) -> None:
-    """Begin and end storms of a class up to ``now_ns``; ``paused`` counts up to the sender's ``last`` yet."""
+    """Start and end storms of a class up to ``now_ns``.
+
+    ``state.paused`` must include the pause time up to ``state.last`` of the sender.
+    """
     until, last, paused, left = state.until, state.last, state.paused, state.left
     fronts, candidates, storm, lanes, storms = (
         state.fronts, state.candidates, state.storm, state.lanes, state.storms
@@ -247,7 +268,7 @@ def watch_storm(who: int, each: int, now_ns: int, rule: StormRule, state: PauseS
 
 @inlined
 def _is_due(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState) -> bool:
-    """Return whether a storm may have begun or ended up to ``now_ns``."""
+    """Return whether a storm may have started or ended up to ``now_ns``."""
     if state.asked[who, each] == 0:
         return False
     if state.candidates[who, each] > 0 and state.fronts[who, each, 0, 0] + rule.detect_ns <= now_ns:
@@ -259,7 +280,7 @@ def _is_due(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState
 
 @inlined
 def _add_candidate(who: int, each: int, now_ns: int, rule: StormRule, state: PauseState) -> None:
-    """Note the begin of a pause, and drop begins with too much unpaused time after them."""
+    """Add the start of a pause as a candidate, and drop candidates with too much time without pause."""
     fronts, candidates, paused = state.fronts, state.candidates, state.paused
     spare = rule.detect_ns - rule.need_ns
     while candidates[who, each] > 0:
@@ -291,11 +312,12 @@ def play(
     series: Int64,
     senders: int,
 ) -> None:
-    """Apply pause frames in their order: ``enabled`` has a bit, ``quanta`` a column a class.
+    """Apply pause frames in their order.
 
-    ``senders`` is how many there are; a sender below 0 is none.  A frame stamped before an earlier one of
-    its interface is taken at that one's time.  Where ``enabled`` is negative, −1 − priority, a frame of this
-    priority left the port that the sender stops.
+    ``enabled`` has one bit per class, and ``quanta`` has one column per class. ``senders`` is the number of
+    senders. A frame with a negative ``sender`` is ignored. A frame with an earlier time than a previous frame
+    of the same interface is applied at the time of the previous frame. A negative ``enabled`` is −1 −
+    priority: such an entry is a frame of this priority that left the port which the sender stops.
     """
     until, last, paused, asked, ended = state.until, state.last, state.paused, state.asked, state.ended
     port_of, rate_bps, lane, lanes, opened = state.port, state.rate_bps, state.lane, state.lanes, state.open
@@ -364,7 +386,10 @@ def play(
 def settle(
     ends_ns: Int64, grid: Grid, rule: StormRule, state: PauseState, series: Int64, senders: int
 ) -> None:
-    """Advance every sender and interface to the time of its interface, where pauses in force are cut off."""
+    """Advance every sender and every interface to the end time of the interface.
+
+    Pauses that are still in force are counted only up to this time.
+    """
     until, last, port_of, port_last = state.until, state.last, state.port, state.port_last
     for who in range(senders):
         port = port_of[who]
@@ -381,13 +406,13 @@ def settle(
 
 
 MOST_SENDERS = 256
-"""The maximum number of senders of pause frames: source addresses on an interface."""
+"""Maximum number of senders of pause frames. Source addresses are counted per interface."""
 MOST_LANES = 64
-"""The maximum number of senders' classes with pauses over time."""
+"""Maximum number of time series. Each time series is for one class of one sender."""
 MOST_STATIONS = 4096
-"""Destinations of frames with a priority that may turn out to be a sender of pauses."""
+"""Maximum number of destinations of priority-tagged frames. A destination may later send pause frames."""
 MOST_KEPT = 1 << 17
-"""The maximum number of pause frames kept for another pass after earlier ones."""
+"""Maximum number of pause frames that are stored for a join with an earlier count."""
 _FIRST_SENDERS = 8
 
 _PFC = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(LINK))
@@ -398,7 +423,7 @@ _FASTEST_BPS = 1 << 62
 
 @plain_value
 class _Events(NamedTuple):
-    """Pause frames, and frames that left a port they stopped, in their order."""
+    """Pause frames, and frames that left a stopped port, in their order."""
 
     sender: Int64
     time_ns: Int64
@@ -406,12 +431,15 @@ class _Events(NamedTuple):
     quanta: Int64
 
     def part(self, low: int, high: int) -> _Events:
-        """Return some of them."""
+        """Return the events from index ``low`` up to and excluding index ``high``."""
         return _Events(*(array[low:high] for array in self))
 
 
 class PauseCounts:
-    """The pauses of each sender; ``speed_bps`` applies to links whose interface does not state its speed."""
+    """Pause counts of each sender.
+
+    ``speed_bps`` is the link speed of interfaces that do not state their speed.
+    """
 
     def __init__(self, timeline: Timeline, speed_bps: int, rule: StormRule) -> None:
         self._timeline = timeline
@@ -419,9 +447,9 @@ class PauseCounts:
         self._rule = rule
         self.senders: Numbering = Numbering(MOST_SENDERS)
         self.untimed: int = 0
-        """Pause frames without a time stamp, whose pauses are unknown."""
+        """Number of pause frames without a time. The pauses of these frames are unknown."""
         self.cut_short: bool = False
-        """Whether something was joined of which too little was kept to be sure of its first pauses."""
+        """Whether a joined count stored too few frames to count its first pauses exactly."""
         self._known = 0
         self._ports: dict[int, int] = {}
         self._stated: list[bool] = []
@@ -430,13 +458,13 @@ class PauseCounts:
         self._kept: list[_Events] = []
         self._kept_frames = 0
         self._before: PauseState | None = None
-        """The state after the kept frames, once their number is at its maximum."""
+        """State after the stored frames. ``None`` means that frames are still being stored."""
         self._over_time_before = timeline.series()
         self._stations = Numbering(MOST_STATIONS)
         self._partner = np.full(MOST_STATIONS, NO_NUMBER, np.int64)
-        """For each station the sender of pauses that it is."""
+        """Sender number of each station, or NO_NUMBER if the station has not sent pause frames."""
         self._seen = np.full((MOST_STATIONS, LINK), NEVER, np.int64)
-        """For each station and priority when the first frame was sent to it."""
+        """Time of the first frame to each station, by priority."""
         self._station_of: dict[tuple[int, int], int] = {}
         self._sender_of: dict[tuple[int, int], int] = {}
 
@@ -469,7 +497,7 @@ class PauseCounts:
         self._apply(_Events(sender[order], batch.time_ns[rows[order]], enabled[order], quanta[order]))
 
     def _frames_to_senders(self, counted: CountedBatch) -> tuple[Int64, Int64, Int64]:
-        """Return the frames with a priority that go to senders of pauses: frame, sender, priority."""
+        """Return the priority-tagged frames to senders of pause frames: frame, sender and priority."""
         tags = counted.columns["vlan.priority"].outermost()
         rows = tags.rows[counted.slots[tags.rows] != NO_SLOT].astype(np.int64)
         if not len(rows):
@@ -495,7 +523,7 @@ class PauseCounts:
         return Grid(self._timeline.width_ns, self._timeline.first)
 
     def _meet(self, interfaces: Sequence[Interface]) -> None:
-        """Note where the senders are that came since the last time."""
+        """Add the interfaces and link speeds of new senders to the state."""
         high = self.senders.high.tolist()
         for number in range(self._known, self.senders.count):
             speed_bps = interfaces[high[number]].speed_bps if high[number] < len(interfaces) else 0
@@ -503,7 +531,7 @@ class PauseCounts:
             self._enter(number, speed_bps if stated else self._speed_bps, stated)
 
     def _enter(self, number: int, speed_bps: int, stated: bool) -> None:
-        """Note a new sender."""
+        """Add a new sender to the state."""
         if number == len(self._state.last):
             self._state = _larger(self._state, 2 * number)
             if self._before is not None:
@@ -519,7 +547,7 @@ class PauseCounts:
         self._known = number + 1
 
     def _apply(self, events: _Events) -> None:
-        """Apply events, and keep them while those kept are not enough."""
+        """Apply events, and store these events until the stored events are sufficient for a join."""
         if self._before is None:
             first = events.part(0, MOST_KEPT - self._kept_frames)
             self._play(first)
@@ -536,7 +564,7 @@ class PauseCounts:
         play(*events, self._grid, self._rule, self._state, self._over_time.values, self._known)
 
     def _is_enough(self) -> bool:
-        """Return whether all that was in force before the frames kept is over on every interface."""
+        """Return whether every pause and storm from before the stored frames has ended on every interface."""
         state, known = self._state, self._known
         if not known or (state.port_first[: len(self._ports)] == NEVER).any():
             return False
@@ -546,7 +574,7 @@ class PauseCounts:
         return all(int(state.port_last[port]) - int(state.port_first[port]) > horizon + 1 for port in ports)
 
     def _keep_no_more(self) -> None:
-        """Note the state after the kept frames."""
+        """Copy the state after the stored frames, and stop storing frames."""
         self._settle_here()
         self._state.calm[:] = NEVER
         self._before = _copied(self._state)
@@ -554,13 +582,16 @@ class PauseCounts:
         self._over_time_before.values = self._over_time.values.copy()
 
     def _settle_here(self) -> None:
-        """Account for the time up to each interface's last pause frame."""
+        """Count the pause time up to the latest pause frame of each interface."""
         self._over_time.grow(MOST_LANES)
         ends = self._state.port_last.copy()
         settle(ends, self._grid, self._rule, self._state, self._over_time.values, self._known)
 
     def join(self, later: PauseCounts, shift: int) -> None:
-        """Add what was counted of later frames, whose interfaces are numbered from ``shift`` on here."""
+        """Add the counts of ``later``, which counted later frames.
+
+        ``shift`` is added to the interface numbers of ``later``.
+        """
         numbers = self.senders.join(later.senders, later._state.frames, shift)
         for number in range(self._known, self.senders.count):
             there = int(np.flatnonzero(numbers == number)[0])
@@ -580,7 +611,7 @@ class PauseCounts:
 
     @property
     def may_cut_short(self) -> bool:
-        """Whether too little was kept to be sure of its first pauses when it is joined."""
+        """Whether a join with an earlier count would be inexact because too few frames were stored."""
         enough = self._before is None or self._kept_frames < MOST_KEPT or self._is_enough()
         return self.cut_short or not enough
 
@@ -595,7 +626,10 @@ class PauseCounts:
         self._seen[numbers[rows]] = np.minimum(self._seen[numbers[rows]], later._seen[rows])
 
     def _add_rest(self, later: PauseCounts, before: PauseState, numbers: Int64) -> None:
-        """Add the frames after the ones kept by ``later``, whose state then was ``before``."""
+        """Add the counts after the stored frames of ``later``.
+
+        ``before`` is the state of ``later`` after the stored frames.
+        """
         here, there = self._state, later._state
         ports = self._ports_of(later, numbers)
         ends = here.port_last.copy()
@@ -631,7 +665,7 @@ class PauseCounts:
         self._add_lanes(later, numbers)
 
     def _ports_of(self, later: PauseCounts, numbers: Int64) -> dict[int, int]:
-        """Return the rows here of the interfaces of ``later``."""
+        """Return a mapping of the interface rows of ``later`` to the interface rows of this count."""
         return {
             int(later._state.port[who]): int(self._state.port[own])
             for who, own in enumerate(numbers[: later._known].tolist())
@@ -666,11 +700,11 @@ class PauseCounts:
                 self._over_time.values[here.lane[own, each]] += rest[lane]
 
     def _add_storms(self, later: PauseCounts, before: PauseState, numbers: Int64) -> Int64:
-        """Add storms that began after the kept frames; return the storm of each sender and class."""
+        """Add storms that started after the stored frames, and return the storm of each sender and class."""
         here, there = self._state, later._state
         rows = dict.fromkeys((NO_STORM, _UNLISTED), NO_STORM) | {_UNLISTED: _UNLISTED}
         until = np.full((later._known, CLASSES), LONG_AGO, np.int64)
-        """Until when storms there are part of one that had begun here."""
+        """Time up to which the storms of ``later`` continue an earlier storm."""
         held = np.full((later._known, CLASSES), NO_STORM, np.int64)
         for who in range(later._known):
             own = int(numbers[who])
@@ -711,7 +745,7 @@ class PauseCounts:
         return now
 
     def times(self, end_ns: int) -> PauseTimes | None:
-        """Return for how long pauses were in force until ``end_ns``; None without pause frames in time."""
+        """Return the pause times up to ``end_ns``, or ``None`` if no pause frame has a time."""
         if not self._known:
             return None
         state = _copied(self._state)
@@ -796,7 +830,7 @@ class PauseCounts:
 
 @over_batches
 def first_seen(stations: Int64, priority: Int64, time_ns: Int64, seen: Int64) -> None:
-    """Note when a frame of each priority first went to each station."""
+    """Update ``seen``, the time of the first frame to each station by priority."""
     for i in range(len(stations)):
         if stations[i] != NO_NUMBER:
             before = seen[stations[i], priority[i]]
@@ -804,6 +838,6 @@ def first_seen(stations: Int64, priority: Int64, time_ns: Int64, seen: Int64) ->
 
 
 def _named(frames: Int64) -> list[int]:
-    """Return the classes that any frames name: the whole link first, then priorities."""
+    """Return the classes with frames: the whole link first, then the priorities."""
     named = np.flatnonzero(frames).tolist()
     return [LINK] * (LINK in named) + [each for each in named if each != LINK]

@@ -1,6 +1,7 @@
-"""Valid PFC frames, and what is wrong with the others: counted by what a receiver may refuse them for.
+"""Counts of valid PFC frames and of PFC frames with faults.
 
-A frame that is wrong in several ways counts with each.
+Each fault is a reason for which a receiver may discard the frame. A frame with several faults counts once for
+each fault.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ _DESTINATION = 0x0180C2000001
 _PRIORITIES = 8
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(_PRIORITIES))
 _BEHIND = "eth.trailer"
-"""The field of padding that is not all zeros."""
+"""Name of the field with padding that contains nonzero octets."""
 CONTROL_FIELDS = ("eth.dst", "eth.src", "frame.protocols", _BEHIND)
-"""The fields of `control_faults`."""
+"""Columns that `control_faults` needs."""
 PFC_FIELDS = (*CONTROL_FIELDS, "macc.cbfc.enbv", *_TIMES)
-"""The fields of `pfc_faults`."""
+"""Columns that `pfc_faults` needs."""
 _OCTETS, _FCS_OCTETS = 60, 4
 _TAGS = frozenset({"vlan", "ieee8021ad"})
 _GROUP_BIT = 1 << 40
 
 
 class ControlFaults(NamedTuple):
-    """Faults of MAC Control frames, whatever their opcode: a mask of the frames for each."""
+    """Faults of MAC Control frames with any opcode. Each field is a mask of the frames with the fault."""
 
     destination: NDArray[np.bool_]
     source: NDArray[np.bool_]
@@ -43,7 +44,10 @@ class ControlFaults(NamedTuple):
 
 
 def control_faults(batch: Batch, columns: Columns, interfaces: Sequence[Interface]) -> ControlFaults:
-    """Return the faults of a batch of MAC Control frames with Ethernet headers and their `CONTROL_FIELDS`."""
+    """Return the faults of MAC Control frames.
+
+    All frames of ``batch`` have an Ethernet header. ``columns`` contains the `CONTROL_FIELDS` of the frames.
+    """
     frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
     every = np.arange(len(batch), dtype=np.int32)
     source = frames.addresses("eth.src", every)
@@ -66,10 +70,11 @@ def control_faults(batch: Batch, columns: Columns, interfaces: Sequence[Interfac
 def pfc_faults(
     batch: Batch, columns: Columns, interfaces: Sequence[Interface], lossless: Collection[int] | None = None
 ) -> NDArray[np.bool_]:
-    """Return for each of `PFC_FAULTS` but the last and each frame whether the frame has it (lossless 3).
+    """Return for each fault and each frame whether the frame has the fault (lossless 3).
 
-    All frames of ``batch`` are PFC with an Ethernet header, ``columns`` are its `PFC_FIELDS`, and
-    ``lossless`` the priorities that may be paused (None: any).
+    The rows are `PFC_FAULTS` except the last. All frames of ``batch`` are PFC frames with an Ethernet header.
+    ``columns`` contains the `PFC_FIELDS` of the frames. ``lossless`` contains the priorities that may be
+    paused, and ``None`` allows all priorities.
     """
     frames = CountedBatch(batch=batch, columns=columns, slots=np.zeros(0, np.int64))
     every = np.arange(len(batch), dtype=np.int32)
@@ -94,7 +99,10 @@ def pfc_faults(
 
 
 class PfcFaultCounts:
-    """Counts PFC frames and their faults; ``lossless`` are the priorities that may be paused (None: any)."""
+    """A counter of PFC frames and their faults.
+
+    ``lossless`` contains the priorities that may be paused, and ``None`` allows all priorities.
+    """
 
     def __init__(self, lossless: Collection[int] | None, ethertypes: EtherTypes) -> None:
         if lossless is not None and not all(0 <= priority < _PRIORITIES for priority in lossless):
@@ -106,10 +114,10 @@ class PfcFaultCounts:
         self._frames = self._valid = 0
         self._faults = np.zeros(len(PFC_FAULTS), np.int64)
         self._sources: dict[int, int] = {}
-        """For each fault the source of the first frame that has it."""
+        """Source of the first frame with each fault."""
 
     def add(self, counted: CountedBatch, interfaces: Sequence[Interface]) -> None:
-        """Judge the PFC frames of a batch; what comes without an Ethernet header is not judged."""
+        """Check the PFC frames of a batch. Frames without an Ethernet header are not checked."""
         self._add_malformed(counted)
         rows = counted.columns["macc.cbfc.enbv"].rows
         rows = rows[np.isin(rows, counted.columns["eth.dst"].rows)]
@@ -132,7 +140,7 @@ class PfcFaultCounts:
             self._sources.setdefault(fault, int(source[found[fault].argmax()]))
 
     def _add_malformed(self, counted: CountedBatch) -> None:
-        """Count the frames that announce PFC and are too short for it."""
+        """Count the frames that are announced as PFC but are too short for PFC."""
         errors = counted.columns["frame.error"]
         assert isinstance(errors.values, Texts)
         mine = np.array([word.startswith("pfc ") for word in errors.values.words], np.bool_)
@@ -144,7 +152,7 @@ class PfcFaultCounts:
             self._sources.setdefault(len(self._faults) - 1, int(counted.addresses("eth.src", rows[:1])[0]))
 
     def join(self, later: PfcFaultCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         self._frames += later._frames
         self._valid += later._valid
         self._faults += later._faults
@@ -153,7 +161,7 @@ class PfcFaultCounts:
 
     @property
     def frames(self) -> PfcFrames | None:
-        """The PFC frames by what is wrong with them; None without any."""
+        """PFC frames by fault, and ``None`` without PFC frames."""
         if not self._frames:
             return None
         return PfcFrames(
@@ -169,7 +177,10 @@ class PfcFaultCounts:
 
 
 def _dirty(frames: CountedBatch, untold: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Return the frames with something in their padding; an FCS that is ``untold`` is none of it."""
+    """Return a mask of the frames with nonzero padding.
+
+    ``untold`` marks the frames with an undeclared FCS, which does not count as padding.
+    """
     dirty = np.zeros(len(frames.batch), np.bool_)
     column = frames.columns[_BEHIND]
     if len(column):
