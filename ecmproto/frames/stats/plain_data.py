@@ -1,11 +1,12 @@
-"""The state of objects as plain data and back, to be kept in files and sent: nothing is unpickled.
+"""Conversion of the state of objects to plain data and back, for storage and transmission without pickle.
 
-`state_of` returns the contents of an object as None, bool, int, float, str, bytes, lists, and dicts with
-text keys.  `restore` puts them into another object that was made as the first one was.  Data does not
-determine classes: objects are the existing ones, and values are of the classes that `plain_value` names.
+`state_of` returns the attributes of an object as None, bool, int, float, str, bytes, lists, and dicts with
+text keys. `restore` loads this data into another object with the same constructor arguments. The data cannot
+select classes: objects must exist already, and values can only have the classes that `plain_value` registers.
 
-Every attribute is state except the names in a class's ``NOT_STATE``, frozen dataclasses, which are settings,
-and objects of classes that the caller names.  A class may define ``plain_state`` and ``take_plain_state``.
+The state contains every attribute with three exceptions: the names in the class attribute ``NOT_STATE``,
+frozen dataclasses (which are settings), and objects of the classes that the caller specifies. A class can
+define ``plain_state`` and ``take_plain_state`` to convert its own state.
 """
 
 from __future__ import annotations
@@ -36,14 +37,21 @@ _MADE: Mapping[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 _MOST_ARRAY_OCTETS = 1 << 30
 _FREE_OCTETS, _MOST_RATIO = 1 << 28, 1024
-"""The octets of all arrays of a state, apart from this ratio to what they are made of: real ones have 200."""
+"""Limit for the total size of the arrays of a state. The size must not exceed the first number in octets plus
+the second number times the size of the packed data. Real states have a ratio of up to 200.
+"""
 _LEVEL = 1
 _SHORT_OCTETS = 512
-"""Arrays of which so few octets are used stay as they are: states have hundreds of them."""
+"""Maximum size in octets of an array that is stored uncompressed. A state has hundreds of such small
+arrays.
+"""
 
 
 def plain_value(cls: _Class) -> _Class:
-    """Let named tuples or dataclasses of a class be part of states: they are made anew with their fields."""
+    """Register a class of named tuples or dataclasses as part of states.
+
+    `restore` creates a new object of the class from its fields.
+    """
     _VALUES[_name_of(cls)] = cls
     return cls
 
@@ -53,17 +61,17 @@ def _name_of(cls: type) -> str:
 
 
 def state_of(subject: object, *, given: tuple[type, ...] = ()) -> State:
-    """Return the state of an object; what is of the classes ``given`` is none of it.
+    """Return the state of an object. Attributes of the classes in ``given`` are skipped.
 
-    TypeError for an attribute that is neither plain nor of a class that is known.
+    Raises TypeError for an attribute that is neither plain data nor of a registered class.
     """
     return _Reader(given).read(subject)
 
 
 def restore(subject: object, state: State) -> None:
-    """Put a state into an object that was made as the one that it is of.
+    """Load a state into an object with the same class and constructor arguments as the original object.
 
-    ParameterError for data that is no such state.
+    Raises ParameterError for invalid data.
     """
     try:
         _Writer().write(subject, state)
@@ -74,14 +82,14 @@ def restore(subject: object, state: State) -> None:
 
 
 class _Reader:
-    """Gives objects as plain data, each once."""
+    """A converter of objects to plain data. Each object is converted once."""
 
     def __init__(self, given: tuple[type, ...]) -> None:
         self._given = given
         self._seen: set[int] = set()
 
     def read(self, subject: Any) -> State:
-        """Return an object's state, limited to the members of one that was read already."""
+        """Return the state of an object. If the object was already converted, return only a reference."""
         if id(subject) in self._seen:
             return {_KIND: "same"}
         self._seen.add(id(subject))
@@ -102,7 +110,7 @@ class _Reader:
         return is_frozen(cls) and _name_of(cls) not in _VALUES
 
     def plain(self, value: Any, where: str) -> Plain:
-        """Return a value as plain data; ``where`` names it in a TypeError."""
+        """Return a value as plain data. ``where`` is the name of the value in a TypeError."""
         if value is None or isinstance(value, bool | int | str | bytes):
             return value
         if isinstance(value, float):
@@ -130,14 +138,14 @@ class _Reader:
 
 
 class _Writer:
-    """Puts plain data into objects that are there, each once."""
+    """A converter that loads plain data into existing objects. Each object is loaded once."""
 
     def __init__(self) -> None:
         self._seen: set[int] = set()
         self._octets = self._given_octets = 0
 
     def write(self, subject: Any, state: Any) -> None:
-        """Put a state into an object."""
+        """Load a state into an object."""
         if id(subject) in self._seen:
             return
         self._seen.add(id(subject))
@@ -151,7 +159,9 @@ class _Writer:
             setattr(subject, name, self.value(plain, attributes[name]))
 
     def value(self, plain: Any, existing: Any) -> Any:
-        """Return the value that plain data is of; ``existing`` is the one in its place, for objects."""
+        """Return the value for plain data. ``existing`` is the current value, which an object is loaded
+        into.
+        """
         if isinstance(plain, list | tuple):
             return self._values(plain, existing)
         if not isinstance(plain, dict):
@@ -181,7 +191,7 @@ class _Writer:
         return _MADE[kind](self._values(of, existing))
 
     def _count(self, plain: Any) -> None:
-        """Refuse arrays that are together too large beside the octets given for them."""
+        """Raise ValueError if all arrays together are too large for the number of packed octets."""
         count = math.prod(int(each) for each in plain["shape"])
         self._octets += count * np.dtype(str(plain["dtype"])).itemsize
         self._given_octets += len(plain[_OF])
@@ -211,7 +221,7 @@ def _made(cls: Any, fields: list[Any]) -> Any:
 
 
 def _packed(array: NDArray[Any]) -> State:
-    """Return an array as plain data; the unused capacity of tables, all alike, is shortened."""
+    """Return an array as plain data. The equal numbers at the end of a table are stored only once."""
     if array.dtype.kind not in "biuf":
         raise TypeError(f"expected an array of numbers, got {array.dtype}")
     flat = np.ascontiguousarray(array).reshape(-1)
@@ -229,7 +239,10 @@ def _packed(array: NDArray[Any]) -> State:
 
 
 def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Return whole numbers with as few octets each as all of them need: fewer are compressed faster."""
+    """Return integers in the smallest type that can represent all of the integers.
+
+    Fewer octets compress faster.
+    """
     if numbers.dtype.kind not in "iu":
         return numbers
     least, greatest = int(numbers.min()), int(numbers.max())

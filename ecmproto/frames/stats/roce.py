@@ -1,15 +1,16 @@
-"""RoCE by queue pair and direction: ECN marks, CNPs and their delay, gaps and repeats of PSNs, NAKs.
+"""RoCE counts by queue pair and direction: ECN marks, CNPs and their delays, gaps and repeats of PSNs, NAKs.
 
-A row is a destination queue pair with the source and destination addresses of its frames.  A CNP or an
-acknowledge against a flow names the queue pair of the flow's sender; the flow itself has the addresses in
-the other order.  Between two addresses with one flow this is unique.  With several flows an acknowledge ties
-the two queue pairs together: its PSN is one that the flow has just used.  Without a tie the flow stays one of
-several.
+A row is a destination queue pair together with the source address and the destination address of its frames.
+CNPs and acknowledges travel in the opposite direction of the flow and name the queue pair of the flow's
+sender. If there is only one flow between two addresses, the assignment is unique. If there are several flows,
+an acknowledge ties the two queue pairs together, because its PSN is a PSN that the flow has just used.
+Without such a tie, a CNP or an acknowledge may belong to any of the flows.
 
-PSNs of requests rise by one; a READ request takes one for each response, at the minimum path MTU
-`_LEAST_MTU`.  A PSN beyond the next one is a gap, one before it a repeat.  Retransmissions after a NAK
-separate go-back-N, all packets from the NAK's PSN on, from selective repeat, that packet and perhaps others,
-but not most: `_sent_again` and `_goes_on`.
+PSNs of requests increase by one. A READ request uses one PSN for each response, for the minimum path MTU
+`_LEAST_MTU`. A PSN greater than the next PSN is a gap, and a smaller PSN is a repeat. The retransmissions
+after a NAK distinguish go-back-N from selective repeat (`_sent_again` and `_goes_on`). With go-back-N, the
+sender repeats all packets from the PSN of the NAK. With selective repeat, the sender repeats this packet and
+perhaps a few more.
 """
 
 from __future__ import annotations
@@ -44,30 +45,34 @@ from ecmproto.wire.formats.ip import CE, NOT_ECT
 from ecmproto.wire.formats.text import address_text
 
 MOST_HOSTS = 4096
-"""The maximum number of addresses."""
+"""Maximum number of addresses."""
 MOST_QUEUE_PAIRS = 2048
-"""The maximum number of queue pairs and directions."""
+"""Maximum number of rows. A row is a queue pair in one direction."""
 MOST_IN_PAIR = 16
-"""Queue pairs between two addresses, in one direction, that CNPs and acknowledges are compared with."""
+"""Maximum number of queue pairs between two addresses, per direction, that CNPs and acknowledges are compared
+with.
+"""
 MOST_DELAYS = 1024
-"""The maximum number of pairs of a queue pair of CNPs and one of frames, with delays."""
+"""Maximum number of rows with delays. Each row is for a queue pair with CNPs and a queue pair with marked
+frames.
+"""
 MOST_KEPT = 1 << 16
-"""The maximum number of RoCE frames kept for another pass after earlier ones."""
+"""Maximum number of RoCE frames that are stored for a join with an earlier count."""
 
 _PSNS = 1 << 24
 _HALF = _PSNS >> 1
 _ACKNOWLEDGED = 1 << 11
-"""The maximum distance of an acknowledge from the latest PSN of its flow."""
+"""Maximum distance between the PSN of an acknowledge and the latest PSN of the flow."""
 _LEAST_MTU = 256
 _RESERVED, _LAST_OPERATION = 0x15, 0x17
 _RNR_NAK, _NAK = 1, 3
-"""The upper bits of an AETH's syndrome."""
+"""Upper bits of the AETH syndrome."""
 _SEQUENCE_ERROR = 0
-"""The code of a NAK for a sequence error."""
+"""Code of a NAK for a sequence error."""
 _MOST_DELAY_NS = (1 << 32) - 1
-"""Longer delays count as this."""
+"""Maximum delay in ns. Longer delays are counted as this delay."""
 _MAPPED = 0xFFFF
-"""The number before an IPv4 address in its IPv6 form."""
+"""Number in front of an IPv4 address that is mapped to IPv6."""
 _UNKNOWN = -1
 _NO_TIME = -(1 << 63)
 
@@ -80,20 +85,23 @@ _SUMS = (
     "receiver_not_ready", "psn_gaps", "psns_missing", "psn_repeats", "go_backs", "selective_repeats",
     "unasked_repeats",
 )  # fmt: skip
-"""The fields of a `QueuePair` that have these numbers, in their order."""
+"""Names of the `QueuePair` fields for these columns, in the same order."""
 _CODES = (*NAK_CODES.values(), "other")
 _COUNTS = _NAKS + len(_CODES)
 (
     _EXPECTED, _SLACK, _RESPONSE, _FIRST_PSN, _FIRST_CE, _ALL_PENDING, _PAIR, _SLOT, _NAKED, _NAKED_LAST,
     _FROM, _AGAIN_AT, _AGAIN,
 ) = range(13)  # fmt: skip
-"""PSNs of NAKs, the first and the last; the PSN at which a retransmission after a NAK began, the next
-one of it, and its number of packets.
+"""Columns of ``live``.
+
+_NAKED and _NAKED_LAST are the first and the last PSN that a NAK requested. _FROM is the PSN at which the
+retransmission after the NAK started. _AGAIN_AT is the next PSN of this retransmission, and _AGAIN is its
+number of packets.
 """
 _FIXED = 13
 
 ROCE_FIELD = "infiniband.bth.opcode"
-"""The column that RoCE frames have."""
+"""Column that contains a value for each RoCE frame."""
 _V4 = ("ip.src", "ip.dst", "ip.dsfield")
 _V6 = ("ipv6.src", "ipv6.dst", "ipv6.tclass")
 _GLOBAL = ("infiniband.grh.sgid", "infiniband.grh.dgid", "infiniband.grh.tclass")
@@ -114,44 +122,47 @@ class RoceEvents(NamedTuple):
     opcode: Int64
     psn: Int64
     syndrome: Int64
-    """_UNKNOWN without an AETH."""
+    """AETH syndrome, and _UNKNOWN without an AETH."""
     read: Int64
-    """Octets requested by a RETH."""
+    """Number of octets that a RETH requests."""
 
     def part(self, low: int, high: int) -> RoceEvents:
-        """Return some of them."""
+        """Return the frames from index ``low`` up to and excluding index ``high``."""
         return RoceEvents(*(array[low:high] for array in self))
 
 
 @plain_value
 class RoceState(NamedTuple):
-    """The state; all arrays are int64."""
+    """The state of all rows. All arrays are int64."""
 
     counts: Int64
-    """For each row the sums, by their columns."""
+    """Sums of each row, by column."""
     live: Int64
-    """For each row what comes next and what came first, by columns."""
+    """PSN state and first values of each row, by column."""
     pending: Int64
-    """For each row that CNPs go to, and each place of the pair the other way round, when the first
-    CE-marked frame came since the last CNP; _NO_TIME without one."""
+    """Time of the first CE-marked frame since the last CNP, by row that receives CNPs and by slot of the
+    opposite pair. _NO_TIME means that there is no such frame.
+    """
     tied: Int64
-    """For the same whether an acknowledge ties them together."""
+    """Whether an acknowledge ties the row to the flow, by row and slot."""
     delay_row: Int64
-    """For the same the row of their delays, NO_NUMBER without."""
+    """Row of the delays, by row and slot. NO_NUMBER means that there are no delays."""
     pair_rows: Int64
-    """For each pair of addresses the rows in its places."""
+    """Rows of each pair of addresses, by slot."""
     pair_count: Int64
-    """The number of rows, those without a place included."""
+    """Number of rows of each pair of addresses, including rows without a slot."""
     reverse: Int64
-    """The pair the other way round, NO_NUMBER without one."""
+    """Number of the pair with source and destination exchanged, and NO_NUMBER without such a pair."""
     first_cnp: Int64
-    """For each row the time of the first CNP after the kept frames; _NO_TIME where its delay counts like the
-    others.
+    """Time of the first CNP after the stored frames, by row. _NO_TIME means that the delay of this CNP is
+    already counted.
     """
     first_since: Int64
-    """For each row and place since when that CNP was due, as far as it is known here."""
+    """Time from which the delay of ``first_cnp`` counts, by row and slot, as far as this count includes the
+    time.
+    """
     delay_rows: Int64
-    """The number of rows of delays."""
+    """Number of rows with delays."""
 
 
 def _new_state() -> RoceState:
@@ -176,7 +187,11 @@ def _new_state() -> RoceState:
 
 @inlined
 def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
-    """Follow a retransmitted request: one after a NAK for it, one after such a request, or another."""
+    """Update the retransmission state for a repeated request.
+
+    The request may repeat a PSN that a NAK requested, continue such a retransmission, or repeat without a
+    NAK.
+    """
     first, last, at = live[row, _NAKED], live[row, _NAKED_LAST], live[row, _AGAIN_AT]
     mask = _PSNS - 1
     asked = first != _UNKNOWN and (psn - first) & mask <= (last - first) & mask
@@ -197,7 +212,7 @@ def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
 
 @inlined
 def _goes_on(live: Int64, counts: Int64, row: int, expected: int) -> None:
-    """Classify the retransmissions after a NAK before a request with a new PSN."""
+    """Classify the retransmission after a NAK when a request with a new PSN arrives."""
     begun, at = live[row, _FROM], live[row, _AGAIN_AT]
     if begun != _UNKNOWN:
         outstanding = (expected - begun) & (_PSNS - 1)
@@ -209,9 +224,10 @@ def _goes_on(live: Int64, counts: Int64, row: int, expected: int) -> None:
 
 @over_batches
 def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int64, delay_ns: Int64) -> int:
-    """Count frames in their order; fill in delays with the rows that they are for, and return how many.
+    """Count frames in their order, fill ``delay_row`` and ``delay_ns``, and return the number of delays.
 
-    The delay of a row's first CNP depends on earlier frames: it is one of them only if ``with_first``.
+    The delay of a row's first CNP depends on earlier frames. The delay is counted only if ``with_first`` is
+    set.
     """
     rows, times, octets, ecns, opcodes, psns, syndromes, reads = events
     counts, live, pending, tied, delay_rows_of, pair_rows, pair_count, reverse = state[:8]
@@ -316,7 +332,7 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
 
 
 class RoceCounts:
-    """Counts RoCE frames."""
+    """A counter of RoCE frames."""
 
     def __init__(self, timeline: Timeline) -> None:
         self._timeline = timeline
@@ -327,13 +343,13 @@ class RoceCounts:
         self._frames = 0
         self._state = _new_state()
         self._over_time = timeline.series(4)
-        """Frames, frames of an ECN-capable transport, marked frames, and CNPs."""
+        """Number of frames, ECN-capable frames, CE-marked frames and CNPs in each interval."""
         self._kept: list[RoceEvents] = []
         self._kept_frames = 0
         self._before: RoceState | None = None
-        """The state after the kept frames, once their number is at its maximum."""
+        """State after the stored frames. ``None`` means that frames are still being stored."""
         self._delays = Distributions()
-        """Delays of the kept frames."""
+        """Delays of the stored frames."""
         self._later_delays = Distributions()
 
     @property
@@ -344,9 +360,10 @@ class RoceCounts:
     def add(
         self, counted: CountedBatch, seen: Callable[[RoceEvents], None] | None = None
     ) -> tuple[Int64, Int64, Int64, Int64]:
-        """Count the RoCE frames of a batch, whose columns are `ROCE_FIELDS` too; ``seen`` gets them.
+        """Count the RoCE frames of a batch and return their source and destination addresses.
 
-        Returns their sources and destinations, as two halves each: see `network_ends`.
+        The columns of the batch include `ROCE_FIELDS`. ``seen`` is called with the frames. Each address is
+        returned as two halves (see `network_ends`).
         """
         rows = counted.columns[ROCE_FIELD].outermost().rows
         if not len(rows):
@@ -383,7 +400,7 @@ class RoceCounts:
         return src_low, src_high, dst_low, dst_high
 
     def _meet(self) -> None:
-        """Give the rows that came since the last time their places between addresses."""
+        """Assign a pair of addresses and a slot to each new row."""
         state = self._state
         low = self.queue_pairs.low.tolist()
         for row in range(self._known, self.queue_pairs.count):
@@ -401,7 +418,7 @@ class RoceCounts:
         self._known = self.queue_pairs.count
 
     def _apply(self, events: RoceEvents) -> None:
-        """Count events, and keep them while there is room."""
+        """Count frames, and store the frames up to the maximum number."""
         if self._before is None:
             first = events.part(0, MOST_KEPT - self._kept_frames)
             self._take(first)
@@ -425,7 +442,7 @@ class RoceCounts:
         self._before = RoceState(*(array.copy() for array in self._state))
 
     def join(self, later: RoceCounts) -> None:
-        """Add what was counted of later frames."""
+        """Add the counts of ``later``, which counted later frames."""
         self._frames += later._frames
         self._over_time.values += self._timeline.of(later._timeline, later._over_time.values)
         hosts = self.hosts.join(later.hosts, np.zeros(MOST_HOSTS, np.int64))
@@ -440,7 +457,10 @@ class RoceCounts:
             self._add_rest(later, later._before, numbers)
 
     def _join_rows(self, later: RoceCounts, hosts: Int64) -> Int64:
-        """Return the rows here for the rows of ``later``, whose addresses have the numbers ``hosts``."""
+        """Return the rows of this count for the rows of ``later``.
+
+        ``hosts`` contains the numbers in this count for the addresses of ``later``.
+        """
         pairs = later.queue_pairs.low.astype(np.int64)
         source, destination = hosts[pairs >> 32], hosts[pairs & 0xFFFFFFFF]
         known = (source != NO_NUMBER) & (destination != NO_NUMBER)
@@ -455,7 +475,10 @@ class RoceCounts:
         return numbers
 
     def _add_rest(self, later: RoceCounts, before: RoceState, numbers: Int64) -> None:
-        """Add the frames after the ones kept by ``later``, whose state then was ``before``."""
+        """Add the counts after the stored frames of ``later``.
+
+        ``before`` is the state of ``later`` after the stored frames.
+        """
         here, there = self._state, later._state
         delays = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
         for theirs in range(later._known):
@@ -485,7 +508,10 @@ class RoceCounts:
         self._later_delays.join(later._later_delays, delays, int(here.delay_rows[0]))
 
     def _slots(self, theirs: int, later: RoceCounts, numbers: Int64) -> Iterator[tuple[int, int, int]]:
-        """Yield for each flow that CNPs of ``theirs`` may be about its index and row there, its slot here."""
+        """Yield the flows that the CNPs of row ``theirs`` may refer to.
+
+        Each flow is a tuple of the index in ``later``, the row in ``later`` and the slot in this count.
+        """
         there = later._state
         back = int(there.reverse[there.live[theirs, _PAIR]])
         for index in range(min(int(there.pair_count[back]), MOST_IN_PAIR) if back >= 0 else 0):
@@ -498,7 +524,9 @@ class RoceCounts:
     def _add_first_cnp(
         self, own: int, theirs: int, later: RoceCounts, before: RoceState, numbers: Int64
     ) -> None:
-        """Add the delay of the first CNP after the kept frames, which may have begun before."""
+        """Add the delay of the first CNP after the stored frames. This delay may start in the earlier
+        frames.
+        """
         here, there = self._state, later._state
         time_ns = int(there.first_cnp[theirs])
         if time_ns == _NO_TIME:
@@ -516,7 +544,7 @@ class RoceCounts:
                 self._add_delay(self._later_delays, own, slot, since_ns, time_ns)
 
     def _add_delay(self, to: Distributions, row: int, slot: int, since_ns: int, time_ns: int) -> None:
-        """Add a delay, if there is one and room for it."""
+        """Add a delay if the delay is valid and the table has a free row."""
         state = self._state
         if since_ns == _NO_TIME or time_ns < since_ns:
             return
@@ -527,7 +555,7 @@ class RoceCounts:
         to.add(state.delay_row[row, slot : slot + 1].copy(), delay, int(state.delay_rows[0]))
 
     def _add_row(self, own: int, later: Int64, before: Int64) -> None:
-        """Go on with the PSNs and marks of a row."""
+        """Update the PSNs and the marks of a row with the row of a later count."""
         live, counts = self._state.live, self._state.counts
         if live[own, _FIRST_CE] == _NO_TIME:
             live[own, _FIRST_CE] = later[_FIRST_CE]
@@ -547,7 +575,7 @@ class RoceCounts:
 
     @property
     def traffic(self) -> RoceTraffic | None:
-        """The RoCE frames so far; None without any."""
+        """RoCE traffic so far, and ``None`` without RoCE frames."""
         if not self._frames:
             return None
         state, used = self._state, self._timeline.used
@@ -585,7 +613,7 @@ class RoceCounts:
         )
 
     def _about(self, row: int) -> _About:
-        """Return the flows that what goes to a row may be about."""
+        """Return the flows that the CNPs and acknowledges of a row may refer to."""
         state = self._state
         back = int(state.reverse[state.live[row, _PAIR]])
         if back == NO_NUMBER:
@@ -608,7 +636,7 @@ class RoceCounts:
     def _row(
         self, row: int, about: _About, against: list[int], abouts: list[_About], delays: Distributions
     ) -> QueuePair:
-        """Return a row; what goes to the rows ``against`` is about its frames."""
+        """Return the statistics of a row. The CNPs and NAKs in the rows ``against`` refer to this row."""
         state, pairs = self._state, self.queue_pairs
         counts, low = state.counts[row].tolist(), int(pairs.low[row])
         first_ce_ns = int(state.live[row, _FIRST_CE])
@@ -633,7 +661,7 @@ class RoceCounts:
         )
 
     def name_of(self, row: int) -> str:
-        """Return the addresses and the number of a queue pair."""
+        """Return a text with the addresses and the number of a queue pair."""
         low, number = int(self.queue_pairs.low[row]), int(self.queue_pairs.high[row])
         return f"{self._address(low >> 32)} → {self._address(low & 0xFFFFFFFF)} QP {number:#x}"
 
@@ -642,23 +670,23 @@ class RoceCounts:
 
 
 def address_of_halves(low: int, high: int) -> str:
-    """Return the text of an address by its lower and upper 64 bits, as `network_ends` has them."""
+    """Return the text of an address from its lower and upper 64 bits, in the format of `network_ends`."""
     if high == 0 and low >> 32 == _MAPPED:
         return address_text((low & 0xFFFFFFFF).to_bytes(4))
     return address_text((high << 64 | low).to_bytes(16))
 
 
 class _About(NamedTuple):
-    """The flows that what goes to a queue pair may be about."""
+    """The flows that the CNPs and acknowledges of a queue pair may refer to."""
 
     flows: tuple[int, ...]
     slot: int
-    """The slot of a single one in the pair, NO_NUMBER of several."""
+    """Slot of the flow in the pair of addresses, and NO_NUMBER unless there is exactly one flow."""
     how: str
 
 
 def of_sample(traffic: RoceTraffic) -> RoceTraffic:
-    """Return the traffic of a sample, without what only all frames can show."""
+    """Return the traffic of a sample without the values that need all frames."""
     pairs = tuple(
         dataclasses.replace(
             each,
@@ -677,7 +705,7 @@ def of_sample(traffic: RoceTraffic) -> RoceTraffic:
 
 
 def _joined(delays: Distributions, rows: list[int]) -> Distributions:
-    """Return the rows of delays as one, the first."""
+    """Return the union of several rows of delays as a single row."""
     to = np.full(MOST_DELAYS, NO_NUMBER, np.int64)
     to[[row for row in rows if row != NO_NUMBER]] = 0
     joined = Distributions()
@@ -688,9 +716,9 @@ def _joined(delays: Distributions, rows: list[int]) -> Distributions:
 def network_ends(
     counted: CountedBatch, rows: NDArray[np.int32]
 ) -> tuple[tuple[Int64, Int64], tuple[Int64, Int64], Int64]:
-    """Return the source and destination of RoCE frames, as two halves each, and their ECN field.
+    """Return the source addresses, the destination addresses and the ECN fields of RoCE frames.
 
-    The halves are the lower and the upper 64 bits; IPv4 addresses are as IPv6 writes them.
+    Each address is two numbers: the lower and the upper 64 bits. IPv4 addresses are mapped to IPv6.
     """
     halves = np.zeros((2, 2, len(rows)), np.int64)
     ecn = np.zeros(len(rows), np.int64)
@@ -710,7 +738,7 @@ def network_ends(
 
 
 def _halves(columns: Columns, name: str, rows: NDArray[np.int32]) -> tuple[Int64, Int64]:
-    """Return addresses as numbers, lower half and upper; IPv4's as IPv6 writes them."""
+    """Return the lower and the upper 64 bits of addresses. IPv4 addresses are mapped to IPv6."""
     column = columns[name].outermost()
     octets = np.asarray(column.values)
     if not np.array_equal(column.rows, rows):

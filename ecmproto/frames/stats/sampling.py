@@ -1,16 +1,17 @@
-"""Estimates from a sample: rates and shares of all frames, with intervals of 95 %.
+"""Estimates for all frames from a sample: rates and shares with 95 % intervals.
 
-Each frame of a sample stands for N.  Estimated are the frames between the first and the last one, sampled or
-not.  There are two designs:
+Each sampled frame represents N frames. The estimates cover all frames between the first and the last frame of
+the capture, sampled or not. There are two sampling designs:
 
-- Random: each frame is sampled with probability 1/N, independently.  Then a sum S over the sample
-  stands for N·S, with the variance N²·(1 − 1/N)·Q, where Q is the sum of squares.  The order of frames, as in
-  trains, has no influence.
-- Every N-th: what repeats in step with N shows nowhere in the sample, and can be all of it or nothing.  Sums
-  stand for N times as many as they do at random, but the sample determines no interval.
+- Random: Each frame is sampled with probability 1/N, independently of other frames. A sum S over the sample
+  represents N·S, with the variance N²·(1 − 1/N)·Q. Q is the sum of squares. The order of the frames, for
+  example in bursts, has no influence.
+- Every N-th: Traffic that repeats in step with N can be missing from the sample or fill the whole sample.
+  Sums represent N times their value, as for random samples, but the sample does not determine an interval.
 
-A share is a quotient of two sums: its residuals take the place of the values.  Intervals of sums are the
-score intervals of a Poisson variable with the same relative variance, intervals of shares Wilson's.
+A share is a quotient of two sums, and its variance is computed from residuals instead of values. The
+intervals of sums are the score intervals of a Poisson variable with the same relative variance. The intervals
+of shares are Wilson's intervals.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ Int64 = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 MAX_RATES = 16
-"""The maximum number of sampling rates; frames of others are in no estimate."""
+"""Maximum number of sampling rates. Frames with further rates are in no estimate."""
 _Z = 1.959964
 _Z2 = _Z * _Z
 NONE_SEEN = _Z2
-"""The upper bound of the count of which none is seen."""
+"""Upper bound for the number of events if no event is observed."""
 _FEW = 3
 _MARKED, _UNMARKED = range(2)
 _MESSAGES = tuple(number for number, kind in enumerate(KINDS) if kind.group in ("message", "flow control"))
@@ -48,14 +49,14 @@ _NO_ITEM = -1
 
 
 class _Sums(NamedTuple):
-    """Sums over the frames of an item, an entry for each rate."""
+    """Sums over the frames of an item, with one entry per sampling rate."""
 
     values: Floats
     squares: Floats
 
 
 class _Items:
-    """Sums over the frames of items, of which a frame has one or none, by rate."""
+    """Sums over the frames of each item, by sampling rate. A frame has one item or no item."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -63,7 +64,7 @@ class _Items:
         self._octets = np.zeros((MAX_RATES, 2, 0))
 
     def add(self, rate: Int64, item: Int64, octets: Int64) -> None:
-        """Add frames with the numbers of their rates, their items and octets."""
+        """Add frames with their sampling rates (as numbers), items and sizes in octets."""
         if not self._frames.size and (item == _NO_ITEM).all():
             return
         if self._frames.shape[2] < self._count:
@@ -84,15 +85,15 @@ class _Items:
 
     @property
     def used(self) -> list[int]:
-        """The items that frames have."""
+        """Items with frames."""
         return np.flatnonzero(self._frames[:, 0].any(axis=0)).tolist() if self._frames.size else []
 
     def frames(self, item: int) -> _Sums:
-        """Return the sums of 1 over the frames of an item."""
+        """Return the number of frames of an item as sums."""
         return self._of(self._frames, item)
 
     def octets(self, item: int) -> _Sums:
-        """Return the sums of octets."""
+        """Return the sums of the sizes in octets of an item's frames."""
         return self._of(self._octets, item)
 
     def _of(self, sums: Floats, item: int) -> _Sums:
@@ -100,10 +101,10 @@ class _Items:
 
 
 class SampleCounts:
-    """Counts the frames of samples, by sampling rate.
+    """A counter of sampled frames by sampling rate.
 
-    ``one_in`` is the number of frames for each sampled one, beside the rates of interfaces, ``every`` as in
-    `Sample`.
+    ``one_in`` is the number of frames per sampled frame, in addition to the sampling rates of the interfaces.
+    ``every`` has the same meaning as in `Sample`.
     """
 
     def __init__(self, one_in: int = 1, every: bool = False, *, queue_pairs: int) -> None:
@@ -123,9 +124,10 @@ class SampleCounts:
         return bool(self._frames or self._unknown)
 
     def rates(self, counted: CountedBatch, interfaces: Sequence[Interface]) -> Int64 | None:
-        """Return the number of the sampling rate of each frame of a batch; None where none is sampled.
+        """Return the number of the sampling rate of each frame of a batch, or ``None`` if no frame is
+        sampled.
 
-        It is −1 for rates that are not known.
+        The number is −1 if the rate is unknown.
         """
         if self._one_in == 1 and all(each.sampling == 1 for each in interfaces):
             return None
@@ -140,7 +142,11 @@ class SampleCounts:
         return rates
 
     def add(self, counted: CountedBatch, rates: Int64, priorities: Int64, *roce: RoceEvents) -> None:
-        """Count the frames of a batch, given numbers of their rates, priorities (−1: none), and its RoCE."""
+        """Count the frames of a batch.
+
+        ``rates`` contains the numbers of the sampling rates. ``priorities`` contains the priorities, and −1
+        means no priority. ``roce`` contains the RoCE frames of the batch.
+        """
         known = rates >= 0
         rate, octets = rates[known], counted.batch.original[known]
         if not len(rate):
@@ -158,10 +164,10 @@ class SampleCounts:
         self._queue_pairs.add(rate, queue_pairs[known], octets)
 
     def sample(self, span: Span, read_frames: int, queue_pair: Callable[[int], str]) -> Sample | None:
-        """Return the estimates of the sample; None without sampled frames.
+        """Return the estimates of the sample, or ``None`` without sampled frames.
 
-        ``span`` covers all ``read_frames``, also those beyond a filter; ``queue_pair`` returns the name of
-        one.
+        ``span`` covers all ``read_frames``, including frames that the filter rejects. ``queue_pair`` is a
+        function that returns the name of a queue pair.
         """
         if not self.any:
             return None
@@ -195,7 +201,7 @@ class SampleCounts:
 
     @property
     def _weights(self) -> tuple[Floats, Floats]:
-        """The number of frames that one stands for, by rate, and what variances are multiplied by."""
+        """Number of frames per sampled frame and factor of the variance, by sampling rate."""
         one_in = np.ones(MAX_RATES)
         one_in[: len(self._rates)] = list(self._rates)
         return one_in, one_in**2 * (1 - 1 / one_in)
@@ -203,7 +209,7 @@ class SampleCounts:
     def _rate(
         self, figure: str, subject: str, sums: _Sums, seconds: float, *, bits: bool = False
     ) -> Estimate:
-        """Return the estimate of a sum over all frames, by time."""
+        """Return the estimate of the rate of a sum over all frames."""
         one_in, weight = self._weights
         value = float(one_in @ sums.values)
         # Before the first frame and after the last one are some N others each, with a variance of N².
@@ -216,7 +222,7 @@ class SampleCounts:
         return Estimate(figure=figure, subject=subject, unit=unit, value=value / seconds, **bounds)
 
     def _share(self, figure: str, subject: str, part: _Sums, whole: _Sums) -> Estimate:
-        """Return the estimate of the part that a sum has in another."""
+        """Return the estimate of the share of ``part`` in ``whole``."""
         one_in, weight = self._weights
         total = float(one_in @ whole.values)
         share = float(one_in @ part.values) / total
@@ -230,13 +236,16 @@ class SampleCounts:
 
 
 class _KindSums:
-    """Messages and flow control, each kind by itself: a frame may be of several."""
+    """Sums of messages and flow control frames by frame type. A frame can have several types."""
 
     def __init__(self) -> None:
         self._items = [_Items(1) for _ in _MESSAGES]
 
     def add(self, counted: CountedBatch, rate: Int64, known: NDArray[np.bool_], octets: Int64) -> None:
-        """Count the frames of a batch that are ``known``, with the numbers of their rates."""
+        """Count the frames of a batch in the mask ``known``.
+
+        ``rate`` contains the numbers of their sampling rates.
+        """
         protocols = counted.columns["frame.protocols"].values
         numbers = [frozenset(kind_numbers(word)) for word in protocols.words]  # type: ignore[union-attr]
         codes = protocols.codes[known]  # type: ignore[union-attr]
@@ -245,14 +254,14 @@ class _KindSums:
             items.add(rate, np.where(of_kind[codes], 0, _NO_ITEM), octets)
 
     def sums(self) -> Iterator[tuple[str, _Items]]:
-        """Yield the titles of kinds, and their sums."""
+        """Yield the title and the sums of each frame type."""
         for kind, items in zip(_MESSAGES, self._items, strict=True):
             if items.used:
                 yield KINDS[kind].title, items
 
 
 def sum_interval(value: float, variance: float) -> tuple[float, float]:
-    """Return the interval of 95 % of a sum that is estimated with a variance."""
+    """Return the 95 % interval of an estimated sum with a variance."""
     if not value or not variance:
         return value, value
     count = value**2 / variance
@@ -265,7 +274,7 @@ def sum_interval(value: float, variance: float) -> tuple[float, float]:
 
 
 def share_interval(share: float, frames: float) -> tuple[float, float]:
-    """Return Wilson's interval of 95 % of a share that is seen in a number of independent frames."""
+    """Return Wilson's 95 % interval of a share that was observed in ``frames`` independent frames."""
     middle = (share + _Z2 / (2 * frames)) / (1 + _Z2 / frames)
     spread = max(0.0, share * (1 - share) / frames + _Z2 / (4 * frames**2))
     half = _Z / (1 + _Z2 / frames) * math.sqrt(spread)
@@ -273,9 +282,9 @@ def share_interval(share: float, frames: float) -> tuple[float, float]:
 
 
 def parse_sampled(text: str) -> tuple[int, bool]:
-    """Return the number of frames for each sampled one, and whether it is every N-th (``every:4096``).
+    """Return the number of frames per sampled frame, and whether exactly every N-th frame was sampled.
 
-    Raises ParameterError for another text.
+    The text is ``1:N`` or ``every:N``. Raises ParameterError for any other text.
     """
     design, _, number = text.partition(":")
     if design not in ("1", "every") or not number.isdecimal() or not 1 <= int(number) < 1 << 32:
