@@ -31,7 +31,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _constant(text: str) -> None:
-    raise _RefusedError("a number that JSON has", text)
+    raise _RefusedError("a number that JSON allows", text)
 
 
 class _RefusedError(ValueError):
@@ -100,7 +100,7 @@ class JsonStream:
             except _RefusedError as refused:
                 raise self.error(refused.needed, refused.got) from None
             except RecursionError:
-                raise self.error("values nested less than a thousand deep", "deeper nesting") from None
+                raise self.error("less than a thousand levels of nesting", "deeper nesting") from None
             except ValueError:  # more digits than Python reads
                 raise self.error("numbers of at most 4,300 digits", "a longer one") from None
 

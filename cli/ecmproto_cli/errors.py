@@ -93,10 +93,10 @@ def report(error: Exception, command: str = "") -> None:
     elif isinstance(error, OSError) and error.errno in _DISK_FULL:
         # files have their own error with their name
         sentence = f"{error.filename or 'stdout'}: expected space for the output, got {error.strerror}"
-        help = "the output before it is there; free some space, or write elsewhere"
+        help = "the earlier output is complete; free some space, or write elsewhere"
     elif isinstance(error, OSError) and error.errno == errno.EBADF and error.filename is None:
         sentence = "stdin or stdout: expected an open one, got a closed one"
-        help = "-r FILE and -w FILE do without"
+        help = "use -r FILE and -w FILE instead"
     elif isinstance(error, OSError) and error.filename is not None:
         sentence = f"{error.filename}: {error.strerror}"
     else:

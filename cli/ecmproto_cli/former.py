@@ -75,12 +75,12 @@ FORMER = (
 
 HABITS = {
     "-D": "interfaces: ecmproto doctor",
-    "-f": "a capture filter is a display filter here: -Y FILTER, of which the kernel does what it can",
-    "-s": "to cut frames: ecmproto edit --snaplen N, ecmproto live monitor --snaplen N",
+    "-f": "use a display filter instead of a capture filter: -Y FILTER, applied by the kernel where possible",
+    "-s": "to truncate frames: ecmproto edit --snaplen N, ecmproto live monitor --snaplen N",
     "-z": "statistics: ecmproto stats",
-    "-E": "fields with a line of names: ecmproto dissect -T fields -E header=y -e FIELD",
+    "-E": "fields with a header line: ecmproto dissect -T fields -E header=y -e FIELD",
     "-a": "to stop: -c N after frames, --duration TIME in live monitor",
-    "-b": "files in turn: ecmproto live monitor -w FILE -b filesize:100MB -b files:10",
+    "-b": "rotating files: ecmproto live monitor -w FILE -b filesize:100MB -b files:10",
     "-t": "times as fields: ecmproto dissect -e frame.time_relative -e frame.time_delta -e frame.time_epoch",
     "-o": "preferences: --ethertype ROLE=VALUE before the command",
     "-R": "a read filter: -Y FILTER",

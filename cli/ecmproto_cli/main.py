@@ -37,35 +37,35 @@ if TYPE_CHECKING:
 
 COMMANDS = {
     "dissect": "Dissect captures: lines, trees, hex, JSON, CSV, fields.",
-    "craft": "Build frames from a line, a specification or JSON, one or a million.",
-    "send": "Send frames out of an interface, and report the rate at which they left.",
+    "craft": "Build one frame or a million from a command line, a specification or JSON.",
+    "send": "Send frames from an interface, and report the achieved rate.",
     "replay": "Run a capture through a software congestion point.",
-    "lab": "Run experiments in networks of hosts and switches, in virtual time.",
-    "stats": "Show the statistics of a capture: frame types, rates, feedback, pauses as time.",
-    "check": "Check a capture against rules: QCN, ECM, BCN, E²CM, FECN, PFC, RoCE, your own.",
+    "lab": "Simulate networks of hosts and switches in virtual time.",
+    "stats": "Show the statistics of a capture: frame types, rates, feedback, pause times.",
+    "check": "Check a capture against the rules for QCN, ECM, BCN, E²CM, FECN, PFC and RoCE, and your own.",
     "fleet": "Process many captures on many cores or machines: stats, check, Parquet, filter.",
     "diff": "Compare two captures frame by frame and field by field.",
-    "edit": "Set fields, drop, merge and cut frames, change tags and times, fix checksums.",
-    "browse": "Browse a capture, or an interface, in a window in the terminal.",
+    "edit": "Set fields, drop, merge and truncate frames, change tags and times, fix checksums.",
+    "browse": "Browse a capture or an interface in the terminal.",
     "live": "Run a congestion point, reaction point or edge between real interfaces.",
-    "fuzz": "Test these decoders, a switch or any program with malformed frames.",
-    "doctor": "Check this machine's requirements for sending and receiving frames.",
-    "units": "Compute quanta, pauses, headroom, frames a second and feedback.",
-    "fields": "List the names of all fields, or draw the bit layout of a format.",
+    "fuzz": "Test ecmproto's decoders, a switch or any program with malformed frames.",
+    "doctor": "Check that this machine can send and receive frames.",
+    "units": "Compute quanta, pauses, headroom, frame rates and feedback.",
+    "fields": "List all fields, or draw the bit layout of a format.",
     "wireshark": "Print or install the dissector for Wireshark and tshark.",
     "help": "Find commands, options, fields, formats, parameters and rules by a word.",
-    "mcp": "Answer an assistant's questions about captures, read-only.",
+    "mcp": "Serve captures to an AI assistant, read-only.",
     "demo": "Demonstrate ecmproto on its bundled captures.",
     "completion": "Print the shell completion script for bash, zsh or fish.",
 }
 
 TASKS = {
-    "Operators: look into captures and interfaces": (
+    "For operators: inspect captures and interfaces": (
         "stats", "check", "dissect", "browse", "diff", "fleet", "doctor", "wireshark", "mcp",
     ),
-    "Switch testers: make, change and send frames": ("craft", "edit", "send", "fuzz"),
-    "Researchers: congestion control by mechanisms": ("replay", "lab", "live"),
-    "All: look things up": ("help", "fields", "units", "demo", "completion"),
+    "For switch testers: build, edit and send frames": ("craft", "edit", "send", "fuzz"),
+    "For researchers: simulate congestion control": ("replay", "lab", "live"),
+    "For everyone: look things up": ("help", "fields", "units", "demo", "completion"),
 }  # fmt: skip
 """The commands by user, as help lists them."""
 
@@ -152,7 +152,7 @@ class _Root(LazyGroup):
 
             near = difflib.get_close_matches(args[0], COMMANDS, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"one of {', '.join(COMMANDS)}"
-            ctx.fail(f"there is no command {args[0]!r} ({hint})")
+            ctx.fail(f"unknown command {args[0]!r} ({hint})")
         return super().resolve_command(ctx, args)
 
 

@@ -66,13 +66,13 @@ TIME, RATE, SIZE = (
 
 
 READ_HELP = (
-    "Capture to read: a file, pcap or pcapng, plain, .gz or .zst; a folder or a pattern in quotes, whose "
-    "files are read one after the other; a URL (s3://, https://, …), which needs ecmproto[remote]; - is "
-    "stdin. Several captures are merged in time order."
+    "Read this capture: a pcap or pcapng file (also .gz or .zst), a folder or a quoted pattern (its files "
+    "are read one after the other), a URL such as s3://… (needs ecmproto[remote]), or - for stdin. Several "
+    "captures are merged in time order."
 )
 _ORDER_HELP = (
-    "Read several captures in the order of time, with separate interfaces, or one after the other as they "
-    "are named. Frames are numbered consecutively."
+    "Merge several captures in time order, with separate interfaces, or read them one after the other as "
+    "named. Frames are numbered consecutively."
 )
 
 
@@ -102,7 +102,7 @@ group_options = with_options(
     click.option(
         "--ethertype", metavar="ROLE=VALUE", multiple=True, expose_value=False,
         callback=_keep(_ETHERTYPES),
-        help="Use another EtherType for a role, as in message=0x88b7; roles: c_tag s_tag old_s_tag i_tag "
+        help="Use another EtherType for a role, as in message=0x88b7. Roles: c_tag s_tag old_s_tag i_tag "
         "cn_tag cnm mac_control lldp message tag csig key_frame.",
     ),
     click.option(
@@ -138,33 +138,33 @@ def captures_named(paths: tuple[str, ...], *, required: bool) -> tuple[str, ...]
     from ecmproto.frames.capture.several import CaptureNames
 
     if paths.count("-") > 1:
-        raise click.UsageError("stdin can be read once: expected - once, got it twice")
+        raise click.UsageError("stdin can be read only once: expected - once, got it twice")
     order = given_order()
     if len(paths) > 1:
-        how = "in the order of time" if order == "time" else "one after the other"
-        echo(f"ecmproto: {len(paths)} captures read as one, {how}", err=True)
+        how = "merged in time order" if order == "time" else "read one after the other"
+        echo(f"ecmproto: {len(paths)} captures {how}", err=True)
     return CaptureNames.of(paths, order)
 
 
 outer_option = click.option(
     "--outer", is_flag=True,
-    help="Leave frames in mirrors and tunnels wrapped (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
+    help="Do not unwrap mirrored and tunnelled frames (GRE, ERSPAN, VXLAN, Geneve, sFlow, …).",
 )  # fmt: skip
 """``--outer``: look at wrappers, not at the frames in them."""
 
 
 inner_option = click.option(
     "--inner", is_flag=True,
-    help="Take the innermost frames of mirrors and tunnels (GRE, ERSPAN, VXLAN, sFlow, …).",
+    help="Unwrap mirrored and tunnelled frames (GRE, ERSPAN, VXLAN, sFlow, …).",
 )  # fmt: skip
 """``--inner``: unwrap frames."""
 
 
 trailer_option = click.option(
     "--trailer", metavar="DEVICE",
-    help="Read the time stamps of a tap or switch out of frames: metamako, exablaze, arista7280, "
-    "arista7150, ixia, ixia-counter, erspan3, or auto: the format whose stamp all of the first thousand "
-    "frames have.",
+    help="Use the time stamps that a tap or switch adds to frames: metamako, exablaze, arista7280, "
+    "arista7150, ixia, ixia-counter, erspan3, or auto, which detects the format from the first thousand "
+    "frames.",
 )  # fmt: skip
 """``--trailer DEVICE``: take the times of frames from stamps in them."""
 
@@ -179,7 +179,8 @@ def _sampled(ctx: click.Context, param: click.Parameter, given: str) -> tuple[in
 
 sampled_option = click.option(
     "--sampled", metavar="1:N|every:N", callback=_sampled, default="1:1",
-    help="Treat frames as a sample of one in N, at random or every N-th. sFlow carries its own N.",
+    help="Treat the frames as a sample: one in N at random (1:N), or every N-th (every:N). sFlow carries "
+    "its own N.",
 )  # fmt: skip
 """``--sampled 1:N``: the frames are a sample; the command gets ``sampled``, as for an `Accumulator`."""
 
@@ -208,7 +209,7 @@ def write_option(help: str) -> Callable[[F], F]:
     return click.option("-w", "--write", "output", metavar="FILE", help=help)
 
 
-force_option = click.option("--force", is_flag=True, help="Overwrite an output file that exists.")
+force_option = click.option("--force", is_flag=True, help="Overwrite existing output files.")
 
 
 def with_ethertypes(function: F) -> F:
@@ -223,7 +224,7 @@ def with_ethertypes(function: F) -> F:
 
 
 count_option = click.option(
-    "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after N frames are read."
+    "-c", "--count", type=click.IntRange(min=1), metavar="N", help="Stop after reading N frames."
 )
 
 
@@ -239,11 +240,11 @@ def _priorities(ctx: click.Context, param: click.Parameter, given: str | None) -
 rates_options = with_options(
     click.option(
         "--interval", "interval_ns", type=TIME, metavar="TIME",
-        help="Width of the intervals of rates over time.  [default: fitted to the capture]",
+        help="Interval for rates over time.  [default: chosen to fit the capture]",
     ),
     click.option(
         "--speed", "speed_bps", type=RATE, default="10G", show_default=True,
-        help="Speed of links for which the capture has none: the time base of pauses.",
+        help="Link speed if the capture contains none, to convert pause quanta into time.",
     ),
 )  # fmt: skip
 """``--interval`` and ``--speed``, as ``interval_ns`` and ``speed_bps`` of an `Accumulator`."""
@@ -252,15 +253,15 @@ rates_options = with_options(
 storm_options = with_options(
     click.option(
         "--lossless", metavar="PRIORITIES", callback=_priorities,
-        help="Priorities that PFC may pause, as 3,4.  [default: any]",
+        help="Priorities that PFC may pause, such as 3,4.  [default: any]",
     ),
     click.option(
         "--storm-detect", "detect_ns", type=TIME, default="200ms", show_default=True,
-        help="Detection time: a priority that is paused for 99 % of it is in a storm.",
+        help="Report a storm when a priority is paused for 99 % of this time.",
     ),
     click.option(
         "--storm-restore", "restore_ns", type=TIME, default="400ms", show_default=True,
-        help="Time without pause after which a storm is over.",
+        help="End a storm after this time without a pause.",
     ),
 )  # fmt: skip
 """``--lossless``, ``--storm-detect`` and ``--storm-restore``, as an `Accumulator` has them."""
@@ -274,9 +275,7 @@ def _ethertypes(given: tuple[str, ...]) -> object:
     for item in given:
         role, _, value = item.partition("=")
         if role not in roles:
-            raise click.UsageError(
-                f"--ethertype: there is no role {role!r} (one of {', '.join(sorted(roles))})"
-            )
+            raise click.UsageError(f"--ethertype: expected one of {', '.join(sorted(roles))}, got {role!r}")
         try:
             changes[role] = int(value, 0)
         except ValueError:
@@ -314,9 +313,9 @@ def keyed_option(
 fields_option = keyed_option(
     "-E", "settings", metavar="KEY=VALUE",
     keys={"header": ("y", "n"), "occurrence": ("f", "a"), "values": ("text", "raw")},
-    help="header=y: begin -T fields with a header line. For -T parquet and arrow: occurrence=f writes "
-    "the first value of each field, occurrence=a a list of all values, which wrapped frames need "
-    "(default: lists only for fields such as vlan.id); values=raw writes addresses and CPIDs as octets "
+    help="header=y starts -T fields with a header line. With -T parquet or arrow, occurrence=f writes the "
+    "first value of each field, occurrence=a writes a list of all values, which wrapped frames need "
+    "(default: lists only for fields such as vlan.id), and values=raw writes addresses and CPIDs as octets "
     "and numbers.",
 )  # fmt: skip
 """``-E``, as in tshark; the command gets ``settings``."""
@@ -340,7 +339,7 @@ def timing_options(**defaults: str | None) -> Callable[[F], F]:
 
         fine = keyed_option(
             "--timing", metavar="KEY=VALUE,…", keys={key: _TIMING.get(key, ()) for key in defaults},
-            help=f"Set timing parameters that --precise does not: {', '.join(defaults)} (manual: live, "
+            help=f"Set low-level timing parameters: {', '.join(defaults)} (see the pages live and "
             "interfaces).",
         )  # fmt: skip
         precise = click.option(
@@ -407,7 +406,7 @@ class Execution:
         if self.scheduler is not None and self.jobs is not None:
             raise click.UsageError("expected --jobs or --scheduler, which has its own workers; got both")
         if self.scheduler is None and (self.ca_file or self.certificate or self.key):
-            raise click.UsageError("--tls-… is for --scheduler tls://HOST:PORT")
+            raise click.UsageError("--tls-… needs --scheduler tls://HOST:PORT")
 
     def executor(self, tasks: int, notify: Callable[[str], None], *, apart: bool = False) -> Executor:
         """Return the executor for a number of tasks; ``notify`` is called with messages about workers.
@@ -448,7 +447,7 @@ def execution_options(function: F) -> F:
         click.option(
             "--scheduler", metavar="ADDRESS",
             help="Run on a Dask cluster: tcp://HOST:PORT or tls://HOST:PORT; needs ecmproto[cluster]. "
-            "local:4 is --jobs 4.",
+            "local:4 is equivalent to --jobs 4.",
         ),
         click.option("--tls-ca-file", "ca_file", metavar="FILE", help="For tls://: CA certificates."),
         click.option("--tls-cert", "certificate", metavar="FILE", help="For tls://: certificate."),
@@ -464,6 +463,6 @@ def _shard(ctx: click.Context, param: click.Parameter, text: str | None) -> Shar
 
 
 shard_option = click.option(
-    "--shard", metavar="I/N", callback=_shard, help="Do only the I-th of N parts, as 3/40."
+    "--shard", metavar="I/N", callback=_shard, help="Process only part I of N, such as 3/40."
 )
 """``--shard I/N``; the command gets ``shard``, a `Shard`."""

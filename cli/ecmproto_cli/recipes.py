@@ -49,14 +49,15 @@ line_options = with_options(
         "--vlan", metavar="ID[,ID...]", help="VLAN tags, outermost first; all but the last are S-TAGs."
     ),
     click.option("--prio", metavar="N", help="Priority of the outermost VLAN tag."),
-    click.option("--flow", metavar="ID", help="Flow id of a CN-TAG."),
-    click.option("--ip", metavar="SRC,DST", help="IP addresses, of IPv4 or IPv6."),
+    click.option("--flow", metavar="ID", help="Flow ID in a CN-TAG."),
+    click.option("--ip", metavar="SRC,DST", help="IPv4 or IPv6 addresses."),
     click.option(
         "--sweep", "sweeps", metavar="NAME=VALUES", multiple=True,
-        help="Sweep a field: a..b, a..b:step, a,b,c or random:N; the last sweep given runs fastest.",
+        help="Build a frame for each value of a field: a..b, a..b:step, a,b,c or random:N. Of several "
+        "sweeps, the last varies fastest.",
     ),
     click.option(
-        "--raw", is_flag=True, help="Build exactly the given layers and values: add, compute and pad nothing."
+        "--raw", is_flag=True, help="Build exactly the given layers and values, and compute or pad nothing."
     ),
 )  # fmt: skip
 """Options of a frame given as LAYER FIELD=VALUE ...: --dst, --vlan, --sweep and so on."""
@@ -76,7 +77,7 @@ def check_sources(sources: Mapping[str, object], arguments: tuple[str, ...], lin
     given = [name for name, value in line.items() if value not in (None, (), False)]
     if given and not arguments:
         name = "sweep" if given[0] == "sweeps" else given[0]
-        raise click.UsageError(f"--{name} belongs to a frame given as LAYER FIELD=VALUE ..., not to a file")
+        raise click.UsageError(f"--{name} applies to a frame given as LAYER FIELD=VALUE ..., not to a file")
 
 
 def stack_from(arguments: tuple[str, ...], line: dict[str, Any]) -> Stack:
@@ -304,9 +305,11 @@ def sequence_list() -> str:
 storm_options = with_options(
     click.option("--duration", type=TIME, help="Duration of a storm.  [default: 1s]"),
     click.option(
-        "--renew", metavar="SHARE", help="Share of a pause after which a storm renews it.  [default: 0.5]"
+        "--renew",
+        metavar="SHARE",
+        help="Fraction of the pause time after which a storm renews the pause.  [default: 0.5]",
     ),
-    click.option("--no-release", is_flag=True, help="Leave out the frame that ends a storm's last pause."),
+    click.option("--no-release", is_flag=True, help="Omit the frame that ends a storm's last pause."),
 )
 """--duration, --renew and --no-release, which go with --storm."""
 
@@ -342,9 +345,9 @@ def check_storm(
     ]
     if storm is None:
         if given:
-            raise click.UsageError(f"--{given[0]} belongs to --storm")
+            raise click.UsageError(f"--{given[0]} needs --storm")
     elif not arguments:
-        raise click.UsageError("--storm belongs to a pause or pfc frame given as LAYER FIELD=VALUE ...")
+        raise click.UsageError("--storm needs a pause or pfc frame given as LAYER FIELD=VALUE ...")
     elif given:
         raise click.UsageError(f"--storm sets the frames' times itself: expected no --{given[0]}")
 

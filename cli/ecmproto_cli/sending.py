@@ -37,7 +37,7 @@ def check_link(facts: InterfaceFacts) -> None:
             remedy=f"ip link set {name} up",
         )
     if not facts.running:
-        warn(f"{name} has no link: what is sent may go nowhere")
+        warn(f"{name} has no link: frames may be lost")
 
 
 @contextmanager
@@ -57,8 +57,8 @@ def _ahead(interface: str) -> Iterator[None]:
 
 def not_ahead(interface: str) -> InterfaceError:
     """Return the error of a process that may not run before all ordinary ones."""
-    needed = "the capability CAP_SYS_NICE, to run before all ordinary processes"
-    return InterfaceError(interface=interface, needed=needed, got="a process without it")
+    needed = "the capability CAP_SYS_NICE, for real-time priority"
+    return InterfaceError(interface=interface, needed=needed, got="a process without that permission")
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def opened_sender(
 
 def warn_of_queues() -> None:
     """Warn of a kernel that cannot bypass queues."""
-    warn("the kernel does not let frames go past the queueing discipline")
+    warn("the kernel does not allow frames to bypass the queueing discipline")
 
 
 def exit_code_after(report: SendReport, ended_by: BaseException | None) -> int:
@@ -102,7 +102,7 @@ def report_table(report: SendReport) -> str:
 
 def report_rows(report: SendReport) -> list[tuple[str, str]]:
     """Return the report as rows of a name and a text."""
-    told = f"{_count_text(report.frames)}, {format_octets(report.octets)}, out of {report.interface}"
+    told = f"{_count_text(report.frames)}, {format_octets(report.octets)} from {report.interface}"
     rows = [("sent", told), ("requested", report.asked)]
     if report.rate_fps is not None and report.rate_bps is not None:
         reached = f"{frames_per_second(report.rate_fps)}, {format_rate(report.rate_bps)} on the line"
@@ -112,13 +112,13 @@ def report_rows(report: SendReport) -> list[tuple[str, str]]:
     if report.jitter is not None:
         rows.append(("jitter", f"{_distribution(report.jitter)} late"))
     if report.spacing is not None and report.gaps is None:  # gaps are what matters in a storm
-        rows.append(("apart", _distribution(report.spacing)))
+        rows.append(("spacing", _distribution(report.spacing)))
     if report.gaps is not None:
-        rows.append(("held", _held(report.gaps)))
+        rows.append(("paused", _held(report.gaps)))
         if report.gaps.skipped:
-            rows.append(("left out", f"{_count_text(report.gaps.skipped)} that would have come too late"))
+            rows.append(("skipped", f"{_count_text(report.gaps.skipped)} that would have been too late"))
     if report.full:
-        rows.append(("no room", f"{report.full:,} times, tried again"))
+        rows.append(("queue full", f"{report.full:,} times, tried again"))
     if report.down:
         rows.append(("link down", f"{report.down:,} times, tried again"))
     if report.refused is not None:
@@ -135,11 +135,11 @@ def _held(gaps: GapCounts) -> str:
     """Return whether each frame came before the pause of the one before it was over."""
     limit, longest = format_time(gaps.limit_ns), format_time(gaps.longest_ns)
     if not gaps.longer:
-        return f"all the time: longest gap {longest}, a pause is {limit}"
+        return f"the whole time: longest gap {longest}, pause time {limit}"
     times = "once" if gaps.longer == 1 else f"{gaps.longer:,} times"
     return (
-        f"not all the time: {times} a gap of more than {limit}, the longest {longest}; "
-        f"up to {format_time(gaps.excess_ns)} free to run"
+        f"not the whole time: {times} a gap of more than {limit}, the longest {longest}; "
+        f"up to {format_time(gaps.excess_ns)} without pause"
     )
 
 

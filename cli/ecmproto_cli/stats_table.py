@@ -151,7 +151,7 @@ def _interfaces(statistics: Statistics) -> Iterator[tuple[str, str]]:
         if each.speed_bps:
             facts.append(format_rate(each.speed_bps))
         if 0 < each.snaplen_octets < _WHOLE_FRAMES:
-            facts.append(f"at most {each.snaplen_octets} octets of a frame")
+            facts.append(f"at most {each.snaplen_octets} octets per frame")
         text = ", ".join(facts)
         if len(used) > 1 or each.name:
             name = _interface_name(statistics, each.index)
@@ -174,7 +174,7 @@ def _sample(statistics: Statistics) -> Iterator[str]:
         rows.append((name, [_in_unit(value, each.unit) for value in figures if value is not None]))
     one_in = ", ".join(f"{rate:,}" for rate in found.one_in) or "an unknown number of"
     more = _more(len(found.estimates), len(shown), "estimates")
-    rest = f", by a sample of one in {one_in} frames: intervals of 95 %"
+    rest = f", by a sample of one in {one_in} frames: 95 % intervals"
     if found.every:
         rest = f", by every {one_in}th: no intervals, since the sample may be in step"
     yield _titled("all frames", columns_of(rows), *more, rest=rest)
@@ -200,7 +200,7 @@ def _frame_types(statistics: Statistics) -> Iterator[str]:
         deeper = "    " if "." in each.kind.name else "  "
         rows.append((f"{deeper}{each.kind.title}", _cells(each, _KINDS, statistics)))
     lines = (line.rstrip() for line in columns_of(rows).splitlines())
-    yield _titled("types of frames", *lines, rest="; a frame counts in each of its types")
+    yield _titled("types of frames", *lines, rest="; a frame can have several types")
 
 
 def _curves(statistics: Statistics) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _curves(statistics: Statistics) -> Iterator[str]:
     label = max(len(name) for name, _, _ in curves)
     lines = [_over_time(name.ljust(label), values, show(max(values))) for name, values, show in curves]
     end = format_time(width_ns * count).rjust(min(over_time_columns(), count) - 1)
-    rest = f", intervals of {format_time(width_ns)}, full height at the right"
+    rest = f", intervals of {format_time(width_ns)}, full scale at the right"
     yield _titled("rates over time", *lines, f"  {'':{label}}  0{end}", rest=rest)
 
 
@@ -282,7 +282,7 @@ def _pauses(statistics: Statistics) -> Iterator[str]:
         if sum(sender.interface == port.interface for sender in senders) > 1:
             name = _interface_name(statistics, port.interface)
             parts += [f"  all senders of {name} together", _classes(statistics, port)]
-    yield _titled("time stopped by PAUSE and PFC", *parts, rest=", by sender")
+    yield _titled("time paused by PAUSE and PFC", *parts, rest=", by sender")
 
 
 def _classes(statistics: Statistics, whole: PauseSender | PauseInterface) -> str:
@@ -466,7 +466,7 @@ def _roce(statistics: Statistics) -> Iterator[str]:
         cnps = [count * NS_PER_S / width_ns for count in found.cnps_over_time]
         lines.append(_over_time("CE share", marked, format_share(max(marked))))
         lines.append(_over_time("CNPs    ", cnps, per_second(max(cnps))))
-    yield _titled("RoCE", *lines, rest=", by queue pair and direction, most trouble first")
+    yield _titled("RoCE", *lines, rest=", by queue pair and direction, worst first")
 
 
 def _roce_facts(statistics: Statistics, roce: RoceTraffic) -> Iterator[tuple[str, str]]:
@@ -614,7 +614,7 @@ def _probes(statistics: Statistics) -> Iterator[str]:
         rows = [(f"{address(flow.station)} → {address(flow.destination)}", flow) for flow in found.flows]
         parts.append(table(rows[:_FLOWS_SHOWN], _PROBED, statistics))
         parts += _more(len(rows), _FLOWS_SHOWN, "flows")
-    rest = "; replies carry the destination’s clock less the source’s timestamp"
+    rest = "; replies contain the destination’s clock minus the source’s time stamp"
     yield _titled("E²CM probes", *parts, rest=rest)
 
 
@@ -688,6 +688,6 @@ def _lost_to_pause(statistics: Statistics) -> tuple[str, ...]:
     part, time = _cells(sender, _PAUSED, statistics)
     whom = worst.whom
     if worst.paused_ns != sender.paused_ns:
-        whom = f"{len(sender.classes)} classes, most of all {whom}"
+        whom = f"{len(sender.classes)} priorities, the longest {whom}"
     assumed = "" if sender.speed_is_stated else f"; {format_rate(sender.speed_bps)} assumed: --speed"
-    return f"{part} of the time, {time}{assumed}", f"{_sender(statistics, sender)[2:]} stopped {whom}"
+    return f"{part} of the time, {time}{assumed}", f"{_sender(statistics, sender)[2:]} paused {whom}"

@@ -85,12 +85,12 @@ def send_storm(
     if telling.form == "json":
         document = report_document(report) | {"storm": storm_document(storm), "released": released}
         echo(json.dumps(document | _proof_document(sent) | {"processors": kept.processors}, indent=2))
-    rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("kept by", thread_text(kept))]
-    rows.append(("released", "at the end" if released else "no: the last pause runs out by itself"))
+    rows = [*storm_rows(storm, duration_ns), *report_rows(report), ("sent by", thread_text(kept))]
+    rows.append(("released", "at the end" if released else "no: the last pause expires"))
     if telling.form == "text" and not telling.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
     if report.gaps is not None and report.gaps.longer and not (kept.processors or kept.kept_by):
-        warn("frames came too late to hold all the time: with CAP_SYS_NICE real-time threads send them")
+        warn("frames were too late to keep the link paused: with CAP_SYS_NICE, real-time threads send them")
     if at is None or sent.ended_by is not None:
         return exit_code_after(report, sent.ended_by)
     return _tell("storm", sent, telling, rows)
@@ -104,7 +104,7 @@ def send_plan(path: str, *, seed: int | None, bypass: bool, realtime: bool, tell
         document = {"schema": SCHEMA, "plan": path, "seed": plan.seed, **dataclasses.asdict(sent.report)}
         echo(json.dumps(document | _proof_document(sent), indent=2))
     rows = [(each.name, _stream_text(each)) for each in sent.report.streams]
-    rows += [("kept by", thread_text(sent.report)), ("seed", str(plan.seed))]
+    rows += [("sent by", thread_text(sent.report)), ("seed", str(plan.seed))]
     if telling.form == "text" and not telling.quiet:
         echo(pairs(rows, width=max(len(name) for name, _ in rows)), wrap=True)
     if isinstance(sent.ended_by, KeyboardInterrupt):
@@ -213,7 +213,7 @@ def _tell(name: str, sent: _Sent, telling: Telling, rows: Sequence[tuple[str, st
     if telling.form != "json":
         print_verdicts(verdicts, quiet=telling.quiet)
         if sent.stolen_ns and not telling.quiet:
-            echo(f"a hypervisor took each processor for {format_time(sent.stolen_ns)}, in their mean")
+            echo(f"the hypervisor took each processor for {format_time(sent.stolen_ns)} on average")
     telling.write_junit(name, verdicts, rows)
     return verdict_code([each.outcome for each in sent.proofs])
 
@@ -244,7 +244,7 @@ def _stream_text(stream: StreamReport) -> str:
     if stream.gaps.limit_ns:
         longer = counted(stream.gaps.longer, "gap") if stream.gaps.longer else "no gap"
         text += f"; {longer} that a pause does not cover, the longest {format_time(stream.gaps.longest_ns)}"
-    return text + (f"; no room {stream.failed:,} times" if stream.failed else "")
+    return text + (f"; queue full {stream.failed:,} times" if stream.failed else "")
 
 
 def thread_text(report: StreamsReport) -> str:

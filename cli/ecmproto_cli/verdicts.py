@@ -157,13 +157,11 @@ def check_sides(near: str | None, far: str | None, captured: str | None, near_ca
     if captured is not None and near is not None:
         raise click.UsageError("--received sends nothing: expected no -i")
     if near_captured is not None and captured is None:
-        raise click.UsageError("--sent belongs to --received")
+        raise click.UsageError("--sent needs --received")
     if captured == near_captured == "-":
-        raise click.UsageError("stdin can be read once: expected - once, got it twice")
+        raise click.UsageError("stdin can be read only once: expected - once, got it twice")
     if far is not None and far == near:
-        raise InterfaceError(
-            interface=far, needed="another interface than the one to send out of", got="the same"
-        )
+        raise InterfaceError(interface=far, needed="an interface other than the sending one", got="the same")
 
 
 def no_frame_judged(test: Test) -> CommandError | None:

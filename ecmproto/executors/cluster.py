@@ -130,7 +130,7 @@ class Cluster:
         }.items():
             if path is None or ("\n" not in path and not os.path.isfile(path)):
                 needed = f"a file for {option}, or in Dask's configuration (distributed.comm.tls)"
-                raise self._error(needed, "none" if path is None else f"{path}, which is no file")
+                raise self._error(needed, "none" if path is None else f"{path}, which is not a file")
         return security
 
     def _error(self, needed: str, got: str, remedy: str = "") -> ExecutorError:

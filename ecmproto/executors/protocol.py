@@ -131,7 +131,9 @@ def parse_shard(text: str) -> Shard:
     if not (
         slash and number.isdecimal() and count.isdecimal() and 1 <= int(number) <= int(count) <= MAX_SHARDS
     ):
-        raise ParameterError(name="shard", needed="a part and the number of parts, as 3/40", got=shown(text))
+        raise ParameterError(
+            name="shard", needed="a part and the number of parts, such as 3/40", got=shown(text)
+        )
     return Shard(int(number), int(count))
 
 

@@ -68,7 +68,7 @@ def pack(value: Mapping[str, Any]) -> bytes:
             arrays[name] = item
             return {_ARRAY: name}
         raise TypeError(
-            f"{type(item).__name__} is no plain data: expected numbers, text, lists, dicts or arrays"
+            f"{type(item).__name__} is not plain data: expected numbers, text, lists, dicts or arrays"
         )
 
     text = json.dumps(value, allow_nan=False, default=separated).encode()
@@ -80,7 +80,7 @@ def _check(value: object) -> None:
     if isinstance(value, Mapping):
         for key, each in value.items():
             if not isinstance(key, str) or key.startswith("$"):
-                raise TypeError(f"{shown(key)} is no key of plain data: expected text without a leading $")
+                raise TypeError(f"{shown(key)} is not a key of plain data: expected text without a leading $")
             _check(each)
     elif isinstance(value, list | tuple):
         for each in value:
@@ -224,7 +224,9 @@ class RowStore:
                 self._whole_octets = self._scanned_octets
             self._scanned_octets = file.seek(0, os.SEEK_END)
         if self._scanned_octets and not self._whole_octets:
-            raise SpecError(where=str(self.path), needed="rows, or an empty file", got="no whole row")
+            raise SpecError(
+                where=str(self.path), needed="complete rows, or an empty file", got="no complete row"
+            )
 
     @staticmethod
     def _clear_up(folder: Path, names: Iterable[str]) -> None:

@@ -207,7 +207,8 @@ def _tell(why: str, instead: str) -> None:
     if not _told:
         _told.append(why)
         warnings.warn(
-            f"{why}: compiled code there is not loaded, for anyone could have made it; it is {instead}. "
+            f"{why}: compiled code in it is not loaded, because anyone could have written it; it is "
+            f"{instead}. "
             "NUMBA_CACHE_DIR may name a folder of yours that no other user can write to",
             CacheWarning,
             stacklevel=2,

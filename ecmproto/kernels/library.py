@@ -73,7 +73,7 @@ def _loaded() -> _Library | str:
         return (
             f"no library of kernels can be loaded: {error}"
             if PATH.exists()
-            else "there is no library of kernels"
+            else "no library of kernels is installed"
         )
     sources = found.information.get("sources")
     changed = _changed(sources if isinstance(sources, dict) else {"": 0})  # of a former version: no dict

@@ -132,7 +132,7 @@ def test_unwrapping_restores_the_original_frames(name: str, tmp_path: Path) -> N
         assert inner == frames
         # The length of a frame that the mirror cut is known where its IP header states it.
         assert lengths == original or all(map(int.__le__, lengths, original))
-        assert f"of {counted(len(frames), 'wrapped frame')} " in reader.summary
+        assert f"unwrapped {counted(len(frames), 'frame')} " in reader.summary
         assert ("lost 0 frames" in reader.summary) == ("sequence" in name or "III" in name or "II " in name)
 
 
@@ -208,7 +208,7 @@ def test_lost_frames_are_counted_by_sequence_numbers(tmp_path: Path) -> None:
     wrapped = [WRAPPERS["ERSPAN II session 12"](frame, number) for number in numbers]
     reader = read(written(tmp_path / "mirror.pcap", wrapped))[2]
     assert reader.summary == (
-        "innermost frames of 7 wrapped frames (ERSPAN II 7); by sequence numbers the mirror lost 5 frames"
+        "unwrapped 7 frames (ERSPAN II 7); sequence numbers show that the mirror lost 5 frames"
     )
     assert [each.name for each in reader.interfaces] == ["", "ERSPAN II session 12"]
 

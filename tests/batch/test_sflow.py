@@ -85,7 +85,7 @@ def test_sampled_headers_are_frames_of_agents_and_ports(tmp_path: Path) -> None:
         ("VXLAN VNI 77 sFlow 2001:db8::7 port 3", RAW_IP, 16),
     ]
     assert reader.summary == (
-        "innermost frames of 1 wrapped frame (VXLAN 1); "
+        "unwrapped 1 frame (VXLAN 1); "
         "3 sampled headers of 2 sFlow datagrams, and 0 datagrams lost by sequence numbers"
     )
 

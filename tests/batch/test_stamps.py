@@ -263,7 +263,7 @@ def test_commands_read_stamps_and_unwrap_inner_frames(
     assert run([*command, str(path), "--trailer", "auto"]) == 0
     shown = capsys.readouterr()
     assert "metamako stamps are the times of 300 frames" in shown.err
-    assert "innermost frames of 300 wrapped frames" in shown.err
+    assert "unwrapped 300 frames" in shown.err
 
 
 def test_dissect_writes_frames_without_stamps(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

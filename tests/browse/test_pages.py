@@ -224,6 +224,6 @@ def test_pages_of_innermost_frames(tmp_path: Path) -> None:
     pages.start(first=True)
     assert pages.finish(30)
     assert [row[:3] for row in by_page(pages)] == [(frame, number, 1) for number, frame in enumerate(bare)]
-    assert pages.unwrapped.startswith(f"innermost frames of {len(bare):,} wrapped frames (ERSPAN II")
+    assert pages.unwrapped.startswith(f"unwrapped {len(bare):,} frames (ERSPAN II")
     assert [each.name for each in pages.interfaces] == ["", "ERSPAN II session 12"]
     pages.close()

@@ -216,7 +216,7 @@ def test_write_and_copy(tmp_path: Path) -> None:
         assert f"1 frame written to {target}"[:40] in seen
         seen = await driver.ask(f"w{target}", "enter")
         assert (
-            "a ! after the name replaces it" in seen.replace("\n", "")
+            "add ! after the name to replace it" in seen.replace("\n", "")
             or "expected a name that is free" in seen
         )
         await driver.type("!", "enter")

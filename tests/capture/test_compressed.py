@@ -87,7 +87,7 @@ def test_a_truncated_stream_returns_its_frames(kind: str) -> None:
         counts.append(len(seen))
         assert seen == whole[: len(seen)]
         assert reader.problem is not None
-        assert f"a {kind} stream that is cut short" in reader.problem.got
+        assert f"a truncated {kind} stream" in reader.problem.got
     assert counts == sorted(counts)
     assert counts[-1] > 100
 

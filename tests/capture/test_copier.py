@@ -95,16 +95,16 @@ def test_pcapng_is_converted_to_pcap(tmp_path: Path) -> None:
     assert (reader.interfaces[0].fcs_octets, reader.resolution) == (4, 10**9)
     assert copier.warnings == [
         "frames of simple packet blocks have no time: they are written at 0",
-        "comments are lost: pcap has no place for them",
-        "blocks of type interface statistics are lost: pcap has no place for them",
+        "comments are lost: pcap cannot store them",
+        "blocks of type interface statistics are lost: pcap cannot store them",
     ]
 
 
 def test_loss_of_options_and_interfaces_is_warned(tmp_path: Path) -> None:
     octets = section() + description() * 2 + enhanced(b"abc", options=option(2, bytes(4)) + bytes(4))
     assert copy(octets, tmp_path / "a.pcap").warnings == [
-        "which interface a frame came from is lost: pcap has one",
-        "options of frames are lost: pcap has no place for them",
+        "pcap has only one interface: the interfaces of frames are lost",
+        "options of frames are lost: pcap cannot store them",
     ]
 
 

@@ -133,7 +133,7 @@ def test_comments_are_written(tmp_path: Path) -> None:
     with PcapWriter(tmp_path / "a.pcap") as plain:
         plain.write_frame(b"x", 0, comment="lost")
         plain.write_frame(b"x", 0, comment="lost")
-    assert plain.warnings == ["comments are lost: pcap has no place for them"]
+    assert plain.warnings == ["comments are lost: pcap cannot store them"]
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,9 @@ def test_the_narrowest_matching_cnp_scope_is_named(
 ) -> None:
     result = dcqcn(paced(*to, every_us=every_us))
     assert faults(result) == []
-    assert result.notes == (f"CNPs of 10.0.0.2 are 50 µs apart by {scope}: CNP003 held them to queue-pair",)
+    assert result.notes == (
+        f"CNPs of 10.0.0.2 are 50 µs apart by {scope}; CNP003 checked them by queue-pair",
+    )
 
 
 def test_no_scope_is_named_without_evidence() -> None:
@@ -125,7 +127,7 @@ def test_unanswered_marks_are_found() -> None:
     assert faults(dcqcn([*marked, (4 * MS, BACK)])) == []  # nobody sends a CNP: an open loop
     result = dcqcn([*marked, (4 * MS, BACK)], closed="yes")
     assert faults(result) == [("CNP004", None)]
-    assert result.findings[0].what == "no CNP goes from 10.0.0.2 to 10.0.0.1"
+    assert result.findings[0].what == "10.0.0.2 sends no CNP to 10.0.0.1"
     assert result.findings[0].measured == "4 CE-marked frames"
     assert faults(dcqcn([*marked, (4 * MS, CNP)])) == []
 

@@ -33,7 +33,7 @@ def test_untagged_cn_tag_counts_as_priority_0() -> None:
     result = domain([(0, TAGGED), (MS, untagged), (2 * MS, cnm)], cnpv="3")
     assert faults(result) == [("DOM001", 2)]
     assert result.findings[0].measured == 0
-    assert result.findings[0].what.endswith("its frame is untagged")
+    assert result.findings[0].what.endswith("(the frame has no VLAN tag)")
     assert faults(domain([(0, untagged)], cnpv="0,3")) == []
     assert faults(domain([(0, announced(STATION)), (MS, untagged)])) == [("DOM002", 2)]
 

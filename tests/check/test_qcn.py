@@ -64,7 +64,7 @@ def test_wrong_feedback_is_found_with_estimated_parameters(w: float, qeq: int) -
     assert str(right) in str(result.findings[0].allowed).split(" by ")[0]
     silent, estimated = sorted(result.notes)
     assert estimated.startswith(f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from 2")
-    assert silent.endswith("1 CNM of 02:00:00:00:00:99/1. QCN003 is not judged.")
+    assert silent.endswith("1 CNM of 02:00:00:00:00:99/1. QCN003 was skipped.")
     given = checked(seen, ["QCN003"], {"qcn.w": str(w), "qcn.qeq": f"{qeq}B"})
     assert (faults(given), given.notes, given.results[0].judged) == ([("QCN003", 25)], (), 26)
     # with parameters that others use most of them are wrong

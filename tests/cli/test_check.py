@@ -58,7 +58,7 @@ def test_a_clean_capture_exits_with_0(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_findings_beyond_the_limit_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = written(tmp_path / "in.pcapng", [frame(LINE, version=1)] * 12)
     assert run(["check", path, "--select", "QCN001", "--limit", "3"]) == 1
-    assert "  … 9 more (--limit 0 shows the stored ones)" in capsys.readouterr().out.splitlines()
+    assert "  … 9 more (--limit 0 shows all stored findings)" in capsys.readouterr().out.splitlines()
     assert run(["check", path, "--select", "QCN001", "--limit", "0"]) == 1
     assert capsys.readouterr().out.count("in.pcapng:") == 12 + 1
 
@@ -99,7 +99,7 @@ def test_wrong_options_are_refused_with_suggestions(
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--rules", "list", "--select", "qcn"]) == 0
     listed = capsys.readouterr().out
-    assert listed.startswith("QCN (qcn)\n  QCN000  error    Octets announced as a CNM can be decoded.\n")
+    assert listed.startswith("QCN (qcn)\n  QCN000  error    A frame with a CNM can be decoded.\n")
     assert max(map(len, listed.splitlines())) <= 80
     assert run(["check", "--explain", "qcn003"]) == 0
     told = capsys.readouterr().out

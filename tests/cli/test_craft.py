@@ -139,8 +139,8 @@ def test_crafting_no_frame_fails(arguments: list[str], tmp_path: Path) -> None:
     [
         ("", "expected one of a LAYER, --spec, --from-json or --from-columns, got none\nhelp: ecmproto craft --help"),
         ("cnm --spec x.toml", "expected one of a LAYER, --spec, --from-json or --from-columns, got several\nhelp: ecmproto craft --help"),
-        ("--spec x.toml --vlan 5", "--vlan belongs to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
-        ("cnm --fix", "--fix belongs to --from-json: other frames are always fixed, except with --raw\nhelp: ecmproto craft --help"),
+        ("--spec x.toml --vlan 5", "--vlan applies to a frame given as LAYER FIELD=VALUE ..., not to a file\nhelp: ecmproto craft --help"),
+        ("cnm --fix", "--fix needs --from-json: other frames are always fixed, except with --raw\nhelp: ecmproto craft --help"),
         ("cnm qntz_fb=64", "cnm.qntz_fb: expected an integer in 0..63, got 64\nhelp: ecmproto fields cnm"),
         ("cnmm", "frame: expected the name of a format, got 'cnmm' (did you mean 'cnm'?)\nhelp: ecmproto craft --help"),
         ("cnm --sweep qntz_fb", "--sweep: expected FIELD=VALUES, each field once, got 'qntz_fb'\nhelp: ecmproto craft --help"),
@@ -148,7 +148,7 @@ def test_crafting_no_frame_fails(arguments: list[str], tmp_path: Path) -> None:
         ("cnm --rate x", "rate: expected frames a second such as 1000pps or 1.5Mpps, or bits a second on the line such as 1G, got 'x'\nhelp: ecmproto craft --help"),
         ("cnm --time -1", "--time: expected a time such as 15ms, 500us or 1s, in whole ns, got '-1'\nhelp: ecmproto craft --help"),
         ("pause --prio 3", "prio: expected a frame that may have a tag, got a MAC Control frame, which never has one"
-         " (to send one on purpose name the tag itself: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
+         " (to send one on purpose, name the tag explicitly: vlan id=5 pfc …)\nhelp: ecmproto craft --help"),
         ("cnm -w x.bin", "x.bin: expected -T with one of hex, line, pcap, pcapng, python, json, ndjson, toml,"
          " or a name that ends in .pcap, .json, .hex or .py\nhelp: ecmproto craft --help"),
     ],
@@ -215,11 +215,11 @@ def test_columns_of_a_capture_reproduce_it(tmp_path: Path) -> None:
         (["cnm", "--from-columns", "bad.csv", "--rate", "5pps", "--time", "1s"], 2, "ecmproto: bad.csv: row 2, column"),
         (["cnm", "--from-columns", "none.csv"], 3, "ecmproto: none.csv: No such file or directory\n"),
         (["--from-columns", "bad.csv"], 2, "ecmproto: bad.csv: expected a LAYER, or Parquet or Arrow with all columns"),
-        (["--from-columns", "bad.csv", "--vlan", "5"], 2, "ecmproto: --vlan belongs to a frame given as LAYER"),
+        (["--from-columns", "bad.csv", "--vlan", "5"], 2, "ecmproto: --vlan applies to a frame given as LAYER"),
         (["cnm", "--from-columns", "bad.csv", "--sweep", "prio=1,2"], 2,
          "ecmproto: --sweep and --from-columns: expected one of them, got both\n"),
         (["cnm", "--from-columns", "bad.csv", "--count", "0"], 2, "ecmproto: --count and --from-columns: expected one"),
-        (["cnm", "--from-columns", "bad.csv", "--fix"], 2, "ecmproto: --fix belongs to --from-json"),
+        (["cnm", "--from-columns", "bad.csv", "--fix"], 2, "ecmproto: --fix needs --from-json"),
         (["--from-columns", "bad.csv", "--spec", "x.toml"], 2, "got several\n"),
     ],
 )  # fmt: skip

@@ -107,7 +107,7 @@ def test_ignore_rules_make_captures_equal(tmp_path: Path, capsys: pytest.Capture
         (["--tolerance", "time"], "expected FIELD=VALUE"),
         (["--tolerance", "time=1"], "a number with its unit"),
         (["--ignore", "ip.tll"], "did you mean 'ip.ttl'?"),
-        (["--stat", "-q"], "expected one of them"),
+        (["--stat", "-q"], "expected only one of them"),
         (["--window", "1"], "1000<=x<="),
     ):
         _, err = told([a, b, *arguments], capsys, code=2)
@@ -126,7 +126,7 @@ def test_one_capture_may_come_from_stdin(
         assert ("equal: 26" in out) == (code == 0)
         assert ("ecmproto: -: " in err) == (code == 3)
     _, err = told(["-", "-"], capsys, code=2)
-    assert "stdin can be read once" in err
+    assert "stdin can be read only once" in err
 
 
 def test_unreadable_captures_are_reported_in_two_lines(

@@ -74,7 +74,7 @@ def test_all_fields_go_to_column_files(
     more: list[str], got: str, sample: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["dissect", "-r", str(sample), "--all-fields", *more]) == 2
-    assert f"--all-fields goes with -T parquet or arrow and without -e, not {got}" in capsys.readouterr().err
+    assert f"--all-fields needs -T parquet or arrow and no -e, got {got}" in capsys.readouterr().err
 
 
 def test_selected_columns_of_selected_frames_are_written(sample: Path) -> None:
@@ -111,7 +111,7 @@ def test_columns_are_never_written_to_a_terminal(sample: Path) -> None:
     os.close(side)
     os.close(terminal)
     assert done.returncode == 2
-    assert "-T parquet is no text for a terminal: -w FILE" in done.stderr
+    assert "-T parquet is binary: expected -w FILE or a pipe" in done.stderr
 
 
 def test_frames_of_a_truncated_capture_are_written(sample: Path, capsys: pytest.CaptureFixture[str]) -> None:

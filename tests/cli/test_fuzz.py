@@ -153,7 +153,7 @@ def test_findings_not_reduced_in_time_are_reported(capsys: pytest.CaptureFixture
     command = [sys.executable, "-I", "-S", READER, "msdu-length", "{}"]
     options = ["--seed", "1", "--duration", "1s", "--frames-per-run", "512"]
     _, err = told(["target", *options, "--", *command], capsys, code=1)
-    assert err.endswith("--duration was up before 1 finding could be reduced: all frames are stored\n")
+    assert err.endswith("--duration ended before 1 finding could be reduced: all frames are stored\n")
 
 
 def test_fail_exit_defines_a_failing_target(capsys: pytest.CaptureFixture[str]) -> None:
@@ -229,8 +229,8 @@ def test_ctrl_c_keeps_the_state(
         (["decode", "--runs", "0"], 2, "--runs"),
         (["decode", "--index", "5"], 2, "expected --seed N"),
         (["decode", "--as-is"], 2, "expected -r FILE"),
-        (["decode", "--as-is", "-r", MIXED, "--seed", "1"], 2, "--as-is makes no cases"),
-        (["decode", "--seed", "1", "--index", "1", "--duration", "1s"], 2, "belong to campaigns"),
+        (["decode", "--as-is", "-r", MIXED, "--seed", "1"], 2, "--as-is generates no cases"),
+        (["decode", "--seed", "1", "--index", "1", "--duration", "1s"], 2, "apply to campaigns"),
         (["decode", "--what", "bugs"], 2, "bugs"),
         (["decode", "-Y", "vlan"], 2, "-Y filters the frames of -r"),
         (["decode", "-Y", "vlan", "--what", "specs"], 2, "-Y filters frames, not specs"),

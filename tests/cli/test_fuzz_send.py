@@ -104,7 +104,7 @@ def test_sent_frames_arrive_at_the_reported_rate(veth: Network, capsys: pytest.C
     assert told.err == "ecmproto: seed 7\n"
     rows = table(told.out)
     assert list(rows) == [
-        "sent", "requested", "reached", "time", "jitter", "apart", "padded", "left out", "campaign",
+        "sent", "requested", "reached", "time", "jitter", "spacing", "padded", "left out", "campaign",
         "findings",
     ]  # fmt: skip
     assert rows["sent"].startswith(f"{len(frames)} frames, ")
@@ -159,7 +159,7 @@ def test_index_sends_a_single_case(veth: Network, capsys: pytest.CaptureFixture[
 def test_heartbeats_are_reported(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     beats = ["--heartbeat", f"frame:{FAR}", "--heartbeat", "command:true", "--heartbeat-every", "100"]
     assert send("--seed", "7", "--runs", "450", "--rate", "5kpps", *beats) == 0
-    assert table(capsys.readouterr().out)["heartbeats"].startswith("6 came, 0 did not; sending stood still")
+    assert table(capsys.readouterr().out)["heartbeats"].startswith("6 came, 0 did not; sending stalled")
 
 
 MTU_OCTETS = 1514
@@ -232,9 +232,7 @@ def test_a_device_without_recovery_ends_the_campaign(
         beats = ["--heartbeat", f"frame:{SIDE}", "--heartbeat-every", "50", *QUICK]
         assert send("--seed", "5", "--runs", "400", "--recover-wait", "100ms", *beats) == 1
         told = capsys.readouterr()
-        assert told.err.endswith(
-            "the device did not come back; the same command continues after these cases\n"
-        )
+        assert told.err.endswith("the device did not recover; the same command continues after these cases\n")
         assert f"after one of cases {first} to {first + 49} of seed 5" in told.out
         program.send_signal(signal.SIGHUP)
         assert send("--runs", "50", *beats) == 1, "the finding is still there"
@@ -251,7 +249,7 @@ def test_a_device_silent_beforehand_stops_the_campaign(
         assert captured(receiver)[0] == []
     told = capsys.readouterr()
     assert "ecmproto: 'exit 3' exited with 3, before any frame was sent\n" in told.err
-    assert "help: --heartbeat needs an answer while the device is well" in told.err
+    assert "help: --heartbeat must succeed while the device works" in told.err
     assert told.out == ""
     recovery = ["--recover", "touch alive"]
     assert send("--heartbeat", "command:test -e alive", "--runs", "10", "--rate", "max", *recovery) == 0

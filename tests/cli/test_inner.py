@@ -17,9 +17,7 @@ from pcaps.manifest import FOLDER
 from tests.batch.test_inner import WRAPPERS, bare, written
 from tests.batch.test_sflow import DATA, datagram, flow, raw, sent
 
-SUMMARY = (
-    "ecmproto: innermost frames of 300 wrapped frames (ERSPAN II 300); by sequence numbers the mirror lost 0"
-)
+SUMMARY = "ecmproto: unwrapped 300 frames (ERSPAN II 300); sequence numbers show that the mirror lost 0"
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def test_wrapped_output_loads_no_unwrapping_module(captures: tuple[str, str]) ->
 
 def test_inner_frames_of_an_interface_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-i", "lo", "--inner"]) == 2
-    assert "--inner goes with -r" in capsys.readouterr().err
+    assert "--inner needs -r" in capsys.readouterr().err
 
 
 def test_diff_of_innermost_frames_finds_no_difference(
@@ -112,7 +110,7 @@ def test_innermost_frames_are_the_default(
     assert "ecmproto: --inner is the default\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("every", "step"), [(1, ""), (5, "PSNs of RoCE advance by 5 a frame")])
+@pytest.mark.parametrize(("every", "step"), [(1, ""), (5, "PSNs of RoCE advance by 5 per frame")])
 def test_missing_psns_hint_at_a_sample(
     every: int, step: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -165,7 +165,7 @@ def waited(ns: int, stolen_ns: int = 0) -> ProcessorWait:
     ("waited_ns", "name", "realtime", "said"),
     [
         (100_000_000, "", False, ""),
-        (900_000_000, "", False, "Kept {}; --precise runs it before ordinary programs."),
+        (900_000_000, "", False, "Kept {}; --precise gives it priority over ordinary programs."),
         (900_000_000, "", True, "Kept {}."),
         (900_000_000, "left", True, "left was kept {}."),
     ],
@@ -181,7 +181,7 @@ def test_a_busy_machine_heads_the_summary(
         name=name,
     ).summary()  # fmt: skip
     first = capsys.readouterr().out.splitlines()[0]
-    told = "from the processor for 900 ms of 15 s: these figures are this machine's and not the mechanism's"
+    told = "from the processor for 900 ms of 15 s: these figures reflect this machine, not the mechanism"
     assert first == said.format(told) if said else first.startswith("h to n, 15")
 
 
@@ -190,7 +190,7 @@ def test_larger_stolen_time_heads_the_summary(capsys: pytest.CaptureFixture[str]
     spent = waited(200_000_000, 600_000_000)
     Reporter(Role(name="rp", title="h to n"), Given({}), [], running(), start_ns, spent).summary()
     first = capsys.readouterr().out.splitlines()[0]
-    assert first.startswith("The hypervisor took each processor for 600 ms of 15 s: these figures are")
+    assert first.startswith("The hypervisor took each processor for 600 ms of 15 s: these figures reflect")
 
 
 def test_stolen_time_is_the_mean_of_the_processors(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

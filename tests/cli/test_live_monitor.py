@@ -57,7 +57,7 @@ def test_lines_are_followed_by_a_table(veth: Network, capsys: pytest.CaptureFixt
     assert "CNM" in lines[0]
     assert "stopped" in lines[0]
     text = "\n".join(lines)
-    assert "time stopped by PAUSE and PFC" in text
+    assert "time paused by PAUSE and PFC" in text
     assert "02:00:00:00:00:c1/1" in text
 
 
@@ -176,8 +176,8 @@ def test_a_terminal_is_redrawn_in_place(veth: Network) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["-b", "files:3"], "-b belongs to -w"),
-        (["-w", "x.pcap", "-b", "files:3"], "-b files:N belongs to -b filesize:SIZE or -b duration:TIME"),
+        (["-b", "files:3"], "-b needs -w"),
+        (["-w", "x.pcap", "-b", "files:3"], "-b files:N needs -b filesize:SIZE or -b duration:TIME"),
         (["-w", "-"], "stdout contains the reports"),
         (["--interval", "often"], "expected a time"),
     ],
@@ -215,4 +215,4 @@ def test_innermost_frames_are_counted(veth: Network, capsys: pytest.CaptureFixtu
     summary = json.loads(captured.out.splitlines()[-1])["stats"]
     assert [each["kind"] for each in summary["kinds"]] == ["pause"]
     assert [each["name"] for each in summary["interfaces"]] == [FAR, f"{FAR} VXLAN VNI 77"]
-    assert "innermost frames of " in captured.err
+    assert "unwrapped " in captured.err

@@ -50,7 +50,7 @@ def test_a_group_without_command_shows_help(group: list[str], capsys: pytest.Cap
     assert run(group) == 0
     shown = capsys.readouterr()
     assert shown.out.startswith("Usage: ecmproto ")
-    assert ("Commands:" if group else "Operators: ") in shown.out
+    assert ("Commands:" if group else "For operators: ") in shown.out
     assert shown.err == ""
 
 
@@ -78,7 +78,7 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
         (
             ["disect"],
             2,
-            "ecmproto: there is no command 'disect' (did you mean 'dissect'?)\nhelp: ecmproto --help\n",
+            "ecmproto: unknown command 'disect' (did you mean 'dissect'?)\nhelp: ecmproto --help\n",
         ),
         (
             ["fields", "cnmm"],
@@ -174,7 +174,7 @@ def test_fields_finds_names_and_meanings(capsys: pytest.CaptureFixture[str]) -> 
     ("redirected", "code", "told"),
     [
         ("dissect -r pcaps/mixed.pcap >&-", 2, "stdin or stdout: expected an open one, got a closed one"),
-        ("craft cnm >&-", 2, "expected room for"),
+        ("craft cnm >&-", 2, "expected space for"),
         ("completion bash >&-", 2, "stdin or stdout: expected an open one, got a closed one"),
         ("craft --from-json - <&-", 2, "stdin or stdout: expected an open one, got a closed one"),
         ("dissect -r - <&-", 3, "-: expected a readable capture file, got Bad file descriptor"),

@@ -161,7 +161,7 @@ def test_other_link_types_are_refused_by_name(tmp_path: Path, capsys: pytest.Cap
             "--rp qcn: reaction points of qcn do not understand ecm's messages",
         ),
         ("--speed 1G", "expected a mechanism: --cp or --compare"),
-        ("--compare qcn --cp qcn", "--compare names the mechanisms itself: leave --cp and --rp out"),
+        ("--compare qcn --cp qcn", "--compare names the mechanisms itself: omit --cp and --rp"),
         ("--cp none --set a=1", "parameter: expected none: none has no parameters, got a=1"),
         ("--cp qcn --rp qcn --ports dst", "--ports is for open loops: a closed loop has one port"),
         ("--cp qcn --samples x.txt", "x.txt: expected a name that ends in .csv or .parquet, got another"),
@@ -180,7 +180,7 @@ def test_other_link_types_are_refused_by_name(tmp_path: Path, capsys: pytest.Cap
         ("--cp qcn --buffer 0frames", "buffer: expected 1 to 658761 frames, got 0frames"),
         ("--cp qcn --set qeq=5B", "qeq: expected 100 B to 4294967295 B, got 5 B"),
         ("--cp qcn --cp-mac x", "MAC address: expected six octets such as 02:00:00:00:00:01, got 'x'"),
-        ("--cp qcn -T json -w -", "-w - sends the capture to stdout, where no report can be"),
+        ("--cp qcn -T json -w -", "-w - writes the capture to stdout, so no report can be printed there"),
     ],
 )
 def test_wrong_arguments_are_refused_in_one_sentence(

@@ -344,7 +344,7 @@ def test_closed_loop_captures_contain_tags_and_messages(replay: Replay, tmp_path
 # Mistakes
 
 ONE_MECHANISM = "-w writes the capture of one replay, --compare makes several"
-SAME = "are the same replay: leave one out"
+SAME = "are the same replay: omit one"
 
 
 @pytest.mark.parametrize(
@@ -424,7 +424,7 @@ def test_wrong_filters_are_shown_with_position(capsys: pytest.CaptureFixture[str
 
 def test_a_comparison_cannot_read_stdin_twice(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["replay", "-r", "-", "--compare", "qcn,none"]) == 2
-    assert "stdin can be read once" in capsys.readouterr().err
+    assert "stdin can be read only once" in capsys.readouterr().err
 
 
 def test_a_missing_capture_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,9 +41,9 @@ def test_frames_of_a_capture_arrive(
         assert receiver.receive() is None
     told = capsys.readouterr()
     lines = dict(line.split(None, 1) for line in told.out.splitlines())
-    assert lines["sent"] == f"{len(FRAMES)} frames, 704 B, out of near"
+    assert lines["sent"] == f"{len(FRAMES)} frames, 704 B from near"
     assert lines["requested"] == "the capture's times × 1"
-    assert list(lines) == ["sent", "requested", "reached", "time", "jitter", "apart"]
+    assert list(lines) == ["sent", "requested", "reached", "time", "jitter", "spacing"]
     assert told.err == ""
 
 
@@ -110,7 +110,7 @@ def test_only_ethernet_frames_of_pcapng_are_sent(
         assert received(receiver, 2) == [FRAMES[0], FRAMES[1][:60]]
     told = capsys.readouterr().err
     assert "1 frame of other link types than Ethernet not sent" in told
-    assert "1 frame cut by the capture, sent as far as it has them" in told
+    assert "1 frame truncated by the capture, sent with the captured octets only" in told
 
 
 def test_frames_refused_by_the_interface_are_named(
@@ -167,7 +167,7 @@ def test_frames_are_read_from_stdin(veth: Network, tmp_path: Path, monkeypatch: 
         (["-r", "x.pcap", "cnm"], "expected one of a LAYER, -r or --spec, got several"),
         ([], "expected one of a LAYER, -r or --spec, got none"),
         (["cnm", "--loop", "--count", "3"], "expected --count or --loop, got both"),
-        (["-r", "-", "--loop"], "stdin can be read once"),
+        (["-r", "-", "--loop"], "stdin can be read only once"),
         (["cnm", "--rate", "fast"], "1000pps or 1.5Mpps, bits a second such as 1G, or max, got 'fast'"),
         (["cnm", "--rate", "-1x"], "speed: expected a factor"),
         (["cnm", "qntz_fb=4000"], "qntz_fb"),
@@ -240,7 +240,7 @@ def test_a_few_frames_are_repeated_many_times(
 def test_a_missing_carrier_is_warned_of(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
     veth.unplug(FAR)
     run(["send", "-i", NEAR, "cnm"])
-    assert "warning: near has no link: what is sent may go nowhere" in capsys.readouterr().err
+    assert "warning: near has no link: frames may be lost" in capsys.readouterr().err
 
 
 def test_even_pacing_requires_a_rate_and_reports_spacing(

@@ -56,7 +56,7 @@ def test_storm_arrives_octet_for_octet_and_is_released(
     assert told["storm"] == "priorities 0, 1, 2, 3, 4, 5, 6, 7 for 500 ms, by 163 frames"
     assert told["pause"] == "60,000 quanta, 307.2 ms at 100 Mb/s"
     assert told["sent"].startswith(f"{len(frames)} frames, ")
-    assert told["held"].startswith("all the time: longest gap ")
+    assert told["paused"].startswith("the whole time: longest gap ")
     assert told["released"] == "at the end"
     assert before + 0.5 * 10**9 <= times[-1]
 
@@ -93,13 +93,13 @@ def test_gaps_in_a_storm_are_a_finding(veth: Network, capsys: pytest.CaptureFixt
     told = capsys.readouterr()
     found = rows(told.out)
     assert re.fullmatch(
-        r"not all the time: (?:once|[\d,]+ times) a gap of more than 1\.229 µs, the longest .*; up to .* "
-        r"free to run",
-        found["held"],
+        r"not the whole time: (?:once|[\d,]+ times) a gap of more than 1\.229 µs, the longest .*; up to .* "
+        r"without pause",
+        found["paused"],
     )
-    assert "frames that would have come too late" in found["left out"]
+    assert "frames that would have been too late" in found["skipped"]
     assert "% of the requested rate" in found["reached"]
-    assert ("real-time threads send them" in told.err) is (found["kept by"] == "ordinary threads")
+    assert ("real-time threads send them" in told.err) is (found["sent by"] == "ordinary threads")
 
 
 def test_storm_uses_the_interfaces_speed(veth: Network, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,7 +113,7 @@ def test_no_release_sends_no_release(veth: Network, capsys: pytest.CaptureFixtur
         words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--no-release", "--color", "never"]
         assert run(["send", "-i", NEAR, *words]) == 0
         assert seen(receiver)[0] == [HOLD]
-    assert rows(capsys.readouterr().out)["released"] == "no: the last pause runs out by itself"
+    assert rows(capsys.readouterr().out)["released"] == "no: the last pause expires"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -156,7 +156,7 @@ def test_precise_requires_cap_sys_nice(
     monkeypatch.setattr("ecmproto.frames.capture.linux.streams.may_run_ahead", lambda: False)
     words = [*WORDS, "--storm", SLOW, "--duration", "10ms", "--precise"]
     assert run(["send", "-i", NEAR, *words]) == 4
-    assert "the capability CAP_SYS_NICE, to run before all ordinary processes" in capsys.readouterr().err
+    assert "the capability CAP_SYS_NICE, for real-time priority" in capsys.readouterr().err
 
 
 def test_precise_restores_the_scheduling_policy(
@@ -217,9 +217,9 @@ def test_a_flood_arrives_octet_for_octet(veth: Network, tmp_path: Path) -> None:
             "--storm sets the frames' times itself: expected no --rate",
         ),
         (["pfc", "--storm", "10G", "--rate", "2x"], "expected no --rate"),
-        (["-r", "x.pcap", "--storm"], "--storm belongs to a pause or pfc frame"),
+        (["-r", "x.pcap", "--storm"], "--storm needs a pause or pfc frame"),
         (["pfc", "--loop", "--duration", "1s", "--storm"], "expected --duration or --loop, got both"),
-        (["pfc", "--renew", "0.5"], "--renew belongs to --storm"),
+        (["pfc", "--renew", "0.5"], "--renew needs --storm"),
         (["cnd-bondary"], "did you mean 'cnd-boundary'?"),
         (["cnd-boundary", "cnpv=9"], "cnpv: expected an integer in 0..7, got '9'"),
     ],

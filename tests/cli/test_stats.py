@@ -60,7 +60,7 @@ def test_time_lost_to_pauses_comes_first(tmp_path: Path, capsys: pytest.CaptureF
     out, _ = told(["-r", str(path), "--speed", "100G", "--color", "never"], capsys)
     assert out.splitlines()[1:3] == [
         "  paused       21.7 % of the time, 21.7 µs",
-        "               02:00:00:00:00:0e on spine �[31m1 stopped priority 3",
+        "               02:00:00:00:00:0e on spine �[31m1 paused priority 3",
     ]
     assert "02:00:00:00:00:0f on interface 1, 1 frames, at 100 Gb/s (assumed)" in out
     assert "priority 3  21.7 %  21.7 µs       1        0" in out

@@ -29,7 +29,7 @@ def test_the_longest_pause_at_400_gbps_is_calculated(capsys: pytest.CaptureFixtu
     assert rows["lasts"] == "83.88 µs"
     assert rows["to hold"].startswith("11,921 frames/s at least")
     assert rows["renewed"].startswith("every 41.94 µs, 0.5 of the pause: 23,842 frames/s")
-    assert rows["in flight"] == "4.194 MB would leave the link in that time"
+    assert rows["in flight"] == "4.194 MB could leave the link in that time"
     # 400 Gb/s, 100 m: 2·73,888 + 672 + 2·463,360 + 2·200,000 bits
     assert rows["headroom"].startswith("184.4 kB for 100 m")
     found = document("pause 65535 --rate 400G", capsys)

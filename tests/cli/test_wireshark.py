@@ -47,7 +47,7 @@ def test_foreign_files_are_kept(tmp_path: Path, capsys: pytest.CaptureFixture[st
     other = tmp_path / "ecmproto.lua"
     other.write_text("-- somebody else's", encoding="utf-8")
     assert run(["wireshark", "install", "--dir", str(tmp_path)]) == 2
-    assert "expected a name that is free, got a file of others" in capsys.readouterr().err
+    assert "expected a name that is free, got a file that ecmproto did not write" in capsys.readouterr().err
     assert run(["wireshark", "uninstall", "--dir", str(tmp_path)]) == 1
     assert files_in(tmp_path) == {"ecmproto.lua": "-- somebody else's"}
     assert run(["wireshark", "install", "--dir", str(tmp_path), "--force"]) == 0

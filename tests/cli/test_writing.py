@@ -171,7 +171,7 @@ def test_a_second_capture_does_not_replace_the_first(
         assert len(lines) == 2 * len(FRAMES)
         assert [line[0] for line in lines] == sorted(line[0] for line in lines)
         assert {line[1] for line in lines} == {"0", "1"}
-        assert told.err == "ecmproto: 2 captures read as one, in the order of time\n"
+        assert told.err == "ecmproto: 2 captures merged in time order\n"
     assert run(["stats", str(sample), str(other), "-T", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["frames"] == 2 * len(FRAMES)
 
@@ -186,7 +186,7 @@ def test_folders_patterns_and_named_captures_are_read(
     shown = ["-T", "fields", "-e", "frame.number", "-e", "frame.time_epoch", "-e", "frame.interface_id"]
     assert run(["dissect", str(sample), str(sample), "--order", "named", *shown]) == 0
     named = capsys.readouterr()
-    assert named.err == "ecmproto: 2 captures read as one, one after the other\n"
+    assert named.err == "ecmproto: 2 captures read one after the other\n"
     numbers = [line.split("\t")[0] for line in named.out.splitlines()]
     assert numbers == [str(number) for number in range(1, 2 * len(FRAMES) + 1)]
     for words in ([str(folder)], ["-r", str(folder / "x?.pcap")]):
@@ -203,7 +203,7 @@ def test_folders_patterns_and_named_captures_are_read(
 
 def test_stdin_is_read_once(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["dissect", "-r", "-", "-r", "-"]) == 2
-    assert "stdin can be read once: expected - once, got it twice" in capsys.readouterr().err
+    assert "stdin can be read only once: expected - once, got it twice" in capsys.readouterr().err
 
 
 def test_columns_of_several_captures_are_joined(sample: Path, tmp_path: Path) -> None:

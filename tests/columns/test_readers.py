@@ -134,4 +134,4 @@ def test_column_options_need_a_column_format(
     option: str, frames: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["dissect", str(frames), "-E", option]) == 2
-    assert "go with -T parquet or arrow, not with -T line" in capsys.readouterr().err
+    assert "need -T parquet or arrow, not -T line" in capsys.readouterr().err

@@ -135,7 +135,7 @@ def test_files_are_read_in_pieces(
 def test_times_come_from_file_or_craft_not_both(tmp_path: Path) -> None:
     path = csv(tmp_path, "frame.time_epoch,qntz_fb\n1.000000001,1\n0,2\n9223372036.854775807,3\n")
     assert [time for time, _ in crafted(path)] == [1_000_000_001, 0, 2**63 - 1]
-    with pytest.raises(SpecError, match=r"column frame\.time_epoch: expected times from one place"):
+    with pytest.raises(SpecError, match=r"column frame\.time_epoch: expected times from one source"):
         crafted(path, timed=True)
     assert [time for time, _ in crafted(csv(tmp_path, "qntz_fb\n1\n2\n"))] == [100, 100]
 

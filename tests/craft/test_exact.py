@@ -132,7 +132,8 @@ def test_frames_of_another_link_type_need_pcapng(tmp_path: Path) -> None:
     with pytest.raises(SpecError) as caught:
         crafted(text, "pcap")
     assert str(caught.value) == (
-        "pcap: expected frames of one link type, here ETHERNET, got one of LINUX_SLL (pcapng takes them: -T pcapng)"
+        "pcap: expected frames of one link type, here ETHERNET, got one of LINUX_SLL (pcapng can have "
+        "several: -T pcapng)"
     )
 
 

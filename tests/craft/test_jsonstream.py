@@ -60,11 +60,11 @@ def read(text: str) -> object:
         ('{"a": 1 2}', "in.json, line 1: expected ',' or '}', got '2'"),
         ('{"a": 1,\n"a": 2}', "in.json, line 2: expected each key once, got 'a' twice"),
         ('{"a":\n\n{"b": 1, "b": 2}}', "in.json, line 3: expected each key once, got 'b' twice"),
-        ('{"a": NaN}', "in.json, line 1: expected a number that JSON has, got NaN"),
-        ('{"a": -Infinity}', "in.json, line 1: expected a number that JSON has, got -Infinity"),
+        ('{"a": NaN}', "in.json, line 1: expected a number that JSON allows, got NaN"),
+        ('{"a": -Infinity}', "in.json, line 1: expected a number that JSON allows, got -Infinity"),
         ('{"a": tru}', "in.json, line 1: expected JSON, got Expecting value"),
         ('{"a": ' + "9" * 5000 + "}", "in.json, line 1: expected numbers of at most 4,300 digits, got a longer one"),
-        ('{"a": ' + "[" * 100_000, "in.json, line 1: expected values nested less than a thousand deep, got deeper nesting"),
+        ('{"a": ' + "[" * 100_000, "in.json, line 1: expected less than a thousand levels of nesting, got deeper nesting"),
     ],
 )  # fmt: skip
 def test_invalid_json_is_refused_with_its_line(text: str, sentence: str) -> None:

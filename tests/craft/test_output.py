@@ -83,7 +83,7 @@ def test_pcap_output_warns_of_lost_comments() -> None:
     output = output_of("pcap", Sink("out", io.BytesIO()), CaptureInfo())
     for chunk in chunks(recipes()):
         output.write(chunk)
-    assert output.warnings == ["comments are lost: pcap has no place for them"]
+    assert output.warnings == ["comments are lost: pcap cannot store them"]
 
 
 @pytest.mark.parametrize(

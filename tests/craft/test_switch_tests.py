@@ -201,7 +201,7 @@ def test_a_switch_that_pauses_a_lossy_priority_fails(
     assert judged(words, tmp_path, bridge, capsys)[0] == 0
     code, verdicts = judged(words, tmp_path, obeys, capsys)
     assert code == 1
-    assert failed(verdicts) == ["priority 3 is not stopped, though paused, as it is lossy"]
+    assert failed(verdicts) == ["priority 3 is not stopped, although paused, since it is lossy"]
     assert "frames later than 20 ms" in verdicts[failed(verdicts)[0]][1]
 
 
@@ -406,18 +406,18 @@ def test_impossible_parameters_are_refused(name: str, given: dict[str, str]) -> 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("pfc prio3=5 --received x.pcap", "--receive belongs to a sequence, such as pfc-storm"),
+        ("pfc prio3=5 --received x.pcap", "--receive needs a sequence, such as pfc-storm"),
         ("cnm-flood --received x.pcap", "cnm-flood has no expectation"),
         ("pfc-storm --received x.pcap -i lo", "--received sends nothing: expected no -i"),
         ("pfc-storm --received x.pcap --receive lo", "expected --receive, which captures, or --received"),
-        ("pfc-storm --sent x.pcap", "--sent belongs to --received"),
-        ("pfc-storm --receive lo", "expected -i IF, the interface to send out of"),
-        ("pfc-storm", "expected -i IF, the interface to send out of"),
-        ("pfc-storm -i lo --junit x.xml", "--junit belongs to --receive, --received and --plan"),
-        ("pfc-storm --received x.pcap --count 3", "has times of its own: expected no --count"),
-        ("pfc-storm --received x.pcap --rate max", "has times of its own: expected no --rate"),
-        ("pfc-storm --received x.pcap --loop", "has times of its own: expected no --loop"),
-        ("pfc-storm --received - --sent -", "stdin can be read once"),
+        ("pfc-storm --sent x.pcap", "--sent needs --received"),
+        ("pfc-storm --receive lo", "expected -i IF, the interface to send from"),
+        ("pfc-storm", "expected -i IF, the interface to send from"),
+        ("pfc-storm -i lo --junit x.xml", "--junit needs --receive, --received or --plan"),
+        ("pfc-storm --received x.pcap --count 3", "sets its own times: expected no --count"),
+        ("pfc-storm --received x.pcap --rate max", "sets its own times: expected no --rate"),
+        ("pfc-storm --received x.pcap --loop", "sets its own times: expected no --loop"),
+        ("pfc-storm --received - --sent -", "stdin can be read only once"),
         ("pfc-strom --received x.pcap", "(did you mean 'pfc-storm'?)"),
         ("pfc-storm prio=8 --received x.pcap", "prio: expected an integer in 0..7, got '8'"),
     ],

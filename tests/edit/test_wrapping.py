@@ -172,7 +172,7 @@ def test_edits_are_of_the_innermost_frames(tmp_path: Path) -> None:
         ("vxlan,session=1", "--encap vxlan: expected a key, got 'session'"),
         ("vxlan,vni=16777216", "--encap vxlan,vni: expected an integer in 0..16777215, got '16777216'"),
         ("vxlan,vni=x", "--encap vxlan,vni: expected an integer in 0..16777215, got 'x'"),
-        ("vxlan,vni=1,vni=2", "--encap: expected each value once, as session=12, got 'vni=2'"),
+        ("vxlan,vni=1,vni=2", "--encap: expected each value once, such as session=12, got 'vni=2'"),
         ("gre,udp.srcport=1", "--encap: expected a field of eth, ip, got 'udp.srcport'"),
         ("gre,src=10.0.0.300", "ip.src: expected an IPv4 address, got '10.0.0.300'"),
         ("gre,src=2001:db8::1,dst=10.0.0.1", "expected 16 octets, got 4"),
@@ -216,8 +216,8 @@ def test_every_unwrapped_format_has_a_wrapper() -> None:
 def test_nothing_unwrapped_is_no_success(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, out = written(tmp_path / "in.pcap", [FRAME]), tmp_path / "out.pcap"
     assert run(["edit", "-r", str(path), "-w", str(out), "--decap"]) == 1
-    assert "unwrapped: no frame" in capsys.readouterr().err
+    assert "unwrapped no frame" in capsys.readouterr().err
     assert run(["edit", "-r", str(path), "-w", str(out), "--force", "--encap", "erspan2,session=3"]) == 0
-    assert "erspan2: put around 1 frame" in capsys.readouterr().err
+    assert "erspan2: added around 1 frame" in capsys.readouterr().err
     assert run(["edit", "-r", str(out), "-w", str(path), "--force", "--decap"]) == 0
-    assert "unwrapped: innermost frames of 1 wrapped frame (ERSPAN II 1)" in capsys.readouterr().err
+    assert "unwrapped 1 frame (ERSPAN II 1)" in capsys.readouterr().err

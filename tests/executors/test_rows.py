@@ -145,7 +145,7 @@ def test_files_joined_are_a_file(tmp_path: Path) -> None:
         b'{"digest": ["a"]}\n',
         b'{"digest": "a", "y": ' + b"1" * 5000 + b"}\n",
     ],
-    ids=["line", "no newline", "capture", "no whole row", "nested", "list as digest", "long number"],
+    ids=["line", "no newline", "capture", "no complete row", "nested", "list as digest", "long number"],
 )
 def test_foreign_file_is_kept(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "notes.txt"

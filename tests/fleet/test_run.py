@@ -312,7 +312,7 @@ def test_folder_with_other_results_is_not_used(
     out = tmp_path / "out"
     fleet("filter", few, out, "-Y", "cnm", "--jobs", "1", code=0)
     assert run(["fleet", "filter", str(few), "-w", str(out), "-Y", "pfc", "--jobs", "1"]) == 2
-    assert "one with results of something else" in capsys.readouterr().err
+    assert "results of another job" in capsys.readouterr().err
     fleet("filter", few, out, "-Y", "pfc", "--jobs", "1", "--force", code=0)
     assert lines_of(out)["pfc.pcap"].selected > 0
 
@@ -369,7 +369,7 @@ def test_captures_of_mirrors_are_done_as_alone(
         suffix, form = ("json", "json") if kind == "stats" else ("ndjson", "ndjson")
         alone = printed(capsys, [kind, "-r", str(path), "-T", form, *option])
         assert (folder / "files" / f"mirror.pcap.{suffix}").read_text() == alone
-        told = f"innermost frames of {FRAMES - first:,} wrapped frames"
+        told = f"unwrapped {FRAMES - first:,} frames"
         assert any(told in each for each in lines["mirror.pcap"].warnings) == (not option)
         # sessions are numbered alike in all of a capture only where it is read in one
         assert (lines["mirror.pcap"].parts == 1) == (not option and first < FRAMES - 20)

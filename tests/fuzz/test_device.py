@@ -106,7 +106,7 @@ def test_waiting_can_be_interrupted(veth: Network) -> None:
         ("ping:", "got 'ping:'"),
         ("192.0.2.1", "got '192.0.2.1'"),
         ("ping:nowhere.invalid", "expected an address that answers echoes, got nowhere.invalid"),
-        (f"frame:{NEAR}", "expected another interface than frames leave by, got near"),
+        (f"frame:{NEAR}", "expected an interface other than the sending one, got near"),
     ],
 )
 def test_mistakes(veth: Network, text: str, told: str) -> None:

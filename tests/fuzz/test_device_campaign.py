@@ -154,7 +154,7 @@ def test_irreproducible_failure_keeps_all_frames() -> None:
 def test_unrecovered_device_leaves_known_suspects() -> None:
     narrowing = narrowed(FakeDevice(any_has(b"017"), lives=3), suspects(32))
     assert narrowing.lost
-    assert narrowing.result_text == "the device did not come back"
+    assert narrowing.result_text == "the device did not recover"
     assert 117 in [each.index for each in narrowing.least]
     assert len(narrowing.least) == 8, "the third time that it fell silent"
     device = FakeDevice(any_has(b""), lives=1)
@@ -300,7 +300,7 @@ def test_silent_device_ends_campaign_without_losing_frames(tmp_path: Path) -> No
     made = campaign(device, tmp_path)
     (found,) = made.run(always, max_cases=300)
     assert made.lost
-    assert "the device did not come back" in found.outcome.output
+    assert "the device did not recover" in found.outcome.output
     assert fits().fitted(CASES[index].octets) in found.frames
     device.lives, device.alive = 100, True
     again = campaign(device, tmp_path)

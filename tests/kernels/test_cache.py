@@ -126,7 +126,7 @@ def test_code_writable_by_others_was_unpickled(
     assert not (tmp_path / "trace").exists()
     (warning,) = [line for line in done.stderr.splitlines() if "Warning" in line]
     assert f"{path} " in warning
-    assert "compiled code there is not loaded" in warning
+    assert "compiled code in it is not loaded" in warning
     if where == "file":  # in a folder of this user's it is replaced
         assert run(sources, elsewhere).stderr == ""
     else:

@@ -235,7 +235,7 @@ def quiet(mechanism: str, flow_control: str | None = None) -> RunFigures:
 
 def test_it_says_how_far_pfc_was_from_firing() -> None:
     lines = list(explanations([quiet("none", "pfc")]))
-    assert "PFC never fired: peak 110 kB of XOFF 140 kB, at s>d" in lines
+    assert "PFC was never sent: peak 110 kB, XOFF 140 kB, at s>d" in lines
     assert not any("fired" in line for line in explanations([RunFigures(run_result())]))
 
 
@@ -246,12 +246,12 @@ def test_it_says_why_there_was_no_message() -> None:
     short = quiet("qcn").result
     ports = tuple(replace(port, peak_octets=port.peak_octets // 100) for port in short.ports)
     lines = list(explanations([RunFigures(replace(short, ports=ports))]))
-    assert "no qcn message: no queue passed Qeq (peak 1.1 kB of Qeq 26 kB, at s>d)" in lines
+    assert "no qcn message: no queue exceeded Qeq (peak 1.1 kB, Qeq 26 kB, at s>d)" in lines
     assert not any("message" in line for line in explanations([quiet("none")]))
 
 
 def test_the_reason_for_no_message_fits_the_mechanism() -> None:
-    assert "no csig message: the mechanism has none" in list(explanations([quiet("csig")]))
+    assert "no csig message: the mechanism sends none" in list(explanations([quiet("csig")]))
     marking = quiet("dcqcn").result
     ports = tuple(replace(port, set_point_octets=None) for port in marking.ports)
     watched = tuple(replace(port, is_watched=True) for port in ports)
@@ -261,7 +261,7 @@ def test_the_reason_for_no_message_fits_the_mechanism() -> None:
 
 
 def test_it_says_how_full_the_fullest_buffer_was() -> None:
-    assert "no frame was dropped: peak 110 kB of 150 kB, at s>d" in list(explanations([quiet("none")]))
+    assert "no frame was dropped: peak 110 kB, buffer 150 kB, at s>d" in list(explanations([quiet("none")]))
     assert not any("dropped" in line for line in explanations([RunFigures(run_result())]))
 
 
@@ -272,10 +272,10 @@ def test_what_one_seed_saw_did_happen() -> None:
 @pytest.mark.parametrize(
     ("start_ns", "offered", "sent", "why"),
     [
-        (200 * MS, 0, 0, "it starts at 200 ms, the run ends at 100 ms"),
+        (200 * MS, 0, 0, "it starts at 200 ms, but the run ends at 100 ms"),
         (0, 0, 0, "its source had nothing to send"),
         (0, 5, 0, "nothing left its host"),
-        (0, 5, 5, "7 frames dropped on the way"),
+        (0, 5, 5, "7 frames dropped on the path"),
     ],
 )
 def test_it_says_why_a_flow_brought_nothing(start_ns: int, offered: int, sent: int, why: str) -> None:
@@ -290,18 +290,18 @@ def test_it_says_why_a_flow_brought_nothing(start_ns: int, offered: int, sent: i
     )
     changed = experiment(flows=(replace(first, start_ns=start_ns), second))
     lines = list(explanations([RunFigures(replace(given, experiment=changed, flows=(flow, given.flows[1])))]))
-    assert any(line.startswith(f"flow r1 brought nothing: {why}") for line in lines)
+    assert any(line.startswith(f"flow r1 delivered nothing: {why}") for line in lines)
 
 
 def test_lost_frames_and_negative_queues_are_reported() -> None:
     assert not list(problems([RunFigures(run_result())]))
     lost = run_result(conservation=Conservation(sent_frames=10, received_frames=9))
     assert list(problems([RunFigures(lost)])) == [
-        "seed 1: the simulation itself lost 1 frame: its figures are not to be trusted"
+        "seed 1: the simulation itself lost 1 frame: its figures are not reliable"
     ]
     port = run_result().ports[1]
     below = run_result(ports=(replace(port, level_octets=port.level_octets - 30_000),))
-    assert "below 0" in next(problems([RunFigures(below)]))
+    assert "negative queue" in next(problems([RunFigures(below)]))
 
 
 def test_a_pause_deadlock_is_a_circle() -> None:

@@ -262,7 +262,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
         ("[measure]\nfrom = '1s'", "measure.from: expected before the end, 200 ms, got 1 s"),
         ("[measure]\nuntil = '50ms'", "measure.until: expected 100 ms to 200 ms, got 50 ms"),
         ("[[link]]\na = 'left'\nb = 'nowhere'", "link[0].b: expected a host or a switch, got 'nowhere'"),
-        ("[[link]]\na = 'left'\nb = 'left'", "link[0].b: expected another node than a"),
+        ("[[link]]\na = 'left'\nb = 'left'", "link[0].b: expected a node other than a"),
         ("[[link]]\na = 's1'\nb = 'left'", "link: expected one link of host s1, got 2"),
         ("[[link]]\na='left'\nb='right'\nrate='10G,1G'", "link[0].rate: expected rates with times"),
         ("[[link]]\na='left'\nb='right'\nrate='0'", "link[0].rate: expected 1 kb/s to 10 Tb/s, got 0 b/s"),
@@ -273,7 +273,7 @@ def test_bands_are_in_the_unit_of_their_figure() -> None:
             "[[host]]\nname = 'd1'\nadapter.rate = '1G'",
             "host[0].adapter.buffer: expected a size with its unit",
         ),
-        ("[[switch]]\nname = 's1'", "switch: expected names that no host has, got 's1'"),
+        ("[[switch]]\nname = 's1'", "switch: expected names that no other host has, got 's1'"),
         ("[[switch]]\nname = '*'\npause.high = '1kB'", "switch[0].pause.low: expected a size"),
         (
             "[[switch]]\nname = '*'\npause = {high = '1kB', low = '2kB'}",
@@ -329,7 +329,7 @@ def test_errors_name_the_path_of_what_is_wrong(text: str, told: str) -> None:
         ('to = "d1"\npattern = "cbr"\nrate = "5G"\nhost_rate = "5G"', "flow[0].host_rate: expected either"),
         ('to = "d1"\npattern = "saturated"', "flow[0].pattern: expected one of saturating, cbr"),
         ('to = "d2"\npattern = "saturating"', "flow[0].to: expected a host, got 'd2' (did you mean '"),
-        ('to = "s1"\npattern = "saturating"', "flow[0].to: expected another host than the source"),
+        ('to = "s1"\npattern = "saturating"', "flow[0].to: expected a host other than the source"),
         ('to = "left"\npattern = "saturating"', "flow[0].to: expected a host, got 'left'"),
         ('to = "s1..s9999999"\npattern = "saturating"', "flow[0].to: expected"),
         (
@@ -421,7 +421,7 @@ def test_sources_apply_to_one_table_or_all() -> None:
 @pytest.mark.parametrize(
     ("assignment", "told"),
     [
-        ("flow.rate", "expected path=value, as flow.rate=5G"),
+        ("flow.rate", "expected path=value, such as flow.rate=5G"),
         ("flow[0].rate=5G", "flow[0].rate: expected no such key with pattern saturating"),
         ("flow[9].start=5ms", "flow[9].start: expected a number below 2, got 9"),
         ("flow[blk].start=5ms", "expected a flow's name or number, got 'blk' (did you mean 'bulk'?)"),
@@ -434,7 +434,7 @@ def test_sources_apply_to_one_table_or_all() -> None:
             "topology.sorces: expected an option of dumbbell, got 'sorces' (did you mean 'sources'?)",
         ),
         ("control.qeqq=5kB", "control.qeqq: expected a value of the scenario, or a parameter of qcn"),
-        ("link[left].rate=1G", "expected a link's number, or its ends, as left>right"),
+        ("link[left].rate=1G", "expected a link's number, or its ends, such as left>right"),
         ("link[s1>s2].rate=1G", "expected one link of host s1, got 2"),
         ("measure.prt=x", "measure.prt: expected a key of [measure], got 'prt' (did you mean 'port'?)"),
         ("band[0].low=3", "expected a value of the experiment, got one of band"),

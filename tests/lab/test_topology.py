@@ -99,7 +99,7 @@ def test_topology_line_survives_reading_and_option_changes() -> None:
         ),
         ("fattree k=4", "got 'fattree' (did you mean 'fat-tree'?)"),
         ("star host=3", "topology.host: expected an option of star, got 'host' (did you mean 'hosts'?)"),
-        ("star hosts", "topology: expected name=value, as rate=10G, got 'hosts'"),
+        ("star hosts", "topology: expected name=value, such as rate=10G, got 'hosts'"),
         ("star hosts=ten", "topology.hosts: expected a whole number, got 'ten'"),
         ("star hosts=0", "topology.hosts: expected 1 to 10000, got '0'"),
         ("star hosts=2 hosts=3", "expected hosts once, got twice"),

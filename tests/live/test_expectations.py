@@ -123,6 +123,6 @@ def test_drops_and_rewritten_priorities_fail_the_expectations(
 
 def test_wrong_receiving_interfaces_are_refused(ports: Network, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["send", "-i", NEAR, "pfc-storm", "--receive", NEAR]) == 4
-    assert "expected another interface than the one to send out of" in capsys.readouterr().err
+    assert "expected an interface other than the sending one" in capsys.readouterr().err
     assert run(["send", "-i", NEAR, "pfc-storm", "--receive", "nowhere"]) == 4
     assert "nowhere" in capsys.readouterr().err

@@ -122,7 +122,7 @@ def test_unanswerable_source_and_unknown_kind_are_errors() -> None:
     (message,) = messages_of([{"kind": 1}], Toy.payloads)
     for source in (CP, b"\x01" + SOURCE[1:]):
         about = SampledFrame(DESTINATION + source + DATA[12:], 100, 16)
-        with pytest.raises(ValueError, match="takes no messages"):
+        with pytest.raises(ValueError, match="receives no messages"):
             Toy({}).frame(message, about, PLACE)
     with pytest.raises(ParameterError, match="expected a kind of 1, 2, 3, 4, got kind 9"):
         sent(kind=9)

@@ -96,7 +96,7 @@ def test_page_is_well_formed_with_every_panel_twice() -> None:
     page = check_page(text)
     headings = [data for tag, data in page.texts if tag == "h2"]
     assert headings == [
-        "In numbers", "Over time", PANELS["delay"].heading, PANELS["feedback"].heading, "Who stopped whom",
+        "In numbers", "Over time", PANELS["delay"].heading, PANELS["feedback"].heading, "Who paused whom",
         "RoCE by queue pair", "Kinds of frames", "Notes",
     ]  # fmt: skip
     assert text.count("<svg") == 2 * 3
@@ -169,10 +169,10 @@ def test_estimates_of_samples_have_a_table(every: bool) -> None:
 
 def test_sentence_reports_time_lost_to_pauses() -> None:
     one = of_frames([pause(1000), other()], [0, 102_400])
-    lost = "Lost to pause: 50.0 % of the time, 51.2 µs. 02:00:00:00:00:0e stopped its link partner"
+    lost = "Lost to pause: 50.0 % of the time, 51.2 µs. 02:00:00:00:00:0e paused its link partner"
     assert lost_to_pause(one) == f"{lost}: the whole link."
     two = of_frames([pfc(EAST, time3=1000, time4=10), pfc(EAST, time4=2000), other()], [0, 51_200, 102_400])
-    assert lost_to_pause(two).endswith("stopped its link partner, most of all: priority 4.")
+    assert lost_to_pause(two).endswith("paused its link partner, most of all: priority 4.")
     assert lost_to_pause(of_frames([other()], [0])) == ""
     assert lost_to_pause(of_frames([pause(0), other()], [0, 1000])) == ""
 

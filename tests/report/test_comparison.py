@@ -119,5 +119,5 @@ def test_summary_of_several_runs_names_extremes() -> None:
 def test_summary_without_runs_or_frames() -> None:
     assert summary(report_of()) == ["Nothing was replayed from hotspot.pcap."]
     empty = run("qcn", *measures(frames=0, mean=math.nan))
-    assert summary(report_of(empty)) == ["hotspot.pcap holds no frame that reaches the port."]
+    assert summary(report_of(empty)) == ["hotspot.pcap contains no frame that reaches the port."]
     assert summary(report_of(run("qcn"), run("ecm")))[1:] == []

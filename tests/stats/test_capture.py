@@ -135,7 +135,7 @@ def test_frames_without_a_time() -> None:
     found = capture_stats(io.BytesIO(octets))
     assert (found.frames, found.untimed_frames, found.span.first_ns, found.intervals.count) == (2, 2, None, 0)
     assert [each.frames for each in found.congestion_points] == [1, 1]
-    assert "2 frames without a time: in no rate over time." in found.notes
+    assert "2 frames without a time: not in the rates over time." in found.notes
 
 
 def test_excess_congestion_points_are_left_out() -> None:
@@ -190,11 +190,13 @@ def notes_of(frames: list[bytes], interfaces: list[Interface], **arguments: obje
 
 def test_notes_warn_of_misleading_captures() -> None:
     ethernet = [Interface(index=0, linktype=1)]
-    assert notes_of([cnm(1)], ethernet).startswith("No PAUSE or PFC frame proves nothing")
+    assert notes_of([cnm(1)], ethernet).startswith("The absence of PAUSE and PFC frames proves nothing")
     assert "1 frame truncated by the capture" in notes_of([cnm(1)], ethernet, original=2000)
     backwards = notes_of([cnm(1), cnm(1), cnm(1)], ethernet, time_ns=[5, 3, 4])
-    assert "2 frames stamped before an earlier one" in backwards
-    assert "Intervals of 1 µs would be more" in notes_of([cnm(1), cnm(1)], ethernet, time_ns=[0, 10**9])
+    assert "2 frames with a time before the previous frame's" in backwards
+    assert "Intervals of 1 µs would exceed the memory limit" in notes_of(
+        [cnm(1), cnm(1)], ethernet, time_ns=[0, 10**9]
+    )
 
 
 def test_notes_on_other_link_types() -> None:

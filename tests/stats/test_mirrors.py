@@ -38,7 +38,7 @@ def datagram(port: int, line: str = "ip") -> bytes:
 def test_mirrored_frames_are_named_and_counted(frame: bytes, name: str) -> None:
     statistics = stats_of(frame, datagram(4000), frame, frame)
     assert as_document(statistics, "x.pcap")["mirrors"] == {name: 3}
-    assert any(f"3 frames of {name}, which were not decoded" in note for note in statistics.notes)
+    assert any(f"3 frames of {name} were not decoded" in note for note in statistics.notes)
     assert not any(CARDS in note for note in statistics.notes)
 
 

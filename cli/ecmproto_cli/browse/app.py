@@ -270,7 +270,7 @@ class BrowseApp(App[None]):
         try:
             self._do(event.kind, event.text)
         except OutputExistsError as error:
-            self.prompt.refuse(ValueError(f"{error}; a ! after the name replaces it"))
+            self.prompt.refuse(ValueError(f"{error}; add ! after the name to replace it"))
         except (EcmprotoError, ValueError) as error:
             self.prompt.refuse(error)
         else:

@@ -23,16 +23,16 @@ MOVING = (
     Key("ctrl+u,pageup,b", "page(-1)", "page up"),
     Key("g,home", "first", "first line"),
     Key("G,end", "last", "last line"),
-    Key("h,left", "aside(-1)", "list: to the left; tree: fold; octets: octet before"),
-    Key("l,right", "aside(1)", "list: to the right; tree: unfold; octets: next octet"),
-    Key("enter", "choose", "list: to the tree; tree: fold or unfold; octets: to their field"),
+    Key("h,left", "aside(-1)", "list: scroll left; tree: fold; octets: previous octet"),
+    Key("l,right", "aside(1)", "list: scroll right; tree: unfold; octets: next octet"),
+    Key("enter", "choose", "list: go to the tree; tree: fold or unfold; octets: go to the field"),
 )
 """The keys of the list, the tree and the octets."""
 
 WINDOW = (
     Key("tab", "pane(1)", "next pane"),
     Key("shift+tab", "pane(-1)", "previous pane"),
-    Key("z", "zoom", "this pane alone, or all three"),
+    Key("z", "zoom", "show only this pane, or all three"),
     Key("question_mark,f1", "help", "this page"),
     Key("escape", "clear", "stop a search; clear the message"),
     Key("q,ctrl+c", "quit", "quit"),
@@ -45,26 +45,28 @@ FINDING = (
     Key("N", "again(-1)", "find the previous one"),
     Key("colon", "goto", "go to a frame by its number"),
     Key(
-        "o", "other(1)", "from a message back to its flow's frame, from a frame on to the next message on it"
+        "o",
+        "other(1)",
+        "from a message to the previous frame of its flow; from a frame to the next message about its flow",
     ),
-    Key("O", "other(-1)", "the same in the other direction"),
-    Key("F", "flow", "show only this flow and the messages on it"),
+    Key("O", "other(-1)", "the same in the opposite direction"),
+    Key("F", "flow", "show only this flow and the messages about it"),
     Key("m", "mark", "mark this frame, or unmark it"),
     Key("apostrophe", "marked(1)", "next marked frame"),
     Key("quotation_mark", "marked(-1)", "previous marked frame"),
 )
 SHOWING = (
     Key("t", "time", "time: since the first, the previous, the previous shown frame, UTC, epoch"),
-    Key("r", "reference", "count relative times from this frame, or from the first again"),
-    Key("f", "follow", "follow the end as frames arrive"),
+    Key("r", "reference", "count relative times from this frame, or again from the first"),
+    Key("f", "follow", "follow new frames as they arrive"),
     Key("s", "stats", "statistics of the frames shown"),
     Key("p", "plot", "queues, feedback and rates over time"),
     Key("w", "write('shown')", "write the frames that are shown to a file"),
     Key("W", "write('marked')", "write the marked frames to a file"),
-    Key("y", "copy", "copy the line: of a field the filter that selects its value, of octets their hex"),
+    Key("y", "copy", "copy the line; for a field, a filter for its value; for octets, their hex digits"),
 )
 PROMPT = (
-    Key("tab", "accept", "take the completion"),
+    Key("tab", "accept", "accept the completion"),
     Key("down,ctrl+n", "pick(1)", "next completion, or later line"),
     Key("up,ctrl+p", "pick(-1)", "previous completion, or earlier line"),
     Key("enter", "submit", "do it"),

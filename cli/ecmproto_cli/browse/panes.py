@@ -213,7 +213,7 @@ class FrameList(Pane):
         flags += "*" if frame in self._browser.marks else "=" if frame == self._browser.reference else " "
         head = f"{flags}{frame + 1:>{self._number_width}} "
         if row is None:
-            return [(f"{head}gone: the file was cut since it was opened", STYLES["error"])]
+            return [(f"{head}gone: the file was truncated after it was opened", STYLES["error"])]
         time = self._browser.time_of(index, frame, self.time_format)
         both = self._address_width > 17
         addresses = row.addresses if both else row.addresses.partition(" → ")[0].strip()

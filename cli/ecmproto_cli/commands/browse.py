@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.command()
 @read_option(required=False)
 @interface_option("Capture on this interface instead, and show frames as they arrive.")
-@filter_option("Begin with this display filter. With -i the kernel discards all other frames.")
+@filter_option("Start with this display filter. With -i the kernel discards all other frames.")
 @outer_option
 @write_option("With -i: write all captured frames to this file at the end.")
 @force_option
@@ -47,7 +47,7 @@ def command(
     force: bool,
     ethertypes: EtherTypes,
 ) -> None:
-    """Browse a capture in the terminal: list, tree, octets; ? shows the keys.
+    """Browse a capture in the terminal as list, tree and octets. Press ? for the keys.
 
     \b
     ecmproto browse in.pcapng
@@ -59,7 +59,7 @@ def command(
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"expected a FILE or -i IF, got {'both' if paths else 'none'}")
     if output is not None and interface is None:
-        raise click.UsageError("-w goes with -i; for a file, press w")
+        raise click.UsageError("-w needs -i; in a file, press w")
     if not sys.stdout.isatty() or (not sys.stdin.isatty() and "-" not in paths):
         raise click.UsageError("expected a terminal, got none: `ecmproto dissect` writes to files and pipes")
     if importlib.util.find_spec("textual") is None:

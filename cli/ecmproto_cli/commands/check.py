@@ -44,14 +44,12 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 
 @click.command()
 @read_option(required=False)
-@filter_option("Check only frames that this display filter selects, as if there were no others.")
+@filter_option("Check only the frames that this display filter selects.")
 @click.option(
     "--select", metavar="ID,…", multiple=True, callback=split_values,
-    help="Apply only these rules: families or prefixes of ids, as qcn or QCN003.",
+    help="Apply only these rules, by family or by prefix of the id, such as qcn or QCN003.",
 )  # fmt: skip
-@click.option(
-    "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Leave these rules out."
-)
+@click.option("--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Skip these rules.")
 @click.option(
     "--rules", "rules", metavar="FILE|list", multiple=True,
     help="Add your own rules from a .py or .toml file. list: list all rules and exit.",
@@ -59,27 +57,30 @@ _STYLES = {"error": "error", "warning": "congestion", "note": "dim"}
 @click.option("--explain", metavar="ID", help="Explain a rule, and exit.")
 @click.option(
     "--set", "parameters", metavar="NAME=VALUE", multiple=True, callback=split_assignments,
-    help="Set a parameter of rules, as qcn.w=2; others are estimated from the capture, and reported, or "
-    "defaults.",
+    help="Set a rule parameter, such as qcn.w=2. Other parameters have a default, or are estimated from the "
+    "capture and reported.",
 )  # fmt: skip
 @click.option(
     "-T", "form", type=click.Choice(["text", "ndjson", "junit", "sarif"]), default="text",
     help="Format of the report on stdout.",
 )  # fmt: skip
-@click.option("--junit", metavar="FILE", help="Write JUnit's XML too: a case for each rule and subject.")
-@click.option("--sarif", metavar="FILE", help="Write a SARIF log too.")
+@click.option(
+    "--junit", metavar="FILE", help="Also write JUnit XML, with a test case for each rule and subject."
+)
+@click.option("--sarif", metavar="FILE", help="Also write a SARIF log.")
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0), default=10, show_default=True,
-    help="Show N findings of each rule in the text; 0: all that are stored, at most 1000.",
+    help="Show at most N findings per rule in text output; 0 shows all that are stored (at most 1000).",
 )  # fmt: skip
 @click.option(
     "--fail-on", metavar="WHAT,…", multiple=True, callback=split_values,
-    help="Exit with 1 on these findings: note (and worse), warning (and worse), error, never, or ids.  "
+    help="Exit with 1 on findings of this severity or higher (note, warning, error), on these rule ids, or "
+    "never.  "
     "[default: note]",
 )  # fmt: skip
-@click.option("--baseline", metavar="FILE", help="Leave out the known findings of this file.")
+@click.option("--baseline", metavar="FILE", help="Ignore the known findings in this file.")
 @click.option(
-    "--write-baseline", metavar="FILE", help="Write the findings to this file as known ones, and exit with 0."
+    "--write-baseline", metavar="FILE", help="Write the findings to this file as a baseline, and exit with 0."
 )
 @count_option
 @outer_option
@@ -311,7 +312,9 @@ def _of_rule(result: RuleResult, checked: Checked, path: str, limit: int) -> Ite
     more = result.wrong - len(shown)
     if more:
         told = (
-            "--limit 0 shows the stored ones" if len(result.findings) > len(shown) else "counted, not stored"
+            "--limit 0 shows all stored findings"
+            if len(result.findings) > len(shown)
+            else "counted, not stored"
         )
         yield f"  … {more:,} more ({told})"
 

@@ -59,17 +59,18 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
 @click.option("--spec", metavar="FILE", help="Read a .toml or .json specification; - is stdin (JSON).")
 @click.option(
     "--from-json", metavar="[FILE]", is_flag=False, flag_value="-",
-    help="Read frames from the output of dissect -T json or ndjson, or craft -T json; octet for octet.",
+    help="Rebuild frames, octet for octet, from the output of dissect -T json or ndjson, or of craft -T "
+    "json.",
 )  # fmt: skip
 @click.option(
     "--from-columns", "columns", metavar="FILE",
-    help="Build a frame for each row of a .parquet, .arrow or .csv file (- is CSV from stdin): columns set "
-    "fields of LAYER ...; without a LAYER, the columns of dissect --all-fields are rebuilt into frames.",
+    help="Build a frame from each row of a .parquet, .arrow or .csv file (- is CSV from stdin). Columns set "
+    "fields of LAYER ...; without a LAYER, the file must have the columns of dissect --all-fields.",
 )  # fmt: skip
 @click.option(
     "--fix", is_flag=True,
-    help="With --from-json, or --from-columns without a LAYER: compute types, lengths and checksums, and "
-    "pad.",
+    help="With --from-json, or --from-columns without a LAYER: compute types, lengths, checksums and "
+    "padding.",
 )  # fmt: skip
 @click.option(
     "--memory", type=SIZE, default="2GB", show_default=True,
@@ -81,33 +82,33 @@ FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson", "toml")
     "--count",
     metavar="N",
     type=click.IntRange(min=0, max=1 << 53),
-    help="Number of frames; a shorter sweep starts over.",
+    help="Number of frames. A shorter sweep is repeated.",
 )
 @click.option(
     "--storm", metavar="SPEED",
-    help="Repeat a pause or pfc frame so that its queues stay stopped on a link of this speed, such as 10G.",
+    help="Repeat a PAUSE or PFC frame to keep its queues paused on a link of this speed, such as 10G.",
 )  # fmt: skip
 @storm_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), bits a second on the line (1G) with FCS, preamble and gap, or "
-    "the time between frames (1us).",
+    help="Frames per second (1000pps, 1.5Mpps), bits per second on the line (1G, including FCS, preamble "
+    "and gap), or time between frames (1us).",
 )  # fmt: skip
 @click.option(
     "--time", metavar="TIME", help="Time stamp of the first frame, in seconds since 1970 (default 0)."
 )
 @click.option(
     "-T", "form", type=click.Choice(FORMS),
-    help="Format of the output (default: by the output's suffix, else hex); toml is a specification.",
+    help="Format of the output (default: by the output's suffix, else hex). toml writes a specification.",
 )  # fmt: skip
 @write_option("Output file; - is stdout (the default).")
 @click.option(
     "--expectations", "expect", metavar="FILE",
-    help="With a sequence: write the behaviour expected from a switch, one JSON document per line.",
+    help="With a sequence: write the behaviour expected of a switch, one JSON document per line.",
 )  # fmt: skip
 @force_option
 @click.option("--list", "listing", is_flag=True, help="List the sequences with their parameters.")
-@click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
+@click.option("--seed", type=int, help="Seed of random:N (default: a new seed, which is printed).")
 @with_ethertypes
 def command(
     arguments: tuple[str, ...],
@@ -128,13 +129,13 @@ def command(
     ethertypes: EtherTypes,
     **line: Any,
 ) -> None:
-    """Build frames: LAYER FIELD=VALUE ... or --spec FILE, --from-json or --from-columns FILE.
+    """Build frames from LAYER FIELD=VALUE ..., --spec, --from-json or --from-columns.
 
-    The name of a sequence (--list) and its parameters, instead of a LAYER, build a series of related frames.
+    Instead of a LAYER, name a sequence (--list) and its parameters to build a series of related frames.
 
-    A field may belong to a layer that the frame implies: in "cnm qntz_fb=40 flow_id=7" the flow id adds a
-    CN-TAG. Missing fields get a sensible value or are computed; given ones stay unchanged, even if they are
-    wrong.
+    A field may belong to an implied layer: in "cnm qntz_fb=40 flow_id=7", flow_id adds a CN-TAG.
+    Fields that you omit are computed or get a sensible value. Fields that you set stay unchanged, even if
+    they are wrong.
 
     \b
     ecmproto craft cnm qntz_fb=40 flow_id=7 --vlan 5 --prio 3
@@ -218,7 +219,7 @@ def _steps(
         return None
     for name, option in (("interval", "rate with a time"), ("time", "time")):
         if times[name] is not None:
-            raise click.UsageError(f"a sequence has times of its own: expected no --{option}")
+            raise click.UsageError(f"a sequence sets its own times: expected no --{option}")
     return sequence_steps(arguments, line | {"rate": times["rate"]}, ethertypes=ethertypes)
 
 
@@ -227,9 +228,7 @@ def _check_options(
 ) -> None:
     """Refuse options that do not fit the source."""
     if fix and from_json is None and (arguments or columns is None):
-        raise click.UsageError(
-            "--fix belongs to --from-json: other frames are always fixed, except with --raw"
-        )
+        raise click.UsageError("--fix needs --from-json: other frames are always fixed, except with --raw")
     for name, option in (("sweep", "sweeps"), ("count", "count")):
         if columns is not None and line[option] not in (None, ()):
             raise click.UsageError(f"--{name} and --from-columns: expected one of them, got both")
@@ -242,9 +241,9 @@ def _form(form: str | None, output: str | None, arguments: tuple[str, ...]) -> s
         needed = f"-T with one of {', '.join(FORMS)}, or a name that ends in .pcap, .json, .hex or .py"
         raise click.UsageError(f"{output}: expected {needed}")
     if form in BINARY and to_terminal and sys.stdout.isatty():
-        raise click.UsageError(f"-T {form} is no text for a terminal: expected -w FILE or a pipe")
+        raise click.UsageError(f"-T {form} is binary: expected -w FILE or a pipe, got a terminal")
     if form == "toml" and not arguments:
-        raise click.UsageError("-T toml writes a LAYER or a sequence: expected one of them, got a file")
+        raise click.UsageError("-T toml needs a LAYER or a sequence, got a file")
     return form
 
 

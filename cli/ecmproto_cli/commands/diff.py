@@ -48,7 +48,7 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 @click.argument("b", metavar="B")
 @click.option(
     "--ignore", "ignore_fields", metavar="NAME", multiple=True,
-    help="Ignore a field or a whole layer, as ip.ttl or cntag, and the checksums that depend on it.",
+    help="Ignore a field or a whole layer, such as ip.ttl or cntag, and the checksums that depend on it.",
 )  # fmt: skip
 @click.option(
     "--tolerance", metavar="FIELD=VALUE", multiple=True, callback=_tolerances,
@@ -56,14 +56,17 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
 )  # fmt: skip
 @click.option(
     "--align-time", type=click.Choice(["offset", "drift"]),
-    help="First subtract the median difference of times from B's times; drift: subtract linear drift too.",
+    help="Align B's clock with A's first. offset subtracts the median difference; drift also subtracts the "
+    "linear drift.",
 )  # fmt: skip
 @click.option(
-    "--per-interface", is_flag=True, help="Compare each interface by itself: only the order within it counts."
+    "--per-interface",
+    is_flag=True,
+    help="Compare each interface separately: order matters only within an interface.",
 )
 @click.option(
     "-s", "--snaplen", "snap_octets", metavar="N", type=click.IntRange(min=1),
-    help="Compare the first N octets of frames only, for captures with different snap lengths.",
+    help="Compare only the first N octets of each frame, for captures with different snap lengths.",
 )  # fmt: skip
 @filter_option("Compare only frames that this display filter selects, in both captures.")
 @click.option(
@@ -73,19 +76,22 @@ def _tolerances(ctx: click.Context, param: click.Parameter, given: tuple[str, ..
     default="text",
     help="Output format.",
 )
-@click.option("--stat", is_flag=True, help="Show the summary alone.")
-@click.option("-q", "--quiet", is_flag=True, help="Show nothing: exit 1 if they differ, 0 if not.")
+@click.option("--stat", is_flag=True, help="Show only the summary.")
+@click.option(
+    "-q", "--quiet", is_flag=True, help="Show nothing; exit with 1 if the captures differ, with 0 if not."
+)
 @click.option(
     "--limit", metavar="N", type=click.IntRange(min=0),
-    help=f"List no more than N differences; 0: all.  [default: {_LISTED} in text, else all]",
+    help=f"List at most N differences; 0 lists all.  [default: {_LISTED} in text, else all]",
 )  # fmt: skip
 @click.option(
     "--times/--no-times", "times", default=None,
-    help="List frames that differ in time alone.  [default: unless they are more than half of all]",
+    help="List frames that differ only in time.  [default: unless they are more than half of all frames]",
 )  # fmt: skip
 @click.option(
     "--window", metavar="N", type=click.IntRange(min=_MIN_WINDOW, max=_MAX_WINDOW),
-    help="Align N frames of each at a time; each takes some 100 bytes.  [default: 3000000]",
+    help="Align N frames of each capture at a time. A frame takes some 100 bytes of memory.  [default: "
+    "3000000]",
 )  # fmt: skip
 @outer_option
 @with_ethertypes
@@ -109,7 +115,7 @@ def command(
 ) -> int:
     """Compare the captures A and B (- is stdin), and list the frames and fields that differ.
 
-    Frames are aligned by content, and classified as missing, added, moved, changed, or unchanged at another
+    Frames are aligned by content, and classified as missing, added, moved, changed, or equal but at another
     time. Exits with 1 if there are differences.
 
     \b
@@ -119,9 +125,11 @@ def command(
     ecmproto diff mirror.pcap port.pcap --align-time offset
     """
     if a == b == "-":
-        raise click.UsageError("stdin can be read once: expected - once, got it twice")
+        raise click.UsageError("stdin can be read only once: expected - once, got it twice")
     if stat and quiet:
-        raise click.UsageError("--stat shows the summary, --quiet nothing: expected one of them")
+        raise click.UsageError(
+            "--stat shows the summary, and --quiet shows nothing: expected only one of them"
+        )
     from ecmproto.tools.diff import Comparison, rules_of
     from ecmproto.tools.diff.comparison import WINDOW_FRAMES
 

@@ -64,35 +64,36 @@ FORMS = ("line", "tree", "json", "ndjson", "csv", "fields", *COLUMN_FILES, *CAPT
 @read_option(required=False)
 @interface_option("Capture on this interface instead, until Ctrl-C or -c.")
 @filter_option(
-    "Show, and with -w copy, only frames that this display filter selects, as in Wireshark. With -i and "
-    "without -c the kernel drops the other frames, and frame numbers skip them."
+    "Show only the frames that match this display filter (Wireshark's syntax); with -w, write only these. "
+    "With -i and without -c, the kernel drops all other frames, which then get no frame number."
 )
 @click.option("-V", "verbose", is_flag=True, help="Show every field of every layer; equivalent to -T tree.")
-@click.option("-x", "hex", is_flag=True, help="Show the octets too, with their layers.")
+@click.option("-x", "hex", is_flag=True, help="Also show the octets of each layer.")
 @click.option(
     "-T", "form", type=click.Choice(FORMS),
-    help="Format of the frames on stdout or of -w.  [default: by the output's suffix, else line]",
+    help="Format of the frames on stdout, or of the -w file.  [default: by the output's suffix, else line]",
 )  # fmt: skip
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
-    help="Show this field, in -T fields (then the default), csv, parquet or arrow; `ecmproto fields` lists "
-    "them. encapsulated.FIELD belongs to the frame inside a CNM, ECM, BCN or E²CM message.",
+    help="Show this field (`ecmproto fields` lists all), in -T fields, csv, parquet or arrow; the default "
+    "is then -T fields. encapsulated.FIELD is a field of the frame inside a CNM, ECM, BCN or E²CM message.",
 )  # fmt: skip
 @fields_option
 @click.option(
     "--all-fields", is_flag=True,
-    help="With -T parquet and arrow without -e: write all fields that occur, not only the usual ones, so "
-    "that craft can rebuild the frames. Reads the capture twice.",
+    help="With -T parquet or arrow and without -e: write every field that occurs, so that craft can rebuild "
+    "the frames. Reads the capture twice.",
 )  # fmt: skip
 @count_option
 @inner_option
 @trailer_option
 @write_option(
-    "Write the frames to this file, in the format of -T or its suffix: .json, .ndjson, .csv, .tsv, .txt, "
-    ".parquet, .arrow. Another suffix is a capture of the frames unchanged; -V, -x and -e then show them too."
+    "Write the frames to this file, in the format of -T or of the suffix: .json, .ndjson, .csv, .tsv, .txt, "
+    ".parquet, .arrow. With any other suffix, write a capture of the unchanged frames; -V, -x and -e also "
+    "show them on stdout."
 )
 @force_option
-@click.option("--deep", is_flag=True, help="With -V: add Scapy's tree of the payload.")
+@click.option("--deep", is_flag=True, help="With -V: also show Scapy's tree of the payload.")
 @with_ethertypes
 def command(
     paths: tuple[str, ...],
@@ -143,15 +144,15 @@ def command(
     asked.check(output if copies else None)
     if asked.kind not in COLUMN_FILES and settings.keys() - {"header"}:
         got = f"-T {form or asked.kind}"
-        raise click.UsageError(f"-E occurrence and values go with -T parquet or arrow, not with {got}")
+        raise click.UsageError(f"-E occurrence and values need -T parquet or arrow, not {got}")
     if all_fields and (fields or asked.kind not in COLUMN_FILES):
         got = "with -e" if fields else f"with -T {form or asked.kind}"
-        raise click.UsageError(f"--all-fields goes with -T parquet or arrow and without -e, not {got}")
+        raise click.UsageError(f"--all-fields needs -T parquet or arrow and no -e, got {got}")
     if bool(paths) == (interface is not None):
         raise click.UsageError(f"expected -r FILE or -i IF, got {'both' if paths else 'none'}")
     if (inner or trailer) and not paths:
         option = "--inner" if inner else "--trailer"
-        raise click.UsageError(f"{option} goes with -r: capture with -w first")
+        raise click.UsageError(f"{option} needs -r: capture with -w first")
     if asked.kind in COLUMN_FILES and not paths:
         raise click.UsageError(f"-T {asked.kind} needs -r: capture with -w first")
     if form in BINARY:
@@ -199,7 +200,7 @@ def command(
 def _binary_target(form: str, output: str | None) -> str:
     """Return the destination of binary output: ``output``, or stdout; UsageError if that is a terminal."""
     if output in (None, "-") and sys.stdout.isatty():
-        raise click.UsageError(f"-T {form} is no text for a terminal: -w FILE, or send stdout elsewhere")
+        raise click.UsageError(f"-T {form} is binary: expected -w FILE or a pipe, got a terminal")
     return output or "-"
 
 
@@ -228,19 +229,19 @@ class _FormOptions:
         """Refuse options that contradict each other; ``copy`` is the capture to copy the frames to."""
         kind = self.kind
         if self.verbose and kind != "tree":
-            raise click.UsageError(f"-V means -T tree: it excludes -T {kind} and -e")
+            raise click.UsageError(f"-V means -T tree: expected no -T {kind} and no -e")
         if self.deep and kind != "tree":
-            raise click.UsageError(f"--deep goes with -V, not with -T {kind} or -e")
+            raise click.UsageError(f"--deep needs -V, not -T {kind} or -e")
         if self.hex and kind not in ("line", "tree"):
-            raise click.UsageError(f"-x belongs to lines and -V, not to -T {kind} or -e")
+            raise click.UsageError(f"-x needs lines or -V, not -T {kind} or -e")
         if self.fields and kind not in ("fields", "csv", *COLUMN_FILES):
-            raise click.UsageError(f"-e goes with -T fields, csv, parquet or arrow, not with -T {kind} or -V")
+            raise click.UsageError(f"-e needs -T fields, csv, parquet or arrow, not -T {kind} or -V")
         if kind == "fields" and not self.fields:
             raise click.UsageError(f"-T {kind} needs a field: -e NAME (`ecmproto fields` lists them)")
         if "header" in self.settings and kind != "fields":
-            raise click.UsageError(f"-E header goes with -T fields, not with -T {kind}")
+            raise click.UsageError(f"-E header needs -T fields, not -T {kind}")
         if copy == "-" and self.something:
-            raise click.UsageError("-w - sends the copy to stdout, where nothing else can be shown")
+            raise click.UsageError("-w - writes the copy to stdout, so nothing else can be shown there")
 
     def build(self, ethertypes: EtherTypes, *, to_file: bool) -> Form:
         """Return the form, without colours if its output goes to a file."""

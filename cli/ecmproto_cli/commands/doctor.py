@@ -31,10 +31,10 @@ _STYLES = {"ok": "dim", "note": "name", "finding": "error", "fixed": "tag"}
 )  # fmt: skip
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 def command(interfaces: tuple[str, ...], fix: bool, wait: str | None, form: str) -> int:
-    """Check that this machine meets the requirements: capabilities, programs, links, MTU, offloads, flow
-    control.
+    """Check this machine's capabilities, programs, links, MTU, offloads and flow control.
 
-    A finding prevents a function, and names the command that fixes it. Exits with 1 if there are any.
+    Each finding names a function that will not work, and the command that fixes it. Exits with 1 if there
+    are findings.
 
     \b
     ecmproto doctor

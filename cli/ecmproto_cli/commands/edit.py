@@ -49,23 +49,25 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--replace-tags", is_flag=True,
-    help="Insert tags after the first VLAN tags of a frame, and replace tags of the same format.",
+    help="With --add-tag: insert tags after the leading VLAN tags of a frame, and replace tags of the same "
+    "format.",
 )  # fmt: skip
 @click.option(
     "--decap", is_flag=True,
-    help="Write the innermost frames of mirrors and tunnels; -Y and edits apply to them.",
+    help="Unwrap mirrored and tunnelled frames; -Y and edits apply to the unwrapped frames.",
 )  # fmt: skip
 @click.option(
     "--encap", "wrappers", metavar="WRAPPER[,KEY=VALUE…]", multiple=True,
     help="Wrap frames, as in erspan2,session=12,src=10.0.0.1: gre, nvgre, erspan1, erspan2, erspan3, vxlan, "
     "gpe, geneve, tzsp. If repeated, the last is outermost.",
 )  # fmt: skip
-@click.option("--frames", "numbers", metavar="RANGES", help="Take these frames only, as in 100-200,300-.")
+@click.option("--frames", "numbers", metavar="RANGES", help="Keep only these frames, such as 100-200,300-.")
 @click.option(
     "--from", "start", metavar="TIME",
-    help="Take frames from this time on: 1.5s after the first, seconds since 1970, or 2026-01-31T12:00:00Z.",
+    help="Keep frames from this time on: 1.5s (after the first frame), seconds since 1970, or "
+    "2026-01-31T12:00:00Z.",
 )  # fmt: skip
-@click.option("--to", "stop", metavar="TIME", help="Take frames before this time.")
+@click.option("--to", "stop", metavar="TIME", help="Keep frames before this time.")
 @click.option("--shift", metavar="TIME", help="Shift times by this much, as in 1.5s or -20ms.")
 @click.option(
     "--scale-time", "scale", metavar="FACTOR", help="Multiply times since the first frame by a factor."
@@ -76,11 +78,11 @@ if TYPE_CHECKING:
     "snap_octets",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Cut frames to N octets.",
+    help="Truncate frames to N octets.",
 )
 @click.option(
     "--fix", is_flag=True,
-    help="Correct excessive lengths, checksums of IPv4, UDP, TCP and GRE, and RoCE's invariant CRC.",
+    help="Correct excessive lengths, the checksums of IPv4, UDP, TCP and GRE, and RoCE's invariant CRC.",
 )  # fmt: skip
 @click.option(
     "--keep-checksums", "raw", is_flag=True,
@@ -118,9 +120,9 @@ def command(
     force: bool,
     **options: Any,
 ) -> int:
-    """Write a capture, or several as one, with frames edited, dropped and truncated.
+    """Edit, drop or truncate the frames of a capture, or of several merged captures.
 
-    Checksums over edited fields are updated as a router would: correct ones stay correct.
+    Checksums over edited fields are updated as a router would do it, so correct checksums stay correct.
 
     \b
     ecmproto edit -r in.pcapng -w out.pcapng --set vlan.id=7 --set eth.dst=02:00:00:00:00:01 -Y cnm
@@ -142,9 +144,9 @@ def command(
     if delete and edits:
         raise click.UsageError("--delete removes the frames that -Y selects: they cannot be edited too")
     if replace_tags and not tags:
-        raise click.UsageError("--replace-tags goes with --add-tag")
+        raise click.UsageError("--replace-tags needs --add-tag")
     if raw and not set_fields:
-        raise click.UsageError("--keep-checksums goes with --set")
+        raise click.UsageError("--keep-checksums needs --set")
     if raw and fix:
         raise click.UsageError("expected --fix or --keep-checksums, got both")
     from ecmproto.frames.capture.copier import format_of
@@ -226,10 +228,10 @@ def _print_counts(report: Report, edit: Edit, written: str) -> bool:
         echo(f"0 frames {written}", err=True)
         return False
     idle = not report.selected
-    lines = [f"unwrapped: {report.unwrapped or 'no frame'}"] if edit.decap else []
+    lines = [report.unwrapped or "unwrapped no frame"] if edit.decap else []
     idle |= edit.decap and not report.unwrapped
     if report.taken < report.read:
-        lines.append(f"{counted(report.taken, 'frame')} taken of {report.read:,}")
+        lines.append(f"{counted(report.taken, 'frame')} kept of {report.read:,}")
     if edit.filter is not None:
         lines.append(f"{report.selected:,} of {counted(report.taken, 'frame')} selected")
     for each in report.assigned:
@@ -244,11 +246,11 @@ def _print_counts(report: Report, edit: Edit, written: str) -> bool:
     for tag in report.tagged:
         replaced = f", in {tag.replaced:,} in place of others" if tag.replaced else ""
         without = f"; {tag.without:,} cannot have one" if tag.without else ""
-        lines.append(f"{tag.name}: put into {counted(tag.frames, 'frame')}{replaced}{without}")
+        lines.append(f"{tag.name}: added to {counted(tag.frames, 'frame')}{replaced}{without}")
         idle |= not tag.frames
     for wrapped in report.wrapped:
         without = f"; {wrapped.without:,} cannot have it" if wrapped.without else ""
-        lines.append(f"{wrapped.name}: put around {counted(wrapped.frames, 'frame')}{without}")
+        lines.append(f"{wrapped.name}: added around {counted(wrapped.frames, 'frame')}{without}")
         idle |= not wrapped.frames
     if edit.clock is not None:
         rounded = f", {report.rounded:,} rounded down to the file's ticks" if report.rounded else ""

@@ -19,13 +19,14 @@ from ecmproto_cli.terminal import echo, paint
 @click.argument("name", default="", metavar="[NAME|PATTERN]", shell_complete=complete_layer)
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "md", "lua"]), default="text",
-    help="Format of the output; for a frame format also md, or lua, its part of the Wireshark dissector.",
+    help="Format of the output. md and lua are for frame formats only; lua prints the format's part of the "
+    "Wireshark dissector.",
 )  # fmt: skip
 def command(name: str, form: str) -> None:
-    """Draw the format called NAME, list a mechanism's parameters, or list fields by a PATTERN.
+    """Draw the format NAME, list the parameters of the mechanism NAME, or list fields that match PATTERN.
 
-    A PATTERN, a regular expression, matches names and descriptions of fields. Without one, all formats and
-    fields are listed.
+    PATTERN is a regular expression for names and descriptions of fields. Without an argument, all formats
+    and fields are listed.
 
     \b
     ecmproto fields cnm

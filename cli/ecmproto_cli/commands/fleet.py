@@ -73,11 +73,12 @@ def fleet_options(function: F) -> F:
         click.option("-w", "--write", "out", metavar="DIR", required=True, help="Folder of the results."),
         click.option(
             "--name-pattern", metavar="PATTERN",
-            help="Pattern of names, as '{host}-{date}.pcap', for a Parquet set's folders and the manifest.",
+            help="Pattern of the file names, such as '{host}-{date}.pcap'. The parts name Parquet folders "
+            "and appear in the manifest.",
         ),
         click.option(
             "--part-size", type=SIZE, default="256MB", show_default=True, metavar="SIZE",
-            help="Process captures larger than this in parts of this size; 0: never.",
+            help="Split larger captures into parts of this size; 0 never splits.",
         ),
         click.option("--dry-run", "plan", is_flag=True, help="Print the pending work, and exit."),
         click.option("--force", is_flag=True, help="Use a folder that contains other results."),
@@ -89,7 +90,8 @@ def fleet_options(function: F) -> F:
 @command.command()
 @fleet_options
 @filter_option(
-    "Count only frames that this display filter selects; rates still refer to the whole capture's span."
+    "Count only frames that this display filter selects. Rates still refer to the duration of the whole "
+    "capture."
 )
 @click.option(
     "-T",
@@ -110,7 +112,8 @@ def stats(
     ethertypes: EtherTypes,
     **counting: Any,
 ) -> int:
-    """Compute statistics of each capture (DIR/files/NAME.json), and of all together (DIR/all.json).
+    """Compute the statistics of each capture (DIR/files/NAME.json), and of all captures together
+    (DIR/all.json).
 
     \b
     ecmproto fleet stats /captures -w stats
@@ -125,17 +128,15 @@ def stats(
 
 @command.command()
 @fleet_options
-@filter_option("Check only frames that this display filter selects, as if there were no others.")
+@filter_option("Check only the frames that this display filter selects.")
 @click.option(
     "--select",
     metavar="ID,…",
     multiple=True,
     callback=split_values,
-    help="Apply only these rules: families or prefixes of ids, as qcn or QCN003.",
+    help="Apply only these rules, by family or by prefix of the id, such as qcn or QCN003.",
 )
-@click.option(
-    "--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Leave these rules out."
-)
+@click.option("--ignore", metavar="NAME,…", multiple=True, callback=split_values, help="Skip these rules.")
 @click.option("--rules", metavar="FILE", multiple=True, help="Add your own rules from a .py or .toml file.")
 @click.option(
     "--set",
@@ -143,7 +144,7 @@ def stats(
     metavar="NAME=VALUE",
     multiple=True,
     callback=split_assignments,
-    help="Set a parameter of rules, as qcn.w=2.",
+    help="Set a rule parameter, such as qcn.w=2.",
 )
 @outer_option
 @with_ethertypes
@@ -160,7 +161,7 @@ def check(
 ) -> int:
     """Check each capture against rules (DIR/files/NAME.ndjson, DIR/findings.ndjson, DIR/all.json).
 
-    Exits with 1 if one breaks a rule, as `ecmproto check` does.
+    Exits with 1 if a capture breaks a rule.
 
     \b
     ecmproto fleet check /captures -w checked --select qcn,pfc
@@ -179,7 +180,7 @@ def check(
 
 @command.command()
 @fleet_options
-@filter_option("Only frames that this display filter selects.")
+@filter_option("Write only frames that this display filter selects.")
 @click.option(
     "-e", "fields", metavar="FIELD", multiple=True,
     help="Write this column; `ecmproto fields` lists them.  [default: frames, addresses, tags and messages]",
@@ -194,7 +195,8 @@ def parquet(
     settings: dict[str, str],
     ethertypes: EtherTypes,
 ) -> int:
-    """Write all captures as one Parquet set, DIR/frames, partitioned by day and by parts of their names.
+    """Write all captures as one Parquet data set in DIR/frames, partitioned by day and by parts of the file
+    names.
 
     \b
     ecmproto fleet parquet /captures -w lake --name-pattern '{host}-{date}.pcap'
@@ -216,13 +218,13 @@ def parquet(
 
 @command.command()
 @fleet_options
-@filter_option("Display filter of the frames to copy.")
-@click.option("--merge", is_flag=True, help="Also merge all copies by time: DIR/all.pcapng.")
+@filter_option("Copy the frames that this display filter selects.")
+@click.option("--merge", is_flag=True, help="Also merge all copies in time order into DIR/all.pcapng.")
 @with_ethertypes
 def filter(
     fleet: Fleet, execution: Execution, filter: Filter | None, merge: bool, ethertypes: EtherTypes
 ) -> int:
-    """Copy each capture's frames that -Y selects to DIR/NAME; no file if there are none.
+    """Copy the frames that -Y selects from each capture to DIR/NAME; write no file if it selects none.
 
     \b
     ecmproto fleet filter /captures -w cnms -Y 'cnm or pfc'
@@ -273,7 +275,8 @@ def _run(job: Job, fleet: Fleet, execution: Execution, form: str = "text", *, me
     if fleet.shard.count > 1:
         shard = fleet.shard
         echo(
-            f"shard {shard.number} of {shard.count} done: without --shard the results of all are combined",
+            f"shard {shard.number} of {shard.count} done: run it again without --shard to combine all "
+            "results",
             err=True,
         )
         return CAPTURE if any(member.trouble for member in run.members) else 0
@@ -306,7 +309,7 @@ def _show(job: Job, summary: Summary, folder: Path, form: str) -> None:
         warn(f"{outcome}: {problem}")
     more = len(summary.troubles) - _ERRORS_SHOWN
     if more > 0:
-        warn(f"{more:,} more; the manifest has all: {folder / 'manifest.ndjson'}")
+        warn(f"{more:,} more; the manifest lists all: {folder / 'manifest.ndjson'}")
     if summary.warned:
         what = f"warnings or unwrapped frames in {counted(summary.warned, 'capture')}"
         echo(f"ecmproto: {what}, see {escaped(str(folder / 'manifest.ndjson'))}", err=True)

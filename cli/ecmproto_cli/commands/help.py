@@ -34,12 +34,12 @@ def _complete(ctx: click.Context, param: click.Parameter, begun: str) -> list[Co
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("terms", nargs=-1, metavar="[WORD]...", shell_complete=_complete)
-@click.option("--all", "every", is_flag=True, help=f"Show all results, not {_SHOWN} of each kind.")
+@click.option("--all", "every", is_flag=True, help=f"Show all results instead of {_SHOWN} of each type.")
 def command(terms: tuple[str, ...], every: bool) -> int:
     """Find commands, options, formats, fields, mechanisms, parameters, scenarios and rules by a word.
 
-    Without a WORD it lists the commands by purpose; with the name of a command it shows its help.  Several
-    words narrow the search; a misspelt one finds the nearest.
+    Without a WORD, the commands are listed by purpose; the name of a command shows its help.  Several words
+    narrow the search.  A misspelt word finds the nearest matches.
 
     \b
     ecmproto help

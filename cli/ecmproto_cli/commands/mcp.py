@@ -10,10 +10,11 @@ import click
     "folders", nargs=-1, required=True, metavar="FOLDER...", type=click.Path(exists=True, file_okay=False)
 )
 def command(folders: tuple[str, ...]) -> None:
-    """Answer an assistant's questions about the captures in FOLDERs, read-only (Model Context Protocol).
+    """Serve the captures in FOLDERs to an AI assistant, read-only (Model Context Protocol).
 
-    Tools: captures, stats, check, dissect by a filter, fields, explain a rule. It listens on stdin; nothing
-    outside FOLDERs is read, nothing is written. Needs ecmproto[mcp].
+    Its tools list captures, compute statistics, check rules, dissect frames by a filter, list fields and
+    explain rules. The server uses stdin and stdout. It reads nothing outside FOLDERs, and writes nothing.
+    Needs ecmproto[mcp].
 
     \b
     ecmproto mcp /captures

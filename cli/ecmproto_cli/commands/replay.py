@@ -41,26 +41,24 @@ if TYPE_CHECKING:
 
 @click.command()
 @read_option()
-@filter_option("Replay only the frames that this display filter selects, as if there were no others.")
+@filter_option("Replay only the frames that this display filter selects.")
 @click.option("--cp", metavar="MECHANISM", help="Mechanism of the port's congestion point.")
 @click.option(
     "--rp", metavar="MECHANISM",
-    help="Mechanism of the stations' reaction points, the same as --cp; it closes the loop. With --cp none "
-    "the stations react to the feedback in the capture.",
+    help="Close the loop: mechanism of the stations' reaction points, the same as --cp. With --cp none, the "
+    "stations react to the feedback in the capture.",
 )  # fmt: skip
 @click.option(
     "--compare", metavar="MECHANISM[:NAME=VALUE…],…",
-    help="Run the capture through several mechanisms, or one with several parameters, closed loop, side by "
-    "side.",
+    help="Compare several mechanisms, or variants of one with other parameters, each in a closed loop.",
 )  # fmt: skip
 @click.option(
     "--speed", "rate", default="10G", show_default=True, metavar="RATE[,RATE@TIME…]",
-    help="Speed at which the port serves its queues; 10G,1G@10ms,10G@50ms changes it 10 and 50 ms after the "
-    "first frame.",
+    help="Speed of the port. 10G,1G@10ms,10G@50ms changes it 10 ms and 50 ms after the first frame.",
 )  # fmt: skip
 @click.option(
     "--buffer", default="500kB", show_default=True,
-    help="Capacity shared by the port's queues: as 500kB, or as 100frames.",
+    help="Capacity shared by the port's queues, such as 500kB or 100frames.",
 )  # fmt: skip
 @click.option(
     "--ports", "ports", default="one", show_default=True, metavar="one|dst|interface|FILTER;…",
@@ -68,11 +66,11 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--link-speed", "link_rate_bps", type=RATE,
-    help="Speed of the stations' own links.  [default: --speed, the first]",
+    help="Speed of each station's link.  [default: the first --speed]",
 )  # fmt: skip
 @click.option(
     "--feedback-delay", "feedback_delay_ns", type=TIME, default="10us", show_default=True,
-    help="Delay of feedback from the port, or a destination, to a station.",
+    help="Delay of feedback from the port or a destination to a station.",
 )  # fmt: skip
 @click.option(
     "--hops", type=int, default=1, show_default=True,
@@ -80,33 +78,33 @@ if TYPE_CHECKING:
 )  # fmt: skip
 @click.option(
     "--rp-queue", "queue_octets", type=SIZE, default="1MB", show_default=True,
-    help="Capacity of each queue of a station.",
+    help="Capacity of each station queue.",
 )  # fmt: skip
 @click.option(
-    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
+    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Also send PAUSE or PFC from the port."
 )
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-    help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01 (ecmproto fields qcn).",
+    help="Set a parameter of the mechanism, such as qeq=33kB or rp.gd=0.01 (see ecmproto fields qcn).",
 )  # fmt: skip
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of all random numbers.  [default: random]")
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", default=24, show_default=True, type=click.IntRange(0, 1000),
-    help="Octets on the line besides a frame's own: FCS, preamble, gap.",
+    help="Octets per frame that are on the wire but not in captures: FCS, preamble, gap.",
 )  # fmt: skip
 @outer_option
 @trailer_option
-@write_option("Write the resulting capture, with all generated frames in it.")
+@write_option("Write the resulting capture, including all generated frames.")
 @click.option(
     "--report",
     "reports",
     metavar="FILE",
     multiple=True,
-    help="Write a report: .html, .png or .svg; needs ecmproto[report].",
+    help="Write a .html, .png or .svg report; needs ecmproto[report].",
 )
-@click.option("--samples", metavar="FILE", help="Write every sample and message: .csv or .parquet.")
-@click.option("--flows", metavar="FILE", help="Write the flows' rates over time: .csv or .parquet.")
+@click.option("--samples", metavar="FILE", help="Write every sample and message to a .csv or .parquet file.")
+@click.option("--flows", metavar="FILE", help="Write the flows' rates over time to a .csv or .parquet file.")
 @force_option
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
 @with_ethertypes
@@ -128,12 +126,12 @@ def command(
     form: str,
     **options: Any,
 ) -> None:
-    """Run a capture through a software congestion point, and reaction points.
+    """Replay a capture through a software congestion point, optionally with reaction points.
 
-    Open loop (--cp): the captured frames arrive at a port at their captured times, regardless of its
-    messages. Closed loop (--rp as well): each source is a station that sends the captured frames when its
-    reaction point permits, and the port's messages reach it.  The port serves a queue per priority at --speed
-    and drops frames that exceed its buffer.
+    Open loop (--cp): frames arrive at the port at their captured times, whatever feedback it sends. Closed
+    loop (--cp and --rp): each source is a station that receives the port's feedback, and sends its captured
+    frames as its reaction point permits.  The port serves one queue per priority at --speed, and drops
+    frames when its buffer is full.
 
     \b
     ecmproto replay -r in.pcap --cp qcn --speed 10G -w out.pcapng
@@ -144,9 +142,9 @@ def command(
     """
     output_form(output, None, ("pcap", "pcapng"), text="")
     if output == "-" and form == "json":
-        raise click.UsageError("-w - sends the capture to stdout, where no report can be")
+        raise click.UsageError("-w - writes the capture to stdout, so no report can be printed there")
     if compare is not None and (cp or rp):
-        raise click.UsageError("--compare names the mechanisms itself: leave --cp and --rp out")
+        raise click.UsageError("--compare names the mechanisms itself: omit --cp and --rp")
     if compare is not None and not compare.strip(", "):
         raise click.UsageError("--compare needs mechanisms, as in qcn,ecm,none")
     name = _mechanism(cp, rp) if compare is None else ""
@@ -272,7 +270,7 @@ def replay_all(request: ReplayRequest) -> None:
     from ecmproto.control.replay.series import check_series_path, write_flows
 
     if "-" in request.paths and len(request.variants) > 1:
-        raise click.UsageError("--compare reads the capture several times: stdin can be read once")
+        raise click.UsageError("--compare reads the capture several times, but stdin can be read only once")
     plans = [_plan(request, variant) for variant in request.variants]
     _check_that_all_differ(request.variants, plans)
     for path in filter(None, (request.samples, request.flows)):
@@ -316,7 +314,7 @@ def _check_that_all_differ(variants: list[Variant], plans: list[Plan]) -> None:
         if first is not variant:
             other = f", or give one other parameters, as in {variant.name}:NAME=VALUE"
             raise click.UsageError(
-                f"--compare: {first.text} and {variant.text} are the same replay: leave one out"
+                f"--compare: {first.text} and {variant.text} are the same replay: omit one"
                 f"{other if machine.parameters else ''}"
             )
 

@@ -61,52 +61,56 @@ _OWN_SPEED = "the interface's"
 
 @click.command()
 @click.argument("arguments", nargs=-1, metavar="[LAYER [FIELD=VALUE]...]...")
-@click.option("-i", "--interface", metavar="IF", help="Interface to send out of.")
-@click.option("-r", "--read", "read", metavar="FILE", multiple=True, help=f"Send a capture. {READ_HELP}")
+@click.option("-i", "--interface", metavar="IF", help="Interface to send from.")
+@click.option(
+    "-r", "--read", "read", metavar="FILE", multiple=True, help=READ_HELP.replace("Read", "Send", 1)
+)
 @click.option("--spec", metavar="FILE", help="Send the frames of a .toml or .json specification.")
 @line_options
 @click.option(
     "--rate", metavar="RATE",
-    help="Frames a second (1000pps, 1.5Mpps), bits a second on the line (1G), a multiple of the captured "
-    "rate (0.5x, 10x), or max.  [default: 1x]",
+    help="Frames per second (1000pps, 1.5Mpps), bits per second on the line (1G), a multiple of the "
+    "captured rate (0.5x, 10x), or max.  [default: 1x]",
 )  # fmt: skip
 @click.option(
     "-c", "--count", metavar="N", type=click.IntRange(min=0, max=1 << 53),
-    help="Send N frames, starting over where there are fewer.",
+    help="Send N frames, repeating the input if it has fewer.",
 )  # fmt: skip
-@click.option("--loop", is_flag=True, help="Start over, or continue a storm, until interrupted.")
+@click.option("--loop", is_flag=True, help="Repeat the frames, or continue the storm, until interrupted.")
 @click.option(
     "--storm", metavar="[SPEED]", is_flag=False, flag_value=_OWN_SPEED,
-    help=("Repeat a pause or pfc frame to hold its priorities on a link of this speed, and report gaps.  "
+    help=("Repeat a PAUSE or PFC frame to keep its priorities paused on a link of this speed, and report "
+    "gaps.  "
         "[default: the interface's speed]"),
 )  # fmt: skip
 @storm_options
 @timing_options(pacing="rate", spin="120us", bypass="no")
 @click.option(
     "--plan", metavar="FILE",
-    help="Send storms and other streams out of many interfaces at once, from a .toml that describes them.",
+    help="Send the storms and other streams that this .toml file describes, from many interfaces at once.",
 )  # fmt: skip
 @click.option(
     "--receive", "far", metavar="IF",
     help=(
-        "With a sequence: use this interface, on the far side of the device under test, to capture the "
-        "sequence, send the returning traffic, and judge the device. With --storm: capture here, and judge "
-        "the storm by its arrivals."
+        "Interface on the far side of the device under test. A sequence is captured and answered there, and "
+        "the device is judged by what arrives. With --storm, gaps are measured there."
     ),
 )  # fmt: skip
 @click.option(
     "--received", "captured", metavar="FILE",
-    help="Send nothing: judge a capture from the far side of the device under test.",
+    help="Send nothing: evaluate this capture from the far side of the device under test.",
 )  # fmt: skip
 @click.option(
     "--sent", "near_captured", metavar="FILE",
-    help="With --received: the capture from the sending side, both directions.",
+    help="With --received: capture of both directions on the sending side.",
 )  # fmt: skip
-@click.option("--junit", metavar="FILE", help="With --receive or --received: write the verdicts as JUnit.")
+@click.option(
+    "--junit", metavar="FILE", help="With --receive or --received: write the verdicts as JUnit XML."
+)
 @click.option("-q", "--quiet", is_flag=True, help="With --receive or --received: print failures only.")
 @force_option
 @click.option("-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the report.")
-@click.option("--seed", type=int, help="Seed of random:N (default: a new one, printed).")
+@click.option("--seed", type=int, help="Seed of random:N (default: a new seed, which is printed).")
 @with_ethertypes
 def command(
     arguments: tuple[str, ...],
@@ -135,7 +139,7 @@ def command(
 ) -> int:
     """Send frames, and report their number, rate and lateness.
 
-    Rates in bits count what a wire carries: frames with FCS, preamble and gap.  Frames are sent unchanged;
+    Rates in bits include FCS, preamble and gap.  Frames are sent unchanged;
     the network card adds the FCS.
 
     \b
@@ -162,7 +166,7 @@ def command(
     others = {"count": count, "rate": rate, "read": paths or None, "spec": spec}
     others["timing pacing"] = None if pacing in ("rate", "kernel") else pacing
     if pacing == "kernel" and (storm is None or realtime):
-        raise click.UsageError("--timing pacing=kernel belongs to --storm, without --precise")
+        raise click.UsageError("--timing pacing=kernel needs --storm, and no --precise")
     check_storm(storm, arguments, options, others | {"sweep": line["sweeps"]})
     telling = Telling(form=form, quiet=quiet, junit=junit, force=force)
     if plan is not None:
@@ -182,15 +186,15 @@ def command(
         )  # fmt: skip
     for name, is_given in (("junit", junit is not None), ("force", force), ("quiet", quiet)):
         if is_given and far is None:
-            raise click.UsageError(f"--{name} belongs to --receive, --received and --plan")
+            raise click.UsageError(f"--{name} needs --receive, --received or --plan")
     if interface is None:
-        raise click.UsageError("expected -i IF, the interface to send out of")
+        raise click.UsageError("expected -i IF, the interface to send from")
     if count is not None and loop:
         raise click.UsageError("--count already repeats the frames: expected --count or --loop, got both")
     if pacing == "even" and rate == "max":
         raise click.UsageError("--timing pacing=even keeps frames apart: expected a rate or times, got max")
     if "-" in (*paths, spec) and (count is not None or loop):
-        raise click.UsageError("stdin can be read once: expected a file to start over, got -")
+        raise click.UsageError("stdin can be read only once: expected a file to repeat, got -")
     if storm is not None:
         if loop and options.duration is not None:
             raise click.UsageError("--loop runs until interrupted: expected --duration or --loop, got both")
@@ -218,10 +222,10 @@ def _check_expecting(arguments: tuple[str, ...], spec: str | None, others: dict[
     """Refuse an output without expectations, and options for the departure of frames."""
     if not is_sequence(arguments) and not (spec is not None and spec.endswith(".toml")):
         known = "a sequence, such as pfc-storm (ecmproto craft --list), or a .toml with [[expect]]"
-        raise click.UsageError(f"--receive belongs to {known}")
+        raise click.UsageError(f"--receive needs {known}")
     given = [name for name, value in others.items() if value not in (None, (), False)]
     if given:
-        raise click.UsageError(f"a sequence that is judged has times of its own: expected no --{given[0]}")
+        raise click.UsageError(f"a sequence with expectations sets its own times: expected no --{given[0]}")
 
 
 def _judged(
@@ -254,7 +258,7 @@ def _judged(
     if captured is not None:
         judge_captures(test, captured, near_captured, warn)
     elif near is None:
-        raise click.UsageError("expected -i IF, the interface to send out of")
+        raise click.UsageError("expected -i IF, the interface to send from")
     else:
         assert far is not None
         with opened_sender(near, bypass=bypass, realtime=realtime) as (sender, check):
@@ -389,7 +393,7 @@ def _say(report: SendReport, sendable: Sendable, form: str) -> None:
     if sendable.foreign:
         warn(f"{counted(sendable.foreign, 'frame')} of other link types than Ethernet not sent")
     if sendable.cut:
-        warn(f"{counted(sendable.cut, 'frame')} cut by the capture, sent as far as it has them")
+        warn(f"{counted(sendable.cut, 'frame')} truncated by the capture, sent with the captured octets only")
     if not report.frames:
         echo("ecmproto: no frame was sent", err=True)
     if report.refused is not None:

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 @click.command()
 @read_option()
 @filter_option(
-    "Count only frames that this display filter selects; rates still refer to the whole capture's span."
+    "Count only frames that this display filter selects. Rates still refer to the duration of the whole "
+    "capture."
 )
 @click.option(
     "-T", "form", type=click.Choice(["text", "json"]), default="text", help="Format of the statistics."
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     "--report",
     metavar="FILE",
     multiple=True,
-    help="Write the statistics to a file too: .json, or .html, .png or .svg, which need ecmproto[report].",
+    help="Also write the statistics to a .json, .html, .png or .svg file; all but .json need "
+    "ecmproto[report].",
 )
 @rates_options
 @storm_options
@@ -67,7 +69,7 @@ def command(
     ethertypes: EtherTypes,
     **counting: Any,
 ) -> None:
-    """Show the statistics of a capture: types of frames, rates, feedback, probes, and pauses as time.
+    """Show the statistics of a capture: frame types, rates, feedback, probes and pause times.
 
     \b
     ecmproto stats -r in.pcapng

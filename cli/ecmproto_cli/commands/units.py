@@ -34,7 +34,7 @@ _MAX_FEEDBACK = 63
 
 @click.group()
 def command() -> None:
-    """Compute quanta, pauses, headroom, frames a second and feedback.
+    """Compute quanta, pauses, headroom, frame rates and feedback.
 
     \b
     ecmproto units pause 65535 --speed 400G
@@ -53,7 +53,7 @@ def _options(function: F) -> F:
     return form(function)
 
 
-_rate = click.option("--speed", "rate", type=RATE, required=True, help="Speed of the link, as 400G.")
+_rate = click.option("--speed", "rate", type=RATE, required=True, help="Speed of the link, such as 400G.")
 
 
 def _say(form: str, kind: str, rows: list[tuple[str, str]], document: Mapping[str, Any]) -> None:
@@ -80,7 +80,7 @@ def _whole_ns(ns: Fraction, name: str) -> int:
 @_rate
 @click.option(
     "--renew", metavar="SHARE", default="0.5", show_default=True,
-    help="Share of the pause after which the next frame follows.",
+    help="Fraction of the pause time after which the next frame is sent.",
 )  # fmt: skip
 @click.option(
     "--cable",
@@ -93,8 +93,8 @@ def _whole_ns(ns: Fraction, name: str) -> int:
 def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     """Compute a pause of AMOUNT: quanta (65535), a time (83us) or octets on the wire (4MB).
 
-    Prints its duration, the frames a second that keep a queue stopped, the octets that a link carries in
-    that time, and the headroom that the pause's sender needs.
+    Prints the duration, the rate of PAUSE frames that keeps a queue paused, the octets that the link carries
+    in that time, and the headroom that the sender of the pause needs.
     """
     from ecmproto.control.mechanisms.lossless import (
         MOST_QUANTA,
@@ -115,7 +115,7 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
     lasts_ns = _whole_ns(lasts, "amount")
     told = f"{quanta:,} quanta of {QUANTUM_BITS} bit times at {format_rate(rate_bps)}"
     if exact != quanta:
-        told += f", the fewest that last {amount.strip()}"
+        told += f", the minimum for {amount.strip()}"
     rows = [("pause", told)]
     document: dict[str, Any] = {"rate_bps": rate_bps, "quanta": quanta, "pause_ns": lasts_ns}
     octets = quanta * QUANTUM_OCTETS
@@ -149,7 +149,7 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
                 "wire_octets_per_s": float(renewal.octets_per_s),
                 "link_share": float(renewal.link_share),
             }
-    rows.append(("in flight", f"{format_octets(octets)} would leave the link in that time"))
+    rows.append(("in flight", f"{format_octets(octets)} could leave the link in that time"))
     document["octets"] = octets
     if rate_bps in RESPONSE_QUANTA:
         room = headroom(rate_bps, metres)
@@ -170,15 +170,16 @@ def pause(amount: str, rate: int, renew: str, cable: str, form: str) -> None:
 )  # fmt: skip
 @click.option(
     "--largest-lossless", type=SIZE,
-    help="Longest frame of the paused priority.  [default: as --largest]",
+    help="Longest frame of the paused priority.  [default: same as --largest]",
 )  # fmt: skip
 @click.option(
     "--response", metavar="AMOUNT",
-    help="Response time of the other end, at its connector: quanta, a time or octets.  [default: 802.3's]",
+    help="Response time of the other end, at its connector, as quanta, time or octets.  [default: from "
+    "802.3]",
 )  # fmt: skip
 @click.option(
     "--interface-delay", "interface", metavar="AMOUNT",
-    help="Delay of this end's own interface, out and in.  [default: as the other end's]",
+    help="Delay of this end's interface, out and in.  [default: same as --response]",
 )  # fmt: skip
 @_options
 def headroom(
@@ -242,13 +243,13 @@ def headroom(
 
 @command.command()
 @_rate
-@click.option("--delay", "delay_ns", type=TIME, required=True, help="Round trip, such as 12us.")
+@click.option("--delay", "delay_ns", type=TIME, required=True, help="Round-trip time, such as 12us.")
 @click.option(
     "--frame",
     type=SIZE,
     default="1514B",
     show_default=True,
-    help="Length of a frame without its FCS, as captures have it.",
+    help="Length of a frame without FCS, as in captures.",
 )
 @_options
 def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
@@ -283,7 +284,7 @@ def bdp(rate: int, delay_ns: int, frame: int, form: str) -> None:
 @_rate
 @_options
 def frame(octets: int, rate: int, form: str) -> None:
-    """Compute a frame's time on the wire and its rate in frames a second, from OCTETS without FCS."""
+    """Compute the time on the wire and the maximum frame rate for a frame of OCTETS octets without FCS."""
     rate_bps, length = _link(rate), _checked_length(octets)
     wire = length + WIRE_OVERHEAD_OCTETS
     time_ns = Fraction(8 * wire * NS_PER_S, rate_bps)
@@ -297,7 +298,7 @@ def frame(octets: int, rate: int, form: str) -> None:
         "quanta": _number(Fraction(8 * wire, QUANTUM_BITS)),
     }
     rows = [
-        ("on the line", f"{wire:,} octets: with FCS 4, preamble 8 and gap 12"),
+        ("on the line", f"{wire:,} octets: includes FCS 4, preamble 8 and gap 12"),
         (
             "takes",
             f"{format_time(float(time_ns))} at {format_rate(rate_bps)}, {8 * wire / QUANTUM_BITS:.4g} quanta",
@@ -309,9 +310,13 @@ def frame(octets: int, rate: int, form: str) -> None:
 
 @command.command()
 @click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MAX_FEEDBACK))
-@click.option("--rate", type=RATE, help="Rate of the limiter that receives it.")
-@click.option("--gd", metavar="GAIN", default="1/128", show_default=True, help="Gd of the reaction point.")
-@click.option("--qeq", type=SIZE, default="26kB", show_default=True, help="Congestion point's set point.")
+@click.option("--rate", type=RATE, help="Current rate of the limiter that receives the feedback.")
+@click.option(
+    "--gd", metavar="GAIN", default="1/128", show_default=True, help="Gain Gain Gd of the reaction point."
+)
+@click.option(
+    "--qeq", type=SIZE, default="26kB", show_default=True, help="Set point of the congestion point."
+)
 @click.option("--w", "weight", metavar="W", default="2", show_default=True, help="Weight of Qdelta.")
 @_options
 def feedback(qntz_fb: int, rate: int | None, gd: str, qeq: int, weight: str, form: str) -> None:

@@ -48,16 +48,18 @@ _dir_option = click.option(
 
 @command.command()
 @_dir_option
-@click.option("--force", is_flag=True, help="Replace files of other origin, too.")
+@click.option("--force", is_flag=True, help="Also replace files that this command did not write.")
 def install(folder: Path | None, force: bool) -> None:
-    """Write the files into Wireshark's folders for the user, and print their paths."""
+    """Write the files into the user's Wireshark folders, and print their paths."""
     from ecmproto.errors import OutputExistsError
     from ecmproto.paths import make_folder
 
     places = _installed_files(folder)
     for path, _ in places:
         if path.exists() and not force and not _is_ours(path):
-            raise OutputExistsError(path=str(path), needed="a name that is free", got="a file of others")
+            raise OutputExistsError(
+                path=str(path), needed="a name that is free", got="a file that ecmproto did not write"
+            )
     for path, file in places:
         make_folder(path.parent)
         beside = path.with_name(f".{path.name}.{os.getpid()}")
@@ -73,7 +75,7 @@ def install(folder: Path | None, force: bool) -> None:
 @command.command()
 @_dir_option
 def uninstall(folder: Path | None) -> None:
-    """Remove the files that install has written, and nothing else."""
+    """Remove only the files that install wrote."""
     removed = 0
     for path, _ in _installed_files(folder):
         if not path.is_file() or not _is_ours(path):

@@ -7,7 +7,7 @@ meta:
 doc: "802.1Q 33.4; wire-formats 3"
 seq:
   - id: version
-    doc: "0; a receiver reads any version as 0 (802.1Q 33.4)"
+    doc: "0; receivers treat any version as 0 (802.1Q 33.4)"
     type: b4
   - id: reserved
     doc: "ReservedV: 0 on transmission, ignored (802.1Q 33.4)"
@@ -25,13 +25,13 @@ seq:
     doc: "cnmQDelta = Qlen − Qlen_old: positive when growing [64 octets]"
     type: s2
   - id: encap_prio
-    doc: "Encapsulated priority: the sampled frame's (802.1Q 33.4)"
+    doc: "Encapsulated priority: priority of the sampled frame (802.1Q 33.4)"
     type: b3
   - id: encap_reserved
     doc: "0"
     type: b13
   - id: encap_dst
-    doc: "Encapsulated destination MAC: the sampled frame's DA (802.1Q 33.4)"
+    doc: "Encapsulated destination MAC: DA of the sampled frame (802.1Q 33.4)"
     type: b48
   - id: msdu_length
     doc: "Encapsulated MSDU length, 0..64 [octets] (802.1Q 33.4)"

@@ -16,7 +16,7 @@ seq:
     doc: "migration state (IBTA vol. 1, 9.2.4)"
     type: b1
   - id: padcnt
-    doc: "octets that fill the payload up to a multiple of 4 [octets] (IBTA vol. 1, 9.2.5)"
+    doc: "padding octets after the payload, to a multiple of 4 [octets] (IBTA vol. 1, 9.2.5)"
     type: b2
   - id: tver
     doc: "transport header version, 0 (IBTA vol. 1, 9.2.6)"
@@ -25,10 +25,10 @@ seq:
     doc: "partition key (IBTA vol. 1, 9.2.7)"
     type: b16
   - id: fecn
-    doc: "the packet met congestion (IBTA vol. 1, A10.2.1)"
+    doc: "the packet met congestion (FECN) (IBTA vol. 1, A10.2.1)"
     type: b1
   - id: becn
-    doc: "packets of the other direction met congestion (IBTA vol. 1, A10.2.1)"
+    doc: "the other direction met congestion (BECN) (IBTA vol. 1, A10.2.1)"
     type: b1
   - id: reserved6
     doc: "0 (IBTA vol. 1, 9.2)"

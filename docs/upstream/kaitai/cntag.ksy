@@ -10,5 +10,5 @@ seq:
     doc: "flow, local to the source station, echoed in the CNM"
     type: b16
   - id: etype
-    doc: "EtherType of the payload, or, up to 1500, its length in octets"
+    doc: "EtherType of the payload, or its length in octets if 1500 or less"
     type: b16

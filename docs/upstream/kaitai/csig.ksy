@@ -19,5 +19,5 @@ seq:
     doc: "locator of the hop that set it (draft-ravi-ippm-csig)"
     type: b7
   - id: etype
-    doc: "EtherType of what follows, or, up to 1500, its length in octets (draft-ravi-ippm-csig)"
+    doc: "EtherType of the payload, or its length in octets if 1500 or less (draft-ravi-ippm-csig)"
     type: b16

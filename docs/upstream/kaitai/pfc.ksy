@@ -10,7 +10,7 @@ seq:
     doc: "MAC Control function (802.3 31.4.1.3)"
     type: b16
   - id: class_enable_vector
-    doc: "bit n enables priority n's time; the high octet is 0 (802.3 31D)"
+    doc: "bit n enables the time of priority n; the high octet is 0 (802.3 31D)"
     type: b16
   - id: time0
     doc: "pause time of priority 0 [quanta of 512 bit times] (802.3 31D)"

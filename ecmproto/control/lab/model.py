@@ -150,7 +150,7 @@ class Network:
     paths: str = "ecmp"
     """The selection among paths of equal length (PATHS)."""
     flowlet_gap_ns: int = 50_000
-    """The gap after which a flow may take another path, with flowlets."""
+    """The with flowlets, idle time after which a flow may take another path."""
 
 
 class Pattern(Enum):
@@ -233,7 +233,7 @@ class Flow:
     response_octets: int = 10_000
     """The octets that ``source`` sends in each transaction."""
     idle_ns: int = 0
-    """The mean of the exponential idle time between transactions."""
+    """The mean idle time between transactions (exponential)."""
     sizes: tuple[tuple[int, float], ...] = ()
     """The distribution of flow sizes: (octets, share of flows up to that size), rising to 1."""
     bursts: tuple[tuple[int, int], ...] = ()

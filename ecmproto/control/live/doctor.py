@@ -54,7 +54,7 @@ _CAPABILITIES = {
     12: (
         "CAP_NET_ADMIN",
         "note",
-        "changing interfaces (--fix), and receive buffers beyond the system's bound",
+        "changing interfaces (--fix), and receive buffers above the system limit",
     ),
     21: ("CAP_SYS_ADMIN", "note", "network namespaces"),
 }
@@ -75,7 +75,7 @@ TAG_OCTETS = VLAN.fixed_octets + max(cls.fixed_octets for cls in FORMATS if is_t
 _MERGING = frozenset(("tso", "gso", "gro", "lro"))
 _SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
 """Drivers of virtual interfaces, for which the checksums that the kernel omits are never computed."""
-_CONSUMED = "network cards consume PAUSE and PFC frames, so that no capture shows them"
+_CONSUMED = "network cards consume PAUSE and PFC frames, so no capture shows them"
 _SHOWN_COUNTERS = 16
 _LOOPBACK = "lo"
 CheckState = Literal["ok", "note", "finding", "fixed"]
@@ -136,7 +136,7 @@ def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis
                 if found:
                     del waiting[name]
     for name in waiting:
-        text = f"no LLDP from the other end in {format_time(wait_ns)}: agents send it each 30 s"
+        text = f"no LLDP from the other end in {format_time(wait_ns)}: agents usually send it every 30 s"
         yield _interface_check(name, "neighbour", "note", text)
 
 
@@ -191,7 +191,7 @@ def _kernels() -> Iterator[Diagnosis]:
         )
         yield _system_check("library", "ok", text)
     elif is_disabled():
-        text = f"kernels run as plain Python, slower: {library.why_not()}"
+        text = f"kernels run as plain Python, which is slower: {library.why_not()}"
         yield _system_check("library", "note", text, pip_install("jit"))
     else:
         yield _system_check("library", "ok", f"kernels are compiled by numba: {library.why_not()}")
@@ -216,11 +216,12 @@ def _storms() -> Diagnosis:
     kernel = f"with pacing=kernel by its {known[0]}" if known else "the kernel has neither etf nor fq"
     if may_run_ahead():
         named = " and ".join(map(str, stream_processors()))
-        text = f"pause storms are kept by real-time threads on processors {named}, out of every interface; "
+        text = f"pause storms are sent by real-time threads on processors {named}, on every interface; "
         text += kernel
         return _system_check("storms", "ok", text)
     text = (
-        "pause storms are kept by ordinary threads: this process lacks CAP_SYS_NICE, for real-time threads; "
+        "pause storms are sent by ordinary threads, since this process lacks CAP_SYS_NICE for real-time "
+        "threads; "
     )
     text += kernel
     return _system_check("storms", "note", text, REMEDY.replace("+net_admin", "+net_admin,+sys_nice"))
@@ -238,7 +239,7 @@ def _tshark() -> Iterator[Diagnosis]:
         yield _system_check(
             "tshark",
             "note",
-            "tshark is not installed: a second opinion on captures",
+            "tshark is not installed (it gives a second opinion on captures)",
             "apt-get install tshark",
         )
         return
@@ -317,9 +318,7 @@ def _link(facts: InterfaceFacts) -> Diagnosis:
             name, "link", "finding", "the interface is down", f"ip link set dev {name} up"
         )
     if not facts.running:
-        return _interface_check(
-            name, "link", "finding", "no link: nothing is plugged in, or the other end is down"
-        )
+        return _interface_check(name, "link", "finding", "no link: no cable, or the other end is down")
     speed = speed_bps(name)
     kind = driver(name)
     text = f"up, {format_rate(speed)}" if speed else "up"
@@ -331,8 +330,8 @@ def _mtu(facts: InterfaceFacts) -> Diagnosis:
     if facts.mtu_octets >= needed:
         return _interface_check(facts.name, "mtu", "ok", f"MTU {facts.mtu_octets}: large enough for tags")
     text = (
-        f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets after a VLAN tag and our longest tag "
-        f"take {needed}; frames go without tags"
+        f"MTU {facts.mtu_octets}: {PAYLOAD_OCTETS} octets, a VLAN tag and our longest tag need {needed}; "
+        "frames go without tags"
     )
     command = f"ip link set dev {facts.name} mtu {MTU_OCTETS}"
     mend = functools.partial(set_mtu, facts.name, MTU_OCTETS)
@@ -343,13 +342,13 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
     text, command = f"{offload.title} is on", f"ethtool -K {name} {offload.keyword} off"
     mend = functools.partial(switch_off, name, offload)
     if offload.keyword in _MERGING:
-        why = f"{text}: frames longer than the MTU come through in one piece, and cannot be forwarded"
+        why = f"{text}: the interface merges received frames beyond the MTU, and they cannot be forwarded"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "tx" and software:
         why = f"{text}: frames of this machine leave without valid checksums"
         yield _interface_check(name, offload.keyword, "finding", why, command, mend=mend)
     elif offload.keyword == "rxvlan":
-        why = f"{text}: captures here put the tags back, captures by other tools may lack them"
+        why = f"{text}: captures by ecmproto restore the tags, captures by other tools may lack them"
         yield _interface_check(name, offload.keyword, "note", why, command)
 
 
@@ -363,19 +362,17 @@ def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
     }
     if state is None and not counters:
         if software:
-            text = "PAUSE and PFC frames come through like any others: no network card consumes them"
+            text = "PAUSE and PFC frames are visible like all others: no network card consumes them"
             yield _interface_check(name, "pause", "ok", text)
         else:
-            yield _interface_check(
-                name, "pause", "note", f"{_CONSUMED}, and the driver has no counters of them"
-            )
+            yield _interface_check(name, "pause", "note", f"{_CONSUMED}, and the driver does not count them")
         return
     text = "PAUSE: "
     if state is not None:
         text += f"obeyed {_onoff(state.receive)}, sent {_onoff(state.transmit)}"
         text += f", negotiated {_onoff(state.negotiated)}; "
     text += f"{_CONSUMED}; "
-    text += _counted(counters) if counters else "the driver has no counters of them"
+    text += _counted(counters) if counters else "the driver does not count them"
     commands = [f"ethtool -S {name} | grep -iE 'pause|pfc'", f"dcb pfc show dev {name}"]
     if state is not None and (state.receive or state.transmit):
         commands.append(f"ethtool -A {name} autoneg off rx off tx off")

@@ -323,7 +323,7 @@ def read_net(
     for role in _ROLES:
         named = document.get(role, {})
         if not isinstance(named, dict) or not all(isinstance(each, dict) for each in named.values()):
-            raise SpecError(where=f"{path}: {role}", needed=f"tables, as [{role}.name]", got=shown(named))
+            raise SpecError(where=f"{path}: {role}", needed=f"tables such as [{role}.name]", got=shown(named))
         for name, table in named.items():
             reader = _DeviceReader(f"{path}: {role}.{name}", role, table)
             parameters = [*(() if "mechanism" in table else common), *reader.parameters(), *assignments]
@@ -418,7 +418,9 @@ class _DeviceReader:
 def _parameters(where: str, table: object) -> list[str]:
     """Return the assignments in a table of parameters, with or without roles."""
     if not isinstance(table, dict):
-        raise SpecError(where=where, needed='a table of parameters, as { qeq = "33kB" }', got=shown(table))
+        raise SpecError(
+            where=where, needed='a table of parameters, such as { qeq = "33kB" }', got=shown(table)
+        )
     assignments = []
     for name, value in table.items():
         if isinstance(value, dict):

@@ -419,7 +419,7 @@ class Downstream:
         if dog is None or not dog.trips:
             return ()
         limit = format_time(dog.limit_ns)
-        return (f"the watchdog resumed a priority that the output's far end had stopped for {limit}",)
+        return (f"the watchdog resumed a priority that the output's far end had paused for {limit}",)
 
     def counters(self, now_ns: int) -> dict[str, int]:
         """Return the counters of frames, and the stopped time of each priority."""

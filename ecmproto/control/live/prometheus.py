@@ -143,7 +143,7 @@ class _Server(ThreadingMixIn, WSGIServer):
         """Accept a connection; OSError, which leaves it to the kernel, at the maximum number."""
         with self._change:
             if len(self._ends_s) >= _CONNECTIONS and not self._change.wait(_LOOK_S):
-                raise BlockingIOError(errno.EAGAIN, "connections enough")
+                raise BlockingIOError(errno.EAGAIN, "the maximum number of connections")
         try:
             return super().get_request()
         except OSError as error:

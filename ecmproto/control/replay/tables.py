@@ -44,7 +44,7 @@ def replay_table(
 
 def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
     rows = [
-        ("port", f"{summary.rate}, {summary.overhead_octets} octets of overhead a frame"),
+        ("port", f"{summary.rate}, {summary.overhead_octets} octets of overhead per frame"),
         ("buffer", summary.buffer),
     ]
     shown = {"cp"} if summary.stations is None else set(summary.parameters)
@@ -65,9 +65,17 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
         *([("time", _window(summary))] if summary.duration_ns else []),
     ]
     others = (
-        ("passed by", summary.passed_by, "frames that occupy no queue: MAC Control, link-local, of no port"),
-        ("backwards", summary.backwards, "frames stamped before an earlier one, taken at that one's time"),
-        ("untimed", summary.untimed, "frames without a time, taken at the time of the one before"),
+        (
+            "passed by",
+            summary.passed_by,
+            "frames that bypass the queues: MAC Control, link-local, or for no port",
+        ),
+        (
+            "backwards",
+            summary.backwards,
+            "frames with a time before the previous frame's, replayed at the previous time",
+        ),
+        ("untimed", summary.untimed, "frames without a time, replayed at the previous frame's time"),
     )
     return rows + _noted(others)
 
@@ -75,8 +83,8 @@ def _arrivals(summary: ReplaySummary) -> list[tuple[str, str]]:
 def _window(summary: ReplaySummary) -> str:
     """Return the span of time that the figures cover."""
     return (
-        f"{format_time(summary.duration_ns)}, first frame to last, in all figures; "
-        f"second half from {format_time(summary.second_half_ns)}"
+        f"{format_time(summary.duration_ns)}, from the first frame to the last; second half from "
+        f"{format_time(summary.second_half_ns)}"
     )
 
 
@@ -92,7 +100,7 @@ def _counts(port: PortSummary) -> list[tuple[str, str]]:
     if counters := _counted(port.counters):
         rows.append(("events", counters))
     rows += [("note", remark) for remark in port.remarks]
-    unanswered = "congested samples whose source no message can or may reach"
+    unanswered = "congested samples without a message, since their source cannot or must not receive one"
     return rows + _noted([("unanswered", port.unanswered, unanswered)])
 
 

@@ -480,12 +480,14 @@ class _Unwrapping(Deriving):
             kinds = ", ".join(
                 f"{name} {count:,}" for name, count in zip(NAMES, counts.tolist(), strict=True) if count
             )
-            clauses.insert(0, f"innermost frames of {counted(int(counts.sum()), 'wrapped frame')} ({kinds})")
+            clauses.insert(0, f"unwrapped {counted(int(counts.sum()), 'frame')} ({kinds})")
         if self._gaps:
-            clauses.insert(1, f"by sequence numbers the mirror lost {counted(self._gaps.lost, 'frame')}")
+            clauses.insert(
+                1, f"sequence numbers show that the mirror lost {counted(self._gaps.lost, 'frame')}"
+            )
         if (step := mean_step(self._psn_steps)) >= _SAMPLED_STEP:
             clauses.append(
-                f"PSNs of RoCE advance by {step:.3g} a frame: most frames were lost, or the mirror samples "
+                f"PSNs of RoCE advance by {step:.3g} per frame: most frames were lost, or the mirror samples "
                 "(--sampled; a replay needs all frames)"
             )
         return "; ".join(clauses)

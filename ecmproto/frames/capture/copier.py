@@ -143,7 +143,7 @@ class CaptureCopier:
                 block = self._with_snaplen(block)
             self._pcapng.write_block(_open_ended(block))
         elif block.kind not in (SECTION_HEADER, INTERFACE_DESCRIPTION):
-            self._warn(f"blocks of type {block.name} are lost: pcap has no place for them")
+            self._warn(f"blocks of type {block.name} are lost: pcap cannot store them")
 
     def _grown(self, interface: Interface) -> Interface:
         """Return the interface with its snap length increased by the growth of frames."""
@@ -178,13 +178,13 @@ class CaptureCopier:
         if batch.timed is not None and not batch.timed.all():
             self._warn("frames of simple packet blocks have no time: they are written at 0")
         if len(self._reader.interfaces) > 1:
-            self._warn("which interface a frame came from is lost: pcap has one")
+            self._warn("pcap has only one interface: the interfaces of frames are lost")
         captured = batch.captured + 3 & ~np.int64(3)
         optioned = np.flatnonzero(batch.record_length > captured + 32)
         if any(comments(batch, i) for i in optioned[:1000].tolist()):
-            self._warn("comments are lost: pcap has no place for them")
+            self._warn("comments are lost: pcap cannot store them")
         elif len(optioned):
-            self._warn("options of frames are lost: pcap has no place for them")
+            self._warn("options of frames are lost: pcap cannot store them")
 
     def _warn(self, warning: str) -> None:
         if warning not in self.warnings:

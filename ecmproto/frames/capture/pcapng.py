@@ -394,7 +394,7 @@ class PcapngParser:
 
     def _clamped(self, times: NDArray[np.int64], clamped: int) -> NDArray[np.int64]:
         if clamped:
-            self._warn("times beyond 64 bits of nanoseconds are clamped wherever they are computed with")
+            self._warn("times beyond 64 bits of nanoseconds are clamped in calculations")
         return times
 
     def _warn(self, warning: str) -> None:

@@ -443,7 +443,7 @@ def _gunzip(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
                 member = None
     if member is not None:
         yield member.flush(), 0
-        raise EOFError("the end of a gzip stream that is cut short")
+        raise EOFError("a truncated gzip stream")
 
 
 def _salvage(member: Any, data: bytes) -> Iterator[bytes]:
@@ -488,7 +488,7 @@ def _unzstd(pieces: Iterator[bytes]) -> Iterator[tuple[bytes, int]]:
                 if frame.eof:
                     frame = None
     if frame is not None:
-        raise EOFError("the end of a zstd stream that is cut short")
+        raise EOFError("a truncated zstd stream")
 
 
 MAX_RECORD_OCTETS = 256 << 20

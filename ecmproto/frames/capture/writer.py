@@ -95,7 +95,7 @@ class Sink:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise self._failed(error, f"room for {len(octets)} octets") from error
+            raise self._failed(error, f"space for {len(octets)} octets") from error
         self.octets += len(octets)
 
     def flush(self) -> None:
@@ -108,7 +108,7 @@ class Sink:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise self._failed(error, "room for what was written") from error
+            raise self._failed(error, "space for the data written") from error
         self._flushed_octets = self.octets
 
     def commit(self) -> None:
@@ -161,7 +161,7 @@ class Sink:
         except BrokenPipeError:
             raise
         except OSError as error:
-            raise self._failed(error, "room for the end of the output") from error
+            raise self._failed(error, "space for the end of the output") from error
 
     def _failed(self, error: OSError, needed: str) -> OutputError:
         got = error.strerror or str(error)
@@ -518,7 +518,7 @@ class PcapWriter(_CaptureWriter):
         comment: str | None = None,
     ) -> None:
         """Write one frame; a ``comment`` is dropped with a warning, because pcap has no comments."""
-        lost = "comments are lost: pcap has no place for them"
+        lost = "comments are lost: pcap cannot store them"
         if comment is not None and lost not in self.warnings:
             self.warnings.append(lost)
         batch = Batch.from_frames([octets], time_ns=time_ns, original=original, interface=interface)

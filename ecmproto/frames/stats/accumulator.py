@@ -638,14 +638,15 @@ def _notes(statistics: Statistics, untimed_pauses: int, cut_short: bool, mirrore
 
 
 _WITHOUT_PAUSES = (
-    "No PAUSE or PFC frame proves nothing: network cards normally consume them before a capture."
+    "The absence of PAUSE and PFC frames proves nothing, since network cards normally consume them before a "
+    "capture."
 )
-_CARDS = "Network cards normally consume PAUSE and PFC frames: there may have been more."
+_CARDS = "There may have been more PAUSE and PFC frames, since network cards normally consume them."
 _IN_STEP = (
-    "Every N-th frame shows nothing of what repeats in step with N: its estimates have no intervals. Where "
-    "nothing does, --sampled 1:N gives intervals of a random sample."
+    "A sample of every N-th frame misses traffic that repeats in step with N, so its estimates have no "
+    "intervals. If no traffic does so, --sampled 1:N gives the intervals of a random sample."
 )
-_MIRROR = "Many switches do not mirror PAUSE and PFC frames: that a mirror has none, or few, proves nothing."
+_MIRROR = "Many switches do not mirror PAUSE and PFC frames, so their absence from a mirror proves nothing."
 
 
 def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: bool) -> Iterator[str]:
@@ -660,7 +661,7 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
         }
     if assumed:
         speed = format_rate(next(iter(assumed.values())))
-        yield f"Pauses are computed for {speed}: the capture does not state the speed of the link."
+        yield f"Pauses are computed for {speed}: the capture does not contain the link speed."
     if mirrored:
         yield _MIRROR
     elif not statistics.mirrors:
@@ -670,13 +671,13 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
     storms = statistics.pauses.storms if statistics.pauses is not None else ()
     if any(storm.seen == "pause" for storm in storms):
         yield (
-            "Storms with pause alone: the capture contains no earlier frame of the priority to the sender "
-            "of the pauses, so that the port may or may not have stopped."
+            "Storms marked as pause alone: the capture contains no earlier frame of the priority to the "
+            "sender of the pauses, so it is unknown whether traffic stopped."
         )
     if cut_short:
         yield (
-            f"Only the first {MOST_KEPT:,} pause frames of a part were kept: pauses across the seams of "
-            "parts may be counted a little short."
+            f"Only the first {MOST_KEPT:,} pause frames of a part were kept: pauses that cross the boundary "
+            "of two parts may be counted slightly too short."
         )
     if untimed:
         yield f"{counted(untimed, 'pause frame')} without a time: their effect is unknown."
@@ -685,8 +686,8 @@ def _on_pauses(statistics: Statistics, untimed: int, cut_short: bool, mirrored: 
 def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
     """Yield notes on the limits of a sample."""
     yield (
-        "These frames are a sample. Counts and rates are the sample's; a section estimates all "
-        f"frames. Not estimated: {', '.join(sample.not_estimated)}."
+        "These frames are a sample. Counts and rates describe the sample; one section estimates all frames. "
+        "Not estimated: {', '.join(sample.not_estimated)}."
     )
     if sample.every:
         yield _IN_STEP
@@ -694,7 +695,7 @@ def _on_sample(sample: Sample, mirrored: bool) -> Iterator[str]:
         yield _MIRROR
     if sample.unknown_frames:
         unknown = counted(sample.unknown_frames, "frame")
-        yield f"{unknown} with an unknown sampling rate, not in the estimates."
+        yield f"{unknown} with an unknown sampling rate, which are not in the estimates."
 
 
 def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
@@ -703,45 +704,46 @@ def _on_roce(roce: RoceTraffic | None) -> Iterator[str]:
     one = roce.address_pairs - roce.pairs_of_both_directions
     if one == roce.address_pairs:
         yield (
-            "The capture contains one direction of RoCE only: CNPs and acknowledges cannot be assigned to "
-            "frames, and the delay of CNPs is unknown."
+            "The capture contains only one direction of RoCE, so CNPs and acknowledgements cannot be "
+            "matched to frames, and the delay of CNPs is unknown."
         )
     elif one:
         yield (
-            f"{one} of {roce.address_pairs} pairs of addresses with RoCE have one direction only in the "
-            "capture: the answers to their frames are unknown."
+            f"{one} of {roce.address_pairs} pairs of addresses with RoCE have only one direction in the "
+            "capture, so the answers to their frames are unknown."
         )
     if any(each.cnps and each.about_by == "one of" for each in roce.queue_pairs):
         yield (
-            "CNPs name the queue pair of a flow's sender: between addresses with several flows, and where no "
-            "acknowledge ties two queue pairs together, theirs is one of several."
+            "CNPs name the queue pair of a flow's sender. Between addresses with several flows, a CNP "
+            "cannot be assigned to one flow unless an acknowledgement shows which two queue pairs belong "
+            "together."
         )
 
 
 def _on_frames(statistics: Statistics) -> Iterator[str]:
     if statistics.mirrors:
         carried = [f"{counted(count, 'frame')} of {name}" for name, count in statistics.mirrors.items()]
-        yield f"Other frames are inside {', '.join(carried)}, which were not decoded: they are in no count."
+        yield f"The frames inside {', '.join(carried)} were not decoded, and are not counted."
     if statistics.cut_frames:
         yield (
-            f"{counted(statistics.cut_frames, 'frame')} truncated by the capture: layers beyond the cut "
-            "are not counted; sizes are those on the wire."
+            f"{counted(statistics.cut_frames, 'frame')} truncated by the capture: layers beyond the cut are "
+            "not counted; sizes are sizes on the wire."
         )
     strange = {each.linktype: each.linktype_name for each in statistics.interfaces if each.frames}
     for linktype, name in strange.items():
         if linktype not in KNOWN_LINKTYPES:
-            yield f"Frames of link type {name} ({linktype}) are not decoded: they count as other."
+            yield f"Frames of link type {name} ({linktype}) are not decoded, and count as other."
 
 
 def _on_times(statistics: Statistics) -> Iterator[str]:
     if statistics.untimed_frames:
-        yield f"{counted(statistics.untimed_frames, 'frame')} without a time: in no rate over time."
+        yield f"{counted(statistics.untimed_frames, 'frame')} without a time: not in the rates over time."
     if statistics.backwards_frames:
         yield (
-            f"{counted(statistics.backwards_frames, 'frame')} stamped before an earlier one: counted at the "
-            "time stamped, but pauses never go back."
+            f"{counted(statistics.backwards_frames, 'frame')} with a time before the previous frame's: "
+            "counted at their own time, but pauses never go back in time."
         )
     intervals = statistics.intervals
     if intervals.asked_ns is not None and intervals.width_ns != intervals.asked_ns:
         asked, width = format_time(intervals.asked_ns), format_time(intervals.width_ns)
-        yield f"Intervals of {asked} would be more than there is room for: joined to {width}."
+        yield f"Intervals of {asked} would exceed the memory limit: joined to {width}."

@@ -434,7 +434,7 @@ class PauseTimes:
 
 PFC_FAULTS = {
     "destination": "destination is not 01-80-C2-00-00-01",
-    "source": "source is a group's address or none",
+    "source": "source is a group address or missing",
     "vlan_tag": "has a VLAN tag",
     "not_lossless": "pauses a priority that is not declared lossless",
     "upper_octet": "upper octet of the class-enable vector is not 0",
@@ -709,7 +709,7 @@ class RoceTraffic:
     ce_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ce_frames_over_time"))
     cnps_over_time: tuple[int, ...] = field(repr=False)
     queue_pairs: tuple[QueuePair, ...]
-    """Queue pairs, most trouble first."""
+    """Queue pairs, worst first."""
 
     @property
     def cnps(self) -> int:

@@ -115,7 +115,7 @@ def _test_cases(result: RuleResult, classname: str) -> list[JUnitCase]:
     """Return the cases of a rule for JUnit."""
     rule = result.rule
     if not result.cases:
-        message = "nothing in the capture is about it"
+        message = "the capture has nothing to check"
         return [JUnitCase(classname=classname, name=rule.sentence, outcome="skipped", message=message)]
     made = []
     for case in result.cases:

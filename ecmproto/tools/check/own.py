@@ -117,7 +117,9 @@ def _from_table(table: dict[str, Any], where: str) -> Rule:
         if not table.get(key):
             raise SpecError(where=where, needed=key, got="none")
     if not _ID.fullmatch(table["id"]):
-        raise SpecError(where=where, needed="an id of capitals and three digits, as RACK001", got=table["id"])
+        raise SpecError(
+            where=where, needed="an id of capital letters and three digits, such as RACK001", got=table["id"]
+        )
     severity = table.get("severity", "error")
     if severity not in SEVERITIES:
         raise SpecError(where=where, needed=f"a severity: {', '.join(SEVERITIES)}", got=repr(severity))

@@ -398,7 +398,7 @@ def rebuilt_frames(
 
 def _check_timed(rows: Rows, timed: bool) -> None:
     if timed and TIME in rows:
-        raise SpecError(where=f"column {TIME}", needed="times from one place", got="a time or rate as well")
+        raise SpecError(where=f"column {TIME}", needed="times from one source", got="a time or rate as well")
 
 
 class _Template:

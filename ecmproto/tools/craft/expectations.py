@@ -410,7 +410,7 @@ class Judge:
             first, last = expectation.during_ns
             rows = [row for row in rows if times[row] >= first and (last is None or times[row] <= last)]
             if expectation.after_others and not any(time < first for time in times):
-                return verdict("unknown", "no such frame came before, so that nothing was there to stop")
+                return verdict("unknown", "no such frame came before, so there was nothing to stop")
         problems = self._problems(expectation, found, times, rows)
         told = self._result_text(expectation, found, times, rows)
         if problems and expectation.pause_ns is not None:
@@ -419,7 +419,10 @@ class Judge:
             excused = [row for row in rows if any(a <= times[row] <= b + _EXCUSED_NS for a, b in lapses)]
             if lapses and (expectation.frames != (0, 0) or len(excused) == len(rows)):
                 late = f"{len(lapses):,} refresh{'es' if len(lapses) > 1 else ''}"
-                return verdict("unknown", f"{told}, but {late} of the tester's own left too late to hold")
+                return verdict(
+                    "unknown",
+                    f"{told}, but {late} of the tester's own frames left too late to keep it paused",
+                )
         if problems:
             return verdict("failed", "; ".join([told, *problems]))
         return verdict("passed", told)

@@ -104,10 +104,10 @@ class _Pcap:
                 where="pcap",
                 needed=f"frames of one link type, here {linktype_name(self._linktype)}",
                 got=f"one of {linktype_name(chunk.linktype)}",
-                hint="pcapng takes them: -T pcapng",
+                hint="pcapng can have several: -T pcapng",
             )
         if chunk.comments and not self.warnings:
-            self.warnings.append("comments are lost: pcap has no place for them")
+            self.warnings.append("comments are lost: pcap cannot store them")
         _write(self._writer, chunk)
 
     def finish(self) -> None:
@@ -239,7 +239,7 @@ class _Script(_Text):
                 where="python",
                 needed=f"at most {MAX_SCRIPT_FRAMES:,} frames in a script",
                 got="more",
-                hint="a capture takes any number: -T pcap",
+                hint="a capture can have any number: -T pcap",
             )
         for octets in chunk.octets():
             whole = Frame(layers=(Data(data=octets),))

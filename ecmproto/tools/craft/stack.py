@@ -316,7 +316,7 @@ class Stack:
                 where=name,
                 needed="a frame that may have a tag",
                 got="a MAC Control frame, which never has one",
-                hint="to send one on purpose name the tag itself: vlan id=5 pfc …",
+                hint="to send one on purpose, name the tag explicitly: vlan id=5 pfc …",
             )
 
     def _unknown(self, name: str, part: Part | None) -> SpecError:

@@ -161,7 +161,11 @@ def _expectations(test: _PauseTest) -> list[Expectation]:
         if priority in test.priorities and test.enabled:
             wanted += _paused(test, priority, filter)
             continue
-        why = "which no pause is for" if priority not in test.priorities else "though paused, as it is lossy"
+        why = (
+            "which no pause is for"
+            if priority not in test.priorities
+            else "although paused, since it is lossy"
+        )
         wanted.append(
             Expectation(
                 name=f"priority {priority} is not stopped, {why}", side="near", filter=filter, frames=every,
@@ -206,7 +210,7 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
         # between the storms it would run without one, too
         for number, (first, last) in enumerate(test.bursts, 1):
             which = f" in storm {number}" if len(test.bursts) > 1 else ""
-            yield during(f"is let go by the watchdog{which}", (max(first, span[0]), last), stopped=False)
+            yield during(f"is forwarded by the watchdog{which}", (max(first, span[0]), last), stopped=False)
     last = max(test.bursts[-1][1], mitigated[-1][1] if mitigated else 0)
     for (_, end), (again, _) in zip(test.bursts, test.bursts[1:], strict=False):
         if not any(first <= end < until for first, until in mitigated):
@@ -361,7 +365,7 @@ PFC_STORM_RETURN = _pause_recipe(
 
 PFC_LOSSY = _pause_recipe(
     "pfc-lossy",
-    "a storm on priorities without PFC: nothing stops",
+    "a storm on priorities without PFC: no traffic stops",
     {
         "prio": Parameter(default="0", doc="lossy priorities"),
         "duration": Parameter(default="150ms", doc="duration of the storm"),
@@ -433,7 +437,7 @@ _DSCPS = 64
 def _ecn_codes(values: Values) -> list[str]:
     codes = [code.strip() for code in values["ecn"].split(",")]
     if not set(codes) <= set(_ECN) or len(set(codes)) < len(codes):
-        raise ParameterError(name="ecn", needed="some of 0,1,2,3, each once", got=shown(values["ecn"]))
+        raise ParameterError(name="ecn", needed="one or more of 0,1,2,3, each once", got=shown(values["ecn"]))
     return codes
 
 

@@ -49,11 +49,13 @@ def frames_from(text: str) -> Frames:
     for part in text.split(","):
         found = _RANGE.fullmatch(part.strip())
         if found is None or not any(found.groups()) or found[0] == "-":
-            raise SpecError(where="--frames", needed="numbers from 1, as in 100-200,300-", got=shown(text))
+            raise SpecError(
+                where="--frames", needed="frame numbers from 1 on, such as 100-200,300-", got=shown(text)
+            )
         first = int(found[1] or 1)
         last = int(found[3] or _LAST) if found[2] else first
         if last < first:
-            raise SpecError(where="--frames", needed="ranges that do not end before they begin", got=part)
+            raise SpecError(where="--frames", needed="ranges that do not end before their start", got=part)
         ranges.append((first, last))
     return Frames(tuple(ranges))
 
@@ -144,7 +146,7 @@ def tag_from(text: str) -> Layer:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key in item:
-            raise SpecError(where="--add-tag", needed="each field once, as id=5", got=shown(word))
+            raise SpecError(where="--add-tag", needed="each field once, such as id=5", got=shown(word))
         item[key] = value
     kind = format_named(name, where="--add-tag")
     if not is_tag(kind):

@@ -119,7 +119,7 @@ def wrapper_from(text: str) -> Wrapper:
     for word in words:
         key, equals, value = word.partition("=")
         if not equals or key in given:
-            raise SpecError(where=_WHERE, needed="each value once, as session=12", got=shown(word))
+            raise SpecError(where=_WHERE, needed="each value once, such as session=12", got=shown(word))
         given[key] = value
     layers = list(WRAPPERS[name])
     front = _front(given, layers[0])

@@ -428,7 +428,9 @@ class FilterJob(_Filtered):
     def results(self, name: str) -> Sequence[str]:
         """Return the copy of a capture; SpecError for the name of a file of the fleet itself."""
         if name.startswith(_OWN):
-            raise SpecError(where=name, needed="a name that no file of the fleet has", got="one of its own")
+            raise SpecError(
+                where=name, needed="a name that the fleet does not use itself", got="one of its own"
+            )
         return (name,)
 
     def work(self, reader: CaptureReader, target: Target) -> Done:
@@ -505,7 +507,7 @@ _OCTETS = "!octets"
 def _as_text(value: object) -> dict[str, str]:
     if isinstance(value, bytes):
         return {_OCTETS: base64.b64encode(value).decode()}
-    raise TypeError(f"{type(value).__name__} is no part of a state: expected plain data or octets")
+    raise TypeError(f"{type(value).__name__} cannot be part of a state: expected plain data or octets")
 
 
 def _as_octets(value: dict[str, Any]) -> Any:

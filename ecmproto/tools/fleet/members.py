@@ -87,7 +87,9 @@ def roster(
             lines = {line.path: line for line in found_lines}
         elif not force:
             raise OutputExistsError(
-                path=str(folder), needed="a folder of its own", got="one with results of something else"
+                path=str(folder),
+                needed="a new folder, or one with the same job's results",
+                got="results of another job",
             )
     base = common_folder(paths) if base is None else base
     members: dict[str, Member] = {}
@@ -96,7 +98,7 @@ def roster(
         other = members.get(name)
         if other is not None:
             raise ParameterError(
-                name="captures", needed="another name for each", got=f"{name} of {other.path} and {path}"
+                name="captures", needed="a different name for each", got=f"{name} of {other.path} and {path}"
             )
         members[name] = _member(path, name, pattern)
     _check_results(folder, job, members.values(), asked)

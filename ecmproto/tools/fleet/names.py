@@ -52,14 +52,14 @@ class NamePattern:
             if not _NAME.fullmatch(match[1]) or match[1] in names:
                 raise ParameterError(
                     name="name pattern",
-                    needed="distinct words in small letters, as {host}",
+                    needed="distinct words in lower case, such as {host}",
                     got=shown(match[0]),
                 )
             names.append(match[1])
             written += f"(?P<{match[1]}>{_DATE if match[1] == DATE else '[^/]+?'})"
         if not names or "{" in text[end:] or "}" in text[end:]:
             raise ParameterError(
-                name="name pattern", needed="words in braces, as {host}-{date}.pcap", got=shown(text)
+                name="name pattern", needed="words in braces, such as {host}-{date}.pcap", got=shown(text)
             )
         self.names: tuple[str, ...] = tuple(names)
         self._pattern = re.compile(written + re.escape(text[end:]))

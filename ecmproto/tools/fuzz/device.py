@@ -265,7 +265,9 @@ class FrameHeartbeat:
 
     def __init__(self, interface: str, other: str, check: PollCheck) -> None:
         if interface == other:
-            raise ParameterError(name="heartbeat", needed="another interface than frames leave by", got=other)
+            raise ParameterError(
+                name="heartbeat", needed="an interface other than the sending one", got=other
+            )
         self._name = other
         self._check = check
         self._near = PacketSocket(interface)

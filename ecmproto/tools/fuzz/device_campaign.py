@@ -156,7 +156,7 @@ class Narrowing:
         self.again: int = 0
         """The number of `ATTEMPTS` in which the reduced frames silenced it again at the end."""
         self.lost: bool = False
-        """Whether the device did not come back, which ended the trials."""
+        """Whether the device did not recover, which ended the trials."""
 
     def run(self, *alternatives: Sequence[Suspect]) -> None:
         """Narrow down the first of the alternatives after which the device falls silent again."""
@@ -171,7 +171,7 @@ class Narrowing:
     def result_text(self) -> str:
         """The result as text."""
         if self.lost:
-            return "the device did not come back"
+            return "the device did not recover"
         if not self._ended:
             return "interrupted while it was narrowed down"
         if not self.least:
@@ -282,7 +282,7 @@ class DeviceCampaign(Campaign):
         self._state = CampaignState(folder, seed=cases.seed, corpus=cases.corpus)
         self._before: deque[range] = deque(maxlen=_REMEMBERED)
         self.lost: bool = False
-        """Whether the device did not come back, which ends the campaign."""
+        """Whether the device did not recover, which ends the campaign."""
         self.trials: int = 0
         """Trials of suspects since the campaign was opened."""
         self.trial_frames: int = 0

@@ -68,7 +68,7 @@ SPEEDS: Values = (
 )
 
 
-_SPEED = "Speed of time: of the capture's time, or of a scenario's virtual time"
+_SPEED = "Speed at which the capture's time, or a scenario's virtual time, passes"
 _BENEATH = "PAUSE or PFC in addition to the mechanism"
 _SETTINGS = "NAME=VALUE, spaces between"
 _FLOW_CONTROL = Option("--flow-control", "Flow control", "selector", _BENEATH, "Port", values="flow control")
@@ -103,13 +103,13 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
     REPLAY: (
         Option("--file", "Capture", "fileselect", "A capture of Ethernet: pcap or pcapng", "Capture",
                 extra="{mustexist=true}{fileext=Captures (*.pcap *.pcapng *.gz *.zst)}", required=True),
-        Option("--filter", "Display filter", "string", "Replay only the frames that it selects",
+        Option("--filter", "Display filter", "string", "Replay only the frames that this filter selects",
                 "Capture"),
         Option("--mechanism", "Mechanism", "selector", "Mechanism of the port's congestion point", "Port",
                 default="qcn", values="mechanisms", extra="{reload=true}"),
-        Option("--loop", "Loop", "selector", "Open, or closed by stations that react to its messages", "Port",
+        Option("--loop", "Loop", "selector", "Open loop, or closed loop with stations that react", "Port",
                 default="open", values="loops"),
-        Option("--rate", "Rate", "string", "Rate at which the port serves its queues", "Port", default="10G",
+        Option("--rate", "Rate", "string", "Speed of the port", "Port", default="10G",
                 pattern=RATE_PATTERN, needed="a rate such as 10G"),
         Option("--buffer", "Buffer", "string", "Capacity of its queues, such as 500kB or 100frames", "Port",
                 default="500kB", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),
@@ -125,7 +125,7 @@ OPTIONS: Mapping[str, tuple[Option, ...]] = {
                 values="interfaces", extra="{reload=true}", required=True),
         Option("--mechanism", "Mechanism", "selector", "Mechanism of the port's congestion point", "Port",
                 default="qcn", values="mechanisms", extra="{reload=true}"),
-        Option("--rate", "Rate", "string", "Rate at which the output serves its queues", "Port",
+        Option("--rate", "Rate", "string", "Speed of the output", "Port",
                 default="100M", pattern=RATE_PATTERN, needed="a rate such as 10G"),
         Option("--buffer", "Buffer", "string", "Capacity of its queues, such as 500kB or 1000frames", "Port",
                 default="1000frames", pattern=SIZE_PATTERN, needed="a size such as 500kB or 100frames"),

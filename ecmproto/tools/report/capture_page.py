@@ -165,7 +165,7 @@ def lost_to_pause(statistics: Statistics) -> str:
     part = "" if share is None else f"{value_text(share, 'share')} of the time, "
     source = "a sender" if sender.source is None else mac_text(sender.source)
     addition = ", most of all" if worst.paused_ns != sender.paused_ns else ""
-    stopped = f"{source} stopped its link partner{addition}: {worst.whom}"
+    stopped = f"{source} paused its link partner{addition}: {worst.whom}"
     return f"Lost to pause: {part}{format_time(sender.paused_ns)}. {stopped[0].upper()}{stopped[1:]}."
 
 
@@ -332,14 +332,14 @@ def _tables(statistics: Statistics) -> Iterator[Section]:
     stopped = [(sender, each) for sender in (pauses.senders if pauses else ()) for each in sender.classes]
     storms = [(storm, storm) for storm in (pauses.storms if pauses else ())]
     for name, heading, columns, pairs in (
-        ("stopped", "Who stopped whom", _STOPPED, stopped),
+        ("stopped", "Who paused whom", _STOPPED, stopped),
         ("storms", "Storms", _STORMS, storms),
     ):
         rows = [[*_sender(statistics, sender), *cells(each, columns, statistics)] for sender, each in pairs]
         yield _table(name, heading, (*_SENDER, *columns), rows)
     estimates = statistics.sample.estimates if statistics.sample else ()
     for name, heading, columns, items in (
-        ("estimates", "Estimates by a sample, with intervals of 95 %", _ESTIMATES, estimates),
+        ("estimates", "Estimates from a sample, with 95 % intervals", _ESTIMATES, estimates),
         ("faults", "PFC frames that are not valid", _FAULTS, pfc.faults if pfc else ()),
         ("discards", "Discarded packets, as reported by sFlow", _DISCARDS, sflow.discards if sflow else ()),
         ("neighbours", "Neighbours by LLDP", _NEIGHBOURS, statistics.neighbours),

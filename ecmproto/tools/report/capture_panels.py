@@ -374,22 +374,23 @@ _PERCENT = Scale(factor=0.01, unit="%")
 PANELS: Mapping[Name, PanelKind] = {
     "rate": PanelKind(
         "Rate of all frames", RatePanel,
-        ("Octets of frames on the wire, times eight. The line is the mean of each short interval, the "
-        "shaded area extends to its peak."),
+        ("Octets of frames on the wire, times eight. The line is the mean of each short interval, and the "
+         "shaded area extends to its peak."),
     ),
     "pauses": PanelKind(
-        "Time stopped by PAUSE and PFC", PausePanel,
+        "Time paused by PAUSE and PFC", PausePanel,
         ("The share of each short interval during which a pause was in force; the figure at the right is "
-        "the share of the capture. The address is the sender of the pause frames; the stopped station is "
-        "the other end of the link. No drop counter shows this time."),
+         "the share of the whole capture. The address is the sender of the pause frames; the paused station "
+         "is the other end of the link. No drop counter shows this time."),
     ),
     "marks": PanelKind(
         "RoCE frames marked CE", partial(LinePanel, lines_of=_marks, scale=lambda top: _PERCENT, alone=True),
-        "The share of RoCE frames with an ECN mark of a congested queue on the path.",
+        "The share of RoCE frames that a congested queue on the path has marked (ECN).",
     ),
     "cnps": PanelKind(
         "CNPs", partial(LinePanel, lines_of=_cnps, scale=frame_scale, alone=True),
-        "Congestion notification packets per second. Each requests a lower rate of a queue pair's sender.",
+        "Congestion notification packets per second. Each CNP requests a lower rate from a queue pair's "
+        "sender.",
     ),
     "delay": PanelKind(
         "Delay of CNPs", DelayPanel,
@@ -406,19 +407,19 @@ PANELS: Mapping[Name, PanelKind] = {
     ),
     "feedback": PanelKind(
         "CNMs by quantized feedback", HistogramPanel,
-        ("The strength of CNMs' requests for less, from 0 to 63. CNMs farther to the right come from more "
-        "congested queues."),
+        ("The strength of the CNMs' requests to slow down, from 0 to 63. CNMs farther to the right come "
+         "from more congested queues."),
     ),
     "advertised": PanelKind(
         "Advertised rates", partial(LinePanel, lines_of=_advertised, scale=rate_scale),
-        ("The rates that switches permit to rate-limited queues, in RD tags and in returned frames; tags "
-        "without a limit yet are not drawn."),
+        ("The rates that switches permit to rate-limited queues, in RD tags and in returning frames. Tags "
+         "that have no limit yet are not drawn."),
     ),
     "latency": PanelKind(
         "Latency measured by E²CM probes",
         partial(LinePanel, lines_of=_latency, scale=time_scale, alone=True, readout=_latency_readout),
-        "The time that forward probes took, as the replies carry it: the destination's clock less the "
-        "source's timestamp, so a difference of the two clocks is in it.",
+        "The time that forward probes took, as reported by the replies: the destination's clock minus the "
+        "source's time stamp. It includes any offset between the two clocks.",
     ),
 }  # fmt: skip
 """Panel kinds by name, in the order of a report."""

@@ -58,23 +58,23 @@ Kind = Literal["queue", "losses", "delivered", "sent", "phase", "feedback", "mes
 KINDS: Mapping[Kind, PanelKind] = {
     "queue": PanelKind(
         "Queue length", QueuePanels,
-        ("The octets waiting at the port. The line is the mean of each short interval, the shaded area "
-        "extends to the longest queue in it. A good queue is short and stays near its set point; at the "
-        "end of the buffer frames are lost. Each panel has its own scale; triangles at the upper end mark"
+        ("The octets waiting at the port. The line is the mean of each short interval, and the shaded area "
+         "extends to the longest queue in it. A good queue is short and stays near its set point. When the "
+         "buffer is full, frames are lost. Each panel has its own scale; triangles at the upper end mark"
         " a few peaks far beyond it."),
         absent="no queue",
     ),
     "losses": PanelKind(
         "Drops and pauses", LossPanels,
-        ("Frames lost at a full buffer, and stops by PAUSE or PFC. The height of a mark is the loss, or "
-        "the share of the time with a stopped sender; the figure at the right is the sum. In an open loop"
-        " no sender obeys: the time is the requested one."),
+        ("Frames lost at a full buffer, and pauses by PAUSE or PFC. The height of a mark is the loss, or "
+         "the share of the time with a paused sender; the figure at the right is the sum. In an open loop "
+         "no sender obeys, so the time is the requested pause time."),
         absent="nothing dropped, no pause",
     ),
     "delivered": PanelKind(
         "Rate delivered per flow", RatePanels,
-        ("Frames that left the port, by flow, each with its own marker. Close lines mean a fair share of "
-        "the port."),
+        ("Frames that left the port, by flow, each with its own marker. Lines close together mean fair "
+         "shares of the port."),
         absent="no flows",
     ),
     "sent": PanelKind(
@@ -86,8 +86,8 @@ KINDS: Mapping[Kind, PanelKind] = {
     "phase": PanelKind(
         "Queue and rate against each other", PhasePanels,
         ("The queue minus its set point against the rate sent to it. Each point is a short interval; the "
-        "first one has a ring. A loop that winds inward settles, a wide one oscillates; the cross is the "
-        "ideal end."),
+        "first one has a ring. A curve that spirals inward settles, and a wide loop oscillates; the cross "
+        "is the ideal end."),
         absent="no set point",
     ),
     "feedback": PanelKind(

@@ -48,7 +48,7 @@ MECHANISMS: Mapping[str, str] = {
         " and stops them briefly when the queue is very long."
     ),
     "e2cm": (
-        "As ECM, and sources also send probes, which receivers return. From these each source computes "
+        "As in ECM, but sources also send probes, which receivers return. From these, each source computes "
         "its fair rate."
     ),
     "fecn": (
@@ -72,14 +72,14 @@ MECHANISMS: Mapping[str, str] = {
         "The source sets its window so that no link is fuller than the target."
     ),
     "csig": (
-        "Frames have a tag in which each congestion point on the path writes its load if it is worse than"
-        " the tag's; there is no reaction."
+        "Frames have a tag, in which each congestion point on the path writes its load if it is worse than "
+        "the load in the tag. No station reacts to it."
     ),
     "pfc": (
-        "A port with a long queue stops its neighbours from sending one priority until the queue is shorter, "
-        "without regard to flows."
+        "A port with a long queue pauses one priority of its neighbours until the queue is shorter, without "
+        "regard to flows."
     ),
-    "pause": ("A port with a long queue stops its neighbours from sending until the queue is shorter."),
+    "pause": ("A port with a long queue pauses its neighbours until the queue is shorter."),
     "none": (
         "Sources get no feedback: the queue grows until the buffer is full, and then frames are lost. "
         "This is the baseline for the others."
@@ -89,9 +89,9 @@ MECHANISMS: Mapping[str, str] = {
 GLOSSARY: Sequence[tuple[str, str]] = (
     ("Congestion point", "the queue at a switch's output port where frames wait for the line"),
     ("Reaction point", "the rate limiter of a sender, which obeys feedback about a flow"),
-    ("Set point", "the queue length that a mechanism steers to"),
+    ("Set point", "the queue length that a mechanism aims at"),
     ("Buffer", "the port's capacity in octets; frames that arrive at a full buffer are lost"),
-    ("Feedback", "the message of a congestion point to a source: the queue's offset, or a rate"),
+    ("Feedback", "a message from a congestion point to a source: the queue's offset, or a rate"),
     ("Open and closed loop", "in an open loop the sources ignore feedback, in a closed loop they obey it"),
     (
         "Fairness",
@@ -103,7 +103,7 @@ GLOSSARY: Sequence[tuple[str, str]] = (
     (
         "Paused",
         (
-            "a sender's priority is stopped by PAUSE or PFC: the time with at least one stopped, and the sum "
+            "a sender's priority is paused by PAUSE or PFC: the time with at least one paused, and the sum "
             "over all senders and their priorities"
         ),
     ),
@@ -127,7 +127,7 @@ def _replayed(report: Report) -> str:
     frames = measured(runs[0], "frames")
     what = "The frames" if frames is None else f"The {value_text(frames, 'frames')} frames"
     if frames == 0:
-        return f"{report.capture} holds no frame that reaches the port."
+        return f"{report.capture} contains no frame that reaches the port."
     if len(runs) == 1:
         return f"{what} of {report.capture} were sent through a simulated switch port with {runs[0].title}."
     return (

@@ -94,7 +94,7 @@ _RATE_LABEL = "advertised rate (bit/s)"
 
 def _facts(summary: ReplaySummary) -> list[tuple[str, str]]:
     facts = [
-        ("port", f"{summary.rate}, {summary.overhead_octets} octets of overhead a frame"),
+        ("port", f"{summary.rate}, {summary.overhead_octets} octets of overhead per frame"),
         ("buffer", summary.buffer),
         ("loop", summary.loop),
         ("seed", str(summary.seed)),

@@ -42,7 +42,7 @@ _SEED = pytest.StashKey[int]()
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options."""
     group = parser.getgroup("ecmproto", "tests of switches")
-    group.addoption("--near", metavar="IF", help="Interface to send out of.")
+    group.addoption("--near", metavar="IF", help="Interface to send from.")
     group.addoption("--far", metavar="IF", help="Interface on the far side of the device under test.")
     group.addoption(
         "--ecmproto-seed", type=int, metavar="N", help="Seed of drawn values (default: a new one)."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
+from ecmproto.errors import counted
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import DEFAULT
 from ecmproto.wire.formats.registry import announcement, type_of
@@ -184,7 +185,7 @@ def _facts(cls: type[Layer]) -> str:
     more = " and more" if any(field.count for field in cls.layout) else ""
     announced = f", EtherType {ethertype:#06x}" if ethertype is not None else ""
     announced += f", UDP port {', '.join(map(str, cls.udp_ports))}" if cls.udp_ports else ""
-    return f"{cls.fixed_octets} octets{more}{announced}; {cls.source}"
+    return f"{counted(cls.fixed_octets, 'octet')}{more}{announced}; {cls.source}"
 
 
 def _position(field: Field) -> str:

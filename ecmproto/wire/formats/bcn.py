@@ -64,7 +64,7 @@ class RRTTag(Proposed):
         source="S004 Fig. 3",
     )
     etype: int = uint(
-        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
         source="wire-formats 5", length_name="rrttag.len",
     )  # fmt: skip
     role = "tag"

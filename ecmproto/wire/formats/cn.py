@@ -27,7 +27,7 @@ class CNTag(Layer):
     etype: int = uint(
         16,
         default=0,
-        doc="EtherType of the payload, or, up to 1500, its length in octets",
+        doc="EtherType of the payload, or its length in octets if 1500 or less",
         source="wire-formats 1.2",
         base="hex",
         length_name="cntag.len",
@@ -42,7 +42,7 @@ class CNTag(Layer):
 class CNM(Layer):
     """The congestion of a queue, for the source of a sampled frame: 24 octets and up to 64 of its MSDU."""
 
-    version: int = uint(4, default=0, doc="0; a receiver reads any version as 0", source="802.1Q 33.4")
+    version: int = uint(4, default=0, doc="0; receivers treat any version as 0", source="802.1Q 33.4")
     reserved: int = uint(6, default=0, doc="ReservedV: 0 on transmission, ignored", source="802.1Q 33.4")
     qntz_fb: int = uint(
         6,
@@ -64,12 +64,12 @@ class CNM(Layer):
         source="S001; wire-formats 3",
     )  # fmt: skip
     encap_prio: int = uint(
-        3, default=0, doc="Encapsulated priority: the sampled frame's", source="S001; 802.1Q 33.4"
+        3, default=0, doc="Encapsulated priority: priority of the sampled frame", source="S001; 802.1Q 33.4"
     )
     encap_reserved: int = uint(13, default=0, doc="0", source="wire-formats 3")
     encap_dst: Address = mac(
         default=bytes(6),
-        doc="Encapsulated destination MAC: the sampled frame's DA",
+        doc="Encapsulated destination MAC: DA of the sampled frame",
         source="S001; 802.1Q 33.4",
     )
     msdu_length: int = uint(

@@ -33,7 +33,7 @@ class CSIG(Layer):
     s: int = uint(5, default=0, doc="the signal's value, as the number of a bucket", source=_SOURCE)
     lm: int = uint(7, default=0, doc="locator of the hop that set it", source=_SOURCE)
     etype: int = uint(
-        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
         source=_SOURCE, length_name="csig.len",
     )  # fmt: skip
     counted_as = "CSIG tag"

@@ -66,7 +66,7 @@ def _reserved(bits: int, source: str = _QAZ) -> int:
 
 def _willing(source: str, name: str) -> int:
     value: int = uint(
-        1, default=0, doc="whether it accepts the neighbour's configuration", source=source, name=name
+        1, default=0, doc="whether this end accepts the neighbour's configuration", source=source, name=name
     )
     return value
 
@@ -201,7 +201,7 @@ class _Configured(_Qaz):
 
     willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
     cbs: int = uint(
-        1, default=0, doc="whether it supports credit-based shapers", source=_QAZ,
+        1, default=0, doc="whether this end supports credit-based shapers", source=_QAZ,
         name="lldp.dcbx.ieee.ets.cbs",
     )  # fmt: skip
     reserved: int = _reserved(3)
@@ -252,7 +252,7 @@ class PFCConfiguration(_Qaz):
 
     willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
     mbc: int = uint(
-        1, default=0, doc="whether MACsec delays no response (MACsec bypass capability)", source=_QAZ,
+        1, default=0, doc="MACsec bypass capability: whether MACsec does not delay responses", source=_QAZ,
         name="lldp.dcbx.ieee.pfc.mbc",
     )  # fmt: skip
     reserved: int = _reserved(2)
@@ -366,11 +366,11 @@ class CEEControl(_InsideCEE):
     version: int = _version("version", "operating version of the protocol")
     max_version: int = _version("max_version", "highest version of the protocol supported")
     seq: int = uint(
-        32, default=0, doc="sequence number of its last change", source=_CEE,
+        32, default=0, doc="sequence number of the last local change", source=_CEE,
         name="lldp.dcbx.control.seq",
     )  # fmt: skip
     ack: int = uint(
-        32, default=0, doc="sequence number of the neighbour's last change received", source=_CEE,
+        32, default=0, doc="sequence number of the last change received from the neighbour", source=_CEE,
         name="lldp.dcbx.control.ack",
     )  # fmt: skip
     constants = ("type", "length")
@@ -491,7 +491,7 @@ class CEE(AnyTLV):
     length: int = tlv_length(_CEE_OCTETS)
     oui: int = tlv_oui(OUI_INTEL)
     proto: int = uint(
-        8, default=CEE_VERSION, base="hex", doc="dialect", source=_CEE,
+        8, default=CEE_VERSION, base="hex", doc="DCBX version", source=_CEE,
         names={CIN: "CIN", CEE_VERSION: "CEE"}, name="lldp.dcbx.proto",
     )  # fmt: skip
     value: bytes = octets(

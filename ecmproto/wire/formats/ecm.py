@@ -76,7 +76,7 @@ class CMTag(Proposed):
     unit: int = uint(4, default=0, doc=_UNIT, source="S000 3.1")
     reserved2: int = uint(12, default=0, doc="0", source="wire-formats 4")
     etype: int = uint(
-        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
         source="S000 3.1", length_name="cmtag.len",
     )  # fmt: skip
     role = "tag"

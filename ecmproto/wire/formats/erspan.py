@@ -50,8 +50,8 @@ class Platform(Part):
     """Further numbers of a mirror, by platform."""
 
     platform: int = uint(6, default=0, doc="platform", source=_SOURCE, name="erspan.platid")
-    info: int = uint(26, default=0, base="hex", doc="numbers of the platform", source=_SOURCE)
-    number: int = uint(32, default=0, base="hex", doc="port or time of the platform", source=_SOURCE)
+    info: int = uint(26, default=0, base="hex", doc="platform-specific information", source=_SOURCE)
+    number: int = uint(32, default=0, base="hex", doc="platform-specific port or time", source=_SOURCE)
 
 
 @layer("erspan3", title="ERSPAN III", source=_SOURCE)
@@ -81,7 +81,9 @@ class ERSPAN3(Wrapper):
     granularity: int = uint(
         2, default=0, doc="unit of the time stamp", source=_SOURCE, name="erspan.gra", names=GRANULARITIES
     )
-    o: int = uint(1, default=0, doc="whether a platform's subheader follows", source=_SOURCE, name="erspan.o")
+    o: int = uint(
+        1, default=0, doc="whether a platform-specific subheader follows", source=_SOURCE, name="erspan.o"
+    )
     limits = (Limit(key="version", low=2, high=2),)
     next_key = "ft"
     sequence_key = "o"

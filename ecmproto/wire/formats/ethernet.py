@@ -10,7 +10,7 @@ from ecmproto.wire.formats.base import Following, Formats, Layer, layer, shared
 from ecmproto.wire.formats.schema import REST, Address, mac, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
-_TYPE = "EtherType of what follows, or, up to 1500, its length in octets"
+_TYPE = "EtherType of the payload, or its length in octets if 1500 or less"
 _PCP = "priority code point"
 _DEI = "drop eligible indicator"
 _SNAP_SAP, _UNNUMBERED = 0xAA, 3
@@ -91,7 +91,7 @@ class LLC(Layer):
         name="llc.ssap",
     )  # fmt: skip
     control: int = uint(
-        8, default=_UNNUMBERED, base="hex", doc="control; of a numbered PDU its first octet",
+        8, default=_UNNUMBERED, base="hex", doc="control field; for numbered PDUs, its first octet",
         source="802.2 5.4", name="llc.control",
     )  # fmt: skip
 
@@ -132,7 +132,7 @@ class SNAP(_Organization):
     """LLC and SNAP headers after an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would."""
 
     etype: int = uint(
-        16, default=0, base="hex", doc="EtherType of what follows", source="RFC 1042", name="llc.type"
+        16, default=0, base="hex", doc="EtherType of the payload", source="RFC 1042", name="llc.type"
     )
     next_key = "etype"
     follows = "snap"

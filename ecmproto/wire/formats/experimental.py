@@ -49,10 +49,12 @@ def selector(protocol: int, type: int) -> int:
 class Word(Layer):
     """The common 16 bits of experimental messages and tags, inherited by their formats."""
 
-    version: int = uint(4, default=0, doc="0; a higher version is read as far as 0 goes", source="S000 3.1")
+    version: int = uint(
+        4, default=0, doc="0; receivers decode higher versions as version 0", source="S000 3.1"
+    )
     q: int = uint(1, default=0, doc="Qdelta saturated (ECM and E²CM)", source="S000 3.1")
     protocol: int = uint(3, default=0, doc="number of the proposal", source=_SOURCE, names=PROTOCOLS)
-    type: int = uint(4, default=0, doc="frame or tag of the proposal", source=_SOURCE)
+    type: int = uint(4, default=0, doc="type of frame or tag within the proposal", source=_SOURCE)
     reserved: int = uint(4, default=0, doc="0 on transmission, ignored on reception", source=_SOURCE)
 
 
@@ -60,7 +62,7 @@ class Word(Layer):
 class UnknownMessage(Word):
     """A message of no proposal: unassigned, without a valid CPID or too long; its octets are kept."""
 
-    body: bytes = octets(REST, default=b"", doc="octets after the word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="octets after the first word", source=_SOURCE)
     role = "message"
     counted_as = "unknown message"
     summary = Summary(
@@ -76,7 +78,7 @@ class UnknownMessage(Word):
 class UnknownTag(Word):
     """A tag of no proposal, unassigned or without a valid CPID: the rest of the frame is its octets."""
 
-    body: bytes = octets(REST, default=b"", doc="octets after the word", source=_SOURCE)
+    body: bytes = octets(REST, default=b"", doc="octets after the first word", source=_SOURCE)
     role = "tag"
     counted_as = "unknown tag"
     summary = Summary(

@@ -8,7 +8,7 @@ from ecmproto.wire.formats.experimental import MESSAGE_PRIORITY, Proposed, Unkno
 from ecmproto.wire.formats.schema import uint
 from ecmproto.wire.formats.summary import Summary
 
-_RATE = "the minimum rate of the switches so far; all ones is infinity, no limit yet"
+_RATE = "minimum rate of the switches so far; all ones means infinity: no limit yet"
 _MESSAGE = "RLQ {rlq_id} rate {rate:rate}"
 _RLQ = "rate-limited queue of the source, from 1"
 
@@ -20,7 +20,7 @@ class RDTag(Proposed):
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
     etype: int = uint(
-        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
         source="wire-formats 7", length_name="rdtag.len",
     )  # fmt: skip
     role = "tag"

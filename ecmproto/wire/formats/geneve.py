@@ -28,7 +28,7 @@ class Geneve(Wrapper):
         ),
     )  # fmt: skip
     protocol: int = uint(
-        16, default=0x6558, base="hex", doc="type of what follows", source=_SOURCE, name="geneve.proto_type"
+        16, default=0x6558, base="hex", doc="type of the payload", source=_SOURCE, name="geneve.proto_type"
     )
     vni: int = uint(24, default=0, doc="virtual network identifier", source=_SOURCE)
     reserved: int = uint(8, default=0, doc="0", source=_SOURCE)

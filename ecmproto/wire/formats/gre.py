@@ -27,7 +27,7 @@ class GREChecksum(Part):
         16, default=0, base="hex", doc="checksum of header and payload", source=_SOURCE, name="gre.checksum"
     )
     offset: int = uint(
-        16, default=0, doc="reserved, once the offset of a route", source=_SOURCE, name="gre.offset"
+        16, default=0, doc="reserved; formerly the offset of a route", source=_SOURCE, name="gre.offset"
     )
 
 
@@ -90,13 +90,13 @@ class GRE(Wrapper):
             _flag("key", 13, "whether there is a key"),
             _flag("sequence_number", 12, "whether there is a sequence number"),
             _flag("strict_source_route", 11, "whether the route is strict"),
-            _flag("recursion_control", 8, "number of further encapsulations", 3),
+            _flag("recursion_control", 8, "number of further encapsulations allowed", 3),
             _flag("reserved", 3, "0", 5),
             _flag("version", 0, "0", 3),
         ),
     )  # fmt: skip
     protocol: int = uint(
-        16, default=BRIDGED, base="hex", doc="type of what follows", source=_SOURCE, name="gre.proto",
+        16, default=BRIDGED, base="hex", doc="type of the payload", source=_SOURCE, name="gre.proto",
         names={
             BRIDGED: "Ethernet", ERSPAN_TYPE: "ERSPAN", ERSPAN_3_TYPE: "ERSPAN III",
             SONIC: "Ethernet of SONiC",

@@ -283,7 +283,8 @@ class AETH(_Extended):
 
     syndrome: int = uint(
         8, default=0x1F, base="hex",
-        doc="0 and credits: acknowledged; 1 and a timer: receiver not ready; 3 and a code: refused",
+        doc="syndrome: 0 acknowledged (with credits), 1 receiver not ready (with a timer), 3 refused (with "
+        "a code)",
         source="IBTA vol. 1, 9.7.5.2", name="infiniband.aeth.syndrome",
         parts=(
             BitPart(
@@ -392,7 +393,7 @@ class BTH(Layer):
     se: int = uint(1, default=0, doc="solicited event", source="IBTA vol. 1, 9.2.3", name="infiniband.bth.se")
     m: int = uint(1, default=0, doc="migration state", source="IBTA vol. 1, 9.2.4", name="infiniband.bth.m")
     padcnt: int = uint(
-        2, default=0, unit="octets", doc="octets that fill the payload up to a multiple of 4",
+        2, default=0, unit="octets", doc="padding octets after the payload, to a multiple of 4",
         source="IBTA vol. 1, 9.2.5", name="infiniband.bth.padcnt",
     )  # fmt: skip
     tver: int = uint(
@@ -404,11 +405,11 @@ class BTH(Layer):
         name="infiniband.bth.p_key",
     )  # fmt: skip
     fecn: int = uint(
-        1, default=0, doc="the packet met congestion", source="IBTA vol. 1, A10.2.1",
+        1, default=0, doc="the packet met congestion (FECN)", source="IBTA vol. 1, A10.2.1",
         name="infiniband.bth.fecn",
     )  # fmt: skip
     becn: int = uint(
-        1, default=0, doc="packets of the other direction met congestion", source="IBTA vol. 1, A10.2.1",
+        1, default=0, doc="the other direction met congestion (BECN)", source="IBTA vol. 1, A10.2.1",
         name="infiniband.bth.becn",
     )  # fmt: skip
     reserved6: int = uint(6, default=0, base="hex", doc="0", source=_BTH, name="infiniband.bth.reserved6")

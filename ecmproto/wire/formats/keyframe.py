@@ -26,7 +26,9 @@ class KeyFrame(Layer):
     drops: int = uint(64, default=0, unit="frames", doc="dropped at the port", source=_SOURCE)
     device: int = uint(16, default=0, doc="identifier of the switch", source=_SOURCE)
     port: int = uint(16, default=0, doc="port on which it was sent", source=_SOURCE)
-    fcs: int = uint(8, default=0, doc="what the port does with time stamps and the FCS", source=_SOURCE)
+    fcs: int = uint(
+        8, default=0, doc="mode in which the port handles time stamps and the FCS", source=_SOURCE
+    )
     reserved: int = uint(8, default=0, doc="0", source=_SOURCE)
     announced_by = "key_frame"
     counted_as = "key frame"

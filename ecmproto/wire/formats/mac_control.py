@@ -78,7 +78,7 @@ class PFC(_Control):
 
     opcode: int = _opcode(PFC_OPCODE)
     class_enable_vector: int = uint(
-        16, default=0, base="hex", doc="bit n enables priority n's time; the high octet is 0",
+        16, default=0, base="hex", doc="bit n enables the time of priority n; the high octet is 0",
         source="802.3 31D", name="macc.cbfc.enbv", flags="macc.cbfc.enbv.c{}",
     )  # fmt: skip
     time0: int = _time(0)

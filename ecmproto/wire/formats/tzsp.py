@@ -58,7 +58,7 @@ class TZSP(Wrapper):
         8, default=0, doc="type of the packet", source=_SOURCE,
         names={0: "received frame", 1: "frame to send", 3: "configuration", 4: "keep-alive", 5: "port"},
     )  # fmt: skip
-    encapsulated: int = uint(16, default=1, doc="type of what follows", source=_SOURCE, name="tzsp.encap")
+    encapsulated: int = uint(16, default=1, doc="type of the payload", source=_SOURCE, name="tzsp.encap")
     udp_ports = (37008,)
     next_key = "encapsulated"
     follows = "own"

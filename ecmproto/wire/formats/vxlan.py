@@ -55,7 +55,7 @@ class GPE(Wrapper):
     )  # fmt: skip
     reserved: int = uint(16, default=0, doc="0", source=_GPE, name="vxlan.reserved_16")
     next: int = uint(
-        8, default=3, doc="type of what follows", source=_GPE, name="vxlan.next_proto",
+        8, default=3, doc="type of the payload", source=_GPE, name="vxlan.next_proto",
         names={1: "IPv4", 2: "IPv6", 3: "Ethernet", 5: "MPLS"},
     )  # fmt: skip
     vni: int = uint(24, default=0, doc=_NETWORK, source=_GPE, name="vxlan.vni")

@@ -49,7 +49,7 @@ class CPIDField(XLongField):
 
 
 class EtypeField(XShortEnumField):
-    """The last field of a tag: EtherType of what follows or, up to 1500, its length in octets.
+    """The last field of a tag: EtherType of the payload or, up to 1500, its length in octets.
 
     None (the default) is computed from what follows; see `ecmproto.wire.layers.parts.Tag`.
     """

@@ -369,7 +369,8 @@ def test_missing_capabilities_are_named_in_the_error(veth: Network) -> None:
     assert ours.poll()
     sentence, remedy = ours.recv()
     assert sentence == (
-        "far: expected the capability CAP_NET_RAW, to send and receive frames, got a process without it"
+        "far: expected the capability CAP_NET_RAW, to send and receive frames, got a process without that "
+        "permission"
     )
     assert "net_raw" in remedy
 

@@ -200,7 +200,7 @@ def test_frames_refused_by_the_peer_are_an_error(
     veth.ip(f"link set {NEAR} mtu 1600")
     with FrameSender(NEAR) as sender:
         transmission = Transmission(sender, schedule_of("max"), many=many)
-        with pytest.raises(InterfaceError, match=r"no room for a frame for 5 s .*with a smaller MTU"):
+        with pytest.raises(InterfaceError, match=r"no space for a frame for 5 s .*has a smaller MTU"):
             transmission.run([Batch.from_frames([frame("0800"), frame("0800", 1600)])])
         assert transmission.report().frames == 1
 

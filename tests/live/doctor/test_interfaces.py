@@ -32,7 +32,7 @@ def test_findings_of_a_veth_include_commands(veth: Network) -> None:
     assert checks["link"].state == "ok"
     assert checks["link"].text == "up, 10 Gb/s (veth)"
     assert checks["mtu"].text == (
-        "MTU 1500: 1500 octets after a VLAN tag and our longest tag take 1520; frames go without tags"
+        "MTU 1500: 1500 octets, a VLAN tag and our longest tag need 1520; frames go without tags"
     )
     assert checks["mtu"].commands == ("ip link set dev near mtu 1600",)
     assert checks["tso"].commands == ("ethtool -K near tso off",)
@@ -87,7 +87,7 @@ def test_offload_findings_agree_with_ethtool(veth: Network, needs: object) -> No
 
 def test_a_down_link_is_a_finding(veth: Network) -> None:
     veth.unplug(FAR)
-    assert found(NEAR)["link"].text == "no link: nothing is plugged in, or the other end is down"
+    assert found(NEAR)["link"].text == "no link: no cable, or the other end is down"
     down = found(FAR)["link"]
     assert (down.state, down.commands) == ("finding", ("ip link set dev far up",))
     assert mended(down) == down, "not ours to do"
@@ -137,7 +137,7 @@ def test_pause_check_names_the_drivers_counters(monkeypatch: pytest.MonkeyPatch)
     (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
     assert check.state == "note"
     assert check.text == (
-        "PAUSE: obeyed on, sent off, negotiated on; network cards consume PAUSE and PFC frames, so that no "
+        "PAUSE: obeyed on, sent off, negotiated on; network cards consume PAUSE and PFC frames, so no "
         "capture shows them; counters: rx_pause 7, rx_pfc_prio3 2"
     )
     assert check.commands == (
@@ -151,7 +151,7 @@ def test_missing_pause_counters_are_reported(monkeypatch: pytest.MonkeyPatch) ->
     for name, answer in (("flow_control", None), ("driver_statistics", {}), ("driver", None)):
         monkeypatch.setattr(doctor, name, lambda _, answer=answer: answer)
     (check,) = [check for check in doctor.of_interface(interface_facts("lo")) if check.name == "pause"]
-    assert check.text.endswith("and the driver has no counters of them")
+    assert check.text.endswith("and the driver does not count them")
 
 
 def test_counters_of_a_driver_are_read(veth: Network) -> None:

@@ -126,7 +126,7 @@ def test_flows_without_queue_pair_get_substitute_number() -> None:
     )
     assert decode(cnp(tcp))[CNP].qp == Conversation(A, B, 6, 40_000, 5201, None).stand_in
     assert decode(cnp(data()))[CNP].qp == 0
-    with pytest.raises(ValueError, match="a CNP is about an IP packet"):
+    with pytest.raises(ValueError, match="a CNP needs an IP packet"):
         cnp(MAC_B + MAC_A + b"\x08\x06" + bytes(46))
 
 

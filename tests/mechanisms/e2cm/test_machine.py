@@ -522,7 +522,7 @@ def test_reply_with_impossible_flow_id_concerns_no_flow() -> None:
 def test_frame_for_source_that_takes_none_is_refused() -> None:
     frame = bytearray(data())
     frame[6] |= 1
-    with pytest.raises(ValueError, match="takes no messages"):
+    with pytest.raises(ValueError, match="receives no messages"):
         machine().frame(bcn(), about(bytes(frame)), PLACE)
 
 

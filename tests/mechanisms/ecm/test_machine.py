@@ -260,7 +260,7 @@ def test_numbers_equal_the_frames_on_a_wire(
         assert message.sent == (frame is not None)
         about = SampledFrame(octets, len(octets), 0)
         if frame is None:
-            with pytest.raises(ValueError, match="takes no messages"):
+            with pytest.raises(ValueError, match="receives no messages"):
                 machine.frame(message, about, where)
             continue
         assert machine.frame(message, about, where) == frame

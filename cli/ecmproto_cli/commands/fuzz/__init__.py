@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "decode": "Compare these decoders with one another, on frames, captures, filters, specifications.",
+    "decode": "Compare ecmproto's decoders with one another on malformed input.",
     "guided": "",
     "send": "Test a switch with frames from an interface, and check that it stays alive.",
     "target": "Test any program that reads captures: tshark, a decoder of your own.",
@@ -43,7 +43,7 @@ COMMANDS = {
 def command() -> None:
     """Find defects in decoders: generate cases from a seed, reduce and store failures, resume campaigns.
 
-    Exit code 0: nothing found; 1: findings.
+    Exits with 1 if there are findings, else with 0.
     """
 
 
@@ -81,11 +81,11 @@ def check_single(
     if as_is and not paths:
         raise click.UsageError(f"--as-is {action} of -r: expected -r FILE")
     if as_is and (index is not None or seed is not None):
-        raise click.UsageError("--as-is makes no cases: expected it without --seed and --index")
+        raise click.UsageError("--as-is generates no cases: expected no --seed and no --index")
     if index is not None and seed is None:
-        raise click.UsageError("--index counts the cases of a seed: expected --seed N")
+        raise click.UsageError("--index is the number of a case of a seed: expected --seed N")
     if (as_is or index is not None) and (runs is not None or duration is not None):
-        raise click.UsageError(f"--runs and --duration belong to campaigns, not to {single}")
+        raise click.UsageError(f"--runs and --duration apply to campaigns, not to {single}")
 
 
 def captured_frames(paths: Sequence[str], filter: Filter | None) -> list[bytes]:

@@ -40,12 +40,14 @@ FRAMES = ("frames", "messages")
 
 
 @click.command()
-@corpus_option("Start from this capture, or filters, or any file (--what).  [default: craft's templates]")
+@corpus_option(
+    "Start from this capture, file of filters, or other input (see --what).  [default: craft's templates]"
+)
 @corpus_filter_option
-@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="Kind of cases.")
+@click.option("--what", type=click.Choice(WHAT), default="frames", show_default=True, help="Type of cases.")
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
-@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Run this case alone.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Run only this case.")
 @click.option("--as-is", is_flag=True, help="Run the inputs of -r unchanged.")
 @click.option(
     "-w",
@@ -54,14 +56,14 @@ FRAMES = ("frames", "messages")
     metavar="DIR",
     default="fuzz-decode",
     show_default=True,
-    help="Folder of state and findings.",
+    help="Folder for state and findings.",
 )
 @click.option(
     "--jobs", type=click.IntRange(1, 256), default=1, show_default=True, help="Number of processes."
 )
 @click.option(
     "--every", metavar="CHECK=N", multiple=True, callback=lambda _, __, given: _shares(given),
-    help="Run a check on one batch in N (0: on none); may be repeated.",
+    help="Run a check on one batch in N (0 never runs it); may be repeated.",
 )  # fmt: skip
 @click.option("--timeout", type=TIME, default="10s", show_default=True, help="Time limit of a check.")
 @click.option("--memory", type=SIZE, default="256MB", show_default=True, help="Memory limit of a check.")
@@ -80,10 +82,10 @@ def command(
     timeout: int,
     memory: int,
 ) -> int:
-    """Test all decoders here, and tshark if installed, with malformed octets: they must agree.
+    """Test all of ecmproto's decoders, and tshark if installed, on malformed octets: they must agree.
 
-    Each batch goes through the one-frame decoder and the columns, occasionally also through documents, the
-    text of whole batches, Scapy and tshark.  Disagreements, exceptions and excessive time or memory are
+    Each batch goes through the frame decoder and the column decoder, and occasionally through JSON, text
+    output, Scapy and tshark.  Cases that cause disagreements, exceptions, or excessive time or memory are
     reduced and stored.
 
     \b
@@ -96,7 +98,7 @@ def command(
 
     check_single(paths, seed, index, as_is, runs, duration, "runs the inputs", "a case")
     if (as_is or index is not None) and (every or jobs > 1):
-        raise click.UsageError("--jobs and --every belong to campaigns, not to a case")
+        raise click.UsageError("--jobs and --every apply to campaigns, not to a single case")
     bounds = Bounds(seconds=timeout_of(timeout), memory_octets=memory)
     seconds = duration_of(duration, runs)
     corpus = _corpus(what, paths, filter, whole=as_is)

@@ -53,16 +53,16 @@ _USUAL_OCTETS = 125
 device_options = with_options(
     click.option(
         "--pad", metavar="OCTETS", type=click.IntRange(_HEADER, _SHORTEST), default=_SHORTEST,
-        show_default=True, help="Pad shorter cases with zeros.",
+        show_default=True, help="Pad shorter frames to this length with zeros.",
     ),
     click.option(
         "--mtu", metavar="OCTETS", type=click.IntRange(min=_MIN_MTU),
-        help="Leave out longer cases.  [default: the interface's]",
+        help="Skip frames longer than this.  [default: the interface's]",
     ),
     click.option(
         "--heartbeat", "heartbeats", metavar="SIGN", multiple=True,
-        help="Heartbeat of the device: ping:ADDRESS, frame:IF (a frame from -i leaves the device on that "
-        "interface), command:CMD (exits with 0).  If repeated, all are required.",
+        help="Heartbeat to check: ping:ADDRESS, frame:IF (the device forwards a frame from -i to IF), or "
+        "command:CMD (CMD exits with 0).  If repeated, all are required.",
     ),
     click.option(
         "--heartbeat-every", "every", metavar="N|TIME", default="1s", show_default=True,
@@ -74,18 +74,18 @@ device_options = with_options(
     ),
     click.option(
         "--heartbeat-retries", "retries", type=click.IntRange(0, 1000), default=2,
-        show_default=True, help="Number of further missing heartbeats before the device counts as silent.",
+        show_default=True, help="Number of retries before the device counts as silent.",
     ),
     click.option(
         "--settle", metavar="TIME", default="100ms", show_default=True,
-        help="Wait between suspects and their heartbeat.",
+        help="Time to wait between sending suspects and checking the heartbeat.",
     ),
     click.option(
         "--recover", "recovery", metavar="CMD", default="", help="Command that recovers the device."
     ),
     click.option(
         "--recover-wait", "recovery_wait", metavar="TIME", default="30s", show_default=True,
-        help="Maximum time of the device's recovery.",
+        help="Maximum time for the device to recover.",
     ),
 )  # fmt: skip
 """Options of frame sizes, heartbeats and recovery, which `DeviceOptions` contains."""
@@ -153,16 +153,16 @@ class DeviceOptions:
 
 
 @click.command()
-@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send out of.")
+@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to send from.")
 @corpus_option("Mutate the frames of this capture.  [default: the templates of craft]")
 @corpus_filter_option
 @click.option(
     "--rate", metavar="RATE", default="1000pps", show_default=True,
-    help="Frames a second (1000pps), bits a second on the line (100M), or max.",
+    help="Frames per second (1000pps), bits per second on the line (100M), or max.",
 )  # fmt: skip
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="Maximum number of cases.")
-@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Send this case alone.")
+@click.option("--index", type=click.IntRange(min=0, max=(1 << 64) - 1), help="Send only this case.")
 @click.option("--as-is", is_flag=True, help="Send the frames of -r unchanged, once.")
 @device_options
 @click.option(
@@ -172,7 +172,7 @@ class DeviceOptions:
     metavar="DIR",
     default="fuzz-send",
     show_default=True,
-    help="Folder of state and findings.",
+    help="Folder for state and findings.",
 )
 def command(
     paths: tuple[str, ...],
@@ -185,11 +185,11 @@ def command(
     out: str,
     **device: Any,
 ) -> int:
-    """Send malformed frames to a switch at a rate, and find the ones that silence it.
+    """Send malformed frames to a switch at a given rate, and find the frames that silence it.
 
-    A heartbeat is requested every --heartbeat-every. If one is missing, the frames since the previous one
-    are suspects: the device is recovered, subsets of them are sent again, and the smallest that silences it
-    is stored.
+    The device is checked for a heartbeat every --heartbeat-every. If a heartbeat is missing, the frames
+    since the previous one are suspects. The device is recovered, subsets of the suspects are sent again, and
+    the smallest subset that silences the device is stored.
 
     \b
     ecmproto fuzz send -i eth0 --rate 5kpps --duration 60s
@@ -241,7 +241,7 @@ def _begin(open_device: OpenDevice) -> None:
         raise CommandError(
             f"{silence}, before any frame was sent",
             exit_code=FINDINGS,
-            help="--heartbeat needs an answer while the device is well; --recover CMD brings it back",
+            help="--heartbeat must succeed while the device works; --recover CMD can restore the device",
         )
 
 
@@ -324,7 +324,7 @@ def _run(
     if failed is not None:
         raise failed
     if campaign.lost:
-        echo("ecmproto: the device did not come back; the same command continues after these cases", err=True)
+        echo("ecmproto: the device did not recover; the same command continues after these cases", err=True)
         return FINDINGS
     return code if interrupted or not _nothing_sent(open_device) else FINDINGS
 
@@ -356,7 +356,7 @@ class OpenDevice:
         if device.beats or device.missed:
             told = f"{device.beats:,} came, {device.missed:,} did not"
             if self.transmission.rested_ns:
-                told += f"; sending stood still for {format_time(self.transmission.rested_ns)}"
+                told += f"; sending stalled for {format_time(self.transmission.rested_ns)}"
             rows.append(("heartbeats", told))
         return rows
 

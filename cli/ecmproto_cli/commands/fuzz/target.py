@@ -42,18 +42,18 @@ WHAT = ("frames", "captures", "both")
 @corpus_filter_option
 @click.option(
     "--what", type=click.Choice(WHAT), default="frames", show_default=True,
-    help="Kind of the cases: frames, the capture files themselves, or each in turn.",
+    help="Mutate the frames, the capture file itself, or both in turn.",
 )  # fmt: skip
 @click.option("--as-is", is_flag=True, help="Run the program once on each -r FILE as it is.")
 @campaign_options
 @click.option("--runs", type=click.IntRange(min=1), help="Maximum number of runs of the program.")
 @click.option(
     "--frames-per-run", type=click.IntRange(min=1, max=1_000_000),
-    help="Frames in the capture of a run.  [default: 64, then more if they are read quickly]",
+    help="Number of frames per run.  [default: 64, then more if the program is fast]",
 )  # fmt: skip
 @click.option(
     "--jobs", metavar="N", type=click.IntRange(min=1, max=256), default=1, show_default=True,
-    help="Number of concurrent programs.",
+    help="Number of programs that run at the same time.",
 )  # fmt: skip
 @click.option(
     "--timeout",
@@ -61,7 +61,7 @@ WHAT = ("frames", "captures", "both")
     metavar="TIME",
     default="5s",
     show_default=True,
-    help="Maximum duration of a run; longer is a hang.",
+    help="Maximum duration of a run. A longer run counts as a hang.",
 )
 @click.option("--memory", type=SIZE, default="1GB", show_default=True, help="Maximum resident memory.")
 @click.option(
@@ -75,7 +75,7 @@ WHAT = ("frames", "captures", "both")
     metavar="DIR",
     default="fuzz-target",
     show_default=True,
-    help="Folder of state and findings.",
+    help="Folder for state and findings.",
 )
 @click.argument("arguments", nargs=-1, metavar="-- CMD [ARG|{}]...", required=True, type=click.UNPROCESSED)
 def command(
@@ -94,11 +94,12 @@ def command(
     out: str,
     arguments: tuple[str, ...],
 ) -> int:
-    """Run a program on captures of malformed frames, or malformed captures; store crashes, hangs and leaks.
+    """Run a program on malformed captures, or captures of malformed frames; store crashes, hangs and leaks.
 
-    The capture's name replaces {}; without one the program reads standard input.  Crashes, reports of
-    sanitizers, tracebacks, hangs and excessive memory are failures; each is reduced to the fewest frames or
-    octets, and stored as a capture, as hex and with a command that reproduces it.
+    The capture's name replaces {}. Without {}, the program reads the capture from standard input.  Crashes,
+    sanitizer reports, tracebacks, hangs and excessive memory are failures. Each failing case is reduced to
+    the fewest frames or octets, and stored as a capture and as hex, with a command that reproduces the
+    failure.
 
     \b
     ecmproto fuzz target --duration 60s --jobs 2 -- tshark -V -r {}
@@ -142,7 +143,7 @@ def command(
     code = report(session, campaign.progress, campaign.findings, (), again, interrupted=interrupted)
     if campaign.cut_short:
         kept = counted(len(campaign.cut_short), "finding")
-        echo(f"ecmproto: --duration was up before {kept} could be reduced: all frames are stored", err=True)
+        echo(f"ecmproto: --duration ended before {kept} could be reduced: all frames are stored", err=True)
     return code
 
 

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 COMMANDS = {
     "list": "List the bundled scenarios.",
     "show": "Show a scenario: its network, flows, parameters and bands.",
-    "new": "Write a commented scenario to begin with.",
-    "run": "Run a scenario, and show its figures beside the published ones.",
+    "new": "Write a commented scenario as a starting point.",
+    "run": "Run a scenario, and compare its figures with the published ones.",
     "compare": "Run a scenario through several mechanisms, side by side.",
     "sweep": "Run a scenario over many values of its parameters.",
     "papers": "",
@@ -46,29 +46,31 @@ COMMANDS = {
 
 @click.group(cls=LazyGroup, table=COMMANDS, prefix="lab.")
 def command() -> None:
-    """Experiments in networks of hosts and switches, in virtual time.
+    """Simulate networks of hosts and switches in virtual time.
 
-    A SCENARIO is the name of a bundled one (lab list), a TOML file, or a capture, whose sources all send to
-    one port.
+    A SCENARIO is the name of a bundled scenario (lab list), a TOML file, or a capture. All sources in a
+    capture send to one port.
     """
 
 
 def setting_options(function: F) -> F:
     """Add options that change a scenario, from ``--variant`` to ``--outside``; the command gets ``setup``."""
     options = (
-        click.option("--variant", metavar="NAME", help="A variant of the scenario (lab show)."),
-        click.option("--mechanism", metavar="NAME", help="Another mechanism; none for no control at all."),
+        click.option("--variant", metavar="NAME", help="Variant of the scenario (see lab show)."),
+        click.option(
+            "--mechanism", metavar="NAME", help="Use another mechanism; none means no congestion control."
+        ),
         click.option(
             "--flow-control", type=click.Choice(["none", "pause", "pfc"]),
-            help="PAUSE or PFC beneath the mechanism, or neither.",
+            help="Use PAUSE, PFC or no flow control below the mechanism.",
         ),
         click.option(
             "--set", "settings", metavar="NAME=VALUE", multiple=True,
-            help="Set a value of the scenario, as control.rp.ru=8Mb/s or duration=50ms (see lab show).",
+            help="Set a value of the scenario, such as control.rp.ru=8Mb/s or duration=50ms (see lab show).",
         ),
         click.option(
             "--outside", is_flag=True,
-            help="Allow the scenario files outside its folder, and URLs.",
+            help="Allow the scenario to use URLs and files outside its folder.",
         ),
     )  # fmt: skip
     return options_as(function, options, Setup, "setup")
@@ -118,7 +120,7 @@ def seed_options(function: F) -> F:
         ),
         click.option(
             "--seeds", type=click.IntRange(1, 10_000), default=1, show_default=True, metavar="K",
-            help="Run with K consecutive seeds: median and range.",
+            help="Run with K consecutive seeds, and report median and range.",
         ),
         jobs_option,
     )  # fmt: skip
@@ -314,10 +316,10 @@ def list_command(form: str) -> None:
 @setting_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "toml"]), default="text", show_default=True,
-    help="Format of the scenario: as text, as JSON, or its file.",
+    help="Format of the output; toml is the scenario file itself.",
 )  # fmt: skip
 def show_command(scenario: str, setup: Setup, form: str) -> None:
-    """Show a scenario: every value with its origin and source, bands, published figures, variants."""
+    """Show a scenario: each value with its source, bands, published figures and variants."""
     found = setup.scenario(scenario)
     experiment = found.experiment()
     if form == "toml":
@@ -381,7 +383,9 @@ def _show_scenario(scenario: Scenario, experiment: Experiment) -> None:
 @click.option(
     "--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the scenario."
 )
-@click.option("--topology", metavar="LINE", help="Network, as 'fat-tree k=4'.  [default: dumbbell sources=4]")
+@click.option(
+    "--topology", metavar="LINE", help="Network, such as 'fat-tree k=4'.  [default: dumbbell sources=4]"
+)
 @click.option("--like", metavar="SCENARIO", help="Start from a copy of this scenario instead.")
 @force_option
 def new_command(file: str, mechanism: str, topology: str | None, like: str | None, force: bool) -> None:
@@ -393,7 +397,7 @@ def new_command(file: str, mechanism: str, topology: str | None, like: str | Non
     ecmproto lab run mine.toml
     """
     if like and topology:
-        raise click.UsageError("--like has a network already: leave --topology out")
+        raise click.UsageError("--like already defines the network: omit --topology")
     from ecmproto.control.lab.setup.scenario import load_scenario, template
     from ecmproto.frames.capture import open_sink
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 @report_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="Format of the report: ndjson reports progress during the run, and ends with the result.",
+    help="Format of the report. ndjson reports progress during the run, and ends with the result.",
 )  # fmt: skip
 def command(
     scenario: str,
@@ -48,7 +48,8 @@ def command(
 ) -> int:
     """Run SCENARIO through several mechanisms, with the same seeds, and show their figures side by side.
 
-    Its own mechanism comes first, then the named ones, then no control, PAUSE and PFC.
+    The scenario's own mechanism comes first, then the named ones, then the baselines: no control, PAUSE and
+    PFC.
 
     \b
     ecmproto lab compare bcn-parking-lot qcn e2cm fecn

@@ -41,12 +41,12 @@ def report_options(function: F) -> F:
     options = (
         click.option(
             "--report", "files", metavar="FILE", multiple=True,
-            help="Write a page with all results, .html, or a picture of queues, rates, drops and pauses, "
-            ".png or .svg; needs ecmproto[report].",
+            help="Write a .html page with all results, or a .png or .svg picture of queues, rates, drops "
+            "and pauses; needs ecmproto[report].",
         ),
         click.option(
             "--panels", metavar="KIND,…", default=",".join(PANELS), show_default=True, callback=_panels,
-            help="Panels of a picture.",
+            help="Panels of the .png or .svg picture.",
         ),
         force_option,
     )  # fmt: skip
@@ -102,20 +102,20 @@ class Reports:
 @seed_options
 @click.option(
     "--expect", "expectations", metavar="'FIGURE < VALUE'", multiple=True,
-    help="Exit with 1 unless this holds on every seed, as 'queue.p99 < 40kB'.",
+    help="Exit with 1 unless this condition, such as 'queue.p99 < 40kB', holds for every seed.",
 )  # fmt: skip
 @click.option(
     "--show",
     "figures",
     metavar="FIGURE",
     multiple=True,
-    help="Show this figure too, as 'rate.settling(r1, 5%)'.",
+    help="Also show this figure, such as 'rate.settling(r1, 5%)'.",
 )
-@write_option("Write all frames of the (first) run as pcapng: an interface for each direction of a link.")
+@write_option("Write all frames of the first run as pcapng, with an interface for each direction of a link.")
 @report_options
 @click.option(
     "-T", "form", type=click.Choice(["text", "json", "ndjson", "csv"]), default="text", show_default=True,
-    help="Format of the report: ndjson reports progress during the run, and ends with the result.",
+    help="Format of the report. ndjson reports progress during the run, and ends with the result.",
 )  # fmt: skip
 def command(
     scenario: str,
@@ -127,11 +127,12 @@ def command(
     reports: Reports,
     form: str,
 ) -> int:
-    """Run SCENARIO and show its figures beside the published ones.
+    """Run SCENARIO and compare its figures with the published ones.
 
-    SCENARIO is a bundled one (lab list), a .toml file, or a capture: one port to which all its sources send.
+    SCENARIO is the name of a bundled scenario (lab list), a .toml file, or a capture. All sources in a
+    capture send to one port.
 
-    A correct implementation meets the bands on nine of ten seeds. Exits with 1 if a band is missed.  Ctrl-C
+    A correct implementation meets the bands for nine of ten seeds. Exits with 1 if a band is missed.  Ctrl-C
     stops the run and shows the results so far.
 
     \b
@@ -175,7 +176,7 @@ def _check_trace(path: str | None) -> None:
     from ecmproto.frames.capture import format_of
 
     if path is not None and (path == "-" or format_of(path, "pcapng") != "pcapng"):
-        raise click.UsageError(f"-w {path}: expected a file for pcapng, which has interfaces")
+        raise click.UsageError(f"-w {path}: expected a pcapng file, since only pcapng has interfaces")
 
 
 def _tracing(path: str | None, *, force: bool) -> AbstractContextManager[PcapngWriter | None]:

@@ -38,12 +38,15 @@ CHECKED = 1000
 @setting_options
 @click.option(
     "--sweep", "axes", metavar="NAME=VALUES", multiple=True,
-    help="A key and its values or ranges, as rp.ru=4Mb/s,8Mb/s or qeq=13kB..52kB:13kB; several are combined.",
+    help="Vary a key over values or a range, such as rp.ru=4Mb/s,8Mb/s or qeq=13kB..52kB:13kB. Several keys "
+    "are combined.",
 )  # fmt: skip
 @click.option(
     "--points", metavar="FILE", help="Read points, one per line, as 'KEY=VALUE KEY=VALUE'; - is stdin."
 )
-@click.option("--show", "figures", metavar="FIGURE", multiple=True, help="A figure, as 'queue.p99'.")
+@click.option(
+    "--show", "figures", metavar="FIGURE", multiple=True, help="Show this figure, such as 'queue.p99'."
+)
 @click.option("--seed", type=click.IntRange(min=0), help="First seed.  [default: the scenario's]")
 @click.option(
     "--seeds", type=click.IntRange(1, 10_000), default=3, show_default=True, metavar="K",
@@ -57,7 +60,7 @@ CHECKED = 1000
 )  # fmt: skip
 @click.option(
     "--report", "figure", metavar="FILE",
-    help="Draw a heat map of each figure over one or two keys: .png or .svg; needs ecmproto[report].",
+    help="Draw a heat map of each figure over one or two keys, as .png or .svg; needs ecmproto[report].",
 )  # fmt: skip
 @force_option
 @click.option("--effects", is_flag=True, help="Show the effects of factors with two values (2ᵏ design).")

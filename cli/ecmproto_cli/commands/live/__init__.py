@@ -39,18 +39,18 @@ if TYPE_CHECKING:
 
 
 COMMANDS = {
-    "cp": "A switch port with a congestion point.",
-    "rp": "A reaction point beside a sender.",
-    "edge": "The edge beside a receiver.",
-    "net": "Several of these as one process, from a file.",
-    "testbed": "A network of all of them in namespaces, under real traffic.",
-    "monitor": "A running table of an interface's traffic.",
+    "cp": "Run a switch port with a congestion point.",
+    "rp": "Run a reaction point in front of a sender.",
+    "edge": "Run the edge in front of a receiver.",
+    "net": "Run several devices from a file in one process.",
+    "testbed": "Run all of these devices in network namespaces, with real traffic.",
+    "monitor": "Show an interface's traffic in a table that updates.",
 }
 
 
 @click.group(cls=LazyGroup, table=COMMANDS, prefix="live.")
 def command() -> None:
-    """Congestion management on real interfaces, in software.
+    """Run congestion management in software between real interfaces.
 
     These commands open packet sockets: they need root, or CAP_NET_RAW and CAP_NET_ADMIN.
     """
@@ -62,7 +62,7 @@ _PRIORITY = "ecmproto.vlan_priority"
 _NAMES = 13
 _INTEGRAL = "_seconds"
 """The suffix of gauges that are useful only as differences."""
-_NOT_THE_MECHANISM = "these figures are this machine's and not the mechanism's"
+_NOT_THE_MECHANISM = "these figures reflect this machine, not the mechanism"
 _LINK_FIELDS = (
     ("received", "received_frames"),
     ("sent", "sent_frames"),
@@ -105,7 +105,7 @@ def _checked_cpu(text: str | None) -> int | None:
 running_options = with_options(
     click.option(
         "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-        help="Set a parameter of the mechanism, as in qeq=33kB or rp.gd=0.01.",
+        help="Set a parameter of the mechanism, such as qeq=33kB or rp.gd=0.01.",
     ),
     click.option(
         "-T", "form", type=click.Choice(["text", "ndjson"]), default="text",
@@ -120,7 +120,7 @@ running_options = with_options(
     ),
     click.option(
         "--prometheus", metavar="[HOST:]PORT",
-        help="Serve counters and gauges on this port: on localhost unless HOST is given.",
+        help="Serve Prometheus metrics on this port, on localhost unless HOST is given.",
     ),
     click.option("--user", metavar="NAME", help="Switch to this user once the interfaces are open."),
     timing_options(coalesce="0", spin="20us", cpu=None),
@@ -151,11 +151,11 @@ def _vlan_control(ctx: click.Context, param: click.Parameter, identifier: int | 
 vlan_options = with_options(
     click.option(
         "--vlan", type=click.IntRange(0, 4094), metavar="ID", callback=_vlan_control,
-        help="Put a VLAN tag on the host's frames that have none, and take it off frames to the host.",
+        help="Add this VLAN tag to untagged frames from the host, and remove it from frames to the host.",
     ),
     click.option(
         "--prio", type=click.IntRange(0, 7), default=0, show_default=True, is_eager=True,
-        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan puts on.",
+        expose_value=False, callback=_keep_priority, help="Priority in the tag that --vlan adds.",
     ),
 )  # fmt: skip
 """``--vlan`` and ``--prio``; the command gets ``vlan``, the control information of a C-TAG, or None."""
@@ -397,7 +397,7 @@ class Reporter:
             return f"The hypervisor took each processor for {took}: {_NOT_THE_MECHANISM}."
         kept = processor_wait_text(waited_ns, elapsed_ns)
         told = f"{self._name} was {kept}" if self._name else kept.capitalize()
-        advice = "" if self._realtime else "; --precise runs it before ordinary programs"
+        advice = "" if self._realtime else "; --precise gives it priority over ordinary programs"
         return f"{told}: {_NOT_THE_MECHANISM}{advice}."
 
     def _text(self, event: str, now_ns: int, snapshot: Snapshot, links: dict[str, Any]) -> str:

@@ -19,33 +19,35 @@ from ecmproto_cli.options import RATE, TIME
 @click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the port.")
 @click.option(
     "--buffer", default="1000frames", show_default=True,
-    help="Capacity of all queues together: 1000frames, or 500kB.",
+    help="Capacity shared by all queues, such as 1000frames or 500kB.",
 )  # fmt: skip
 @click.option(
     "--link-speed",
     "link_rate_bps",
     type=RATE,
-    help="Speed of the inputs, for the unit of PAUSE times.  [default: --speed]",
+    help="Speed of the inputs, which determines the length of a pause quantum.  [default: --speed]",
 )
 @click.option(
     "--flow-control", type=click.Choice(["pause", "pfc"]),
-    help="Send PAUSE or PFC to the inputs as well, and obey it from the output.",
+    help="Also send PAUSE or PFC to the inputs, and obey PAUSE or PFC from the output.",
 )  # fmt: skip
 @click.option(
     "--pause-watchdog", "watchdog_ns", type=TIME,
-    help="Ignore pauses of a priority that was paused for this long without a break.  [default: never]",
+    help="Ignore further pauses of a priority that has been paused without interruption for this time.  "
+    "[default: never]",
 )  # fmt: skip
 @click.option("--cp-mac", default="02:00:00:00:cc:01", show_default=True, help="MAC address of the port.")
 @click.option(
     "--overhead", "overhead_octets", default=24, show_default=True, type=click.IntRange(0, 1000),
-    help="Octets on the line besides a frame's own: FCS, preamble, gap.",
+    help="Octets per frame that are on the wire but not in captures: FCS, preamble, gap.",
 )  # fmt: skip
 @running_options
 def command(**options: Any) -> int:
-    """Run a switch port: frames from the inputs queue for the output, the mechanism's messages go back.
+    """Run a switch port: frames from the inputs are queued at the output, and the mechanism's messages
+    return to the senders.
 
-    Frames leave the output at --speed, highest priority first. The reverse direction, and frames between
-    inputs, are bridged at once. Ends with a summary, at SIGINT, SIGTERM or after --duration.
+    Frames leave the output at --speed, highest priority first. Frames in the reverse direction or between
+    inputs are bridged at once. On SIGINT, SIGTERM or after --duration, the port stops and prints a summary.
 
     \b
     ecmproto live cp --in veth1 --in veth2 --out veth3 --speed 100M --mechanism qcn

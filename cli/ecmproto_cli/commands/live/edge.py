@@ -20,17 +20,20 @@ from ecmproto_cli.options import RATE
 )  # fmt: skip
 @click.option(
     "--mac", metavar="ADDRESS",
-    help="Address of the edge: in its LLDP, and for CNMs to a backbone's edge.  [default: the address of "
+    help="MAC address of the edge: the source of its LLDP frames, and the destination of CNMs that it "
+    "converts as a backbone edge.  "
+    "[default: the address of "
     "--net]",
 )  # fmt: skip
 @vlan_options
 @running_options
 def command(**options: Any) -> int:
-    """Run the edge of a domain: remove the mechanism's tags before the host, answer probes and RD tags.
+    """Run the edge of a domain: remove the mechanism's tags from frames to the host, answer probes and RD
+    tags.
 
-    With --mechanism qcn and --set edge.cnpv=PRIORITIES the port to the host defends these priorities, in the
-    mode that --set edge.mode or the host's LLDP selects, and announces its own. Otherwise all CN-TAGs end
-    here.
+    With --mechanism qcn and --set edge.cnpv=PRIORITIES, the port to the host defends these priorities and
+    advertises them by LLDP. The defence mode is set by --set edge.mode or by the host's LLDP. Without
+    edge.cnpv, all CN-TAGs are removed.
 
     \b
     ecmproto live edge --net eth1 --host veth1 --mechanism fecn

@@ -53,35 +53,41 @@ _HOME, _REST, _LINE_REST = "\x1b[H", "\x1b[J", "\x1b[K"
 
 
 @click.command()
-@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to watch.")
-@filter_option("Count, and with -w write, only frames that this display filter selects.")
+@click.option("-i", "--interface", metavar="IF", required=True, help="Interface to monitor.")
+@filter_option("Count only frames that this display filter selects; with -w, write only these.")
 @click.option(
     "--interval", "every_ns", type=TIME, default="1s", show_default=True, help="Interval of reports."
 )
 @click.option("--duration", "duration_ns", type=TIME, help="Stop after this time.  [default: at Ctrl-C]")
 @click.option(
     "-T", "form", type=click.Choice(["text", "line", "ndjson"]),
-    help="Format of reports: a redrawn table, a line, a JSON document.  [default: text on a terminal]",
+    help="Format of each report: a table that is redrawn, a line, or a JSON document.  [default: text on a "
+    "terminal]",
 )  # fmt: skip
 @write_option("Write the frames to this capture, pcapng or pcap.")
 @keyed_option(
     "-b", "rotation", metavar="KEY:VALUE", keys={"filesize": (), "duration": (), "files": ()},
-    help="Rotate the file of -w: at filesize:100MB, or after duration:60s; files:10 keeps the last ten.",
+    help="Rotate the -w file at filesize:100MB or after duration:60s; files:10 keeps the last ten.",
 )  # fmt: skip
 @click.option(
-    "-s", "--snaplen", "snap", type=click.IntRange(min=64), metavar="N", help="Keep N octets of a frame."
+    "-s",
+    "--snaplen",
+    "snap",
+    type=click.IntRange(min=64),
+    metavar="N",
+    help="Keep the first N octets of each frame.",
 )
 @click.option(
     "--speed", "speed_bps", type=RATE, default="10G", show_default=True,
-    help="Speed of links for which none is known.",
+    help="Link speed if none is detected.",
 )  # fmt: skip
 @storm_options
 @click.option(
     "--prometheus", metavar="[HOST:]PORT",
-    help="Serve the latest counts on this port: on localhost unless HOST is given.",
+    help="Serve Prometheus metrics on this port, on localhost unless HOST is given.",
 )  # fmt: skip
 @outer_option
-@click.option("--no-promiscuous", is_flag=True, help="Leave out frames for other stations.")
+@click.option("--no-promiscuous", is_flag=True, help="Do not capture frames for other stations.")
 @force_option
 @with_ethertypes
 def command(
@@ -100,9 +106,9 @@ def command(
     ethertypes: EtherTypes,
     **counting: Any,
 ) -> int:
-    """Watch an interface: types of frames, rates, messages by congestion point, and pauses as time.
+    """Monitor an interface: frame types, rates, messages by congestion point, and pause times.
 
-    At the end it prints the statistics of `ecmproto stats`.
+    At the end, the command prints the same statistics as `ecmproto stats`.
 
     \b
     ecmproto live monitor -i eth0
@@ -114,10 +120,10 @@ def command(
     from ecmproto.frames.stats import Accumulator
 
     if output is None and rotation:
-        raise click.UsageError("-b belongs to -w")
+        raise click.UsageError("-b needs -w")
     files = rotation.get("files")
     if rotation.keys() == {"files"}:
-        raise click.UsageError("-b files:N belongs to -b filesize:SIZE or -b duration:TIME")
+        raise click.UsageError("-b files:N needs -b filesize:SIZE or -b duration:TIME")
     if files is not None and not (files.isdecimal() and int(files)):
         raise click.UsageError(f"-b files: expected a number of at least 1, got {files!r}")
     output_form(output, None, ("pcap", "pcapng"), text="")
@@ -388,13 +394,13 @@ _QUEUE_PAIRS: Columns = {
 
 def _queue_pairs(change: Change) -> Iterator[str]:
     rows = [(flow_name(each), each) for each in change.queue_pairs]
-    rest = ", by queue pair and direction, most trouble first"
+    rest = ", by queue pair and direction, worst first"
     return _section("RoCE", rest, rows, _QUEUE_PAIRS, change)
 
 
 def _pauses(change: Change) -> Iterator[str]:
     rows = [(f"{address(each.source)} {_class(each)}", each) for each in change.pauses]
-    return _section("time stopped by PAUSE and PFC", ", by sender", rows, _PAUSES, change)
+    return _section("time paused by PAUSE and PFC", ", by sender", rows, _PAUSES, change)
 
 
 _PAUSES: Columns = {

@@ -40,13 +40,14 @@ _SWITCH_S = 0.0005
 
 @click.command()
 @click.argument("path", metavar="FILE", required=False)
-@click.option("--example", is_flag=True, help="Write a template with all keys, and exit.")
+@click.option("--example", is_flag=True, help="Print a template with all keys, and exit.")
 @running_options
 def command(path: str | None, example: bool, assignments: tuple[str, ...], **options: Any) -> int:
-    """Run the devices of a TOML file at once, each in a thread of one process.
+    """Run the devices that a TOML file describes, each in a thread of one process.
 
-    All share one summary, one stream of reports and one endpoint for metrics, each under its own name.
-    SIGINT and SIGTERM stop all devices. A device that fails is named; the others continue.
+    The devices share one summary, one stream of reports and one metrics endpoint, which identify each device
+    by its name. SIGINT and SIGTERM stop all devices. If a device fails, an error names it and the others
+    continue.
 
     \b
     ecmproto live net --example > net.toml
@@ -58,7 +59,7 @@ def command(path: str | None, example: bool, assignments: tuple[str, ...], **opt
         echo(EXAMPLE, nl=False)
         return 0
     if path is None:
-        raise click.UsageError("expected a FILE that names devices; --example writes one")
+        raise click.UsageError("expected a FILE that describes devices; --example prints one")
     how = running_of(options)
     seed = chosen_seed(how)
     devices = read_net(path, seed=seed, assignments=assignments, ethertypes=how.ethertypes)
@@ -169,7 +170,7 @@ class _Net:
     def _tell_failure(self, name: str, error: BaseException) -> None:
         """Name a device that failed; the others go on."""
         said = f"{type(error).__name__}: {error}"
-        warn(f"the device {name} failed and is gone, the others go on: {said}")
+        warn(f"the device {name} failed; the others continue: {said}")
         if self._running.form == "ndjson":
             document = {"schema": "ecmproto/live/1", "device": name, "event": "failed", "error": said}
             echo(json.dumps({**document, "time_ns": time.time_ns()}))

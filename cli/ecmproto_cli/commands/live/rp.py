@@ -13,13 +13,15 @@ from ecmproto_cli.options import RATE, SIZE
 @click.command()
 @click.option("--host", metavar="IF", required=True, help="Interface towards the sender.")
 @click.option("--net", metavar="IF", required=True, help="Interface towards the network.")
-@click.option("--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the flows.")
+@click.option(
+    "--mechanism", metavar="NAME", default="qcn", show_default=True, help="Mechanism of the reaction point."
+)
 @click.option(
     "--speed",
     "link_rate_bps",
     type=RATE,
     required=True,
-    help="Speed of the sender's link, at which limiters start.",
+    help="Speed of the sender's link, and initial rate of the limiters.",
 )
 @click.option(
     "--rp-queue",
@@ -36,11 +38,11 @@ from ecmproto_cli.options import RATE, SIZE
 @vlan_options
 @running_options
 def command(**options: Any) -> int:
-    """Run a reaction point: limit the host's flows by the network's feedback.
+    """Run a reaction point that limits a host's flows by the network's feedback.
 
-    A flow has a source, destination, VLAN and priority. Its frames wait in its rate limiter, and leave with
-    the mechanism's tag; probes follow them. Feedback ends here. A frame that its tag would make too long for
-    the network's MTU leaves untagged, and is counted.
+    A flow is identified by source, destination, VLAN and priority. Its frames wait in its rate limiter, and
+    leave with the mechanism's tag, followed by probes. Feedback is consumed here. A frame that would exceed
+    the network's MTU with its tag leaves untagged, and is counted.
 
     \b
     ecmproto live rp --host veth1 --net eth1 --mechanism qcn --speed 1G

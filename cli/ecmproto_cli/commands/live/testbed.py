@@ -33,7 +33,9 @@ if TYPE_CHECKING:
     "--mechanism", "mechanisms", default="qcn,none", show_default=True, metavar="NAME,…",
     help="Mechanisms to run with the same traffic, one after the other.",
 )  # fmt: skip
-@click.option("--senders", default=3, show_default=True, type=click.IntRange(1, 32))
+@click.option(
+    "--senders", default=3, show_default=True, type=click.IntRange(1, 32), help="Number of senders."
+)
 @click.option(
     "--speed", "rate_bps", type=RATE, default="50M", show_default=True, help="Speed of the shared port."
 )
@@ -45,20 +47,21 @@ if TYPE_CHECKING:
     "victim_bps",
     type=RATE,
     default="0",
-    help="Have the first sender also send to a host that does not use the shared port.",
+    help="Also send at this rate from the first sender to a host that is not reached through the shared "
+    "port.",
 )
 @click.option("--spec", "path", metavar="FILE", help="Read these options from a TOML file.")
 @click.option("--duration", type=TIME, default="12s", show_default=True, help="Duration of each run.")
 @click.option(
     "--set", "assignments", metavar="NAME=VALUE", multiple=True,
-    help="Set a parameter, as in qcn:qeq=33kB.  [default: fitted to the rate]",
+    help="Set a parameter, such as qcn:qeq=33kB.  [default: fitted to the rate]",
 )  # fmt: skip
 @click.option(
-    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Have the port send PAUSE or PFC as well."
+    "--flow-control", type=click.Choice(["pause", "pfc"]), help="Also send PAUSE or PFC from the port."
 )
 @click.option(
     "--processes", type=click.Choice(["auto", "one", "each"]), default="auto", show_default=True,
-    help="Run the devices as threads of one process, or as processes.",
+    help="Run the devices as threads of one process (one), or each as a process (each).",
 )  # fmt: skip
 @click.option("--any-rate", is_flag=True, help="Continue if this machine's processors cannot carry the rate.")
 @click.option("-w", "--write", "folder", metavar="DIR", help="Folder for reports and captures.")
@@ -77,7 +80,7 @@ def command(
     victim_bps: int,
     **options: Any,
 ) -> None:
-    """Run real traffic through the live devices in namespaces of this machine, and compare mechanisms.
+    """Compare mechanisms with real traffic through live devices in network namespaces.
 
     The network is a dumbbell: each sender has a reaction point, all share one port, and the receiver has an
     edge. iperf3 generates traffic, and ping measures delays. Everything is removed at the end, even after an
@@ -309,7 +312,7 @@ def table_of_runs(request: TestbedRequest, outcomes: list[RunOutcome]) -> str:
         ("ping p99", [_ms(outcome.ping_p99_ms) for outcome in outcomes]),
         ("messages", [str(outcome.messages) for outcome in outcomes]),
     ]
-    notes = "Rates, queue and drops once it had time to settle; senders' own queues lose frames too."
+    notes = "Rates, queue and drops exclude the start-up phase. The senders' own queues drop frames too."
     told = _starved(outcomes, request.duration_s)
     return "\n".join([*told, paint(title, "title"), "", columns_of(rows), "", notes])
 
@@ -323,8 +326,8 @@ def _starved(outcomes: list[RunOutcome], duration_s: float) -> list[str]:
     ]
     if not kept:
         return []
-    told = "these figures are this machine's and not the mechanisms'"
-    return [f"Kept from the processor ({', '.join(kept)}): {told}. Run it on a machine with less to do.", ""]
+    told = "these figures reflect this machine, not the mechanisms"
+    return [f"Kept from the processor ({', '.join(kept)}): {told}. Run it on a less busy machine.", ""]
 
 
 def _percent(share: float | None) -> str:

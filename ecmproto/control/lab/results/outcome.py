@@ -568,17 +568,17 @@ class Comparison:
 
 def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
     """Yield sentences about runs that are invalid, were stopped, or came to a standstill."""
-    distrust = "its figures are not to be trusted"
+    distrust = "its figures are not reliable"
     for run in runs:
         result = run.result
         seed = f"seed {result.seed}"
         missing = result.conservation.missing_frames
         if missing:
-            lost = "lost" if missing > 0 else "made"
+            lost = "lost" if missing > 0 else "created"
             yield f"{seed}: the simulation itself {lost} {counted(abs(missing), 'frame')}: {distrust}"
         for port in result.ports:
             if min(port.octet_ns.min(initial=0), port.level_octets.min(initial=0)) < 0:
-                yield f"{seed}: the queue of {port.name} was below 0: {distrust}"
+                yield f"{seed}: {port.name} had a negative queue: {distrust}"
         for deadlock in result.deadlocks[:1]:
             circle = " → ".join((*deadlock.ports, deadlock.ports[0]))
             yield f"{seed}: a pause deadlock from {format_time(deadlock.time_ns)} on: {circle}"
@@ -605,11 +605,11 @@ def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
         return
     ports = [port for run in runs for port in run.result.ports if port.xoff_octets]
     if not ports:
-        yield f"{kind.upper()} never fired: no port has thresholds"
+        yield f"{kind.upper()} was never sent: no port has thresholds"
         return
     nearest = max(ports, key=lambda port: port.greatest_input_octets / (port.xoff_octets or 1))
     peak, xoff = format_octets(nearest.greatest_input_octets), format_octets(nearest.xoff_octets or 0)
-    yield f"{kind.upper()} never fired: peak {peak} of XOFF {xoff}, at {nearest.name}"
+    yield f"{kind.upper()} was never sent: peak {peak}, XOFF {xoff}, at {nearest.name}"
 
 
 def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
@@ -617,7 +617,7 @@ def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
     if mechanism in BASELINES or any(each.frames.any() for run in runs for each in run.result.messages):
         return
     if not machine_of(find_mechanism(mechanism), {}).kinds:
-        yield f"no {mechanism} message: the mechanism has none"
+        yield f"no {mechanism} message: the mechanism sends none"
         return
     ports = [port for run in runs for port in run.result.ports if port.set_point_octets is not None]
     if not ports:
@@ -627,9 +627,9 @@ def _no_messages(runs: Sequence[RunFigures]) -> Iterator[str]:
         return
     longest = max(ports, key=lambda port: int(port.peak_octets.max(initial=0)) / (port.set_point_octets or 1))
     peak, set_point = int(longest.peak_octets.max(initial=0)), longest.set_point_octets or 0
-    text = f"peak {format_octets(peak)} of Qeq {format_octets(set_point)}, at {longest.name}"
+    text = f"peak {format_octets(peak)}, Qeq {format_octets(set_point)}, at {longest.name}"
     if peak <= set_point:
-        yield f"no {mechanism} message: no queue passed Qeq ({text})"
+        yield f"no {mechanism} message: no queue exceeded Qeq ({text})"
     else:
         sent = format_octets(int(longest.sent_octets.sum()))
         yield f"no {mechanism} message: no sample was taken while a queue was above Qeq ({text}, {sent} sent)"
@@ -644,7 +644,9 @@ def _no_drops(runs: Sequence[RunFigures]) -> Iterator[str]:
         return
     fullest = max(sized, key=lambda port: int(port.peak_octets.max(initial=0)) / port.buffer_octets)
     peak, buffer = int(fullest.peak_octets.max(initial=0)), fullest.buffer_octets
-    text = f"no frame was dropped: peak {format_octets(peak)} of {format_octets(buffer)}, at {fullest.name}"
+    text = (
+        f"no frame was dropped: peak {format_octets(peak)}, buffer {format_octets(buffer)}, at {fullest.name}"
+    )
     held_out = sum(int(flow.held_out_frames.sum()) for run in runs for flow in run.result.flows)
     yield f"{text}; full NIC queues rejected {counted(held_out, 'frame')}" if held_out else text
 
@@ -657,13 +659,14 @@ def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
             continue
         if flow.start_ns >= first.duration_ns:
             why = (
-                f"it starts at {format_time(flow.start_ns)}, the run ends at {format_time(first.duration_ns)}"
+                f"it starts at {format_time(flow.start_ns)}, but the run ends at "
+                f"{format_time(first.duration_ns)}"
             )
         elif not any(each.offered_frames.any() for each in series):
             why = "its source had nothing to send"
         elif not any(each.sent_frames.any() for each in series):
-            why = "nothing left its host: its limiter, PAUSE or a window held it"
+            why = "nothing left its host: its limiter, PAUSE or a window held it back back"
         else:
             dropped = sum(int(each.dropped_frames.sum()) for each in series)
-            why = f"{counted(dropped, 'frame')} dropped on the way"
-        yield f"flow {flow.name} brought nothing: {why}"
+            why = f"{counted(dropped, 'frame')} dropped on the path"
+        yield f"flow {flow.name} delivered nothing: {why}"

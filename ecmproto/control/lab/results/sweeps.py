@@ -47,7 +47,7 @@ def parse_axis(text: str) -> Axis:
     values = tuple(itertools.chain.from_iterable(map(_values_of, items)))
     if not equals or not path.strip() or not values:
         raise ParameterError(
-            name="sweep", needed="a parameter and its values, as rp.ru=4Mb/s,8Mb/s", got=shown(text)
+            name="sweep", needed="a parameter and its values, such as rp.ru=4Mb/s,8Mb/s", got=shown(text)
         )
     if len(set(values)) < len(values):
         raise ParameterError(name="sweep", needed="each value once", got=shown(text))

@@ -127,7 +127,7 @@ def _network(document: Document, head: Mapping[str, Any]) -> Network:
             switches[name] = _switch(name, switches.get(name), table, values, where)
     if twice := hosts.keys() & switches.keys():
         name = min(twice)
-        raise SpecError(where="switch", needed="names that no host has", got=shown(name))
+        raise SpecError(where="switch", needed="names that no other host has", got=shown(name))
     links = {(link.a, link.b): link for link in base.links}
     for number, table in enumerate(document.link):
         _add_links(links, table, f"link[{number}]", {**hosts, **switches})
@@ -262,7 +262,7 @@ def _add_links(
     for a in a_names:
         for b in b_names:
             if a == b:
-                raise SpecError(where=f"{where}.b", needed="another node than a", got=shown(b))
+                raise SpecError(where=f"{where}.b", needed="a node other than a", got=shown(b))
             ends = (b, a) if (b, a) in links else (a, b)
             link = links.get(ends) or Link(a=a, b=b)
             if ends == (b, a):
@@ -325,7 +325,7 @@ def _spans(parts: Sequence[str], where: str) -> tuple[tuple[int, int], ...]:
     for part in parts:
         begin, dots, end = part.partition("..")
         if not dots:
-            raise SpecError(where=where, needed="a range of times, as 5ms..8ms", got=shown(part))
+            raise SpecError(where=where, needed="a range of times, such as 5ms..8ms", got=shown(part))
         span = read_value(TIME, begin, where, TIMES_NS), read_value(TIME, end, where, TIMES_NS)
         if not (spans[-1][1] if spans else -1) < span[0] < span[1]:
             raise SpecError(where=where, needed="rising times", got=shown(part))
@@ -510,7 +510,7 @@ def _pairs(values: Mapping[str, Any], where: str, hosts: Sequence[str]) -> list[
         pairs = [(source, destination) for source in sources for destination in destinations]
     pairs = [pair for pair in pairs if pair[0] != pair[1]]
     if not pairs:
-        raise SpecError(where=f"{where}.to", needed="another host than the source", got="the source alone")
+        raise SpecError(where=f"{where}.to", needed="a host other than the source", got="the source alone")
     return pairs
 
 
@@ -592,7 +592,9 @@ def _sizes(text: str, where: str, document: Document) -> tuple[tuple[int, float]
     for row in csv.reader(lines):
         if len(row) != 2 or len(pairs) >= _MAX_SIZES:
             raise SpecError(
-                where=where, needed="lines of a size and a share, as 10kB,0.5", got=shown(",".join(row)[:60])
+                where=where,
+                needed="lines with a size and a share, such as 10kB,0.5",
+                got=shown(",".join(row)[:60]),
             )
         octets = read_value(
             OCTETS, row[0] if not row[0].strip().isdigit() else f"{row[0]}B", where, (1, 10**12)

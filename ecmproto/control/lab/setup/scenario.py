@@ -173,7 +173,7 @@ def apply(scenario: Scenario, assignments: Iterable[str]) -> Scenario:
     for assignment in assignments:
         path, equals, value = assignment.partition("=")
         if not equals:
-            raise SpecError(where=shown(assignment), needed="path=value, as flow.rate=5G", got="no =")
+            raise SpecError(where=shown(assignment), needed="path=value, such as flow.rate=5G", got="no =")
         scenario = scenario.with_value(path.strip(), value.strip())
     return scenario
 
@@ -286,7 +286,9 @@ class _Edit:
             )
         section, which, key = match[1], match[2], match[3] or ""
         if which is not None and section not in LISTS:
-            raise SpecError(where=path, needed=f"{section} without [ ]: there is only one", got=shown(path))
+            raise SpecError(
+                where=path, needed=f"{section} without [ ], since there is only one", got=shown(path)
+            )
         if section in _CLOSED:
             raise SpecError(where=path, needed="a value of the experiment", got=f"one of {section}")
         if section in LISTS:
@@ -396,7 +398,7 @@ class _Edit:
             a, arrow, b = which.partition(">")
             if not arrow:
                 raise SpecError(
-                    where=path, needed="a link's number, or its ends, as left>right", got=shown(which)
+                    where=path, needed="a link's number, or its ends, such as left>right", got=shown(which)
                 )
             tables.append({"a": a, "b": b})
         else:

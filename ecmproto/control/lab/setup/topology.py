@@ -127,7 +127,7 @@ def parse_topology(line: str, where: str = "topology") -> Topology:
     for assignment in assignments:
         name, equals, text = assignment.partition("=")
         if not equals:
-            raise SpecError(where=where, needed="name=value, as rate=10G", got=shown(assignment))
+            raise SpecError(where=where, needed="name=value, such as rate=10G", got=shown(assignment))
         if name in given:
             raise SpecError(where=where, needed=f"{name} once", got="twice")
         given[name] = _read(shape, name, text, where)

@@ -168,8 +168,8 @@ def _create(name: str) -> None:
     except PermissionError as error:
         raise InterfaceError(
             interface="testbed",
-            needed="the right to create network namespaces",
-            got="a process without it",
+            needed="permission to create network namespaces",
+            got="a process without that permission",
             remedy="run it as root",
         ) from error
 

@@ -416,7 +416,7 @@ def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
     """
     source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
     if len(about.octets) < HEADER_OCTETS or is_group(source) or source == cp_mac:
-        raise ValueError("the source of the frame that the message is about takes no messages")
+        raise ValueError("the source of the sampled frame receives no messages")
     return source
 
 

@@ -89,5 +89,5 @@ class Mechanism:
         part = self.roles.get(role)
         if part is None:
             has = ", ".join(have.value for have in self.roles) or "none"
-            raise ParameterError(name="role", needed=f"one that {self.name} has ({has})", got=role.value)
+            raise ParameterError(name="role", needed=f"a role of {self.name} ({has})", got=role.value)
         return part

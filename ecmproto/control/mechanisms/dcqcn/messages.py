@@ -33,7 +33,7 @@ def notification(
         frame.get(BTH),
     )
     if packet is None:
-        raise ValueError("a CNP is about an IP packet")
+        raise ValueError("a CNP needs an IP packet")
     near, far = (transport.srcport, transport.dstport) if transport is not None else (0, 0)
     queue_pair, p_key = about.queue_pair, DEFAULT_P_KEY
     if data is not None:

@@ -331,7 +331,7 @@ class Defence:
         if speaker == self._former:
             # the previous speaker is active again: neither has replaced the other
             one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
-            text = f"two LLDP speakers take turns at {self._port}, {one} and {other}: the last one decides"
+            text = f"two LLDP speakers alternate at {self._port}, {one} and {other}: the last one decides"
             self.warnings = (f"{text} the defence mode",)
         self._former, self._speaker = self._speaker, speaker
 

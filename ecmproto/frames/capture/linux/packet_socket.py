@@ -142,8 +142,8 @@ class PacketSocket:
         if self.facts.linktype not in (ETHERNET, RAW_IP):
             raise InterfaceError(
                 interface=interface,
-                needed="frames of Ethernet or bare IP",
-                got="an interface of another kind",
+                needed="frames of Ethernet or IP without a link header",
+                got="an interface of another type",
             )
         try:
             # a socket with a protocol would receive from every interface until `bind`
@@ -244,7 +244,7 @@ def not_permitted(interface: str) -> InterfaceError:
     return InterfaceError(
         interface=interface,
         needed="the capability CAP_NET_RAW, to send and receive frames",
-        got="a process without it",
+        got="a process without that permission",
         remedy=REMEDY,
     )
 

@@ -249,7 +249,7 @@ class StreamSender:
         up = interface_facts(name).up
         return InterfaceError(
             interface=name, needed="to send frames",
-            got=f"{'no room for a frame' if up else 'a link that stayed down'} for 5 s",
+            got=f"{'no space for a frame' if up else 'a link that stayed down'} for 5 s",
         )  # fmt: skip
 
     def steals(self) -> Int64:

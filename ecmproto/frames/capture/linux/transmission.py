@@ -310,10 +310,10 @@ class Transmission:
             raise InterfaceError(
                 interface=facts.name,
                 needed="to send frames",
-                got=f"{'a link that stayed down' if down else 'no room for a frame'} for 5 s",
+                got=f"{'a link that stayed down' if down else 'no space for a frame'} for 5 s",
                 hint=""
                 if down
-                else "a veth also reports this for frames that its other end, with a smaller MTU, refuses",
+                else "a veth also reports this if its other end has a smaller MTU and refuses the frame",
             )
         if not select.select([], [self._sender], [], 0.001)[1] or self._sender.down or self._sender.full:
             time.sleep(0.0002)

@@ -147,7 +147,9 @@ def _one_value(name: str, given: Given) -> int:
     """Return the common value of a field that distinguishes tag formats; ParameterError where it differs."""
     values = np.unique(np.asarray(given))
     if len(values) != 1:
-        raise ParameterError(name=name, needed="the same of all tags", got=f"{len(values)} of them")
+        raise ParameterError(
+            name=name, needed="the same number of values for each tag", got=f"{len(values)} of them"
+        )
     return int(values[0])
 
 

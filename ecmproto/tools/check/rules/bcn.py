@@ -33,7 +33,7 @@ def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
     beyond = (np.abs(e) > most) & (most > 0)
 
     def what(row: int) -> str:
-        return f"e beyond ±(1 + 2w)·Qeq, {most}" if beyond[row] else "a message without feedback, e = 0"
+        return f"e beyond ±(1 + 2w)·Qeq, {most}" if beyond[row] else "no feedback: e = 0"
 
     return Judged((e == 0) | beyond, what, e, about=~is_stop)
 
@@ -58,7 +58,7 @@ class _Intervals(intervals.DraftIntervals):
 
     RULE, PREFIX, FIELDS, PARAMETERS = "BCN009", "bcn", ("e", "type"), BCNRules
     GROWN_BY = ("qeq", "w")
-    GROWTH = ", as far as e allows it with bcn.w and bcn.qeq (24 kB unless given)"
+    GROWTH = ", as far as e reveals it with bcn.w and bcn.qeq (default 24 kB)"
 
     def grown(self, pairs: Pairs) -> Int64:
         """Return the most that the queue grew by e, which is −Qoff − w·Qdelta: as from an empty queue."""
@@ -80,7 +80,7 @@ class _Intervals(intervals.DraftIntervals):
 RULES = (
     malformed(
         "BCN",
-        "a message or a tag of BCN",
+        "a BCN message or tag",
         ("bcn", "rrttag"),
         right=("bcn.cpid",),
         clause="S004 IV B, IV C; wire-formats 5",
@@ -92,8 +92,8 @@ RULES = (
         4,
         name="feedback",
         sentence="A normal BCN message contains feedback: e is not 0, and at most (1 + 2w)·Qeq.",
-        why="e = 0 is not sent, and both parts of e are clamped. The upper limit is judged with --set "
-        "bcn.qeq.",
+        why="A congestion point sends no message for e = 0, and clamps both parts of e. The upper limit is "
+        "checked only with --set bcn.qeq.",
         clause="S004 IV D, IV E; algorithms 2",
         fields=("bcn.e", "bcn.type"),
         parameters=("qeq", "w"),
@@ -102,8 +102,8 @@ RULES = (
     _BCN.rule(
         5,
         name="capacity",
-        sentence="A BCN message's capacity is the link's, above 0.",
-        why="The source scales its increase with it: with 0 it never recovers.",
+        sentence="A BCN message's capacity is the link's capacity, and not 0.",
+        why="The source's rate increase is proportional to it, so with 0 the source never recovers.",
         clause="S004 IV B; wire-formats 5",
         fields=("bcn.capacity",),
         expression=_capacity,

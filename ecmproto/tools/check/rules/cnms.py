@@ -87,7 +87,7 @@ class Sampled:
             "QCN014", where,
             Judged(
                 ~np.isin(mixed(station, to), mixed(stations, sent_to)),
-                "its station sends no frame to the encapsulated address",
+                "the CNM's destination sends no frame to the encapsulated address",
                 lambda row: mac_of_key(int(to[row])), about=np.isin(station, stations),
             ),
         )  # fmt: skip
@@ -97,7 +97,7 @@ class Sampled:
         report.tell(
             "QCN015", where,
             Judged(
-                ~np.isin(source, sent), "its station sends no frame in the CNM's VLAN", vlan,
+                ~np.isin(source, sent), "the CNM's destination sends no frame in the CNM's VLAN", vlan,
                 about=(tagged != 0) & np.isin(station, in_vlans),
             ),
         )  # fmt: skip
@@ -110,7 +110,7 @@ RULES = (
         id="QCN012",
         name="source of CNMs",
         sentence="A CNM comes from an individual address that is not zero.",
-        why="Bridges drop a frame from a group, and its switch cannot be identified.",
+        why="Bridges drop frames from a group address, and the sending switch cannot be identified.",
         clause="802.1Q 32; wire-formats 3",
         severity="error",
         subject=_CPID,
@@ -121,10 +121,10 @@ RULES = (
     Rule(
         id="QCN013",
         name="CPID and source",
-        sentence="A CNM's CPID begins with the address that it comes from.",
+        sentence="A CNM's CPID begins with the CNM's source address.",
         why=(
-            "Sources use a CPID as a unique number. With another switch's address it may equal the CPID of "
-            "another congestion point, and a search for the switch leads to the wrong one."
+            "Sources use the CPID as a unique number. If it contains another switch's address, it may equal "
+            "another congestion point's CPID, and troubleshooting leads to the wrong switch."
         ),
         clause="wire-formats 3",
         severity="note",
@@ -136,11 +136,13 @@ RULES = (
     Rule(
         id="QCN014",
         name="encapsulated address",
-        sentence="A CNM's encapsulated address is one that its station sends to.",
+        sentence="A CNM's encapsulated destination address is one to which the CNM's destination sends "
+        "frames.",
         why=(
-            "It is the sampled frame's destination; with another one the CNM is about a frame that does "
-            "not exist. Judged for stations with frames in the capture; one finding per address, at its "
-            "first CNM."
+            "The CNM goes to the sampled frame's source, and the encapsulated address is the sampled "
+            "frame's destination. If the source sends nothing to that address, the CNM describes a frame "
+            "that does not exist. The rule applies to stations with frames in the capture, and reports each "
+            "address once, at its first CNM."
         ),
         clause="802.1Q 33; wire-formats 3",
         severity="warning",
@@ -152,10 +154,11 @@ RULES = (
     Rule(
         id="QCN015",
         name="VLAN of CNMs",
-        sentence="A tagged CNM is in a VLAN that its destination sends in.",
+        sentence="A CNM with a VLAN tag is in a VLAN in which its destination sends frames.",
         why=(
-            "It has the sampled frame's tags; in another VLAN it may not reach the station. Judged for "
-            "stations with tagged frames in the capture; one finding per VLAN, at its first CNM."
+            "A CNM has the sampled frame's tags. In another VLAN, it may not reach the station. The rule "
+            "applies to stations with tagged frames in the capture, and reports each VLAN once, at its "
+            "first CNM."
         ),
         clause="802.1Q 32; wire-formats 1.2, 3",
         severity="warning",

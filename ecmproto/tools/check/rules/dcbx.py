@@ -181,12 +181,12 @@ def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
     latest = max(one, other, key=lambda each: each.number)
     here, there = one.neighbour, other.neighbour
     if here.dialects and there.dialects:
-        what = "the ends use different DCBX dialects"
+        what = "the ends use different DCBX versions"
         wrong = {*here.dialects}.isdisjoint(there.dialects) and QAZ in here.dialects + there.dialects
         tell("DCB007", latest, wrong, what, _both(one, other, lambda each: each.dialects_text))
     masks = here.pfc_enabled, there.pfc_enabled
     if any(masks):
-        what = "PFC is enabled at one end, and the other has no PFC TLV"
+        what = "PFC is enabled at one end, but the other end has no PFC TLV"
         tell("DCB006", latest, None in masks, what, _both(one, other, lambda each: each.pfc_text))
     if None in masks:
         return
@@ -265,7 +265,7 @@ _of_link = partial(Rule, clause=_CLAUSE, on=_FIELDS, optional=_OPTIONAL, memory=
 
 RULES = (
     malformed(
-        "DCB", "a TLV of DCBX",
+        "DCB", "a DCBX TLV",
         tuple(each.prefix for each in FORMATS if each.__module__ == ETSConfiguration.__module__),
         clause=_CLAUSE,
     ),
@@ -273,29 +273,31 @@ RULES = (
         id="DCB001",
         name="PFC masks differ",
         sentence="Both ends of a link protect the same priorities by PFC.",
-        why="An end that does not obey PFC of a priority drops or overruns its frames: the priority is "
-        "lossless in one direction alone, or in none. Judged on interfaces with LLDP of two stations, by "
-        "the latest LLDPDU of each.",
+        why="If only one end uses PFC for a priority, that priority is lossless in at most one direction. "
+        "The rule needs LLDP of two stations on an interface, and compares the latest LLDPDU of each.",
         severity="error",
         subject=PORT,
     ),
     _of_link(
         id="DCB002",
         name="PFC that never settles",
-        sentence="Where both ends of a link are willing, or neither, they protect the same priorities by "
+        sentence="If both ends of a link are willing, or neither is, they protect the same priorities by "
         "PFC.",
-        why="A willing end takes over the priorities of one that is not. Two unwilling ends keep their "
-        "settings. Of two willing ends the one with the lower address decides, so a lasting difference "
-        "means that one end does not follow. Judged as DCB001.",
+        why="A willing end adopts the priorities of an unwilling end. Two unwilling ends keep their "
+        "settings. Of two willing ends, the one with the lower address decides, so a lasting difference "
+        "means that the other does not follow. The rule has the same requirements as DCB001.",
         severity="warning",
         subject=PORT,
     ),
     _of_link(
         id="DCB003",
-        name="bandwidths without sum",
-        sentence="The bandwidths of an end's traffic classes, or of CEE's priority groups, sum up to 100 %.",
-        why=("A neighbour may refuse the TLV, and bandwidth is then shared in an unintended way. Not "
-            "judged where all classes are strict and no bandwidth is given."),
+        name="bandwidths not 100 %",
+        sentence="The bandwidths of an end's traffic classes, or of its CEE priority groups, add up to 100 "
+        "%.",
+        why=(
+            "A neighbour may refuse the TLV, and bandwidth is then shared in an unintended way. The rule "
+            "ignores TLVs in which all classes are strict and have no bandwidth."
+        ),
         severity="error",
         subject=SENDER,
     ),
@@ -303,8 +305,10 @@ RULES = (
         id="DCB004",
         name="lossless and strict",
         sentence="A priority that PFC protects is in a traffic class that shares bandwidth.",
-        why=("Strict classes go first: a lossless one that is never dropped uses any share of the link, "
-            "and starves all others during congestion. Judged where an end advertises both."),
+        why=(
+            "Strict classes are served first. A lossless strict class can use the whole link during "
+            "congestion, and starve all others. The rule needs an end's PFC and ETS TLVs."
+        ),
         severity="warning",
         subject=SENDER,
     ),
@@ -312,39 +316,45 @@ RULES = (
         id="DCB005",
         name="RoCE in another priority",
         sentence="RoCE frames have the priority that application entries assign to them.",
-        why=("A host that does not follow its neighbour sends RoCE in an unprotected priority, or into the"
-            " queue of another application. Judged by entries for the frames' DSCP, which have "
-            "precedence, for UDP port 4791, and for RoCEv1's EtherType. Untagged frames and CNPs are not "
-            "judged."),
+        why=(
+            "A host that ignores its neighbour's entries sends RoCE in an unprotected priority, or into "
+            "the queue of another application. The rule uses the entries for the frames' DSCP, which take "
+            "precedence, for UDP port 4791, and for RoCEv1's EtherType. It ignores untagged frames and CNPs."
+        ),
         severity="warning",
         subject=PORT,
     ),
     _of_link(
         id="DCB006",
-        name="PFC at one end alone",
-        sentence="Where one end of a link protects priorities by PFC, the other has a PFC TLV too.",
+        name="PFC at only one end",
+        sentence="If one end of a link protects priorities by PFC, the other end advertises a PFC TLV too.",
         why=(
-            "The other end does not support PFC, or does not advertise it: its frames are dropped instead"
-            " of stopped. Judged on interfaces with LLDP of two stations."
+            "Otherwise the other end does not support PFC, or does not advertise it, and its frames are "
+            "dropped instead of paused. The rule needs LLDP of two stations on an interface."
         ),
         severity="error",
         subject=PORT,
     ),
     _of_link(
         id="DCB007",
-        name="two dialects",
-        sentence="Both ends of a link have a dialect of DCBX in common.",
-        why=("An end with 802.1Qaz ignores CEE and CIN, and vice versa: neither adopts any setting, "
-            "willing or not. Judged on interfaces with DCBX of two stations."),
+        name="different DCBX versions",
+        sentence="Both ends of a link use the same version of DCBX.",
+        why=(
+            "An end with 802.1Qaz ignores CEE and CIN, and vice versa: neither end adopts any setting, "
+            "even if it is willing. The rule needs DCBX of two stations on an interface."
+        ),
         severity="error",
         subject=PORT,
     ),
     _of_link(
         id="DCB008",
         name="PFC without an enabled priority",
-        sentence="PFC frames stop priorities that an end of their link protects.",
-        why=("The sender's mask differs from its advertised one, or the frames are from another link. "
-            "Judged on interfaces with a PFC TLV; frames that resume a priority are not."),
+        sentence="PFC frames pause only priorities that an end of the link protects.",
+        why=(
+            "Otherwise the sender's mask differs from the one that it advertises, or the frames are from "
+            "another link. The rule needs a PFC TLV on the interface, and ignores frames that resume a "
+            "priority."
+        ),
         severity="warning",
         subject=PORT,
     ),
@@ -352,9 +362,11 @@ RULES = (
         id="DCB009",
         name="RoCE unprotected",
         sentence="RoCE frames are in a priority that an end of their link protects by PFC.",
-        why=("A full queue drops them, and with go-back-N each loss costs a whole window. Judged on "
-            "interfaces with a PFC TLV. An untagged frame has the priority of its application entry, and "
-            "is not judged without one. CNPs are not judged."),
+        why=(
+            "A full queue drops such frames, and with go-back-N each loss costs a whole window. The rule "
+            "needs a PFC TLV on the interface. An untagged frame has the priority of its application entry, "
+            "and is ignored if there is none. CNPs are ignored too."
+        ),
         severity="warning",
         subject=PORT,
     ),

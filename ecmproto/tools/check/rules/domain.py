@@ -58,8 +58,8 @@ def _priority(frames: Rows, parameters: DomainRules) -> Judged:
     allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
 
     def what(row: int) -> str:
-        untagged = "" if tagged[row] else ", as its frame is untagged"
-        return f"a CN-TAG in another priority than a CNPV{untagged}"
+        untagged = "" if tagged[row] else " (the frame has no VLAN tag)"
+        return f"CN-TAG in a priority that is not a CNPV{untagged}"
 
     return Judged(~inside, what, priority, allowed, about=~frames.has(_CNM))
 
@@ -76,7 +76,7 @@ def _all_cnpvs(frames: Rows, parameters: DomainRules) -> Judged:
 def _ready(frames: Rows, parameters: DomainRules) -> Judged:
     cnpv, ready = frames[_CNPV], frames[_READY]
     return Judged(
-        ready & ~cnpv != 0, "ready for a priority that is no CNPV",
+        ready & ~cnpv != 0, "ready for a priority that is not a CNPV",
         lambda row: _priorities(int(ready[row])), lambda row: f"of {_priorities(int(cnpv[row]))}",
     )  # fmt: skip
 
@@ -211,7 +211,7 @@ class _Edges:
         report.tell(
             "DOM006", Where(number, time_ns, interface, source),
             Judged(
-                cnpvs >> priority & 1 != 0, "a CNPV after the edge from a sender outside",
+                cnpvs >> priority & 1 != 0, "a frame from outside the domain has a CNPV after the edge",
                 priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
             ),
         )  # fmt: skip
@@ -224,11 +224,11 @@ RULES = (
     Rule(
         id="DOM001",
         name="priority of CN-TAGs",
-        sentence="Only frames of a congestion notification priority value have a CN-TAG.",
+        sentence="Only frames with a congestion notification priority value (CNPV) have a CN-TAG.",
         why=(
-            "A reaction point tags only limited flows, which are in a CNPV, and bridges of the domain do "
-            "not remove CN-TAGs of other priorities. Untagged frames count as priority 0. All priorities are "
-            "CNPVs unless domain.cnpv lists them."
+            "A reaction point tags only rate-limited flows, and these have a CNPV. Bridges in the domain do "
+            "not remove CN-TAGs in other priorities. Frames without a VLAN tag count as priority 0. All "
+            "priorities are CNPVs unless domain.cnpv lists them."
         ),
         clause="802.1Q 30; wire-formats 2, 9",
         severity="error",
@@ -242,12 +242,12 @@ RULES = (
     ),
     Rule(
         id="DOM002",
-        name="CN-TAG outside of the domain",
-        sentence="CN-TAGs only go over links where both ends have their priority as a CNPV.",
+        name="CN-TAG outside the domain",
+        sentence="CN-TAGs appear only on links where their priority is a CNPV of both ends.",
         why=(
-            "A station without support for CN-TAGs drops such a frame or takes it for another protocol: "
-            "the sending port should be an edge of the domain. Judged where LLDP of an end is in the "
-            "capture; an end without the congestion notification TLV has no CNPV."
+            "A station that does not support CN-TAGs drops such a frame, or takes it for another protocol. "
+            "The sending port should be an edge of the domain. The rule needs LLDP of an end in the "
+            "capture. An end without the Congestion Notification TLV has no CNPV."
         ),
         clause="802.1Q 32, 33.5; wire-formats 9",
         severity="error",
@@ -258,12 +258,11 @@ RULES = (
     ),
     Rule(
         id="DOM003",
-        name="CN-TAG to an end not ready",
-        sentence="CN-TAGs only go over links whose ends are ready for them.",
+        name="CN-TAG to an unready end",
+        sentence="CN-TAGs appear only on links whose ends are ready for them.",
         why=(
-            "An end that is not ready removes CN-TAGs, or has not set up its queues yet; until then its "
-            "neighbour sends none. Judged where LLDP of an end is in the capture and lists the priority "
-            "as a CNPV."
+            "An end that is not ready removes CN-TAGs, or has not set up its queues. Its neighbour must not "
+            "send CN-TAGs until it is ready. The rule needs LLDP of an end that lists the priority as a CNPV."
         ),
         clause="802.1Q 32, 33.5; wire-formats 9",
         severity="warning",
@@ -274,11 +273,11 @@ RULES = (
     ),
     Rule(
         id="DOM004",
-        name="all priorities as CNPVs",
-        sentence="Not all eight priorities are CNPVs.",
+        name="all priorities are CNPVs",
+        sentence="At least one of the eight priorities is not a CNPV.",
         why=(
-            "An edge remaps frames from outside into a priority that is no CNPV. Without one, such frames"
-            " fill queues whose sources should slow down."
+            "An edge remaps frames from outside the domain to a priority that is not a CNPV. Without such a "
+            "priority, these frames fill queues whose sources should slow down."
         ),
         clause="802.1Q 30; wire-formats 9",
         severity="error",
@@ -290,10 +289,10 @@ RULES = (
     Rule(
         id="DOM005",
         name="ready without CNPV",
-        sentence="An end is ready for CN-TAGs only of its CNPVs.",
+        sentence="An end declares itself ready for CN-TAGs only in its CNPVs.",
         why=(
-            "For the neighbour the priority is outside the domain, and it sends no CN-TAGs in it: one of "
-            "the two indicators is wrong."
+            "The neighbour treats any other priority as outside the domain and sends no CN-TAGs in it, so "
+            "one of the two indicators is wrong."
         ),
         clause="802.1Q 33.5; wire-formats 9",
         severity="warning",
@@ -307,10 +306,10 @@ RULES = (
         name="not remapped at the edge",
         sentence="Frames from outside the domain never leave its edge in a CNPV.",
         why=(
-            "An edge port gives them the alternate priority. In a CNPV they fill the queues of flows that"
-            " slow down, without slowing down themselves. Judged in captures of several interfaces. The "
-            "sender's neighbour announces the CNPV by LLDP, and the sender does not; its "
-            "tagged frames on interfaces without its LLDP came through the edge."
+            "An edge port remaps these frames to the alternate priority. In a CNPV, they would fill the "
+            "queues of flows that slow down, without slowing down themselves. The rule needs a capture of "
+            "several interfaces. A sender is outside if its neighbour advertises the CNPV by LLDP and the "
+            "sender does not. Its tagged frames on interfaces without its LLDP have passed the edge."
         ),
         clause="802.1Q 32; wire-formats 9",
         severity="warning",
@@ -324,9 +323,9 @@ RULES = (
         name="two CN-TAGs",
         sentence="A frame has at most one CN-TAG.",
         why=(
-            "After removal of the first tag, the second one is the payload's EtherType, and an end "
-            "station drops the frame. Frames in a provider backbone (I-TAG) are not judged: they have "
-            "tags inside and outside."
+            "After the first tag is removed, the second one looks like the payload's EtherType, and an end "
+            "station drops the frame. The rule ignores frames with an I-TAG, which may have CN-TAGs both in "
+            "the backbone header and in the customer's frame."
         ),
         clause="802.1Q 33; wire-formats 1.2, 2",
         severity="error",

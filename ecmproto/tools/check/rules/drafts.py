@@ -43,7 +43,7 @@ def qeq(source: str) -> int:
     """Return the parameter for the queue length at equilibrium."""
     return octets(
         "qeq", 0, (0, 1 << 30), source=source,
-        doc="queue length that the congestion points steer to; 0: not known",
+        doc="equilibrium queue length of the congestion points; 0 means unknown",
     )  # fmt: skip
 
 
@@ -111,7 +111,7 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
         if far[row]:
             return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, expected {most_delta} at most"
         limit = f"2·Qeq, {most_delta}" if parameters.qeq_octets else f"twice Qoff {q_off[row]}"
-        return f"the Q bit with Qdelta {q_delta[row]}, which is less than {limit}"
+        return f"Q bit set with Qdelta {q_delta[row]}, which is less than {limit}"
 
     return Judged(beyond | far | claims, what, about=is_feedback(prefix, rows))
 
@@ -130,7 +130,7 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
         return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
 
     return Judged(
-        ~tagged | (shown != cpid), "Qoff below 0 for a flow without a limiter of this point",
+        ~tagged | (shown != cpid), "negative Qoff for a flow that has no limiter of this congestion point",
         value_text, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
     )  # fmt: skip
 
@@ -247,7 +247,9 @@ class Associations:
         for each in (self._flows, self._tagged, self._told):
             if each.is_full:
                 report.note(
-                    "Associations", f"More than {self._MOST:,} flows: {', '.join(self.RULES)} are silent."
+                    "Associations",
+                    f"{', '.join(self.RULES)} were skipped, because the capture has "
+                    f"more than {self._MOST:,} flows.",
                 )
                 return
         number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
@@ -302,7 +304,7 @@ class Draft:
             1,
             name="version and reserved bits",
             sentence=f"{self.message}'s {called} are 0.",
-            why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
+            why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
             fields=tuple(f"{self.prefix}.{name}" for name in names),
             expression=partial(reserved_bits, self.prefix, names),
             **attributes,
@@ -313,8 +315,8 @@ class Draft:
         return self.rule(
             2,
             name="to the source",
-            sentence=f"{self.message} goes to the source of the frame that it shows.",
-            why="Another station has no limiter for the flow, and a group is no source.",
+            sentence=f"{self.message} goes to the source of the sampled frame.",
+            why="Any other station has no limiter for the flow, and a group address is never a source.",
             fields=("eth.dst", *self._type, f"{SHOWN}eth.src"),
             expression=partial(to_source, self.prefix),
             **attributes,
@@ -327,7 +329,7 @@ class Draft:
             name="what is sampled",
             sentence=f"{self.message} is never caused by a CNM, a message, MAC Control or a link-local "
             "frame.",
-            why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
+            why="Feedback about feedback slows no source down, and adds to the congestion that it reports.",
             fields=(*self._type, f"{SHOWN}eth.dst", f"{SHOWN}eth.type"),
             optional=(f"{SHOWN}vlan.etype",),
             expression=partial(sampled_frame, self.prefix),
@@ -339,11 +341,12 @@ class Draft:
         return self.rule(
             4,
             name="saturation",
-            sentence="Qoff is at most Qeq, Qdelta at most twice that, and the Q bit marks a greater Qdelta.",
-            why="Both are clamped before they are scaled, so that one message never slows a source down "
-            f"further than the gain allows for. With --set {self.prefix}.qeq the limits are exact, also "
-            "for a Qdelta with the Q bit. Without it the limits are the fields' own, and a Q bit whose "
-            "Qdelta is less than twice the offset is still a finding.",
+            sentence="Qoff is at most Qeq, Qdelta is at most 2·Qeq, and the Q bit is set only if Qdelta "
+            "exceeded that limit.",
+            why="Both are clamped before scaling, so that a single message slows a source down only as far "
+            "as the gain is meant to. With --set {self.prefix}.qeq, the limits are exact, also for a Qdelta "
+            "with the Q bit. Without it, the limits are the fields' maxima, and a Q bit with a Qdelta below "
+            "twice the offset is still a finding.",
             fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),
             parameters=("qeq", "qscale"),
             expression=partial(within_limits, self.prefix),
@@ -356,13 +359,13 @@ class Draft:
             5,
             name="suppression",
             sentence=(
-                "A message with a Qoff below 0 goes only to flows whose CM-Tag has this congestion "
-                "point's CPID."
+                "A message with a negative Qoff goes only to flows whose CM-Tag has this congestion point's "
+                "CPID."
             ),
             why=(
-                "A short queue has no feedback for a source without a limiter, or with one of another "
-                "congestion point. Judged where the message contains enough of the sampled frame to "
-                "include its tag. An offset of 0 may be up to 63 octets, and is not judged."
+                "A congestion point with a short queue sends no feedback to a source without a limiter, or "
+                "with a limiter that belongs to another congestion point. The rule needs messages that "
+                "contain the sampled frame's tag. It ignores an offset of 0, which may mean up to 63 octets."
             ),
             fields=(*self._type, f"{self.prefix}.q_off", f"{SHOWN}eth.type"),
             optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
@@ -375,9 +378,9 @@ class Draft:
         return self.rule(
             number,
             name="priority of messages",
-            sentence=f"{self.message} has the priority of messages, 7 unless configured, or the sampled "
-            "frame's.",
-            why="In another priority it may wait with the data that it should slow down.",
+            sentence=f"{self.message} has the message priority (7 unless configured), or the sampled "
+            "frame's priority.",
+            why="In another priority, it may queue with the data that it should slow down.",
             severity="warning",
             clause="S000 3.1; wire-formats 1.2",
             fields=(f"{SHOWN}eth.type",),
@@ -392,12 +395,13 @@ class Draft:
             number,
             name="association",
             sentence=(
-                f"{tag}'s CPID belongs to a congestion point that sent a message to the flow's source before."
+                f"{tag}'s CPID belongs to a congestion point that sent a message to the flow's source "
+                "earlier."
             ),
             why=(
-                "A limiter belongs to the congestion point whose message made it or last slowed it down. "
-                "Judged for flows with an earlier frame without this tag in the capture, and for stations"
-                " with messages in it."
+                "A limiter belongs to the congestion point whose message created it or last slowed it down. "
+                "The rule applies to flows with an earlier frame without this tag, and to stations that "
+                "receive messages in the capture."
             ),
             subject=SENDER,
             on=(),

@@ -43,7 +43,7 @@ class E2CMRules(Parameters):
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
     answer_ns: int = duration(
         "answer", 20 * 10**6, (1000, 100 * _SECOND), source="choice: many round trips",
-        doc="maximum time from a flow's first unanswered probe to an answer",
+        doc="maximum time from a flow's first unanswered probe to the next reply",
     )  # fmt: skip
     latency_ns: int = duration(
         "latency", 20 * 10**6, (1000, _SECOND), source="choice: long for queues of 300 kB",
@@ -265,7 +265,7 @@ class Latencies:
 
 
 RULES = (
-    malformed("E2CM", "a message of E²CM", ("e2cm",), right=("e2cm.cpid",), clause="S002; wire-formats 6"),
+    malformed("E2CM", "an E²CM message", ("e2cm",), right=("e2cm.cpid",), clause="S002; wire-formats 6"),
     _E2CM.reserved_bits(("version", "reserved"), clause="S002; wire-formats 1.1, 6"),
     _E2CM.to_source(),
     _E2CM.sampled_frame(),
@@ -274,9 +274,9 @@ RULES = (
     _E2CM.rule(
         6,
         name="fields of probes",
-        sentence="A probe contains its flow's destination as CPID, no queue, and in the forward direction "
-        "no throughput.",
-        why="The source finds the flow of a reply by the CPID's address and the Flow ID.",
+        sentence="A probe's CPID is its flow's destination, its queue fields are 0, and in the forward "
+        "direction so is its throughput.",
+        why="The source identifies the flow of a reply by the address in the CPID and the Flow ID.",
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.q_off", "e2cm.q_delta", "e2cm.throughput", "eth.dst", "eth.src"),
         expression=_probe_fields,
@@ -287,9 +287,9 @@ RULES = (
         name="probes are answered",
         sentence="A flow's probes are answered by its destination.",
         why=(
-            "Without replies only the congestion points slow the source down, and shares are unfair."
-            " A single lost probe is no finding; a finding names the first probe that was not answered in "
-            "time. Judged where the capture has replies of any flow."
+            "Without replies, only the congestion points control the source, and bandwidth shares become "
+            "unfair. A single lost probe is not a finding. A finding names the first probe that was not "
+            "answered in time. The rule needs replies to at least one flow in the capture."
         ),
         clause="S002; algorithms 4",
         severity="warning",
@@ -301,10 +301,10 @@ RULES = (
     _E2CM.rule(
         9,
         name="latencies are plausible",
-        sentence="Latencies, and clocks in forward probes, are consistent from one probe to the next.",
+        sentence="Latencies, and time stamps in forward probes, are consistent from one probe to the next.",
         why=(
-            "Clocks of two stations need not agree, but each advances with time, and a latency changes "
-            "with queues. A jump means that a clock was set or a unit is wrong."
+            "The clocks of two stations need not agree, but each clock advances steadily, and latency "
+            "changes only with the queues. A jump means that a clock was set or that a unit is wrong."
         ),
         clause="S002; wire-formats 6; algorithms 4",
         severity="warning",
@@ -318,8 +318,8 @@ RULES = (
         name="Flow ID",
         sentence="A Flow ID is the CRC of the flow's destination, source and priority.",
         why=(
-            "Source and destination compute it separately; with another hash, replies belong to no flow. "
-            "Judged for forward probes, and for messages against the sampled frame that they contain."
+            "Source and destination compute it independently. If their hashes differ, replies match no "
+            "flow. The rule checks forward probes, and messages that contain the sampled frame."
         ),
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.flow_id", "eth.dst", "eth.src"),

@@ -62,7 +62,7 @@ class _Intervals(intervals.DraftIntervals):
 RULES = (
     malformed(
         "ECM",
-        "a message or a tag of ECM",
+        "an ECM message or tag",
         ("expmsg", "exptag", "ecm", "cmtag"),
         right=("ecm.cpid",),
         clause="S000 3.1; wire-formats 1.1, 4",
@@ -75,8 +75,9 @@ RULES = (
     _ECM.rule(
         6,
         name="timestamp of the CM-Tag",
-        sentence="An ECM message's timestamp equals the sampled frame's CM-Tag, and is 0 without one.",
-        why="The source measures its round trip with it; another value makes RTTavg meaningless.",
+        sentence="An ECM message's timestamp equals the one in the sampled frame's CM-Tag, and is 0 if "
+        "there is no CM-Tag.",
+        why="The source measures its round-trip time with it, so any other value makes RTTavg meaningless.",
         clause="S000 3.1; wire-formats 4",
         fields=("ecm.timestamp", "ecm.unit", f"{SHOWN}eth.type"),
         optional=("ecm.payload", *(f"{SHOWN}cmtag.{name}" for name in ("cpid", "timestamp", "unit"))),

@@ -65,7 +65,7 @@ class FECNRules(Parameters):
     )  # fmt: skip
     jitter_ns: int = duration(
         "jitter", _MS, (0, _SECOND), source="choice: a queue of 100 frames at 1 Gb/s",
-        doc="tolerance for early and late reports in the capture",
+        doc="tolerance for early and late reports",
     )  # fmt: skip
 
 
@@ -250,7 +250,7 @@ class Returns:
         report.tell(
             "FECN004", Where(number, time_ns, interface, key),
             Judged(
-                rate > most, "a rate without an RD tag of that rate", lambda row: _rate_text(int(rate[row])),
+                rate > most, "the returned rate was in no RD tag", lambda row: _rate_text(int(rate[row])),
                 lambda row: f"{_rate_text(int(most[row]))} at most", about=most < RATE_INFINITY,
             ),
         )  # fmt: skip
@@ -517,7 +517,7 @@ _BITS = ("version", "q", "reserved", "type")
 RULES = (
     malformed(
         "FECN",
-        "a message or a tag of FECN or DBP",
+        "a FECN or DBP message or tag",
         ("fecn", "rdtag", "dbp"),
         right=("fecn.rate", "dbp.rate"),
         clause="S003; S002; wire-formats 7",
@@ -526,7 +526,7 @@ RULES = (
         id="FECN001",
         name="version and reserved bits",
         sentence="A returning frame's Version, Q and reserved bits are 0.",
-        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
+        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
         clause="S003; wire-formats 1.1, 7",
         severity="error",
         subject=STATION,
@@ -538,7 +538,7 @@ RULES = (
         id="FECN002",
         name="bits of the RD tag",
         sentence="An RD tag's Version, Q and reserved bits are 0.",
-        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
+        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
         clause="S003; wire-formats 1.1, 7",
         severity="error",
         subject=SENDER,
@@ -551,10 +551,10 @@ RULES = (
         name="lowered along a path",
         sentence="Switches only lower the rate in an RD tag.",
         why=(
-            "The tag returns the lowest rate of its path: a switch that raises it lets a source overload "
-            "the previous switch. Judged in captures of several interfaces. The same tag is one on "
-            "another interface within half of fecn.interval, in a frame of equal length; queues with more"
-            " frequent tags are left out."
+            "The tag returns the lowest rate on its path. A switch that raises the rate lets a source "
+            "overload the previous switch. The rule needs a capture of several interfaces. It matches tags "
+            "on two interfaces if they are at most half of fecn.interval apart, in frames of equal length, "
+            "and ignores queues that are tagged more often."
         ),
         clause="S003; algorithms 5",
         severity="error",
@@ -568,13 +568,13 @@ RULES = (
     Rule(
         id="FECN004",
         name="feedback in return",
-        sentence="A returning frame brings back a rate that an RD tag of its queue had, or a lower one.",
+        sentence="The rate in a returning frame is at most the rate in an RD tag of its queue.",
         why=(
-            "The edge copies the tag, and switches after the capture point only lower it. A higher rate "
-            "is invented. Judged for queues with tags in the capture, by their latest eight and the "
-            "lowest rate of each on any interface, unless a queue is tagged more often than every "
-            "fecn.interval. If only the source's own link is captured, its tags have no limit yet, and "
-            "nothing is judged."
+            "The edge copies the tag, and switches after the capture point can only lower its rate, so a "
+            "higher rate has no origin. The rule compares with a queue's latest eight tags, and with the "
+            "lowest rate of each tag on any interface. It ignores queues that are tagged more often than "
+            "every fecn.interval. It needs more than the source's own link, where tags still request an "
+            "infinite rate."
         ),
         clause="S003; algorithms 5",
         severity="error",
@@ -586,10 +586,10 @@ RULES = (
     ),
     Rule(
         id="FECN005",
-        name="least rate",
+        name="minimum rate",
         sentence="A returned rate is 100 kb/s or more.",
-        why="Switches keep r above 0.1 Mb/s: with less, a source's next tag, which would bring more, is "
-        "far away.",
+        why="Switches keep the advertised rate r at 0.1 Mb/s or more. At a lower rate, it takes a source "
+        "too long to send its next tag, which would return a higher rate.",
         clause="S003; algorithms 5",
         severity="warning",
         subject=STATION,
@@ -599,11 +599,11 @@ RULES = (
     Rule(
         id="FECN006",
         name="queue of a returning frame",
-        sentence="A returning frame is for a queue that its station tagged before.",
+        sentence="A returning frame is for a queue that its destination has tagged.",
         why=(
-            "The station has no such queue and ignores the rate; the intended queue keeps its own. Judged"
-            " for stations with RD tags in the capture, from fecn.interval after the first one; one "
-            "finding per queue."
+            "A station ignores the rate for an unknown queue, and the intended queue keeps its rate. The "
+            "rule applies to stations with RD tags in the capture, from fecn.interval after the first tag "
+            "on, and reports each queue once."
         ),
         clause="S003; algorithms 5",
         severity="warning",
@@ -617,7 +617,7 @@ RULES = (
         id="DBP001",
         name="bits of the rate report",
         sentence="A rate report's Version, Q, reserved bits and RLQ-ID are 0.",
-        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
+        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
         clause="S002; wire-formats 1.1, 7",
         severity="error",
         subject=STATION,
@@ -630,10 +630,10 @@ RULES = (
         name="every 10 ms",
         sentence="A destination reports to an active source every 10 ms.",
         why=(
-            "More reports displace data; fewer make the loop slower than designed. A source is active if "
-            "the capture contains its data to the destination. A missing report is found at the next one,"
-            " or at the end. Where no data is seen between two reports, there is no judgement after 19 "
-            "ms, since the source may have been silent."
+            "More reports displace data; fewer reports make the loop slower than designed. A source is "
+            "active if the capture contains its data to the destination. A missing report is detected at "
+            "the next report, or at the end of the capture. If there is no data between two reports, the "
+            "rule stops after 19 ms, since the source may have been silent."
         ),
         clause="S002; algorithms 5",
         severity="warning",
@@ -645,9 +645,9 @@ RULES = (
     ),
     Rule(
         id="DBP003",
-        name="least rate",
+        name="minimum rate",
         sentence="A reported rate is 100 kb/s or more.",
-        why="Switches keep r above 0.1 Mb/s.",
+        why="Switches keep the advertised rate r at 0.1 Mb/s or more.",
         clause="S002; algorithms 5",
         severity="warning",
         subject=STATION,

@@ -37,13 +37,17 @@ class Counted(Closed):
 
     has_all: bool = flag(
         "has_all", False, source="choice",
-        doc=("whether the capture contains every frame to the congestion points; otherwise judged by the "
-            "number of frames"),
+        doc=(
+            "yes if the capture contains every frame to the congestion points; otherwise, the number of "
+            "frames decides"
+        ),
     )  # fmt: skip
     enough: float = ratio(
         "enough", 0.85, (0, 1), source="choice",
-        doc=("minimum share in the capture of the octets that a congestion point's messages imply, for "
-         "their intervals to be judged"),
+        doc=(
+            "minimum share of the octets implied by a congestion point's messages that the capture must "
+            "contain for their intervals to be checked"
+        ),
     )  # fmt: skip
 
 
@@ -220,13 +224,13 @@ def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
     return Rule(
         id=memory.RULE,
         name="sampling interval",
-        sentence="At least (Sf − Sr) ÷ 2^Sscale octets arrive between two messages of a congestion point.",
-        why="A congestion point that samples more often slows its sources down too far. Judged where "
-        f"--set {prefix}.sf gives Sf, for which S000 has a range and no default, with {prefix}.sr and "
-        f"{prefix}.sscale. The rule counts the frames of the sampled frame's priority in the capture, of any "
-        f"destination, and the growth of the queue{memory.GROWTH}. Messages that report a full queue are not "
-        "judged: dropped frames are sampled, and missing from captures after the switch. Judged where the "
-        f"capture has enough frames for most intervals, or with --set {prefix}.has_all=yes.",
+        sentence="At least (Sf − Sr) ÷ 2^Sscale octets arrive between two messages from a congestion point.",
+        why="A congestion point that samples more often slows its sources down too far. The rule needs "
+        "--set {prefix}.sf, since S000 gives a range for Sf but no default; it also uses {prefix}.sr and "
+        "{prefix}.sscale. It counts all captured frames of the sampled frame's priority, and the growth of "
+        "the queue{memory.GROWTH}. It ignores messages that report a full queue: the switch samples dropped "
+        "frames too, which captures after the switch do not contain. The rule applies if the capture has "
+        "enough frames for most intervals, or with --set {prefix}.has_all=yes.",
         severity="warning",
         subject=congestion_point(f"{prefix}.cpid"),
         on=(),

@@ -32,10 +32,10 @@ def malformed(
     return Rule(
         id=f"{family}000",
         name="well-formed",
-        sentence=f"Octets announced as {what} can be decoded.",
+        sentence=f"A frame with {what} can be decoded.",
         why=(
-            "A receiver discards a frame that is too short for its format or contains a wrong length, and"
-            " its sender gets no answer. Octets that the capture cut off do not count as missing."
+            "A receiver silently discards a frame that is too short for its format or contains a wrong "
+            "length. Octets that are missing only from the capture do not count."
         ),
         clause=clause,
         severity="error",

@@ -150,6 +150,6 @@ class Pacing:
             named = f"{', '.join(senders[:_NAMED])}{more}"
             report.note(
                 f"dcqcn.scope.{scope}",
-                f"CNPs of {named} are {format_time(self._interval_ns)} apart by {scope}: CNP003 held them to "
-                f"{self._scope}",
+                f"CNPs of {named} are {format_time(self._interval_ns)} apart by {scope}; CNP003 checked "
+                f"them by {self._scope}",
             )

@@ -58,15 +58,15 @@ class PFCRules(Parameters):
     )
     rate_bps: int = rate(
         "rate", 10 * 10**9, (1, 10**13), source="the most common rate in captures",
-        doc="the rate of links whose interface does not state it: a quantum is 512 bit times at this rate",
+        doc="link speed where the capture does not contain it; a quantum is 512 bit times at this speed",
     )  # fmt: skip
     late_ns: int = duration(
         "late", 50 * _US, (0, _SECOND), source="a few frames' time: the queue did not empty in between",
-        doc="a pause that begins this soon after the end of the previous one was meant to continue it",
+        doc="maximum gap after which a pause counts as a late renewal of the previous pause",
     )  # fmt: skip
     detect_ns: int = duration(
         "detect", DETECT_NS, (_MS, 100 * _SECOND), source="lossless 3",
-        doc="time for which a priority is paused, 99 % of it, in a storm",
+        doc="detection time: a priority that is paused for 99 % of it is in a storm",
     )  # fmt: skip
     restore_ns: int = duration(
         "restore", RESTORE_NS, (_MS, 100 * _SECOND), source="lossless 3",
@@ -117,7 +117,8 @@ class _Faults:
         if self._is_untold:
             report.note(
                 "pfc.lossless",
-                "lossless priorities are unknown (--set pfc.lossless=3,4): PFC004 judged none",
+                "PFC004 was skipped, because the lossless priorities are unknown: set them with --set "
+                "pfc.lossless=3,4",
             )
 
 
@@ -142,7 +143,7 @@ class _PauseFaults:
                 faults.source, "PAUSE from a group address", lambda row: mac_of_key(int(src[row])),
                 "an individual address",
             ),
-            Judged(faults.tagged, "a PAUSE with a VLAN tag"),
+            Judged(faults.tagged, "PAUSE frame with a VLAN tag"),
             Judged(faults.padding, "padding that is not all zeros"),
         )  # fmt: skip
         for rule, judged in zip(PAUSE_RULES, said, strict=True):
@@ -234,8 +235,8 @@ class _Renewals:
         if self._assumed:
             report.note(
                 "pfc.rate",
-                f"the links' rate is not in the capture: taken for {format_rate(self._parameters.rate_bps)} "
-                "(--set pfc.rate=)",
+                f"the capture does not contain the link speed: assumed "
+                f"{format_rate(self._parameters.rate_bps)} (--set pfc.rate=)",
             )
 
 
@@ -293,35 +294,36 @@ def _where(positions: list[tuple[int, int, bytes | None]]) -> Where:
 _FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     (
         "destination address", "A PFC frame goes to 01-80-C2-00-00-01.",
-        "A receiver accepts no other destination for PFC: the paused traffic continues.", "error",
+        "A receiver ignores PFC frames to any other destination, so the traffic continues.", "error",
     ),
     (
         "source address", "A PFC frame comes from an individual address that is not zero.",
-        "Receivers may refuse it, and its sender cannot be identified.", "error",
+        "Receivers may refuse any other frame, and its sender cannot be identified.", "error",
     ),
     (
         "no VLAN tag", "A PFC frame has no VLAN tag.",
-        "Flow control is between the two ends of a link; receivers do not look for it after a tag.", "error",
-    ),
-    (
-        "lossless priorities", "PFC pauses only lossless priorities.",
-        "A pause of a lossy priority stops traffic that may be dropped, often because two ends number their "
-        "priorities differently. Judged where pfc.lossless is given.", "warning",
-    ),
-    (
-        "class-enable vector", "The upper octet of the class-enable vector is 0.",
-        "Receivers ignore it; a sender that sets it has the vector in the wrong order of octets.",
+        "Flow control is between the two ends of a link, and receivers do not look for it after a tag.",
         "error",
     ),
     (
-        "times of other priorities", "The time of a priority that is not enabled is 0.",
-        "It has no effect; a sender that sets it may have enabled the wrong priority.", "warning",
+        "lossless priorities", "PFC pauses only lossless priorities.",
+        "Pausing a lossy priority stops traffic that should be dropped instead. Often the two ends number "
+        "their priorities differently. The rule needs --set pfc.lossless.", "warning",
     ),
-    ("padding", "The octets after the times are zero.", "Old octets in it come from a reused buffer.",
+    (
+        "class-enable vector", "The upper octet of the class-enable vector is 0.",
+        "Receivers ignore it. A sender that sets it probably writes the vector in the wrong byte order.",
+        "error",
+    ),
+    (
+        "times of disabled priorities", "The pause time of a priority that is not enabled is 0.",
+        "The time has no effect. A sender that sets it may have enabled the wrong priority.", "warning",
+    ),
+    ("padding", "The octets after the pause times are zero.", "Other octets come from a reused buffer.",
      "note"),
     (
         "length", "A PFC frame is 64 octets long with its FCS.",
-        "Shorter ones are refused, longer ones come from a sender with unusual padding.", "warning",
+        "Receivers refuse shorter frames. Longer frames come from a sender with unusual padding.", "warning",
     ),
 )  # fmt: skip
 
@@ -347,19 +349,20 @@ FAULT_RULES = tuple(
 _PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     (
         "destination address", "A PAUSE frame goes to 01-80-C2-00-00-01.",
-        "A bridge forwards what goes to another address, and the next station pauses for nothing.", "error",
+        "A bridge forwards a PAUSE frame with any other address, and the wrong station may pause.", "error",
     ),
     (
         "source address", "A PAUSE frame comes from an individual address that is not zero.",
-        "Receivers may refuse it, and the pausing port cannot be identified.", "error",
+        "Receivers may refuse any other frame, and its sender cannot be identified.", "error",
     ),
     (
         "no VLAN tag", "A PAUSE frame has no VLAN tag.",
-        "Flow control is between the two ends of a link; receivers do not look for it after a tag.", "error",
+        "Flow control is between the two ends of a link, and receivers do not look for it after a tag.",
+        "error",
     ),
     (
-        "padding", "The time of a PAUSE frame is followed by zeros.",
-        "Old octets in it come from a buffer that was used before, or from PFC's times under PAUSE's opcode.",
+        "padding", "The pause time of a PAUSE frame is followed by zeros.",
+        "Other octets come from a reused buffer, or are PFC pause times under PAUSE's opcode.",
         "note",
     ),
 )  # fmt: skip
@@ -393,11 +396,11 @@ RULES = (
     Rule(
         id="PFC009",
         name="renewed too late",
-        sentence="A pause that is to continue is renewed before it ends.",
+        sentence="A sender renews a pause before it ends.",
         why=(
-            "In the gap the other end sends at full rate into a full buffer: frames of a lossless "
-            "priority are lost. Senders renew after half the time. A pause that begins long after the "
-            "previous one is a new pause: pfc.late sets the limit."
+            "In the gap, the other end sends at full rate into a full buffer, and frames of a lossless "
+            "priority are lost. Senders usually renew a pause after half of its time. A pause that begins "
+            "long after the previous one is a new pause; pfc.late sets the limit."
         ),
         clause=_CLAUSE,
         severity="warning",
@@ -413,7 +416,7 @@ RULES = (
         name="storm",
         sentence="No priority is paused nearly all of the time.",
         why=(
-            "A host or a switch that pauses for 99 % of the detection time is stuck, and the stopped "
+            "A host or switch that pauses its peer for 99 % of the detection time is stuck, and the paused "
             "traffic fills the buffers of all upstream switches. `ecmproto stats` prints the history of "
             "each port."
         ),
@@ -430,11 +433,11 @@ RULES = (
     Rule(
         id="MACC001",
         name="opcode of MAC Control",
-        sentence="A MAC Control frame has an opcode with a meaning.",
+        sentence="A MAC Control frame has an assigned opcode.",
         why=(
-            "Receivers drop a frame of another opcode: a sender that means PAUSE (0x0001) or PFC (0x0101)"
-            " stops nothing. The opcodes of multipoint control (0x0002 to 0x0006) and of the extension "
-            "(0xFFFE) are valid too."
+            "Receivers drop frames with any other opcode, so a sender that intends PAUSE (0x0001) or PFC "
+            "(0x0101) pauses nothing. The opcodes of multipoint control (0x0002 to 0x0006) and of the "
+            "extension (0xFFFE) are also valid."
         ),
         clause="802.3 31.4.1.3, 31A; wire-formats 8",
         severity="warning",

@@ -100,7 +100,9 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
 
 def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
     dst = cnms["eth.dst"]
-    return Judged((dst & _GROUP) != 0, "a CNM to a group", lambda row: mac_of_key(int(dst[row])), "a station")
+    return Judged(
+        (dst & _GROUP) != 0, "CNM to a group address", lambda row: mac_of_key(int(dst[row])), "a station"
+    )  # fmt: skip
 
 
 def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -230,8 +232,8 @@ class FeedbackAgainstQueue:
                 self._report.note(
                     f"QCN003 {cpid} apart",
                     (
-                        f"qcn.w and qcn.qeq of {cpid_of_key(cpid)} were estimated in parts of the capture,"
-                        " and differ: its CNMs are judged by their part's."
+                        f"The estimates of qcn.w and qcn.qeq for {cpid_of_key(cpid)} differ between parts "
+                        "of the capture; each CNM was checked with the estimate for its part."
                     ),
                 )
             if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
@@ -274,7 +276,7 @@ class FeedbackAgainstQueue:
                 f"{exact_octets(usual.qeq_octets)} are used."
             )
         else:
-            told = f"Too few CNMs to estimate qcn.w and qcn.qeq: {cnms}. QCN003 is not judged."
+            told = f"Too few CNMs to estimate qcn.w and qcn.qeq: {cnms}. QCN003 was skipped."
         report.note(f"QCN003 {rows[0, 3]}", told)
         return (fit.w, fit.qeq) if fit.qeq else None
 
@@ -297,14 +299,15 @@ class FeedbackAgainstQueue:
 
     def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
         """Report a congestion point whose CNMs fit no parameters, at the first of them."""
-        told = f"{format_share(fit.share)} of its CNMs at best with any w and Qeq"
+        told = f"at most {format_share(fit.share)} of its CNMs fit any w and Qeq"
         if best.reading is _OCTETS:
             most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
             told = f"a queue that grew by {exact_octets(most)} between two samples"
         needed = f"{format_share(self._LEAST_SHARE)} or more; no known mistake explains that share"
         if best.reading.mistake:
             needed = (
-                f"what explains {format_share(best.share)}: {best.reading.mistake}, w {best.w:g} and Qeq "
+                f"{format_share(best.share)}, which this mistake explains: {best.reading.mistake}, w "
+                f"{best.w:g} and Qeq "
                 f"{exact_octets(best.qeq)}"
             )
         number, time_ns, interface, cpid = rows[:1, :4].T
@@ -447,16 +450,21 @@ class Flows:
             return
         number, time_ns, interface, station, flow = self._told.events.T
         if self._sent.is_full:
-            report.note("QCN008", f"More than {self._MOST:,} flows: QCN008 and QCN009 are silent.")
+            report.note(
+                "QCN008",
+                f"QCN008 and QCN009 were skipped, because the capture has more than {self._MOST:,} flows.",
+            )
             return
         where = Where(number, time_ns, interface, station)
         is_source = np.isin(station, np.unique(self._sent.keys >> 16))
         if is_source.any():
-            report.tell("QCN008", where, Judged(~is_source, "this station sends no frame in the capture"))
+            report.tell(
+                "QCN008", where, Judged(~is_source, "the CNM's destination sends no frame in the capture")
+            )
 
         def what(row: int) -> str:
             sent = (flow[row] and f"a frame with CN-TAG {flow[row]}") or "a frame without CN-TAG"
-            return f"this station sends no frame of the flow: expected {sent}"
+            return f"the CNM's destination sends no frame of the flow: expected {sent}"
 
         wrong = ~self._sent.has(self._told.keys)
         report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
@@ -525,7 +533,7 @@ RULES = (
         id="QCN001",
         name="version and reserved bits",
         sentence="A CNM's Version and reserved bits are 0.",
-        why="Receivers ignore them, so that no other symptom reveals a sender that sets them.",
+        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
         fields=("cnm.version", "cnm.reserved", "cnm.encap_reserved"),
@@ -534,8 +542,8 @@ RULES = (
     _cnm_rule(
         id="QCN002",
         name="priority of CNMs",
-        sentence="A tagged CNM has the priority of CNMs, 6 unless configured.",
-        why="A CNM in a congested priority waits with the data that it should slow down.",
+        sentence="A CNM with a VLAN tag has the CNM priority (6 unless configured).",
+        why="In a congested priority, a CNM queues with the data that it should slow down.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="warning",
         optional=PRIORITY_FIELDS,
@@ -545,18 +553,18 @@ RULES = (
     _cnm_rule(
         id="QCN003",
         name="feedback against queue",
-        sentence="A CNM's quantized feedback follows from its offset and delta.",
+        sentence="A CNM's quantized feedback matches its offset and delta.",
         why=(
-            "The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta −"
-            " offset, with a tolerance for offset and delta in units of 64 octets. A missing w or Qeq is "
-            "estimated for each congestion point as the value that explains most of its CNMs, and reported. "
-            "Where fewer than two thirds agree, or fewer than 8 can be judged, its "
-            "default is used if the other was given. Without either, there is no judgement with fewer "
-            "than 8. If then fewer than two thirds agree, that is a finding itself, at the congestion "
-            "point's first CNM, with the mistake that explains them: an inverted sign of the offset, "
-            "octets instead of 64, or feedback one too high or too low. Growth beyond one sampling interval "
-            "(qcn.sample_base, and a frame) also shows a queue counted in octets. A "
-            "finding means a congestion point with a wrong computation or changed parameters."
+            "The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
+            "offset. The rule tolerates the rounding of offset and delta to units of 64 octets. If w or Qeq "
+            "is not set, the rule estimates it for each congestion point as the value that explains most "
+            "CNMs, and reports the estimate. If only one is missing, and fewer than 8 CNMs can be checked "
+            "or fewer than two thirds agree, the rule uses the default. If both are missing, the rule needs "
+            "8 CNMs. If fewer than two thirds of them agree, the rule reports this at the congestion "
+            "point's first CNM, with the mistake that explains it: an inverted sign of the offset, octets "
+            "instead of units of 64, or feedback one too high or too low. Growth by more than one sampling "
+            "interval (qcn.sample_base, and a frame) also reveals a queue counted in octets. A finding "
+            "means that the congestion point computes feedback incorrectly, or that its parameters changed."
         ),
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="error",
@@ -568,8 +576,8 @@ RULES = (
         id="QCN004",
         name="some feedback",
         sentence="A CNM's quantized feedback is 1 to 63.",
-        why="A congestion point sends a CNM only for feedback above 0; one with 0 changes nothing at the "
-        "reaction point and costs a frame.",
+        why="A congestion point sends a CNM only for feedback above 0. A CNM with feedback 0 wastes a "
+        "frame, since the reaction point ignores it.",
         clause="802.1Q 32; algorithms 3",
         severity="warning",
         fields=("cnm.qntz_fb",),
@@ -579,7 +587,7 @@ RULES = (
         id="QCN005",
         name="MSDU length",
         sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
-        why="A receiver discards any other CNM, and the reaction point does not receive it.",
+        why="A station discards any other CNM, so the feedback never reaches the reaction point.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
         fields=("cnm.msdu_length",),
@@ -590,7 +598,7 @@ RULES = (
         id="QCN006",
         name="to one station",
         sentence="A CNM goes to a single station.",
-        why="It is addressed to the source of the sampled frame, which is never a group.",
+        why="A CNM is addressed to the source of the sampled frame, which is never a group address.",
         clause="802.1Q 32; wire-formats 1.2, 3",
         severity="error",
         fields=("eth.dst",),
@@ -600,7 +608,7 @@ RULES = (
         id="QCN007",
         name="what is sampled",
         sentence="A CNM is never caused by a CNM, a message, MAC Control or a link-local frame.",
-        why="Feedback on feedback slows nothing down and adds to the congestion that it reports.",
+        why="Feedback about feedback slows no source down, and adds to the congestion that it reports.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="error",
         fields=("cnm.encap_dst",),
@@ -610,10 +618,10 @@ RULES = (
     Rule(
         id="QCN008",
         name="to a source",
-        sentence="A CNM goes to a station that sends.",
+        sentence="A CNM goes to a station that sends data.",
         why=(
-            "A CNM to another address slows no flow down. Judged where the capture contains frames of at "
-            "least one destination of CNMs; one finding per station and flow, at its first CNM."
+            "A CNM to any other address slows no flow down. The rule needs frames from at least one "
+            "destination of CNMs, and reports each station and flow once, at the first CNM."
         ),
         clause="802.1Q 32; wire-formats 3",
         severity="warning",
@@ -625,11 +633,11 @@ RULES = (
     Rule(
         id="QCN009",
         name="flow of the CN-TAG",
-        sentence="A CNM's CN-TAG is one that its destination sends; no tag, or 0, represents untagged "
+        sentence="A CNM's CN-TAG has a flow ID that its destination uses; no tag, or 0, stands for untagged "
         "frames.",
         why=(
-            "The reaction point finds its limiter by this number; with another one the CNM is counted and"
-            " changes nothing. Judged for stations with frames in the capture."
+            "The reaction point finds its rate limiter by this number, so a CNM with any other flow ID has "
+            "no effect. The rule applies to stations with frames in the capture."
         ),
         clause="802.1Q 32, 33; wire-formats 2, 3",
         severity="error",
@@ -641,13 +649,13 @@ RULES = (
     Rule(
         id="QCN010",
         name="sampling interval",
-        sentence="Between two CNMs, a congestion point receives at least the octets that its table requires.",
+        sentence="Between two CNMs, a congestion point receives at least the number of octets in the "
+        "sampling table.",
         why=(
-            "The countdown reloads with the base for the feedback, 150 kB without and 18.5 kB for the "
+            "The sampling interval depends on the feedback: from 150 kB without feedback to 18.5 kB for the "
             "strongest, times 0.85 to 1.15. A congestion point that samples more often slows its sources "
-            "down too far. The rule counts the frames of the CNM's encapsulated priority in the capture, to "
-            "any destination. Judged where the capture has enough of them for most intervals, or with "
-            "--set qcn.has_all=yes."
+            "down too far. The rule counts all captured frames of the CNM's encapsulated priority. It "
+            "applies if the capture has enough of them for most intervals, or with --set qcn.has_all=yes."
         ),
         clause="802.1Q 32; S001; algorithms 3",
         severity="warning",
@@ -660,14 +668,14 @@ RULES = (
     Rule(
         id="QCN011",
         name="reaction",
-        sentence="A flow sends less after strong CNMs than before.",
+        sentence="A flow sends less after strong CNMs than before them.",
         why=(
-            "Feedback of 32 cuts the rate by a quarter, 63 by half. The rule compares the octets that the "
-            "flow sends in the 0.2 ms before such a CNM with the octets of the 0.2 ms that begin 0.1 ms "
-            "after it, summed over all of them. The rule judges flows with ten or more such CNMs, in "
-            "captures with another flow that reacts (an open loop has none), or with --set qcn.closed=yes. A "
-            "finding, at the flow's first such CNM, means a source without a reaction point, or one that "
-            "does not find its limiter."
+            "Feedback of 32 cuts the rate by a quarter, and 63 by half. For each strong CNM, the rule "
+            "compares the octets that the flow sends in the 0.2 ms before it with those in the 0.2 ms that "
+            "begin 0.1 ms after it, and adds them up. It applies to flows with ten or more strong CNMs, if "
+            "another flow in the capture reacts (in an open loop none does), or with --set qcn.closed=yes. "
+            "A finding, at the flow's first strong CNM, means that the source has no reaction point, or "
+            "that it does not find the rate limiter."
         ),
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",

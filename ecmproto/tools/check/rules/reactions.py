@@ -32,8 +32,7 @@ class Closed(Parameters):
 
     closed: bool = flag(
         "closed", False, source="choice",
-        doc=("whether all sources are known to react, so that each is judged; otherwise judged where "
-            "another one reacts"),
+        doc="yes if all sources are known to react; otherwise, a source is checked only if another reacts",
     )  # fmt: skip
 
 
@@ -225,11 +224,11 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
         id=memory.RULE,
         name="silence",
         sentence=f"A flow is silent after {stop}.",
-        why="The source stops for a drawn time and restarts at a hundredth of its rate or so. The rule "
-        "compares the octets that the flow sends in the 0.2 ms before such a message with the octets of the "
-        "0.2 ms that begin 0.1 ms after it, summed over all of them: in a finding, they differ by less than "
-        "a tenth. The rule judges flows with three or more such messages, in captures in which another flow "
-        f"stops (an open loop has none), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        why="The source stops for a random time and restarts at about a hundredth of its rate. For each "
+        "such message, the rule compares the octets that the flow sends in the 0.2 ms before it with those "
+        "in the 0.2 ms that begin 0.1 ms after it. It reports a flow if the two sums differ by less than a "
+        "tenth. The rule applies to flows with three or more such messages, if another flow in the capture "
+        "stops (in an open loop none does), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
         clause=clause,
         severity="error",
         subject=SENDER,

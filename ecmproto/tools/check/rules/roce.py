@@ -63,21 +63,22 @@ class DCQCNRules(Closed):
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
     behind: bool = flag(
         "behind", False, source="choice",
-        doc=("whether the capture contains frames after all marking switches; otherwise judged where it "
-            "has marked frames to the same receiver"),
+        doc=(
+            "yes if the frames were captured after all marking switches; otherwise, only receivers of "
+            "marked frames are checked"
+        ),
     )  # fmt: skip
     scope: str = choice(
         "scope", WIDEST, tuple(SCOPES), source="network cards differ",
-        doc="scope within which CNPs are an interval apart; pacing by port, the narrowest, implies the "
-        "others",
+        doc="scope of CNP pacing; pacing by port implies pacing by all other scopes",
     )  # fmt: skip
     retransmission: str = choice(
         "retransmission", "any", ("any", *RETRANSMISSIONS), source="network cards differ",
-        doc="packets to be sent again after a NAK: all from its PSN on, or only the missing ones",
+        doc="packets to retransmit after a NAK: all from its PSN on, or only the missing ones",
     )  # fmt: skip
     answer_ns: int = duration(
         "answer", 10**6, (0, 10**10), source="twenty intervals",
-        doc="minimum time of capture after the first CE-marked frame before a CNP counts as missing",
+        doc="time after the first CE-marked frame after which a CNP counts as missing",
     )  # fmt: skip
 
 
@@ -212,7 +213,7 @@ class _Answers:
         report.tell(
             "CNP006", Where(first[:, NUMBER], first[:, TIME], first[:, INTERFACE], queue_pair),
             Judged(
-                ~np.array(mine), "no other frame goes to this queue pair of the sender",
+                ~np.array(mine), "no other frame goes to this queue pair of the destination",
                 about=np.array(known) & (queue_pair > 0),
             ),
         )  # fmt: skip
@@ -238,7 +239,7 @@ class _Answers:
             Where(*table.reshape(-1, 4).T),
             Judged(
                 np.array([(each.source, each.destination) not in answered for each in marked], np.bool_),
-                lambda row: f"no CNP goes from {marked[row].destination} to {marked[row].source}",
+                lambda row: f"{marked[row].destination} sends no CNP to {marked[row].source}",
                 lambda row: f"{marked[row].ce_frames:,} CE-marked frames",
                 "a CNP",
             ),
@@ -389,7 +390,7 @@ RULES = (
         id="CNP001",
         name="contents of a CNP",
         sentence="A CNP has BECN 1, PSN 0 and 16 reserved octets of 0.",
-        why="A network card that looks at BECN does not slow down for it.",
+        why="A network card that checks BECN ignores any other CNP.",
         clause=_CLAUSE,
         severity="error",
         subject=_QUEUE_PAIR,
@@ -403,8 +404,8 @@ RULES = (
         name="CNPs that are marked",
         sentence="A CNP is not CE-marked itself.",
         why=(
-            "It came through a congested queue, with the data that it should slow down: CNPs belong in a "
-            "priority of their own, and are not ECN-capable."
+            "A marked CNP passed through a congested queue together with data. CNPs should have their own "
+            "priority, and not be ECN-capable."
         ),
         clause=_CLAUSE,
         severity="warning",
@@ -416,28 +417,30 @@ RULES = (
     _answer_rule(
         id="CNP003",
         name="CNPs too often",
-        sentence="At most one CNP per interval, 50 µs unless configured, goes to one queue pair.",
-        why=("Each cuts the sender's rate, and more of them cut it deeper than the algorithm intends. Some"
-            " network cards keep a shorter interval (dcqcn.interval). The tolerance is a fifth, for "
-            "queues on the path. Cards pace by queue pair, by pair of addresses, by destination or by "
-            "port. Every scope includes the CNPs to one queue pair, so all cards are judged by queue pair "
-            "unless dcqcn.scope sets another. Where a sender's CNPs show its scope, a note names the "
-            "narrowest one that holds. A CNP after a NAK of the same scope is not judged: some cards send "
-            "one with it."),
+        sentence="At most one CNP per interval (50 µs unless configured) goes to a queue pair.",
+        why=(
+            "Each CNP cuts the sender's rate, so more CNPs cut it further than the algorithm intends. Some "
+            "network cards use a shorter interval (dcqcn.interval). The tolerance is a fifth, because of "
+            "queues on the path. Cards pace CNPs by queue pair, by pair of addresses, by destination or by "
+            "port. Each of these scopes includes the queue pair, so the rule checks by queue pair unless "
+            "dcqcn.scope sets another scope. If a sender's CNPs reveal its scope, a note names the narrowest "
+            "one that fits. The rule ignores a CNP after a NAK in the same scope, because some cards send "
+            "both together."
+        ),
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         parameters=("interval", "scope"),
     ),
     _answer_rule(
         id="CNP004",
         name="marks without a CNP",
-        sentence="CNPs answer a queue pair whose frames are CE-marked.",
+        sentence="The receiver sends CNPs to a queue pair whose frames are CE-marked.",
         why=(
-            "The receiver does not notify, or CNPs are lost or dropped on the path: the sender continues "
-            "at full rate, and PFC has to stop it. Judged where the capture has frames of the return "
-            "path, continues for dcqcn.answer after the first mark, and has CNPs of other addresses (an "
-            "open loop has none), or with --set dcqcn.closed=yes; between two addresses any CNP counts. "
-            "The rule ignores frames to a receiver that paces CNPs to several destinations together "
-            "(CNP003): another flow may have received each of them."
+            "Otherwise the receiver sends no CNPs, or they are lost on the path: the sender continues at "
+            "full rate until PFC stops it. The rule needs frames of the return path, at least dcqcn.answer "
+            "of capture after the first mark, and CNPs between other addresses (an open loop has none) or "
+            "--set dcqcn.closed=yes. Any CNP between the two addresses counts. The rule ignores receivers "
+            "that pace the CNPs to several destinations together (CNP003), because another flow may have "
+            "received each CNP."
         ),
         clause="lossless 2",
         parameters=("answer", "closed"),
@@ -445,9 +448,11 @@ RULES = (
     _packet_rule(
         id="ROCE001",
         name="invariant CRC",
-        sentence="The invariant CRC of a RoCE packet is right.",
-        why=("A device changed a protected octet without an error in the Ethernet FCS: receivers drop the "
-            "packet. Truncated packets are not judged."),
+        sentence="The invariant CRC of a RoCE packet is correct.",
+        why=(
+            "A wrong CRC with a correct Ethernet FCS means that a device changed a protected octet. "
+            "Receivers drop the packet. The rule ignores truncated packets."
+        ),
         clause="lossless 1",
         severity="error",
         optional=(CRC_STATUS,),
@@ -458,10 +463,10 @@ RULES = (
         name="a CNP for nothing",
         sentence="A CNP answers a CE-marked frame of its flow.",
         why=(
-            "The receiver slows down a sender whose frames met no congestion. Judged where the capture "
-            "contains data of the flow, between the same two addresses, from dcqcn.answer after its start "
-            "on, and marked frames to the same receiver: before the congested switch no "
-            "frame is marked yet. With --set dcqcn.behind=yes such marks are not required."
+            "Otherwise the receiver slows down a sender whose frames met no congestion. The rule needs data "
+            "between the same two addresses, and marked frames to the same receiver, since frames are not "
+            "yet marked before the congested switch. It ignores CNPs within dcqcn.answer of the start of "
+            "the capture. With --set dcqcn.behind=yes, marked frames are not required."
         ),
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
         parameters=("answer", "behind"),
@@ -470,17 +475,19 @@ RULES = (
         id="CNP006",
         name="CNP to an unknown queue pair",
         sentence="A CNP names a queue pair of the sender.",
-        why=("The sender has no such flow, and its rate stays. Judged between two addresses where frames "
-            "back to the sender, such as acknowledgements, name no fewer queue pairs than its own frames: "
-            "then all of the sender's are known. Queue pair 0, which `ecmproto replay` uses for an unknown "
-            "one, is not judged."),
+        why=(
+            "Otherwise no flow of the sender slows down. The rule applies if the frames back to the "
+            "sender, such as acknowledgements, name no fewer queue pairs than the sender's own frames, "
+            "so that all of its queue pairs are known. It ignores queue pair 0, which `ecmproto replay` uses "
+            "if the number is unknown."
+        ),
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
     ),
     _packet_rule(
         id="ROCE002",
         name="transport version",
         sentence="A base transport header is of version 0.",
-        why="Receivers drop a packet of another version without an answer.",
+        why="Receivers silently drop a packet of any other version.",
         clause="lossless 1 (IBTA vol. 1, 9.2.6)",
         severity="error",
         fields=("infiniband.bth.tver",),
@@ -490,9 +497,11 @@ RULES = (
         id="ROCE003",
         name="UDP length",
         sentence="UDP's length in a RoCE packet equals the rest of IP's length.",
-        why=("Network cards locate the invariant CRC by either length: if the two differ, it does not "
-         "match, or part of the payload is lost. Fragments and packets after extension headers are "
-            "not judged."),
+        why=(
+            "Network cards locate the invariant CRC by either length. If the lengths differ, the CRC does "
+            "not match, or part of the payload is lost. The rule ignores fragments and packets with "
+            "extension headers."
+        ),
         clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
         severity="error",
         fields=("udp.length",),
@@ -502,30 +511,36 @@ RULES = (
     _answer_rule(
         id="ROCE004",
         name="sent again unasked",
-        sentence="Packets are sent again after a NAK that requests them.",
-        why=("Without a NAK a sender waits for its time-out, a thousand round trips or more: the last "
-         "packet of a message or a NAK was lost, or acknowledgements come too late. mlx5 counts these as"
-            " local_ack_timeout_err. Judged where the capture has the return path, unless a third of a "
-            "flow's frames or more repeat PSNs: the capture may then have frames several times."),
+        sentence="Packets are retransmitted only after a NAK requests them.",
+        why=(
+            "Without a NAK, a sender waits for its time-out, which lasts a thousand round trips or more. "
+            "The cause is a lost NAK, a lost last packet of a message, or late acknowledgements. mlx5 counts "
+            "these as local_ack_timeout_err. The rule needs the return path. It ignores a flow if a third or "
+            "more of its frames repeat PSNs, because the capture may contain frames several times."
+        ),
         clause="IBTA vol. 1, 9.7.5",
     ),
     _answer_rule(
         id="ROCE005",
         name="go-back-N or selective repeat",
-        sentence="After a NAK a flow retransmits the packets that dcqcn.retransmission names.",
-        why=("Go-back-N sends all packets from the NAK's PSN on, and loses a window per lost packet. A "
-            "card set to selective repeat that goes back disagrees with its peer. The packets sent again "
-            "distinguish the two: all outstanding ones, or at most half of them. Not judged unless the "
-            "parameter is given; a note counts the flows of each type."),
+        sentence="After a NAK, a flow retransmits the packets that dcqcn.retransmission specifies.",
+        why=(
+            "Go-back-N retransmits all packets from the NAK's PSN on, so each lost packet costs a window. "
+            "A card that uses go-back-N although it is set to selective repeat disagrees with its peer. The "
+            "rule distinguishes the two by the retransmitted packets: all outstanding packets, or at most "
+            "half of them. It needs the parameter. Without it, a note counts the flows of each type."
+        ),
         clause="IBTA vol. 1, 9.7.5",
         parameters=("retransmission",),
     ),
     Rule(
         id="ECN001",
         name="checksum of marked packets",
-        sentence="A router that marks an IPv4 packet updates its header checksum.",
-        why=("The next router or the receiver drops a packet with the checksum from before the mark, and "
-            "its sender never slows down. Checksums that are wrong otherwise are not judged."),
+        sentence="A router that marks an IPv4 packet updates the header checksum.",
+        why=(
+            "The next router or the receiver drops a packet with an outdated checksum, and the sender "
+            "never slows down. The rule ignores checksums that are wrong for other reasons."
+        ),
         clause="lossless 1; RFC 3168 5; RFC 1624",
         severity="error",
         subject=SENDER,

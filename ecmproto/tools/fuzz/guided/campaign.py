@@ -91,9 +91,7 @@ class AtherisLog:
 def require_atheris() -> None:
     """Raise MissingDependencyError if atheris is not installed."""
     if find_spec("atheris") is None:
-        raise MissingDependencyError(
-            package="atheris", extra="guided", purpose="fuzzing that coverage guides"
-        )
+        raise MissingDependencyError(package="atheris", extra="guided", purpose="coverage-guided fuzzing")
 
 
 def start_harness(name: str, folder: Path, *, seed: int, arguments: Sequence[str]) -> subprocess.Popen[bytes]:
