@@ -15,7 +15,8 @@ from __future__ import annotations
 import functools
 import mmap
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -25,6 +26,7 @@ _MAPPED_OCTETS = 1 << 20
 """The minimum size of records with pages of their own …"""
 _HUGE_OCTETS = 1 << 22
 """… and with large pages, as numpy's arrays have."""
+_AREA_OCTETS = 1 << 24
 
 _Record = TypeVar("_Record")
 _GAP_OCTETS = 8
@@ -144,18 +146,60 @@ def record_from(kind: type[_Record], source: object, /, **given: Any) -> _Record
 
 def _zeroed(kind: type[_Record], count: int, element: type[np.void]) -> Sequence[_Record]:
     dtype: Any = np.dtype((element, record_dtype(kind)))  # type: ignore[arg-type]  # a class is hashable
-    octets = count * dtype.itemsize
-    records: Any
-    if octets < _MAPPED_OCTETS:
-        records = np.zeros(count, dtype)
-    else:
-        # Pages that nothing touches are never there; memory that was freed before would have to be cleared.
-        pages = mmap.mmap(-1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        if octets >= _HUGE_OCTETS and hasattr(mmap, "MADV_HUGEPAGE"):
-            pages.madvise(mmap.MADV_HUGEPAGE)
-        records = np.frombuffer(pages, dtype)
+    records: Any = zeros(count, dtype)
     typed: Sequence[_Record] = records
     return typed
+
+
+def zeros(count: int, dtype: Any = np.int64) -> NDArray[Any]:
+    """Return ``count`` zeros of ``dtype``: next to the previous ones within `adjacent`."""
+    octets = count * np.dtype(dtype).itemsize
+    if octets < _MAPPED_OCTETS:
+        return np.zeros(count, dtype) if not _areas else _areas[-1].take(octets).view(dtype)
+    return np.frombuffer(_pages(octets), dtype)
+
+
+def _pages(octets: int) -> mmap.mmap:
+    """Return zeroed memory.
+
+    Pages that nothing touches are never there; memory that was freed before would have to be cleared.
+    """
+    pages = mmap.mmap(-1, octets, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if octets >= _HUGE_OCTETS and hasattr(mmap, "MADV_HUGEPAGE"):
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return pages
+
+
+class _Area:
+    """Memory in large pages, of which each new record or array takes the next part."""
+
+    def __init__(self) -> None:
+        self._rest = np.zeros(0, np.uint8)
+
+    def take(self, octets: int) -> NDArray[np.uint8]:
+        """Return the next ``octets``, a multiple of 8."""
+        if octets > len(self._rest):
+            self._rest = np.frombuffer(_pages(_AREA_OCTETS), np.uint8)
+        rest = len(self._rest) - octets
+        self._rest, taken = self._rest[:rest], self._rest[rest:]
+        return taken
+
+
+_areas: list[_Area] = []
+
+
+@contextmanager
+def adjacent() -> Iterator[None]:
+    """Place the records, structs and small arrays that are made within next to each other, in large pages.
+
+    A simulation goes from port to port: thousands of small allocations would each be in a page of their own,
+    for which the processor has no entry at hand.
+    """
+    _areas.append(_Area())
+    try:
+        yield
+    finally:
+        _areas.pop()
 
 
 def columns(records: Sequence[Any]) -> NDArray[Any]:

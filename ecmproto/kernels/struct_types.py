@@ -393,6 +393,24 @@ def _copy(builder: Any, start: Any, end: Any, count: int) -> None:
         builder.store(builder.load(builder.gep(start, at)), builder.gep(end, at))
 
 
+def prefetching(_: Any, part: Any, offset: Any) -> Any:
+    """Return the type of `structs.prefetch`, and the function that makes its code."""
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        start = arguments[0]
+        if isinstance(part, types.Array):
+            start = arrayobj.make_array(part)(context, builder, start).data
+        octets = ir.IntType(8).as_pointer()
+        address = builder.gep(builder.bitcast(start, octets), [arguments[1]])
+        flag = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [octets, flag, flag, flag])
+        function = builder.module.declare_intrinsic("llvm.prefetch", [octets], kind)
+        builder.call(function, [address, flag(0), flag(3), flag(1)])
+        return context.get_dummy_value()
+
+    return types.none(part, types.int64), code
+
+
 def viewing(dtype: Any, field: str) -> Any:
     """Return the typing of a function of `structs.payload_view`: its type, and what makes its code."""
     kind = from_dtype(dtype)

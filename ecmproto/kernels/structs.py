@@ -37,7 +37,7 @@ import numpy as np
 from ecmproto.errors import EcmprotoError, MethodError
 from ecmproto.kernels import library
 from ecmproto.kernels.kernel import compiler, instruction, is_disabled
-from ecmproto.kernels.record import Fields, record_dtype
+from ecmproto.kernels.record import Fields, record_dtype, zeros
 
 _Interface = TypeVar("_Interface", bound=type[Any])
 _StructKind = TypeVar("_StructKind", bound="Struct")
@@ -81,7 +81,7 @@ class Struct:
         if len(values) + len(named) != len(self._parts) or set(given) != set(self._parts):
             raise TypeError(f"a {type(self).__name__} is made of: {', '.join(self._parts)}")
         if not _PLAIN:
-            words = np.zeros(max(1, layout_of(type(self)).words), np.int64)
+            words = zeros(max(1, layout_of(type(self)).words))
             vars(self).update(_words=words, _address=words.ctypes.data, _kept={}, _interfaces={})
         for name in self._parts:
             setattr(self, name, given[name])
@@ -317,6 +317,18 @@ def local_copy(struct: _StructKind) -> _StructKind:
 @instruction(_typing("writing_back"))
 def write_back(struct: _StructKind, own: _StructKind) -> None:
     """Enter into ``struct`` what its `local_copy` has become."""
+
+
+CACHE_LINE = 64
+"""The octets that `prefetch` loads."""
+
+
+@instruction(_typing("prefetching"))
+def prefetch(part: object, offset: int) -> None:
+    """Prefetch the cache line with the octet ``offset`` of a struct's row, a record or an array.
+
+    In plain Python it does nothing.
+    """
 
 
 def payload_view(kind: type[_Record], field: str) -> Callable[[Any], _Record]:

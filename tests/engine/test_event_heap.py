@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from ecmproto.control.engine.event_heap import (
     entry_due_ns,
     first,
+    first_beside,
     first_ns,
     is_next_due,
     new_event_heap,
@@ -78,3 +79,11 @@ def test_bulk_changes_equal_single_changes(
         for events in (at_once, one_by_one):
             set_due(events, chosen % len(times_ns), time_ns)
         assert (first_ns(at_once), first(at_once)) == (first_ns(one_by_one), first(one_by_one))
+
+
+def test_first_entry_of_a_part_of_the_heap() -> None:
+    events = new_event_heap(16)
+    set_all_due(events, [7, 3, 9, 5, 4, 8, 6, 2])
+    assert [first_beside(events, entry, 3) for entry in (0, 1, 2, 7)] == [1, 1, 3, 7]
+    assert [first_beside(events, entry, 1) for entry in (0, 7)] == [7, 7]
+    assert first_beside(events, 5, 4) == first_beside(events, 5, 9) == 5

@@ -13,6 +13,7 @@ from ecmproto.control.engine.gauge import (
     Gauge,
     bin_lengths_ns,
     change,
+    held_of,
     new_gauge,
     priorities_used,
     queue_statistics,
@@ -88,7 +89,7 @@ def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
     assert _each(gauge, "peak_octets") == [row.peak for row in rows]
     assert _each(gauge, "since_ns") == [row.since_ns for row in rows]
     for number, row in enumerate(rows):
-        held_ns = np.asarray(gauge.bins.held_ns[number])
+        held_ns = held_of(gauge, number)
         there = np.flatnonzero(held_ns)
         assert dict(zip(there.tolist(), held_ns[there].tolist(), strict=True)) == {
             step: span for step, span in row.held_ns.items() if span
@@ -110,8 +111,7 @@ def _assert_equal(gauge: Gauge, rows: list[_Row]) -> None:
 
 
 def test_total_only_gauge_keeps_levels_by_priority() -> None:
-    gauge = new_gauge(10_000)
-    gauge.bins.total_only = 1
+    gauge = new_gauge(10_000, total_only=True)
     for number, priority in enumerate((3, 3, 6, 1)):
         change(gauge, priority, 100 * number, 500)
     settle(gauge, 400)

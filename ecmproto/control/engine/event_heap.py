@@ -24,12 +24,14 @@ class EventHeap(Struct):
 
     due_ns: NDArray[np.int64]
     earliest: NDArray[np.int64]
+    depth: int
+    """The number of levels below the root."""
 
 
 def new_event_heap(entries: int) -> EventHeap:
     """Return an event heap without due entries."""
     leaves = 1 << (max(1, int(entries)) - 1).bit_length()
-    events = EventHeap(np.full(2 * leaves, NEVER_NS), np.zeros(2 * leaves, np.int64))
+    events = EventHeap(np.full(2 * leaves, NEVER_NS), np.zeros(2 * leaves, np.int64), leaves.bit_length() - 1)
     set_all_due(events, [])
     return events
 
@@ -73,6 +75,13 @@ def first_ns(events: EventHeap) -> int:
 def entry_due_ns(events: EventHeap, entry: int) -> int:
     """Return the time of ``entry``."""
     return int(events.due_ns[(len(events.due_ns) >> 1) + entry])
+
+
+@inlined
+def first_beside(events: EventHeap, entry: int, level: int) -> int:
+    """Return the entry that is due first of those with the ancestor of ``entry`` at ``level``."""
+    node = (len(events.due_ns) >> 1) + entry
+    return int(events.earliest[node >> max(0, events.depth - level)])
 
 
 @inlined

@@ -22,13 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ecmproto.kernels.kernel import compiled, expanded, inlined
-from ecmproto.kernels.record import new_record, new_records
+from ecmproto.kernels.record import new_record, new_records, zeros
 from ecmproto.kernels.structs import Struct
 
 PRIORITIES = 8
 
 TOTAL = PRIORITIES
-"""The row of the port in ``held_ns``; rows 0 to 7 are the priorities."""
+"""The number of the port's row among those of the priorities, 0 to 7."""
 
 NO_PRIORITY, SEVERAL = -1, -2
 
@@ -39,7 +39,7 @@ _FINE_STEPS = 16_384
 _FINE_LIMIT = _FINE_STEPS << _FINE_SHIFT
 _COARSE_STEPS = 16_384
 _PERCENTILES = (50, 90, 99)
-_STEPS = 1 + _FINE_STEPS + _COARSE_STEPS
+_MAX_STEP = _FINE_STEPS + _COARSE_STEPS
 
 
 class QueueLevel:
@@ -58,6 +58,8 @@ class LevelBins:
 
     coarse_shift: int
     """The log2 of the steps above 1 MiB, in octets."""
+    last_step: int
+    """The last step of each row of ``Gauge.held_ns``, for all larger levels too."""
     trace_shift: int
     """The log2 of the length of a trace bin, in ns."""
     total_only: int
@@ -66,8 +68,6 @@ class LevelBins:
     """The only priority with frames so far; NO_PRIORITY for none, SEVERAL for more."""
     lengths_octets: Annotated[NDArray[np.int64], PRIORITIES]
     """The result of `queue_lengths`."""
-    held_ns: Annotated[NDArray[np.int64], (PRIORITIES + 1, _STEPS)]
-    """The time at each step of the level, for priorities and, at `TOTAL`, the port."""
     trace_octet_ns: Annotated[NDArray[np.float64], TRACE_BINS]
     trace_peak_octets: Annotated[NDArray[np.int64], TRACE_BINS]
 
@@ -91,16 +91,33 @@ class Gauge(Struct):
     queues: Sequence[QueueLevel]
     trace_bin: TraceBin
     bins: LevelBins
+    held_ns: NDArray[np.int64]
+    """The time at each step of the level (`held_of`): the port's row, then those of priorities 7 to 0."""
 
 
-def new_gauge(buffer_octets: int) -> Gauge:
-    """Return an empty gauge for levels of 0 to ``buffer_octets``, all queues at time 0."""
+def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:
+    """Return an empty gauge for levels of 0 to ``buffer_octets``, all queues at time 0.
+
+    A gauge of the ``total_only`` has levels of priorities, but neither their statistics nor a trace.
+    """
+    shift = _FINE_SHIFT
+    while (buffer_octets - _FINE_LIMIT) >> shift >= _COARSE_STEPS:
+        shift += 1
+    # Thousands of ports have a total alone. Tags that a buffer does not count never double its length.
+    last_step = min(_MAX_STEP, _step(2 * buffer_octets, shift)) if total_only else _MAX_STEP
+    held_ns = zeros((last_step + 1) * (1 if total_only else TOTAL + 1))
     bins = new_record(LevelBins)
-    bins.only_priority = NO_PRIORITY
-    bins.coarse_shift = _FINE_SHIFT
-    while (buffer_octets - _FINE_LIMIT) >> int(bins.coarse_shift) >= _COARSE_STEPS:
-        bins.coarse_shift += 1
-    return Gauge(new_record(QueueLevel), new_records(QueueLevel, PRIORITIES), new_record(TraceBin), bins)
+    bins.coarse_shift, bins.last_step = shift, last_step
+    bins.only_priority, bins.total_only = NO_PRIORITY, int(total_only)
+    return Gauge(
+        new_record(QueueLevel), new_records(QueueLevel, PRIORITIES), new_record(TraceBin), bins, held_ns
+    )
+
+
+def held_of(gauge: Gauge, row: int) -> NDArray[np.int64]:
+    """Return the time at each step of the level of a priority, or of `TOTAL`."""
+    steps = int(gauge.bins.last_step) + 1
+    return gauge.held_ns[(TOTAL - row) * steps : (TOTAL - row + 1) * steps]
 
 
 @expanded
@@ -114,11 +131,15 @@ def queue_lengths(gauge: Gauge) -> NDArray[np.int64]:
 @inlined
 def step_of(bins: LevelBins, octets: int) -> int:
     """Return the histogram step of a level: 0 for 0, else the first step that reaches ``octets``."""
+    # A buffer in frames, or one that does not count a tag, may hold more octets than the steps cover.
+    return min(bins.last_step, _step(octets, bins.coarse_shift))
+
+
+@inlined
+def _step(octets: int, coarse_shift: int) -> int:
     if octets <= _FINE_LIMIT:
         return (octets + (1 << _FINE_SHIFT) - 1) >> _FINE_SHIFT
-    shift = bins.coarse_shift
-    # A buffer in frames, or one that does not count a tag, may hold more octets than the steps cover.
-    return _FINE_STEPS + min(_COARSE_STEPS, (octets - _FINE_LIMIT + (1 << shift) - 1) >> shift)
+    return _FINE_STEPS + ((octets - _FINE_LIMIT + (1 << coarse_shift) - 1) >> coarse_shift)
 
 
 def step_end(bins: LevelBins, step: int) -> int:
@@ -134,9 +155,11 @@ def change(gauge: Gauge, priority: int, now_ns: int, octets: int) -> None:
     bins, queue, total = gauge.bins, gauge.queues[priority], gauge.total
     only = bins.only_priority
     if only != priority and only != SEVERAL and bins.total_only == 0:
-        _add_priority(bins, gauge.queues, priority, total.since_ns, total.peak_octets, total.octet_ns)
+        _add_priority(
+            bins, gauge.queues, gauge.held_ns, priority, total.since_ns, total.peak_octets, total.octet_ns
+        )
     if bins.only_priority == SEVERAL:
-        _settle_level(bins, queue, priority, now_ns)
+        _settle_level(bins, queue, gauge.held_ns, priority, now_ns)
         _change_level(queue, octets)
     else:
         queue.octets += octets
@@ -158,6 +181,7 @@ def _change_level(level: QueueLevel, octets: int) -> None:
 def _add_priority(
     bins: LevelBins,
     queues: Sequence[QueueLevel],
+    held_ns: NDArray[np.int64],
     priority: int,
     since_ns: int,
     peak_octets: int,
@@ -167,22 +191,27 @@ def _add_priority(
     if bins.only_priority == NO_PRIORITY:
         bins.only_priority = priority
     else:
-        _enter_only(bins, queues, since_ns, peak_octets, octet_ns)
+        _enter_only(bins, queues, held_ns, since_ns, peak_octets, octet_ns)
         bins.only_priority = SEVERAL
 
 
 @compiled
 def _enter_only(
-    bins: LevelBins, queues: Sequence[QueueLevel], since_ns: int, peak_octets: int, octet_ns: float
+    bins: LevelBins,
+    queues: Sequence[QueueLevel],
+    held_ns: NDArray[np.int64],
+    since_ns: int,
+    peak_octets: int,
+    octet_ns: float,
 ) -> None:
     """Copy the port's counts to the only priority with frames; its level is the port's."""
-    row, held_ns = bins.only_priority, bins.held_ns
+    row, steps = bins.only_priority, bins.last_step + 1
     queue = queues[row]
     queue.since_ns = since_ns
     queue.peak_octets = peak_octets
     queue.octet_ns = octet_ns
-    for step in range(_STEPS):
-        held_ns[row, step] = held_ns[TOTAL, step]
+    for step in range(steps):
+        held_ns[(TOTAL - row) * steps + step] = held_ns[step]
 
 
 @inlined
@@ -190,7 +219,7 @@ def settle(gauge: Gauge, now_ns: int) -> None:
     """Add the time up to ``now_ns`` at the current level to the port's statistics."""
     bins, total, current = gauge.bins, gauge.total, gauge.trace_bin
     since_ns, octets = total.since_ns, total.octets
-    octet_ns = _settle_level(bins, total, TOTAL, now_ns)
+    octet_ns = _settle_level(bins, total, gauge.held_ns, TOTAL, now_ns)
     if now_ns < current.end_ns:
         current.octet_ns += octet_ns
         current.peak_octets = max(current.peak_octets, octets)
@@ -205,13 +234,15 @@ def settle(gauge: Gauge, now_ns: int) -> None:
 
 
 @inlined
-def _settle_level(bins: LevelBins, level: QueueLevel, row: int, now_ns: int) -> float:
+def _settle_level(
+    bins: LevelBins, level: QueueLevel, held_ns: NDArray[np.int64], row: int, now_ns: int
+) -> float:
     """Add the time up to ``now_ns`` at the current level to a queue's; return the integral over that time."""
     elapsed_ns = now_ns - level.since_ns
     octet_ns = float(elapsed_ns) * level.octets
     level.since_ns = now_ns
     level.octet_ns += octet_ns
-    bins.held_ns[row, step_of(bins, level.octets)] += elapsed_ns
+    held_ns[(TOTAL - row) * (bins.last_step + 1) + step_of(bins, level.octets)] += elapsed_ns
     return octet_ns
 
 
@@ -284,10 +315,10 @@ def settled(gauge: Gauge, now_ns: int) -> None:
     """Update all counts of ``gauge`` to ``now_ns``, before statistics are read; may be repeated."""
     bins, queues, total = gauge.bins, gauge.queues, gauge.total
     for priority in range(PRIORITIES):
-        _settle_level(bins, queues[priority], priority, now_ns)
+        _settle_level(bins, queues[priority], gauge.held_ns, priority, now_ns)
     settle(gauge, now_ns)
     if bins.only_priority >= 0:
-        _enter_only(bins, queues, total.since_ns, total.peak_octets, total.octet_ns)
+        _enter_only(bins, queues, gauge.held_ns, total.since_ns, total.peak_octets, total.octet_ns)
     _leave_bin(bins, gauge.trace_bin)
     fit_trace(bins, now_ns)
 
@@ -296,7 +327,7 @@ def queue_statistics(gauge: Gauge, row: int) -> QueueStatistics:
     """Return the statistics of a priority, or `TOTAL`, up to the settled time; all 0 at time 0."""
     level = gauge.total if row == TOTAL else gauge.queues[row]
     peak_octets, duration_ns = int(level.peak_octets), int(level.since_ns)
-    held_ns = np.cumsum(gauge.bins.held_ns[row])
+    held_ns = np.cumsum(held_of(gauge, row))
     steps = [_step_at(held_ns, percent, duration_ns) for percent in _PERCENTILES]
     p50, p90, p99 = (min(peak_octets, step_end(gauge.bins, step)) for step in steps)
     return QueueStatistics(
@@ -329,7 +360,7 @@ def queue_trace(gauge: Gauge) -> QueueTrace:
 def utilisation(gauge: Gauge) -> float:
     """Return the share of time in which the port of a settled gauge was not empty."""
     duration_ns = int(gauge.total.since_ns)
-    return 1.0 - int(gauge.bins.held_ns[TOTAL, 0]) / duration_ns if duration_ns else 0.0
+    return 1.0 - int(gauge.held_ns[0]) / duration_ns if duration_ns else 0.0
 
 
 def priorities_used(gauge: Gauge) -> list[int]:

@@ -30,8 +30,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ecmproto.control.engine.arrivals import Arrivals
-from ecmproto.control.engine.event_heap import first, first_ns, set_due
+from ecmproto.control.engine.event_heap import first, first_beside, first_ns, set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, append, give_back, take, take_first
+from ecmproto.control.engine.gauge import step_of
 from ecmproto.control.engine.messages import (
     count_message,
     message_frame,
@@ -42,6 +43,7 @@ from ecmproto.control.engine.messages import (
     trace_frame,
 )
 from ecmproto.control.engine.network import (
+    ECMP,
     NetworkState,
     add_frames,
     lengthen_in_flight,
@@ -74,10 +76,17 @@ from ecmproto.control.mechanisms.api.protocol import (
 )
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.structs import CACHE_LINE, prefetch
 from ecmproto.wire.formats.ip import CE, ECT0
 
 if TYPE_CHECKING:
     from ecmproto.control.engine.feedback import CapturedFeedback
+
+_MANY_PORTS = 256
+"""The number of ports above which their state does not fit into the processor's own cache."""
+_PORT_LEVEL, _FRAME_LEVEL, _NEXT_PORT_LEVEL = 6, 4, 3
+"""The levels of the heap of ports whose first entries are prefetched; the lower, the sooner they are due."""
+_PORT_LINES = 14
 
 
 @compiled
@@ -132,7 +141,10 @@ def run(
         ticked = port_ns > now_ns and tick_ns <= now_ns
         loop.now_ns = now_ns
         if port_ns == now_ns:
+            entry = first(network.port_events)
             _on_port(network, senders, receivers, sources, now_ns)
+            if ports > _MANY_PORTS:
+                _prefetch(network, entry)
         elif tick_ns <= now_ns:
             _on_timer(network, first(timers), now_ns)
             spare = 0
@@ -215,6 +227,51 @@ def _message_ns(network: NetworkState) -> int:
     if loop.sent == loop.received:
         return NEVER_NS
     return int(network.due_ns[loop.received & (len(network.due_ns) - 1)])
+
+
+@inlined
+def _prefetch(network: NetworkState, entry: int) -> None:
+    """Let the processor load the state of coming events of ports, after a change of ``entry`` in their heap.
+
+    The first entry of a part of the heap changes about once an event, and is due as many events later as
+    there are parts. Frames are loaded when the ports that have them are there, and their next ports then.
+    """
+    ports, events = len(network.ports), network.port_events
+    coming = first_beside(events, entry, _PORT_LEVEL)
+    if coming < ports:
+        _prefetch_port(network, coming)
+    elif coming < 2 * ports:
+        prefetch(network.lines[coming - ports], 0)
+        prefetch(network.outputs[coming - ports], 0)
+    coming = first_beside(events, entry, _FRAME_LEVEL)
+    if coming < ports:
+        gauge = network.ports[coming].gauge
+        _prefetch_frame(network, network.ports[coming].line.in_service_token)
+        prefetch(gauge.held_ns, 8 * step_of(gauge.bins, gauge.total.octets))
+    elif coming < 2 * ports:
+        _prefetch_frame(network, max(0, network.lines[coming - ports].head))
+    coming = first_beside(events, entry, _NEXT_PORT_LEVEL) - ports
+    if 0 <= coming < ports and network.lines[coming].length > 0 and network.loop.paths == ECMP:
+        frame, switch = network.pool.frames[network.lines[coming].head], network.outputs[coming].next_switch
+        if switch != NOWHERE:
+            _prefetch_port(network, max(0, port_to(network, switch, frame.destination, frame.path)))
+
+
+@inlined
+def _prefetch_port(network: NetworkState, port: int) -> None:
+    """Prefetch the records of a port: its own follow it in memory (`kernels.record.adjacent`)."""
+    for line in range(_PORT_LINES):
+        prefetch(network.ports[port], CACHE_LINE * line)
+    for line in range(2):
+        prefetch(network.outputs[port], CACHE_LINE * line)
+        prefetch(network.port_counts[port], CACHE_LINE * line)
+    prefetch(network.lines[port], 0)
+
+
+@inlined
+def _prefetch_frame(network: NetworkState, index: int) -> None:
+    for line in range(3):
+        prefetch(network.pool.frames[index], CACHE_LINE * line)
 
 
 @compiled

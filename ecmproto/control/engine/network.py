@@ -402,9 +402,9 @@ class NetworkState(Struct):
     outputs: Sequence[Output]
     switches: Sequence[Switch]
     feeds: Sequence[Feed]
-    routes: NDArray[np.int64]
+    routes: NDArray[np.int32]
     """The offsets in ``choices`` by switch and exit (`Link.exit`), and at the end their number."""
-    choices: NDArray[np.int64]
+    choices: NDArray[np.int32]
     forced: NDArray[np.int64]
     """The port by explicit path and switch; NOWHERE for a switch that is not on the path."""
     turns: NDArray[np.int64]
@@ -478,12 +478,14 @@ def new_network(
     limiters: int,
     tag_octets: int = 0,
     stack_records: int = 0,
+    total_only: bool = False,
 ) -> NetworkState:
     """Return empty stores of ports and of ``stations`` stations with ``limiters`` limiters each.
 
     Each of ``ports`` has its congestion point in ``points``; all belong to one switch, and the first one's
     overhead holds for every line. The mechanism's own tag adds ``tag_octets`` to a frame, and has space for
-    ``stack_records`` records of ports.
+    ``stack_records`` records of ports. Gauges of the ``total_only`` have neither statistics of priorities nor
+    a trace.
     """
     loop = new_record(Loop)
     loop.change_ns = next_change_ns(ports[0].rate_changes)
@@ -500,14 +502,14 @@ def new_network(
     network = NetworkState(
         loop=loop,
         log=new_record(Log),
-        ports=[new_port(port, tag_octets=tag_octets) for port in ports],
+        ports=[new_port(port, tag_octets=tag_octets, total_only=total_only) for port in ports],
         points=list(points),
         controls=[],
         outputs=new_outputs(count),
         switches=switches,
         feeds=new_records(Feed, 0),
-        routes=np.zeros(0, np.int64),
-        choices=np.zeros(0, np.int64),
+        routes=np.zeros(0, np.int32),
+        choices=np.zeros(0, np.int32),
         forced=np.zeros(0, np.int64),
         turns=np.zeros(0, np.int64),
         flowlet_ns=np.zeros(0, np.int64),

@@ -35,7 +35,7 @@ from ecmproto.control.mechanisms.api.machine import Machine, StackedMachine, mac
 from ecmproto.control.mechanisms.lossless import FLOW_CONTROLS, output_thresholds
 from ecmproto.control.mechanisms.registry import find_mechanism
 from ecmproto.kernels.kernel import inlined
-from ecmproto.kernels.record import new_record, new_records
+from ecmproto.kernels.record import columns, new_record, new_records, zeros
 from ecmproto.kernels.structs import Struct
 from ecmproto.units import NS_PER_S
 
@@ -123,22 +123,27 @@ class Port(Struct):
     slots: NDArray[np.int64]
 
 
-def new_port(config: PortConfig, *, tag_octets: int = 0) -> Port:
-    """Return an idle, empty port at time 0; the mechanism's own tag adds ``tag_octets`` to a frame."""
-    line = new_record(Line)
+def new_port(config: PortConfig, *, tag_octets: int = 0, total_only: bool = False) -> Port:
+    """Return an idle, empty port at time 0, whose gauge may be of the ``total_only``.
+
+    The mechanism's own tag adds ``tag_octets`` to a frame.
+    """
     largest_octets = config.buffer_octets
+    if config.buffer_frames:
+        largest_octets = min(LARGEST_BUFFER_OCTETS, config.buffer_frames * _JUMBO_OCTETS)
+    slots = zeros(PRIORITIES * _FIRST_SLOTS)
+    gauge = new_gauge(largest_octets, total_only=total_only)
+    line = new_record(Line)
     line.buffer_octets, line.buffer_frames = config.buffer_octets, NO_LIMIT
     if config.buffer_frames:
         line.buffer_octets, line.buffer_frames = LARGEST_BUFFER_OCTETS, config.buffer_frames
-        largest_octets = min(LARGEST_BUFFER_OCTETS, config.buffer_frames * _JUMBO_OCTETS)
     line.tag_octets = tag_octets
     line.overhead_octets = config.overhead_octets
     set_rate(line, config.rate_bps)
     rings = new_records(FrameRing, PRIORITIES)
-    for priority, ring in enumerate(rings):
-        ring.first_slot, ring.slot_mask = priority * _FIRST_SLOTS, _FIRST_SLOTS - 1
-    slots = np.zeros(PRIORITIES * _FIRST_SLOTS, np.int64)
-    return Port(line, rings, new_gauge(largest_octets), slots)
+    of_rings = columns(rings)
+    of_rings["first_slot"], of_rings["slot_mask"] = _FIRST_SLOTS * np.arange(PRIORITIES), _FIRST_SLOTS - 1
+    return Port(line, rings, gauge, slots)
 
 
 def set_rate(line: Line, rate_bps: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ecmproto.control.engine.event_heap import set_due
 from ecmproto.control.engine.frame_pool import NOWHERE, Frame, give_back, take_first
-from ecmproto.control.engine.gauge import PRIORITIES
+from ecmproto.control.engine.gauge import PRIORITIES, step_of
 from ecmproto.control.engine.messages import send_of_port, stop_feeds
 from ecmproto.control.engine.network import FLOWLET, FLOWLET_SLOTS, ON_LINK, SPRAY, NetworkState, Switch
 from ecmproto.control.engine.port import DROPPED, ENQUEUED, arrive, free_slots, stop
@@ -13,6 +13,7 @@ from ecmproto.control.mechanisms.api.protocol import PFC_KIND, Arrival, Message,
 from ecmproto.control.mechanisms.limiter import NEVER_NS
 from ecmproto.control.mechanisms.pause.gate import is_sending, opens_ns, starts_sending
 from ecmproto.kernels.kernel import compiled, inlined
+from ecmproto.kernels.structs import prefetch
 
 _LOW_32 = (1 << 32) - 1
 _FLOWLET_STEP = 0x9E3779B1
@@ -84,6 +85,7 @@ def pass_to_port(
         return
     port, point, output = network.ports[number], network.points[number], network.outputs[number]
     memory = network.switches[switch]
+    prefetch(port.gauge.held_ns, 8 * step_of(port.gauge.bins, port.gauge.total.octets))
     frame.input = inlet
     idle = port.line.in_service_octets == 0
     posted = outbox.posted.count

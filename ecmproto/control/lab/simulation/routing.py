@@ -66,9 +66,10 @@ class Routes:
         exit_number, position = np.nonzero(leads)
         rows = self._origin[usable[position]] * self.exits + exit_number
         order = np.argsort(rows, kind="stable")
-        self.choices: NDArray[np.int64] = usable[position[order]]
+        self.choices = usable[position[order]].astype(np.int32)
         """The ports of all rows, one row for each switch and exit."""
-        self.offsets: NDArray[np.int64] = np.searchsorted(rows[order], np.arange(switches * self.exits + 1))
+        starts = np.searchsorted(rows[order], np.arange(switches * self.exits + 1))
+        self.offsets = starts.astype(np.int32)
         """The start of each row in ``choices``, and at the end their number."""
 
     @property

@@ -15,7 +15,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.engine.gauge import TOTAL, Gauge, step_end
+from ecmproto.control.engine.gauge import TOTAL, Gauge, held_of, step_end
 from ecmproto.control.lab.model import Experiment
 
 MAX_WINDOWS = 10_000
@@ -48,11 +48,11 @@ class Levels:
 
 
 def levels_of(gauge: Gauge, before_ns: Integers | None = None, row: int = TOTAL) -> Levels:
-    """Return the levels of a settled gauge since its ``held_ns[row]`` was ``before_ns``.
+    """Return the levels of a settled gauge since its `held_of` ``row`` was ``before_ns``.
 
     A level is the end of its step: 64 octets wide, coarser above 1 MiB.
     """
-    held_ns = np.array(gauge.bins.held_ns[row], np.int64)
+    held_ns = held_of(gauge, row).copy()
     if before_ns is not None:
         held_ns -= before_ns
     steps = np.flatnonzero(held_ns)

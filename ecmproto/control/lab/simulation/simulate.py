@@ -25,7 +25,7 @@ from ecmproto.control.engine.config import Buffer, LoopConfig, PortConfig, check
 from ecmproto.control.engine.event_heap import new_event_heap
 from ecmproto.control.engine.feedback import no_feedback
 from ecmproto.control.engine.frame_pool import NOWHERE, new_queues
-from ecmproto.control.engine.gauge import TOTAL, settle
+from ecmproto.control.engine.gauge import TOTAL, held_of, settle
 from ecmproto.control.engine.loop import enlarge_stores, run, spare_events
 from ecmproto.control.engine.messages import send_storm
 from ecmproto.control.engine.network import (
@@ -103,7 +103,7 @@ from ecmproto.errors import SpecError, shown
 from ecmproto.frames.batch.tags import tag_layout
 from ecmproto.frames.capture import Batch, PcapngWriter
 from ecmproto.kernels.kernel import compiled
-from ecmproto.kernels.record import columns, new_arrays, new_record, new_records
+from ecmproto.kernels.record import adjacent, columns, new_arrays, new_record, new_records
 from ecmproto.kernels.structs import Draws, as_interface, method_errors
 from ecmproto.units import quanta_to_ns
 from ecmproto.wire.codec.tags import ECNField
@@ -258,7 +258,8 @@ class Simulation:
         )
         if not isinstance(self.machine.tag, ECNField):
             columns(self.sources.connections.records)["ecn"] = 0
-        self.network: NetworkState = self._new_network()
+        with adjacent():
+            self.network: NetworkState = self._new_network()
         self._changes = self._rate_changes()
         self._outages = self._link_changes()
         self._storms = self._storm_frames()
@@ -439,12 +440,10 @@ class Simulation:
             limiters=self._senders.limiters(),
             tag_octets=self.machine.tag_octets,
             stack_records=self.machine.stack_records,
+            total_only=True,  # `Windows` has the windows
         )
         network.loop.is_logging = 0
         network.message_octets[:] = self._message_octets()
-        for port in network.ports:
-            # `Windows` has the windows.
-            port.gauge.bins.total_only = 1
         self._wire(network)
         self._set_routes(network)
         network.flow_counts = new_records(FlowCount, max(1, len(self._sources_of)))
@@ -806,13 +805,13 @@ class Simulation:
 
     def _begin_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
-        self._held_before = [_nonzero(port.gauge.bins.held_ns[TOTAL]) for port in self.network.ports]
+        self._held_before = [_nonzero(held_of(port.gauge, TOTAL)) for port in self.network.ports]
 
     def _end_levels(self, now_ns: int) -> None:
         self._settle(now_ns)
         before = self._held_before or [{} for _ in self.network.ports]
         self._levels = [
-            levels_of(port.gauge, _dense(held, len(port.gauge.bins.held_ns[TOTAL])))
+            levels_of(port.gauge, _dense(held, len(held_of(port.gauge, TOTAL))))
             for port, held in zip(self.network.ports, before, strict=True)
         ]
 

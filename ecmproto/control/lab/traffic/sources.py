@@ -40,6 +40,7 @@ from ecmproto.control.engine.event_heap import (
     first,
     first_ns,
     new_event_heap,
+    set_all_due,
     set_due,
 )
 from ecmproto.control.engine.traffic import Offers, can_offer
@@ -410,6 +411,7 @@ def new_sources(
                for flow in of_sources]  # fmt: skip
     sources = _new_stores(tables, rings, flights, generator)
     table_at = flight_at = ring_at = connection = 0
+    due_times_ns = []
     for index, (flow, ends) in enumerate(zip(of_sources, endpoints, strict=True)):
         source = sources.records[index]
         source.table = source.table_at = table_at
@@ -423,7 +425,8 @@ def new_sources(
             set_up_connection(sources.connections, source, flow, ring_at, due_ns)
             ring_at += rings[index]
             connection += 1
-        set_due(sources.events, index, due_ns)
+        due_times_ns.append(due_ns)
+    set_all_due(sources.events, due_times_ns)
     _set_awaited(sources, of_sources)
     return sources
 
