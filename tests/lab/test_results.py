@@ -12,8 +12,9 @@ import pytest
 from ecmproto.control.lab.model import Band, Control, Measure
 from ecmproto.control.lab.results.measurements import RunFigures, settling_ns
 from ecmproto.control.lab.results.outcome import Comparison, Outcome, explanations, problems
+from ecmproto.control.lab.results.sizes import by_size
 from ecmproto.control.lab.setup.figures import MEASUREMENTS, parse_expectation, parse_figure
-from ecmproto.control.lab.simulation.series import Conservation, Deadlock, RunResult
+from ecmproto.control.lab.simulation.series import Completions, Conservation, Deadlock, RunResult
 from ecmproto.errors import SpecError
 from tests.lab.synthetic import MS, experiment, run_result
 
@@ -98,6 +99,18 @@ def test_slowdown_is_by_way_through_empty_network() -> None:
     """10 000 octets: 1500 over two links, then 8500; 0.5 µs for each link, 1 µs for the switch."""
     unloaded_ns = 2 * 1200 + 6800 + 2 * 500 + 1000
     assert list(value("slowdown.p50(r2)")) == pytest.approx([40_000 / unloaded_ns])
+
+
+def test_completion_times_by_size_are_over_all_seeds() -> None:
+    run = RunFigures(run_result())
+    (size,) = by_size([run, run])
+    assert (size.low_octets, size.high_octets) == (1_000, 10_000)
+    (count,) = value("tps(r2)")
+    assert size.flows == 2 * round(count * (run.until_ns - run.from_ns) / 10**9)
+    assert size.fct_p50_ns == 40_000
+    assert value("slowdown.p99(r2)") == (by_size([run])[0].slowdown_p99,)
+    assert size.cells()[0] == "1 kB to 10 kB"
+    assert not by_size([RunFigures(run_result(completions=Completions()))])
 
 
 def test_what_there_is_nothing_of_is_no_number() -> None:

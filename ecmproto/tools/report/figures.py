@@ -20,7 +20,17 @@ from ecmproto.tools.report.replay_panels import (
     SentPanels,
 )
 from ecmproto.tools.report.run import Report, Run
-from ecmproto.tools.report.sheet import MUTED, NARROW, WIDE, Format, Sheet, legend_px, shortened, wrapped
+from ecmproto.tools.report.sheet import (
+    GRID,
+    MUTED,
+    NARROW,
+    WIDE,
+    Format,
+    Sheet,
+    legend_px,
+    shortened,
+    wrapped,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,7 +148,7 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
 
     Call it within ``canvas.drawn_svg`` or ``canvas.drawn_png``.
     """
-    panels, names, time = panels_of(kind, runs, form), short_names(runs), time_axis(runs)
+    panels, names = panels_of(kind, runs, form), short_names(runs)
     left_px, right_px = panels.left_px, form.width_px - panels.right_px
     top_px = _PAD_PX + legend_px(panels.entries(), form, form.left_px, form.width_px)
     rows_px = sum(header_px(panels, run, form) + panels.height_px(run) for run in panels.runs)
@@ -150,8 +160,7 @@ def stacked(kind: Kind, runs: Sequence[Run], form: Format) -> Figure:
         box = AxesBox(left_px=left_px, top_px=top_px, right_px=right_px)
         title = panels.title(run) or names[runs.index(run)]
         axes = panel(sheet, panels, run, box, title=title)
-        if not panels.axis_label:
-            time.put_on(axes)
+        _put_time(axes, panels, run)
         if run is panels.runs[-1]:
             numbers_below(sheet, axes, panels, run, box)
         elif panels.axis_label:
@@ -184,6 +193,16 @@ def panel(sheet: Sheet, panels: Panels[Shown], run: Shown, box: AxesBox, *, titl
             box.right_px, base_px, readout, align="right", colour=MUTED, size_px=small_px, max_px=max_px
         )
     return axes
+
+
+def _put_time(axes: Axes, panels: Panels[Shown], run: Shown) -> None:
+    """Give ``axes`` the time axis, with the measured time shaded, unless theirs is another."""
+    if panels.axis_label:
+        return
+    panels.time.put_on(axes)
+    if isinstance(run, Run) and run.measured_ns is not None:
+        begin, end = (each / panels.time.scale.factor for each in run.measured_ns)
+        axes.axvspan(begin, end, color=GRID.light, alpha=0.45, linewidth=0, zorder=0)
 
 
 def numbers_below(sheet: Sheet, axes: Axes, panels: Panels[Shown], run: Shown, box: AxesBox) -> None:
@@ -328,7 +347,6 @@ def draw_panel(
         right_px=left_px + form.width_px - panels.right_px,
     )
     axes = panel(sheet, panels, run, box, title=panels.title(run))
-    if not panels.axis_label:
-        panels.time.put_on(axes)
+    _put_time(axes, panels, run)
     if numbers:
         numbers_below(sheet, axes, panels, run, box)

@@ -17,6 +17,8 @@ from ecmproto.control.lab.results.outcome import (
     problems,
     used_columns,
 )
+from ecmproto.control.lab.results.sizes import HEADINGS as SIZE_HEADINGS
+from ecmproto.control.lab.results.sizes import by_size
 from ecmproto.control.lab.results.theory import curves_of
 from ecmproto.control.lab.simulation.series import FlowSeries, PortSeries
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -52,7 +54,10 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
     names = [_name(outcome) for outcome in outcomes]
     runs = tuple(_run(outcome) for outcome in outcomes)
     begin, end = format_time(first.runs[0].from_ns), format_time(first.runs[0].until_ns)
-    notes = [f"Figures are about {begin} to {end}; pictures are about all of the time, of the first seed."]
+    notes = [
+        f"Figures are about {begin} to {end}, shaded in the pictures. They show all of the time, "
+        f"of seed {first.seeds[0]}."
+    ]
     for name, outcome in zip(names, outcomes, strict=True):
         notes += [f"{name}: {line}." for line in (*problems(outcome.runs), *explanations(outcome.runs))]
     source = f" ({experiment.source})" if experiment.source else ""
@@ -62,7 +67,10 @@ def lab_report(outcomes: Sequence[Outcome]) -> Report:
         capture=first.name,
         runs=runs,
         notes=tuple(notes),
-        tables=tuple(_table(outcome) for outcome in outcomes[:1]),
+        tables=(
+            *(_table(outcome) for outcome in outcomes[:1]),
+            *(_size_table(*each) for each in zip(names, outcomes, strict=True) if by_size(each[1].runs)),
+        ),
         kicker="an experiment in a network of hosts and switches, in virtual time",
         lead=f"{experiment.title}{source}, simulated {ways}, through {', '.join(names)}.",
     )
@@ -94,16 +102,29 @@ def _table(outcome: Outcome) -> ReportTable:
     )
 
 
+def _size_table(name: str, outcome: Outcome) -> ReportTable:
+    return ReportTable(
+        heading=f"Completion times by size: {name}",
+        caption="Of all seeds, beside those in an empty network (slowdown).",
+        columns=tuple(map(str.capitalize, SIZE_HEADINGS)),
+        rows=tuple(size.cells() for size in by_size(outcome.runs)),
+    )
+
+
 def _run(outcome: Outcome) -> Run:
     figures = outcome.runs[0]
     result, experiment = figures.result, outcome.experiment
     port = figures.port("")
-    edges_ns = figures.edges_ns
+    edges_ns, measured_ns = figures.edges_ns, (figures.from_ns, figures.until_ns)
     return Run(
         name=experiment.control.mechanism,
         variant=_name(outcome),
-        title=f"{find_mechanism(experiment.control.mechanism).title}, {control_text(experiment)}",
+        title=(
+            f"{find_mechanism(experiment.control.mechanism).title}, {control_text(experiment)}, "
+            f"{format_time(result.duration_ns)}, seed {result.seed}"
+        ),
         duration_ns=result.duration_ns,
+        measured_ns=measured_ns if measured_ns != (0, result.duration_ns) else None,
         facts=(
             ("scenario", outcome.name),
             ("queue of", port.name),

@@ -202,6 +202,8 @@ class Run:
     """Title for readers: "QCN, closed loop"."""
     duration_ns: int
     """Time from the first arrival to the end of the run: the length of the time axis."""
+    measured_ns: tuple[int, int] | None = None
+    """Start and end of the time that figures are about, shaded in pictures; None for all of it."""
     variant: str = ""
     """Name among runs of the same mechanism, "qcn:w=4"; empty for the mechanism's name."""
     facts: tuple[tuple[str, str], ...] = ()

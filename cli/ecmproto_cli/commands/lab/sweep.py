@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ecmproto.units import format_share
+from ecmproto.units import format_share, format_time
 from ecmproto_cli.commands.lab import Setup, scenario_argument, seeds_text, setting_options
 from ecmproto_cli.errors import FINDINGS, INTERRUPTED
 from ecmproto_cli.options import Execution, execution_options, force_option, shard_option
@@ -167,7 +167,8 @@ def command(
         for text, each in found_effects.items():
             echo(f"\n{_effects_table(text, each)}")
     if figure:
-        _draw(figure, force, f"{found.name}: {own.title}, {over}", rows, parsed or _axes_of(part), texts)
+        title = f"{found.name}: {own.control.mechanism}, {format_time(own.duration_ns)}, {over}"
+        _draw(figure, force, title, rows, parsed or _axes_of(part), texts)
     has_failed = print_failures(progress.tally)
     return INTERRUPTED if stopped else FINDINGS if has_failed else 0
 

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from ecmproto.control.lab.model import Experiment
 from ecmproto.control.lab.setup.figures import check_borders, find_measurement
 from ecmproto.control.lab.simulation.series import FlowSeries, Levels, PortSeries, RunResult
 from ecmproto.errors import SpecError
@@ -263,33 +262,62 @@ class RunFigures:
                 return NS_PER_S * self._sum(flow.completed, span) / (span[1] - span[0])
             case "latency" | "fct" if not detail:
                 return _mean(self._sum(flow.completion_ns, span), self._sum(flow.completed, span))
-        took_ns, octets = self._completions(flow, span)
-        values = took_ns
-        if kind == "slowdown":
-            values = took_ns / np.maximum(1.0, self._unloaded_ns(flow, octets))
+        took_ns, octets = self.completions(flow, span)
+        values = self.slowdowns(flow, took_ns, octets) if kind == "slowdown" else took_ns
         if not len(values):
             return math.nan
         percent = 100.0 if detail == "max" else float(detail.removeprefix("p") or 0)
         return float(np.percentile(values, percent) if detail else values.mean())
 
-    def _completions(self, flow: FlowSeries, span: tuple[int, int]) -> tuple[Floats, Floats]:
+    @cached_property
+    def _completion_rows(self) -> dict[str, NDArray[np.int64]]:
+        """The rows of each flow among the completions."""
+        of = self.result.completions.flow
+        order = np.argsort(of, kind="stable")
+        borders = np.searchsorted(of[order], np.arange(1, len(self.result.flows)))
+        names = (flow.name for flow in self.result.flows)
+        return dict(zip(names, np.split(order, borders), strict=True))
+
+    def completions(self, flow: FlowSeries, span: tuple[int, int]) -> tuple[Floats, Floats]:
         """Return the durations of the transactions or sized flows that ended in ``span``, and the octets."""
-        all_of_them = self.result.completions
-        chosen = (
-            (all_of_them.flow == self.result.flows.index(flow))
-            & (all_of_them.end_ns >= span[0])
-            & (all_of_them.end_ns < span[1])
-        )
-        took = (all_of_them.end_ns - all_of_them.start_ns)[chosen].astype(np.float64)
-        return took, all_of_them.octets[chosen].astype(np.float64)
+        completions, rows = self.result.completions, self._completion_rows[flow.name]
+        end_ns = completions.end_ns[rows]
+        rows = rows[(end_ns >= span[0]) & (end_ns < span[1])]
+        took_ns = (completions.end_ns[rows] - completions.start_ns[rows]).astype(np.float64)
+        return took_ns, completions.octets[rows].astype(np.float64)
+
+    def slowdowns(self, flow: FlowSeries, took_ns: Floats, octets: Floats) -> Floats:
+        """Return durations divided by those in an empty network."""
+        slowdowns: Floats = took_ns / np.maximum(1.0, self._unloaded_ns(flow, octets))
+        return slowdowns
+
+    @cached_property
+    def _links(self) -> dict[str, tuple[float, float]]:
+        """The rate of each link by its port, and its delay with that of the node at its end."""
+        network = self.result.experiment.network
+        delays_ns = {host.name: host.delay_ns for host in network.hosts}
+        delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
+        links: dict[str, tuple[float, float]] = {}
+        for link in network.links:
+            back_bps = link.rate_back_bps or link.rate_bps
+            back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
+            there_ns, here_ns = delays_ns.get(link.b, 0), delays_ns.get(link.a, 0)
+            links[f"{link.a}>{link.b}"] = float(link.rate_bps), float(link.propagation_ns + there_ns)
+            links[f"{link.b}>{link.a}"] = float(back_bps), float(back_ns + here_ns)
+        return links
+
+    @cached_property
+    def _frame_octets(self) -> dict[str, int]:
+        return {flow.name: flow.frame_octets for flow in self.result.experiment.flows}
 
     def _unloaded_ns(self, flow: FlowSeries, octets: Floats) -> Floats:
         """Return the time that ``octets`` would take in an empty network, until their last bit."""
         experiment = self.result.experiment
-        frame = next(each for each in self.result.experiment.flows if each.name == flow.name).frame_octets
-        rates, fixed_ns = path_of(experiment, flow.path)
-        if not rates:
+        frame = self._frame_octets[flow.name]
+        known = [self._links[port] for port in flow.path if port in self._links]
+        if not known:
             return np.full(len(octets), math.nan)
+        rates, fixed_ns = [rate for rate, _ in known], sum(delay_ns for _, delay_ns in known)
         slowest = min(rates)
         first = np.minimum(octets, frame) + experiment.overhead_octets
         once_ns = sum(8 * NS_PER_S * first / rate for rate in rates)
@@ -297,26 +325,6 @@ class RunFigures:
         rest = np.maximum(0.0, octets - frame) + experiment.overhead_octets * (frames - 1)
         total: Floats = fixed_ns + once_ns + 8 * NS_PER_S * rest / slowest
         return total
-
-
-def path_of(experiment: Experiment, path: Sequence[str]) -> tuple[list[float], float]:
-    """Return the link rates after the ports of a path, and the delays of all links and nodes."""
-    network = experiment.network
-    delays_ns = {host.name: host.delay_ns for host in network.hosts}
-    delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
-    links: dict[str, tuple[float, float]] = {}
-    for link in network.links:
-        back_bps = link.rate_back_bps or link.rate_bps
-        back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
-        links[f"{link.a}>{link.b}"] = float(link.rate_bps), float(link.propagation_ns)
-        links[f"{link.b}>{link.a}"] = float(back_bps), float(back_ns)
-    rates, fixed_ns = [], 0.0
-    for port in path:
-        if port in links:
-            rate, propagation_ns = links[port]
-            rates.append(rate)
-            fixed_ns += propagation_ns + delays_ns.get(port.partition(">")[2], 0)
-    return rates, fixed_ns
 
 
 def settling_ns(means: Floats, length_ns: float, limits: tuple[float, ...]) -> float:

@@ -12,6 +12,8 @@ from typing import Any
 from ecmproto.control.lab.model import BASELINES, Band, Experiment, Measure, Published
 from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.control.lab.results.published import are_met, published_ratios
+from ecmproto.control.lab.results.sizes import HEADINGS as SIZE_HEADINGS
+from ecmproto.control.lab.results.sizes import by_size
 from ecmproto.control.lab.setup.figures import Expectation, Figure, parse_figure
 from ecmproto.control.mechanisms.api.machine import machine_of
 from ecmproto.control.mechanisms.registry import find_mechanism
@@ -388,12 +390,15 @@ class Outcome(Tabular):
         groups: dict[str, list[str]] = {}
         for flow in first.result.flows:
             groups.setdefault(flow.group, []).append(flow.name)
-        if len(first.result.flows) <= _FLOWS_SHOWN:
+        is_each_shown = len(first.result.flows) <= _FLOWS_SHOWN
+        if is_each_shown:
             yield from (f"rate({flow.name})" for flow in first.result.flows)
         for group, names in groups.items():
             if len(names) > 1:
                 yield f"mean(rate({group}))"
-        for flow in first.result.flows[:_FLOWS_SHOWN]:
+                if not is_each_shown:
+                    yield from (f"{name}(rate({group}))" for name in ("min", "median", "max"))
+        for flow in first.result.flows if is_each_shown else ():
             if any(run.measure("tps", flow.name, (), None, None) > 0 for run in self.runs):
                 kind = "latency" if self._transacts(flow.name) else "fct"
                 yield from (f"{name}({flow.name})" for name in ("tps", kind, f"{kind}.p99"))
@@ -417,7 +422,7 @@ class Outcome(Tabular):
         facts = [
             ("source", experiment.source or "–"),
             ("control", control_text(experiment)),
-            ("time", self._time_text()),
+            ("time", self.time_text()),
             ("queue of", self.runs[0].main_port),
             ("seeds" if len(self.seeds) > 1 else "seed", seeds),
         ]
@@ -425,11 +430,15 @@ class Outcome(Tabular):
             f"{paint(self.name, 'title')}: {experiment.title}\n{pairs(facts, paint=paint)}",
             figure_table(self.rows, paint=paint),
         ]
+        if sizes := by_size(self.runs):
+            rows = [(size, cells) for size, *cells in (SIZE_HEADINGS, *(each.cells() for each in sizes))]
+            parts.append(f"{paint('completion times by size', 'title')}\n{columns_of(rows, paint=paint)}")
         if lines := [*problems(self.runs), *explanations(self.runs)]:
             parts.append("\n".join(lines))
         return "\n\n".join(parts)
 
-    def _time_text(self) -> str:
+    def time_text(self) -> str:
+        """Return the simulated and the measured time as text."""
         first = self.runs[0]
         measured = f"measured {format_time(first.from_ns)} to {format_time(first.until_ns)}"
         text = f"{format_time(first.result.duration_ns)}, {measured}"
@@ -454,6 +463,7 @@ class Outcome(Tabular):
             "complete": all(run.result.complete for run in self.runs),
             "port": first.main_port,
             "figures": [row.as_dict() for row in self.rows],
+            "sizes": [each._asdict() for each in by_size(self.runs)],
             "problems": list(problems(self.runs)),
             "explanations": list(explanations(self.runs)),
             "events": sum(run.result.events for run in self.runs),
@@ -534,7 +544,11 @@ class Comparison:
             lines = [(text, cells[:-1]) for text, cells in lines]
         seeds = ", ".join(map(str, first.seeds))
         title = f"{paint(first.experiment.name, 'title')}: {first.experiment.title}; {', '.join(names)}"
-        facts = [("queue of", first.runs[0].main_port), ("seeds" if len(first.seeds) > 1 else "seed", seeds)]
+        facts = [
+            ("time", first.time_text()),
+            ("queue of", first.runs[0].main_port),
+            ("seeds" if len(first.seeds) > 1 else "seed", seeds),
+        ]
         table = "\n".join(line.rstrip() for line in columns_of(lines, paint=paint).splitlines())
         parts = [f"{title}\n{pairs(facts, paint=paint)}", table, self._curves(paint, width)]
         remarks = [
