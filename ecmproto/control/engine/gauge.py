@@ -28,7 +28,7 @@ from ecmproto.kernels.structs import Struct
 PRIORITIES = 8
 
 TOTAL = PRIORITIES
-"""The number of the port's row among those of the priorities, 0 to 7."""
+"""The number of the port's row; rows 0 to 7 are the priorities."""
 
 NO_PRIORITY, SEVERAL = -1, -2
 
@@ -92,7 +92,7 @@ class Gauge(Struct):
     trace_bin: TraceBin
     bins: LevelBins
     held_ns: NDArray[np.int64]
-    """The time at each step of the level (`held_of`): the port's row, then those of priorities 7 to 0."""
+    """The time at each step of the level (`held_of`): a row for the port, then rows of priorities 7 to 0."""
 
 
 def new_gauge(buffer_octets: int, *, total_only: bool = False) -> Gauge:

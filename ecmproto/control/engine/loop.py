@@ -233,8 +233,8 @@ def _message_ns(network: NetworkState) -> int:
 def _prefetch(network: NetworkState, entry: int) -> None:
     """Let the processor load the state of coming events of ports, after a change of ``entry`` in their heap.
 
-    The first entry of a part of the heap changes about once an event, and is due as many events later as
-    there are parts. Frames are loaded when the ports that have them are there, and their next ports then.
+    The first entry of a part of the heap changes about once an event. With n parts, it is due about n events
+    later. Frames are loaded after their ports, and the next ports after the frames.
     """
     ports, events = len(network.ports), network.port_events
     coming = first_beside(events, entry, _PORT_LEVEL)

@@ -293,7 +293,7 @@ class RunFigures:
 
     @cached_property
     def _links(self) -> dict[str, tuple[float, float]]:
-        """The rate of each link by its port, and its delay with that of the node at its end."""
+        """The rate and delay of each link by its port. The delay includes the node at the end."""
         network = self.result.experiment.network
         delays_ns = {host.name: host.delay_ns for host in network.hosts}
         delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
