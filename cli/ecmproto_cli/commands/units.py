@@ -312,7 +312,7 @@ def frame(octets: int, rate: int, form: str) -> None:
 @click.argument("qntz_fb", metavar="QNTZ_FB", type=click.IntRange(0, _MAX_FEEDBACK))
 @click.option("--rate", type=RATE, help="Current rate of the limiter that receives the feedback.")
 @click.option(
-    "--gd", metavar="GAIN", default="1/128", show_default=True, help="Gain Gain Gd of the reaction point."
+    "--gd", metavar="GAIN", default="1/128", show_default=True, help="Gain Gd of the reaction point."
 )
 @click.option(
     "--qeq", type=SIZE, default="26kB", show_default=True, help="Set point of the congestion point."

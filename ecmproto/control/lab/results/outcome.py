@@ -679,7 +679,7 @@ def _idle_flows(runs: Sequence[RunFigures]) -> Iterator[str]:
         elif not any(each.offered_frames.any() for each in series):
             why = "its source had nothing to send"
         elif not any(each.sent_frames.any() for each in series):
-            why = "nothing left its host: its limiter, PAUSE or a window held it back back"
+            why = "nothing left its host: its limiter, PAUSE or a window held it back"
         else:
             dropped = sum(int(each.dropped_frames.sum()) for each in series)
             why = f"{counted(dropped, 'frame')} dropped on the path"
