@@ -60,7 +60,7 @@ Role: TypeAlias = Literal["header", "tag", "message", "flow control", "payload",
 """The role of a format in a frame."""
 
 Direction: TypeAlias = Literal["data", "feedback", "reply", "link"]
-"""The direction of a frame: with the flow from its source to its destination, from a congestion point to the
+"""The direction of a frame: from the source to the destination of a flow, from a congestion point to the
 source, from the destination to the source, or to the next station on the link.
 """
 
@@ -81,22 +81,23 @@ Follows: TypeAlias = Literal[
     "content",
     "own",
 ]
-"""The selection of the following format: none, by an EtherType or length (a cooked header: no length; SNAP:
-few EtherTypes), by IP's protocol or next header, by a UDP port or as if by RoCE's; with one of its
-``sequences``; octets and TLVs need no selector.  "content": one that the wrapper ``wraps``.  "own": by the
-format's own method.
+"""The rule that selects the following format.
+
+The selector is an EtherType or length (a cooked header has no length, and SNAP has few EtherTypes), IP's
+protocol or next header, a UDP port or RoCE's port, or one of the format's ``sequences``. Octets and TLVs need
+no selector. "content" means a format that the wrapper ``wraps``, and "own" means the format's own method.
 """
 
 Following: TypeAlias = "tuple[type[Layer] | None, int]"
-"""The format after a layer (None: none) and the maximum end of it."""
+"""The format after a layer, or None, and the maximum end of that format."""
 
 
 UNBOUNDED = 1 << 32
-"""More octets than any frame has: an unknown length, for example of a sampled frame."""
+"""A length greater than any frame's, for unknown lengths, such as the length of a sampled frame."""
 
 
 class Formats(Protocol):
-    """The lookups that a layer uses to find the format that follows it."""
+    """The tables in which a layer finds the format that follows."""
 
     @property
     def ethertypes(self) -> EtherTypes:
@@ -110,24 +111,24 @@ class Formats(Protocol):
         """Return the format of an EtherType or length at ``data[pos:stop]``, and its maximum end."""
 
     def ethertype_of(self, following: Layer | None) -> int | None:
-        """Return the EtherType of ``following``, None without one."""
+        """Return the EtherType of ``following``, or None if ``following`` has no EtherType."""
 
     def behind_ip(self, version: int, protocol: int) -> type[Layer]:
-        """Return the format that IPv4's protocol or IPv6's next header selects; `Data` for others."""
+        """Return the format of an IPv4 protocol or IPv6 next header, or `Data` for an unknown protocol."""
 
     def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
-        """Return the format that a UDP port selects at ``data[pos:stop]``; `Data` for others."""
+        """Return the format of a UDP port at ``data[pos:stop]``, or `Data` for an unknown port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A range ``low`` to ``high`` of the field ``key`` in all valid frames of the format."""
+    """The valid range of the field ``key``: from ``low`` to ``high`` in all frames of the format."""
 
     key: str
     low: int
     high: int
     name: str = ""
-    """The name of the field in errors, if not its key."""
+    """Name of the field in errors, if the name differs from ``key``."""
 
     @property
     def needed(self) -> str:
@@ -138,37 +139,39 @@ class Limit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crafting:
-    """The defaults for crafting frames of a format: direction, destination, priority, field values."""
+    """The defaults of crafted frames of a format: direction, destination, priority and field values."""
 
     direction: Direction | None = None
-    """The direction of such a frame; None: by the role (a message is feedback, others are data)."""
+    """Direction of crafted frames. With None, the role decides: messages are feedback, other formats are
+    data.
+    """
     destination: bytes = b""
-    """The group address as its destination; empty: a station."""
+    """Group address as the destination; empty if the destination is a station."""
     priority: int = 0
-    """The priority of such a frame."""
+    """Priority of crafted frames."""
     values: Mapping[str, int | bytes] = dataclasses.field(default_factory=dict)
-    """The values of fields that differ from their defaults."""
+    """Values of fields that differ from the fields' defaults."""
     outer: Mapping[type[Layer], Mapping[str, int | bytes]] = dataclasses.field(default_factory=dict)
-    """The values of fields in outer headers that differ from theirs, by format."""
+    """Values of fields in outer headers that differ from the fields' defaults, by format."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feedback:
-    """The fields that statistics count of a congestion point's messages, besides CPID and queue lengths."""
+    """The fields of a congestion point's messages that statistics count, besides CPID and queue lengths."""
 
     types: Mapping[int, str] = dataclasses.field(default_factory=dict)
-    """The values of its field ``type`` that are feedback, and their names; empty: every message is."""
+    """Values of the field ``type`` that are feedback, with names. If empty, every message is feedback."""
     flow_id: str = ""
-    """The full name of the flow's field, its own or a tag's; 16 bits or fewer."""
+    """Full name of the field with the flow, in the message or in a tag, of at most 16 bits."""
     quantized: str = ""
-    """The field of quantized feedback, of 6 bits or fewer."""
+    """Name of the field with quantized feedback, of at most 6 bits."""
 
 
 class Layer:
-    """Base of every typed layer value: one format's fields with their values in a frame.
+    """Base class of typed layers. A layer contains the fields of one format with their values in a frame.
 
-    Frozen, slotted, keyword-only; equal when all fields are equal.  Values are not range-checked when
-    constructed but when encoded, so that a decoder never has to refuse a code point.
+    Layers are frozen, slotted and keyword-only. Two layers are equal if all fields are equal. Values are
+    range-checked during encoding, not during construction, so a decoder accepts every code point.
     """
 
     __slots__ = ()
@@ -176,100 +179,110 @@ class Layer:
     schema: ClassVar[FlatStruct]
     """The construct schema."""
     prefix: ClassVar[str]
-    """The prefix of its field names, and its name in JSON and on the command line."""
+    """Prefix of the field names, and name of the format in JSON and on the command line."""
     title: ClassVar[str]
-    """The name in prose."""
+    """Name in prose."""
     source: ClassVar[str]
-    """The clause or document that defines it."""
+    """Clause or document that defines the format."""
 
     role: ClassVar[Role]
-    """The role in a frame.  Default: "tag", "payload" or "header", by its and the next announcement."""
+    """Role in a frame. The default is "tag", "payload" or "header", derived from the announcements."""
     counted_as: ClassVar[str]
-    """The name of its frames in statistics; "" if not counted.  Default: the title, except for headers."""
+    """Name of the format's frames in statistics, or "". The default is the title, or "" for headers."""
     summary: ClassVar[Summary]
-    """Its part of a frame's summary line; default: its fields by name."""
+    """Part of the format in a frame's summary line. The default lists the fields by name."""
     as_feedback: ClassVar[Feedback | None]
-    """The fields counted by congestion point; None without.  Default: for messages with a CPID."""
+    """Fields counted by congestion point, or None. The default applies to messages with a CPID."""
 
     announced_by: ClassVar[str | int] = ""
-    """The role in the `EtherTypes` map, or the EtherType itself, that announces it; "" without one."""
+    """Role in the `EtherTypes` map, or EtherType, that announces the format, or ""."""
     further_ethertypes: ClassVar[tuple[int, ...]] = ()
-    """Other EtherTypes that announce it."""
+    """Other EtherTypes that announce the format."""
     selected_by: ClassVar[tuple[int, ...]] = ()
-    """The values of the selector that announce this one of several formats of an EtherType or a UDP port: the
-    first two octets unless the EtherType has another selector; () for any other value.
+    """Values of the selector that announce the format, if several formats share an EtherType or UDP port.
+
+    The selector is the first two octets, unless the EtherType has another selector. () stands for all other
+    values.
     """
     behind_snap: ClassVar[bool] = False
-    """Whether its EtherType announces it in SNAP headers too."""
+    """Whether the EtherType also announces the format in SNAP headers."""
     ip_protocol: ClassVar[int | None] = None
-    """The protocol of IPv4 and next header of IPv6 that announces it."""
+    """IPv4 protocol and IPv6 next header that announce the format."""
     next_header: ClassVar[int | None] = None
-    """The next header that announces it after IPv6 alone."""
+    """Next header that announces the format only after IPv6."""
     udp_ports: ClassVar[tuple[int, ...]] = ()
-    """The UDP destination ports that announce it, beginning with the one of crafted frames."""
+    """UDP destination ports that announce the format. Crafted frames have the first port."""
     next_key: ClassVar[str] = ""
-    """The field with the EtherType or length of what follows; "" when the layer ends the frame."""
+    """Field with the EtherType or length of the following format; "" if the layer ends the frame."""
     follows: ClassVar[Follows]
-    """The selection of what follows; default: by EtherType if there is a ``next_key``."""
+    """Rule that selects the following format. The default is the EtherType if there is a ``next_key``."""
     constants: ClassVar[tuple[str, ...]] = ()
-    """The fields that have their defaults in all frames of the format, and identify it."""
+    """Fields that identify the format, because the fields have their defaults in all of its frames."""
     limits: ClassVar[tuple[Limit, ...]] = ()
-    """The limits of its fields, in the order of their checks."""
+    """Limits of the fields, in the order of the checks."""
     shows: ClassVar[type[Layer] | None] = None
-    """The first format of the frame inside its last field; None without one."""
+    """First format of the frame inside the last field, or None."""
     sequence_key: ClassVar[str] = ""
-    """The field whose value selects one of ``sequences``: by 8 bits, above ``sequence_shift`` others."""
+    """Field that selects one of ``sequences``, by the 8 bits above the lowest ``sequence_shift`` bits."""
     sequence_shift: ClassVar[int] = 0
     sequences: ClassVar[Mapping[int, tuple[type[Layer], ...]]] = {}
-    """The formats that follow, in order, by the value of that field, if this format alone determines them.
-    Not listed: values with mere octets after them.
+    """Following formats in order, by the value of ``sequence_key``, if this format alone determines them.
+
+    Values that are followed only by octets are not listed.
     """
     closed_by: ClassVar[type[Layer] | None] = None
-    """The format of the last octets of the packet that starts with this one and follows its sequence."""
+    """Format of the last octets of a packet that starts with this format, after the sequence."""
     wraps: ClassVar[Mapping[int, type[Layer]]] = {}
-    """The formats inside a wrapper, by the value of its ``next_key``; by 0 without one."""
+    """Formats inside a wrapper, by the value of ``next_key``, or by 0 if there is no ``next_key``."""
     session_key: ClassVar[str] = ""
-    """The field of a wrapper with the number of its session."""
+    """Field with the session number of a wrapper."""
     covers: ClassVar[str] = ""
-    """The field computed from the octets before this layer; see `covering`."""
+    """Field computed from the octets before this layer. See `covering`."""
     holds: ClassVar[tuple[type[Layer], ...]] = ()
-    """The formats inside this one, as TLVs inside a TLV; see `inside`."""
+    """Formats inside this format, such as TLVs inside a TLV. See `inside`."""
     min_shown_octets: ClassVar[int] = 0
-    """The minimum octets on the wire of the frame inside its last field."""
+    """Minimum octets on the wire of the frame inside the last field."""
 
     colour: ClassVar[str]
-    """The style of its name: its summary's, else its role's."""
+    """Style of the name in output. The default is the style of the summary, or else of the role."""
     crafting: ClassVar[Crafting]
-    """The defaults of a crafted frame; default: by its role."""
+    """Defaults of crafted frames. The default depends on the role."""
 
     layout: ClassVar[tuple[Field, ...]]
-    """The fields in wire order."""
+    """Fields in wire order."""
     read_from_text: ClassVar[tuple[Field, ...]]
-    """The fields that accept text for their value: addresses and CPIDs."""
+    """Fields that accept text as their value: addresses and CPIDs."""
     moving: ClassVar[tuple[Field, ...]]
-    """The first variable field and those after it, if more than the last is variable; usually empty."""
+    """The first variable field and all later fields, if a field other than the last is variable; usually
+    empty.
+    """
     fixed_octets: ClassVar[int]
-    """The octets of its fixed part: the fields before the first variable one."""
+    """Octets of the fixed part, which are the fields before the first variable field."""
     parse: ClassVar[Callable[[bytes, int, int], tuple[Layer, int, int] | None]]
-    """Read one from ``data[start:stop]``: (value, end, octets missing at its end), or None if even the fixed
-    part is incomplete.  Generated from the layout by `ecmproto.wire.formats.base`.
+    """Function that reads a layer from ``data[start:stop]``.
+
+    The result is (value, end, number of octets missing at the end), or None if the fixed part is incomplete.
+    This module generates the function from the layout.
     """
     build: Callable[[], bytes]
-    """Write one; EncodeError for a value out of its field's range.  Generated from the layout."""
+    """Function that encodes a layer. Raises EncodeError for a value out of range. Generated from the
+    layout.
+    """
 
     otherwise: ClassVar[type[Layer] | None] = None
-    """The format of octets that are announced as this one and are not valid as such; None if all are."""
+    """Format of octets that are announced as this format but invalid, or None if all octets are valid."""
     least_octets: ClassVar[int] = 0
-    """The minimum octets on the wire from this layer on, if there is an ``otherwise``."""
+    """Minimum octets on the wire from this layer on, if there is an ``otherwise``."""
     nonzero_octets: ClassVar[int] = 0
-    """The number of octets at its start that are not all zero, if there are ``least_octets``."""
+    """Number of leading octets that must not all be zero, if there are ``least_octets``."""
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
         """Return whether the octets announced as this format belong to ``otherwise``.
 
-        They are ``data[start:stop]`` and reached octet ``reach`` on the wire.  Default: fewer octets than its
-        fixed part, fewer on the wire than its minimum, or zeros at its start.
+        The octets are ``data[start:stop]``, and extended to octet ``reach`` on the wire. By default, they
+        belong to ``otherwise`` if there are fewer octets than the fixed part, fewer octets on the wire than
+        the minimum, or only zeros at the start.
         """
         if not cls.least_octets:
             return False
@@ -278,21 +291,21 @@ class Layer:
 
     @classmethod
     def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:
-        """Return the error of an incomplete fixed part if it was incomplete on the wire too, else None.
+        """Return the error of an incomplete fixed part, or None if the part was complete on the wire.
 
-        Arguments as in `cannot_be`.
+        The arguments are the same as in `cannot_be`.
         """
         return too_few(cls, start, stop, reach)
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Return the error of this value at octet ``start`` if its format forbids it, else None.
+        """Return the error of this value at octet ``start`` if the format forbids the value, else None.
 
-        ``reach`` is the maximum end on the wire.  Generated from limits, if any.
+        ``reach`` is the maximum end on the wire. The function is generated from the limits, if there are any.
         """
         return None
 
     within: ClassVar[Callable[[Any, int, int], DecodeError | None]] = check
-    """Return the error of the first limit that this value breaks, or None; arguments as in `check`."""
+    """Function that returns the error of the first violated limit, or None. Arguments as in `check`."""
 
     @classmethod
     def direction_of(cls, values: Mapping[str, int | bytes]) -> Direction:
@@ -302,8 +315,8 @@ class Layer:
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
         """Return the correct values of length, type and checksum fields.
 
-        ``rest`` is what follows this layer in the frame (without padding), ``following`` the layer it starts
-        with.  For a layer that holds others ``rest`` is the octets inside.
+        ``rest`` contains the octets after this layer, without padding, and ``following`` is the first layer
+        of ``rest``. For a layer that contains other layers, ``rest`` contains the octets of these layers.
         """
         if not self.next_key:
             return {}
@@ -318,41 +331,41 @@ class Layer:
 
     @classmethod
     def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
-        """Return the function that computes the field that ``covers`` the octets before it; None without one.
+        """Return the function that computes the field ``covers`` from the preceding octets, or None.
 
-        ``starts`` are the offsets of the preceding ``layers`` in the frame, then the end of the last.
+        ``starts`` are the offsets of the preceding ``layers`` in the frame, then the end of the last one.
         """
         return None
 
     def sequence_behind(self) -> tuple[type[Layer], ...]:
-        """Return the formats that follow this layer one after another; see ``sequences``."""
+        """Return the sequence of formats after this layer. See ``sequences``."""
         return self.sequences.get(self.selected_sequence, ())
 
     @property
     def selected_sequence(self) -> int:
-        """The value that selects its sequence; 0 without a ``sequence_key``."""
+        """Value that selects the sequence; 0 without a ``sequence_key``."""
         value: int = getattr(self, self.sequence_key) >> self.sequence_shift if self.sequence_key else 0
         return value
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
-        """Return the first format inside this layer, None without any, and the end of the last one.
+        """Return the first format inside this layer, or None, and the end of the last format inside.
 
-        The layer starts at octet ``start`` and its own fields end at ``end``.  The result of `following`
+        The layer starts at octet ``start``, and its own fields end at ``end``. The result of `following`
         comes after all layers inside.
         """
         return None, end
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format that follows in ``data[end:stop]``, and its maximum end.
+        """Return the format that follows in ``data[end:stop]``, and the maximum end of that format.
 
-        None when this layer is the last: the rest is padding or trailer.
+        None means that this layer is the last one, and that padding or a trailer follows.
         """
         if not self.next_key:
             return None, end
         return formats.announced(getattr(self, self.next_key), data, end, stop)
 
     def __repr__(self) -> str:
-        """Return the Python expression of an equal value, with the fields that differ from their defaults."""
+        """Return the Python expression of an equal layer, with the fields that differ from their defaults."""
         shown = (
             (field, getattr(self, field.key))
             for field in self.layout
@@ -366,7 +379,7 @@ class Layer:
 
 
 def too_few(cls: type[Layer], start: int, stop: int, reach: int) -> DecodeError | None:
-    """Return the error of an incomplete fixed part of a format, missing octets included."""
+    """Return the error of a format with an incomplete fixed part. The error counts missing octets."""
     if reach - start >= cls.fixed_octets:
         return None
     return DecodeError(
@@ -388,7 +401,7 @@ L = TypeVar("L", bound=type[Layer])
     kw_only_default=True, frozen_default=True, field_specifiers=(uint, sint, mac, address, octets)
 )
 def shared(cls: L) -> L:
-    """Make a class without slots from which formats inherit fields, beginning with their last base."""
+    """Make a class without slots whose fields formats inherit, starting with the fields of the last base."""
     made: Any = dataclass(frozen=True, kw_only=True, repr=False)(cls)
     return made  # type: ignore[no-any-return]
 
@@ -397,10 +410,10 @@ def shared(cls: L) -> L:
     kw_only_default=True, frozen_default=True, field_specifiers=(uint, sint, mac, address, octets)
 )
 def layer(prefix: str, *, title: str, source: str, **defaults: int) -> Callable[[L], L]:
-    """Make a class of declared fields a format.
+    """Make a format from a class of declared fields.
 
-    ``defaults`` are this format's own values of inherited fields (an ECM message is Protocol 0, a BCN message
-    Protocol 1).
+    ``defaults`` are the format's values of inherited fields: an ECM message has Protocol 0, a BCN message has
+    Protocol 1.
     """
 
     def decorate(cls: L) -> L:
@@ -444,7 +457,7 @@ def _schema(cls: type[Layer]) -> FlatStruct:
 
 
 def _read_text(value: Layer) -> None:
-    """Replace an address given as text by its octets; decoders set the slots and never call this."""
+    """Replace addresses given as text by octets. Decoders set the slots directly, without this function."""
     for field in value.read_from_text:
         given = getattr(value, field.key)
         if isinstance(given, str):
@@ -463,7 +476,7 @@ _COLOURS: dict[Role, str] = {"message": "congestion", "flow control": "pause", "
 
 
 def _fill_in(cls: Any) -> None:
-    """Set the attributes of a format that neither its declaration nor its bases set."""
+    """Set the attributes of a format that are missing in the declaration and in the base classes."""
     announced = bool(cls.announced_by or cls.udp_ports) or {cls.ip_protocol, cls.next_header} != {None}
     filled: set[str] = set()
 
@@ -491,7 +504,7 @@ _FILLED = "_filled_in"
 
 
 def _within(cls: type[Layer]) -> Callable[[Any, int, int], DecodeError | None]:
-    """Return the function that checks a format's limits, one comparison each."""
+    """Return the function that checks the limits of a format, with one comparison per limit."""
     places = {field.key: field.bit_offset // 8 for field in cls.layout}
 
     def refused(value: Layer, index: int, start: int) -> DecodeError:
@@ -517,10 +530,10 @@ ADDED: list[type[Layer]] = []
 
 
 def register(cls: L) -> L:
-    """Add a format to ecmproto's, and return it: a class decorator above ``@layer``.
+    """Add a format to ecmproto and return the format. Use this class decorator above ``@layer``.
 
-    The tables of formats are made once, at the first decoding or encoding; ParameterError for a format that
-    comes later.  Formats of the entry point group ``ecmproto.formats`` are in every process without this.
+    The tables of formats are made once, at the first decoding or encoding. Raises ParameterError for a format
+    that is registered later. Formats of the entry point group ``ecmproto.formats`` need no registration.
     """
     if "ecmproto.wire.formats.registry" in sys.modules:
         raise ParameterError(
@@ -545,7 +558,7 @@ def _with_default(cls: type[Layer], key: str, default: int) -> Any:
 
 
 def _moving(cls: type[Layer]) -> tuple[Field, ...]:
-    """Return the fields of a format without a fixed offset; TypeError for invalid ones."""
+    """Return the fields of a format without a fixed offset. Raises TypeError for invalid fields."""
     moved = [field for field in cls.layout if field.behind]
     for field in moved:
         if field.bits is not None and (field.is_number or cls.otherwise is None):
@@ -559,7 +572,7 @@ _CODES = {8: "B", 16: "H", 32: "I", 64: "Q"}
 
 
 def _parser(cls: type[Layer]) -> staticmethod[..., Any]:
-    """Return a format's ``parse``; see `Layer`."""
+    """Return the ``parse`` function of a format. See `Layer`."""
     groups = _groups(cls)
     # slotted classes: setting through the slot skips the frozen dataclass's __init__
     scope: dict[str, Any] = {f"set_{field.key}": getattr(cls, field.key).__set__ for field in cls.layout}
@@ -574,7 +587,7 @@ def _parser(cls: type[Layer]) -> staticmethod[..., Any]:
 
 
 def _builder(cls: type[Layer]) -> Callable[[Layer], bytes]:
-    """Return a format's ``build``; see `Layer`."""
+    """Return the ``build`` function of a format. See `Layer`."""
     groups = _groups(cls)
     scope: dict[str, Any] = {
         "pack": _codes(groups).pack,
@@ -595,7 +608,7 @@ _LATER: dict[str, Callable[[type[Layer]], Any]] = {
 
 
 def _fixed(cls: type[Layer]) -> list[Field]:
-    """Return the fields before the first variable one."""
+    """Return the fields before the first variable field."""
     return [field for field in cls.layout if field.bits is not None and not field.behind]
 
 
@@ -608,7 +621,9 @@ def _codes(groups: list[list[Field]]) -> struct.Struct:
 
 
 def _groups(cls: type[Layer]) -> list[list[Field]]:
-    """Return the fixed fields by the struct code that reads them: alone, or a run of sub-octet ones."""
+    """Return the fixed fields grouped by struct code: single fields, and runs of fields smaller than an
+    octet.
+    """
     groups: list[list[Field]] = []
     run = 0
     for field in _fixed(cls):
@@ -698,7 +713,10 @@ def _build_source(groups: list[list[Field]], rest: list[Field]) -> str:
 
 
 def _pack_source(i: int, group: list[Field]) -> list[str]:
-    """Return lines that range-check a group's fields and shift them together, as int: numpy's overflow."""
+    """Return source lines that range-check the fields of a group and shift them into one number.
+
+    The lines convert values to int, because numpy's numbers would overflow.
+    """
     lines, terms = [], []
     shift = _width(group)
     alone = len(group) == 1 and not _code(group).endswith("s")
