@@ -344,7 +344,7 @@ class Draft:
             sentence="Qoff is at most Qeq, Qdelta is at most 2·Qeq, and the Q bit is set only if Qdelta "
             "exceeded that limit.",
             why="Both are clamped before scaling, so that a single message slows a source down only as far "
-            "as the gain is meant to. With --set {self.prefix}.qeq, the limits are exact, also for a Qdelta "
+            f"as the gain is meant to. With --set {self.prefix}.qeq, the limits are exact, also for a Qdelta "
             "with the Q bit. Without it, the limits are the fields' maxima, and a Q bit with a Qdelta below "
             "twice the offset is still a finding.",
             fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),

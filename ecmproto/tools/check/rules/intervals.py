@@ -226,11 +226,11 @@ def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
         name="sampling interval",
         sentence="At least (Sf − Sr) ÷ 2^Sscale octets arrive between two messages from a congestion point.",
         why="A congestion point that samples more often slows its sources down too far. The rule needs "
-        "--set {prefix}.sf, since S000 gives a range for Sf but no default; it also uses {prefix}.sr and "
-        "{prefix}.sscale. It counts all captured frames of the sampled frame's priority, and the growth of "
-        "the queue{memory.GROWTH}. It ignores messages that report a full queue: the switch samples dropped "
+        f"--set {prefix}.sf, since S000 gives a range for Sf but no default; it also uses {prefix}.sr and "
+        f"{prefix}.sscale. It counts all captured frames of the sampled frame's priority, and the growth of "
+        f"the queue{memory.GROWTH}. It ignores messages that report a full queue: the switch samples dropped "
         "frames too, which captures after the switch do not contain. The rule applies if the capture has "
-        "enough frames for most intervals, or with --set {prefix}.has_all=yes.",
+        f"enough frames for most intervals, or with --set {prefix}.has_all=yes.",
         severity="warning",
         subject=congestion_point(f"{prefix}.cpid"),
         on=(),

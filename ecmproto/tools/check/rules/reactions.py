@@ -228,7 +228,7 @@ def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
         "such message, the rule compares the octets that the flow sends in the 0.2 ms before it with those "
         "in the 0.2 ms that begin 0.1 ms after it. It reports a flow if the two sums differ by less than a "
         "tenth. The rule applies to flows with three or more such messages, if another flow in the capture "
-        "stops (in an open loop none does), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        f"stops (in an open loop none does), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
         clause=clause,
         severity="error",
         subject=SENDER,
