@@ -1,9 +1,11 @@
-"""Statistics of a capture: the kinds of frames, plain values, and the JSON document of them.
+"""Statistics of a capture: frame types, result classes and the JSON document of the results.
 
-Times are ns since 1970, durations ns, sizes octets on the wire as the capture's records state them (without
-FCS unless the capture has it).  Rates are means over the capture's span unless stated otherwise.
-In JSON times are integer ns, CPIDs hex, addresses text; missing values are null, and lists ``over_time``
-have a value for each interval of ``intervals``.
+Times are ns since 1970, and durations are ns. Sizes are octets on the wire as the records of the capture
+state them. Sizes include the FCS only if the capture contains the FCS. Rates are means over the time span of
+the capture unless stated otherwise.
+
+In JSON, times are integer ns, CPIDs are hexadecimal and addresses are text. Missing values are null. Lists
+with the suffix ``over_time`` have a value for each interval of ``intervals``.
 """
 
 from __future__ import annotations
@@ -34,10 +36,12 @@ Group = Literal["message", "flow control", "tag", "payload"]
 
 
 def in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], Any] | None = None) -> Any:
-    """Return a field's metadata: its ``name`` in JSON unless its own, and the members after it.
+    """Return the metadata of a field for the JSON document.
 
-    ``also`` has names of properties, or of methods of `Statistics` for the value.  A name ``*`` puts members
-    in place of the whole, "" leaves the field out; ``plain`` makes its value plain data.
+    ``name`` is the name in JSON, if this name differs from the field name. An empty name omits the field, and
+    ``*`` inserts the members of the value instead of the value. ``also`` contains the names of properties, or
+    of methods of `Statistics` that receive the object. Their values follow the field. ``plain`` is a function
+    that converts the value to plain data.
     """
     return {"name": name, "also": also.split(), "plain": plain}
 
@@ -53,13 +57,16 @@ def _or_null(value: Any) -> Any:
 
 
 def means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
-    """Return the mean of each interval, None where there was nothing."""
+    """Return the mean of each interval, and ``None`` for an interval with count 0."""
     return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """A kind: ``name`` is the layer's in filters; a frame with one of ``layers`` is of the kind."""
+    """A frame type.
+
+    ``name`` is the name of the layer in filters. A frame has this type if it contains one of ``layers``.
+    """
 
     name: str = field(metadata=in_json("kind"))
     title: str
@@ -70,13 +77,13 @@ class Kind:
 E2CM_KINDS = tuple(
     Kind(name=f"e2cm.{word.lower()}", title=f"E²CM {word}", group="message") for word in E2CM_TYPES.values()
 )
-"""E²CM frames by their type, in the order of the types, as they have one layer."""
+"""Frame types of E²CM, in the order of the E²CM types. All E²CM types share a single layer."""
 OTHER = Kind(name="other", title="other", group="payload")
-"""Frames that hold nothing else that has a kind, tags aside."""
+"""Frame type of frames without any other type except tags."""
 
 
 def _counted_types() -> Iterator[Kind]:
-    """Yield the kinds of the formats by their roles, each E²CM type after E²CM."""
+    """Yield the frame types by role. The E²CM types follow E²CM."""
     for role in get_args(Group):
         formats = [cls for cls in FORMATS if cls.role == role and cls.counted_as]
         # VLAN tags after the tags of congestion management
@@ -96,12 +103,12 @@ _OTHER = NUMBER_OF[OTHER.name]
 
 
 def kind_of(layer: str) -> Kind:
-    """Return the kind of the frames that have a layer which is counted."""
+    """Return the frame type of a counted layer."""
     return KINDS[_BY_LAYER[layer]]
 
 
 def kind_numbers(protocols: str) -> list[int]:
-    """Return the numbers of the kinds of a frame whose layers are ``protocols``, E²CM's types aside."""
+    """Return the numbers of the frame types of a frame with the layers ``protocols``, without E²CM types."""
     numbers = sorted({_BY_LAYER[layer] for layer in protocols.split(":") if layer in _BY_LAYER})
     if all(KINDS[number].group == "tag" for number in numbers):
         numbers.append(_OTHER)
@@ -109,7 +116,10 @@ def kind_numbers(protocols: str) -> list[int]:
 
 
 def listed(lists: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return lists in sequence, and the start of each, followed by the end of the last."""
+    """Return the concatenated lists and their bounds.
+
+    The bounds are the start of each list and the end of the last list.
+    """
     rows = [np.asarray(row, np.int64) for row in lists]
     bounds = np.zeros(len(rows) + 1, np.int64)
     np.cumsum([len(row) for row in rows], out=bounds[1:])
@@ -117,14 +127,15 @@ def listed(lists: Iterable[Sequence[int]]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 E2CM_LISTS = listed([[NUMBER_OF[kind.name]] for kind in E2CM_KINDS])
-"""The kinds of each type of E²CM."""
+"""Frame type numbers and bounds for each E²CM type."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """The distribution of many whole numbers.
+    """The distribution of a set of integers.
 
-    Percentiles are nearest-rank, and read off buckets: at most 1/32 of the number beyond it.
+    Percentiles are nearest-rank values from buckets. A percentile is at most 1/32 greater than the exact
+    value.
     """
 
     count: int
@@ -136,49 +147,52 @@ class Distribution:
     p99: int
 
     def as_times(self, names: str) -> str:
-        """Return some numbers as durations, ``least`` to ``most``: ``p50 8 µs, most 9 µs``."""
+        """Return the values in ``names`` as durations, for example ``p50 8 µs, most 9 µs``.
+
+        ``least`` is the minimum and ``most`` is the maximum.
+        """
         ends = {"least": "minimum", "most": "maximum"}
         return ", ".join(
             f"{name} {format_time(getattr(self, ends.get(name, name)))}" for name in names.split()
         )
 
     def scaled(self, factor: int) -> Distribution:
-        """Return the distribution of the numbers times ``factor``."""
+        """Return the distribution of all numbers multiplied by ``factor``."""
         values = {name: factor * value for name, value in dataclasses.asdict(self).items()}
         return Distribution(**values | {"count": self.count})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """From the earliest to the latest time in a capture; both None where no frame has one."""
+    """The time from the earliest to the latest frame. Both times are ``None`` if no frame has a time."""
 
     first_ns: int | None = None
     last_ns: int | None = field(default=None, metadata=in_json(also="duration_ns"))
 
     @property
     def duration_ns(self) -> int:
-        """The duration."""
+        """Duration in ns."""
         return 0 if self.first_ns is None or self.last_ns is None else self.last_ns - self.first_ns
 
     def per_second(self, count: float) -> float | None:
-        """Return the mean rate of ``count`` things; None over no time."""
+        """Return the mean rate per second for ``count``, or ``None`` if the duration is 0."""
         return count * NS_PER_S / self.duration_ns if self.duration_ns else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intervals:
-    """Equal spans of time from ``start_ns`` on, which ``over_time`` values are for, one each."""
+    """Equal time intervals from ``start_ns`` on. Each ``over_time`` list has one value per interval."""
 
     start_ns: int
     width_ns: int
     count: int
     asked_ns: int | None = None
-    """The requested width, if any."""
+    """Requested width in ns, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindCount:
-    """The number of frames of a kind, and their times."""
+    """Number of frames of one frame type, in total and over time."""
 
     kind: Kind = field(metadata=in_json("*"))
     frames: int
@@ -189,23 +203,26 @@ class KindCount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCount:
-    """An interface and the numbers of frames captured on it."""
+    """An interface and the number of frames that were captured on it."""
 
     index: int
     name: str
     linktype: int
     linktype_name: str
     snaplen_octets: int
-    """0: no limit stated."""
+    """Snap length in octets, and 0 if the capture does not state any."""
     speed_bps: int = field(metadata=in_json(plain=_or_null))
-    """0: none stated."""
+    """Link speed in bit/s, and 0 if the capture does not state any."""
     frames: int
     octets: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBucket:
-    """Frames of ``low`` to ``high`` octets, both included; no ``high``: and more."""
+    """Number of frames from ``low`` to ``high`` octets, inclusive.
+
+    If ``high`` is ``None``, there is no upper limit.
+    """
 
     low: int = field(metadata=in_json("low_octets"))
     high: int | None = field(metadata=in_json("high_octets"))
@@ -214,7 +231,7 @@ class SizeBucket:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
-    """The distribution of frame lengths; None if there are no frames."""
+    """The distribution of frame lengths. The values are ``None`` if there are no frames."""
 
     minimum: int | None = field(metadata=in_json("minimum_octets"))
     mean: float | None = field(metadata=in_json("mean_octets"))
@@ -224,94 +241,103 @@ class Sizes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CongestionPoint:
-    """The messages of one mechanism with one CPID."""
+    """Messages of one mechanism with the same CPID."""
 
     kind: str
-    """The format: cnm, ecm, bcn, e2cm, or one that another package brings."""
+    """Message format: cnm, ecm, bcn, e2cm, or a format of another package."""
     cpid: int = field(metadata=CPID)
     frames: int = field(metadata=in_json(also="frames_per_s"))
     quantities: Mapping[str, Distribution] = field(metadata=in_json("*"))
-    """qntz_fb; q_offset_octets and q_delta_octets (CNM: Qeq − Qlen), q_off_octets (ECM and E²CM: Qlen − Qeq),
-    e_octets (BCN), by the names of the fields with their unit."""
+    """Distributions of field values, by field name with unit.
+
+    The names are qntz_fb; q_offset_octets and q_delta_octets (CNM: Qeq − Qlen); q_off_octets (ECM and E²CM:
+    Qlen − Qeq); e_octets (BCN).
+    """
     types: Mapping[str, int]
-    """Frames by their type, where the format has types."""
+    """Number of messages per type, for formats with types."""
     fb_histogram: tuple[int, ...] = ()
-    """CNMs by their 6-bit quantized feedback."""
+    """Number of CNMs per value of the 6-bit quantized feedback."""
     frames_over_time: tuple[int, ...] = field(repr=False, default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageFlow:
-    """The messages about one flow: from one congestion point, for one flow identifier, to one station."""
+    """Messages about one flow.
+
+    All messages have the same congestion point, flow identifier and destination.
+    """
 
     kind: str
     cpid: int = field(metadata=CPID)
     flow_id: int | None
-    """Flow ID of the CN-TAG (0 without one), or of E²CM; None where messages have none."""
+    """Flow ID in the CN-TAG (0 without a CN-TAG) or in the E²CM message. ``None`` means that the messages
+    have no flow ID.
+    """
     destination: bytes | None
-    """The station that gets the messages; None under a link layer without addresses."""
+    """Station that receives the messages, and ``None`` for a link layer without addresses."""
     frames: int = field(metadata=in_json(also="frames_per_s"))
     fb_mean: float | None
-    """Mean quantized feedback of CNMs."""
+    """Mean quantized feedback of the CNMs."""
     fb_maximum: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedFlow:
-    """The replies to E²CM's probes of one flow, with the destination's measurements.
+    """Replies to the E²CM probes of one flow, with the measurements of the destination.
 
-    A reply carries the forward probe's time to the destination: its clock less the timestamp of the source,
-    modulo 2^32 ns, hence only correct up to the difference of the two clocks.
+    A reply contains the travel time of the forward probe to the destination. The destination subtracts the
+    source's timestamp from its own clock, modulo 2^32 ns. The result is therefore correct only up to the
+    difference between the two clocks.
     """
 
     station: bytes | None
-    """The source of the flow, to which the reply goes."""
+    """Source of the flow, which receives the replies."""
     destination: bytes
-    """The destination of the flow, from the CPID."""
+    """Destination of the flow, from the CPID."""
     flow_id: int
     latency_ns: Distribution
     throughput_bps: Distribution
-    """Service rate between two probes as the destination saw it."""
+    """Service rate in bit/s that the destination measured between two probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probes:
-    """E²CM's probes."""
+    """Counts of E²CM probes and replies."""
 
     forward: int
     replies: int
     latency_ns: Distribution | None
-    """Latencies of all replies."""
+    """Distribution of the latency of all replies, in ns."""
     replies_over_time: tuple[int, ...] = field(repr=False, metadata=in_json(also="latency_mean_ns_over_time"))
     latency_sum_ns_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     flows: tuple[ProbedFlow, ...]
 
     @property
     def latency_mean_ns_over_time(self) -> list[float | None]:
-        """Mean latency of the replies in each interval."""
+        """Mean latency in ns of the replies in each interval."""
         return means(self.latency_sum_ns_over_time, self.replies_over_time)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdvertisedRate:
-    """The rates that RD tags, FECN returns or DBP reports carry for one rate-limited queue."""
+    """Rates for one rate-limited queue from RD tags, FECN returns or DBP reports."""
 
     kind: str
-    """The format: rdtag, fecn or dbp."""
+    """Format: rdtag, fecn or dbp."""
     station: bytes | None
-    """The source whose queue it is: where a tag comes from, and where a return or report goes."""
+    """Station with the rate-limited queue: the source of tags, or the destination of returns and reports."""
     rlq_id: int
     frames: int
     unlimited: int
-    """Frames whose rate is still infinity, −1."""
+    """Number of messages whose rate is still infinity (−1)."""
     rate_bps: Distribution | None = field(metadata=in_json(also="rate_mean_bps_over_time"))
-    """Rates of the other messages."""
+    """Distribution of the rates of all other messages, in bit/s."""
     limited_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
     rate_sum_bps_over_time: tuple[int, ...] = field(repr=False, metadata=_LEFT_OUT)
 
     @property
     def rate_mean_bps_over_time(self) -> list[float | None]:
-        """Mean of the others in each interval."""
+        """Mean finite rate in each interval, in bit/s."""
         return means(self.rate_sum_bps_over_time, self.limited_over_time)
 
 
@@ -321,33 +347,40 @@ def _whom(priority: int | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassPause:
-    """The pauses of one class; ``priority`` None is PAUSE, which stops the whole link."""
+    """The pauses of one class. If ``priority`` is ``None``, the class is PAUSE, which stops the whole
+    link.
+    """
 
     priority: int | None
     pauses: int
-    """Frames with a time."""
+    """Number of frames with a pause time greater than 0."""
     resumes: int
-    """Frames with time 0, which end a pause."""
+    """Number of frames with pause time 0, which end a pause."""
     paused_ns: int = field(metadata=in_json(also="paused_share *history"))
-    """The total time with a pause in force: the union of all."""
+    """Total time in ns with a pause in force. Overlapping pauses count once."""
     transitions: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Changes from not paused to paused; None for several senders together, as the next three."""
+    """Number of changes from not paused to paused. ``None`` if several senders are combined, also for the
+    next three fields.
+    """
     recent_ns: int | None = field(default=None, metadata=_LEFT_OUT)
-    """The begin of the latest pause."""
+    """Start of the latest pause."""
     recent_paused_ns: int | None = field(default=None, metadata=_LEFT_OUT)
-    """The time for which it was in force so far."""
+    """Duration of the latest pause so far, in ns."""
     expired: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Pauses that ran out: neither renewed nor ended by a frame in time."""
+    """Number of expired pauses. An expired pause was neither renewed nor ended by a frame."""
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
 
     @property
     def whom(self) -> str:
-        """The traffic that is stopped."""
+        """The stopped traffic, as text."""
         return _whom(self.priority)
 
     @property
     def history(self) -> Mapping[str, Any]:
-        """Numbers of its pauses by switches' names; none for several senders together."""
+        """Pause counters under the names that switches use.
+
+        The mapping is empty if several senders are combined.
+        """
         if self.transitions is None:
             return {}
         return {
@@ -361,22 +394,22 @@ class ClassPause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseSender:
-    """A station that sends PAUSE or PFC to its link partner."""
+    """A station that sends PAUSE or PFC frames to its link partner."""
 
     interface: int
     source: bytes | None
     frames: int
     speed_bps: int
     speed_is_stated: bool
-    """Whether the capture states the speed; otherwise it is assumed."""
+    """Whether the capture states the link speed. Otherwise the speed is an assumption."""
     paused_ns: int = field(metadata=in_json(also="paused_share"))
-    """The total time with at least one class stopped."""
+    """Total time in ns with at least one paused class."""
     classes: tuple[ClassPause, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseInterface:
-    """The pauses of all senders of an interface: their union, both directions of a link."""
+    """The union of the pauses of all senders on an interface, for both directions of a link."""
 
     interface: int
     frames: int
@@ -386,31 +419,40 @@ class PauseInterface:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseStorm:
-    """A class that was stopped for 99 % of a detection time or more; ``priority`` None is the whole link."""
+    """A class that was paused for at least 99 % of a detection time.
+
+    If ``priority`` is ``None``, the class is the whole link.
+    """
 
     interface: int
     source: bytes | None
-    """The sender of the pauses."""
+    """Sender of the pause frames."""
     priority: int | None
     begun_ns: int
-    """The begin of the pause at the start of the detection time."""
+    """Start of the pause at the beginning of the detection time."""
     detected_ns: int
     restored_ns: int | None
-    """The time at the end of a restoration time without pauses; None: not before the end."""
+    """End of the restoration time without pauses. ``None`` means that the storm was not over at the end of
+    the capture.
+    """
     frames_left: int | None = field(metadata=in_json(also="seen"))
-    """Frames of the priority that left the stopped port within the detection time while the pause was in
-    force; None where the capture cannot show any."""
+    """Number of frames of the priority that left the stopped port within the detection time, while the pause
+    was in force.
+
+    ``None`` means that the capture cannot show such frames.
+    """
 
     @property
     def whom(self) -> str:
-        """The traffic that is stopped."""
+        """The stopped traffic, as text."""
         return _whom(self.priority)
 
     @property
     def seen(self) -> str:
-        """The observed part of a storm: "pause" alone, or the "stall" of the port as well.
+        """The observed part of a storm: "pause", "pause and stall" or "traffic".
 
-        "traffic": the port continued to send in spite of the pause, so that it is no storm.
+        "pause" means that only the pauses were observed. "pause and stall" means that the port also stopped.
+        "traffic" means that the port continued to send in spite of the pauses, so there is no storm.
         """
         if self.frames_left is None:
             return "pause"
@@ -419,16 +461,16 @@ class PauseStorm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseTimes:
-    """PAUSE and PFC as time."""
+    """Pause times and storms of PAUSE and PFC."""
 
     senders: tuple[PauseSender, ...]
-    """Senders of pauses, longest total first."""
+    """Senders of pause frames, sorted by descending pause time."""
     interfaces: tuple[PauseInterface, ...]
     detect_ns: int = field(default=200_000_000, metadata=in_json("storm_detect_ns"))
     restore_ns: int = field(default=400_000_000, metadata=in_json("storm_restore_ns"))
-    """The times that storms were detected with."""
+    """Restoration time of storms, in ns."""
     more_storms: int = 0
-    """Storms beyond those in the list."""
+    """Number of storms that are not in the list."""
     storms: tuple[PauseStorm, ...] = ()
 
 
@@ -443,37 +485,39 @@ PFC_FAULTS = {
     "length": "is not 64 octets long with its FCS",
     "malformed": "is too short to be read",
 }
-"""Faults of a PFC frame, and their texts."""
+"""Descriptions of the faults of PFC frames."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PfcFault:
-    """PFC frames with one of `PFC_FAULTS`."""
+    """PFC frames with one of the faults in `PFC_FAULTS`."""
 
     fault: str = field(metadata=in_json(also="meaning"))
     frames: int
     source: bytes | None = field(metadata=in_json("first_source"))
-    """The source of the first of them."""
+    """Source of the first frame with the fault."""
 
     @property
     def meaning(self) -> str:
-        """The text of the fault."""
+        """Description of the fault."""
         return PFC_FAULTS[self.fault]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PfcFrames:
-    """PFC frames and what is wrong with some; those that did not come in time are in `ClassPause.expired`."""
+    """Counts of PFC frames and their faults. Late frames are counted in `ClassPause.expired` instead."""
 
     frames: int
     valid: int
     lossless: tuple[int, ...] | None
-    """The priorities that may be paused; None: not declared, any may."""
+    """Priorities that may be paused. ``None`` means that no priorities are declared, so any priority may be
+    paused.
+    """
     faults: tuple[PfcFault, ...]
 
 
 QAZ, CEE_DIALECT, CIN_DIALECT = "802.1Qaz", "CEE", "CIN"
-"""The dialects of DCBX."""
+"""Names of the DCBX variants."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -481,27 +525,30 @@ class AppPriority:
     """The priorities that a station advertises for an application."""
 
     selector: str
-    """The kind of its identifier: "ethertype", "tcp port", "udp port", "port" of either, "dscp"."""
+    """Type of the application identifier: "ethertype", "tcp port", "udp port", "port" (TCP or UDP) or
+    "dscp".
+    """
     protocol: int
     priorities: tuple[int, ...]
 
     @property
     def text(self) -> str:
-        """The application and its priorities, as ``udp port 4791: 3``."""
+        """Application and its priorities as text, for example ``udp port 4791: 3``."""
         protocol = f"{self.protocol:#06x}" if self.selector == "ethertype" else str(self.protocol)
         return f"{self.selector} {protocol}: {priorities_text(self.priorities)}"
 
 
 def priorities_text(priorities: Sequence[int] | None) -> str | None:
-    """Return priorities as text, ``none`` without any; None where they are not advertised."""
+    """Return priorities as text, or ``None`` if ``priorities`` is ``None``. An empty list is ``none``."""
     return None if priorities is None else ",".join(map(str, priorities)) or "none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """A station at an interface by its LLDP, and by DCBX the priorities that it protects.
+    """A station on an interface, as LLDP describes it, and the priorities that it protects, as DCBX describes
+    them.
 
-    Missing advertisements are None.
+    The value of a missing advertisement is ``None``.
     """
 
     interface: int
@@ -511,33 +558,36 @@ class Neighbour:
     system: str = field(metadata=in_json(plain=_or_null))
     frames: int
     dialects: tuple[str, ...]
-    """The dialects of DCBX in its LLDP: 802.1Qaz, CEE, CIN."""
+    """DCBX variants in the LLDP frames: 802.1Qaz, CEE, CIN."""
     pfc_enabled: tuple[int, ...] | None
-    """The priorities that PFC protects."""
+    """Priorities that PFC protects."""
     pfc_willing: bool | None
-    """Whether it accepts its neighbour's."""
+    """Whether the station accepts the PFC configuration of its neighbour."""
     traffic_classes: tuple[int, ...] | None
-    """The traffic class of each priority, or its priority group in CEE."""
+    """Traffic class of each priority, or priority group of each priority in CEE."""
     bandwidths: tuple[int, ...] | None
-    """The bandwidth of each of these in percent."""
+    """Bandwidth of each traffic class in percent."""
     strict: tuple[int, ...] = field(metadata=in_json("strict_priorities"))
-    """The priorities in classes that are served first, whatever the bandwidths."""
+    """Priorities in classes that are served first, regardless of the bandwidths."""
     ets_willing: bool | None
     recommended_bandwidths: tuple[int, ...] | None
-    """Bandwidths that it recommends to its neighbour."""
+    """Bandwidths in percent that the station recommends to its neighbour."""
     applications: tuple[AppPriority, ...]
     cnpvs: tuple[int, ...] | None
-    """The priorities that its congestion notification TLV names."""
+    """Priorities in the congestion notification TLV."""
 
     @property
     def pfc_text(self) -> str | None:
-        """The priorities that PFC protects, and whether it is willing."""
+        """Priorities that PFC protects, and whether the station is willing, as text."""
         text = priorities_text(self.pfc_enabled)
         return f"{text}, willing" if self.pfc_willing else text
 
     @property
     def ets_text(self) -> str | None:
-        """The priorities of each class with its bandwidth, strict ones last, as ``0-2,4-7 50 %; 3 50 %``."""
+        """Priorities and bandwidth of each class as text, for example ``0-2,4-7 50 %; 3 50 %``.
+
+        Strict priorities come last.
+        """
         if self.traffic_classes is None or self.bandwidths is None:
             return None
         classes = sorted({each for at, each in enumerate(self.traffic_classes) if at not in self.strict})
@@ -551,22 +601,22 @@ class Neighbour:
 
     @property
     def applications_text(self) -> str | None:
-        """The applications with their priorities."""
+        """Applications and their priorities, as text."""
         return "; ".join(each.text for each in self.applications) or None
 
     @property
     def cnpvs_text(self) -> str | None:
-        """The priorities of congestion notification."""
+        """Priorities of congestion notification, as text."""
         return priorities_text(self.cnpvs)
 
     @property
     def dialects_text(self) -> str | None:
-        """The dialects."""
+        """DCBX variants, as text."""
         return " and ".join(self.dialects) or None
 
 
 def _ranges(priorities: Sequence[int]) -> str:
-    """Return priorities as text, consecutive ones by their ends: ``0-2,4``."""
+    """Return priorities as text with ranges, for example ``0-2,4``."""
     parts: list[list[int]] = []
     for each in priorities:
         if parts and parts[-1][-1] == each - 1:
@@ -578,12 +628,12 @@ def _ranges(priorities: Sequence[int]) -> str:
 
 GO_BACK_N, SELECTIVE_REPEAT = "go-back-N", "selective repeat"
 SEQUENCE_ERROR, NOT_READY = NAK_CODES[0], "receiver not ready"
-"""NAKs for a sequence error, and answers of a receiver that is not ready."""
+"""NAK for a sequence error, and the reply of a receiver that is not ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePair:
-    """RoCE frames to one queue pair between two addresses: one direction of a connection."""
+    """RoCE frames to one queue pair between two addresses. This is one direction of a connection."""
 
     source: str
     destination: str
@@ -591,59 +641,70 @@ class QueuePair:
     frames: int
     octets: int = field(metadata=in_json(also=_RATES))
     data_frames: int = field(metadata=in_json(also="ect_share ce_share"))
-    """Neither acknowledges nor CNPs."""
+    """Number of frames that are neither acknowledges nor CNPs."""
     ect_frames: int
-    """Frames of an ECN-capable transport, marked or not."""
+    """Number of frames with an ECN-capable transport, marked or not."""
     ce_frames: int
-    """Marked on the way, CNPs aside."""
+    """Number of CE-marked frames, without CNPs."""
     cnps: int = field(metadata=in_json(also="cnps_per_s"))
-    """CNPs among the frames: they slow this queue pair, which sends in the other direction."""
+    """Number of CNPs among the frames. These CNPs slow down this queue pair, which sends in the opposite
+    direction.
+    """
     acknowledges: int
     receiver_not_ready: int
     naks: Mapping[str, int]
-    """Negative acknowledgments by their codes."""
+    """Number of negative acknowledgments per code."""
     psn_gaps: int | None
-    """Frames with a PSN beyond the next one; None in a sample, as the next two."""
+    """Number of frames whose PSN is greater than the next PSN. ``None`` for a sample, also for the next two
+    fields.
+    """
     psns_missing: int | None
-    """PSNs in these gaps."""
+    """Number of missing PSNs in the gaps."""
     psn_repeats: int | None
-    """Frames whose PSN was before the next one."""
+    """Number of frames whose PSN is smaller than the next PSN."""
     go_backs: int | None
-    """Retransmissions of all packets from a NAK's PSN on."""
+    """Number of retransmissions of all packets from the PSN of a NAK on."""
     selective_repeats: int | None
-    """Retransmissions of some of these packets only."""
+    """Number of retransmissions of only some packets after a NAK."""
     unasked_repeats: int | None = field(metadata=in_json(also="retransmission card_counters"))
-    """Retransmissions without a NAK in the capture, as after a time-out."""
+    """Number of retransmissions without a NAK in the capture, for example after a timeout."""
     other_direction: bool = field(metadata=in_json("other_direction_seen"))
-    """Whether the capture has frames of the other direction between the addresses."""
+    """Whether the capture contains frames in the opposite direction between the addresses."""
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
-    """The queue pairs of the flows that CNPs and acknowledges here may be about."""
+    """Queue pairs of the flows that the CNPs and acknowledges in this row may refer to."""
     about_by: str = field(metadata=in_json(plain=_or_null))
-    """The evidence: "acknowledged", "only one", "one of" several; "" without the flow in the capture."""
+    """Evidence for ``about``: "acknowledged", "only one" or "one of" several. Empty if the capture does not
+    contain the flow.
+    """
     cnps_against: int
-    """CNPs that came back for these frames, as far as it is known that they are for them."""
+    """Number of CNPs that were sent back because of these frames, as far as this relation is certain."""
     naks_against: Mapping[str, int] = field(metadata=in_json(also="refusals_against"))
-    """NAKs by their codes, and receivers not ready, that came back for these frames, likewise."""
+    """Number of NAKs per code and of receiver-not-ready replies to these frames, as far as this relation is
+    certain.
+    """
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
-    """From the first CE-marked frame since the last such CNP to the next one."""
+    """Distribution of the delay of CNPs in ns. A delay is the time from the first CE-marked frame after a CNP
+    to the next CNP.
+    """
     first_ce_ns: int | None = field(metadata=_LEFT_OUT)
-    """The time of the first CE-marked frame."""
+    """Time of the first CE-marked frame."""
 
     @property
     def ect_share(self) -> float:
-        """Part of the frames that is ECN-capable."""
+        """Share of ECN-capable frames."""
         return self.ect_frames / self.frames
 
     @property
     def ce_share(self) -> float:
-        """Part of the frames that was marked."""
+        """Share of CE-marked frames."""
         return self.ce_frames / self.frames
 
     @property
     def trouble(self) -> int:
-        """The sum of marks, CNPs, missing and repeated PSNs, and NAKs.
+        """Sum of marks, CNPs, missing PSNs, repeated PSNs and NAKs.
 
-        Returning packets count with their flow, or with their destination if the flow is unknown.
+        CNPs and NAKs count for the flow that they refer to. If this flow is unknown, they count for the row
+        of their destination.
         """
         psns = (self.psns_missing or 0) + (self.psn_repeats or 0)
         here = self.ce_frames + psns + self.cnps_against + self.refusals_against
@@ -651,16 +712,19 @@ class QueuePair:
 
     @property
     def retransmission(self) -> str | None:
-        """The retransmission after a NAK: `GO_BACK_N` or `SELECTIVE_REPEAT`, None if undetermined."""
+        """Type of retransmission after a NAK: `GO_BACK_N`, `SELECTIVE_REPEAT`, or ``None`` if
+        undetermined.
+        """
         if self.go_backs is None or self.selective_repeats is None or self.go_backs == self.selective_repeats:
             return None
         return GO_BACK_N if self.go_backs > self.selective_repeats else SELECTIVE_REPEAT
 
     @property
     def card_counters(self) -> Mapping[str, int | None]:
-        """The corresponding counters of network cards, with mlx5's names.
+        """Corresponding counters of network cards, under the names that mlx5 uses.
 
-        ``out_of_sequence`` is the receiver's, which also counts packets after a gap, the others the sender's.
+        ``out_of_sequence`` is a counter of the receiver, which also counts packets after a gap. All other
+        counters are counters of the sender.
         """
         return {
             "out_of_sequence": self.psn_gaps,
@@ -671,17 +735,17 @@ class QueuePair:
 
     @property
     def refusals_against(self) -> int:
-        """NAKs and receivers not ready that came back for these frames."""
+        """Number of NAKs and receiver-not-ready replies to these frames."""
         return sum(self.naks_against.values())
 
     @property
     def refusals(self) -> int:
-        """NAKs and receivers not ready among the frames."""
+        """Number of NAKs and receiver-not-ready replies among the frames."""
         return self.receiver_not_ready + sum(self.naks.values())
 
     @property
     def is_settled(self) -> bool:
-        """Whether it is known which flow CNPs and acknowledges here are about."""
+        """Whether the flow of the CNPs and acknowledges in this row is certain."""
         return self.about_by in ("acknowledged", "only one")
 
 
@@ -691,19 +755,21 @@ def _delay_histogram(quarters: Iterable[tuple[int, int, int]]) -> list[dict[str,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoceTraffic:
-    """RoCE frames, by queue pair and direction."""
+    """RoCE frames by queue pair and direction."""
 
     frames: int
     address_pairs: int
-    """Sources and destinations, each direction by itself."""
+    """Number of pairs of source and destination address. The two directions are two pairs."""
     pairs_of_both_directions: int
-    """Queue pairs with the other direction in the capture too."""
+    """Number of address pairs for which the capture also contains the opposite direction."""
     delay_ns: Distribution | None = field(metadata=in_json("cnp_delay_ns"))
-    """Delays of all flows with known CNPs."""
+    """Distribution of the CNP delay in ns, for all flows with assigned CNPs."""
     delay_quarters: tuple[tuple[int, int, int], ...] = field(
         repr=False, metadata=in_json("cnp_delay_histogram", plain=_delay_histogram)
     )
-    """These by quarters of doublings: least, least of the next, count."""
+    """Histogram of the CNP delay: minimum of the bucket, minimum of the next bucket, and count. Four buckets
+    cover a doubling.
+    """
     frames_over_time: tuple[int, ...] = field(repr=False)
     ect_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ect_frames_over_time"))
     ce_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ce_frames_over_time"))
@@ -713,22 +779,24 @@ class RoceTraffic:
 
     @property
     def cnps(self) -> int:
-        """All CNPs."""
+        """Total number of CNPs."""
         return sum(each.cnps for each in self.queue_pairs)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """A figure of all frames, and the bounds of its interval of 95 %."""
+    """An estimated value for all frames, and the bounds of its 95 % interval."""
 
     figure: str
     subject: str
-    """Queue pair or priority of the figure; empty: all frames."""
+    """Queue pair or priority that the estimate is for. Empty means all frames."""
     unit: Literal["share", "per_s", "bits_per_s"]
     value: float
     low: float | None = None
     high: float | None = None
-    """None where every N-th frame was sampled: a sample in step with the traffic shows no bounds."""
+    """Upper bound. ``None`` if every N-th frame was sampled, because such a sample can be in step with the
+    traffic.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -736,80 +804,87 @@ class Sample:
     """Estimates for all frames from a sample."""
 
     one_in: tuple[int, ...]
-    """The numbers of frames for each sampled one."""
+    """Numbers of frames per sampled frame. Each number is a sampling rate in the capture."""
     every: bool
-    """Whether every N-th frame was sampled; otherwise each with the same probability."""
+    """Whether exactly every N-th frame was sampled. Otherwise each frame was sampled with the same
+    probability.
+    """
     frames: int
     unknown_frames: int
-    """Frames with an unknown sampling rate, or beyond the maximum number of rates: in no estimate."""
+    """Number of frames with an unknown sampling rate or with more rates than the maximum. No estimate
+    includes these frames.
+    """
     estimates: tuple[Estimate, ...]
     not_estimated: tuple[str, ...] = (
         "time paused, storms and renewals of pauses", "gaps and repeats of PSNs", "delay of CNPs",
         "latency and throughput of probes", "order and spacing of frames",
     )  # fmt: skip
-    """Figures that a sample does not determine."""
+    """Values that a sample does not determine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Statistics(Tabular):
-    """The statistics of a capture, or of the frames that a filter selects; as a table, one row a kind."""
+    """Statistics of a capture, or of the frames that a filter selects.
+
+    As a table, there is one row per frame type.
+    """
 
     read_frames: int
-    """All frames, those that a filter left out too."""
+    """Number of all frames that were read, including frames that the filter rejected."""
     frames: int
     octets: int
     captured_octets: int
     cut_frames: int = field(metadata=in_json(also="malformed_frames"))
-    """Truncated frames."""
+    """Number of truncated frames."""
     untimed_frames: int
-    """Frames without a time, or with one that is no time: before 1824 or after 2116."""
+    """Number of frames without a time, or with an invalid time before 1824 or after 2116."""
     backwards_frames: int
-    """Frames stamped before an earlier one."""
+    """Number of frames with a time before an earlier frame."""
     span: Span = field(metadata=in_json("*", also=f"{_RATES} {_PEAKS} linktypes"))
-    """The span of all frames read."""
+    """Time span of all frames that were read."""
     interfaces: tuple[InterfaceCount, ...]
     malformed: Mapping[str, int]
-    """Malformed frames by what is malformed, the most frequent first."""
+    """Number of malformed frames per error, sorted by descending number."""
     intervals: Intervals
     frames_over_time: tuple[int, ...] = field(repr=False)
     octets_over_time: tuple[int, ...] = field(repr=False)
     kinds: tuple[KindCount, ...]
-    """The kinds in the capture."""
+    """Frame types in the capture."""
     sizes: Sizes
     priorities: Mapping[int, int]
-    """Frames by the priority of their outermost VLAN tag."""
+    """Number of frames per priority of the outermost VLAN tag."""
     congestion_points: tuple[CongestionPoint, ...]
-    """Congestion points, most messages first, by mechanism."""
+    """Congestion points by mechanism, sorted by descending number of messages."""
     message_flows: tuple[MessageFlow, ...]
-    """Flows of messages, most messages first."""
+    """Flows that messages refer to, sorted by descending number of messages."""
     probes: Probes | None
     rates: tuple[AdvertisedRate, ...]
     pauses: PauseTimes | None
     pfc: PfcFrames | None
     sflow: SflowReports | None
-    """Reports of sFlow agents beside sampled headers."""
+    """Reports of sFlow agents, without sampled headers."""
     roce: RoceTraffic | None
     neighbours: tuple[Neighbour, ...]
-    """Stations that send LLDP, by interface."""
+    """Stations that send LLDP frames, by interface."""
     sample: Sample | None
-    """Estimates for all frames where these are a sample, without pauses and probes; else None."""
+    """Estimates for all frames, without pauses and probes. ``None`` if the capture is not a sample."""
     mirrors: Mapping[str, int]
-    """Frames that carry others, which are not looked into, by their encapsulation."""
+    """Number of frames that carry other frames, by encapsulation. The inner frames were not decoded."""
     left_out: Mapping[str, int]
-    """Frames left out of the lists above, which have a maximum length."""
+    """Number of frames that are missing from each full list above."""
     notes: tuple[str, ...]
     """Sentences on the limits of these numbers."""
     problem: CaptureError | None = field(default=None, metadata=_LEFT_OUT)
-    """The error that kept the capture from being read to its end."""
+    """Error that ended the capture early."""
 
     @property
     def malformed_frames(self) -> int:
-        """The number of malformed frames."""
+        """Number of malformed frames."""
         return sum(self.malformed.values())
 
     @property
     def linktypes(self) -> Mapping[str, int]:
-        """Frames by their link type."""
+        """Number of frames per link type."""
         found: dict[str, int] = {}
         for interface in self.interfaces:
             if interface.frames:
@@ -817,11 +892,15 @@ class Statistics(Tabular):
         return found
 
     def interface_name(self, index: int) -> str:
-        """Return the capture's name of an interface, with whatever characters it has, else its number."""
+        """Return the name of an interface in the capture, or its number. The name can contain any
+        characters.
+        """
         return self.interfaces[index].name or f"interface {index}"
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row a kind of frame: counts, share and rates, with the names of the JSON document."""
+        """Return one row per frame type with counts, share and rates, under the names of the JSON
+        document.
+        """
         return [
             {name: value for name, value in members(each, self).items() if not name.endswith("_over_time")}
             for each in self.kinds
@@ -832,40 +911,42 @@ class Statistics(Tabular):
         return f"{counted(self.frames, 'frame')} in {format_time(self.span.duration_ns)}: {kinds}"
 
     def frames_per_s(self, each: Any) -> float | None:
-        """Return the mean rate of frames over the span; None over no time, as the next two."""
+        """Return the mean number of frames per second over the time span, or ``None`` if the duration is
+        0.
+        """
         return self.span.per_second(each.frames)
 
     def bits_per_s(self, each: KindCount | QueuePair | Statistics) -> float | None:
-        """Return the mean rate of octets, in bits."""
+        """Return the mean bit rate over the time span, or ``None`` if the duration is 0."""
         return self.span.per_second(8 * each.octets)
 
     def frames_share(self, each: KindCount) -> float:
-        """Return a part of all frames."""
+        """Return the share of all frames."""
         return each.frames / self.frames
 
     def cnps_per_s(self, each: QueuePair | RoceTraffic) -> float | None:
-        """Return the mean rate of CNPs."""
+        """Return the mean number of CNPs per second over the time span, or ``None`` if the duration is 0."""
         return self.span.per_second(each.cnps)
 
     def peak_per_second(self, over_time: tuple[int, ...]) -> float | None:
-        """Return the greatest rate of an interval; None without any, as the next two."""
+        """Return the maximum rate per second of any interval, or ``None`` without intervals."""
         return max(over_time) * NS_PER_S / self.intervals.width_ns if over_time else None
 
     def peak_frames_per_s(self, each: KindCount | Statistics) -> float | None:
-        """Return the greatest rate of frames."""
+        """Return the maximum number of frames per second in any interval, or ``None`` without intervals."""
         return self.peak_per_second(each.frames_over_time)
 
     def peak_bits_per_s(self, each: KindCount | Statistics) -> float | None:
-        """Return the greatest rate of octets, in bits."""
+        """Return the maximum bit rate in any interval, or ``None`` without intervals."""
         peak = self.peak_per_second(each.octets_over_time)
         return peak and 8 * peak
 
     def share(self, duration_ns: int) -> float | None:
-        """Return a duration as a part of the span; None where that is none."""
+        """Return the share of the time span, or ``None`` if the time span is 0."""
         return duration_ns / self.span.duration_ns if self.span.duration_ns else None
 
     def paused_share(self, each: ClassPause | PauseInterface | PauseSender) -> float | None:
-        """Return the time paused as a part of the span."""
+        """Return the share of the time span with a pause in force."""
         return self.share(each.paused_ns)
 
 
@@ -873,15 +954,15 @@ SCHEMA = "ecmproto/stats/1"
 
 
 def as_document(statistics: Statistics, capture: str) -> dict[str, Any]:
-    """Return the JSON document of the statistics of ``capture``."""
+    """Return the statistics of ``capture`` as a JSON document."""
     problem = None if statistics.problem is None else str(statistics.problem)
     return {"schema": SCHEMA, "capture": capture, "problem": problem, **members(statistics, statistics)}
 
 
 def members(value: Any, whole: object) -> dict[str, Any]:
-    """Return the fields of a dataclass, and the members after them, as plain data.
+    """Return the fields of a dataclass and their additional members as plain data.
 
-    ``whole`` has the methods of these members; the value is a part of it.
+    The methods of the additional members belong to ``whole``. ``value`` is a part of ``whole``.
     """
     made: dict[str, Any] = {}
     for name, source, plain in _entries(type(value)):  # type: ignore[arg-type]
@@ -900,7 +981,10 @@ _SINGLE = frozenset({type(None), bool, int, float, str})
 
 @functools.cache
 def _entries(cls: type[Any]) -> Sequence[tuple[str, str, Callable[[Any], Any] | None]]:
-    """Return names in JSON (``*``: of a value's members), names for `value_of`, functions to plain values."""
+    """Return for each member the JSON name, the name for `value_of` and the function that returns plain data.
+
+    The JSON name ``*`` means the members of the value.
+    """
     entries: list[tuple[str, str, Callable[[Any], Any] | None]] = []
     for each in dataclasses.fields(cls):
         name = each.metadata.get("name")
@@ -928,5 +1012,5 @@ def _plain(value: Any, whole: object) -> Any:
 
 
 def document_text(statistics: Statistics, capture: str) -> str:
-    """Return the same as the text of a file."""
+    """Return the JSON document of the statistics as text."""
     return json_text(as_document(statistics, capture), indented=True) + "\n"

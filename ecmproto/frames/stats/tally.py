@@ -1,12 +1,12 @@
-"""Counting in bounded memory: batches as counters see them, kinds, keys, intervals of time, distributions.
+"""Counting in bounded memory: counted batches, frame types, keys, time intervals and distributions.
 
-Intervals are of one width and start at multiples of it, counted from 1970.  When the frames no longer fit
-into as many as there is room for, intervals are joined, two or five at a time, so that widths go 1, 2, 10,
-20, 100, …: the result depends on the frames alone, not on how they were batched, and what was counted apart
-can be joined.
+All intervals have the same width and start at multiples of this width from 1970 on. If the number of
+intervals would exceed the maximum, adjacent intervals are joined, alternately two or five at a time. The width
+is thus multiplied by 2, 10, 20, 100 and so on. The result depends only on the frames, not on the batches, and
+separate counts can be joined.
 
-Distributions count numbers in buckets: those up to 63 one by one, larger ones in 32 buckets for each
-doubling, and negative ones likewise; percentiles are right to 1 in 32.
+Distributions count numbers in buckets. Each number up to 63 has its own bucket. Larger numbers have 32
+buckets per doubling. Negative numbers have the same buckets. Percentiles are exact to 1 in 32.
 """
 
 from __future__ import annotations
@@ -27,37 +27,39 @@ from ecmproto.values import dataclass
 NO_SLOT = -1
 NO_NUMBER = -1
 FARTHEST_NS = 1 << 62
-"""Times at this distance from 1970 or farther are none: differences between the others fit into 64 bits."""
+"""Bound of usable times, in ns from 1970. Differences between usable times fit into 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CountedBatch:
-    """The frames of a batch that are counted; an entry a frame in each array."""
+    """The counted frames of a batch. Each array has one entry per frame."""
 
     batch: Batch
     columns: Columns
     slots: Int64
-    """The interval, NO_SLOT for a frame without a time."""
+    """Interval number of each frame, and NO_SLOT for a frame without a time."""
 
     def values(self, name: str, rows: NDArray[np.int32]) -> Int64:
-        """Return the outermost value of a number for ``rows``, 0 for a frame that has none."""
+        """Return the outermost value of a numeric field for ``rows``, and 0 for a frame without the field."""
         return _of_rows(self.columns[name].outermost(), rows).astype(np.int64)
 
     def addresses(self, name: str, rows: NDArray[np.int32]) -> Int64:
-        """Return the outermost MAC address of ``rows`` as numbers, 0 for a frame that has none."""
+        """Return the outermost MAC address of ``rows`` as numbers, and 0 for a frame without an address."""
         octets = np.zeros((len(rows), 8), np.uint8)
         octets[:, 2:] = _of_rows(self.columns[name].outermost(), rows)
         return octets.view(">i8").reshape(-1).astype(np.int64)
 
 
 def usable_times(batch: Batch) -> NDArray[np.bool_]:
-    """Return a mask of the frames that have a time near enough to count with."""
+    """Return a mask of the frames with a usable time."""
     usable = (batch.time_ns < FARTHEST_NS) & (batch.time_ns > -FARTHEST_NS)
     return usable if batch.timed is None else usable & batch.timed
 
 
 def counted_batch(batch: Batch, columns: Columns, slots: Int64, timed: NDArray[np.bool_]) -> CountedBatch:
-    """Return a batch with its columns; ``slots`` are the intervals of the frames that are ``timed``."""
+    """Return a batch with its columns. ``slots`` contains the intervals of the frames in the mask
+    ``timed``.
+    """
     every = np.full(len(batch), NO_SLOT, np.int64)
     every[timed] = slots
     return CountedBatch(batch=batch, columns=columns, slots=every)
@@ -79,7 +81,7 @@ def _of_rows(column: Column, rows: NDArray[np.int32]) -> NDArray[Any]:
 
 
 def address_octets(number: int) -> bytes | None:
-    """Return a MAC address; None for a frame without any."""
+    """Return the octets of a MAC address, or ``None`` for 0."""
     return number.to_bytes(6) if number else None
 
 
@@ -95,10 +97,11 @@ def tally(
     frames_in: Int64,
     octets_in: Int64,
 ) -> None:
-    """Count each frame with the kinds of its code: ``kind_numbers[bounds[code]:bounds[code + 1]]``.
+    """Count each frame for all frame types of its code.
 
-    ``frames`` and ``octets_of`` have an entry a kind, ``frames_in`` and ``octets_in`` one for each kind and
-    interval; a frame without a time is in none of those.
+    The frame types of a code are ``kind_numbers[bounds[code]:bounds[code + 1]]``. ``frames`` and
+    ``octets_of`` have one entry per frame type. ``frames_in`` and ``octets_in`` have one entry per frame type
+    and interval, and exclude frames without a time.
     """
     for i in range(len(codes)):
         slot, size = slots[i], octets[i]
@@ -112,23 +115,23 @@ def tally(
 
 
 def count_at(table: Int64, rows: Int64, columns: Int64, amounts: Int64 | int = 1) -> None:
-    """Add to places of a table with rows and columns; a place may be there several times."""
+    """Add ``amounts`` to cells of a table. A cell can occur several times."""
     np.add.at(table.reshape(-1), rows * table.shape[1] + columns, amounts)
 
 
 class Numbering:
-    """Numbers from 0 on for keys of two 64-bit numbers, in the order in which the keys first come.
+    """A numbering of keys from 0 on, in the order of their first appearance. A key is two 64-bit numbers.
 
-    ``capacity`` keys get one; those that come later do not, which is what bounds memory, and are counted.
+    At most ``capacity`` keys get a number, so that memory use is bounded. Further keys are counted.
     """
 
     def __init__(self, capacity: int) -> None:
         self.count: int = 0
         self.left_out: int = 0
-        """The number of things with a key without a number."""
+        """Number of items whose key has no number."""
         self._entries = np.zeros((capacity, 2), np.int64)
         self._keys: Keys | None = None
-        """The table, made with the first key: most numberings of a check get none."""
+        """Hash table, allocated for the first key. Many numberings never get a key."""
 
     @property
     def is_full(self) -> bool:
@@ -136,7 +139,7 @@ class Numbering:
         return self.left_out > 0
 
     def numbers(self, low: NDArray[np.integer], high: NDArray[np.integer]) -> Int64:
-        """Return the number of each key, NO_NUMBER for one without."""
+        """Return the number of each key, or NO_NUMBER for a key without a number."""
         numbers = np.empty(len(low), np.int64)
         if len(low):
             if self._keys is None:
@@ -148,9 +151,9 @@ class Numbering:
         return numbers
 
     def join(self, later: Numbering, things: Int64, shift: int = 0) -> Int64:
-        """Return the numbers here of the keys of ``later``, as if they had come now.
+        """Number the keys of ``later`` as if they had just arrived, and return these numbers.
 
-        ``things`` is the number of things by key, ``shift`` is added to the higher halves.
+        ``things`` is the number of items per key. ``shift`` is added to the upper halves of the keys.
         """
         left_out = self.left_out
         low, high = later._entries[: later.count, 0], later._entries[: later.count, 1] + shift
@@ -159,31 +162,34 @@ class Numbering:
         return numbers
 
     def plain_state(self) -> tuple[Int64, int]:
-        """Return the keys and the number of things left out; slots of the table are not state."""
+        """Return the keys and the number of items without a number.
+
+        The slots of the hash table are not part of the state.
+        """
         return self._entries[: self.count], self.left_out
 
     def take_plain_state(self, state: tuple[Int64, int]) -> None:
-        """Number the keys of another numbering, here where there are none."""
+        """Load the keys of another numbering. This numbering must be empty."""
         keys, left_out = state
         self.numbers(keys[:, 0], keys[:, 1])
         self.left_out = left_out
 
     @property
     def low(self) -> NDArray[np.uint64]:
-        """The lower halves of the keys, in the order of their numbers."""
+        """Lower halves of the keys, in the order of their numbers."""
         return self._entries[: self.count, 0].astype(np.uint64)
 
     @property
     def high(self) -> NDArray[np.uint64]:
-        """The higher halves."""
+        """Upper halves of the keys, in the order of their numbers."""
         return self._entries[: self.count, 1].astype(np.uint64)
 
 
 @over_batches
 def preceding(numbers: Int64, latest: Int64, rows: Int64) -> None:
-    """Fill ``rows`` with the previous row of each row's number, and ``latest`` with the last row of each.
+    """Write to ``rows`` the previous row with the same number, for each row.
 
-    NO_NUMBER for a row without one; ``latest`` has it for each number.
+    ``latest`` contains the latest row of each number and is updated. Missing rows are NO_NUMBER.
     """
     for row in range(len(numbers)):
         number = numbers[row]
@@ -205,7 +211,7 @@ def _number(
     used: int,
     numbers: Int64,
 ) -> int:
-    """Fill ``numbers`` for keys, new ones in the order in which they come; return how many there are."""
+    """Fill ``numbers`` with the numbers of keys, add new keys, and return the number of keys."""
     capacity = len(entries)
     for i in range(len(low)):
         slot = slot_of(slots_low, slots_high, slots_number, coefficients, low[i], high[i])
@@ -226,20 +232,20 @@ def _as_int64(numbers: NDArray[np.integer]) -> Int64:
 
 FIRST_WIDTH_NS = 100
 MOST_INTERVALS = 1000
-"""The maximum number of intervals; after joining there are a fifth of that or more."""
+"""Maximum number of intervals. After intervals are joined, at least a fifth of this number remains."""
 MOST_ASKED_INTERVALS = 10_000
-"""The maximum number of intervals of a requested width."""
+"""Maximum number of intervals if the caller requested a width."""
 _JOINED = (2, 5)
 
 
 class Series:
-    """Numbers over the intervals of a timeline: a row for each thing that is counted."""
+    """Numbers over the intervals of a timeline, with one row per counted item."""
 
     def __init__(self, intervals: int, rows: int = 0) -> None:
         self.values: Int64 = np.zeros((rows, intervals), np.int64)
 
     def grow(self, rows: int) -> None:
-        """Make room for ``rows`` rows."""
+        """Extend the array to at least ``rows`` rows."""
         have = len(self.values)
         if have < rows:
             wider = np.zeros((max(rows, 2 * have), self.values.shape[1]), np.int64)
@@ -247,11 +253,17 @@ class Series:
             self.values = wider
 
     def move(self, used: int, first: int, factor: int, new_first: int) -> None:
-        """Join each ``factor`` of the ``used`` intervals, the first of which has number ``first``."""
+        """Join groups of ``factor`` adjacent intervals.
+
+        ``first`` is the number of the first of the ``used`` intervals.
+        """
         self.values = _joined(self.values, used, first, factor, new_first)
 
     def join(self, values: Int64, numbers: Int64) -> None:
-        """Add rows of values over the same intervals; ``numbers`` are their rows here, NO_NUMBER for none."""
+        """Add rows of values over the same intervals.
+
+        ``numbers`` contains the target row of each row, or NO_NUMBER to skip the row.
+        """
         known = numbers != NO_NUMBER
         if known.any():
             self.grow(int(numbers.max()) + 1)
@@ -268,16 +280,16 @@ def _joined(values: Int64, used: int, first: int, factor: int, new_first: int) -
 
 
 class Timeline:
-    """The intervals, and all series over them.
+    """Time intervals, and all series over these intervals.
 
-    ``interval_ns`` is their width to begin with, None for one that suits the capture.
+    ``interval_ns`` is the initial width, and ``None`` selects a width that suits the capture.
     """
 
     def __init__(self, interval_ns: int | None = None) -> None:
         self.width_ns: int = FIRST_WIDTH_NS if interval_ns is None else interval_ns
         self.most = MOST_INTERVALS if interval_ns is None else MOST_ASKED_INTERVALS
         self.first: int = 0
-        """The number of the first interval: how many widths after 1970 it starts."""
+        """Number of the first interval. The interval starts this number of widths after 1970."""
         self._last = -1
         self._joinings = 0
         self._series: list[Series] = []
@@ -290,18 +302,18 @@ class Timeline:
 
     @property
     def used(self) -> int:
-        """The number of intervals."""
+        """Number of intervals."""
         return self._last - self.first + 1
 
     @property
     def start_ns(self) -> int:
-        """The start of the first interval; 0 without any."""
+        """Start of the first interval in ns, and 0 without intervals."""
         return self.first * self.width_ns
 
     def cover(self, low_ns: int, high_ns: int) -> None:
-        """Extend the intervals to ``low_ns`` and ``high_ns``.
+        """Extend the intervals to include ``low_ns`` and ``high_ns``.
 
-        Times are Python's, so that none is too far away.
+        The times are Python integers, so that no time is too large.
         """
         low, high = low_ns // self.width_ns, high_ns // self.width_ns
         used, old_first, factor = self.used, self.first, 1
@@ -318,18 +330,21 @@ class Timeline:
         self.first, self._last = low, high
 
     def slots(self, time_ns: Int64) -> Int64:
-        """Return in which interval each time is, of those that the intervals cover."""
+        """Return the interval number of each time. All times must be within the intervals."""
         return time_ns // self.width_ns - self.first
 
     def of(self, other: Timeline, values: Int64) -> Int64:
-        """Return values over the intervals of ``other``, which those here cover, over those here."""
+        """Convert values over the intervals of ``other`` to values over the intervals of this timeline.
+
+        The intervals of this timeline must include all intervals of ``other``.
+        """
         return _joined(values, other.used, other.first, self.width_ns // other.width_ns, self.first)
 
 
 _BUCKETS_PER_DOUBLING = 32
 _BITS = 32
 _SIDE = _BUCKETS_PER_DOUBLING * (_BITS - 5) + _BUCKETS_PER_DOUBLING
-"""Buckets for numbers that are not negative."""
+"""Number of buckets for numbers that are not negative."""
 _LEAST, _GREATEST = np.iinfo(np.int64).max, np.iinfo(np.int64).min
 
 
@@ -354,19 +369,25 @@ def _add_values(
 
 
 class Distributions:
-    """Distributions of numbers of at most 32 bits and a sign, one for each row."""
+    """Distributions of integers with a sign and up to 32 bits, one distribution per row."""
 
     def __init__(self) -> None:
         self._counts: Int64 = np.zeros((0, 2 * _SIDE), np.int64)
         self._ends: Int64 = np.zeros((3, 0), np.int64)
 
     def add(self, rows: Int64, values: NDArray[np.integer], count: int) -> None:
-        """Add a value to each row given, NO_NUMBER for none, of the ``count`` rows that there are."""
+        """Add one value to each row of ``rows``, and skip NO_NUMBER. ``count`` is the total number of
+        rows.
+        """
         self._grow(count)
         _add_values(fixed(rows), fixed(values.astype(np.int64)), self._counts, *self._ends)
 
     def join(self, later: Distributions, numbers: Int64, count: int) -> None:
-        """Add the rows of ``later``; ``numbers`` are their rows here, of ``count``, NO_NUMBER for none."""
+        """Add the rows of ``later``.
+
+        ``numbers`` contains the target row of each row, or NO_NUMBER to skip the row. ``count`` is the total
+        number of rows.
+        """
         self._grow(count)
         numbers = numbers[: len(later._counts)]
         rows = np.flatnonzero(numbers != NO_NUMBER)
@@ -383,9 +404,9 @@ class Distributions:
         return counts
 
     def quarters(self, row: int) -> tuple[tuple[int, int, int], ...]:
-        """Return the numbers of values of a row, none of them negative, by quarter of a doubling.
+        """Return a histogram of a row without negative values, with four buckets per doubling.
 
-        They are triples: the lowest value of the quarter, the lowest after it, and the number of values.
+        Each bucket is a tuple of its minimum, the minimum of the next bucket, and the number of values.
         """
         counts: dict[tuple[int, int], int] = {}
         if row < len(self._counts):
@@ -397,7 +418,7 @@ class Distributions:
         return tuple((*key, count) for key, count in sorted(counts.items()))
 
     def row(self, row: int) -> Distribution | None:
-        """Return the distribution of a row; None where it has no values."""
+        """Return the distribution of a row, or ``None`` for a row without values."""
         if row >= len(self._counts) or not self._counts[row].any():
             return None
         counts, (total, minimum, maximum) = self._counts[row], (int(end[row]) for end in self._ends)
@@ -423,14 +444,14 @@ class Distributions:
 
 
 def _upper_end(bucket: int) -> int:
-    """Return the greatest number that falls into a bucket."""
+    """Return the greatest number in a bucket."""
     if bucket < _SIDE:
         return -_lower_end(_SIDE - 1 - bucket)
     return _lower_end(bucket - _SIDE + 1) - 1
 
 
 def _lower_end(bucket: int) -> int:
-    """Return the minimum number, not negative, of a bucket, counted on its side."""
+    """Return the smallest number in a bucket. The bucket is counted from 0 on the non-negative side."""
     if bucket < 2 * _BUCKETS_PER_DOUBLING:
         return bucket
     shift = bucket // _BUCKETS_PER_DOUBLING - 1
