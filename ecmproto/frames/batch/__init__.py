@@ -1,1 +1,1 @@
-"""Compiled passes over batches of frames: what they are, their flows, their tags in and out."""
+"""Compiled passes over batches of frames: classes, flows, tags and encapsulations."""

@@ -1,7 +1,7 @@
-"""Classes of frames: the facts a switch port needs of each frame in a batch, in one pass over the headers.
+"""Classes of frames. One pass over the headers determines everything that a switch port needs for each frame.
 
-A truncated frame counts as ordinary data: it occupies queues and may be sampled, but it is not answered
-without its first 14 octets.
+A truncated frame counts as ordinary data. The frame occupies queues and may be sampled. If the first 14
+octets are incomplete, no message is sent to the source of the frame.
 """
 
 from __future__ import annotations
@@ -23,21 +23,25 @@ _LINK_LOCAL_HIGH = 0x0180C2000000 >> 4
 
 
 class FrameClasses(NamedTuple):
-    """The result of ``classify``: one entry per frame in each array."""
+    """The result of ``classify``, with one entry per frame in each array."""
 
     priority: NDArray[np.uint8]
-    """Priority of the outermost VLAN tag; 0 without one."""
+    """Priority of the outermost VLAN tag, and 0 without a VLAN tag."""
     occupies: NDArray[np.bool_]
-    """Whether the frame occupies queues: MAC Control and link-local frames never do."""
+    """Whether the frame occupies queues. MAC Control frames and link-local frames never do."""
     sampled: NDArray[np.bool_]
-    """Whether it may be sampled: not CNMs, frames with the message EtherType, and what occupies nothing."""
+    """Whether the frame may be sampled. CNMs, frames with the message EtherType and frames that occupy no
+    queues are excluded.
+    """
     answerable: NDArray[np.bool_]
-    """Whether a message may go to its source: an individual address, not the generator's own."""
+    """Whether a message may be sent to the source. The source must be an individual address and not the own
+    address.
+    """
     msdu_offset: NDArray[np.int32]
-    """Octets before the MSDU; at most the captured ones."""
+    """Number of captured octets before the MSDU."""
     cn_tagged: NDArray[np.bool_]
     flow_id: NDArray[np.uint16]
-    """Flow ID of the outermost CN-TAG; 0 without one."""
+    """Flow ID of the outermost CN-TAG, and 0 without a CN-TAG."""
 
 
 class FrameClass(NamedTuple):
@@ -61,10 +65,10 @@ def classify(
     ethertypes: EtherTypes = DEFAULT,
     own_mac: bytes | None = None,
 ) -> FrameClasses:
-    """Classify the Ethernet frames at ``offset`` in ``buffer``, ``captured`` octets each.
+    """Classify the Ethernet frames at ``offset`` in ``buffer`` with ``captured`` octets each.
 
-    ``own_mac`` is the address that messages are sent from; frames that carry it as their source are not
-    ``answerable``.  Arrays as in ``capture.Batch``: frames lie within the buffer.
+    ``own_mac`` is the source address of sent messages. Frames with this source are not ``answerable``. The
+    arrays have the layout of ``capture.Batch``, and all frames must lie within the buffer.
     """
     classes = new_arrays(FrameClasses, len(offset))
     own = _NO_ADDRESS if own_mac is None else int.from_bytes(own_mac)
@@ -95,7 +99,10 @@ def _walk(
 
 @inlined
 def class_of(buffer: NDArray[np.uint8], start: int, end: int, tables: ParseTables, own: int) -> FrameClass:
-    """Classify the frame from ``start`` to before ``end``; ``own`` is an address as a number, or below 0."""
+    """Classify the frame from offset ``start`` up to and excluding ``end``.
+
+    ``own`` is a MAC address as a number, or a negative number for no address.
+    """
     headers = headers_of(buffer, start, end, tables)
     occupies = headers.role != MAC_CONTROL and not _is_link_local(buffer, start, end)
     sampled = occupies and headers.role != CNM and headers.role != MESSAGE

@@ -1,9 +1,12 @@
-"""Conversations of IP packets, numbered from 0 on: 5-tuples, and destination queue pairs of RoCEv2.
+"""Conversations of IP packets, numbered from 0 on.
 
-Acknowledges are followed too.  A packet of RoCEv2 names its receiver's queue pair alone; a CNP and an
-acknowledge name the queue pair of the data's sender.  An acknowledge ties its queue pair to the conversation
-against its direction whose packet sequence numbers, from the first seen to the last, contain the acknowledged
-one, if there is no other such.  Memory is bounded: new keys get no number when all are taken.
+A conversation is a 5-tuple or a destination queue pair of RoCEv2.
+
+A RoCEv2 data packet names only the queue pair of its receiver. A CNP or an acknowledge names the queue pair
+of the data's sender. An acknowledge ties its queue pair to a conversation in the opposite direction. The PSNs
+of this conversation, from the first to the last, must include the acknowledged PSN. If several conversations
+match, the acknowledge ties none of them. Memory use is bounded: when all numbers are assigned, new keys get
+no number.
 """
 
 from __future__ import annotations
@@ -30,48 +33,53 @@ NO_CONVERSATION = -1
 _MOST = 1 << 20
 _FIRST_SLOTS = 256
 _MAPPED = 0xFFFF << 32
-"""An IPv4 address is the number that IPv6 maps it to (RFC 4291 2.5.5.2)."""
+"""Upper bits of an IPv4 address that is mapped to IPv6 (RFC 4291 2.5.5.2)."""
 _ROCE = 1 << 62
 _PSN_MASK = (1 << 24) - 1
 _LOW_BITS = 0xFFFFFFFF
 _MOST_TRIED = 64
-"""Conversations between two addresses that an acknowledge is compared with, the newest first."""
+"""Maximum number of conversations between two addresses that an acknowledge is compared with, newest
+first.
+"""
 _UNKNOWN = -1
 
 
 class ConversationCounts:
-    """The numbers of addresses, pairs of addresses and conversations; a record (``kernels.record``)."""
+    """The numbers of addresses, address pairs and conversations.
+
+    This class declares a record (``kernels.record``).
+    """
 
     addresses: int
     pairs: int
     conversations: int
     capacity: int
-    """The maximum number of conversations with a number."""
+    """Maximum number of conversations."""
 
 
 class _Entries(NamedTuple):
-    """Columns by number."""
+    """Columns of addresses, address pairs and conversations, indexed by number."""
 
     address_high: NDArray[np.int64]
     address_low: NDArray[np.int64]
     newest: NDArray[np.int64]
-    """The last conversation of each pair of addresses …"""
+    """Newest conversation of each address pair."""
     source: NDArray[np.int64]
     destination: NDArray[np.int64]
     rest: NDArray[np.int64]
-    """Protocol and ports; or _ROCE, queue pair and source port."""
+    """Protocol and ports. For RoCEv2: _ROCE, queue pair and source port."""
     older: NDArray[np.int64]
-    """… and the one before each, −1 for none."""
+    """Next older conversation of the same address pair, and −1 without an older conversation."""
     first_psn: NDArray[np.int64]
     last_psn: NDArray[np.int64]
-    """The last sequence number of the data; _UNKNOWN before the first."""
+    """Last PSN of the data, and _UNKNOWN before the first data packet."""
     peer: NDArray[np.int64]
-    """The queue pair of the sender, 0 while it is not known."""
+    """Queue pair of the sender, and 0 if this queue pair is unknown."""
 
 
 @interface
 class Conversations(Protocol):
-    """The numbering of frames' conversations in kernels."""
+    """The numbering of conversations, as kernels use it."""
 
     def number_packets(
         self,
@@ -83,11 +91,14 @@ class Conversations(Protocol):
         tables: ParseTables,
         numbers: NDArray[np.int64],
     ) -> None:
-        """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
+        """Number the ``chosen`` packets.
+
+        Every acknowledge ties queue pairs together, even if the acknowledge is not chosen.
+        """
 
 
 class NoConversations(Struct):
-    """Numbers nothing."""
+    """A numbering that assigns no numbers."""
 
     def number_packets(
         self,
@@ -103,7 +114,7 @@ class NoConversations(Struct):
 
 
 class FullConversations(Struct):
-    """A conversation table that never grows, as kernels take it: its parts by their own names."""
+    """A conversation table of fixed size, for kernels. Each array of the table is a separate attribute."""
 
     counts: ConversationCounts
     address_low: NDArray[np.int64]
@@ -139,7 +150,10 @@ class FullConversations(Struct):
         tables: ParseTables,
         numbers: NDArray[np.int64],
     ) -> None:
-        """Number the ``chosen`` packets; acknowledges tie queue pairs together, chosen or not."""
+        """Number the ``chosen`` packets.
+
+        Every acknowledge ties queue pairs together, even if the acknowledge is not chosen.
+        """
         _number(
             buffer, offset, captured, original, chosen, tables,
             Keys(self.address_low, self.address_high, self.address_number, self.address_mix),
@@ -153,7 +167,7 @@ class FullConversations(Struct):
 
 
 class ConversationTable:
-    """Numbers the conversations of the frames that it is given, batch by batch, up to ``capacity``."""
+    """A table that numbers conversations batch by batch, up to ``capacity`` conversations."""
 
     def __init__(self, tables: ParseTables, capacity: int = _MOST) -> None:
         self._tables = tables
@@ -172,9 +186,10 @@ class ConversationTable:
         original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
-        """Return the conversation of each frame that is ``chosen`` (empty: of all); −1 without one.
+        """Return the conversation number of each ``chosen`` frame, and −1 for any other frame.
 
-        CNPs have none.  Acknowledges tie queue pairs together, chosen or not.
+        An empty ``chosen`` selects all frames. CNPs have no number. Every acknowledge ties queue pairs
+        together, even if the acknowledge is not chosen.
         """
         numbers = np.full(len(offset), NO_CONVERSATION, np.int64)
         position = 0
@@ -187,14 +202,14 @@ class ConversationTable:
         return numbers
 
     def preallocated(self) -> FullConversations:
-        """Allocate memory for all numbers, for kernels that number frames themselves."""
+        """Allocate memory for all numbers. Kernels need this to number frames themselves."""
         slots = 8 << (int(self._counts.capacity) - 1).bit_length()
         self._addresses, self._pairs, self._keys = (new_keys(slots) for _ in range(3))
         self._entries = _Entries(*(np.zeros(slots // 2, np.int64) for _ in _Entries._fields))
         return FullConversations(self._counts, *self._addresses, *self._pairs, *self._keys, *self._entries)
 
     def conversation(self, number: int) -> Conversation:
-        """Return the conversation of a number."""
+        """Return the conversation with a number."""
         entries = self._entries
         source, destination = (
             self._address(int(each[number])) for each in (entries.source, entries.destination)
@@ -206,11 +221,11 @@ class ConversationTable:
         return Conversation(source, destination, rest >> 32, rest >> 16 & 0xFFFF, rest & 0xFFFF, None)
 
     def peer(self, number: int) -> int:
-        """Return the queue pair of a conversation's sender, 0 before an acknowledge."""
+        """Return the queue pair of a conversation's sender, or 0 before the first acknowledge."""
         return int(self._entries.peer[number])
 
     def between(self, source: bytes, destination: bytes) -> list[int]:
-        """Return the newest conversations from one address to another, the latest first."""
+        """Return the newest conversations from one address to another, newest first."""
         numbers = [self._number_of_address(each) for each in (source, destination)]
         if EMPTY in numbers:
             return []
@@ -223,10 +238,12 @@ class ConversationTable:
         return found
 
     def named(self, conversations: Iterable[int], queue_pair: int) -> int | None:
-        """Return the conversation of ``conversations`` with the sender's queue pair; None if none is known.
+        """Return the conversation whose sender uses ``queue_pair``, or ``None`` if no such conversation is
+        known.
 
-        The order of preference: one tied to it; the only one tied to no other; the one without a queue pair
-        whose number is used instead.
+        A conversation that is tied to the queue pair has preference. The next choice is the only conversation
+        without a tie. The last choice is a conversation without a queue pair whose `stand_in` number is equal
+        to ``queue_pair``.
         """
         of = {number: self.conversation(number) for number in conversations}
         for number in of:
@@ -255,7 +272,10 @@ class ConversationTable:
         return high.to_bytes(8, signed=True) + low.to_bytes(8, signed=True)
 
     def _grow(self) -> None:
-        """Enlarge what is nearly full; a frame adds two addresses, a pair and a conversation at most."""
+        """Double the tables that are nearly full.
+
+        A frame adds at most two addresses, an address pair and a conversation.
+        """
         counts, entries = self._counts, self._entries._asdict()
         if not has_capacity(self._addresses.number, counts.addresses + 1):
             self._addresses = larger_keys(self._addresses)
@@ -275,7 +295,7 @@ def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def conversation_label(conversation: Conversation) -> str:
-    """Return a conversation's name for people."""
+    """Return a readable name of a conversation."""
     ends = [
         (address_text(octets), port)
         for octets, port in (
@@ -296,7 +316,7 @@ def conversation_label(conversation: Conversation) -> str:
 
 @inlined
 def _eight_octets(buffer: NDArray[np.uint8], at: int) -> int:
-    """Return the signed number of 64 bits at ``at``."""
+    """Return the signed 64-bit number at ``at``."""
     number = signed(buffer[at])
     number -= (number & 0x80) << 1
     for octet in range(at + 1, at + 8):
@@ -314,7 +334,10 @@ def _address_number(
     counts: ConversationCounts,
     adds: bool,
 ) -> int:
-    """Return the number of the IP address at ``at``; a new one gets none unless it is added."""
+    """Return the number of the IP address at ``at``.
+
+    An unknown address gets a number only if ``adds`` is set.
+    """
     high, low = 0, 0
     if version == 4:
         low = _MAPPED | four_octets(buffer, at)
@@ -346,7 +369,10 @@ def _number(
     numbers: NDArray[np.int64],
     first: int,
 ) -> int:
-    """Number frames from ``first`` on; return the first that a table has no room for, or the end."""
+    """Number frames from index ``first`` on.
+
+    Return the index of the first frame for which a table is too small, or the number of frames.
+    """
     for i in range(first, len(offset)):
         start = offset[i]
         end, reach = start + captured[i], start + max(captured[i], original[i])
@@ -409,7 +435,10 @@ def _conversation_number(
     destination: int,
     rest: int,
 ) -> int:
-    """Return the number of a conversation, a new one if it has none; −1 if all are taken."""
+    """Return the number of a conversation, and add the conversation if it is new.
+
+    Return −1 if all numbers are assigned.
+    """
     both = (source << 32) | destination
     slot = slot_of(keys.low, keys.high, keys.number, keys.coefficients, both, rest)
     if keys.number[slot] != EMPTY:
@@ -435,7 +464,7 @@ def _conversation_number(
 
 @compiled
 def _tie(pairs: Keys, entries: _Entries, source: int, destination: int, queue_pair: int, psn: int) -> None:
-    """Tie the queue pair that an acknowledge names to the conversation that it acknowledges."""
+    """Tie the queue pair in an acknowledge to the acknowledged conversation."""
     both = (source << 32) | destination
     slot = slot_of(pairs.low, pairs.high, pairs.number, pairs.coefficients, both, 0)
     if pairs.number[slot] == EMPTY:

@@ -1,7 +1,8 @@
-"""Readers whose frames come from another reader: unwrapped, or with other times.
+"""Readers that derive their frames from another reader, for example without encapsulation or with other
+times.
 
-They are a pcapng capture of one section (`ecmproto.frames.capture.several.Joining`) with the interfaces of
-the other reader and a bounded number of further ones.
+Such a reader represents a pcapng capture with one section (`ecmproto.frames.capture.several.Joining`). The
+section has the interfaces of the original reader and a bounded number of additional interfaces.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from ecmproto.frames.capture.source import Shortage, Source
 from ecmproto.frames.capture.writer import interface_block
 
 _MAX_INTERFACES = 1024
-"""Interfaces up to which further ones are described; what comes later shares one for each name."""
+"""Number of interfaces up to which additional interfaces are described. Beyond this number, interfaces with
+the same type name are merged.
+"""
 
 
 class Deriving(Joining):
@@ -30,16 +33,16 @@ class Deriving(Joining):
         super().__init__()
         self.reader = reader
         self.file: JoinedFile | None = JoinedFile(reader, self) if records else None
-        """The source of frames with their records; None where frames come without."""
+        """Source of frames with records, and ``None`` if records are not needed."""
         self._batches = self._all()
         self._numbers: list[int] = []
-        """The number of each of the reader's interfaces here."""
+        """Number in this reader for each interface of the original reader."""
         self._further: dict[tuple[int | str, ...], int] = {}
         self._ready: Batch | None = None
 
     @property
     def batch_frames(self) -> int:
-        """The maximum number of frames in a batch."""
+        """Maximum number of frames in a batch."""
         return self.reader.batch_frames
 
     @batch_frames.setter
@@ -48,15 +51,18 @@ class Deriving(Joining):
 
     @property
     def summary(self) -> str:
-        """One line on what was done to frames; empty where it was nothing."""
+        """One line about the changes to frames, and an empty string without changes."""
         raise NotImplementedError
 
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield the frames derived from batches, whose interfaces have numbers of this reader."""
+        """Yield the frames that are derived from ``batches``.
+
+        The interface numbers are already numbers of this reader.
+        """
         raise NotImplementedError
 
     def take(self, source: Source) -> Batch | Block | Shortage:
-        """Return the next block or batch; a shortage at the end."""
+        """Return the next block or batch, or a shortage at the end."""
         if self._ready is None and not self._pending:
             self._ready = next(self._batches, None)
         if self._pending:
@@ -74,7 +80,7 @@ class Deriving(Joining):
             yield batch
 
     def _with_records(self, file: JoinedFile) -> Iterator[Batch]:
-        """Yield the reader's batches with their records, numbered from the first frame on."""
+        """Yield the batches of the original reader with their records, numbered from the first frame on."""
         while True:
             file.fill()
             part = file.take_until(file.last_ns, before=False) if file.left else None
@@ -83,7 +89,7 @@ class Deriving(Joining):
             yield self._numbered([part])
 
     def _numbered_here(self) -> Iterator[Batch]:
-        """Yield the reader's batches on interfaces that are described here."""
+        """Yield the batches of the original reader with the interface numbers of this reader."""
         for batch in self.reader:
             self._describe()
             yield dataclasses.replace(
@@ -92,17 +98,17 @@ class Deriving(Joining):
         self._describe()
 
     def _describe(self) -> None:
-        """Describe the reader's interfaces that have come since the last time."""
+        """Describe the new interfaces of the original reader."""
         for interface in self.reader.interfaces[len(self._numbers) :]:
             self._numbers.append(self.describe(interface, None))
 
     def further_interface(
         self, outside: int, key: tuple[int | str, ...], kind: str, what: str, **fields: Any
     ) -> int:
-        """Return the number of the interface with a key, which is described when it is first seen.
+        """Return the number of the additional interface for ``key``, and describe the interface on first use.
 
-        It is interface ``outside``, named after ``what`` too, with other ``fields``.  Where there are many
-        interfaces, all further ones of a ``kind`` are one.
+        The description is a copy of interface ``outside`` with other ``fields``, and the name also contains
+        ``what``. If there are many interfaces, all further interfaces of a ``kind`` share a number.
         """
         key = outside, *key
         if key not in self._further and len(self.interfaces) >= _MAX_INTERFACES:
@@ -117,7 +123,10 @@ class Deriving(Joining):
         return self._further[key]
 
     def _description(self, interface: Interface) -> Block | None:
-        """Return the block of a further interface, on the clock of the reader's; None without records."""
+        """Return the description block of an additional interface, or ``None`` without records.
+
+        The interface uses the same clock as the original interface.
+        """
         if self.file is None:
             return None
         return Block(
@@ -127,7 +136,7 @@ class Deriving(Joining):
 
 
 class DerivedReader(ParsedReader):
-    """A capture whose frames come from another reader."""
+    """A capture whose frames are derived from another reader."""
 
     def __init__(self, deriving: Deriving) -> None:
         self._deriving = deriving
@@ -135,32 +144,32 @@ class DerivedReader(ParsedReader):
 
     @property
     def octets_read(self) -> int:
-        """Octets of the files read so far."""
+        """Number of octets read from the files so far."""
         return self._deriving.reader.octets_read
 
     @property
     def size_octets(self) -> int | None:
-        """The files' size; None for a pipe."""
+        """Size of the files in octets, and ``None`` for a pipe."""
         return self._deriving.reader.size_octets
 
     @property
     def warnings(self) -> list[str]:
-        """Unusual things so far that did not keep anything from being read."""
+        """Unusual findings so far that did not prevent reading."""
         return self._deriving.reader.warnings
 
     @property
     def summary(self) -> str:
-        """One line on what was done to frames; empty where it was nothing."""
+        """One line about the changes to frames, and an empty string without changes."""
         below = self._deriving.reader
         lines = (below.summary if isinstance(below, DerivedReader) else "", self._deriving.summary)
         return "; ".join(filter(None, lines))
 
     def items(self) -> Iterator[Batch | Block]:
-        """Yield a section header, interface descriptions as they are found, and batches."""
+        """Yield a section header, interface descriptions as soon as interfaces are found, and batches."""
         yield from super().items()
         self.problem: CaptureError | None = self._deriving.reader.problem
 
     def close(self) -> None:
-        """Close the file; batches already given stay valid."""
+        """Close the file. Batches that were already returned remain valid."""
         super().close()
         self._deriving.reader.close()

@@ -1,9 +1,9 @@
 """Stations, flows and destinations of a capture, numbered from 0 on in the order of their first frames.
 
-A station is a source MAC address; a flow is a `FlowKey` among the frames of one station; a destination is an
-output port of its own in a replay.  Numbers belong to exact keys, found by an open-addressing hash (`Keys`):
-no two stations, flows or destinations share one.  Numbers do not depend on the division into batches.
-Memory is bounded: new keys get no number when all are taken.
+A station is a source MAC address. A flow is a set of frames of one station with the same `FlowKey`. In a
+replay, each destination is a separate output port. Numbers belong to exact keys in a hash table with open
+addressing (`Keys`), so two stations, flows or destinations never share a number. The numbers do not depend on
+the division into batches. Memory use is bounded: when all numbers are assigned, new keys get no number.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ _FIRST_SLOTS = 256
 _VLAN_SHIFT = 48
 _PACKETS_AT_ONCE = 4096
 _CONVERSATION = 1 << 62
-"""The bit that separates conversations' numbers from destinations, whose higher bits are VLAN identifiers."""
+"""Bit that marks conversation numbers. Without this bit, the number is a destination with a VLAN identifier
+in its upper bits.
+"""
 _ADDRESS_BITS = (1 << 48) - 1
 _MOST_NUMBERS = (1 << 31) - 1
 _CRC_BITS, _CRC_POLYNOMIAL = 0xFFFF_FFFF, 0xEDB8_8320
@@ -50,26 +52,28 @@ _NO_VLAN_HASHED = 0xFFFF
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """The key of a flow; None for values outside of the table's `FlowKey`."""
+    """The key of a flow. Values that are not part of the table's `FlowKey` are ``None``."""
 
     station: int
     flow: int
-    """Its number within its station."""
+    """Number of the flow within its station."""
     source: bytes
     destination: bytes | None
     vlan: int | None
-    """Identifier in the outermost VLAN tag; None without one too."""
+    """VLAN identifier in the outermost VLAN tag. ``None`` without a VLAN tag, or if the identifier is not
+    part of the key.
+    """
     priority: int | None
     cn_flow: int | None
-    """Flow ID of its CN-TAGs; None outside of the key."""
+    """Flow ID of the CN-TAGs. ``None`` without a CN-TAG, or if the Flow ID is not part of the key."""
     hash: int | None = None
-    """The hash of its key; None where flows are exact."""
+    """Hash of the key. ``None`` if flows are not hashed."""
     conversation: Conversation | None = None
-    """The conversation of its IP packets; None outside of the key."""
+    """Conversation of the IP packets. ``None`` if the conversation is not part of the key."""
 
     @property
     def label(self) -> str:
-        """Its name for people; priority 0 is left out."""
+        """Readable name of the flow. Priority 0 is omitted."""
         if self.conversation is not None:
             return conversation_label(self.conversation)
         parts = [mac_text(self.source)]
@@ -87,32 +91,38 @@ class Flow:
 
 
 class FlowCounts:
-    """A flow table's counters; a record.  All but the first two count frames that got no number."""
+    """The counters of a flow table. This class declares a record.
+
+    All counters except the first two count frames without a number.
+    """
 
     stations: int
     flows: int
     group_sources: int
     cut_sources: int
-    """Frames cut off before the end of their source."""
+    """Number of frames that are truncated before the end of the source address."""
     beyond_stations: int
-    """Frames of sources that came when all stations' numbers were taken."""
+    """Number of frames from additional sources after all station numbers were assigned."""
     beyond_flows: int
-    """Frames of flows that came when all of their station's numbers were taken."""
+    """Number of frames from additional flows after all flow numbers of the station were assigned."""
 
 
 class Numbers(NamedTuple):
-    """A frame's station, and its flow within that; NO_NUMBER for none."""
+    """The station number and the flow number of each frame.
+
+    The flow number is relative to the station. NO_NUMBER means no number.
+    """
 
     station: NDArray[np.int32]
     flow: NDArray[np.int32]
 
 
 class _Entries(NamedTuple):
-    """Keys in the order of their numbers: of stations, and of all flows together."""
+    """Keys of stations and keys of all flows, in the order of their numbers."""
 
     source: NDArray[np.int64]
     flows: NDArray[np.int64]
-    """The number of flows of each station."""
+    """Number of flows of each station."""
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     flow: NDArray[np.int64]
@@ -120,10 +130,11 @@ class _Entries(NamedTuple):
 
 
 class FlowTable:
-    """Numbers the stations and flows of the frames that it is given, batch by batch.
+    """A table that numbers stations and flows, batch by batch.
 
-    It takes up to ``max_stations``, and ``max_flows`` of each.  ParameterError for less than one of either,
-    or for 2**31 flows or more in all.
+    ``max_stations`` is the maximum number of stations, and ``max_flows`` is the maximum number of flows per
+    station. Raises ParameterError if one of these numbers is less than 1, or if the total number of flows
+    could be 2**31 or more.
     """
 
     def __init__(
@@ -150,12 +161,12 @@ class FlowTable:
 
     @property
     def stations(self) -> int:
-        """The number of stations."""
+        """Number of stations."""
         return int(self.counts.stations)
 
     @property
     def count(self) -> int:
-        """The number of flows of all stations."""
+        """Number of flows of all stations."""
         return int(self.counts.flows)
 
     def number(
@@ -167,10 +178,11 @@ class FlowTable:
         original: NDArray[np.int64] | None = None,
         chosen: NDArray[np.bool_] | None = None,
     ) -> Numbers:
-        """Return the stations and flows of the Ethernet frames at ``offset``, ``captured`` octets each.
+        """Return the station numbers and flow numbers of the Ethernet frames at ``offset`` with ``captured``
+        octets each.
 
-        ``original`` are their octets on the wire, None: as many as captured.  Frames that are not ``chosen``
-        have no number, and add none.  Group addresses are no stations.
+        ``original`` contains the lengths on the wire, and ``None`` means that no frame is truncated. Frames
+        outside the mask ``chosen`` get no number and do not add keys. Group addresses are not stations.
         """
         numbers = Numbers(*(np.full(len(offset), NO_NUMBER, np.int32) for _ in range(2)))
         wanted = fixed(np.zeros(0, np.bool_) if chosen is None else chosen)
@@ -192,7 +204,7 @@ class FlowTable:
         return numbers
 
     def number_batch(self, batch: Batch) -> Numbers:
-        """Return the stations and flows of all frames of a batch."""
+        """Return the station numbers and flow numbers of all frames of a batch."""
         return self.number(batch.buffer, batch.offset, batch.captured, original=batch.original)
 
     def find(
@@ -204,11 +216,14 @@ class FlowTable:
         priority: int | None = None,
         cn_flow: int | None = None,
     ) -> tuple[int, int]:
-        """Return the numbers of a station and its flow with these values, NO_NUMBER for none; add new ones.
+        """Return the numbers of an existing station and of its flow with these values.
 
-        Values outside of the key are ignored.  Without a ``vlan`` frames have no VLAN tag; with a ``cn_flow``
-        they have a CN-TAG with that Flow ID, which is ignored outside of the key.  An unknown destination or
-        priority matches no flow where the key has it.
+        Missing numbers are NO_NUMBER.
+
+        Values that are not part of the key are ignored, except ``cn_flow``. Without ``vlan``, the frames of
+        the flow have no VLAN tag. With ``cn_flow``, the frames have a CN-TAG with this Flow ID. If CN-TAGs
+        are not part of the key, a ``cn_flow`` matches no flow. If the destination or the priority is part of
+        the key, ``None`` for this value matches no flow.
         """
         station = self._number_of(self._stations, int.from_bytes(source), 0)
         if station == NO_NUMBER:
@@ -239,7 +254,7 @@ class FlowTable:
         return low, _key_high(station, headers, self.key, self.hashed)
 
     def queue_pair(self, station: int, flow: int) -> int:
-        """Return the queue pair of a flow's sender, 0 before an acknowledge."""
+        """Return the queue pair of a flow's sender, or 0 before the first acknowledge."""
         if self._conversations is None or not 0 <= station < self.stations:
             return 0
         own = (self._entries.high[: self.count] >> 4 == station) & (self._entries.flow[: self.count] == flow)
@@ -250,10 +265,11 @@ class FlowTable:
         return 0
 
     def find_queue_pair(self, source: bytes, named: QueuePair) -> tuple[int, int]:
-        """Return the numbers of a station and of its flow that a queue pair names; NO_NUMBER for none.
+        """Return the number of a station and the number of the flow that a queue pair identifies.
 
-        The flow is one of those with its addresses: the one that an acknowledge has tied to the queue pair,
-        or the only one.  Several without such a tie stay any of them: none is found.
+        The flow must have the same addresses. A flow that an acknowledge has tied to the queue pair has
+        preference. Otherwise the flow must be the only flow with these addresses. Missing numbers are
+        NO_NUMBER.
         """
         station = self._number_of(self._stations, int.from_bytes(source), 0)
         if station == NO_NUMBER or self._conversations is None:
@@ -270,16 +286,18 @@ class FlowTable:
         return int(keys.number[slot_of(*keys, low, high)])
 
     def is_fresh(self, station: int, flow: int = NO_NUMBER) -> bool:
-        """Return whether the last call of `number` gave a station or flow its number, none before it."""
+        """Return whether the last call of `number` added the station or the flow."""
         return station >= len(self._former) or flow >= self._former[station]
 
     def numbers(self, station: NDArray[np.int32], flow: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return one number for each pair of numbers, NO_NUMBER where one of them is that."""
+        """Return one number for each pair of station and flow numbers, or NO_NUMBER if one of both is
+        NO_NUMBER.
+        """
         number = station.astype(np.int64) * self._limits[1] + flow
         return np.where((station < 0) | (flow < 0), np.int64(NO_NUMBER), number)
 
     def flow(self, number: int) -> Flow:
-        """Return the flow that ``numbers`` gives ``number`` for; KeyError without one."""
+        """Return the flow with a number from `numbers`. Raises KeyError if there is no such flow."""
         station, flow = divmod(number, self._limits[1])
         entries, stations = self._entries, self.counts.stations
         if 0 <= station < stations:
@@ -291,17 +309,17 @@ class FlowTable:
         raise KeyError(number)
 
     def flows(self) -> list[Flow]:
-        """Return all flows in the order in which they came."""
+        """Return all flows in the order of their first frames."""
         return [self._flow(entry) for entry in range(self.count)]
 
     def labels(self, numbers: Iterable[int] | None = None) -> dict[int, str]:
-        """Return the labels of flows, by the numbers that ``numbers`` gives; None: all of them."""
+        """Return a mapping of flow numbers from `numbers` to labels. ``None`` selects all flows."""
         if numbers is not None:
             return {number: self.flow(number).label for number in numbers}
         return {flow.station * self._limits[1] + flow.flow: flow.label for flow in self.flows()}
 
     def source(self, station: int) -> bytes:
-        """Return the address of a station; IndexError for a number that none has."""
+        """Return the address of a station. Raises IndexError if there is no such station."""
         if not 0 <= station < self.stations:
             raise IndexError(station)
         return int(self._entries.source[station]).to_bytes(ADDRESS_OCTETS)
@@ -331,7 +349,7 @@ class FlowTable:
         )
 
     def preallocated(self) -> FullFlowTable:
-        """Allocate memory for all numbers, for kernels that number frames themselves."""
+        """Allocate memory for all numbers. Kernels need this to number frames themselves."""
         self._stations, self._flows = (
             new_keys(max(_FIRST_SLOTS, 4 << (capacity - 1).bit_length()))
             for capacity in (self._limits[0], self._limits[0] * self._limits[1])
@@ -362,7 +380,7 @@ class FlowTable:
 
 
 class FullFlowTable(Struct):
-    """A flow table that never grows, as kernels take it: its parts by their own names."""
+    """A flow table of fixed size, for kernels. Each array of the table is a separate attribute."""
 
     counts: FlowCounts
     by_vlan: bool
@@ -389,7 +407,7 @@ class FullFlowTable(Struct):
     flow_of: NDArray[np.int64]
     conversations: Conversations
     conversation: NDArray[np.int64]
-    """The conversations of the frames of the current call."""
+    """Conversation number of each frame in the current call."""
 
 
 @compiled
@@ -402,7 +420,10 @@ def learn_frames(
     chosen: NDArray[np.bool_],
     tables: ParseTables,
 ) -> None:
-    """Learn queue pairs from frames; none is ``chosen``, so that none is numbered."""
+    """Learn queue pairs from the acknowledges among frames.
+
+    ``chosen`` must be false for all frames, so that no frame is numbered.
+    """
     if table.by_conversation:
         table.conversations.number_packets(
             buffer, offset, captured, original, chosen, tables, table.conversation
@@ -420,7 +441,7 @@ def number_frames(
     tables: ParseTables,
     numbers: Numbers,
 ) -> None:
-    """Number the ``chosen`` frames as `FlowTable.number` does, no more than 4096."""
+    """Number the ``chosen`` frames in the same way as `FlowTable.number`. At most 4096 frames are allowed."""
     conversation = table.conversation[:0]
     if table.by_conversation:
         conversation = table.conversation[: len(offset)]
@@ -452,9 +473,10 @@ def _longer(column: NDArray[np.int64]) -> NDArray[np.int64]:
 
 @inlined
 def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
-    """Return the low part of a flow's key: Flow ID; or destination, and VLAN identifier plus one, 0 for none.
+    """Return the lower half of a flow's key.
 
-    Or the hash of all.
+    With a CN-TAG, this half is the Flow ID. With hashing, this half is the hash. Otherwise this half is the
+    destination and the VLAN identifier plus one, or 0 without a VLAN tag.
     """
     if key.cn_tag and headers.cn_tagged:
         return headers.flow_id
@@ -467,7 +489,10 @@ def _key_low(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowK
 
 @compiled
 def _hash_of(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
-    """Return the CRC-32 of VLAN id, destination, source and priority, as far as they count, in ``bits``."""
+    """Return a CRC-32, reduced to ``bits``, of the VLAN identifier, destination, source and priority.
+
+    Values that are not part of the key are skipped.
+    """
     crc = _CRC_BITS
     if key.vlan:
         vlan = _NO_VLAN_HASHED if headers.vlan == NO_VLAN else int(headers.vlan)
@@ -483,7 +508,7 @@ def _hash_of(buffer: NDArray[np.uint8], start: int, headers: Headers, key: FlowK
 
 @inlined
 def _with_octet(crc: int, octet: int) -> int:
-    """Return a CRC-32 one octet further."""
+    """Return a CRC-32 after another octet."""
     crc ^= octet
     for _ in range(8):
         crc = (crc >> 1) ^ (_CRC_POLYNOMIAL if crc & 1 else 0)
@@ -492,7 +517,7 @@ def _with_octet(crc: int, octet: int) -> int:
 
 @inlined
 def _key_high(station: int, headers: Headers, key: FlowKey, hashed: FlowHash) -> int:
-    """Return the rest: station, priority, and whether the other part is a Flow ID."""
+    """Return the upper half of a flow's key: station, priority, and whether the lower half is a Flow ID."""
     by_cn_tag = key.cn_tag and headers.cn_tagged
     priority = headers.priority if by_cn_tag or (key.priority and hashed.bits == 0) else 0
     return (station << 4) | (priority << 1) | int(by_cn_tag)
@@ -516,7 +541,10 @@ def _number_flows(
     numbers: Numbers,
     first: int,
 ) -> int:
-    """Number frames from position ``first`` on; return the first that a table has no room for, or the end."""
+    """Number frames from index ``first`` on.
+
+    Return the index of the first frame for which a table is too small, or the number of frames.
+    """
     max_stations, max_flows = limits
     station_low, station_high, station_number, station_mix = stations
     flow_low, flow_high, flow_number, flow_mix = flows
@@ -568,29 +596,32 @@ def _number_flows(
 
 
 GROUPS = b"\xff" * ADDRESS_OCTETS
-"""Stands for all group addresses where they share a number."""
+"""Address that represents all group addresses if they share a number."""
 
 _ALL_ONES = (1 << 48) - 1
 
 
 class DestinationCounts:
-    """A destination table's counters; a record.  All but the first count frames that got no number."""
+    """The counters of a destination table. This class declares a record.
+
+    All counters except the first count frames without a number.
+    """
 
     destinations: int
     groups: int
-    """Frames to group addresses, where these have no number."""
+    """Number of frames to group addresses, if group addresses have no number."""
     cut: int
-    """Frames cut off before the end of their destination."""
+    """Number of frames that are truncated before the end of the destination address."""
     beyond: int
-    """Frames to destinations that came when all numbers were taken."""
+    """Number of frames to additional destinations after all numbers were assigned."""
 
 
 class DestinationTable:
-    """Numbers the destination MAC addresses of the frames that it is given, batch by batch.
+    """A table that numbers destination MAC addresses, batch by batch.
 
-    It takes up to ``max_destinations``.  Group addresses have no number; with ``with_groups``, one for all
-    of them, which counts as a destination like any other.  ParameterError for no destination at all, or
-    for 2**31 or more.
+    ``max_destinations`` is the maximum number of destinations. Group addresses have no number. With
+    ``with_groups``, all group addresses share a number, which counts as a destination. Raises ParameterError
+    if ``max_destinations`` is less than 1, or is 2**31 or more.
     """
 
     def __init__(self, *, max_destinations: int = 4096, with_groups: bool = False) -> None:
@@ -603,15 +634,15 @@ class DestinationTable:
 
     @property
     def count(self) -> int:
-        """The number of destinations."""
+        """Number of destinations."""
         return int(self.counts.destinations)
 
     def number(
         self, buffer: NDArray[np.uint8], offset: NDArray[np.int64], captured: NDArray[np.int64]
     ) -> NDArray[np.int32]:
-        """Return the destinations of the Ethernet frames at ``offset``, ``captured`` octets each.
+        """Return the destination numbers of the Ethernet frames at ``offset`` with ``captured`` octets each.
 
-        NO_NUMBER for none.
+        A frame without a destination number has NO_NUMBER.
         """
         numbers = np.full(len(offset), NO_NUMBER, np.int32)
         frames = fixed(buffer), fixed(offset), fixed(captured)
@@ -627,7 +658,7 @@ class DestinationTable:
         return numbers
 
     def address(self, number: int) -> bytes:
-        """Return a destination's address; IndexError for a number that none has."""
+        """Return the address of a destination. Raises IndexError if there is no such destination."""
         if not 0 <= number < self.count:
             raise IndexError(number)
         return int(self._addresses[number]).to_bytes(ADDRESS_OCTETS)
@@ -646,7 +677,10 @@ def _number_destinations(
     numbers: NDArray[np.int32],
     first: int,
 ) -> int:
-    """Number frames from ``first`` on; return the first that ``keys`` has no room for, or the end."""
+    """Number frames from index ``first`` on.
+
+    Return the index of the first frame for which ``keys`` is too small, or the number of frames.
+    """
     low, high, number, mix = keys
     for i in range(first, len(offset)):
         if captured[i] < ADDRESS_OCTETS:

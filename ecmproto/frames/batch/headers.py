@@ -1,4 +1,4 @@
-"""Numbers, addresses and fields of headers, read and written by kernels."""
+"""Reading and writing of numbers, addresses and fields in headers, for kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _ECN_BITS = 3
 
 
 def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
-    """Return ``array`` read-only and contiguous, whatever came: one form of argument is one compilation."""
+    """Return ``array`` as a read-only contiguous array.
+
+    With a single form of arguments, each kernel is compiled only once.
+    """
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
@@ -28,7 +31,10 @@ def fixed(array: NDArray[_Scalar]) -> NDArray[_Scalar]:
 
 @inlined
 def signed(octet: np.uint8) -> int:
-    """Return an octet as an int: compiled, ``int`` leaves it an octet, which goes together with no other."""
+    """Return an octet as a signed integer.
+
+    In compiled code, ``int`` would return an unsigned octet, which cannot be combined with other integers.
+    """
     return int(np.int64(octet))
 
 
@@ -55,7 +61,7 @@ def address(buffer: NDArray[np.uint8], start: int) -> int:
 
 @inlined
 def is_group(number: int) -> bool:
-    """Whether a MAC address is a group's."""
+    """Return whether a MAC address is a group address."""
     return (number >> 40) & 1 != 0
 
 
@@ -68,7 +74,7 @@ def ecn_at(buffer: NDArray[np.uint8], ip: int) -> int:
 
 @over_batches
 def write_ecn(buffer: NDArray[np.uint8], ip: int, codepoint: int) -> None:
-    """Write the ECN field of the IP header at ``ip``, and update IPv4's header checksum (RFC 1624)."""
+    """Write the ECN field of the IP header at ``ip`` and update the IPv4 header checksum (RFC 1624)."""
     before = two_octets(buffer, ip)
     if before >> 12 != 4:
         buffer[ip + 1] = signed(buffer[ip + 1]) & ~(_ECN_BITS << 4) | codepoint << 4
@@ -85,7 +91,9 @@ def write_ecn(buffer: NDArray[np.uint8], ip: int, codepoint: int) -> None:
 
 @inlined
 def has_no_cpid(buffer: NDArray[np.uint8], at: int, end: int) -> bool:
-    """Return whether the octets at ``at`` are no CPID: `ecmproto.wire.formats.experimental.is_no_cpid`."""
+    """Return whether the octets at ``at`` cannot be a CPID (see
+    `ecmproto.wire.formats.experimental.is_no_cpid`).
+    """
     if at + CPID_OCTETS > end:
         return False
     some = 0

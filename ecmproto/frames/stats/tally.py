@@ -1,9 +1,9 @@
 """Counting in bounded memory: counted batches, frame types, keys, time intervals and distributions.
 
 All intervals have the same width and start at multiples of this width from 1970 on. If the number of
-intervals would exceed the maximum, adjacent intervals are joined, alternately two or five at a time. The width
-is thus multiplied by 2, 10, 20, 100 and so on. The result depends only on the frames, not on the batches, and
-separate counts can be joined.
+intervals would exceed the maximum, adjacent intervals are joined, alternately two or five at a time. The
+width is thus multiplied by 2, 10, 20, 100 and so on. The result depends only on the frames, not on the
+batches, and separate counts can be joined.
 
 Distributions count numbers in buckets. Each number up to 63 has its own bucket. Larger numbers have 32
 buckets per doubling. Negative numbers have the same buckets. Percentiles are exact to 1 in 32.
