@@ -1,11 +1,13 @@
-"""The innermost frame of frames that mirrors and tunnels wrap: GRE, ERSPAN, VXLAN, Geneve, NVGRE, TZSP, MPLS.
+"""Decapsulation of frames in mirrors and tunnels: GRE, ERSPAN, VXLAN, Geneve, NVGRE, TZSP, MPLS and sFlow.
 
-sFlow's sampled headers are frames too, in place of their datagram (`ecmproto.frames.batch.sflow`).
+Sampled headers in sFlow datagrams are also frames, which replace the datagram
+(`ecmproto.frames.batch.sflow`).
 
-`InnerReader` reads a capture as if its mirror had sent each frame bare.  Octets, length on the wire and link
-type belong to the innermost frame, and each session of a mirror is an interface of its own.  Other frames
-stay as they are.  Layouts: RFC 2784, 2890 (GRE), 7348 (VXLAN), 8926 (Geneve), 7637 (NVGRE), 3032 and 4385
-(MPLS, also in GRE), draft-foschiano-erspan (ERSPAN I to III).
+`InnerReader` reads a capture as if the mirror had sent each frame without encapsulation. Octets, length on
+the wire and link type are properties of the innermost frame. Each session of a mirror is a separate
+interface. Frames without encapsulation do not change. Sources of the layouts: RFC 2784 and 2890 (GRE), 7348
+(VXLAN), 8926 (Geneve), 7637 (NVGRE), 3032 and 4385 (MPLS, also in GRE), draft-foschiano-erspan (ERSPAN I to
+III).
 """
 
 from __future__ import annotations
@@ -68,15 +70,15 @@ NAMES = (
     "", "GRE", "ERSPAN I", "ERSPAN II", "ERSPAN III", "NVGRE", "VXLAN", "VXLAN-GPE", "Geneve", "TZSP", "MPLS",
     "sFlow",
 )  # fmt: skip
-"""The names of encapsulations, by their numbers; 0 is a frame that is not wrapped."""
+"""Names of the encapsulations, indexed by number. Number 0 means no encapsulation."""
 _SESSIONS = {
     OF_GRE: "key", ERSPAN_II: "session", ERSPAN_III: "session", NVGRE: "VSID", OF_VXLAN: "VNI", OF_GPE: "VNI",
     OF_GENEVE: "VNI", OF_MPLS: "label",
 }  # fmt: skip
-"""The name of the number that identifies a session of an encapsulation."""
+"""Name of the session identifier of each encapsulation."""
 
 NO_NUMBER = -1
-"""The session or sequence number of a wrapper that has none."""
+"""Session number or sequence number if the encapsulation has none."""
 VXLAN_PORT, GPE_PORT, GENEVE_PORT, TZSP_PORT = (cls.udp_ports[0] for cls in (VXLAN, GPE, Geneve, TZSP))
 PROTO_GRE, _GRE_OCTETS = GRE.ip_protocol, GRE.fixed_octets
 _IPV4, _IPV6 = IPv4.announced_by, IPv6.announced_by
@@ -91,18 +93,18 @@ _ERSPAN_OCTETS, _ERSPAN_3_OCTETS, _PLATFORM_OCTETS = (cls.fixed_octets for cls i
 
 _SEARCHED_FRAMES = 1024
 _SAMPLED_STEP = 2
-"""The mean step of PSNs from which half of the packets are missing."""
+"""Mean PSN step at which half of the packets are missing."""
 
 
 class Wrapped(NamedTuple):
-    """The content of a wrapper; offsets are from the start of the buffer."""
+    """The content of an encapsulation. Offsets are relative to the start of the buffer."""
 
     kind: int
-    """Number of the encapsulation; 0: none, or one whose content is not known."""
+    """Number of the encapsulation. 0 means that there is no encapsulation or that its content is unknown."""
     at: int
     """Offset of the content."""
     link: int
-    """FRAME, PACKET or DATAGRAM, for its first octet."""
+    """First header of the content: FRAME, PACKET or DATAGRAM."""
     session: int
     sequence: int
 
@@ -114,7 +116,7 @@ def _none() -> Wrapped:
 
 @inlined
 def _link_of(ethertype: int) -> int:
-    """Return the first header of the octets that a tunnel announces by an EtherType."""
+    """Return the first header of the tunnel content that an EtherType announces."""
     if ethertype in (_IPV4, _IPV6):
         return PACKET
     return FRAME if ethertype in (BRIDGED, SONIC) else NO_LINK
@@ -122,7 +124,9 @@ def _link_of(ethertype: int) -> int:
 
 @inlined
 def gre_content(buffer: Octets, at: int, stop: int) -> int:
-    """Return the offset after the GRE header at ``at``; NOWHERE if it is incomplete or not known here."""
+    """Return the offset after the GRE header at ``at``, or NOWHERE for an incomplete or unsupported
+    header.
+    """
     if at + _GRE_OCTETS > stop:
         return NOWHERE
     flags = two_octets(buffer, at)
@@ -156,9 +160,10 @@ def _in_gre(buffer: Octets, start: int, stop: int) -> Wrapped:
 
 @inlined
 def _in_mpls(buffer: Octets, at: int, stop: int) -> Wrapped:
-    """Return the content of the MPLS label stack at ``at``; its session is the last label.
+    """Return the content of the MPLS label stack at ``at``. The session number is the last label.
 
-    Its first four bits are the version of an IP header, or 0 of the control word before a frame.
+    The first four bits of the content are the version of an IP header, or 0 for the control word before a
+    frame.
     """
     while at + 4 <= stop and signed(buffer[at + 2]) & 1 == 0:
         at += 4
@@ -173,7 +178,10 @@ def _in_mpls(buffer: Octets, at: int, stop: int) -> Wrapped:
 
 @inlined
 def _in_erspan(buffer: Octets, at: int, stop: int, ethertype: int, sequence: int) -> Wrapped:
-    """Return the content of ERSPAN, whose type follows from EtherType, sequence number and version."""
+    """Return the content of ERSPAN.
+
+    The EtherType, the sequence number and the version determine the ERSPAN type.
+    """
     if ethertype == ERSPAN_TYPE and sequence == NO_NUMBER:
         return Wrapped(ERSPAN_I, at, FRAME, NO_NUMBER, NO_NUMBER)
     if at + _ERSPAN_OCTETS > stop:
@@ -194,7 +202,7 @@ def _in_erspan(buffer: Octets, at: int, stop: int, ethertype: int, sequence: int
 
 @inlined
 def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
-    """Return the content of the datagram to ``port`` whose payload starts at ``at``."""
+    """Return the content of the UDP datagram to ``port`` whose payload starts at ``at``."""
     if port == TZSP_PORT:
         return _in_tzsp(buffer, at, stop)
     if port == SFLOW_PORT and is_datagram(buffer, at, stop):
@@ -219,7 +227,10 @@ def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
 
 @inlined
 def _in_tzsp(buffer: Octets, at: int, stop: int) -> Wrapped:
-    """Return the content of TZSP: version 1, a received or sent frame, of Ethernet, after its tags."""
+    """Return the content of TZSP, after the tags.
+
+    The version must be 1, and the content must be a received or sent Ethernet frame.
+    """
     if (
         at + 4 > stop
         or signed(buffer[at]) != 1
@@ -241,7 +252,10 @@ def _in_tzsp(buffer: Octets, at: int, stop: int) -> Wrapped:
 
 @inlined
 def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, tables: ParseTables) -> Packet:
-    """Return the packet of the frame, or the packet, at ``start``."""
+    """Return the packet of the frame at ``start``.
+
+    If ``link`` is PACKET, the packet itself starts at ``start``.
+    """
     if link == PACKET:
         return ip_packet_at(buffer, start, end, reach, tables)
     return packet_at(buffer, start, end, reach, tables)
@@ -249,7 +263,7 @@ def _packet(buffer: Octets, link: int, start: int, end: int, reach: int, tables:
 
 @inlined
 def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, tables: ParseTables) -> Wrapped:
-    """Return the content of the frame, or the packet, at ``start`` that is a wrapper."""
+    """Return the content of the encapsulation in the frame or packet at ``start``."""
     if link == FRAME and packet.kind == NO_NETWORK:
         at = headers_of(buffer, start, packet.stop, tables).msdu_at
         is_labelled = at + 2 <= packet.stop and two_octets(buffer, at) in (_MPLS, _MPLS_UPSTREAM)
@@ -269,7 +283,7 @@ def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, tables: Pars
 
 @inlined
 def _ip_end(buffer: Octets, packet: Packet, otherwise: int) -> int:
-    """Return the end of the packet by its header; ``otherwise`` where that has no length."""
+    """Return the end of the packet according to its header, or ``otherwise`` if the header has no length."""
     if packet.kind == NO_NETWORK:
         return otherwise
     if packet.kind == IP4:
@@ -285,11 +299,14 @@ def _unwrap(
     inner_offset: Int64, inner_captured: Int64, inner_original: Int64, inner_link: Octets, types: Octets,
     session: Int64, sequence: Int64, source: Int64, steps: PsnSteps,
 ) -> int:  # fmt: skip
-    """Fill the arrays from ``inner_offset`` on for the frames that are wrapped; return the number of these.
+    """Fill the arrays from ``inner_offset`` on for encapsulated frames, and return the number of these
+    frames.
 
-    ``types``, which has to be zeros, ``session`` and ``sequence`` are the outermost wrapper's, ``source`` the
-    last four octets of its IP source address, 0 without one.  ``steps`` is for `follow_psn`.  An inner frame
-    with fewer octets than its IP header announces was cut by the mirror: its original length is the header's.
+    ``types`` must contain zeros. ``types``, ``session`` and ``sequence`` describe the outermost
+    encapsulation. ``source`` contains the last four octets of its IP source address, or 0 without an IP
+    header. ``steps`` is the state of `follow_psn`. If the IP header of an inner frame announces more octets
+    than the frame has, the mirror has truncated the frame. The original length is then the length in the IP
+    header.
     """
     count = 0
     for i in range(len(offset)):
@@ -326,30 +343,31 @@ def _unwrap(
 
 
 class Unwrapped(NamedTuple):
-    """The wrapped frames of a batch, in order."""
+    """The encapsulated frames of a batch, in their order."""
 
     batch: Batch
-    """All frames, the wrapped ones as their innermost frame, or as the sFlow datagram that has several.
+    """All frames of the batch.
 
-    They are still on the interface of the wrapper.
+    An encapsulated frame is replaced by its innermost frame, but an sFlow datagram with several frames is
+    not. All frames still have the interface of the encapsulation.
     """
     positions: Int64
-    """Positions in the batch of those that were wrapped."""
+    """Positions of the encapsulated frames in the batch."""
     link: Octets
-    """FRAME, PACKET or DATAGRAM, for each of these."""
+    """First header of each encapsulated frame: FRAME, PACKET or DATAGRAM."""
     kind: Octets
     session: Int64
     sequence: Int64
     source: Int64
-    """The last four octets of the IP source address of the outermost wrapper."""
+    """Last four octets of the IP source address of the outermost encapsulation."""
 
 
 def unwrap(
     batch: Batch, interfaces: Sequence[Interface], steps: PsnSteps, ethertypes: EtherTypes = DEFAULT
 ) -> Unwrapped | None:
-    """Return a batch with the innermost frames in place of wrapped ones; None where none is wrapped.
+    """Return a batch with the innermost frames, or ``None`` if no frame is encapsulated.
 
-    The PSNs of the innermost frames are followed in ``steps``.
+    ``steps`` is updated with the PSNs of the innermost frames.
     """
     known, which = batch.links(interfaces)
     by_interface = np.array([_link(each.linktype) for each in known], np.uint8)
@@ -388,9 +406,10 @@ def open_innermost(
     ethertypes: EtherTypes = DEFAULT,
     batch_frames: int = BATCH_FRAMES,
 ) -> CaptureReader:
-    """Open captures as `open_captures` does, with the innermost frames; ``outer`` leaves frames wrapped.
+    """Open captures in the same way as `open_captures`, and read the innermost frames.
 
-    ``trailer`` is the device whose time stamps frames have, as for `stamps.StampedReader`; None: no device.
+    ``outer`` disables decapsulation. ``trailer`` is the device whose time stamps the frames contain (see
+    `stamps.StampedReader`). ``None`` means that there is no such device.
     """
     reader = open_captures(paths, batch_frames=batch_frames)
     if trailer is not None:
@@ -403,10 +422,11 @@ def open_innermost(
 def open_unwrapped(
     paths: Sequence[str | os.PathLike[str] | BinaryIO], *, outer: bool = False, **options: Any
 ) -> CaptureReader:
-    """Open captures as `open_innermost` does, but as they are if no frame of the first thousand is wrapped.
+    """Open captures in the same way as `open_innermost`, but without decapsulation if the first frames have
+    no encapsulation.
 
-    A reader of frames as they are has their records and comments.  Pipes cannot be read twice, so that their
-    innermost frames are read.
+    The first thousand frames are checked. Without decapsulation, the reader provides records and comments. A
+    pipe cannot be read twice, so the innermost frames of a pipe are always read.
     """
     if not outer and all(not hasattr(path, "read") and os.path.isfile(path) for path in paths):
         options_ = {**options, "trailer": None, "batch_frames": _SEARCHED_FRAMES}
@@ -417,16 +437,19 @@ def open_unwrapped(
 
 
 def sflow_reports(reader: object) -> SflowReports | None:
-    """Return the reports of sFlow agents in a capture so far, sampled headers aside; None without any."""
+    """Return the reports of sFlow agents in a capture so far, without sampled headers.
+
+    Return ``None`` without reports.
+    """
     return reader.sflow if isinstance(reader, InnerReader) else None
 
 
 class InnerReader(DerivedReader):
-    """A capture of which each frame is the innermost one, with an interface for each session of a mirror.
+    """A capture that contains the innermost frames. Each session of a mirror is a separate interface.
 
-    With ``records``, batches retain the original records of the frames, on interfaces of one section, and
-    blocks without a frame are given as well, as in a merge of several captures.  Datagrams of sFlow then stay
-    frames.  ``watch`` gets each batch as it was read.
+    With ``records``, batches keep the original records of the frames, and all interfaces are in one section.
+    Blocks without a frame are also returned, in the same way as for a merge of several captures. sFlow
+    datagrams then remain frames. ``watch`` is called with each original batch.
     """
 
     def __init__(
@@ -447,7 +470,7 @@ class InnerReader(DerivedReader):
 
     @property
     def sflow(self) -> SflowReports | None:
-        """The reports of sFlow agents so far; None without a datagram."""
+        """Reports of sFlow agents so far, and ``None`` without a datagram."""
         return self._unwrapping.sampling.reports
 
 
@@ -472,7 +495,10 @@ class _Unwrapping(Deriving):
 
     @property
     def summary(self) -> str:
-        """One line on the frames that were unwrapped and those that their mirrors lost; empty without any."""
+        """One line about the decapsulated frames and the frames that mirrors have lost.
+
+        Empty without such frames.
+        """
         clauses = [self.sampling.summary] if self.sampling.summary else []
         counts = self._counts.copy()
         counts[SFLOW] = 0
@@ -506,7 +532,9 @@ class _Unwrapping(Deriving):
                 yield _with_frames(bare, batch, datagrams)
 
     def _with_samples(self, batch: Batch, datagrams: Int64) -> Iterator[Batch]:
-        """Yield the frames of a batch with sampled headers in place of the datagrams at some positions."""
+        """Yield the frames of a batch, with the datagrams at some positions replaced by their sampled
+        headers.
+        """
         for part in self.sampling.read(batch, datagrams, self.batch_frames):
             if not len(part.batch):
                 continue
@@ -538,7 +566,7 @@ class _Unwrapping(Deriving):
         return dataclasses.replace(unwrapped.batch, interface=interface, records=batch.records), datagrams
 
     def _number_samples(self, batch: Batch, samples: Samples) -> None:
-        """Put sampled headers onto the interfaces of their agents and ports."""
+        """Assign sampled headers to the interfaces of their agents and ports."""
         if not len(samples.positions):
             return
         outside = batch.interface[samples.positions]
@@ -548,7 +576,7 @@ class _Unwrapping(Deriving):
         batch.interface[samples.positions] = np.array(inside, np.int64)[which.reshape(-1)]
 
     def _of_session(self, outside: int, kind: int, link: int, session: int) -> int:
-        """Return the number of the interface of a session."""
+        """Return the number of the interface for a session."""
         if kind == SFLOW:
             return outside
         what = NAMES[kind]
@@ -557,7 +585,7 @@ class _Unwrapping(Deriving):
         return self._bare_interface(outside, kind, link, (session,), what)
 
     def _of_port(self, outside: int, link: int, agent: int, port: int, rate: int) -> int:
-        """Return the number of the interface of a port of an agent, whose frames are sampled at a rate."""
+        """Return the number of the interface for a port of an agent with a sampling rate."""
         what = f"sFlow {self.sampling.agent_name(agent)} {port_name(port)}"
         sampling = rate * self.interfaces[outside].sampling
         return self._bare_interface(outside, SFLOW, link, (agent, port, rate), what, sampling=sampling)
@@ -573,14 +601,16 @@ class _Unwrapping(Deriving):
 
 
 def _with_frames(bare: Batch, batch: Batch, positions: Int64) -> Batch:
-    """Return ``bare`` with the frames of ``batch`` at some positions, written into its arrays."""
+    """Copy the frames at some positions from ``batch`` to ``bare``, and return ``bare``."""
     for name in ("offset", "captured", "original"):
         getattr(bare, name)[positions] = getattr(batch, name)[positions]
     return bare
 
 
 def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:
-    """Return the distinct keys in order of appearance, the index of each, and the number of each key."""
+    """Return the distinct keys in order of appearance, the first index of each, and the key number for each
+    entry.
+    """
     if (keys == keys[0]).all():  # as of most batches: sorting takes longer than all else here
         return keys[:1], np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
     distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)

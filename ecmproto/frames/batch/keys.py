@@ -1,4 +1,7 @@
-"""A table of exact keys, pairs of 64-bit numbers, by an open-addressing hash with a random seed."""
+"""A hash table with open addressing and a random seed.
+
+Each key is a pair of 64-bit numbers and is compared exactly.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,20 @@ _LOW_BITS = 0xFFFFFFFF
 
 
 class Keys(NamedTuple):
-    """The slots of a table, a power of two; loops take the arrays apart before they begin."""
+    """The slots of a hash table.
+
+    The number of slots is a power of two. Loops unpack the arrays before they start.
+    """
 
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     number: NDArray[np.int64]
-    """The number of the slot's key; EMPTY without one."""
+    """Number of the key in the slot, and EMPTY for an empty slot."""
     coefficients: NDArray[np.int64]
 
 
 def new_keys(slots: int) -> Keys:
-    """Return an empty table of ``slots``, a power of two."""
+    """Return an empty table with ``slots`` slots. ``slots`` must be a power of two."""
     drawn = np.frombuffer(os.urandom(4 * _COEFFICIENTS), np.uint32).astype(np.int64)
     return Keys(
         np.zeros(slots, np.int64),
@@ -38,7 +44,7 @@ def new_keys(slots: int) -> Keys:
 
 
 def larger_keys(keys: Keys) -> Keys:
-    """Return a table of twice the slots with the keys and numbers of ``keys``."""
+    """Return a table with the keys and numbers of ``keys`` and twice the number of slots."""
     larger = new_keys(2 * len(keys.number))
     _move(keys, larger)
     return larger
@@ -46,7 +52,10 @@ def larger_keys(keys: Keys) -> Keys:
 
 @inlined
 def has_capacity(number: NDArray[np.int64], used: int) -> bool:
-    """Whether a table of these slots takes a key more than ``used``: half of them stay empty."""
+    """Return whether the table has a slot for another key after ``used`` keys.
+
+    Half of the slots must remain empty.
+    """
     return 2 * used < len(number)
 
 
@@ -59,7 +68,7 @@ def slot_of(
     key_low: int,
     key_high: int,
 ) -> int:
-    """Return the slot of a key, or the empty one where it goes."""
+    """Return the slot of a key, or the empty slot for a new key."""
     mask = len(number) - 1
     # Halves times coefficients: no step needs more than 63 bits, so plain Python gets the same.
     mixed = (

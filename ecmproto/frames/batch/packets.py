@@ -1,14 +1,16 @@
-"""The tags and the packet of a frame, found by the kernels of ports, flow tables, messages and ECN marks.
+"""Kernels that find the tags and the packet of a frame.
 
-Both walk over the frame as far as they have to, by the rules of `ecmproto.frames.batch.steps`.  The tags are
-VLAN tags, CN-TAGs, experimental tags and other formats' tags (`ecmproto.wire.codec.tags.is_tag`) in any
-order and to any depth (wire-formats 1.2), up to the payload's EtherType or length, the start of the MSDU
-(wire-formats 3).  An I-TAG is payload, and so is an experimental tag of unassigned Protocol or Type, whose
-length is unknown.  The packet is the outermost one.  Lengths in headers bound what follows them, so that a
-trailer is never taken for a packet.
+Ports, flow tables, messages and ECN marks use these kernels.
 
-Kernels take ``start`` and ``end``, the offsets of the frame's first octet in the buffer and after its last,
-and ``tables``, the result of `parse_tables` for the EtherTypes.
+Both walks use the rules of `ecmproto.frames.batch.steps` and stop as early as possible. The tags are VLAN
+tags, CN-TAGs, experimental tags and the tags of other formats (`ecmproto.wire.codec.tags.is_tag`), in any
+order and number (wire-formats 1.2). The tags end at the EtherType or length of the payload, which is the
+start of the MSDU (wire-formats 3). An I-TAG is payload. An experimental tag with an unassigned Protocol or
+Type is also payload, because its length is unknown. The packet is the outermost packet. Lengths in headers
+limit the following octets, so that a trailer is never part of a packet.
+
+Parameters of the kernels: ``start`` is the offset of the frame in the buffer, ``end`` is the offset after the
+last captured octet, and ``tables`` is the result of `parse_tables` for the EtherTypes.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 NOWHERE = -1
-"""The offset of a header that a frame does not have."""
+"""Offset of a missing header."""
 NO_VLAN = -1
 
 _ETHERNET, _IPV4, _IPV6, _UDP, _DATA = (NUMBER_OF[cls] for cls in (Ethernet, IPv4, IPv6, UDP, Data))
@@ -71,16 +73,16 @@ class Headers(NamedTuple):
     """Values from the tags of one frame."""
 
     vlan: int
-    """Identifier in the outermost VLAN tag, NO_VLAN without one."""
+    """VLAN identifier in the outermost VLAN tag, and NO_VLAN without a VLAN tag."""
     priority: int
-    """Priority of the outermost VLAN tag; 0 without one."""
+    """Priority of the outermost VLAN tag, and 0 without a VLAN tag."""
     cn_tagged: bool
     flow_id: int
-    """Flow ID of the outermost CN-TAG; 0 without one."""
+    """Flow ID of the outermost CN-TAG, and 0 without a CN-TAG."""
     role: int
-    """The role of the EtherType after the tags."""
+    """Role of the EtherType after the tags."""
     msdu_at: int
-    """Offset of the MSDU in the buffer; at most the frame's end."""
+    """Offset of the MSDU in the buffer, limited to the end of the frame."""
 
 
 @inlined
@@ -91,10 +93,10 @@ def role_at(buffer: Octets, at: int, tables: ParseTables) -> int:
 
 @inlined
 def tag_octets(buffer: Octets, at: int, end: int, tables: ParseTables) -> int:
-    """Return the octets of the tag whose EtherType is at ``at``; 0 where no tag begins.
+    """Return the length in octets of the tag whose EtherType is at ``at``, or 0 if there is no tag.
 
-    None begins with another EtherType, with the end of the frame before its control information, or with that
-    of an unassigned experimental tag or of one without a possible CPID.
+    There is no tag for any other EtherType, and none if the control information is truncated. An experimental
+    tag must also have an assigned type and, if the type requires it, a valid CPID.
     """
     if at + 4 > end or role_at(buffer, at, tables) < VLAN_TAG:
         return 0
@@ -133,33 +135,41 @@ def headers_of(buffer: Octets, start: int, end: int, tables: ParseTables) -> Hea
 
 
 class Packet(NamedTuple):
-    """The packet of one frame; all offsets are from the start of the buffer."""
+    """The packet of one frame. Offsets are relative to the start of the buffer."""
 
     kind: int
-    """NO_NETWORK, IP4, IP6 or GLOBAL (`parse_tables`)."""
+    """Type of the network header: NO_NETWORK, IP4, IP6 or GLOBAL (`parse_tables`)."""
     network: int
-    """Offset of the network header; NOWHERE without a complete one."""
+    """Offset of the network header, and NOWHERE without a complete network header."""
     protocol: int
-    """IP protocol after all extension headers; 0 without a network header."""
+    """IP protocol after all extension headers, and 0 without a network header."""
     payload: int
-    """Offset of the octets that ``protocol`` announces; NOWHERE without them, as in later fragments."""
+    """Offset of the payload that ``protocol`` announces, and NOWHERE without a payload, as in later
+    fragments.
+    """
     transport: int
-    """Offset of the UDP or TCP header; NOWHERE without its two ports."""
+    """Offset of the UDP or TCP header, and NOWHERE if the two ports are not captured."""
     bth: int
-    """Offset of the base transport header; NOWHERE without one."""
+    """Offset of the base transport header, and NOWHERE without a base transport header."""
     stop: int
-    """End of the packet's captured octets."""
+    """End of the captured octets of the packet."""
 
 
 @inlined
 def packet_at(buffer: Octets, start: int, end: int, reach: int, tables: ParseTables) -> Packet:
-    """Return the packet of the frame at ``start``, captured up to ``end``, on the wire up to ``reach``."""
+    """Return the packet of the frame at ``start``.
+
+    ``end`` is the end of the captured octets, and ``reach`` is the end on the wire.
+    """
     return _packet_from(buffer, _ETHERNET, start, end, reach, tables)
 
 
 @inlined
 def ip_packet_at(buffer: Octets, network: int, stop: int, reach: int, tables: ParseTables) -> Packet:
-    """Return the IP packet whose header starts at ``network``; other arguments as in `packet_at`."""
+    """Return the IP packet whose header starts at ``network``.
+
+    All other parameters are the same as for `packet_at`.
+    """
     version = signed(buffer[network]) >> 4 if network < stop else 0
     layer = _IPV4 if version == IP4 else _IPV6 if version == IP6 else _DATA
     return _packet_from(buffer, layer, network, stop, reach, tables)
@@ -167,9 +177,10 @@ def ip_packet_at(buffer: Octets, network: int, stop: int, reach: int, tables: Pa
 
 @inlined
 def _plain_packet(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> Packet:
-    """Return the packet of IPv4 without options, extensions, fragments and RoCE, else one of no network.
+    """Return a simple IPv4 packet, or a packet without a network header for any other packet.
 
-    Most frames have such a header, whose walk takes four times as long.
+    A simple packet has no options, no extension headers, no fragmentation and no RoCE. Most frames contain
+    such a packet, and the general walk would take four times as long.
     """
     network = start + HEADER_OCTETS if layer == _ETHERNET else start
     payload = network + _IPV4_OCTETS
@@ -198,7 +209,7 @@ def _plain_packet(buffer: Octets, layer: int, start: int, stop: int, tables: Par
 def _packet_from(
     buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables
 ) -> Packet:
-    """Return the packet of the octets from ``start`` on, which begin with the format ``layer``."""
+    """Return the packet in the octets from ``start`` on. The first layer has the format ``layer``."""
     #     tags, LLC … ──> network header ──> extension headers ──> payload: ports ──> base transport header
     #
     # A header that is cut or forbidden ends the walk, and so does every format that is none of these.
@@ -252,7 +263,7 @@ def is_udp_message(
 ) -> bool:
     """Return whether the frame is a UDP datagram to ``port`` whose payload starts with ``first_octet``.
 
-    Arguments as in `packet_at`.
+    All other parameters are the same as for `packet_at`.
     """
     packet = packet_at(buffer, start, end, reach, tables)
     at = packet.transport + _UDP_OCTETS
@@ -272,7 +283,9 @@ def find_udp_messages(
     first_octet: int,
     matches: NDArray[np.bool_],
 ) -> None:
-    """Fill ``matches``: whether each frame is a UDP datagram to a port that starts with an octet."""
+    """Set ``matches`` for each frame: whether it is a UDP datagram to ``port`` that starts with
+    ``first_octet``.
+    """
     for i in range(len(offset)):
         start = offset[i]
         reach = start + max(captured[i], original[i])

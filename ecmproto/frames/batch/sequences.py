@@ -1,4 +1,4 @@
-"""Sequence numbers of mirrors, agents and queue pairs: what is missing of streams that count their frames."""
+"""Gaps in the sequence numbers of mirrors, agents and queue pairs."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ Int64 = NDArray[np.int64]
 
 _SEQUENCES = 1 << 32
 _MAX_LOSS = 1 << 31
-"""Sequence numbers that advance by more went back: out of order, or a sender that started anew."""
+"""Maximum step of a sequence number. A greater step means reordering or a restart of the sender."""
 _MAX_STREAMS = 65536
-"""Streams whose sequence numbers are followed from batch to batch."""
+"""Maximum number of streams whose sequence numbers are followed."""
 
 _QUEUE_PAIRS = 256
-"""Queue pairs whose PSNs are followed at the same time."""
+"""Number of queue pairs whose PSNs are followed at the same time."""
 _STEPS, _KEY, _LAST = -1, 0, 1
-"""The last row of `PsnSteps`, the number of steps and their sum; the columns of the others."""
+"""Layout of `PsnSteps`. _STEPS is the last row, which contains the number of steps and their sum. _KEY and
+_LAST are the columns of all other rows.
+"""
 _MAX_STEP = 1 << 16
-"""Steps from here on are a connection that was set up anew, or a packet sent again."""
+"""Upper bound of steps. A greater step means a new connection or a retransmission."""
 _MIN_STEPS = 16
 _BTH_OCTETS, _PSN_MASK = BTH.fixed_octets, (1 << 24) - 1
 
@@ -33,13 +35,13 @@ PsnSteps = Int64
 
 
 def psn_steps() -> PsnSteps:
-    """Return the state of `follow_psn` before the first packet."""
+    """Return the initial state of `follow_psn`."""
     return np.zeros((_QUEUE_PAIRS + 1, 2), np.int64)
 
 
 @inlined
 def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
-    """Add the step of the PSN from the packet before it to the same queue pair."""
+    """Add the PSN step from the previous packet to the same queue pair."""
     if packet.bth == NOWHERE or packet.bth + _BTH_OCTETS > packet.stop:
         return
     opcode, queue_pair = signed(buffer[packet.bth]), four_octets(buffer, packet.bth + 4) & _PSN_MASK
@@ -59,17 +61,17 @@ def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
 
 
 def mean_step(steps: PsnSteps) -> float:
-    """Return the mean step of PSNs, 1 where none is missing, and where there are few."""
+    """Return the mean PSN step. The result is 1 if no PSN is missing or if there are only a few packets."""
     count, total = steps[_STEPS].tolist()
     return total / count if count >= _MIN_STEPS else 1.0
 
 
 class SequenceGaps:
-    """The gaps in sequence numbers of 32 bits, by stream."""
+    """Gaps in 32-bit sequence numbers, by stream."""
 
     def __init__(self) -> None:
         self.lost: int = 0
-        """Sequence numbers that are missing."""
+        """Number of missing sequence numbers."""
         self._last: dict[int, int] = {}
 
     def __bool__(self) -> bool:
@@ -77,7 +79,10 @@ class SequenceGaps:
         return bool(self._last)
 
     def add(self, streams: Int64, numbers: Int64) -> None:
-        """Count the gaps of sequence numbers, each of a stream, in the order in which they came."""
+        """Count the gaps in the sequence numbers, in their order of arrival.
+
+        ``streams`` contains the stream of each number.
+        """
         if not len(streams):
             return
         if (streams != streams[0]).any():

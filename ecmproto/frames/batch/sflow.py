@@ -1,8 +1,9 @@
-"""sFlow version 5: sampled headers as frames, discarded packets by reason, and counters of ports.
+"""sFlow version 5: sampled headers as frames, discarded packets by reason, and port counters.
 
 Layouts: sFlow version 5 (sflow.org, July 2004), its structures of flow and counter records, and its dropped
-packet notifications (November 2020).  All numbers are XDR: 32 bits, octet strings filled up to four octets.
-Lengths are checked: the captured octets of a datagram bound its samples, and a sample its records.
+packet notifications (November 2020). All numbers are 32-bit XDR numbers, and octet strings are padded to a
+multiple of four octets. All lengths are checked: the samples must lie within the captured octets of their
+datagram, and the records must lie within their sample.
 """
 
 from __future__ import annotations
@@ -28,30 +29,35 @@ Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 NO_LINK, FRAME, PACKET, DATAGRAM = range(4)
-"""The first header of some octets: unknown, Ethernet, IP, or an sFlow datagram's."""
+"""First header of the octets: unknown, Ethernet, IP or sFlow datagram."""
 
 _VERSION = 5
 _IPV4_AGENT, _IPV6_AGENT = 1, 2
 _FLOWS, _COUNTERS, _EXPANDED_FLOWS, _EXPANDED_COUNTERS, _DISCARDED = range(1, 6)
 """Formats of samples."""
 _RAW_HEADER = 1
-"""The format of flow records with a sampled header, and of counter records of any interface."""
+"""Format number of flow records with a sampled header, and of counter records with the generic interface
+counters.
+"""
 _INTERFACE_OCTETS = 88
 _ETHERNET_HEADER, _IPV4_HEADER, _IPV6_HEADER = 1, 11, 12
 _MIN_OCTETS = 28
-"""Octets of a datagram without samples, of an IPv4 agent."""
+"""Minimum length of a datagram in octets: no samples, and an IPv4 agent address."""
 
 SAMPLE, DISCARD, PORT, SKIPPED = range(4)
-"""Kinds of entries that a datagram is read into."""
+"""Types of the entries that are read from a datagram."""
 KIND, HEAD, AT, CAPTURED, ORIGINAL, LINK, RATE, INPUT, OUTPUT, NUMBER = range(10)
 """Columns of entries.
 
-HEAD is the number of the datagram, AT the offset of the sampled header or the counters.  NUMBER is the reason
-of a discard; of what was skipped it is the format or header protocol, and LINK one of `SKIPPED_NAMES`.
+HEAD is the number of the datagram. AT is the offset of the sampled header or of the counters. NUMBER is the
+reason of a discard. In SKIPPED entries, NUMBER is the format or the header protocol, and LINK is an index of
+`SKIPPED_NAMES`.
 """
 _COLUMNS = 10
 SUB_AGENT, SEQUENCE = 4, 5
-"""Columns of a datagram's head; in front of them are the agent's IPv6 address, or mapped IPv4 address."""
+"""Columns of a datagram's head. The columns before these contain the agent's IPv6 address or IPv4-mapped
+address.
+"""
 _HEAD_COLUMNS = 6
 SKIPPED_NAMES = ("sample", "flow record", "counter record", "header protocol", "cut datagram")
 _A_SAMPLE, _A_FLOW_RECORD, _A_COUNTER_RECORD, _A_PROTOCOL, _A_CUT = range(len(SKIPPED_NAMES))
@@ -74,17 +80,17 @@ _REASONS_FROM_256 = (
 REASONS: Mapping[int, str] = {
     **dict(enumerate(_FIRST_REASONS.split())), **dict(enumerate(_REASONS_FROM_256.split(), 256)),
 }  # fmt: skip
-"""The specification's names of the reasons why packets are discarded."""
+"""Names of the discard reasons in the specification."""
 
 _MAPPED = bytes(10) + b"\xff\xff"
-"""The octets in front of an IPv4 address as IPv6 writes it."""
+"""Octets before an IPv4 address that is mapped to IPv6."""
 _MAX_AGENTS, _MAX_ROWS, _MAX_SKIPPED = 1024, 4096, 64
 _INTERFACE_VALUES = 1 << 30
 _PORT_COUNTERS = {
     "in_octets": (24, 8), "in_discards": (44, 4), "in_errors": (48, 4),
     "out_octets": (56, 8), "out_discards": (76, 4), "out_errors": (80, 4),
 }  # fmt: skip
-"""Offset and octets of each counter that is read, in the counters of an interface."""
+"""Offset and length in octets of each counter within the interface counters."""
 
 
 @inlined
@@ -101,7 +107,7 @@ def _enter(
     entries: Int64, used: int, kind: int, head: int, at: int, captured: int, original: int, link: int,
     rate: int, port: int, output: int, number: int,
 ) -> int:  # fmt: skip
-    """Fill the next entry; return the number of those that are used."""
+    """Write the next entry, and return the new number of entries."""
     entries[used, KIND] = kind
     entries[used, HEAD] = head
     entries[used, AT] = at
@@ -132,7 +138,7 @@ def _header(
     port: int,
     output: int,
 ) -> int:
-    """Enter the sampled header of the raw header record whose fields start at ``at``."""
+    """Add an entry for the sampled header in the raw header record whose fields start at ``at``."""
     if at + 16 > stop:
         return _skip(entries, used, head, _A_CUT, 0)
     protocol, length = four_octets(buffer, at), four_octets(buffer, at + 4)
@@ -159,7 +165,9 @@ def _flow_records(
     port: int,
     output: int,
 ) -> int:
-    """Enter the first sampled header of the flow records from ``at`` on, and what else there is."""
+    """Add entries for the first sampled header and for all skipped records among the flow records from ``at``
+    on.
+    """
     found = False
     while at + 8 <= stop:
         kind, end = four_octets(buffer, at), at + 8 + four_octets(buffer, at + 4)
@@ -174,7 +182,9 @@ def _flow_records(
 
 @inlined
 def _counter_records(buffer: Octets, at: int, stop: int, entries: Int64, used: int, head: int) -> int:
-    """Enter the counters of interfaces among the counter records from ``at`` on, and what else there is."""
+    """Add entries for interface counters and for all skipped records among the counter records from ``at``
+    on.
+    """
     while at + 8 <= stop:
         kind, end = four_octets(buffer, at), at + 8 + four_octets(buffer, at + 4)
         if kind == _RAW_HEADER and at + 8 + _INTERFACE_OCTETS <= min(end, stop):
@@ -188,13 +198,16 @@ def _counter_records(buffer: Octets, at: int, stop: int, entries: Int64, used: i
 
 @inlined
 def _interface_value(buffer: Octets, at: int) -> int:
-    """Return the number of an input or output interface, in expanded form: its format, then its value."""
+    """Return the number of an interface in expanded form.
+
+    The upper bits are the format, and the lower bits are the value.
+    """
     return (four_octets(buffer, at) & 3) << 30 | four_octets(buffer, at + 4) & (_INTERFACE_VALUES - 1)
 
 
 @inlined
 def _sample(buffer: Octets, kind: int, at: int, stop: int, entries: Int64, used: int, head: int) -> int:
-    """Enter the content of the sample whose fields start at ``at``."""
+    """Add entries for the content of the sample whose fields start at ``at``."""
     if kind == _FLOWS and at + 32 <= stop:
         return _flow_records(
             buffer, at + 32, stop, entries, used, head, four_octets(buffer, at + 8),
@@ -222,10 +235,11 @@ def _sample(buffer: Octets, kind: int, at: int, stop: int, entries: Int64, used:
 def _read_datagrams(
     buffer: Octets, starts: Int64, stops: Int64, first: int, limit: int, heads: Int64, entries: Int64
 ) -> tuple[int, int]:
-    """Fill ``heads``, and ``entries`` from datagram ``first`` on until there are ``limit`` of these.
+    """Read datagrams from number ``first`` on until there are ``limit`` entries, and fill ``heads`` and
+    ``entries``.
 
-    Return the number of the next datagram and the number of entries.  ``entries`` has ``limit`` rows, and
-    one for each eight octets of the largest datagram.
+    Return the number of the next datagram and the number of entries. ``entries`` must have ``limit`` rows,
+    and one more row for each eight octets of the largest datagram.
     """
     used = 0
     for i in range(first, len(starts)):
@@ -257,7 +271,7 @@ class Discards:
 
     agent: str
     input: str
-    """Port that they came in on."""
+    """Port on which the packets arrived."""
     output: str
     reason: str
     frames: int
@@ -265,11 +279,11 @@ class Discards:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortCounters:
-    """The counters of a port, from the agent's first report of them to its last."""
+    """Counters of a port, from the agent's first report to its last report."""
 
     agent: str
     port: int
-    """Its ifIndex."""
+    """ifIndex of the port."""
     speed_bps: int
     reports: int
     in_octets: int
@@ -282,9 +296,9 @@ class PortCounters:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class SflowReports(Tabular):
-    """The reports of sFlow agents except sampled headers, which are frames.
+    """Reports of sFlow agents without sampled headers, which are frames.
 
-    As a table, one row for each reason of discards and for each port's counters (``report``).
+    As a table, there is one row for each discard reason and for the counters of each port (``report``).
     """
 
     COLUMNS = tuple(
@@ -296,20 +310,22 @@ class SflowReports(Tabular):
     agents: int
     datagrams: int
     datagrams_lost: int
-    """Datagrams that are missing by the sequence numbers of the agents."""
+    """Number of missing datagrams according to the sequence numbers of the agents."""
     samples: int
-    """Sampled headers."""
+    """Number of sampled headers."""
     discards: tuple[Discards, ...]
-    """The most frequent first."""
+    """Discarded packets, sorted by descending number."""
     ports: tuple[PortCounters, ...]
-    """Ports, most discards first."""
+    """Ports, sorted by descending number of discarded packets."""
     skipped: Mapping[str, int]
-    """Samples, records and headers that are not read, by their name and format."""
+    """Number of unread samples, records and headers, by name and format."""
     left_out: int
-    """Reports about agents, ports and reasons beyond those that are kept."""
+    """Number of reports that were dropped because the maximum number of agents, ports or reasons was
+    exceeded.
+    """
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the rows; keys that a report has not are None."""
+        """Return the rows of the table. Columns that a report does not have are ``None``."""
         empty = dict.fromkeys(self.COLUMNS)
         rows: list[dict[str, Any]] = [
             {**empty, "report": "discards", **dataclasses.asdict(each)} for each in self.discards
@@ -321,21 +337,21 @@ class SflowReports(Tabular):
 
 
 class Samples(NamedTuple):
-    """The frames of a part of a batch, with sampled headers in place of the datagrams."""
+    """The frames of a part of a batch, with sampled headers instead of the datagrams."""
 
     batch: Batch
     positions: Int64
-    """Positions in the batch of sampled headers."""
+    """Positions of the sampled headers in the batch."""
     agent: Int64
-    """The number of the agent of each, -1 for agents beyond those that are kept."""
+    """Agent number of each sampled header. −1 means that the maximum number of agents was exceeded."""
     port: Int64
-    """The port that it came in on, as in `port_name`."""
+    """Port on which the frame of each sampled header arrived, in the encoding of `port_name`."""
     link: Int64
     rate: Int64
 
 
 class SflowReading:
-    """The datagrams of a capture, read batch by batch in bounded memory."""
+    """A reader of sFlow datagrams that processes a capture batch by batch in bounded memory."""
 
     def __init__(self) -> None:
         self.samples: int = 0
@@ -349,7 +365,7 @@ class SflowReading:
 
     @property
     def summary(self) -> str:
-        """One clause on the datagrams; empty without any."""
+        """One clause about the datagrams, and an empty string without datagrams."""
         if not self._datagrams:
             return ""
         read, lost = counted(self._datagrams, "sFlow datagram"), counted(self._gaps.lost, "datagram")
@@ -357,7 +373,7 @@ class SflowReading:
 
     @property
     def reports(self) -> SflowReports | None:
-        """The reports read so far; None without a datagram."""
+        """Reports so far, and ``None`` without a datagram."""
         if not self._datagrams:
             return None
         names = {number: agent_name(words) for words, number in self._agents.items()}
@@ -382,13 +398,13 @@ class SflowReading:
         )  # fmt: skip
 
     def agent_name(self, number: int) -> str:
-        """Return the address of an agent by its number."""
+        """Return the address of the agent with a number."""
         return next((agent_name(address) for address, n in self._agents.items() if n == number), "agents")
 
     def read(self, batch: Batch, datagrams: Int64, limit: int) -> Iterator[Samples]:
-        """Yield parts of a batch, with the sampled headers in place of the datagrams at some positions.
+        """Yield parts of a batch, with the datagrams at some positions replaced by their sampled headers.
 
-        A part ends after the datagram with which it has ``limit`` entries or more.
+        A part ends after the first datagram with which the part has at least ``limit`` entries.
         """
         starts = batch.offset[datagrams]
         stops = starts + batch.captured[datagrams]
@@ -411,7 +427,7 @@ class SflowReading:
             place = end
 
     def _numbered(self, heads: Int64) -> Int64:
-        """Return the number of the agent of each datagram; count the datagrams."""
+        """Count the datagrams, and return the agent number of each datagram."""
         self._datagrams += len(heads)
         if not len(heads):
             return np.zeros(0, np.int64)
@@ -428,7 +444,7 @@ class SflowReading:
         return agents
 
     def _count(self, batch: Batch, entries: Int64, agents: Int64) -> None:
-        """Count the other records of entries, beside sampled headers."""
+        """Count the sampled headers and all other entries."""
         self.samples += int((entries[:, KIND] == SAMPLE).sum())
         of_skipped = entries[entries[:, KIND] == SKIPPED]
         for key, count in _counted(of_skipped[:, [LINK, NUMBER]]):
@@ -457,7 +473,7 @@ class SflowReading:
 
 
 class _Port:
-    """The sums of what the counters of a port advanced by."""
+    """The sums by which the counters of a port have advanced."""
 
     def __init__(self, octets: bytes) -> None:
         self._last = octets
@@ -465,7 +481,7 @@ class _Port:
         self._sums = dict.fromkeys(_PORT_COUNTERS, 0)
 
     def add(self, octets: bytes) -> None:
-        """Add the difference to the last report; counters wrap."""
+        """Add the difference between a report and the previous report. Counters can wrap around."""
         for name, (at, size) in _PORT_COUNTERS.items():
             now, before = (int.from_bytes(each[at : at + size]) for each in (octets, self._last))
             self._sums[name] += (now - before) % (1 << 8 * size)
@@ -473,19 +489,19 @@ class _Port:
         self._reports += 1
 
     def counters(self, agent: str, port: int) -> PortCounters:
-        """Return the counters."""
+        """Return the counters as a row of the report."""
         speed_bps = int.from_bytes(self._last[8:16])
         return PortCounters(agent=agent, port=port, speed_bps=speed_bps, reports=self._reports, **self._sums)
 
 
 def agent_name(address: tuple[int, ...]) -> str:
-    """Return the text of an agent's address, given as four 32-bit numbers."""
+    """Return the text of an agent's address. The address is four 32-bit numbers."""
     octets = b"".join(word.to_bytes(4) for word in address)
     return address_text(octets[12:] if octets[:12] == _MAPPED else octets)
 
 
 def port_name(port: int) -> str:
-    """Return the name of an input or output interface as sFlow encodes it."""
+    """Return the name of an input or output interface in the encoding of sFlow."""
     form, value = port >> 30, port & (_INTERFACE_VALUES - 1)
     if form == 1:
         return "discarded"
@@ -497,12 +513,12 @@ def port_name(port: int) -> str:
 
 
 def _format(number: int) -> str:
-    """Return the text of a data format: its enterprise and number."""
+    """Return the text of a data format: enterprise and format number."""
     return f"{number >> 12}:{number & 0xFFF}"
 
 
 def _counted(keys: Int64) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield the distinct rows and their counts."""
+    """Yield each distinct row and its count."""
     if len(keys):
         distinct, counts = np.unique(keys, axis=0, return_counts=True)
         yield from zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True)
@@ -511,9 +527,9 @@ def _counted(keys: Int64) -> Iterator[tuple[tuple[int, ...], int]]:
 def _with_samples(
     batch: Batch, start: int, end: int, datagrams: Int64, entries: Int64, agents: Int64
 ) -> Samples:
-    """Return the frames from ``start`` to ``end`` with the sampled headers in place of the datagrams.
+    """Return the frames from ``start`` to ``end``, with the datagrams replaced by their sampled headers.
 
-    HEAD of entries is the number of the datagram among those here.
+    The HEAD column of ``entries`` is an index of ``datagrams``.
     """
     is_sample = entries[:, KIND] == SAMPLE
     samples = entries[is_sample]
