@@ -1,8 +1,8 @@
-"""The formats as tables for the walk over frames: the length, limits and followers of each.
+"""Parse tables of all formats for the walk over frames: length, limits and following formats.
 
-They are derived from the declarations and the dispatch under an EtherType map, like the one-frame decoder. A
-format with its own `Layer.check` or `Layer.following`, which kernels cannot call, is only slow: the one-frame
-decoder handles the frames that have it.
+The tables are derived from the format declarations and from the dispatch with an EtherType map, in the same
+way as the one-frame decoder. Kernels cannot call a format's own `Layer.check` or `Layer.following`. Frames
+with such a format are decoded by the one-frame decoder, which is slower.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Int8 = NDArray[np.int8]
     NOTHING, ANNOUNCED, DATA, COOKED, IPV4, IPV6, EXTENSION, FRAGMENT, TLVS, SNAPPED, PORT, ROUTED, SEQUENCE,
     CONTENT, UNKNOWN,
 ) = range(15)  # fmt: skip
-"""Rules for finding the next format; IPV4 also includes the check of its total length."""
+"""Rules that determine the next format. The rule IPV4 also checks the total length."""
 
 _FOLLOWS: Mapping[Follows, int] = {
     "": NOTHING, "ethertype": ANNOUNCED, "data": DATA, "cooked": COOKED, "ipv4": IPV4, "ipv6": IPV6,
@@ -69,7 +69,9 @@ _FOLLOWS: Mapping[Follows, int] = {
 
 
 def follow_rule(cls: type[Layer]) -> int:
-    """Return the rule for the format after ``cls``; UNKNOWN if only its own methods can find it."""
+    """Return the rule for the format after ``cls``, or UNKNOWN if only methods of the format can find the
+    next format.
+    """
     if len(cls.moving) > MAX_MOVING or any(map(_is_open, cls.moving)):
         return UNKNOWN
     own_check = cls.check not in (Layer.check, cls.within)
@@ -82,7 +84,7 @@ def follow_rule(cls: type[Layer]) -> int:
 
 
 def _is_generic(cls: type[Layer]) -> bool:
-    """Return whether the declaration alone decides that octets are none of the format."""
+    """Return whether the declaration alone determines if octets cannot have the format."""
     return vars(cls).get("cannot_be") is None and cls.least_octets > 0 and cls.nonzero_octets in (0, 2, 4)
 
 
@@ -99,31 +101,35 @@ MOVING_FIELDS: dict[tuple[type[Layer], str], int] = {
         ((cls, field.key) for cls in FORMATS for field in cls.moving), _FIRST_MOVING
     )
 }
-"""Fields without a fixed offset, numbered like formats, after padding, trailer and FCS."""
+"""Numbers of the fields without a fixed offset. The numbers continue the numbers of formats, padding, trailer
+and FCS.
+"""
 DATA_NUMBER = NUMBER_OF[Data]
 
 NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
 ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
-"""Rules for choosing among several formats of one EtherType; STRANGE is unknown here."""
+"""Rules for the choice among several formats with the same EtherType. Kernels cannot apply STRANGE."""
 CHOSEN = -1
-"""Number of a UDP port with several formats: this or less, by the index of the group."""
+"""First number of UDP ports with several formats. The number of a port is CHOSEN minus the index of its
+group.
+"""
 NO_CHAIN = 0
-"""The chain without formats; see `ParseTables.chain`."""
+"""Index of the empty chain (see `ParseTables.chain`)."""
 
 NO_DOUBT = -1
 
 MAX_MOVING = 4
-"""Maximum number of fields without a fixed offset in a format that kernels can walk over."""
+"""Maximum number of fields without a fixed offset per format in kernels."""
 CONDITIONS = 4
-"""Maximum number of limits a format, a constant of the compiled kernels."""
+"""Maximum number of limits per format. The number is a constant in the compiled kernels."""
 
 # Columns of the tables, whose meanings `ParseTables` gives.
 AT, OCTETS, SHIFT, MASK = range(4)
-"""Columns of a `BitField`, relative to its first."""
+"""Columns of a `BitField`, relative to its first column."""
 TAIL_KIND, COUNT, SCALE, MINUS, WHEN, VALUES, SHOWN_OCTETS = 0, 1, 5, 6, 7, 11, 12
 """Columns of ``tail``."""
 MOVING_FIELD = 0
-"""First column of ``moving``; COUNT, SCALE and MINUS are as in ``tail``."""
+"""First column of ``moving``. COUNT, SCALE and MINUS are the same columns as in ``tail``."""
 LIMITED, LOW, HIGH = 0, 4, 5
 """Columns of ``within``."""
 OTHERWISE, HAS_CPID, UNSHOWN_OCTETS, CPID_DECIDES, WIRE_OCTETS, NONZERO_WORDS = range(6)
@@ -133,14 +139,18 @@ SELECTED, CHAINS_ROW, CLOSED_BY = 0, 4, 5
 CONTENT_KEY, CONTENT_ROWS = 0, 4
 """Columns of ``content``."""
 BY_ETHERTYPE = -1
-"""Number of a content that an EtherType announces."""
+"""Number of a content whose format an EtherType announces."""
 BY_NIBBLE = -2
-"""Number of a packet whose first four bits select its format: this or less, by its row in ``nibbles``."""
+"""First number of packets whose first four bits select the format. The number is BY_NIBBLE minus the row in
+``nibbles``.
+"""
 MESSAGE_WORDS, TAG_WORDS, OPCODE_WORDS, ARP_SIZES = range(4)
-"""Entries of ``short``; the first three are rows of ``by_two_octets`` and columns of ``tag_ethertypes``."""
+"""Entries of ``short``. The first three are also the rows of ``by_two_octets`` and the columns of
+``tag_ethertypes``.
+"""
 ARP_OTHER, ARP_OF_IPV4, ARP_OF_MAC, ARP_OF_BOTH = range(4)
 HARDWARE, HARDWARE_2, MAC_OCTETS, PROTOCOL, PROTOCOL_2, IPV4_OCTETS = range(4, 10)
-"""Entries of ``arp``: formats, then the required sizes and types."""
+"""Entries of ``arp``: first the formats, then the required types and sizes."""
 DECISIVE_AT, DECISIVE_MASK = range(2)
 """Columns of ``decisive``."""
 IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET = (
@@ -149,77 +159,91 @@ IP_IHL, IP_LEN, IP_PROTO, IP_OFFSET = (
 IPV6_PLEN, IPV6_NXT = (bit_field(field_of(IPv6, key)) for key in ("plen", "nxt"))
 GRH_PLEN, GRH_NXT = (bit_field(field_of(GRH, key)) for key in ("paylen", "nxthdr"))
 FRAGMENT_OFFSET = bit_field(field_of(FragmentHeader, "offset"))
-"""Positions of the fields that lead from a network header to what follows."""
+"""Positions of the header fields that determine the octets after a network header."""
 LAST_TLV = -1
 DECISIVE = 8
-"""Maximum number of decisive words of a format."""
+"""Maximum number of decisive words per format."""
 _WORDS, _OCTETS = 1 << 16, 1 << 8
 _SHARED, _CHAINED = 8, 256
 _CONTENT_ROWS, _MOST_CONTENTS, _MOST_PACKETS = 16, 16, 4
-"""Capacities: shared UDP ports, and formats with sequences; the formats of all sequences."""
+"""Capacities: columns per wrapper in ``content``, rows of ``contents`` and rows of ``nibbles``."""
 
 OTHER, CNM, MESSAGE, MAC_CONTROL, I_TAG, VLAN_TAG, CN_TAG, TAG = range(8)
-"""Roles of EtherTypes in a port, tags last; TAG is any other tag."""
+"""Roles of EtherTypes in a port. Tags have the greatest numbers, and TAG is any other tag."""
 
 NO_NETWORK, GLOBAL, IP4, IP6 = 0, 1, 4, 6
-"""Kinds of network headers: neither IP nor a GRH, a GRH, IPv4, IPv6."""
+"""Types of network headers: neither IP nor GRH, GRH, IPv4, IPv6."""
 PAYLOAD, TAG_HEADER, LINK_HEADER, EXTENSION_HEADER, PORTS, BASE_TRANSPORT = 0, 7, 8, 9, 10, 11
-"""The other parts of a packet: tags, what else comes before the network header, IPv6's extension headers,
-headers that begin with two ports, RoCE's base transport header; PAYLOAD is all else.
+"""Other parts of a packet: tags, other headers before the network header, IPv6 extension headers, headers
+that start with two ports, and the RoCE base transport header. PAYLOAD is everything else.
 """
 
 
 class ParseTables:
-    """The parse tables, a record; tables of formats have a row per format, MOST_FORMATS in all."""
+    """The parse tables.
+
+    This class declares a record. Tables of formats have one row per format, with MOST_FORMATS rows.
+    """
 
     fixed: Annotated[Int64, MOST_FORMATS]
-    """Octets of the fixed part."""
+    """Length of the fixed part in octets."""
     tail: Annotated[Int64, (MOST_FORMATS, SHOWN_OCTETS + 1)]
-    """Variable part: NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL; its count field (`BitField`), scale and
-    minus; position of the field on which it depends, and a bit for each value with which it is present (0:
-    always); its minimum length in octets.
+    """Variable part of each format.
+
+    The columns are: type (NO_TAIL, REST_TAIL, COUNTED_TAIL or MOVING_TAIL); count field (`BitField`), scale
+    and minus; position of the field on which the part depends, with a bit for each value for which the part
+    is present (0 means always); and minimum length in octets.
     """
     moving: Annotated[Int64, (MOST_FORMATS * MAX_MOVING, MINUS + 1)]
-    """Fields of a MOVING_TAIL in order, MAX_MOVING rows a format: number in `MOVING_FIELDS`, count field
-    (`BitField`), scale and minus. A field of fixed width has no count field, and its octets as a negative
-    minus. Unused rows have the number 0.
+    """Fields of a MOVING_TAIL in order, with MAX_MOVING rows per format.
+
+    The columns are: number in `MOVING_FIELDS`, count field (`BitField`), scale and minus. A field of fixed
+    width has no count field, and its minus is the negative length in octets. Unused rows have the number 0.
     """
     within: Annotated[Int64, (MOST_FORMATS * CONDITIONS, HIGH + 1)]
-    """Limits of fields, CONDITIONS rows a format: a `BitField`, low and high; unused ones have no octets."""
+    """Limits of fields, with CONDITIONS rows per format.
+
+    The columns are: `BitField`, minimum and maximum. Unused rows have a `BitField` of 0 octets.
+    """
     refuses: Annotated[Int8, MOST_FORMATS]
-    """Whether the format refuses any octets."""
+    """Whether the format can reject octets."""
     doubts: Annotated[Int64, (MOST_FORMATS, NONZERO_WORDS + 1)]
-    """Criteria by which octets announced as a format are another: that other format, or NO_DOUBT; whether
-    there is a CPID; maximum octets of such types that quote no frame, 0 for any number; whether the CPID, or
-    the octets in its position, decides; minimum octets on the wire; number of leading pairs of octets that
-    cannot all be 0.
+    """Criteria by which announced octets have another format.
+
+    The columns are: the other format, or NO_DOUBT; whether there is a CPID; maximum number of octets for
+    types that quote no frame (0 means no maximum); whether the CPID, or the octets at its position, decides;
+    minimum number of octets on the wire; and number of leading pairs of octets that must not all be 0.
     """
     follows: Annotated[Int64, MOST_FORMATS]
-    """Rule for the next format, see NOTHING."""
+    """Rule for the next format (see NOTHING)."""
     next_at: Annotated[Int64, MOST_FORMATS]
-    """Offset of the EtherType, next header or port of the following layer."""
+    """Offset of the EtherType, next header or port that announces the next layer."""
     parts: Annotated[Int8, MOST_FORMATS]
-    """The part of a packet that the format is: TAG_HEADER, a network header's kind, and so on."""
+    """Part of a packet to which the format belongs: TAG_HEADER, a type of network header, and so on."""
     run: Annotated[Int8, MOST_FORMATS]
     """Whether several consecutive layers count as one protocol."""
     announced: Annotated[Int8, _WORDS]
-    """Format number of each EtherType or length, or the rule to choose it."""
+    """Format number for each EtherType or length, or the rule for the choice of the format."""
     roles: Annotated[Int8, _WORDS]
-    """Role of each EtherType in a port: OTHER and so on."""
+    """Role of each EtherType in a port, such as OTHER."""
     snapped: Annotated[Int8, _WORDS]
-    """Whether an EtherType announces a format in SNAP headers too."""
+    """Whether an EtherType also announces a format in SNAP headers."""
     ports: Annotated[Int8, _WORDS]
-    """Format number of each UDP destination port, or CHOSEN."""
+    """Format number for each UDP destination port, or CHOSEN."""
     chosen: Annotated[Int8, (_SHARED, _WORDS + 1)]
-    """Format by its first two octets for each group of a UDP port; the last column is without those octets.
+    """Format by the first two octets, for each group of formats with the same UDP port. The last column is
+    for fewer than two octets.
     """
     sequenced: Annotated[Int64, (MOST_FORMATS, CLOSED_BY + 1)]
-    """Sequences by format: the selecting bits (`BitField`), row in ``chains``, and the closing format, or −1.
+    """Sequences by format: the selecting bits (`BitField`), the row in ``chains``, and the format after the
+    sequence, or −1.
     """
     chains: Annotated[Int64, (_SHARED, _OCTETS)]
-    """Index in ``chain`` by the selecting value, a row for each format with sequences; row 0: none."""
+    """Index in ``chain`` by the selecting value, with one row per format that has sequences. Row 0 has no
+    chains.
+    """
     chain: Annotated[Int64, _CHAINED]
-    """Formats of all sequences, each ended by −1."""
+    """Formats of all sequences. Each sequence ends with −1."""
     content: Annotated[Int64, (MOST_FORMATS, CONTENT_ROWS + _CONTENT_ROWS)]
     """Wrappers: the bits that select the content (`BitField`), then a row in ``contents`` for each value that
     selects a sequence.
@@ -231,29 +255,33 @@ class ParseTables:
     tags: Annotated[Int8, _WORDS]
     """Whether an EtherType announces two octets and another EtherType."""
     by_two_octets: Annotated[Int8, (OPCODE_WORDS + 1, _WORDS)]
-    """Format by the first two octets: of messages, then tags, then MAC Control."""
+    """Format by the first two octets, with one row each for messages, tags and MAC Control."""
     short: Annotated[Int64, ARP_SIZES + 1]
-    """Format of fewer than two octets (ARP: without the sizes): messages, tags, MAC Control, ARP."""
+    """Format of fewer than two octets for messages, tags and MAC Control, and format of ARP without sizes."""
     tlvs: Annotated[Int64, (MOST_FORMATS, 2)]
-    """OUIs and subtypes of organizations' TLVs, each with its format; LAST_TLV after the last."""
+    """OUI and subtype of organizationally specific TLVs, each with its format. LAST_TLV ends the list."""
     arp: Annotated[Int64, IPV4_OCTETS + 1]
-    """Formats of ARP packets: others, IPv4 over other hardware, other protocols over Ethernet, IPv4 over
-    Ethernet; then two hardware types and the size of MAC addresses, two protocol types and the size of IPv4
-    addresses.
+    """Formats and constants of ARP packets.
+
+    The formats are: any other ARP, IPv4 over any other hardware, any other protocol over Ethernet, and IPv4
+    over Ethernet. The constants are: two hardware types, the size of MAC addresses, two protocol types, and
+    the size of IPv4 addresses.
     """
     decisive: Annotated[Int64, (MOST_FORMATS * DECISIVE, DECISIVE_MASK + 1)]
-    """Words that determine the walk to and from a layer, DECISIVE rows a format: offset, mask (0: unused)."""
+    """Words that determine the walk to and from a layer, with DECISIVE rows per format: offset and mask.
+    Unused rows have mask 0.
+    """
     settled: Annotated[Int8, MOST_FORMATS]
     """Whether the decisive words alone determine the walk."""
     transport: Annotated[Int8, (2, _OCTETS)]
-    """Format by IPv4's protocol, then by IPv6's next header."""
+    """Format by the IPv4 protocol (row 0) and by the IPv6 next header (row 1)."""
     tag_ethertypes: Annotated[Int64, OPCODE_WORDS + 1]
     """EtherTypes of messages, tags and MAC Control."""
 
 
 @functools.lru_cache(maxsize=8)
 def parse_tables(ethertypes: EtherTypes) -> ParseTables:
-    """Return the tables under an EtherType map."""
+    """Return the parse tables for an EtherType map."""
     formats = dispatch(ethertypes)
     by_two_octets, short = _dispatch_tables(ethertypes)
     values: dict[str, Any] = {
@@ -384,7 +412,7 @@ def _doubts(cls: type[Layer]) -> tuple[int, int, int, int, int, int]:
 _SHARED_PORTS = sorted(
     {tuple(cls for cls in FORMATS if port in cls.udp_ports) for port in BEHIND_PORTS}, key=str
 )
-"""The groups of formats that share a UDP port, or have one alone."""
+"""Groups of formats with the same UDP port. A group can contain a single format."""
 
 
 def _ports() -> NDArray[np.int8]:
@@ -396,7 +424,7 @@ def _ports() -> NDArray[np.int8]:
 
 
 def _chosen() -> NDArray[np.int8]:
-    """Return the formats of shared ports by their first two octets."""
+    """Return the formats of shared UDP ports by their first two octets."""
     table = np.full((len(_SHARED_PORTS), (1 << 16) + 1), DATA_NUMBER, np.int8)
     for row, members in enumerate(_SHARED_PORTS):
         choose = BEHIND_PORTS[members[0].udp_ports[0]]
@@ -490,11 +518,11 @@ _SELECTORS: dict[str | int, tuple[tuple[int, int], ...]] = {
     "message": ((0, 0x07F0),), "tag": ((0, 0x07F0),), "mac_control": ((0, 0xFFFF),),
     ARP_ETHERTYPE: ((0, 0xFFFF), (2, 0xFFFF), (4, 0xFFFF)),
 }  # fmt: skip
-"""Words that choose among the formats of a shared EtherType: offset and mask of each."""
+"""Words that choose among the formats of a shared EtherType. Each word has an offset and a mask."""
 
 
 def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
-    """Return the words of a layer that determine the walk to and from it."""
+    """Return the words of a layer that determine the walk to and from the layer."""
     masks = bytearray(cls.fixed_octets)
     followed = follow_rule(cls)
     fields = [bit_field(field_of(cls, each.key)) for each in cls.limits]
@@ -562,7 +590,7 @@ def _tags(formats: Dispatch) -> NDArray[np.bool_]:
 
 
 def _dispatch_tables(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
-    """Return the formats by their first two octets, and the formats of fewer octets."""
+    """Return the formats by their first two octets, and the formats of fewer than two octets."""
     formats = dispatch(ethertypes)
     values = np.arange(1 << 16)
     selectors = selector(0, 1) * (values >> 4 & 15) + selector(1, 0) * (values >> 8 & 7)
@@ -593,7 +621,7 @@ def _transport(formats: Dispatch) -> NDArray[np.int8]:
 
 
 def repeated_formats(ethertypes: EtherTypes) -> frozenset[type[Layer]]:
-    """Return the formats that may occur several times in a frame: those that may follow themselves."""
+    """Return the formats that can occur several times in a frame because they can follow themselves."""
     announced = frozenset(cls for cls in FORMATS if announcement(cls, ethertypes) is not None)
     lists = {cls: follow_rule(cls) for cls in FORMATS}
     chained = frozenset(cls for cls in FORMATS if lists[cls] in (EXTENSION, FRAGMENT))

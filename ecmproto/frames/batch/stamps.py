@@ -1,13 +1,16 @@
-"""Time stamps that taps and switches put into frames: read, checked, removed, used as the frames' times.
+"""Time stamps that taps and switches add to frames.
 
-The offset and fields of a stamp are declared by device.  A stamp fits a frame if its octets match the
-declaration and its time is within a day of the capture's; one at the end of a frame exists only in a
-complete frame.  Of a device's layouts, with and without an FCS, the one that fits most of the first thousand
-frames is chosen.
+The stamps are read, checked and removed, and become the times of the frames.
 
-A counter is no time: each device's begins at the capture's time of its first frame, and wraps so that the
-times stay closest to the capture's.  Key frames tie one to UTC: from each on, and before the first of an
-interface, times count from the key frame's, in ticks as long as they were since the key frame before it.
+The offset and the fields of a stamp are declared per device. A stamp fits a frame if the octets match the
+declaration and the time is within a day of the capture's time. A stamp at the end of a frame requires a frame
+that is not truncated. A device can have several layouts, with and without an FCS. The layout that fits most
+of the first thousand frames is used.
+
+A counter does not contain an absolute time. The counter of a device starts at the capture's time of its first
+frame. Each wrap is resolved so that the times are closest to the times of the capture. Key frames relate a
+counter to UTC. Times after a key frame are relative to this key frame. Times before the first key frame of an
+interface are relative to the first key frame. The length of a tick is the mean since the previous key frame.
 """
 
 from __future__ import annotations
@@ -40,10 +43,12 @@ Mask = NDArray[np.bool_]
 Octets = NDArray[np.uint8]
 
 AUTO = "auto"
-"""The device of which every one of the first thousand frames has a stamp, if there is one."""
+"""Name that selects the device automatically. Each of the first thousand frames must have a stamp of this
+device.
+"""
 _TRIED_FRAMES = 1000
 _FRAMES_TO_KEY = 1 << 17
-"""The frames among which the first key frame is looked for; it is sent once a second."""
+"""Maximum number of frames in which the first key frame is searched. A key frame is sent once per second."""
 _DAY_NS = 86400 * NS_PER_S
 _FCS_OCTETS = 4
 
@@ -52,7 +57,7 @@ class Part(NamedTuple):
     """A number in a stamp, big-endian."""
 
     at: int
-    """Offset from the stamp's first octet."""
+    """Offset from the start of the stamp."""
     octets: int
 
 
@@ -62,34 +67,38 @@ class Stamp:
 
     octets: int
     seconds: Part | None = None
-    """None for a counter."""
+    """Position of the seconds, and ``None`` for a counter."""
     fraction: Part
-    """For a counter, the counter."""
+    """Position of the fraction of a second, or of the counter."""
     keys: tuple[Key, ...] = ()
-    """The frames, several forms of one, with values of a counter and their times."""
+    """Variants of the key frames that contain values of a counter and their times."""
     fraction_bits: int | None = None
-    """The fraction is in units of 2 to the power of minus this; None: in ns."""
+    """Number of bits of a binary fraction. ``None`` means that the fraction is in ns."""
     tick_ns: float = 0.0
-    """The unit of a counter."""
+    """Length of a counter tick in ns."""
     counter_bits: int = 32
     at: Literal["end", "addresses", "erspan"] = "end"
-    """At the end of the frame, after the addresses, or in the header of ERSPAN III, which stays."""
+    """Position of the stamp: at the end of the frame, after the addresses, or in the ERSPAN III header, which
+    is not removed.
+    """
     start: bytes = b""
-    """The octets with which it starts."""
+    """Octets at the start of the stamp."""
     fixed: tuple[tuple[Part, int, int], ...] = ()
-    """Numbers, the bits of them that are fixed in this layout, and the value of these."""
+    """Numbers with fixed bits in this layout: position, mask of the fixed bits, and their value."""
     checksum: Part | None = None
-    """The Internet checksum of all octets before it."""
+    """Position of the Internet checksum of all octets before it."""
     fcs_at: int | None = None
-    """Offset of the FCS that the frame had."""
+    """Offset of the original FCS of the frame."""
     fcs_valid: tuple[Part, int] | None = None
-    """A number, and its bit for the presence of such an FCS; None: always present."""
+    """Number and bit that indicate whether the original FCS is present. ``None`` means that the FCS is always
+    present.
+    """
     source: tuple[Part, ...] = ()
-    """The device and port that the frame came in on."""
+    """Positions of the device and the port on which the frame arrived."""
 
 
 class Key(NamedTuple):
-    """A form of key frames: the offset of its content, and numbers of such a frame, each with its value."""
+    """A variant of key frames: offset of the content, and numbers in the frame with their values."""
 
     at: int
     fixed: tuple[tuple[Part, int], ...]
@@ -153,25 +162,25 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
         for granularity, tick_ns in enumerate((100_000.0, 100.0, 1.0))
     ),
 }  # fmt: skip
-"""The layouts of each device."""
+"""Layouts of the stamps of each device."""
 
 
 class Stamped(NamedTuple):
-    """The stamps of a batch of frames, in one layout; arrays have an entry a frame."""
+    """The stamps of a batch of frames in one layout. Each array has one entry per frame."""
 
     stamp: Stamp
     fits: Mask
     at: Int64
     """Offset of the stamp in the buffer."""
     behind: int
-    """Octets of a new FCS after a stamp at the end."""
+    """Number of octets of a new FCS after a stamp at the end of the frame."""
     time_ns: Int64
     key_at: Int64
-    """Offset of the content of a key frame in the buffer; 0 for other frames."""
+    """Offset of the key frame's content in the buffer, and 0 for any other frame."""
 
 
 def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
-    """Return a number of each stamp; ``start`` is the offset of each in the buffer."""
+    """Return a number from each stamp. ``start`` contains the offsets of the stamps in the buffer."""
     numbers = np.zeros(len(start), np.int64)
     for place in range(part.at, part.at + part.octets):
         numbers = numbers << 8 | batch.buffer[start + place]
@@ -179,7 +188,7 @@ def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
 
 
 def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stamped:
-    """Return the stamps of a batch; ``ethernet`` are the frames that may have one."""
+    """Return the stamps of a batch. ``ethernet`` is a mask of the frames that can have a stamp."""
     fits = ethernet & (batch.captured >= HEADER_OCTETS + stamp.octets + behind)
     if stamp.at == "end":
         at = batch.offset + batch.captured - behind - stamp.octets
@@ -221,13 +230,17 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
 
 
 def _is_near(batch: Batch, time_ns: Int64) -> Mask:
-    """Return a mask of the frames whose times are within a day of the capture's, or have none there."""
+    """Return a mask of the frames with a stamp within a day of the capture's time, or without a time in the
+    capture.
+    """
     near = (batch.time_ns > time_ns - _DAY_NS) & (batch.time_ns < time_ns + _DAY_NS)
     return near if batch.timed is None else near | ~batch.timed
 
 
 def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
-    """Return the offset of the content of key frames in the buffer; 0 for other frames."""
+    """Return the offset of the key frame's content in the buffer for each frame, and 0 for any other
+    frame.
+    """
     found = np.zeros(len(batch), np.int64)
     for key in keys:
         rows = np.flatnonzero(ethernet & (batch.captured >= key.at + _KEY_OCTETS))
@@ -240,7 +253,9 @@ def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
 
 
 def _erspan_at(batch: Batch) -> Int64:
-    """Return the offset of ERSPAN III's header in the frames of a batch; 0 for a frame without one."""
+    """Return the offset of the ERSPAN III header for each frame of a batch, and 0 for a frame without such a
+    header.
+    """
     header_at = np.zeros(len(batch), np.int64)
     _find_erspan(
         fixed(batch.buffer), fixed(batch.offset), fixed(batch.captured), fixed(batch.original),
@@ -265,7 +280,7 @@ def _find_erspan(
 
 
 def _check_new_fcs(batch: Batch, fits: Mask) -> None:
-    """Clear the mask where the frame does not end with its FCS."""
+    """Clear the mask ``fits`` for each frame that does not end with a correct FCS."""
     view = batch.buffer.data
     for i in np.flatnonzero(fits).tolist():
         start, end = int(batch.offset[i]), int(batch.offset[i] + batch.captured[i] - _FCS_OCTETS)
@@ -274,7 +289,7 @@ def _check_new_fcs(batch: Batch, fits: Mask) -> None:
 
 
 def wrong_fcs(batch: Batch, stamped: Stamped) -> Mask:
-    """Return a mask of the frames with a stamp and a wrong FCS."""
+    """Return a mask of the frames with a stamp and an incorrect FCS."""
     stamp, wrong = stamped.stamp, np.zeros(len(batch), np.bool_)
     if stamp.fcs_at is None:
         return wrong
@@ -290,9 +305,9 @@ def wrong_fcs(batch: Batch, stamped: Stamped) -> Mask:
 
 
 class StampedReader(DerivedReader):
-    """A capture whose frames have the times of the stamps in them, and each port of a tap as an interface.
+    """A capture with the times from the stamps in the frames. Each port of a tap is a separate interface.
 
-    ``device`` is one of `STAMPS`, or AUTO.
+    ``device`` is a key of `STAMPS`, or AUTO.
     """
 
     def __init__(self, reader: CaptureReader, device: str) -> None:
@@ -303,14 +318,14 @@ class StampedReader(DerivedReader):
 
 
 class _Choice(NamedTuple):
-    """A device, and the octets of a new FCS after its stamps."""
+    """A device, and the number of octets of a new FCS after its stamps."""
 
     device: str
     behind: int
 
 
 class _Tie(NamedTuple):
-    """A value of a counter, its time, the capture's, and the length of a tick."""
+    """A value of a counter, its UTC time, its capture time, and the length of a tick."""
 
     ticks: int
     utc_ns: int
@@ -318,14 +333,18 @@ class _Tie(NamedTuple):
     tick_ns: float
 
     def times(self, ticks: Int64, captured_ns: Int64, stamp: Stamp) -> Int64:
-        """Return the times of a counter's values, which wraps, by the capture's."""
+        """Return the times for values of the counter. The times of the capture resolve counter wraps."""
         apart, wrap = ticks - self.ticks, 2**stamp.counter_bits
         wraps = np.rint((apart - (captured_ns - self.captured_ns) / stamp.tick_ns) / wrap)
         passed_ns: Int64 = np.rint((apart - wrap * wraps.astype(np.int64)) * self.tick_ns).astype(np.int64)
         return self.utc_ns + passed_ns
 
     def with_ticks_since(self, before: _Tie, stamp: Stamp) -> _Tie:
-        """Return this with ticks as long as since an earlier one, unless that makes them a thousandth off."""
+        """Return this tie with the mean tick length since an earlier tie.
+
+        If this length differs from the nominal length by a thousandth or more, the tick length of the earlier
+        tie is used.
+        """
         tick_ns = (self.utc_ns - before.utc_ns) / (self.ticks - before.ticks or 1)
         near = abs(tick_ns - stamp.tick_ns) < stamp.tick_ns / 1000
         return self._replace(tick_ns=tick_ns if near else before.tick_ns)
@@ -348,17 +367,18 @@ class _Stamping(Deriving):
         self._choice: _Choice | None = None
         self._stamped = self._wrong = self._seen = 0
         self._counters: dict[tuple[int, ...], tuple[int, float, float]] = {}
-        """The first time of each counter by the capture, and its unwrapped differences to the capture's
-        time at the first and at the last frame."""
+        """State of each counter: first capture time, and the unwrapped differences to the capture's times at
+        the first and the last frame.
+        """
         self._ties: dict[int, _Tie] = {}
-        """The last key frame of each interface."""
+        """Last key frame of each interface."""
         self._keys = 0
         self._apart_ns: tuple[int, int] | None = None
-        """The least and the greatest difference of stamps to the capture's times."""
+        """Minimum and maximum difference in ns between stamps and the capture's times."""
 
     @property
     def summary(self) -> str:
-        """One line on the stamps that were read."""
+        """One line about the stamps."""
         if self._choice is None:
             return f"no time stamps of {'any device' if self._asked == AUTO else self._asked} in the frames"
         texts = [f"{self._choice.device} stamps are the times of {counted(self._stamped, 'frame')}"]
@@ -373,7 +393,7 @@ class _Stamping(Deriving):
         return ", ".join(texts)
 
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Yield batches with the stamps' times, once it is known which stamps they have."""
+        """Determine the layout of the stamps, then yield the batches with the times from the stamps."""
         first: list[Batch] = []
         tried = _FRAMES_TO_KEY if self._asked != AUTO and STAMPS[self._asked][0].keys else _TRIED_FRAMES
         while sum(map(len, first)) < tried and (batch := next(batches, None)) is not None:
@@ -388,7 +408,9 @@ class _Stamping(Deriving):
             yield batch if self._choice is None else self._with_times(batch, self._choice)
 
     def _choose(self, batches: Sequence[Batch]) -> None:
-        """Choose the requested device, or the one that fits all frames, and whether an FCS follows."""
+        """Choose the requested device, or the device that fits all frames, and determine whether a new FCS
+        follows the stamps.
+        """
         frames = min(sum(map(len, batches)), _TRIED_FRAMES)
         best = 0
         known = [device for device, layouts in STAMPS.items() if layouts[0].seconds is not None]
@@ -411,7 +433,7 @@ class _Stamping(Deriving):
         return [stamps_of(batch, stamp, choice.behind, ethernet) for stamp in STAMPS[choice.device]]
 
     def _with_times(self, batch: Batch, choice: _Choice) -> Batch:
-        """Return a batch with the stamps' times and without the stamps."""
+        """Return a batch with the times from the stamps and without the stamps."""
         found = self._stamps(batch, choice)
         fits = np.logical_or.reduce([each.fits | (each.key_at > 0) for each in found])
         if not fits.any():
@@ -473,7 +495,7 @@ class _Stamping(Deriving):
         return time_ns
 
     def _number(self, batch: Batch, stamped: Stamped, choice: _Choice, interface: Int64) -> None:
-        """Put frames onto the interfaces of the ports of a tap."""
+        """Assign frames to the interfaces of the ports of a tap."""
         rows = np.flatnonzero(stamped.fits)
         if not len(rows) or not stamped.stamp.source:
             return
@@ -484,12 +506,12 @@ class _Stamping(Deriving):
         interface[rows] = np.array(numbers, np.int64)[which.reshape(-1)]
 
     def _port(self, name: str, outside: int, device: int, port: int) -> int:
-        """Return the number of the interface of a port of a tap."""
+        """Return the number of the interface for a port of a tap."""
         what = f"{name} {device} port {port}"
         return self.further_interface(outside, (device, port), name, what, fcs_octets=0)
 
     def _compare(self, batch: Batch, time_ns: Int64, fits: Mask) -> None:
-        """Extend the differences of stamps to the capture's times."""
+        """Update the minimum and maximum difference between stamps and the capture's times."""
         known = fits if batch.timed is None else fits & batch.timed
         if known.any():
             apart = time_ns[known] - batch.time_ns[known]
@@ -499,7 +521,7 @@ class _Stamping(Deriving):
 
 
 def _addresses_moved(batch: Batch, moved: Mask, octets: Int64) -> Batch:
-    """Return a batch whose frames start some octets later, with the addresses that they had."""
+    """Return a batch in which each frame starts ``octets`` later but keeps its addresses."""
     low, high = int(batch.offset.min()), int((batch.offset + batch.captured).max())
     buffer = batch.buffer[low:high].copy()
     start = batch.offset - low

@@ -1,10 +1,10 @@
-"""The rules of the walk over a frame, shared by all kernels: the format after a layer, its end, its errors.
+"""Rules of the walk over a frame, shared by all kernels: next format, end and errors of a layer.
 
-`codec.frame` has the same rules; here they go by tables. `ecmproto.frames.columns.walk` finds all layers of a
-frame with them, `ecmproto.frames.batch.packets` its tags and its packet.
+`codec.frame` has the same rules, but this module uses tables. `ecmproto.frames.columns.walk` finds all layers
+of a frame by these rules, and `ecmproto.frames.batch.packets` finds the tags and the packet.
 
-A layer at ``start`` may extend to ``stop``, the end of the captured octets or of an outer length. ``reach``
-is the same end on the wire.
+A layer at ``start`` can extend to ``stop``, which is the end of the captured octets or of an outer length.
+``reach`` is the corresponding end on the wire.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ Int64 = NDArray[np.int64]
 NO_LAYER, SLOW = -1, -2
 NO_LENGTH, NOWHERE = -1, -2
 NO_ERROR, SHORT, SAMPLE, TOTAL_LENGTH, CONDITION = range(5)
-"""Errors of a frame; CONDITION and following numbers are the format's conditions in order."""
+"""Errors of a frame. CONDITION and greater numbers are the conditions of the format, in order."""
 
 _TLV, _ORGANIZATION_TLV = NUMBER_OF[TLV], NUMBER_OF[OrganizationTLV]
 _LLC, _SNAP, _OTHER_SNAP = NUMBER_OF[OtherLLC], NUMBER_OF[SNAP], NUMBER_OF[OtherSNAP]
@@ -123,7 +123,7 @@ _MIN_ETHERTYPE = 0x0600
 
 @inlined
 def value_in(buffer: Octets, start: int, field: BitField) -> int:
-    """Return the number in a field, a constant, of the layer at ``start``."""
+    """Return the number in a constant field of the layer at ``start``."""
     number = 0
     for octet in range(start + field.at, start + field.at + field.octets):
         number = (number << 8) | signed(buffer[octet])
@@ -132,7 +132,10 @@ def value_in(buffer: Octets, start: int, field: BitField) -> int:
 
 @inlined
 def number_in(buffer: Octets, start: int, table: Int64, row: int, column: int) -> int:
-    """Return the number in the layer at ``start`` whose `BitField` is at ``column`` of a table's row."""
+    """Return the number in a field of the layer at ``start``.
+
+    The `BitField` starts at ``column`` of a table row.
+    """
     number = 0
     first = start + table[row, column + AT]
     for octet in range(first, first + table[row, column + OCTETS]):
@@ -142,7 +145,10 @@ def number_in(buffer: Octets, start: int, table: Int64, row: int, column: int) -
 
 @inlined
 def tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) -> int:
-    """Return the length in octets of the variable part, of ``left`` available; −1 where it must be absent."""
+    """Return the length in octets of the variable part, or −1 if the part must be absent.
+
+    ``left`` is the maximum length.
+    """
     if tail[layer, TAIL_KIND] == NO_TAIL:
         return 0
     values = tail[layer, VALUES]
@@ -156,7 +162,9 @@ def tail_octets(buffer: Octets, start: int, left: int, layer: int, tail: Int64) 
 
 @inlined
 def moving_octets(buffer: Octets, start: int, index: int, moving: Int64) -> int:
-    """Return the length in octets of the field in row ``index`` in the layer at ``start``."""
+    """Return the length in octets of a field of the layer at ``start``. ``index`` is the row in
+    ``moving``.
+    """
     number = number_in(buffer, start, moving, index, COUNT)
     return int(max(0, number * moving[index, SCALE] - moving[index, MINUS]))
 
@@ -165,14 +173,14 @@ class Variable(NamedTuple):
     """The variable part of a layer."""
 
     octets: int
-    """Its octets within the layer's end; −1 where it must be absent."""
+    """Number of octets before the end of the layer. −1 means that the part must be absent."""
     missing: int
-    """Further octets that it should have."""
+    """Number of missing octets."""
 
 
 @inlined
 def variable_part(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables) -> Variable:
-    """Return the variable part of the layer at ``start``, whose fixed part is complete."""
+    """Return the variable part of the layer at ``start``. The fixed part must be complete."""
     kind, after = tables.tail[layer, TAIL_KIND], start + tables.fixed[layer]
     if kind == NO_TAIL:
         return Variable(0, 0)
@@ -192,14 +200,16 @@ class Next(NamedTuple):
     layer: int
     bound: int
     settled: bool
-    """Whether words of the layers alone decided, for frames of at least this length."""
+    """Whether words of the layers alone determined the format, for frames of at least this length."""
     length_at: int
-    """Offset of the length for ``bound``; NO_LENGTH: inherited, NOWHERE: the length is also an EtherType."""
+    """Offset of the length that determines ``bound``. NO_LENGTH means an inherited bound. NOWHERE means that
+    the length can also be an EtherType.
+    """
 
 
 @inlined
 def _tlv(buffer: Octets, pos: int, stop: int, tlvs: Int64) -> int:
-    """Return the format of the TLV at ``pos``; see `formats.lldp.tlv_chooser`."""
+    """Return the format of the TLV at ``pos`` (see `formats.lldp.tlv_chooser`)."""
     whole = stop - pos >= HEADER_OCTETS + ORGANIZATION_OCTETS
     if not whole or signed(buffer[pos]) >> 1 != ORGANIZATIONALLY_SPECIFIC:
         return _TLV
@@ -216,7 +226,7 @@ def _tlv(buffer: Octets, pos: int, stop: int, tlvs: Int64) -> int:
 
 @inlined
 def _llc(buffer: Octets, pos: int, stop: int) -> int:
-    """Return the format of the octets after an 802.3 length; see `formats.ethernet.llc_at`."""
+    """Return the format of the octets after an 802.3 length (see `formats.ethernet.llc_at`)."""
     if stop - pos < _LLC_OCTETS or two_octets(buffer, pos) == _NOVELL:
         return DATA_NUMBER
     if stop - pos < _SNAP_OCTETS or four_octets(buffer, pos) >> 8 != _SNAP_START:
@@ -226,7 +236,7 @@ def _llc(buffer: Octets, pos: int, stop: int) -> int:
 
 @inlined
 def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
-    """Return the format of the ARP packet at ``pos``; see `formats.ip.VariableARP.cannot_be`."""
+    """Return the format of the ARP packet at ``pos`` (see `formats.ip.VariableARP.cannot_be`)."""
     arp = tables.arp
     hardware, protocol = two_octets(buffer, pos), two_octets(buffer, pos + 2)
     hw_size, proto_size = signed(buffer[pos + 4]), signed(buffer[pos + 5])
@@ -241,7 +251,7 @@ def _arp(buffer: Octets, pos: int, stop: int, tables: ParseTables) -> int:
 
 @inlined
 def announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTables) -> Next:
-    """Return the format at ``pos`` announced by an EtherType or length, and its maximum end."""
+    """Return the format at ``pos`` that an EtherType or length announces, and its maximum end."""
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
         if value <= MAX_LENGTH:
@@ -308,7 +318,9 @@ def next_format(buffer: Octets, layer: int, start: int, end: int, stop: int, tab
 
 @inlined
 def is_later_fragment(buffer: Octets, layer: int, start: int, tables: ParseTables) -> bool:
-    """Return whether the layer at ``start`` announces a fragment of a packet other than its first."""
+    """Return whether the layer at ``start`` announces a fragment other than the first fragment of a
+    packet.
+    """
     kind = tables.follows[layer]
     if kind == IPV4:
         return value_in(buffer, start, IP_OFFSET) != 0
@@ -367,7 +379,10 @@ def _after_port(buffer: Octets, port: int, pos: int, stop: int, tables: ParseTab
 def content_format(
     buffer: Octets, wrapper: int, start: int, selected: int, pos: int, stop: int, tables: ParseTables
 ) -> Next:
-    """Return the format at ``pos`` inside the wrapper at ``start``, whose sequence was selected."""
+    """Return the format at ``pos`` inside the wrapper at ``start``.
+
+    ``selected`` is the value that selects the sequence.
+    """
     row = tables.content[wrapper, CONTENT_ROWS + selected]
     value = number_in(buffer, start, tables.content, wrapper, CONTENT_KEY)
     layer = signed(tables.contents[row, value])
@@ -390,7 +405,7 @@ class Wrong(NamedTuple):
 
 @inlined
 def doubted(buffer: Octets, layer: int, start: int, stop: int, reach: int, tables: ParseTables) -> bool:
-    """Return whether octets announced as a format are none of it; see `Layer.cannot_be` and `Proposed`."""
+    """Return whether the announced octets cannot have the format (see `Layer.cannot_be` and `Proposed`)."""
     minimum = tables.doubts[layer, WIRE_OCTETS]
     if minimum != 0:
         if stop - start < tables.fixed[layer] or reach - start < minimum:
@@ -423,7 +438,10 @@ def shows(buffer: Octets, layer: int, start: int, stop: int, tables: ParseTables
 
 @inlined
 def refused(buffer: Octets, layer: int, start: int, tail: int, reach: int, tables: ParseTables) -> Wrong:
-    """Return the error of the layer at ``start`` if its format forbids it; ``tail`` octets are variable."""
+    """Return the error of the layer at ``start``, if its format rejects the octets.
+
+    ``tail`` is the length of the variable part.
+    """
     within = tables.within
     for index in range(layer * CONDITIONS, (layer + 1) * CONDITIONS):
         if within[index, LIMITED + OCTETS] == 0:

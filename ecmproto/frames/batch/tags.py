@@ -1,12 +1,13 @@
-"""Tags in every frame of a batch: their offsets, the offset of a new one, and edited copies of frames.
+"""Tags in all frames of a batch: offsets, insertion, removal and changes.
 
-`tags_of` finds the tags of one kind (`codec.tags.TagFormat`), `own_tag` reads the newest of a single frame,
-`with_tag_values` overwrites it; `spliced_batch` removes, inserts and overwrites octets by a `Splice`.  The
-rules for tags are in `ecmproto.wire.codec.tags`.
+`tags_of` finds the tags of one type (`codec.tags.TagFormat`). `own_tag` reads the newest tag of a single
+frame, and `with_tag_values` overwrites this tag. `spliced_batch` removes, inserts and overwrites octets
+according to a `Splice`. The rules for tags are in `ecmproto.wire.codec.tags`.
 
-Kernels take the kind as a record, a `TagLayout`, so that one text serves all tags.  Offsets are in octets
-from a frame's first, before the edit.  A tag is inserted with its own EtherType, in front of the EtherType
-that is there; it is removed the same way.  Frames cut by a snap length stay cut: they grow by the insertion.
+Kernels use a record for the tag type, a `TagLayout`, so that the same code handles all tags. Offsets are
+octets from the start of the frame before the edit. A tag is inserted with its own EtherType in front of the
+existing EtherType, and is removed in the same way. A truncated frame stays truncated, and an insertion makes
+the frame longer.
 """
 
 from __future__ import annotations
@@ -38,30 +39,34 @@ _MOST_FIELDS = 4
 
 
 class TagLayout:
-    """A kind of tag as kernels take it; a record.  ``octets`` of 0: no tag is of the kind."""
+    """A tag type for kernels. This class declares a record. If ``octets`` is 0, no tag has the type."""
 
     ethertype: int
     is_cn: int
-    """1 for CN-TAGs, which go before other tags."""
+    """1 for CN-TAGs, which are inserted before other tags."""
     is_ecn: int
-    """1 for the ECN field of IP headers; then nothing else matters."""
+    """1 for the ECN field of IP headers. All other fields are then unused."""
     octets: int
-    """Octets of the tag with its own EtherType."""
+    """Length of the tag in octets, including its EtherType."""
     mask: int
     selected: int
-    """The two octets after the EtherType, under the mask, in tags of the kind."""
+    """Value of the two octets after the EtherType, under ``mask``, in tags of this type."""
     tag_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
     tag_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
     mark_bit: Annotated[NDArray[np.int64], _MOST_FIELDS]
     mark_bits: Annotated[NDArray[np.int64], _MOST_FIELDS]
-    """The fields that are tag and mark: the first bit of each, from the EtherType on, and how many it has;
-    the highest ones first, 0 bits for none."""
+    """Position of the tag fields and the mark fields: first bit relative to the EtherType, and number of
+    bits.
+
+    The fields with the most significant bits come first. Unused fields have 0 bits.
+    """
 
 
 def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAULT) -> TagLayout:
-    """Return a kind of tags as kernels take it.
+    """Return a tag type in the form for kernels.
 
-    ParameterError for one that no EtherType announces, or that has more than four fields in tag or mark.
+    Raises ParameterError if no EtherType announces the tag, or if the tag or the mark has more than four
+    fields.
     """
     layout = new_record(TagLayout)
     if kind is None or (isinstance(kind, TagFormat) and kind.is_off(ethertypes)):
@@ -84,18 +89,23 @@ def tag_layout(kind: TagFormat | ECNField | None, ethertypes: EtherTypes = DEFAU
 
 
 class FrameTags(NamedTuple):
-    """The result of ``tags_of``: one entry per frame in each array.  Offsets are in octets from its first."""
+    """The result of ``tags_of``, with one entry per frame in each array.
+
+    Offsets are octets from the start of the frame.
+    """
 
     tag_at: NDArray[np.int32]
-    """The EtherType in front of which a tag goes; NOWHERE where the header was cut off there."""
+    """Offset of the EtherType before which a new tag is inserted. NOWHERE means that the header is
+    truncated.
+    """
     old_at: NDArray[np.int32]
-    """Offset of the newest tag that it replaces; NOWHERE without one."""
+    """Offset of the newest tag that a new tag replaces, and NOWHERE without such a tag."""
     old_tags: NDArray[np.int32]
-    """The number of tags that it replaces; see `older_tags` for those beyond the first."""
+    """Number of tags that a new tag replaces. `older_tags` returns all of these tags except the first."""
 
 
 class TagOffsets(NamedTuple):
-    """The same of one frame, as numbers."""
+    """The tag offsets of one frame, as numbers."""
 
     tag_at: int
     old_at: int
@@ -103,10 +113,11 @@ class TagOffsets(NamedTuple):
 
 
 class OwnTag(NamedTuple):
-    """Whether a frame has a tag of the kind, and its tag and mark (`mechanisms.api.protocol.Arrival`).
+    """The newest tag of a frame: whether the tag exists, its tag value and its mark
+    (`mechanisms.api.protocol.Arrival`).
 
-    ``at`` is the offset of its EtherType in the frame, NOWHERE without one; for an ECN field, of IP's
-    EtherType.
+    ``at`` is the offset of the tag's EtherType in the frame, and NOWHERE without a tag. For an ECN field,
+    ``at`` is the offset of the EtherType of IP.
     """
 
     tagged: bool
@@ -118,9 +129,9 @@ class OwnTag(NamedTuple):
 def tags_of(
     buffer: Octets, offset: Int64, captured: Int64, kind: TagFormat, *, ethertypes: EtherTypes = DEFAULT
 ) -> FrameTags:
-    """Find the tags of ``kind`` in the Ethernet frames at ``offset``, ``captured`` octets each.
+    """Find the tags of type ``kind`` in the Ethernet frames at ``offset`` with ``captured`` octets each.
 
-    Arrays as in ``capture.Batch``: frames lie within the buffer.
+    The arrays have the layout of ``capture.Batch``, and all frames must lie within the buffer.
     """
     count = len(offset)
     tags = FrameTags(*(np.empty(count, np.int32) for _ in FrameTags._fields))
@@ -138,7 +149,7 @@ def older_tags(
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Removals:
-    """Return the offsets of all tags of ``kind`` other than ``tags.old_at``."""
+    """Return the offsets of all tags of type ``kind`` except ``tags.old_at``."""
     frames = np.flatnonzero(tags.old_tags > 1).astype(np.int64)
     count = int((tags.old_tags[frames] - 1).sum())
     removals = Removals(*(np.empty(count, np.int64) for _ in range(3)))
@@ -168,7 +179,7 @@ def _find_tags(
 def tag_offsets(
     buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout
 ) -> TagOffsets:
-    """Return the offsets of the tags of the frame at ``start`` with ``octets`` octets."""
+    """Return the tag offsets of the frame at ``start`` with ``octets`` octets."""
     at = tag_at = TYPE_AT
     old_at, old_tags = NOWHERE, 0
     cut = in_stack = True
@@ -192,7 +203,7 @@ def tag_offsets(
 
 @inlined
 def _is_of(buffer: Octets, at: int, layout: TagLayout) -> bool:
-    """Return whether the tag at ``at`` is of a kind."""
+    """Return whether the tag at ``at`` has the tag type."""
     is_selected = two_octets(buffer, at + 2) & layout.mask == layout.selected
     return is_selected and two_octets(buffer, at) == layout.ethertype and layout.octets != 0
 
@@ -207,7 +218,9 @@ def _find_older(
     frames: Int64,
     removals: Removals,
 ) -> None:
-    """Fill ``removals`` with all but the first tag of the kind in the frames numbered ``frames``."""
+    """Fill ``removals`` with all tags of the type except the first, for the frames with the positions
+    ``frames``.
+    """
     frame, place, length = removals
     count = 0
     for i in range(len(offset)):
@@ -226,9 +239,9 @@ def _find_older(
 
 @compiled
 def own_tag(buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout) -> OwnTag:
-    """Return the newest tag of a kind in the frame at ``start`` with ``octets`` octets.
+    """Return the newest tag of a type in the frame at ``start`` with ``octets`` octets.
 
-    ``tables`` are the result of `ecmproto.frames.batch.parse_tables.parse_tables`.
+    ``tables`` is the result of `ecmproto.frames.batch.parse_tables.parse_tables`.
     """
     if layout.is_ecn != 0:
         packet = packet_at(buffer, start, start + octets, start + octets, tables)
@@ -247,7 +260,7 @@ def own_tag(buffer: Octets, start: int, octets: int, tables: ParseTables, layout
 
 @inlined
 def _newest(buffer: Octets, start: int, octets: int, tables: ParseTables, layout: TagLayout) -> int:
-    """Return the offset of the outermost tag of a kind, without a look at the octets after it."""
+    """Return the offset of the outermost tag of a type. The octets after the tag are not checked."""
     at = TYPE_AT
     length = tag_octets(buffer, start + at, start + octets, tables)
     while 0 < length <= octets - at:
@@ -260,7 +273,7 @@ def _newest(buffer: Octets, start: int, octets: int, tables: ParseTables, layout
 
 @inlined
 def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
-    """Return the number that fields make, the first its highest bits; one of 64 bits is signed."""
+    """Return the number in several fields, most significant field first. A 64-bit number is signed."""
     number = 0
     for i in range(_MOST_FIELDS):
         if bits[i] == 0:
@@ -280,7 +293,9 @@ def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
 
 @inlined
 def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
-    """Write ``tag`` into the tag whose EtherType is at ``at``, or the ECN field of what that announces."""
+    """Write ``tag`` into the tag whose EtherType is at ``at``, or into the ECN field of the announced IP
+    header.
+    """
     if layout.is_ecn != 0:
         write_ecn(buffer, at + _TYPE_OCTETS, tag)
         return
@@ -289,7 +304,7 @@ def write_tag(buffer: Octets, at: int, layout: TagLayout, tag: int) -> None:
 
 @compiled
 def write_number(buffer: Octets, at: int, bit: Int64, bits: Int64, number: int) -> None:
-    """Write ``number`` into the fields of the tag at ``at`` that make it, the first its highest bits."""
+    """Write ``number`` into several fields of the tag at ``at``, most significant field first."""
     for i in range(_MOST_FIELDS - 1, -1, -1):
         count, place = bits[i], 0
         while place < count:
@@ -314,9 +329,9 @@ def with_tag_values(
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Batch:
-    """Return ``batch`` with ``tag`` in the newest tags of ``kind`` of the frames at ``position``.
+    """Return ``batch`` with new values in the newest tags of type ``kind`` of the frames at ``position``.
 
-    Values are as in machines; a frame without such a tag stays as it is.
+    ``tag`` contains the values in the encoding of the mechanisms. A frame without such a tag does not change.
     """
     # Only the batch's own records are copied: its buffer may be the whole file.
     low = int(batch.record_offset.min())
@@ -341,32 +356,36 @@ def _write_tags(
 
 
 class Removals(NamedTuple):
-    """Octets to take out, one stretch an entry: sorted by frame, then by place, none overlapping another."""
+    """Octets to remove, with one range per entry.
+
+    The ranges are sorted by frame and offset and do not overlap.
+    """
 
     frame: Int64
-    """Position in the batch."""
+    """Position of the frame in the batch."""
     at: Int64
     octets: Int64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Splice:
-    """The edits of each frame of a batch; one entry per frame in each array.
+    """The edits of each frame of a batch, with one entry per frame in each array.
 
-    Nothing is inserted where ``at`` is −1.  ``removed`` octets are removed at ``removed_at`` (None: at
-    ``at``; −1: none), then the octets in ``more``, which follow them.  Where ``written_at`` is not −1, a row
-    of ``written`` replaces the octets from there on, except removed octets and those beyond the frame's end.
+    ``inserted`` is inserted at ``at``, unless ``at`` is −1. Then ``removed`` octets are removed at
+    ``removed_at``. ``None`` means ``at``, and −1 means no removal. Then the octets in ``more``, which follow
+    the removed octets, are removed. If ``written_at`` is not −1, a row of ``written`` replaces the octets
+    from this offset on. Removed octets and octets after the end of the frame are not written.
     """
 
     at: NDArray[np.integer]
     inserted: Octets
-    """A row of octets a frame."""
+    """Row of octets for each frame."""
     removed: NDArray[np.integer] | None = None
     removed_at: NDArray[np.integer] | None = None
     more: Removals | None = None
     written_at: NDArray[np.integer] | None = None
     written: Octets | None = None
-    """A row of octets a frame."""
+    """Row of octets for each frame."""
 
 
 def tag_splice(
@@ -378,11 +397,14 @@ def tag_splice(
     outermost: bool = False,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Splice:
-    """Return the splice that puts ``tags``, a row of octets a frame, into the frames of a batch.
+    """Return the splice that inserts ``tags`` into the frames of a batch.
 
-    Each replaces the frame's tags of ``kind``; with ``outermost`` it goes in front of all tags instead.
-    ``only`` selects frames (None: all); a frame whose header is cut at the offset gets none.  The rows end
-    with the EtherType of the next header, which stays as it is.
+    ``tags`` has one row of octets per frame.
+
+    A new tag replaces the tags of type ``kind`` in its frame. With ``outermost``, the new tag is inserted
+    before all tags instead. ``only`` is a mask of frames, and ``None`` selects all frames. A frame whose
+    header is truncated at the offset gets no tag. Each row ends with the EtherType of the next header, which
+    does not change.
     """
     only = np.ones(len(batch), np.bool_) if only is None else only
     types = np.full(len(tags), kind.announcing(ethertypes), ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
@@ -404,9 +426,9 @@ def without_tags(
     only: NDArray[np.bool_] | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[Batch, int]:
-    """Return ``batch`` without the tags of ``kind``, and the number of frames that had some.
+    """Return ``batch`` without the tags of type ``kind``, and the number of frames that had such tags.
 
-    ``only`` selects frames (None: all).
+    ``only`` is a mask of frames, and ``None`` selects all frames.
     """
     found = tags_of(batch.buffer, batch.offset, batch.captured, kind, ethertypes=ethertypes)
     changed = found.old_tags > 0 if only is None else only & (found.old_tags > 0)
@@ -418,7 +440,7 @@ def without_tags(
 def _removal(
     batch: Batch, tags: FrameTags, kind: TagFormat, changed: NDArray[np.bool_], ethertypes: EtherTypes
 ) -> Splice:
-    """Return the splice that takes the tags of ``kind`` out of the frames that are ``changed``."""
+    """Return the splice that removes the tags of type ``kind`` from the frames in the mask ``changed``."""
     where = (batch.buffer, batch.offset, batch.captured)
     more = older_tags(*where, tags, kind, ethertypes=ethertypes)
     kept = changed[more.frame]
@@ -432,7 +454,7 @@ def _removal(
 
 
 class _Edits(NamedTuple):
-    """A splice with all its arrays, as kernels take it."""
+    """A splice with all arrays, for kernels."""
 
     at: Int64
     inserted: Octets
@@ -444,9 +466,9 @@ class _Edits(NamedTuple):
 
 
 def spliced(buffer: Octets, offset: Int64, captured: Int64, splice: Splice) -> tuple[Octets, Int64, Int64]:
-    """Return the frames at ``offset`` in ``buffer``, ``captured`` octets each, edited by ``splice``.
+    """Return the frames at ``offset`` in ``buffer`` with ``captured`` octets each, edited by ``splice``.
 
-    The result is a new buffer with the frames in sequence, their offsets and captured octets.  Raises
+    The result is a new buffer with consecutive frames, their offsets and their captured octets. Raises
     ParameterError for an offset outside its frame.
     """
     edits = _edits(splice, captured)
@@ -461,9 +483,9 @@ def spliced(buffer: Octets, offset: Int64, captured: Int64, splice: Splice) -> t
 
 
 def spliced_batch(batch: Batch, splice: Splice) -> Batch:
-    """Return ``batch`` as ``splice`` has it; its frames' lengths on the wire change as their octets do.
+    """Return ``batch`` edited by ``splice``. The lengths on the wire change by the same number of octets.
 
-    It has the numbers, times and interfaces of ``batch``, but no records of a file.
+    The result has the numbers, times and interfaces of ``batch``, but no file records.
     """
     buffer, offset, captured = spliced(batch.buffer, batch.offset, batch.captured, splice)
     return dataclasses.replace(
@@ -517,7 +539,9 @@ def _rows(name: str, octets: object, count: int) -> Octets:
 
 
 def _check(name: str, values: Int64, minimum: int, maximum: Int64) -> None:
-    """Raise for the first of ``values`` that is not in ``minimum`` to its frame's ``maximum``."""
+    """Raise ParameterError for the first value that is outside the range from ``minimum`` to the frame's
+    ``maximum``.
+    """
     wrong = (values < minimum) | (values > maximum)
     if wrong.any():
         row = int(np.argmax(wrong))
@@ -529,7 +553,7 @@ def _check(name: str, values: Int64, minimum: int, maximum: Int64) -> None:
 
 
 def _more(more: Removals | None, free: Int64, captured: Int64) -> Removals:
-    """Return ``more`` checked: from ``free`` on in each frame, and in order."""
+    """Return ``more`` after a check: all ranges must be in order and at or after ``free`` in their frame."""
     if more is None:
         none = fixed(np.zeros(0, np.int64))
         return Removals(none, none, none)
@@ -589,9 +613,10 @@ def _put(
     out: Octets,
     end: int,
 ) -> tuple[int, int]:
-    """Put octets ``piece`` to ``stop`` of a frame to ``end`` of ``out``, and ``row`` if it goes among them.
+    """Copy octets ``piece`` to ``stop`` of a frame to ``out`` from ``end`` on, and insert ``row`` if its
+    offset is in this range.
 
-    Returns the new end, and ``row_at``: −1 once the row has been put.
+    Return the new end and the new ``row_at``, which is −1 after ``row`` was inserted.
     """
     if 0 <= row_at <= stop:
         # It may lie in what was taken out before.
