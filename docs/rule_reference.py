@@ -24,7 +24,7 @@ def pages() -> dict[str, str]:
     lines = [HEADING]
     made = {}
     for family in FAMILIES:
-        lines += [f"## {family.title}", "", "| rule | severity | what holds |", "|---|---|---|"]
+        lines += [f"## {family.title}", "", "| rule | severity | requirement |", "|---|---|---|"]
         for rule in family.rules:
             lines.append(f"| [{rule.id}]({rule.id}.md) | {rule.severity} | {rule.sentence} |")
             made[f"{rule.id}.md"] = as_markdown(rule, family)

@@ -76,7 +76,7 @@ def test_roce_in_another_priority_than_assigned_is_found() -> None:
     assert faults(link(by_port, LOSSLESS, in_3, cnp)) == []
     found = link(by_port, LOSSLESS, in_3, in_4, in_4)
     assert ("DCB005", 4) in faults(found)
-    assert found.findings[0].measured == "2 frames from this one on"
+    assert found.findings[0].measured == "2 frames in total"
     assert ("DCB005", 3) in faults(link(by_dscp, LOSSLESS, in_3))
     assert ("DCB005", 3) not in faults(link(by_dscp, LOSSLESS, in_4))
     of_cee = "lldpcee lldpcee.app lldpcee.app.entry protocol=4791 priorities=8"
@@ -99,7 +99,7 @@ def test_two_dcbx_dialects_on_a_link_are_found() -> None:
 def test_pfc_of_a_disabled_priority_is_found() -> None:
     result = link(LOSSLESS, LOSSLESS, frame("pfc prio3=9"), frame("pfc prio5=9"), frame("pfc prio4=0"))
     assert faults(result) == [("DCB008", 4)]
-    assert result.findings[0].allowed == "one of 3"
+    assert result.findings[0].allowed == "only priorities with PFC (3)"
     assert faults(link(SHARED, SHARED, frame("pfc prio5=9"))) == []
 
 

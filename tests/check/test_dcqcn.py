@@ -85,7 +85,8 @@ def test_the_narrowest_matching_cnp_scope_is_named(
     result = dcqcn(paced(*to, every_us=every_us))
     assert faults(result) == []
     assert result.notes == (
-        f"CNPs of 10.0.0.2 are 50 µs apart by {scope}; CNP003 checked them by queue-pair",
+        f"The CNPs from 10.0.0.2 have an interval of 50 µs per {scope}. CNP003 checked these CNPs per "
+        "queue-pair.",
     )
 
 
@@ -99,7 +100,7 @@ def test_cnp_intervals_are_judged_in_the_given_scope() -> None:
     by_queue_pair = paced((ONE, 1), (ONE, 2), (ONE, 1), (ONE, 2), every_us=25)
     result = dcqcn(by_queue_pair, scope="port")
     assert faults(result) == [("CNP003", 2), ("CNP003", 3), ("CNP003", 4)]
-    assert result.findings[0].what == "too soon after the previous CNP from its port"
+    assert result.findings[0].what == "the CNP is too soon after the previous CNP from the same port"
     assert faults(dcqcn(by_queue_pair, scope="address-pair")) == faults(result)
     by_destination = paced((ONE, 1), (TWO, 1), (ONE, 2), (TWO, 2), every_us=25)
     assert faults(dcqcn(by_destination, scope="destination")) == []
@@ -198,7 +199,7 @@ def test_a_checksum_without_the_mark_is_found(before: int) -> None:
     stale = checksum_of(marked(before))
     result = dcqcn([(0, marked(3)), (MS, marked(3, stale)), (2 * MS, marked(before, 0x1234))])
     assert faults(result) == [("ECN001", 2)]
-    assert result.findings[0].what == "the header checksum does not cover the CE mark"
+    assert result.findings[0].what == "the header checksum was not updated for the CE mark"
     assert result.findings[0].allowed == f"0x{checksum_of(marked(3)):04x}"
 
 
@@ -280,8 +281,8 @@ def test_retransmission_other_than_configured_is_found() -> None:
     ):  # fmt: skip
         result = dcqcn(events, retransmission=other)
         assert faults(result) == [("ROCE005", None)]
-        assert result.findings[0].what == f"10.0.0.1 does {name}"
+        assert result.findings[0].what == f"10.0.0.1 uses {name}"
         unset = dcqcn(events)
         assert faults(unset) == []
-        assert unset.notes == (f"1 flow sent again by {name} after NAKs",)
+        assert unset.notes == (f"1 flow used {name} after NAKs.",)
     assert faults(dcqcn(goes_back, retransmission="go-back-n")) == []

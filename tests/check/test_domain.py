@@ -33,7 +33,7 @@ def test_untagged_cn_tag_counts_as_priority_0() -> None:
     result = domain([(0, TAGGED), (MS, untagged), (2 * MS, cnm)], cnpv="3")
     assert faults(result) == [("DOM001", 2)]
     assert result.findings[0].measured == 0
-    assert result.findings[0].what.endswith("(the frame has no VLAN tag)")
+    assert "without a VLAN tag" in result.findings[0].what
     assert faults(domain([(0, untagged)], cnpv="0,3")) == []
     assert faults(domain([(0, announced(STATION)), (MS, untagged)])) == [("DOM002", 2)]
 
@@ -44,8 +44,8 @@ def test_a_cn_tag_leaving_the_domain_is_found() -> None:
     events: list[Event] = [(0, announced(STATION)), (MS, silent), (2 * MS, TAGGED), (3 * MS, TAGGED)]
     result = domain(events)
     assert faults(result) == [("DOM002", 3)]
-    assert result.findings[0].what.endswith(f"{SWITCH} does not list it as a CNPV")
-    assert result.findings[0].measured == "2 frames from this one on"
+    assert result.findings[0].what == f"priority 3 of CN-TAGs is not a CNPV at {SWITCH}"
+    assert result.findings[0].measured == "2 frames in total"
 
 
 def test_a_cn_tag_before_ready_is_found() -> None:
@@ -68,7 +68,7 @@ def test_ready_bits_outside_the_cnpvs_are_found() -> None:
     events: list[Event] = [(0, announced(STATION, 0b11000, 0b10000)), (MS, announced(SWITCH, 0b1000, 0b1010))]
     result = domain(events)
     assert faults(result) == [("DOM005", 2)]
-    assert (result.findings[0].measured, result.findings[0].allowed) == ("1, 3", "of 3")
+    assert (result.findings[0].measured, result.findings[0].allowed) == ("1, 3", "only CNPVs (3)")
 
 
 def test_a_second_cn_tag_is_found() -> None:
@@ -90,7 +90,7 @@ def test_unremapped_cnpv_after_the_edge_is_found() -> None:
     events: list[Event] = [*link, (MS, sent, EAST), (2 * MS, remapped, WEST), (3 * MS, kept, WEST)]
     result = domain(events)
     assert faults(result) == [("DOM006", 5)]
-    assert (result.findings[0].measured, result.findings[0].allowed) == (3, "none of 3")
+    assert (result.findings[0].measured, result.findings[0].allowed) == (3, "a priority other than 3")
     assert faults(domain(events[1:])) == []  # nothing says that the station is outside
     again: Event = (4 * MS, announced(STATION, cnpv=0, ready=0), WEST)
     assert faults(domain([*events, again])) == []  # both captures are of the same link

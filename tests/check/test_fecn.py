@@ -137,7 +137,7 @@ def test_missing_reports_to_active_sources_are_found() -> None:
     assert [at for at, _ in found(always, reports(*range(10, 100, 20)))] == [30, 50, 70, 90]
     assert found(always, reports(10, 20, 60, 70, 80, 90)) == [(60, "40 ms")]
     # reports that end before the data does
-    assert found(always, reports(10, 20, 30)) == [(30, "69.5 ms before the end")]
+    assert found(always, reports(10, 20, 30)) == [(30, "last report 69.5 ms before the end")]
     # another's data is no reason to report
     assert found(sent(range(100), src="02:00:00:00:00:02"), reports(10, 20, 60, 70)) == []
 

@@ -99,8 +99,8 @@ def test_a_pause_expiring_before_renewal_is_found() -> None:
     ]
     result = pfc(events)
     assert faults(result) == [("PFC009", 3)]
-    assert result.findings[0].measured == "2 µs late"
-    assert result.findings[0].what == "the pause of priority 3 ran out before it was renewed"
+    assert result.findings[0].measured == "renewed 2 µs late"
+    assert result.findings[0].what == "the pause of priority 3 expired before the renewal"
     assert any("10 Gb/s" in note for note in result.notes)
     assert ("PFC009", 6) in faults(pfc(events, late="10ms"))
     assert faults(pfc(events, rate="1G")) == []
@@ -133,7 +133,7 @@ def test_a_pause_storm_differs_from_a_busy_link() -> None:
     storm: list[Event] = [(turn * renewed, frame("pfc prio3=65535")) for turn in range(count)]
     result = pfc(storm)
     assert faults(result) == [("PFC010", None)]
-    assert result.findings[0].what == "a storm of priority 3"
+    assert result.findings[0].what == "priority 3 is in a pause storm"
     assert faults(pfc(storm, detect="10s")) == []
     half: list[Event] = [
         (turn * 4 * renewed + later, frame(f"pfc prio3={quanta}"))

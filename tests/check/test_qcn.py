@@ -61,10 +61,10 @@ def test_wrong_feedback_is_found_with_estimated_parameters(w: float, qeq: int) -
     result = checked(seen, ["QCN003"])
     assert faults(result) == [("QCN003", 25)]
     assert result.findings[0].measured == right + 3
-    assert str(right) in str(result.findings[0].allowed).split(" by ")[0]
-    silent, estimated = sorted(result.notes)
-    assert estimated.startswith(f"qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} estimated from 2")
-    assert silent.endswith("1 CNM of 02:00:00:00:00:99/1. QCN003 was skipped.")
+    assert str(right) in str(result.findings[0].allowed).split(" for ")[0]
+    estimated, silent = sorted(result.notes)
+    assert estimated.startswith(f"QCN003 estimated qcn.w = {w:g} and qcn.qeq = {exact_octets(qeq)} from 2")
+    assert silent.endswith("1 CNM of 02:00:00:00:00:99/1.")
     given = checked(seen, ["QCN003"], {"qcn.w": str(w), "qcn.qeq": f"{qeq}B"})
     assert (faults(given), given.notes, given.results[0].judged) == ([("QCN003", 25)], (), 26)
     # with parameters that others use most of them are wrong
@@ -72,7 +72,7 @@ def test_wrong_feedback_is_found_with_estimated_parameters(w: float, qeq: int) -
     # and so they are where nothing fits the one that is given
     other = checker_of(seen, ["QCN003"], {"qcn.qeq": "9kB"}).result()
     assert other.wrong > 10
-    assert "2 and 9 kB are used" in other.notes[0]
+    assert "qcn.w = 2 and qcn.qeq = 9 kB" in other.notes[0]
 
 
 def test_cnms_beyond_the_limit_use_the_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,11 +99,11 @@ def test_congestion_points_beyond_the_limit_are_not_judged(monkeypatch: pytest.M
 Numbers = tuple[int, int, int]
 MISTAKES: dict[str, Callable[[int, int, int], Numbers]] = {
     "the sign of the offset is inverted": lambda fb, offset, delta: (fb, -offset, delta),
-    "offset and delta are in octets, not in units of 64": lambda fb, offset, delta: (
+    "offset and delta are in octets instead of units of 64 octets": lambda fb, offset, delta: (
         fb, max(-32768, 64 * offset), 64 * delta
     ),
-    "the feedback is one too high": lambda fb, offset, delta: (min(63, fb + 1), offset, delta),
-    "the feedback is one too low": lambda fb, offset, delta: (max(0, fb - 1), offset, delta),
+    "the feedback is too high by 1": lambda fb, offset, delta: (min(63, fb + 1), offset, delta),
+    "the feedback is too low by 1": lambda fb, offset, delta: (max(0, fb - 1), offset, delta),
 }  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def test_a_systematic_mistake_is_one_finding(mistake: str, w: float, qeq: int) -
     result = checked(seen, ["QCN003"])
     assert faults(result) == [("QCN003", 1)]
     allowed = str(result.findings[0].allowed)
-    assert f"{mistake}, w {w:g} and Qeq {exact_octets(qeq)}" in allowed
+    assert f"{mistake}, with w {w:g} and Qeq {exact_octets(qeq)}" in allowed
 
 
 def test_a_weight_between_powers_of_2_is_estimated() -> None:
@@ -127,7 +127,7 @@ def test_a_weight_between_powers_of_2_is_estimated() -> None:
     ]
     result = checked(seen, ["QCN003"])
     assert result.wrong == 0
-    assert result.notes[0].startswith("qcn.w = 3 and qcn.qeq = 26 kB estimated")
+    assert result.notes[0].startswith("QCN003 estimated qcn.w = 3 and qcn.qeq = 26 kB")
 
 
 def test_feedback_that_no_parameters_fit_is_found_once() -> None:
@@ -177,7 +177,7 @@ def test_control_frames_are_not_sampled() -> None:
     ]
     result = checked(seen, ["QCN007"])
     assert [(each.frame, each.measured) for each in result.findings] == [
-        (2, "a CNM"), (3, "a message"), (4, "01:80:c2:00:00:0e"),
+        (2, "a CNM"), (3, "a congestion message"), (4, "a frame to 01:80:c2:00:00:0e"),
     ]  # fmt: skip
 
 
@@ -201,8 +201,8 @@ def test_wrong_stations_and_flows_of_cnms_are_found() -> None:
         ("QCN008", 5, "02:00:00:00:00:03"),
         ("QCN009", 6, "02:00:00:00:00:01"), ("QCN009", 8, "02:00:00:00:00:01"),
     ]  # fmt: skip
-    assert "CN-TAG 8" in result.findings[1].what
-    assert "without CN-TAG" in result.findings[2].what
+    assert "flow ID 8" in result.findings[1].what
+    assert "without a CN-TAG" in result.findings[2].what
 
 
 def test_stations_are_not_judged_from_cnms_alone() -> None:

@@ -55,7 +55,7 @@ def test_a_source_ignoring_feedback_is_found(kind: str, rule: str, least: int) -
     assert (finding.rule, finding.subject.split()[0], finding.measured) == (
         rule,
         station(2),
-        "100.0 % of its earlier rate",
+        "100.0 % of the octets before the messages",
     )
     assert seen[(finding.frame or 0) - 1][1] == told(2, kind, weak=False)
     assert result.results[0].judged == 2

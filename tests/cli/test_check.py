@@ -39,9 +39,9 @@ def written(path: Path, frames: list[bytes]) -> str:
 def test_text_contains_rule_frame_and_fault(capture: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", capture, "--select", "QCN001,QCN002,PFC"]) == 1
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "QCN001 error: A CNM's Version and reserved bits are 0."
+    assert lines[0] == "QCN001 error: The Version field and the reserved bits of a CNM are 0."
     assert lines[1] == f"  {capture}:2  0.001000000  {CPID}"
-    assert lines[2].startswith("    Version and reserved bits are not 0: Version 1")
+    assert lines[2].startswith("    a field that must be 0 is not 0: Version 1")
     assert lines[-3:-1] == [
         f"{capture}: 3 frames, 1 finding", "18 rules: 1 passed, 1 failed, 16 not applicable"
     ]  # fmt: skip
@@ -99,7 +99,7 @@ def test_wrong_options_are_refused_with_suggestions(
 def test_rules_are_listed_and_explained(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["check", "--rules", "list", "--select", "qcn"]) == 0
     listed = capsys.readouterr().out
-    assert listed.startswith("QCN (qcn)\n  QCN000  error    A frame with a CNM can be decoded.\n")
+    assert listed.startswith("QCN (qcn)\n  QCN000  error    A CNM is well-formed.\n")
     assert max(map(len, listed.splitlines())) <= 80
     assert run(["check", "--explain", "qcn003"]) == 0
     told = capsys.readouterr().out
@@ -138,7 +138,7 @@ def test_junit_has_case_for_each_rule_and_subject(
     assert ("QCN001", f"CPID {CPID}") in cases
     failure = next(root.iter("failure"))
     assert failure.text is not None
-    assert failure.text.startswith("frame 2: Version")
+    assert failure.text.startswith("frame 2: a field that must be 0")
     capsys.readouterr()
     assert run(["check", capture, "--select", "QCN001,PFC001", "-T", "junit"]) == 1
     assert capsys.readouterr().out == out.read_text()

@@ -148,7 +148,7 @@ def test_storms_faults_and_flows_have_tables() -> None:
     assert cells[place + 1 : place + 8] == [
         "02:00:00:00:00:0e", "interface 0", "priority 3", "0.000 ms", "0.050 ms", "400.100 ms", "pause"
     ]  # fmt: skip
-    assert "pauses a priority that is not declared lossless" in cells
+    assert "the PFC frame pauses a priority that is not lossless" in cells
     place = cells.index("10.0.0.1 → 10.0.0.2 QP 0x22")
     assert [cells[place + 4], cells[place + 5], cells[place + 6]] == ["100.0 %", "1", "8 µs"]
     assert cells[place + 13 : place + 15] == ["–", "–"]

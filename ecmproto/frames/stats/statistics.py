@@ -475,15 +475,15 @@ class PauseTimes:
 
 
 PFC_FAULTS = {
-    "destination": "destination is not 01-80-C2-00-00-01",
-    "source": "source is a group address or missing",
-    "vlan_tag": "has a VLAN tag",
-    "not_lossless": "pauses a priority that is not declared lossless",
-    "upper_octet": "upper octet of the class-enable vector is not 0",
-    "timers": "time of a priority that is not enabled is not 0",
-    "padding": "padding is not 0",
-    "length": "is not 64 octets long with its FCS",
-    "malformed": "is too short to be read",
+    "destination": "the destination address is not 01-80-C2-00-00-01",
+    "source": "the source address is a group address or 0",
+    "vlan_tag": "the PFC frame has a VLAN tag",
+    "not_lossless": "the PFC frame pauses a priority that is not lossless",
+    "upper_octet": "the upper octet of the class-enable vector is not 0",
+    "timers": "the pause time of a disabled priority is not 0",
+    "padding": "the padding is not 0",
+    "length": "the PFC frame is not 64 octets long with the FCS",
+    "malformed": "the PFC frame is too short to be decoded",
 }
 """Descriptions of the faults of PFC frames."""
 

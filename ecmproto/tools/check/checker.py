@@ -321,7 +321,7 @@ class Checker:
                 memory.end(report)
         notes = tuple(report.notes.values())
         if silent:
-            what = "The frames are a sample, so rules that need every frame were skipped"
+            what = "The frames are a sample. The rules that need every frame were skipped"
             notes = (*notes, f"{what}: {' '.join(sorted(silent))}.")
         return Checked(
             frames=self._frames,

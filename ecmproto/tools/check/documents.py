@@ -115,7 +115,7 @@ def _test_cases(result: RuleResult, classname: str) -> list[JUnitCase]:
     """Return the cases of a rule for JUnit."""
     rule = result.rule
     if not result.cases:
-        message = "the capture has nothing to check"
+        message = "the capture contains nothing that this rule checks"
         return [JUnitCase(classname=classname, name=rule.sentence, outcome="skipped", message=message)]
     made = []
     for case in result.cases:

@@ -177,6 +177,6 @@ class FilterTest:
         about, needed = self.compiled()
         there = selected(rows.batch, about, interfaces=rows.interfaces, ethertypes=rows.ethertypes)
         if needed is None:
-            return Judged(there, f"there is a frame of {self._about}", about=there)
+            return Judged(there, f"the frame matches {self._about}", about=there)
         holds = selected(rows.batch, needed, interfaces=rows.interfaces, ethertypes=rows.ethertypes)
-        return Judged(there & ~holds, f"not {self._needed}", about=there)
+        return Judged(there & ~holds, f"the frame does not match {self._needed}", about=there)

@@ -22,7 +22,7 @@ def parameters_of(rule: Rule, family: Family | None) -> list[tuple[str, str, str
 def as_markdown(rule: Rule, family: Family | None) -> str:
     """Return the page of a rule."""
     lines = [f"# {rule.id}: {rule.name}", "", f"**{rule.sentence}**", ""]
-    lines += [*textwrap.wrap(rule.why, 110), ""] if rule.why else []
+    lines += [*textwrap.wrap(rule.why, 110, break_on_hyphens=False), ""] if rule.why else []
     lines += [f"- {name}: {told}" for name, told in _facts(rule, markdown=True)]
     parameters = parameters_of(rule, family)
     if parameters:
@@ -33,8 +33,8 @@ def as_markdown(rule: Rule, family: Family | None) -> str:
 
 def as_text(rule: Rule, family: Family | None, *, width: int = 80) -> str:
     """Return the same for a terminal."""
-    lines = [f"{rule.id} {rule.name}", "", *textwrap.wrap(rule.sentence, width), ""]
-    lines += [*textwrap.wrap(rule.why, width), ""] if rule.why else []
+    lines = [f"{rule.id} {rule.name}", "", *textwrap.wrap(rule.sentence, width, break_on_hyphens=False), ""]
+    lines += [*textwrap.wrap(rule.why, width, break_on_hyphens=False), ""] if rule.why else []
     for name, told in _facts(rule, markdown=False):
         lines += textwrap.wrap(f"{name:<10} {told}", width, subsequent_indent=" " * 11)
     for name, default, within, doc in parameters_of(rule, family):

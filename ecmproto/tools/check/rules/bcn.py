@@ -14,7 +14,7 @@ from ecmproto.tools.check.rules import drafts, intervals, reactions
 from ecmproto.tools.check.rules.malformed import malformed
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
-_BCN = drafts.Draft(prefix="bcn", message="A BCN message", source="S004 IV B; wire-formats 1.2")
+_BCN = drafts.Draft(prefix="bcn", message="a BCN message", source="S004 IV B; wire-formats 1.2")
 _STOP = 1
 
 
@@ -32,14 +32,14 @@ def _feedback(rows: Rows, parameters: BCNRules) -> Judged:
     most = int((1 + 2 * parameters.weight) * parameters.qeq_octets) // 64
     beyond = (np.abs(e) > most) & (most > 0)
 
-    def what(row: int) -> str:
-        return f"e beyond ±(1 + 2w)·Qeq, {most}" if beyond[row] else "no feedback: e = 0"
-
-    return Judged((e == 0) | beyond, what, e, about=~is_stop)
+    allowed = f"a value from -{most} to {most} other than 0" if most else "a value other than 0"
+    return Judged((e == 0) | beyond, "the feedback e is out of range", e, allowed, about=~is_stop)
 
 
 def _capacity(rows: Rows, parameters: BCNRules) -> Judged:
-    return Judged(rows["bcn.capacity"] == 0, "zero capacity", 0, "more than 0 kb/s")
+    return Judged(
+        rows["bcn.capacity"] == 0, "the link capacity in the message is invalid", 0, "more than 0 kb/s"
+    )
 
 
 class _Silence(reactions.Reactions):
@@ -58,7 +58,10 @@ class _Intervals(intervals.DraftIntervals):
 
     RULE, PREFIX, FIELDS, PARAMETERS = "BCN009", "bcn", ("e", "type"), BCNRules
     GROWN_BY = ("qeq", "w")
-    GROWTH = ", as far as e reveals it with bcn.w and bcn.qeq (default 24 kB)"
+    GROWTH = (
+        "The rule calculates the maximum growth of the queue from e, bcn.w and bcn.qeq. With bcn.qeq=0, the "
+        "calculation uses 24 kB."
+    )
 
     def grown(self, pairs: Pairs) -> Int64:
         """Return the most that the queue grew by e, which is −Qoff − w·Qdelta: as from an empty queue."""
@@ -80,7 +83,7 @@ class _Intervals(intervals.DraftIntervals):
 RULES = (
     malformed(
         "BCN",
-        "a BCN message or tag",
+        "A BCN message or tag",
         ("bcn", "rrttag"),
         right=("bcn.cpid",),
         clause="S004 IV B, IV C; wire-formats 5",
@@ -91,9 +94,10 @@ RULES = (
     _BCN.rule(
         4,
         name="feedback",
-        sentence="A normal BCN message contains feedback: e is not 0, and at most (1 + 2w)·Qeq.",
-        why="A congestion point sends no message for e = 0, and clamps both parts of e. The upper limit is "
-        "checked only with --set bcn.qeq.",
+        sentence="The feedback e of a normal BCN message is not 0 and is within ±(1 + 2w)·Qeq.",
+        why="A congestion point sends no message if e is 0. A congestion point also limits both parts of e, "
+        "the queue offset and the queue change. The rule checks the range of e only with --set bcn.qeq. The "
+        "rule ignores STOP messages.",
         clause="S004 IV D, IV E; algorithms 2",
         fields=("bcn.e", "bcn.type"),
         parameters=("qeq", "w"),
@@ -102,13 +106,14 @@ RULES = (
     _BCN.rule(
         5,
         name="capacity",
-        sentence="A BCN message's capacity is the link's capacity, and not 0.",
-        why="The source's rate increase is proportional to it, so with 0 the source never recovers.",
+        sentence="The link capacity in a BCN message is not 0.",
+        why="A source increases its rate in proportion to the link capacity in the message. With a link "
+        "capacity of 0, the source's rate never recovers.",
         clause="S004 IV B; wire-formats 5",
         fields=("bcn.capacity",),
         expression=_capacity,
     ),
-    _BCN.association(6, "An RRT tag", clause="S004 IV C, IV E; algorithms 2"),
+    _BCN.association(6, "an RRT tag", clause="S004 IV C, IV E; algorithms 2"),
     reactions.silence("a STOP message", memory=_Silence, clause="S004 IV B; algorithms 2"),
     _BCN.message_priority(8),
     intervals.sampling_interval(_Intervals, clause="S004 IV A; S000 3.2; algorithms 1, 2"),

@@ -28,9 +28,9 @@ def _source(cnms: Rows, parameters: object) -> Judged:
     wrong = (src & GROUP != 0) | (src == 0)
     return Judged(
         wrong,
-        "wrong CNM source",
+        "the source address of the CNM is invalid",
         lambda row: mac_of_key(int(src[row])),
-        "an individual address",
+        "an individual address other than 0",
     )
 
 
@@ -87,7 +87,7 @@ class Sampled:
             "QCN014", where,
             Judged(
                 ~np.isin(mixed(station, to), mixed(stations, sent_to)),
-                "the CNM's destination sends no frame to the encapsulated address",
+                "the CNM's destination sends no frame to the encapsulated destination address",
                 lambda row: mac_of_key(int(to[row])), about=np.isin(station, stations),
             ),
         )  # fmt: skip
@@ -109,8 +109,9 @@ RULES = (
     Rule(
         id="QCN012",
         name="source of CNMs",
-        sentence="A CNM comes from an individual address that is not zero.",
-        why="Bridges drop frames from a group address, and the sending switch cannot be identified.",
+        sentence="The source address of a CNM is an individual address and not 0.",
+        why="Bridges drop frames with a group source address. An invalid source address also hides which "
+        "switch sent the CNM.",
         clause="802.1Q 32; wire-formats 3",
         severity="error",
         subject=_CPID,
@@ -121,10 +122,11 @@ RULES = (
     Rule(
         id="QCN013",
         name="CPID and source",
-        sentence="A CNM's CPID begins with the CNM's source address.",
+        sentence="The CPID in a CNM begins with the CNM's source address.",
         why=(
-            "Sources use the CPID as a unique number. If it contains another switch's address, it may equal "
-            "another congestion point's CPID, and troubleshooting leads to the wrong switch."
+            "Each congestion point has a unique CPID. A CPID that begins with another switch's address may "
+            "equal the CPID of another congestion point. Such a CPID also points to the wrong switch during "
+            "troubleshooting."
         ),
         clause="wire-formats 3",
         severity="note",
@@ -136,13 +138,12 @@ RULES = (
     Rule(
         id="QCN014",
         name="encapsulated address",
-        sentence="A CNM's encapsulated destination address is one to which the CNM's destination sends "
-        "frames.",
+        sentence="A CNM's destination sends frames to the encapsulated destination address in the CNM.",
         why=(
-            "The CNM goes to the sampled frame's source, and the encapsulated address is the sampled "
-            "frame's destination. If the source sends nothing to that address, the CNM describes a frame "
-            "that does not exist. The rule applies to stations with frames in the capture, and reports each "
-            "address once, at its first CNM."
+            "A CNM is sent to the source of the sampled frame and contains the sampled frame's destination "
+            "address. If the source sends no frame to this address, the CNM describes a frame that does not "
+            "exist. The rule applies to stations that send frames in the capture. The rule reports each "
+            "combination of station, VLAN and encapsulated address once, at the first CNM."
         ),
         clause="802.1Q 33; wire-formats 3",
         severity="warning",
@@ -154,11 +155,12 @@ RULES = (
     Rule(
         id="QCN015",
         name="VLAN of CNMs",
-        sentence="A CNM with a VLAN tag is in a VLAN in which its destination sends frames.",
+        sentence="A CNM with a VLAN tag is in a VLAN in which the CNM's destination sends frames.",
         why=(
-            "A CNM has the sampled frame's tags. In another VLAN, it may not reach the station. The rule "
-            "applies to stations with tagged frames in the capture, and reports each VLAN once, at its "
-            "first CNM."
+            "A congestion point copies the VLAN tag of the sampled frame into the CNM. A CNM in another VLAN "
+            "may not reach the station. The rule applies to stations that send tagged frames in the capture. "
+            "The rule reports each combination of station, VLAN and encapsulated address once, at the first "
+            "CNM."
         ),
         clause="802.1Q 32; wire-formats 1.2, 3",
         severity="warning",

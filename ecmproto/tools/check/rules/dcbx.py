@@ -165,14 +165,14 @@ def _station(tell: _Teller, station: _Station) -> None:
     """Report on one end of a link."""
     neighbour = station.neighbour
     for bandwidths, what in (
-        (neighbour.bandwidths, "the bandwidths of its traffic classes do not add up"),
-        (neighbour.recommended_bandwidths, "its recommended bandwidths do not add up"),
+        (neighbour.bandwidths, "the sum of the bandwidth shares is wrong"),
+        (neighbour.recommended_bandwidths, "the sum of the recommended bandwidth shares is wrong"),
     ):
         if bandwidths is not None and (len(neighbour.strict) < 8 or any(bandwidths)):
             tell("DCB003", station, sum(bandwidths) != 100, what, f"{sum(bandwidths)} %", "100 %")
     if neighbour.pfc_enabled is not None and neighbour.traffic_classes is not None:
         both = sorted({*neighbour.pfc_enabled} & {*neighbour.strict})
-        what = "PFC is enabled for a priority with a strict traffic class"
+        what = "PFC is enabled for a priority in a strict-priority traffic class"
         tell("DCB004", station, bool(both), what, priorities_text(both))
 
 
@@ -204,7 +204,7 @@ def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
             "DCB002",
             latest,
             masks[0] != masks[1],
-            f"{ends}, and PFC is enabled for different priorities",
+            f"{ends}, but PFC is enabled for different priorities",
             measured,
         )
 
@@ -222,10 +222,10 @@ def _traffic(
     """Report on PFC and RoCE frames that do not fit the ends of their link."""
     masks = [each.neighbour.pfc_enabled for each in stations if each.neighbour.pfc_enabled is not None]
     enabled = sorted({priority for mask in masks for priority in mask})
-    allowed = f"one of {priorities_text(enabled)}" if enabled else "none"
+    allowed = f"only priorities with PFC ({priorities_text(enabled)})"
     if masks:
         for (priority,), seen in pauses:
-            what = f"PFC for priority {priority}, for which no end enables PFC"
+            what = f"no end of the link enables PFC for the paused priority {priority}"
             tell("DCB008", seen, priority not in enabled, what, _frames(seen), allowed)
     for (priority, dscp), seen in roce:
         entries = ((each, _assigned(each.neighbour, dscp)) for each in stations)
@@ -233,16 +233,18 @@ def _traffic(
         if assigned and priority != _UNTAGGED:
             against = [each for each in assigned if priority not in each[2]]
             station, by, priorities = (against or assigned)[0]
-            what = f"RoCE in priority {priority}, and {mac_of_key(station.address)} assigns another to {by}"
-            tell("DCB005", seen, bool(against), what, _frames(seen), priorities_text(priorities))
+            what = f"RoCE has priority {priority}, but {mac_of_key(station.address)} assigns another to {by}"
+            tell(
+                "DCB005", seen, bool(against), what, _frames(seen), f"priority {priorities_text(priorities)}"
+            )
         known = (priority,) if priority != _UNTAGGED else next((each[2] for each in assigned), ())
         if masks and known:
-            what = f"RoCE in priority {priorities_text(known)}, for which no end enables PFC"
+            what = f"no end of the link enables PFC for priority {priorities_text(known)} of RoCE"
             tell("DCB009", seen, {*known}.isdisjoint(enabled), what, _frames(seen), allowed)
 
 
 def _frames(seen: _Seen) -> str:
-    return f"{counted(seen.frames, 'frame')} from this one on"
+    return f"{counted(seen.frames, 'frame')} in total"
 
 
 def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
@@ -265,38 +267,41 @@ _of_link = partial(Rule, clause=_CLAUSE, on=_FIELDS, optional=_OPTIONAL, memory=
 
 RULES = (
     malformed(
-        "DCB", "a DCBX TLV",
+        "DCB", "A DCBX TLV",
         tuple(each.prefix for each in FORMATS if each.__module__ == ETSConfiguration.__module__),
         clause=_CLAUSE,
     ),
     _of_link(
         id="DCB001",
         name="PFC masks differ",
-        sentence="Both ends of a link protect the same priorities by PFC.",
-        why="If only one end uses PFC for a priority, that priority is lossless in at most one direction. "
-        "The rule needs LLDP of two stations on an interface, and compares the latest LLDPDU of each.",
+        sentence="PFC is enabled for the same priorities at both ends of a link.",
+        why="If only one end enables PFC for a priority, the priority is lossless in at most one direction. "
+        "The rule needs LLDP from two stations on an interface. The rule compares the latest LLDPDUs of both "
+        "stations.",
         severity="error",
         subject=PORT,
     ),
     _of_link(
         id="DCB002",
-        name="PFC that never settles",
-        sentence="If both ends of a link are willing, or neither is, they protect the same priorities by "
-        "PFC.",
+        name="persistent PFC mismatch",
+        sentence="If both ends of a link are willing, or both are unwilling, PFC is enabled for the same "
+        "priorities.",
         why="A willing end adopts the priorities of an unwilling end. Two unwilling ends keep their "
-        "settings. Of two willing ends, the one with the lower address decides, so a lasting difference "
-        "means that the other does not follow. The rule has the same requirements as DCB001.",
+        "settings, so a difference remains. Of two willing ends, the end with the lower MAC address "
+        "determines the priorities. A difference then means that the other end does not adopt these "
+        "priorities. The rule needs LLDP from two stations on an interface.",
         severity="warning",
         subject=PORT,
     ),
     _of_link(
         id="DCB003",
         name="bandwidths not 100 %",
-        sentence="The bandwidths of an end's traffic classes, or of its CEE priority groups, add up to 100 "
+        sentence="The bandwidth shares of all traffic classes, or of all CEE priority groups, add up to 100 "
         "%.",
         why=(
-            "A neighbour may refuse the TLV, and bandwidth is then shared in an unintended way. The rule "
-            "ignores TLVs in which all classes are strict and have no bandwidth."
+            "A neighbour may reject a TLV with any other sum. The link then shares the bandwidth in an "
+            "unintended way. The rule ignores TLVs in which all traffic classes are strict-priority classes "
+            "without a bandwidth share."
         ),
         severity="error",
         subject=SENDER,
@@ -304,22 +309,24 @@ RULES = (
     _of_link(
         id="DCB004",
         name="lossless and strict",
-        sentence="A priority that PFC protects is in a traffic class that shares bandwidth.",
+        sentence="A priority with PFC is not in a strict-priority traffic class.",
         why=(
-            "Strict classes are served first. A lossless strict class can use the whole link during "
-            "congestion, and starve all others. The rule needs an end's PFC and ETS TLVs."
+            "A switch serves strict-priority traffic classes first. During congestion, a lossless "
+            "strict-priority class can use the whole link and starve all other classes. The rule needs the "
+            "PFC TLV and the ETS TLV of a station."
         ),
         severity="warning",
         subject=SENDER,
     ),
     _of_link(
         id="DCB005",
-        name="RoCE in another priority",
-        sentence="RoCE frames have the priority that application entries assign to them.",
+        name="RoCE in the wrong priority",
+        sentence="RoCE frames have the priority that the DCBX application entry for RoCE specifies.",
         why=(
-            "A host that ignores its neighbour's entries sends RoCE in an unprotected priority, or into "
-            "the queue of another application. The rule uses the entries for the frames' DSCP, which take "
-            "precedence, for UDP port 4791, and for RoCEv1's EtherType. It ignores untagged frames and CNPs."
+            "A host that ignores the neighbour's application entries sends RoCE in an unprotected priority, "
+            "or in the priority of another application. The rule uses the application entries for the DSCP "
+            "of the frames, for UDP port 4791, and for the EtherType of RoCEv1. An entry for the DSCP takes "
+            "precedence over an entry for the UDP port. The rule ignores untagged frames and CNPs."
         ),
         severity="warning",
         subject=PORT,
@@ -327,10 +334,10 @@ RULES = (
     _of_link(
         id="DCB006",
         name="PFC at only one end",
-        sentence="If one end of a link protects priorities by PFC, the other end advertises a PFC TLV too.",
+        sentence="If one end of a link enables PFC, the other end also advertises a PFC TLV.",
         why=(
-            "Otherwise the other end does not support PFC, or does not advertise it, and its frames are "
-            "dropped instead of paused. The rule needs LLDP of two stations on an interface."
+            "An end without a PFC TLV does not support PFC, or does not advertise PFC. Frames from this end "
+            "are dropped instead of paused. The rule needs LLDP from two stations on an interface."
         ),
         severity="error",
         subject=PORT,
@@ -340,20 +347,21 @@ RULES = (
         name="different DCBX versions",
         sentence="Both ends of a link use the same version of DCBX.",
         why=(
-            "An end with 802.1Qaz ignores CEE and CIN, and vice versa: neither end adopts any setting, "
-            "even if it is willing. The rule needs DCBX of two stations on an interface."
+            "An end that uses IEEE 802.1Qaz ignores the TLVs of the CEE and CIN versions, and vice versa. "
+            "Even a willing end then adopts no settings. The rule needs DCBX TLVs from two stations on an "
+            "interface."
         ),
         severity="error",
         subject=PORT,
     ),
     _of_link(
         id="DCB008",
-        name="PFC without an enabled priority",
-        sentence="PFC frames pause only priorities that an end of the link protects.",
+        name="PFC for a disabled priority",
+        sentence="PFC frames pause only priorities for which an end of the link enables PFC.",
         why=(
-            "Otherwise the sender's mask differs from the one that it advertises, or the frames are from "
-            "another link. The rule needs a PFC TLV on the interface, and ignores frames that resume a "
-            "priority."
+            "A finding means that the sender uses other priorities than the sender advertises, or that the "
+            "PFC frames come from another link. The rule needs a PFC TLV on the interface. The rule ignores "
+            "PFC frames that resume a priority."
         ),
         severity="warning",
         subject=PORT,
@@ -361,11 +369,12 @@ RULES = (
     _of_link(
         id="DCB009",
         name="RoCE unprotected",
-        sentence="RoCE frames are in a priority that an end of their link protects by PFC.",
+        sentence="RoCE frames have a priority for which an end of the link enables PFC.",
         why=(
-            "A full queue drops such frames, and with go-back-N each loss costs a whole window. The rule "
-            "needs a PFC TLV on the interface. An untagged frame has the priority of its application entry, "
-            "and is ignored if there is none. CNPs are ignored too."
+            "Without PFC, a full queue drops RoCE frames. With go-back-N, each lost frame causes the "
+            "retransmission of a whole window. The rule needs a PFC TLV on the interface. For untagged "
+            "frames, the rule uses the priority in the application entry for RoCE. The rule ignores untagged "
+            "frames without an application entry, and CNPs."
         ),
         severity="warning",
         subject=PORT,

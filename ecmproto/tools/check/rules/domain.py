@@ -41,6 +41,8 @@ _MOST_SENT = 1 << 15
 _MOST_LINKS = 1024
 """The maximum number of interfaces with a priority, and of LLDP speakers on interfaces."""
 
+_CNPVS = "A congestion notification priority value (CNPV) is a priority that uses congestion notification."
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainRules(Parameters):
@@ -48,7 +50,8 @@ class DomainRules(Parameters):
 
     cnpv: frozenset[int] = priority_set(
         "cnpv", frozenset(range(8)), source="802.1Q 30; wire-formats 9",
-        doc="congestion notification priority values: the priorities whose frames may have a CN-TAG",
+        doc="congestion notification priority values (CNPVs): the priorities in which frames may have a "
+        "CN-TAG",
     )  # fmt: skip
 
 
@@ -58,15 +61,15 @@ def _priority(frames: Rows, parameters: DomainRules) -> Judged:
     allowed = ", ".join(str(each) for each in sorted(parameters.cnpv)) or "none"
 
     def what(row: int) -> str:
-        untagged = "" if tagged[row] else " (the frame has no VLAN tag)"
-        return f"CN-TAG in a priority that is not a CNPV{untagged}"
+        frame = "frame" if tagged[row] else "frame without a VLAN tag"
+        return f"a {frame} has a CN-TAG, but its priority is not a CNPV"
 
     return Judged(~inside, what, priority, allowed, about=~frames.has(_CNM))
 
 
 def _two_tags(frames: Rows, parameters: DomainRules) -> Judged:
     tags = np.bincount(frames.columns[_CNTAG[0]].rows, minlength=len(frames))
-    return Judged(tags > 1, "more than one CN-TAG", tags, 1, about=~frames.has(_INNER))
+    return Judged(tags > 1, "the frame has more than one CN-TAG", tags, 1, about=~frames.has(_INNER))
 
 
 def _all_cnpvs(frames: Rows, parameters: DomainRules) -> Judged:
@@ -76,8 +79,8 @@ def _all_cnpvs(frames: Rows, parameters: DomainRules) -> Judged:
 def _ready(frames: Rows, parameters: DomainRules) -> Judged:
     cnpv, ready = frames[_CNPV], frames[_READY]
     return Judged(
-        ready & ~cnpv != 0, "ready for a priority that is not a CNPV",
-        lambda row: _priorities(int(ready[row])), lambda row: f"of {_priorities(int(cnpv[row]))}",
+        ready & ~cnpv != 0, "the ready priorities are not all CNPVs",
+        lambda row: _priorities(int(ready[row])), lambda row: f"only CNPVs ({_priorities(int(cnpv[row]))})",
     )  # fmt: skip
 
 
@@ -134,8 +137,8 @@ class _Tags:
                 if where == interface
             ]
             for rule, vector, lacks in (
-                ("DOM002", 0, "does not list it as a CNPV"),
-                ("DOM003", 1, "is not ready for CN-TAGs"),
+                ("DOM002", 0, "a CNPV"),
+                ("DOM003", 1, "ready"),
             ):
                 about = [
                     (address, vectors)
@@ -144,14 +147,12 @@ class _Tags:
                 ]
                 without = [address for address, vectors in about if not vectors[vector] >> priority & 1]
                 if about:
-                    what = f"CN-TAGs of priority {priority}, but {_listed(without)} {lacks}"
+                    what = f"priority {priority} of CN-TAGs is not {lacks} at {_listed(without)}"
                     one = np.array([number], np.int64)
                     report.tell(
                         rule,
                         Where(one, np.array([time_ns]), np.array([interface]), np.array([interface])),
-                        Judged(
-                            np.array([bool(without)]), what, counted(frames, "frame") + " from this one on"
-                        ),
+                        Judged(np.array([bool(without)]), what, counted(frames, "frame") + " in total"),
                     )
 
 
@@ -212,23 +213,27 @@ class _Edges:
             "DOM006", Where(number, time_ns, interface, source),
             Judged(
                 cnpvs >> priority & 1 != 0, "a frame from outside the domain has a CNPV after the edge",
-                priority, lambda row: f"none of {_priorities(int(cnpvs[row]))}",
+                priority, lambda row: f"a priority other than {_priorities(int(cnpvs[row]))}",
             ),
         )  # fmt: skip
 
 
 RULES = (
     malformed(
-        "DOM", "a CN-TAG or its LLDP TLV", ("cntag", "lldpcn"), clause="802.1Q 33, 33.5; wire-formats 2, 9"
+        "DOM",
+        "A CN-TAG or LLDP Congestion Notification TLV",
+        ("cntag", "lldpcn"),
+        clause="802.1Q 33, 33.5; wire-formats 2, 9",
     ),
     Rule(
         id="DOM001",
         name="priority of CN-TAGs",
-        sentence="Only frames with a congestion notification priority value (CNPV) have a CN-TAG.",
+        sentence="The priority of a frame with a CN-TAG is a congestion notification priority value (CNPV).",
         why=(
-            "A reaction point tags only rate-limited flows, and these have a CNPV. Bridges in the domain do "
-            "not remove CN-TAGs in other priorities. Frames without a VLAN tag count as priority 0. All "
-            "priorities are CNPVs unless domain.cnpv lists them."
+            "A reaction point adds CN-TAGs only to rate-limited flows, which always use a CNPV. Bridges in "
+            "the domain do not remove CN-TAGs from frames with other priorities. A frame without a VLAN tag "
+            "counts as priority 0. All priorities are CNPVs by default. Set the CNPVs with --set "
+            "domain.cnpv. The rule ignores CNMs."
         ),
         clause="802.1Q 30; wire-formats 2, 9",
         severity="error",
@@ -243,11 +248,12 @@ RULES = (
     Rule(
         id="DOM002",
         name="CN-TAG outside the domain",
-        sentence="CN-TAGs appear only on links where their priority is a CNPV of both ends.",
+        sentence="A link carries CN-TAGs only in priorities that are CNPVs at both ends of the link.",
         why=(
-            "A station that does not support CN-TAGs drops such a frame, or takes it for another protocol. "
-            "The sending port should be an edge of the domain. The rule needs LLDP of an end in the "
-            "capture. An end without the Congestion Notification TLV has no CNPV."
+            f"{_CNPVS} A station that does not support CN-TAGs drops frames with a CN-TAG, or interprets "
+            "these frames as another protocol. The port that sends such a frame should be an edge port, "
+            "which removes CN-TAGs. The rule needs LLDP from at least one end of the link. An end without "
+            "the LLDP Congestion Notification TLV has no CNPVs."
         ),
         clause="802.1Q 32, 33.5; wire-formats 9",
         severity="error",
@@ -259,10 +265,12 @@ RULES = (
     Rule(
         id="DOM003",
         name="CN-TAG to an unready end",
-        sentence="CN-TAGs appear only on links whose ends are ready for them.",
+        sentence="A link carries CN-TAGs only in priorities for which both ends of the link advertise "
+        "readiness.",
         why=(
-            "An end that is not ready removes CN-TAGs, or has not set up its queues. Its neighbour must not "
-            "send CN-TAGs until it is ready. The rule needs LLDP of an end that lists the priority as a CNPV."
+            "An end that is not ready removes CN-TAGs, or has not configured its queues yet. The neighbour "
+            "must not send CN-TAGs before the end is ready. The rule needs LLDP from an end that advertises "
+            f"the priority as a CNPV. {_CNPVS}"
         ),
         clause="802.1Q 32, 33.5; wire-formats 9",
         severity="warning",
@@ -276,8 +284,8 @@ RULES = (
         name="all priorities are CNPVs",
         sentence="At least one of the eight priorities is not a CNPV.",
         why=(
-            "An edge remaps frames from outside the domain to a priority that is not a CNPV. Without such a "
-            "priority, these frames fill queues whose sources should slow down."
+            f"{_CNPVS} An edge port moves frames from outside the domain to a priority that is not a CNPV. "
+            "If all priorities are CNPVs, these frames fill the queues of congestion-controlled flows."
         ),
         clause="802.1Q 30; wire-formats 9",
         severity="error",
@@ -289,10 +297,10 @@ RULES = (
     Rule(
         id="DOM005",
         name="ready without CNPV",
-        sentence="An end declares itself ready for CN-TAGs only in its CNPVs.",
+        sentence="A station advertises readiness for CN-TAGs only in priorities that are CNPVs.",
         why=(
-            "The neighbour treats any other priority as outside the domain and sends no CN-TAGs in it, so "
-            "one of the two indicators is wrong."
+            f"{_CNPVS} The neighbour sends no CN-TAGs in a priority that is not a CNPV. Either the CNPV "
+            "indicator or the Ready indicator of the priority is therefore wrong."
         ),
         clause="802.1Q 33.5; wire-formats 9",
         severity="warning",
@@ -304,12 +312,13 @@ RULES = (
     Rule(
         id="DOM006",
         name="not remapped at the edge",
-        sentence="Frames from outside the domain never leave its edge in a CNPV.",
+        sentence="An edge port moves frames from outside the domain to a priority that is not a CNPV.",
         why=(
-            "An edge port remaps these frames to the alternate priority. In a CNPV, they would fill the "
-            "queues of flows that slow down, without slowing down themselves. The rule needs a capture of "
-            "several interfaces. A sender is outside if its neighbour advertises the CNPV by LLDP and the "
-            "sender does not. Its tagged frames on interfaces without its LLDP have passed the edge."
+            f"{_CNPVS} In a CNPV, frames from outside the domain would fill the queues of "
+            "congestion-controlled flows. The rule needs a capture from at least two interfaces. A sender is "
+            "outside the domain if the sender's neighbour advertises the CNPV by LLDP, but the sender does "
+            "not. The rule checks the sender's tagged frames on interfaces without LLDP from the sender, "
+            "because these frames have passed the edge."
         ),
         clause="802.1Q 32; wire-formats 9",
         severity="warning",
@@ -323,9 +332,9 @@ RULES = (
         name="two CN-TAGs",
         sentence="A frame has at most one CN-TAG.",
         why=(
-            "After the first tag is removed, the second one looks like the payload's EtherType, and an end "
-            "station drops the frame. The rule ignores frames with an I-TAG, which may have CN-TAGs both in "
-            "the backbone header and in the customer's frame."
+            "A device removes only one CN-TAG. An end station then interprets the second CN-TAG as an "
+            "unknown EtherType and drops the frame. The rule ignores frames with an I-TAG, which may contain "
+            "a CN-TAG in the backbone header and another CN-TAG in the customer frame."
         ),
         clause="802.1Q 33; wire-formats 1.2, 2",
         severity="error",

@@ -30,6 +30,7 @@ from ecmproto.tools.check.rule import (
     cpid_of_key,
     mac_of_key,
 )
+from ecmproto.wire.formats.ethertypes import EtherTypes
 
 GROUP = 1 << 40
 SHOWN = "encapsulated."
@@ -43,7 +44,7 @@ def qeq(source: str) -> int:
     """Return the parameter for the queue length at equilibrium."""
     return octets(
         "qeq", 0, (0, 1 << 30), source=source,
-        doc="equilibrium queue length of the congestion points; 0 means unknown",
+        doc="equilibrium queue length of the congestion points (Qeq); 0 means that Qeq is unknown",
     )  # fmt: skip
 
 
@@ -57,14 +58,14 @@ def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: o
     def value_text(row: int) -> str:
         return ", ".join(f"{name} {each[row]}" for name, each in values.items() if each[row])
 
-    return Judged(wrong, "Version and reserved bits are not 0", value_text, 0)
+    return Judged(wrong, "a field that must be 0 is not 0", value_text, 0)
 
 
 def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
     """Judge that a message goes to the source of the frame that it shows."""
     dst, source = rows["eth.dst"], rows[f"{SHOWN}eth.src"]
     return Judged(
-        (dst != source) | (dst & GROUP != 0), "the destination is not the sampled frame's source",
+        (dst != source) | (dst & GROUP != 0), "the message's destination is not the sampled frame's source",
         lambda row: mac_of_key(int(dst[row])), lambda row: mac_of_key(int(source[row])),
         about=is_feedback(prefix, rows),
     )  # fmt: skip
@@ -84,15 +85,22 @@ def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
     etype = rows[f"{SHOWN}eth.type"]
     tagged = rows.has(f"{SHOWN}vlan.etype")
     etype = np.where(tagged, rows[f"{SHOWN}vlan.etype"], etype)
-    never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
+    never = control_frames(types)
 
     def value_text(row: int) -> str:
-        return never.get(int(etype[row])) or mac_of_key(int(rows[f"{SHOWN}eth.dst"][row]))
+        return never.get(int(etype[row])) or f"a frame to {mac_of_key(int(rows[f'{SHOWN}eth.dst'][row]))}"
 
     return Judged(
-        np.isin(etype, list(never)) | local, "feedback for a frame that is never sampled", value_text,
+        np.isin(etype, list(never)) | local, "the message was sent for a control frame", value_text,
         "a data frame", about=is_feedback(prefix, rows),
     )  # fmt: skip
+
+
+def control_frames(types: EtherTypes) -> dict[int, str]:
+    """Return the EtherTypes of frames that are never sampled, with their names."""
+    return {
+        types.cnm: "a CNM", types.message: "a congestion message", types.mac_control: "a MAC Control frame"
+    }  # fmt: skip
 
 
 def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
@@ -107,11 +115,11 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
     def what(row: int) -> str:
         if beyond[row]:
-            return f"Qoff beyond ±Qeq: {q_off[row]}, expected {most_off} at most"
+            return f"Qoff is outside ±Qeq: {q_off[row]}, expected -{most_off} to {most_off}"
         if far[row]:
-            return f"Qdelta beyond ±2·Qeq: {q_delta[row]}, expected {most_delta} at most"
-        limit = f"2·Qeq, {most_delta}" if parameters.qeq_octets else f"twice Qoff {q_off[row]}"
-        return f"Q bit set with Qdelta {q_delta[row]}, which is less than {limit}"
+            return f"Qdelta is outside ±2·Qeq: {q_delta[row]}, expected -{most_delta} to {most_delta}"
+        limit = f"±{most_delta}" if parameters.qeq_octets else f"at least twice Qoff ({q_off[row]})"
+        return f"the Q bit is set, but Qdelta is not saturated: {q_delta[row]}, expected {limit}"
 
     return Judged(beyond | far | claims, what, about=is_feedback(prefix, rows))
 
@@ -130,7 +138,7 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
         return cpid_of_key(int(shown[row])) if tagged[row] else "no CM-Tag"
 
     return Judged(
-        ~tagged | (shown != cpid), "negative Qoff for a flow that has no limiter of this congestion point",
+        ~tagged | (shown != cpid), "Qoff is negative, but the sampled frame does not have the right CM-Tag",
         value_text, lambda row: f"CM-Tag {cpid_of_key(int(cpid[row]))}", about=about,
     )  # fmt: skip
 
@@ -149,8 +157,9 @@ def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
     outer, inner = PRIORITY_FIELDS[1], PRIORITY_FIELDS[0]
     shown = np.where(rows.has(f"{SHOWN}{outer}"), rows[f"{SHOWN}{outer}"], rows[f"{SHOWN}{inner}"])
     return Judged(
-        (rows.priority != parameters.message_priority) & (rows.priority != shown), "wrong priority",
-        rows.priority, lambda row: f"{parameters.message_priority}, or the sampled frame's {shown[row]}",
+        (rows.priority != parameters.message_priority) & (rows.priority != shown),
+        "the message has the wrong VLAN priority", rows.priority,
+        lambda row: f"{parameters.message_priority}, or {shown[row]} as in the sampled frame",
         about=rows.is_tagged,
     )  # fmt: skip
 
@@ -165,7 +174,7 @@ def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
         ~there & (shown_octets(prefix, rows) >= TAGGED_WITHIN_OCTETS)
     )
     return Judged(
-        (sent[0] != tag[0]) | (sent[1] != tag[1]), "the timestamp differs from the sampled frame's",
+        (sent[0] != tag[0]) | (sent[1] != tag[1]), "the timestamp is not copied from the sampled frame",
         lambda row: f"{sent[0][row]}, unit {sent[1][row]}", lambda row: f"{tag[0][row]}, unit {tag[1][row]}",
         about=about,
     )  # fmt: skip
@@ -248,8 +257,8 @@ class Associations:
             if each.is_full:
                 report.note(
                     "Associations",
-                    f"{', '.join(self.RULES)} were skipped, because the capture has "
-                    f"more than {self._MOST:,} flows.",
+                    f"{', '.join(self.RULES)} were skipped because the capture has more than {self._MOST:,} "
+                    "flows.",
                 )
                 return
         number, time_ns, interface, source, cpid, flow, which = self._tagged.events.T
@@ -263,9 +272,9 @@ class Associations:
             points, first = cpid[mine], told[mine]
 
             def what(row: int, points: Int64 = points, first: Int64 = first) -> str:
-                since = f"before its first message to this station, frame {first[row]}"
-                none = "without a message to this station in the capture"
-                return f"a tag of {cpid_of_key(int(points[row]))}, {none if first[row] == _NEVER else since}"
+                late = f"sends the station its first message only in frame {first[row]}"
+                sent = "sends the station no message" if first[row] == _NEVER else late
+                return f"the tag names congestion point {cpid_of_key(int(points[row]))}, which {sent}"
 
             report.tell(name, where, Judged(first > number[mine], what, about=about[mine]))
 
@@ -279,6 +288,20 @@ ASSOCIATION_FIELDS = (
 )  # fmt: skip
 
 
+IGNORED = "Receivers ignore fields that must be 0, so a wrong value causes no other symptom."
+ONLY_DATA = (
+    "Control frames are CNMs, messages of other congestion control protocols, MAC Control frames, and frames "
+    "to a link-local address (01-80-C2-00-00-0X). A message about a control frame slows no source down and "
+    "adds to the congestion."
+)
+
+
+def zero_fields(message: str, *, has_q: bool) -> str:
+    """Return the sentence of a rule for the bits of a message without a meaning."""
+    bit = ", the Q bit" if has_q else ""
+    return f"The Version field{bit} and the reserved bits of {message} are 0."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Words in which the same rules of several drafts differ; each method returns one of these rules."""
@@ -286,7 +309,7 @@ class Draft:
     prefix: str
     """The prefix of its messages' fields."""
     message: str
-    """Its messages with their article, as ``An ECM message``."""
+    """The name of its messages with the article, such as ``an ECM message``."""
     source: str
     """The clause of rules that give none."""
 
@@ -299,12 +322,11 @@ class Draft:
 
     def reserved_bits(self, names: tuple[str, ...], **attributes: str) -> Rule:
         """Return the rule for bits without a meaning."""
-        called = "Version, Q and reserved bits" if "q" in names else "Version and reserved bits"
         return self.rule(
             1,
             name="version and reserved bits",
-            sentence=f"{self.message}'s {called} are 0.",
-            why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
+            sentence=zero_fields(self.message, has_q="q" in names),
+            why=IGNORED,
             fields=tuple(f"{self.prefix}.{name}" for name in names),
             expression=partial(reserved_bits, self.prefix, names),
             **attributes,
@@ -314,9 +336,10 @@ class Draft:
         """Return the rule for the destination address."""
         return self.rule(
             2,
-            name="to the source",
-            sentence=f"{self.message} goes to the source of the sampled frame.",
-            why="Any other station has no limiter for the flow, and a group address is never a source.",
+            name="destination of messages",
+            sentence=f"The destination of {self.message} is the source of the sampled frame.",
+            why="Only the source of the sampled frame has a rate limiter for the flow. The rule also reports "
+            "messages to group addresses.",
             fields=("eth.dst", *self._type, f"{SHOWN}eth.src"),
             expression=partial(to_source, self.prefix),
             **attributes,
@@ -326,10 +349,9 @@ class Draft:
         """Return the rule for frames that cause no message."""
         return self.rule(
             3,
-            name="what is sampled",
-            sentence=f"{self.message} is never caused by a CNM, a message, MAC Control or a link-local "
-            "frame.",
-            why="Feedback about feedback slows no source down, and adds to the congestion that it reports.",
+            name="sampled frame",
+            sentence=f"A congestion point sends {self.message} only for a data frame.",
+            why=ONLY_DATA,
             fields=(*self._type, f"{SHOWN}eth.dst", f"{SHOWN}eth.type"),
             optional=(f"{SHOWN}vlan.etype",),
             expression=partial(sampled_frame, self.prefix),
@@ -341,12 +363,14 @@ class Draft:
         return self.rule(
             4,
             name="saturation",
-            sentence="Qoff is at most Qeq, Qdelta is at most 2·Qeq, and the Q bit is set only if Qdelta "
-            "exceeded that limit.",
-            why="Both are clamped before scaling, so that a single message slows a source down only as far "
-            f"as the gain is meant to. With --set {self.prefix}.qeq, the limits are exact, also for a Qdelta "
-            "with the Q bit. Without it, the limits are the fields' maxima, and a Q bit with a Qdelta below "
-            "twice the offset is still a finding.",
+            sentence="Qoff is within ±Qeq, Qdelta is within ±2·Qeq, and the Q bit is set only if Qdelta is "
+            "saturated.",
+            why="A congestion point limits Qoff and Qdelta before it multiplies both fields by Qscale. These "
+            "limits prevent a single message from reducing a rate too far. The Q bit means that Qdelta has "
+            f"reached its limit of ±2·Qeq. With --set {self.prefix}.qeq, the rule checks these limits "
+            f"exactly. Without --set {self.prefix}.qeq, the rule checks Qoff and Qdelta only against the "
+            "maximum values of the fields. The magnitude of a Qdelta with the Q bit must then be at least "
+            "twice the magnitude of Qoff.",
             fields=(*self._type, *(f"{self.prefix}.{name}" for name in ("q_off", "q_delta", "q"))),
             parameters=("qeq", "qscale"),
             expression=partial(within_limits, self.prefix),
@@ -358,15 +382,12 @@ class Draft:
         return self.rule(
             5,
             name="suppression",
-            sentence=(
-                "A message with a negative Qoff goes only to flows whose CM-Tag has this congestion point's "
-                "CPID."
-            ),
-            why=(
-                "A congestion point with a short queue sends no feedback to a source without a limiter, or "
-                "with a limiter that belongs to another congestion point. The rule needs messages that "
-                "contain the sampled frame's tag. It ignores an offset of 0, which may mean up to 63 octets."
-            ),
+            sentence="If Qoff is negative, the sampled frame has a CM-Tag with the CPID of the message.",
+            why="A negative Qoff means that the queue is shorter than Qeq. The congestion point then sends "
+            "messages only to sources that this congestion point has limited before. The CM-Tag shows which "
+            "congestion point has limited the source. The rule applies to messages that contain enough of "
+            "the sampled frame to show a CM-Tag. The rule ignores messages with Qoff 0, because rounding may "
+            "hide a positive offset of up to 63 octets.",
             fields=(*self._type, f"{self.prefix}.q_off", f"{SHOWN}eth.type"),
             optional=(f"{self.prefix}.payload", f"{SHOWN}cmtag.cpid"),
             expression=partial(suppressed, self.prefix),
@@ -378,9 +399,12 @@ class Draft:
         return self.rule(
             number,
             name="priority of messages",
-            sentence=f"{self.message} has the message priority (7 unless configured), or the sampled "
-            "frame's priority.",
-            why="In another priority, it may queue with the data that it should slow down.",
+            sentence=f"The priority of {self.message} is the configured message priority (default 7) or the "
+            "sampled frame's priority.",
+            why="The proposal allows only the message priority and the sampled frame's priority. In any "
+            "other priority, a message may wait in the same queue as congested data. Set the configured "
+            f"message priority with --set {self.prefix}.message_priority. The rule ignores messages without "
+            "a VLAN tag.",
             severity="warning",
             clause="S000 3.1; wire-formats 1.2",
             fields=(f"{SHOWN}eth.type",),
@@ -394,15 +418,11 @@ class Draft:
         return self.rule(
             number,
             name="association",
-            sentence=(
-                f"{tag}'s CPID belongs to a congestion point that sent a message to the flow's source "
-                "earlier."
-            ),
-            why=(
-                "A limiter belongs to the congestion point whose message created it or last slowed it down. "
-                "The rule applies to flows with an earlier frame without this tag, and to stations that "
-                "receive messages in the capture."
-            ),
+            sentence=f"The congestion point in {tag} has already sent a message to the flow's source.",
+            why="A source adds a tag to each frame of a rate-limited flow. The tag contains the CPID of the "
+            "congestion point whose message created the rate limiter or last reduced the rate. The rule "
+            "applies to a flow if the capture contains an earlier frame of the flow without this tag. The "
+            "rule also needs at least one message to the flow's source in the capture.",
             subject=SENDER,
             on=(),
             optional=ASSOCIATION_FIELDS,

@@ -30,7 +30,7 @@ from ecmproto.tools.check.rules.malformed import malformed
 from ecmproto.units import format_time
 from ecmproto.wire.formats.e2cm import PROBE_FWD, PROBE_REV
 
-_E2CM = drafts.Draft(prefix="e2cm", message="An E²CM message", source="S002; wire-formats 1.2")
+_E2CM = drafts.Draft(prefix="e2cm", message="an E²CM message", source="S002; wire-formats 1.2")
 _AS_ECM = "S002; algorithms 1, 4"
 _SECOND = 10**9
 
@@ -43,11 +43,11 @@ class E2CMRules(Parameters):
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
     answer_ns: int = duration(
         "answer", 20 * 10**6, (1000, 100 * _SECOND), source="choice: many round trips",
-        doc="maximum time from a flow's first unanswered probe to the next reply",
+        doc="maximum time from the first unanswered probe of a flow to the next reply",
     )  # fmt: skip
     latency_ns: int = duration(
         "latency", 20 * 10**6, (1000, _SECOND), source="choice: long for queues of 300 kB",
-        doc="maximum difference of a flow's latencies from one probe to the next",
+        doc="maximum change of the latency between two consecutive probes of a flow",
     )  # fmt: skip
 
 
@@ -56,16 +56,16 @@ def _probe_fields(rows: Rows, parameters: E2CMRules) -> Judged:
     forward, back = kind == PROBE_FWD, kind == PROBE_REV
     end = np.where(forward, rows["eth.dst"], rows["eth.src"]) << 16
     checks = (
-        ("a probe's Qoff and Qdelta are 0", (rows["e2cm.q_off"] != 0) | (rows["e2cm.q_delta"] != 0)),
-        ("a probe's CPID is its flow's destination and 0", cpid != end),
-        ("a forward probe's throughput is 0", forward & (rows["e2cm.throughput"] != 0)),
+        ("the Qoff or Qdelta of the probe is not 0", (rows["e2cm.q_off"] != 0) | (rows["e2cm.q_delta"] != 0)),
+        ("the CPID of the probe is not the flow's destination address followed by 0", cpid != end),
+        ("the throughput in the forward probe is not 0", forward & (rows["e2cm.throughput"] != 0)),
     )
     wrong = np.zeros(len(rows), np.bool_)
     for _, each in checks:
         wrong |= each
 
     def what(row: int) -> str:
-        return "; ".join(f"expected that {name}" for name, each in checks if each[row])
+        return "; ".join(name for name, each in checks if each[row])
 
     return Judged(wrong, what, about=forward | back)
 
@@ -102,7 +102,7 @@ def _flow_id(rows: Rows, parameters: E2CMRules) -> Judged:
     )  # fmt: skip
     needed, got = flow_ids(dst, src, priority), rows["e2cm.flow_id"]
     return Judged(
-        got != needed, "wrong Flow ID", lambda row: f"{got[row]:#06x}",
+        got != needed, "the Flow ID is wrong", lambda row: f"{got[row]:#06x}",
         lambda row: f"{needed[row]:#06x}", about=is_forward | (shown & ~is_back),
     )  # fmt: skip
 
@@ -169,8 +169,8 @@ class Answers:
         taken = until_ns - time_ns
         report.tell(
             "E2CM008", Where(number, time_ns, interface, key),
-            Judged(taken > self._longest_ns, "unanswered for", lambda row: format_time(int(taken[row])),
-                   f"{format_time(self._longest_ns)} at most"),
+            Judged(taken > self._longest_ns, "no reply to the probe in time",
+                   lambda row: format_time(int(taken[row])), f"{format_time(self._longest_ns)} at most"),
         )  # fmt: skip
 
     def join(self, later: Answers, shift: Shift) -> None:
@@ -248,7 +248,8 @@ class Latencies:
         number, time_ns, interface = now[:, :3].T
 
         def what(row: int) -> str:
-            return "the latency jumps" if is_reply[row] else "the source's clock jumps"
+            jumping = "latency" if is_reply[row] else "source's clock"
+            return f"the {jumping} jumps between two probes"
 
         self._report.tell(
             "E2CM009", Where(number, time_ns, interface, now[:, 5]),
@@ -265,7 +266,7 @@ class Latencies:
 
 
 RULES = (
-    malformed("E2CM", "an E²CM message", ("e2cm",), right=("e2cm.cpid",), clause="S002; wire-formats 6"),
+    malformed("E2CM", "An E²CM message", ("e2cm",), right=("e2cm.cpid",), clause="S002; wire-formats 6"),
     _E2CM.reserved_bits(("version", "reserved"), clause="S002; wire-formats 1.1, 6"),
     _E2CM.to_source(),
     _E2CM.sampled_frame(),
@@ -274,22 +275,24 @@ RULES = (
     _E2CM.rule(
         6,
         name="fields of probes",
-        sentence="A probe's CPID is its flow's destination, its queue fields are 0, and in the forward "
-        "direction so is its throughput.",
-        why="The source identifies the flow of a reply by the address in the CPID and the Flow ID.",
+        sentence="A probe has the flow's destination address in the CPID, and 0 in all unused fields.",
+        why="The local identifier in the CPID of a probe is 0. Qoff and Qdelta are 0 in all probes, and the "
+        "throughput is 0 in forward probes. When a source receives a reply, the source finds the flow by the "
+        "address in the CPID and by the Flow ID.",
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.q_off", "e2cm.q_delta", "e2cm.throughput", "eth.dst", "eth.src"),
         expression=_probe_fields,
     ),
-    _E2CM.association(7, "An E²CM CM-Tag", clause=_AS_ECM),
+    _E2CM.association(7, "an E²CM CM-Tag", clause=_AS_ECM),
     _E2CM.rule(
         8,
         name="probes are answered",
-        sentence="A flow's probes are answered by its destination.",
+        sentence="The destination of a flow answers the flow's probes.",
         why=(
-            "Without replies, only the congestion points control the source, and bandwidth shares become "
-            "unfair. A single lost probe is not a finding. A finding names the first probe that was not "
-            "answered in time. The rule needs replies to at least one flow in the capture."
+            "Without replies, only the congestion points control the source, and the bandwidth shares of the "
+            "flows become unfair. The rule measures the time from the first unanswered probe of a flow to "
+            "the next reply. If the time exceeds e2cm.answer, the rule reports the probe. A single lost "
+            "probe is therefore not a finding. The rule needs at least one reply in the capture."
         ),
         clause="S002; algorithms 4",
         severity="warning",
@@ -301,10 +304,12 @@ RULES = (
     _E2CM.rule(
         9,
         name="latencies are plausible",
-        sentence="Latencies, and time stamps in forward probes, are consistent from one probe to the next.",
+        sentence="The timestamps and latencies in a flow's probes change only gradually.",
         why=(
-            "The clocks of two stations need not agree, but each clock advances steadily, and latency "
-            "changes only with the queues. A jump means that a clock was set or that a unit is wrong."
+            "The timestamp in a forward probe advances with the source's clock. The latency in a reply "
+            "changes only with the lengths of the queues. The rule reports a jump of more than e2cm.latency "
+            "from one probe to the next probe. A jump means that a clock was set, or that a unit is wrong. "
+            "The clocks of two stations may differ."
         ),
         clause="S002; wire-formats 6; algorithms 4",
         severity="warning",
@@ -316,10 +321,12 @@ RULES = (
     _E2CM.rule(
         10,
         name="Flow ID",
-        sentence="A Flow ID is the CRC of the flow's destination, source and priority.",
+        sentence="The Flow ID of an E²CM message is the CRC-16 of the flow's destination, source and "
+        "priority.",
         why=(
-            "Source and destination compute it independently. If their hashes differ, replies match no "
-            "flow. The rule checks forward probes, and messages that contain the sampled frame."
+            "The source and the destination of a flow each calculate the Flow ID. If the two results differ, "
+            "the source finds no flow for a reply. The rule checks forward probes, and messages that contain "
+            "the addresses of the sampled frame."
         ),
         clause="S002; wire-formats 6",
         fields=("e2cm.type", "e2cm.flow_id", "eth.dst", "eth.src"),

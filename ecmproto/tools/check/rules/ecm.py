@@ -16,7 +16,7 @@ from ecmproto.tools.check.rules.drafts import SHOWN
 from ecmproto.tools.check.rules.malformed import malformed
 from ecmproto.units import QUEUE_UNIT_OCTETS
 
-_ECM = drafts.Draft(prefix="ecm", message="An ECM message", source="S000 3.1; wire-formats 1.2")
+_ECM = drafts.Draft(prefix="ecm", message="an ECM message", source="S000 3.1; wire-formats 1.2")
 _DETECTION, _REACTION = "S000 3.2; algorithms 1", "S000 3.3; algorithms 1"
 
 
@@ -62,7 +62,7 @@ class _Intervals(intervals.DraftIntervals):
 RULES = (
     malformed(
         "ECM",
-        "an ECM message or tag",
+        "An ECM message or tag",
         ("expmsg", "exptag", "ecm", "cmtag"),
         right=("ecm.cpid",),
         clause="S000 3.1; wire-formats 1.1, 4",
@@ -75,16 +75,18 @@ RULES = (
     _ECM.rule(
         6,
         name="timestamp of the CM-Tag",
-        sentence="An ECM message's timestamp equals the one in the sampled frame's CM-Tag, and is 0 if "
-        "there is no CM-Tag.",
-        why="The source measures its round-trip time with it, so any other value makes RTTavg meaningless.",
+        sentence="An ECM message has the timestamp of the sampled frame's CM-Tag, or timestamp 0 if the "
+        "sampled frame has no CM-Tag.",
+        why="The source calculates the average round-trip time (RTTavg) from the returned timestamp and "
+        "unit. A wrong timestamp or unit makes RTTavg meaningless. The rule applies to messages that contain "
+        "enough of the sampled frame to show a CM-Tag.",
         clause="S000 3.1; wire-formats 4",
         fields=("ecm.timestamp", "ecm.unit", f"{SHOWN}eth.type"),
         optional=("ecm.payload", *(f"{SHOWN}cmtag.{name}" for name in ("cpid", "timestamp", "unit"))),
         expression=partial(drafts.copied_timestamp, "ecm"),
     ),
-    _ECM.association(7, "A CM-Tag", clause=_REACTION),
-    reactions.silence("ECM(0,0)", memory=_Silence, clause=_REACTION),
+    _ECM.association(7, "a CM-Tag", clause=_REACTION),
+    reactions.silence("an ECM(0,0) message", memory=_Silence, clause=_REACTION),
     _ECM.message_priority(9),
     intervals.sampling_interval(_Intervals, clause=_DETECTION),
 )

@@ -57,7 +57,7 @@ class FECNRules(Parameters):
 
     interval_ns: int = duration(
         "interval", _MS, (1000, _SECOND), source="S003; algorithms 5",
-        doc="time between two RD tags of a rate-limited queue (τ)",
+        doc="time between two RD tags from the same rate-limited queue (τ)",
     )  # fmt: skip
     report_ns: int = duration(
         "report", 10 * _MS, (1000, 10 * _SECOND), source="S002 (DBP); algorithms 5",
@@ -65,7 +65,7 @@ class FECNRules(Parameters):
     )  # fmt: skip
     jitter_ns: int = duration(
         "jitter", _MS, (0, _SECOND), source="choice: a queue of 100 frames at 1 Gb/s",
-        doc="tolerance for early and late reports",
+        doc="time by which a rate report may be early or late",
     )  # fmt: skip
 
 
@@ -77,7 +77,7 @@ def _bits(prefix: str, kind: int, rows: Rows, parameters: FECNRules) -> Judged:
 def _rate(field: str, rows: Rows, parameters: FECNRules) -> Judged:
     rate = rows[field]
     return Judged(
-        rate < _LEAST_KBPS, "a rate below the minimum that switches advertise",
+        rate < _LEAST_KBPS, "the rate is lower than the minimum that a switch advertises",
         lambda row: _rate_text(int(rate[row])), _rate_text(_LEAST_KBPS) + " or more",
     )  # fmt: skip
 
@@ -169,7 +169,7 @@ class AlongPaths:
         report.tell(
             "FECN003", Where(number, time_ns, interface, key),
             Judged(
-                np.ones(len(raised), np.bool_), "the rate was raised on the path",
+                np.ones(len(raised), np.bool_), "a switch increased the rate in the RD tag",
                 lambda row: _rate_text(int(rate[row])), lambda row: f"{_rate_text(int(before[row]))} at most",
             ),
         )  # fmt: skip
@@ -250,8 +250,9 @@ class Returns:
         report.tell(
             "FECN004", Where(number, time_ns, interface, key),
             Judged(
-                rate > most, "the returned rate was in no RD tag", lambda row: _rate_text(int(rate[row])),
-                lambda row: f"{_rate_text(int(most[row]))} at most", about=most < RATE_INFINITY,
+                rate > most, "the returned rate is higher than the rate in the RD tags",
+                lambda row: _rate_text(int(rate[row])), lambda row: f"{_rate_text(int(most[row]))} at most",
+                about=most < RATE_INFINITY,
             ),
         )  # fmt: skip
 
@@ -323,7 +324,8 @@ class UnknownQueues:
             "FECN006", Where(number, time_ns, interface, keys),
             Judged(
                 np.array([tagged_ns.get(key, _NEVER_NS) for key in keys.tolist()], np.int64) > time_ns,
-                "no earlier RD tag of this queue", about=np.array(begun, np.int64) <= time_ns,
+                "the capture contains no earlier RD tag for this queue",
+                about=np.array(begun, np.int64) <= time_ns,
             ),
         )  # fmt: skip
 
@@ -436,7 +438,7 @@ class Reports:
         self._report.tell(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
-                (passed < low) | late, "time since the previous report",
+                (passed < low) | late, "the time since the previous report is wrong",
                 lambda row: format_time(int(passed[row])), f"{format_time(low)} to {format_time(high)}",
             ),
         )  # fmt: skip
@@ -485,8 +487,9 @@ class Reports:
         report.tell(
             "DBP002", Where(number, time_ns, interface, station),
             Judged(
-                late, "the last report to a source that keeps sending",
-                lambda row: f"{format_time(self._last_ns - int(time_ns[row]))} before the end", about=late,
+                late, "the reports end, although the source continues to send",
+                lambda row: f"last report {format_time(self._last_ns - int(time_ns[row]))} before the end",
+                about=late,
             ),
         )  # fmt: skip
 
@@ -517,7 +520,7 @@ _BITS = ("version", "q", "reserved", "type")
 RULES = (
     malformed(
         "FECN",
-        "a FECN or DBP message or tag",
+        "A FECN or DBP message or tag",
         ("fecn", "rdtag", "dbp"),
         right=("fecn.rate", "dbp.rate"),
         clause="S003; S002; wire-formats 7",
@@ -525,8 +528,8 @@ RULES = (
     Rule(
         id="FECN001",
         name="version and reserved bits",
-        sentence="A returning frame's Version, Q and reserved bits are 0.",
-        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
+        sentence=drafts.zero_fields("a FECN returning frame", has_q=True),
+        why=drafts.IGNORED,
         clause="S003; wire-formats 1.1, 7",
         severity="error",
         subject=STATION,
@@ -537,8 +540,8 @@ RULES = (
     Rule(
         id="FECN002",
         name="bits of the RD tag",
-        sentence="An RD tag's Version, Q and reserved bits are 0.",
-        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
+        sentence=drafts.zero_fields("an RD tag", has_q=True),
+        why=drafts.IGNORED,
         clause="S003; wire-formats 1.1, 7",
         severity="error",
         subject=SENDER,
@@ -549,12 +552,13 @@ RULES = (
     Rule(
         id="FECN003",
         name="lowered along a path",
-        sentence="Switches only lower the rate in an RD tag.",
+        sentence="A switch never increases the rate in an RD tag.",
         why=(
-            "The tag returns the lowest rate on its path. A switch that raises the rate lets a source "
-            "overload the previous switch. The rule needs a capture of several interfaces. It matches tags "
-            "on two interfaces if they are at most half of fecn.interval apart, in frames of equal length, "
-            "and ignores queues that are tagged more often."
+            "An RD tag collects the lowest rate on the path. A switch that increases the rate lets the "
+            "source overload another switch on the path. The rule needs a capture from at least two "
+            "interfaces. Two RD tags on two interfaces count as the same tag if the frames have equal "
+            "lengths and are at most half of fecn.interval apart. The rule ignores queues that send a second "
+            "RD tag on the same interface within half of fecn.interval."
         ),
         clause="S003; algorithms 5",
         severity="error",
@@ -568,13 +572,13 @@ RULES = (
     Rule(
         id="FECN004",
         name="feedback in return",
-        sentence="The rate in a returning frame is at most the rate in an RD tag of its queue.",
+        sentence="The rate in a returning frame is not higher than the rates in the queue's RD tags.",
         why=(
-            "The edge copies the tag, and switches after the capture point can only lower its rate, so a "
-            "higher rate has no origin. The rule compares with a queue's latest eight tags, and with the "
-            "lowest rate of each tag on any interface. It ignores queues that are tagged more often than "
-            "every fecn.interval. It needs more than the source's own link, where tags still request an "
-            "infinite rate."
+            "The destination's edge copies the rate from an RD tag into the returning frame. Switches only "
+            "reduce the rate in an RD tag. The rule compares the returned rate with the highest rate in the "
+            "queue's last eight RD tags. If the capture contains an RD tag on several interfaces, the lowest "
+            "rate of this tag counts. The rule ignores a queue while an RD tag of the queue requests an "
+            "unlimited rate, as on the source's own link."
         ),
         clause="S003; algorithms 5",
         severity="error",
@@ -587,9 +591,9 @@ RULES = (
     Rule(
         id="FECN005",
         name="minimum rate",
-        sentence="A returned rate is 100 kb/s or more.",
-        why="Switches keep the advertised rate r at 0.1 Mb/s or more. At a lower rate, it takes a source "
-        "too long to send its next tag, which would return a higher rate.",
+        sentence="The rate in a returning frame is at least 100 kb/s.",
+        why="A switch never advertises a rate below 100 kb/s. At a lower rate, a source would need too long "
+        "to send the next RD tag, and would not receive a higher rate.",
         clause="S003; algorithms 5",
         severity="warning",
         subject=STATION,
@@ -599,11 +603,11 @@ RULES = (
     Rule(
         id="FECN006",
         name="queue of a returning frame",
-        sentence="A returning frame is for a queue that its destination has tagged.",
+        sentence="A returning frame refers to a queue that has sent an RD tag.",
         why=(
-            "A station ignores the rate for an unknown queue, and the intended queue keeps its rate. The "
-            "rule applies to stations with RD tags in the capture, from fecn.interval after the first tag "
-            "on, and reports each queue once."
+            "A station ignores a rate for an unknown queue, so the intended queue keeps the old rate. The "
+            "rule applies to stations that send RD tags in the capture. The rule ignores returning frames "
+            "within fecn.interval of the station's first RD tag. The rule reports each queue once."
         ),
         clause="S003; algorithms 5",
         severity="warning",
@@ -616,8 +620,8 @@ RULES = (
     Rule(
         id="DBP001",
         name="bits of the rate report",
-        sentence="A rate report's Version, Q, reserved bits and RLQ-ID are 0.",
-        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
+        sentence="The Version field, the Q bit, the reserved bits and the RLQ-ID of a rate report are 0.",
+        why=drafts.IGNORED,
         clause="S002; wire-formats 1.1, 7",
         severity="error",
         subject=STATION,
@@ -628,12 +632,13 @@ RULES = (
     Rule(
         id="DBP002",
         name="every 10 ms",
-        sentence="A destination reports to an active source every 10 ms.",
+        sentence="A destination sends a rate report to each active source every 10 ms.",
         why=(
-            "More reports displace data; fewer reports make the loop slower than designed. A source is "
-            "active if the capture contains its data to the destination. A missing report is detected at "
-            "the next report, or at the end of the capture. If there is no data between two reports, the "
-            "rule stops after 19 ms, since the source may have been silent."
+            "Additional rate reports displace data, and missing rate reports slow the control loop down. A "
+            "source is active if the capture contains data from the source to the destination. The rule "
+            "detects a missing rate report at the next rate report, or at the end of the capture. Without "
+            "data between two rate reports, the rule accepts an interval of 19 ms or more, because the "
+            "source may have been idle."
         ),
         clause="S002; algorithms 5",
         severity="warning",
@@ -646,8 +651,8 @@ RULES = (
     Rule(
         id="DBP003",
         name="minimum rate",
-        sentence="A reported rate is 100 kb/s or more.",
-        why="Switches keep the advertised rate r at 0.1 Mb/s or more.",
+        sentence="The rate in a rate report is at least 100 kb/s.",
+        why="A switch never advertises a rate below 100 kb/s.",
         clause="S002; algorithms 5",
         severity="warning",
         subject=STATION,

@@ -37,17 +37,13 @@ class Counted(Closed):
 
     has_all: bool = flag(
         "has_all", False, source="choice",
-        doc=(
-            "yes if the capture contains every frame to the congestion points; otherwise, the number of "
-            "frames decides"
-        ),
+        doc="assume that the capture contains all frames to the congestion points. With no, the rule checks "
+        "only congestion points with enough captured octets",
     )  # fmt: skip
     enough: float = ratio(
         "enough", 0.85, (0, 1), source="choice",
-        doc=(
-            "minimum share of the octets implied by a congestion point's messages that the capture must "
-            "contain for their intervals to be checked"
-        ),
+        doc="minimum ratio of the captured octets to the octets that the sampling intervals require. Below "
+        "this ratio, the rule ignores the congestion point",
     )  # fmt: skip
 
 
@@ -193,11 +189,11 @@ class Intervals:
             every = np.ones(len(rows), np.bool_)
 
             def allowed(row: int, needed: Int64 = needed) -> str:
-                return f"{needed[row]} or more by {self.BY}"
+                return f"at least {needed[row]} for {self.BY}"
 
             report.tell(
                 self.RULE, Where(number, time_ns, interface, subject),
-                Judged(every, "octets since the previous message", octets, allowed),
+                Judged(every, "too few octets since the previous message", octets, allowed),
             )  # fmt: skip
 
 
@@ -205,8 +201,8 @@ class DraftIntervals(Intervals):
     """The intervals of ECM and BCN, which do not depend on the contents of messages."""
 
     GIVEN, BY = "sf", "sf, sr and sscale"
-    GROWTH = ""
-    """The source of the queue's growth, where it is no field."""
+    GROWTH = "The growth of the queue is Qdelta ÷ Qscale."
+    """The sentence on the source of the queue's growth."""
     GROWN_BY: tuple[str, ...]
     """The parameters by which it is found."""
 
@@ -217,6 +213,20 @@ class DraftIntervals(Intervals):
         return np.full(len(pairs.low), least, np.int64)
 
 
+COUNTED = (
+    "The rule counts the octets of all captured frames with the sampled frame's priority. The rule adds the "
+    "growth of the queue, because frames that are still in the queue may be missing from the capture."
+)
+
+
+def condition(family: str) -> str:
+    """Return the sentence on the captures to which a rule applies."""
+    return (
+        f"The rule applies if the capture contains enough octets for most intervals (see {family}.enough), "
+        f"or with --set {family}.has_all=yes."
+    )
+
+
 def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
     """Return the rule for the octets between two messages of ECM or BCN."""
     prefix = memory.PREFIX
@@ -224,13 +234,12 @@ def sampling_interval(memory: type[DraftIntervals], **attributes: Any) -> Rule:
     return Rule(
         id=memory.RULE,
         name="sampling interval",
-        sentence="At least (Sf − Sr) ÷ 2^Sscale octets arrive between two messages from a congestion point.",
-        why="A congestion point that samples more often slows its sources down too far. The rule needs "
-        f"--set {prefix}.sf, since S000 gives a range for Sf but no default; it also uses {prefix}.sr and "
-        f"{prefix}.sscale. It counts all captured frames of the sampled frame's priority, and the growth of "
-        f"the queue{memory.GROWTH}. It ignores messages that report a full queue: the switch samples dropped "
-        "frames too, which captures after the switch do not contain. The rule applies if the capture has "
-        f"enough frames for most intervals, or with --set {prefix}.has_all=yes.",
+        sentence="Between two messages, a congestion point receives at least (Sf − Sr) ÷ 2^Sscale octets.",
+        why="A congestion point that sends messages more often reduces the rates too far. The rule needs "
+        f"--set {prefix}.sf, because S000 defines no default for Sf. Set Sr and Sscale with --set "
+        f"{prefix}.sr and --set {prefix}.sscale. {COUNTED} {memory.GROWTH} The rule ignores messages that "
+        "report a full queue, because a full queue drops frames. Dropped frames count for the sampling "
+        f"interval, but may be missing from the capture. {condition(prefix)}",
         severity="warning",
         subject=congestion_point(f"{prefix}.cpid"),
         on=(),

@@ -25,17 +25,18 @@ def malformed(
     right: tuple[str, ...] = (),
     other: str = "",
 ) -> Rule:
-    """Return the rule for frames that announce ``what``, whose layers an error names.
+    """Return the rule for ``what``, the subject of the rule's sentence, in some ``layers``.
 
     ``right`` are fields of frames that keep to it; frames with the field ``other`` are another rule's.
     """
     return Rule(
         id=f"{family}000",
         name="well-formed",
-        sentence=f"A frame with {what} can be decoded.",
+        sentence=f"{what} is well-formed.",
         why=(
-            "A receiver silently discards a frame that is too short for its format or contains a wrong "
-            "length. Octets that are missing only from the capture do not count."
+            "A receiver silently discards a frame that is too short for its format or that contains a wrong "
+            "length field. The rule does not report frames that are too short only because the capture is "
+            "truncated."
         ),
         clause=clause,
         severity="error",

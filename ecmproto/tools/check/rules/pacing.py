@@ -18,8 +18,8 @@ from ecmproto.tools.check.rule import Int64, Judged, Mask, Rows, Shift, Where
 from ecmproto.units import format_time
 
 SCOPES: Mapping[str, str] = {
-    "port": "from its port", "destination": "from its port to its destination",
-    "address-pair": "between its addresses", "queue-pair": "to its queue pair",
+    "port": "from the same port", "destination": "from the same port to the same destination",
+    "address-pair": "between the same addresses", "queue-pair": "to the same queue pair",
 }  # fmt: skip
 """The scopes, the narrowest first, and the CNPs that each keeps apart."""
 WIDEST = "queue-pair"
@@ -100,9 +100,9 @@ class Pacing:
                 Where(now[:, NUMBER], now[:, TIME], now[:, INTERFACE], now[:, _QUEUE_PAIR]),
                 Judged(
                     close,
-                    f"too soon after the previous CNP {SCOPES[scope]}",
+                    f"the CNP is too soon after the previous CNP {SCOPES[scope]}",
                     lambda row: format_time(int(apart_ns[row])),
-                    f"{format_time(self._interval_ns)} apart, less a fifth",
+                    f"at least {format_time(least_ns)}",
                 ),
             )
 
@@ -150,6 +150,6 @@ class Pacing:
             named = f"{', '.join(senders[:_NAMED])}{more}"
             report.note(
                 f"dcqcn.scope.{scope}",
-                f"CNPs of {named} are {format_time(self._interval_ns)} apart by {scope}; CNP003 checked "
-                f"them by {self._scope}",
+                f"The CNPs from {named} have an interval of {format_time(self._interval_ns)} per {scope}. "
+                f"CNP003 checked these CNPs per {self._scope}.",
             )

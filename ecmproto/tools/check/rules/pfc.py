@@ -47,6 +47,7 @@ _OTHERS = (*range(0x0002, 0x0007), 0xFFFE)
 """Opcodes of MAC Control other than PAUSE and PFC: multipoint control and the extension (802.3 31A)."""
 _SECOND, _MS, _US = NS_PER_S, 10**6, 10**3
 _FASTEST_BPS = 1 << 62
+_INDIVIDUAL = "an individual address other than 0"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,23 +55,27 @@ class PFCRules(Parameters):
     """The settings of a capture's links."""
 
     lossless: frozenset[int] = priority_set(
-        "lossless", frozenset(range(8)), source="802.1Q 36.1.2", doc="the priorities that may be paused"
+        "lossless",
+        frozenset(range(8)),
+        source="802.1Q 36.1.2",
+        doc="lossless priorities, which PFC frames may pause",
     )
     rate_bps: int = rate(
         "rate", 10 * 10**9, (1, 10**13), source="the most common rate in captures",
-        doc="link speed where the capture does not contain it; a quantum is 512 bit times at this speed",
+        doc="link speed if the capture does not contain the link speed. A pause quantum is 512 bit times at "
+        "the link speed",
     )  # fmt: skip
     late_ns: int = duration(
         "late", 50 * _US, (0, _SECOND), source="a few frames' time: the queue did not empty in between",
-        doc="maximum gap after which a pause counts as a late renewal of the previous pause",
+        doc="maximum gap between two pauses for which the second pause counts as a late renewal",
     )  # fmt: skip
     detect_ns: int = duration(
         "detect", DETECT_NS, (_MS, 100 * _SECOND), source="lossless 3",
-        doc="detection time: a priority that is paused for 99 % of it is in a storm",
+        doc="detection time of a storm; a priority that is paused for 99 % of this time is in a storm",
     )  # fmt: skip
     restore_ns: int = duration(
         "restore", RESTORE_NS, (_MS, 100 * _SECOND), source="lossless 3",
-        doc="time without a pause that ends a storm",
+        doc="time without a pause after which a storm ends",
     )  # fmt: skip
 
 
@@ -97,11 +102,11 @@ class _Faults:
 
         told: dict[str, tuple[RowValue, RowValue]] = {
             "destination": (lambda row: mac_of_key(int(rows["eth.dst"][row])), "01:80:c2:00:00:01"),
-            "source": (lambda row: mac_of_key(int(rows["eth.src"][row])), "an individual address"),
+            "source": (lambda row: mac_of_key(int(rows["eth.src"][row])), _INDIVIDUAL),
             "not_lossless": (lambda row: _listed(enabled[row]), _listed(_vector(self._lossless or ()))),
             "upper_octet": (lambda row: int(enabled[row]) >> LINK, 0),
             "timers": (stray, "0"),
-            "length": (rows.octets, "60 octets without FCS"),
+            "length": (rows.octets, "60 octets without the FCS"),
         }
         # frames with the last fault have no fields: they are PFC000's
         for (fault, what), wrong, rule in zip(PFC_FAULTS.items(), found, FAULT_RULES, strict=False):
@@ -117,8 +122,8 @@ class _Faults:
         if self._is_untold:
             report.note(
                 "pfc.lossless",
-                "PFC004 was skipped, because the lossless priorities are unknown: set them with --set "
-                "pfc.lossless=3,4",
+                "PFC004 was skipped because the lossless priorities are unknown. Set the lossless "
+                "priorities, for example with --set pfc.lossless=3,4.",
             )
 
 
@@ -136,15 +141,15 @@ class _PauseFaults:
         dst, src = rows["eth.dst"], rows["eth.src"]
         said = (
             Judged(
-                faults.destination, "wrong PAUSE destination", lambda row: mac_of_key(int(dst[row])),
-                "01:80:c2:00:00:01",
+                faults.destination, "the PAUSE frame has the wrong destination address",
+                lambda row: mac_of_key(int(dst[row])), "01:80:c2:00:00:01",
             ),
             Judged(
-                faults.source, "PAUSE from a group address", lambda row: mac_of_key(int(src[row])),
-                "an individual address",
+                faults.source, "the PAUSE frame has an invalid source address",
+                lambda row: mac_of_key(int(src[row])), _INDIVIDUAL,
             ),
-            Judged(faults.tagged, "PAUSE frame with a VLAN tag"),
-            Judged(faults.padding, "padding that is not all zeros"),
+            Judged(faults.tagged, "the PAUSE frame has a VLAN tag"),
+            Judged(faults.padding, "the padding of the PAUSE frame is not 0"),
         )  # fmt: skip
         for rule, judged in zip(PAUSE_RULES, said, strict=True):
             self._report.judge(rule.id, rows, judged)
@@ -159,7 +164,7 @@ class _PauseFaults:
 def _opcode(frames: Rows, parameters: PFCRules) -> Judged:
     opcode = frames["macc.opcode"]
     unknown = ~np.isin(opcode, _OTHERS)
-    return Judged(unknown, "unassigned opcode", lambda row: f"0x{opcode[row]:04x}")
+    return Judged(unknown, "the MAC Control opcode is not assigned", lambda row: f"0x{opcode[row]:04x}")
 
 
 def _vector(priorities: Collection[int]) -> int:
@@ -210,8 +215,8 @@ class _Renewals:
 
         def what(row: int) -> str:
             each = int(pauses.high[row] % _CLASSES)
-            paused = "PAUSE" if each == LINK else f"the pause of priority {each}"
-            return f"{paused} ran out before it was renewed"
+            paused = "the link" if each == LINK else f"priority {each}"
+            return f"the pause of {paused} expired before the renewal"
 
         now = pauses.now
         report.tell(
@@ -220,8 +225,8 @@ class _Renewals:
             Judged(
                 (gap_ns > 0) & (gap_ns <= self._parameters.late_ns),
                 what,
-                lambda row: f"{format_time(int(gap_ns[row]))} late",
-                "in time",
+                lambda row: f"renewed {format_time(int(gap_ns[row]))} late",
+                "a renewal in time",
             ),
         )
 
@@ -235,8 +240,8 @@ class _Renewals:
         if self._assumed:
             report.note(
                 "pfc.rate",
-                f"the capture does not contain the link speed: assumed "
-                f"{format_rate(self._parameters.rate_bps)} (--set pfc.rate=)",
+                "The capture does not contain the link speed, so the rules assume "
+                f"{format_rate(self._parameters.rate_bps)} (see pfc.rate).",
             )
 
 
@@ -266,9 +271,9 @@ class _Storms:
         senders = times.senders
         report.count("PFC010", _where([(NO_TIME, each.interface, each.source) for each in senders]))
         storms = times.storms
-        told = [f"{'PAUSE' if each.priority is None else f'priority {each.priority}'}" for each in storms]
+        told = ["the link" if each.priority is None else f"priority {each.priority}" for each in storms]
         paused = [
-            "not over yet" if each.restored_ns is None else
+            "and not over yet" if each.restored_ns is None else
             f"over {format_time(each.restored_ns - each.begun_ns)} later" for each in storms
         ]  # fmt: skip
         report.tell(
@@ -276,8 +281,8 @@ class _Storms:
             _where([(each.begun_ns, each.interface, each.source) for each in storms]),
             Judged(
                 np.ones(len(storms), np.bool_),
-                lambda row: f"a storm of {told[row]}",
-                lambda row: f"paused 99 % of {format_time(times.detect_ns)}, {paused[row]}",
+                lambda row: f"{told[row]} is in a pause storm",
+                lambda row: f"paused for 99 % of {format_time(times.detect_ns)}, {paused[row]}",
             ),
         )
 
@@ -293,37 +298,50 @@ def _where(positions: list[tuple[int, int, bytes | None]]) -> Where:
 
 _FAULTS_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     (
-        "destination address", "A PFC frame goes to 01-80-C2-00-00-01.",
-        "A receiver ignores PFC frames to any other destination, so the traffic continues.", "error",
+        "destination address", "The destination address of a PFC frame is 01-80-C2-00-00-01.",
+        "A receiver ignores a PFC frame with any other destination address, so the traffic is not paused.",
+        "error",
     ),
     (
-        "source address", "A PFC frame comes from an individual address that is not zero.",
-        "Receivers may refuse any other frame, and its sender cannot be identified.", "error",
+        "source address", "The source address of a PFC frame is an individual address and not 0.",
+        "A receiver may reject a PFC frame with an invalid source address. An invalid source address also "
+        "hides which port sent the PFC frame.",
+        "error",
     ),
     (
         "no VLAN tag", "A PFC frame has no VLAN tag.",
-        "Flow control is between the two ends of a link, and receivers do not look for it after a tag.",
+        "PFC frames stay on one link and need no VLAN tag. Receivers do not recognize a PFC frame with a "
+        "VLAN tag.",
         "error",
     ),
     (
-        "lossless priorities", "PFC pauses only lossless priorities.",
-        "Pausing a lossy priority stops traffic that should be dropped instead. Often the two ends number "
-        "their priorities differently. The rule needs --set pfc.lossless.", "warning",
+        "lossless priorities", "PFC frames pause only lossless priorities.",
+        "If a lossy priority is paused, the traffic stops instead of being dropped. Often, the two ends of "
+        "the link number the priorities differently. The rule needs --set pfc.lossless.",
+        "warning",
     ),
     (
-        "class-enable vector", "The upper octet of the class-enable vector is 0.",
-        "Receivers ignore it. A sender that sets it probably writes the vector in the wrong byte order.",
+        "class-enable vector", "The upper octet of the class-enable vector in a PFC frame is 0.",
+        "Receivers ignore the upper octet. A sender that sets the upper octet probably writes the vector in "
+        "the wrong byte order.",
         "error",
     ),
     (
-        "times of disabled priorities", "The pause time of a priority that is not enabled is 0.",
-        "The time has no effect. A sender that sets it may have enabled the wrong priority.", "warning",
+        "times of disabled priorities",
+        "In a PFC frame, the pause time of a priority that is not enabled is 0.",
+        "Receivers ignore the pause time of a priority that is not enabled. A sender that sets such a pause "
+        "time may have enabled the wrong priority.",
+        "warning",
     ),
-    ("padding", "The octets after the pause times are zero.", "Other octets come from a reused buffer.",
-     "note"),
     (
-        "length", "A PFC frame is 64 octets long with its FCS.",
-        "Receivers refuse shorter frames. Longer frames come from a sender with unusual padding.", "warning",
+        "padding", "The octets after the pause times of a PFC frame are 0.",
+        "Padding with other values is usually old data from a reused transmit buffer.",
+        "note",
+    ),
+    (
+        "length", "A PFC frame is 64 octets long, including the FCS.",
+        "Receivers reject shorter PFC frames. A longer PFC frame contains unusual padding.",
+        "warning",
     ),
 )  # fmt: skip
 
@@ -348,21 +366,27 @@ FAULT_RULES = tuple(
 
 _PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     (
-        "destination address", "A PAUSE frame goes to 01-80-C2-00-00-01.",
-        "A bridge forwards a PAUSE frame with any other address, and the wrong station may pause.", "error",
-    ),
-    (
-        "source address", "A PAUSE frame comes from an individual address that is not zero.",
-        "Receivers may refuse any other frame, and its sender cannot be identified.", "error",
-    ),
-    (
-        "no VLAN tag", "A PAUSE frame has no VLAN tag.",
-        "Flow control is between the two ends of a link, and receivers do not look for it after a tag.",
+        "destination address", "The destination address of a PAUSE frame is 01-80-C2-00-00-01.",
+        "A bridge forwards a PAUSE frame with any other destination address. The frame may then pause the "
+        "wrong station.",
         "error",
     ),
     (
-        "padding", "The pause time of a PAUSE frame is followed by zeros.",
-        "Other octets come from a reused buffer, or are PFC pause times under PAUSE's opcode.",
+        "source address", "The source address of a PAUSE frame is an individual address and not 0.",
+        "A receiver may reject a PAUSE frame with an invalid source address. An invalid source address also "
+        "hides which port sent the PAUSE frame.",
+        "error",
+    ),
+    (
+        "no VLAN tag", "A PAUSE frame has no VLAN tag.",
+        "PAUSE frames stay on one link and need no VLAN tag. Receivers do not recognize a PAUSE frame with a "
+        "VLAN tag.",
+        "error",
+    ),
+    (
+        "padding", "The octets after the pause time of a PAUSE frame are 0.",
+        "Padding with other values is usually old data from a reused transmit buffer. The frame may also be "
+        "a PFC frame with the opcode of PAUSE.",
         "note",
     ),
 )  # fmt: skip
@@ -387,7 +411,7 @@ PAUSE_RULES = tuple(
 RULES = (
     malformed(
         "PFC",
-        "PAUSE, PFC or other MAC Control",
+        "A PAUSE, PFC or other MAC Control frame",
         ("macc", "pause", "pfc"),
         right=_ANY,
         clause="802.3 31, 31B, 31D; wire-formats 8",
@@ -396,11 +420,11 @@ RULES = (
     Rule(
         id="PFC009",
         name="renewed too late",
-        sentence="A sender renews a pause before it ends.",
+        sentence="A sender renews a pause before the pause time expires.",
         why=(
-            "In the gap, the other end sends at full rate into a full buffer, and frames of a lossless "
-            "priority are lost. Senders usually renew a pause after half of its time. A pause that begins "
-            "long after the previous one is a new pause; pfc.late sets the limit."
+            "When the pause time expires, the other end sends at full rate into a full buffer. Frames of a "
+            "lossless priority are then lost. Senders usually renew a pause after half of the pause time. If "
+            "the gap between two pauses is longer than pfc.late, the second pause counts as a new pause."
         ),
         clause=_CLAUSE,
         severity="warning",
@@ -414,11 +438,12 @@ RULES = (
     Rule(
         id="PFC010",
         name="storm",
-        sentence="No priority is paused nearly all of the time.",
+        sentence="No priority is paused for 99 % of the detection time or longer.",
         why=(
-            "A host or switch that pauses its peer for 99 % of the detection time is stuck, and the paused "
-            "traffic fills the buffers of all upstream switches. `ecmproto stats` prints the history of "
-            "each port."
+            "A host or switch that pauses the link partner almost all of the time is probably stuck. The "
+            "paused traffic fills the buffers of all upstream switches. Set the detection time with --set "
+            "pfc.detect (default 200 ms). The command `ecmproto stats` prints the pause history of each "
+            "port."
         ),
         clause="lossless 3",
         severity="error",
@@ -433,11 +458,11 @@ RULES = (
     Rule(
         id="MACC001",
         name="opcode of MAC Control",
-        sentence="A MAC Control frame has an assigned opcode.",
+        sentence="The opcode of a MAC Control frame is assigned in IEEE 802.3.",
         why=(
-            "Receivers drop frames with any other opcode, so a sender that intends PAUSE (0x0001) or PFC "
-            "(0x0101) pauses nothing. The opcodes of multipoint control (0x0002 to 0x0006) and of the "
-            "extension (0xFFFE) are also valid."
+            "Receivers drop MAC Control frames with an unassigned opcode. With a wrong opcode, a PAUSE frame "
+            "(0x0001) or a PFC frame (0x0101) pauses nothing. The opcodes of multipoint control (0x0002 to "
+            "0x0006) and of the extension (0xFFFE) are also valid."
         ),
         clause="802.3 31.4.1.3, 31A; wire-formats 8",
         severity="warning",

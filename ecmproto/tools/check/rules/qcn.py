@@ -39,6 +39,7 @@ from ecmproto.tools.check.rule import (
     mac_of_key,
 )
 from ecmproto.tools.check.rules import cnms, intervals, reactions
+from ecmproto.tools.check.rules.drafts import IGNORED, ONLY_DATA, control_frames, zero_fields
 from ecmproto.tools.check.rules.malformed import malformed
 from ecmproto.units import QUEUE_UNIT_OCTETS, exact_octets, format_share
 
@@ -70,16 +71,19 @@ def _version(cnms: Rows, parameters: QCNRules) -> Judged:
         return f"Version {version[row]}, ReservedV {reserved[row]}, encapsulated reserved {low[row]}"
 
     wrong = (version != 0) | (reserved != 0) | (low != 0)
-    return Judged(wrong, "Version and reserved bits are not 0", value_text, 0)
+    return Judged(wrong, "a field that must be 0 is not 0", value_text, 0)
 
 
 def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
     wrong = cnms.priority != parameters.cnm_priority
-    return Judged(wrong, "wrong priority", cnms.priority, parameters.cnm_priority, about=cnms.is_tagged)
+    return Judged(
+        wrong, "the CNM has the wrong VLAN priority", cnms.priority, parameters.cnm_priority,
+        about=cnms.is_tagged,
+    )  # fmt: skip
 
 
 def _some_feedback(cnms: Rows, parameters: QCNRules) -> Judged:
-    return Judged(cnms["cnm.qntz_fb"] == 0, "zero feedback", 0, "1 to 63")
+    return Judged(cnms["cnm.qntz_fb"] == 0, "the quantized feedback is out of range", 0, "1 to 63")
 
 
 def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
@@ -90,7 +94,8 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
     is_long, is_short = length > _MOST_MSDU, (present < length) & ~cnms.is_cut
 
     def what(row: int) -> str:
-        return "MSDU length above 64" if is_long[row] else "MSDU length above the octets present"
+        limit = f"{_MOST_MSDU} octets" if is_long[row] else "the octets that follow"
+        return f"the encapsulated MSDU length is greater than {limit}"
 
     def allowed(row: int) -> str:
         return f"0 to {_MOST_MSDU if is_long[row] else present[row]}"
@@ -101,7 +106,8 @@ def _msdu_length(cnms: Rows, parameters: QCNRules) -> Judged:
 def _individual(cnms: Rows, parameters: QCNRules) -> Judged:
     dst = cnms["eth.dst"]
     return Judged(
-        (dst & _GROUP) != 0, "CNM to a group address", lambda row: mac_of_key(int(dst[row])), "a station"
+        (dst & _GROUP) != 0, "the CNM is sent to a group address", lambda row: mac_of_key(int(dst[row])),
+        "an individual address",
     )  # fmt: skip
 
 
@@ -113,15 +119,14 @@ def _sampled(cnms: Rows, parameters: QCNRules) -> Judged:
     whole = values.octets >= 2
     at = values.start[whole]
     etype[column.rows[whole]] = values.buffer[at].astype(np.int64) << 8 | values.buffer[at + 1]
-    types = cnms.ethertypes
-    never = {types.cnm: "a CNM", types.message: "a message", types.mac_control: "MAC Control"}
+    never = control_frames(cnms.ethertypes)
     local = cnms["cnm.encap_dst"] & ~0xF == _LINK_LOCAL
 
     def value_text(row: int) -> str:
-        return never.get(int(etype[row])) or mac_of_key(int(cnms["cnm.encap_dst"][row]))
+        return never.get(int(etype[row])) or f"a frame to {mac_of_key(int(cnms['cnm.encap_dst'][row]))}"
 
     wrong = np.isin(etype, list(never)) | local
-    return Judged(wrong, "feedback for a frame that is never sampled", value_text, "a data frame")
+    return Judged(wrong, "the CNM was sent for a control frame", value_text, "a data frame")
 
 
 _WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
@@ -141,10 +146,10 @@ class _Reading(NamedTuple):
 
 
 _AS_WRITTEN = _Reading()
-_OCTETS = _Reading("offset and delta are in octets, not in units of 64", unit=1)
+_OCTETS = _Reading("offset and delta are in octets instead of units of 64 octets", unit=1)
 _OTHERS = (
     _Reading("the sign of the offset is inverted", sign=-1),
-    _Reading("the feedback is one too high", added=1), _Reading("the feedback is one too low", added=-1),
+    _Reading("the feedback is too high by 1", added=1), _Reading("the feedback is too low by 1", added=-1),
     _Reading(weights=[quarters / 4 for quarters in range(1, 41)]),
 )  # fmt: skip
 """Readings tried where CNMs do not fit; the last is no mistake, but a weight that is no power of 2."""
@@ -232,8 +237,8 @@ class FeedbackAgainstQueue:
                 self._report.note(
                     f"QCN003 {cpid} apart",
                     (
-                        f"The estimates of qcn.w and qcn.qeq for {cpid_of_key(cpid)} differ between parts "
-                        "of the capture; each CNM was checked with the estimate for its part."
+                        f"The estimates of qcn.w and qcn.qeq for {cpid_of_key(cpid)} differ between parts of "
+                        "the capture. QCN003 checked the CNMs of each part with the estimate for this part."
                     ),
                 )
             if cpid in self._followed or len(self._followed) < self._MOST_POINTS:
@@ -268,15 +273,18 @@ class FeedbackAgainstQueue:
             self._tell(report, rows, written, fit)
             return None
         if fit.share >= self._LEAST_SHARE:
-            told = f"qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} estimated from {cnms}."
+            told = f"QCN003 estimated qcn.w = {fit.w:g} and qcn.qeq = {exact_octets(fit.qeq)} from {cnms}."
         elif is_given:
             fit = _Fit(_AS_WRITTEN, usual.weight, usual.qeq_octets)
             told = (
-                f"A missing qcn.w or qcn.qeq cannot be estimated from {cnms}: {usual.weight:g} and "
-                f"{exact_octets(usual.qeq_octets)} are used."
+                f"QCN003 could not estimate {'qcn.w' if self._w is None else 'qcn.qeq'} from {cnms}, and "
+                f"used qcn.w = {usual.weight:g} and qcn.qeq = {exact_octets(usual.qeq_octets)}."
             )
         else:
-            told = f"Too few CNMs to estimate qcn.w and qcn.qeq: {cnms}. QCN003 was skipped."
+            told = (
+                "QCN003 was skipped because the capture has too few CNMs to estimate qcn.w and qcn.qeq: "
+                f"{cnms}."
+            )
         report.note(f"QCN003 {rows[0, 3]}", told)
         return (fit.w, fit.qeq) if fit.qeq else None
 
@@ -299,19 +307,20 @@ class FeedbackAgainstQueue:
 
     def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
         """Report a congestion point whose CNMs fit no parameters, at the first of them."""
-        told = f"at most {format_share(fit.share)} of its CNMs fit any w and Qeq"
+        told = f"at most {format_share(fit.share)} of the CNMs match any values of w and Qeq"
         if best.reading is _OCTETS:
             most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
-            told = f"a queue that grew by {exact_octets(most)} between two samples"
-        needed = f"{format_share(self._LEAST_SHARE)} or more; no known mistake explains that share"
+            told = f"the queue would have grown by {exact_octets(most)} between two samples"
+        needed = f"at least {format_share(self._LEAST_SHARE)}; no known mistake explains the CNMs"
         if best.reading.mistake:
             needed = (
-                f"{format_share(best.share)}, which this mistake explains: {best.reading.mistake}, w "
-                f"{best.w:g} and Qeq "
-                f"{exact_octets(best.qeq)}"
+                f"at least {format_share(self._LEAST_SHARE)}; {format_share(best.share)} match if "
+                f"{best.reading.mistake}, with w {best.w:g} and Qeq {exact_octets(best.qeq)}"
             )
         number, time_ns, interface, cpid = rows[:1, :4].T
-        judged = Judged(np.ones(1, np.bool_), "feedback, offset and delta do not agree", told, needed)
+        judged = Judged(
+            np.ones(1, np.bool_), "the quantized feedback does not match offset and delta", told, needed
+        )
         report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
 
     def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
@@ -361,14 +370,13 @@ class FeedbackAgainstQueue:
         def allowed(row: int) -> str:
             either = f"{least[row]}" if least[row] == most[row] else f"{least[row]} to {most[row]}"
             return (
-                f"{either} by offset {offset[row]} and delta {delta[row]} with w {w:g} and Qeq "
-                f"{exact_octets(qeq)}"
+                f"{either} for offset {offset[row]}, delta {delta[row]}, w {w:g} and Qeq {exact_octets(qeq)}"
             )
 
         is_whole = (delta < _MOST) & (delta > _LEAST) & (offset < _MOST)
         report.tell(
             "QCN003", Where(number, time_ns, interface, cpid),
-            Judged(wrong, "quantized feedback", fb, allowed, about=is_whole),
+            Judged(wrong, "the quantized feedback is wrong", fb, allowed, about=is_whole),
         )  # fmt: skip
 
 
@@ -452,7 +460,7 @@ class Flows:
         if self._sent.is_full:
             report.note(
                 "QCN008",
-                f"QCN008 and QCN009 were skipped, because the capture has more than {self._MOST:,} flows.",
+                f"QCN008 and QCN009 were skipped because the capture has more than {self._MOST:,} flows.",
             )
             return
         where = Where(number, time_ns, interface, station)
@@ -463,8 +471,8 @@ class Flows:
             )
 
         def what(row: int) -> str:
-            sent = (flow[row] and f"a frame with CN-TAG {flow[row]}") or "a frame without CN-TAG"
-            return f"the CNM's destination sends no frame of the flow: expected {sent}"
+            flow_text = (flow[row] and f"with flow ID {flow[row]}") or "without a CN-TAG"
+            return f"the CNM's destination sends no frame {flow_text}"
 
         wrong = ~self._sent.has(self._told.keys)
         report.tell("QCN009", where, Judged(wrong, what, about=is_source & ~self._edges.has(station)))
@@ -475,7 +483,7 @@ class SamplingIntervals(intervals.Intervals):
 
     RULE, PREFIX, PARAMETERS = "QCN010", "cnm", QCNRules
     SHOWS, PRIORITIES = "cnm.encap_prio", ("cnm.encap_prio",)
-    FIELDS, BY = ("qntz_fb", "q_offset"), "the feedback of the one before"
+    FIELDS, BY = ("qntz_fb", "q_offset"), "the feedback in the previous CNM"
 
     def needed(self, pairs: Pairs) -> Int64:
         """Return the table's octets for the feedback of the CNM before, less the jitter."""
@@ -528,12 +536,12 @@ _FLOWS = ("eth.src", "cntag.flow_id", "cnm.cpid", "eth.dst", "ieee8021ah.csrc")
 
 _cnm_rule = partial(Rule, subject=_CPID, on=_CNM)
 RULES = (
-    malformed("QCN", "a CNM", ("cnm",), right=_CNM, other="cnm.cpid", clause="802.1Q 33; wire-formats 3"),
+    malformed("QCN", "A CNM", ("cnm",), right=_CNM, other="cnm.cpid", clause="802.1Q 33; wire-formats 3"),
     _cnm_rule(
         id="QCN001",
         name="version and reserved bits",
-        sentence="A CNM's Version and reserved bits are 0.",
-        why="Receivers ignore these bits, so a sender that sets them shows no other symptom.",
+        sentence=zero_fields("a CNM", has_q=False),
+        why=IGNORED,
         clause="802.1Q 33; wire-formats 3",
         severity="error",
         fields=("cnm.version", "cnm.reserved", "cnm.encap_reserved"),
@@ -542,8 +550,9 @@ RULES = (
     _cnm_rule(
         id="QCN002",
         name="priority of CNMs",
-        sentence="A CNM with a VLAN tag has the CNM priority (6 unless configured).",
-        why="In a congested priority, a CNM queues with the data that it should slow down.",
+        sentence="A CNM with a VLAN tag has the configured CNM priority (default 6).",
+        why="A CNM in a congested priority waits in the same queue as congested data. Set the configured CNM "
+        "priority with --set qcn.cnm_priority.",
         clause="802.1Q 32; wire-formats 1.2",
         severity="warning",
         optional=PRIORITY_FIELDS,
@@ -553,18 +562,20 @@ RULES = (
     _cnm_rule(
         id="QCN003",
         name="feedback against queue",
-        sentence="A CNM's quantized feedback matches its offset and delta.",
+        sentence="The quantized feedback of a CNM matches the queue offset and the queue delta in the CNM.",
         why=(
-            "The feedback is −Fb·63 ÷ (Qeq·(2w + 1)), rounded down and at most 63, where −Fb is w·delta − "
-            "offset. The rule tolerates the rounding of offset and delta to units of 64 octets. If w or Qeq "
-            "is not set, the rule estimates it for each congestion point as the value that explains most "
-            "CNMs, and reports the estimate. If only one is missing, and fewer than 8 CNMs can be checked "
-            "or fewer than two thirds agree, the rule uses the default. If both are missing, the rule needs "
-            "8 CNMs. If fewer than two thirds of them agree, the rule reports this at the congestion "
-            "point's first CNM, with the mistake that explains it: an inverted sign of the offset, octets "
-            "instead of units of 64, or feedback one too high or too low. Growth by more than one sampling "
-            "interval (qcn.sample_base, and a frame) also reveals a queue counted in octets. A finding "
-            "means that the congestion point computes feedback incorrectly, or that its parameters changed."
+            "The quantized feedback is (w·delta − offset)·63 ÷ (Qeq·(2w + 1)), rounded down and limited to "
+            "63. The rule allows for the rounding of offset and delta to units of 64 octets. Set w and Qeq "
+            "with --set qcn.w and --set qcn.qeq. If w or Qeq is not set, the rule estimates the missing "
+            "value for each congestion point. A note reports the estimate. If only one value is missing and "
+            "the estimate fails, the rule uses the default of the missing value. If both values are missing, "
+            "the rule needs at least 8 CNMs from the congestion point. If no values of w and Qeq match two "
+            "thirds of these CNMs, the rule reports the congestion point once, at its first CNM. The rule "
+            "also tests for known mistakes, and a finding names the mistake that explains the CNMs. The "
+            "known mistakes are an inverted sign of the offset, offset and delta in octets, and feedback "
+            "that is too high or too low by 1. Offset and delta are probably in octets if the queue grows by "
+            "more than one sampling interval between two samples (see qcn.sample_base). A finding means that "
+            "the congestion point calculates the feedback incorrectly, or that its parameters have changed."
         ),
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="error",
@@ -574,10 +585,10 @@ RULES = (
     ),
     _cnm_rule(
         id="QCN004",
-        name="some feedback",
-        sentence="A CNM's quantized feedback is 1 to 63.",
-        why="A congestion point sends a CNM only for feedback above 0. A CNM with feedback 0 wastes a "
-        "frame, since the reaction point ignores it.",
+        name="feedback above 0",
+        sentence="The quantized feedback of a CNM is from 1 to 63.",
+        why="A congestion point sends a CNM only if the quantized feedback is greater than 0. A reaction "
+        "point ignores a CNM with quantized feedback 0.",
         clause="802.1Q 32; algorithms 3",
         severity="warning",
         fields=("cnm.qntz_fb",),
@@ -586,8 +597,10 @@ RULES = (
     _cnm_rule(
         id="QCN005",
         name="MSDU length",
-        sentence="A CNM's Encapsulated MSDU length is at most 64, and that many octets follow.",
-        why="A station discards any other CNM, so the feedback never reaches the reaction point.",
+        sentence="The encapsulated MSDU length of a CNM is at most 64 and at most the number of octets that "
+        "follow.",
+        why="A station discards a CNM with a wrong MSDU length, so the reaction point never receives the "
+        "feedback.",
         clause="802.1Q 33; wire-formats 3",
         severity="error",
         fields=("cnm.msdu_length",),
@@ -596,9 +609,10 @@ RULES = (
     ),
     _cnm_rule(
         id="QCN006",
-        name="to one station",
-        sentence="A CNM goes to a single station.",
-        why="A CNM is addressed to the source of the sampled frame, which is never a group address.",
+        name="individual destination",
+        sentence="The destination of a CNM is an individual address.",
+        why="A CNM is sent to the source address of the sampled frame. A source address is never a group "
+        "address.",
         clause="802.1Q 32; wire-formats 1.2, 3",
         severity="error",
         fields=("eth.dst",),
@@ -606,9 +620,9 @@ RULES = (
     ),
     _cnm_rule(
         id="QCN007",
-        name="what is sampled",
-        sentence="A CNM is never caused by a CNM, a message, MAC Control or a link-local frame.",
-        why="Feedback about feedback slows no source down, and adds to the congestion that it reports.",
+        name="sampled frame",
+        sentence="A congestion point sends a CNM only for a data frame.",
+        why=ONLY_DATA,
         clause="802.1Q 32; wire-formats 1.2",
         severity="error",
         fields=("cnm.encap_dst",),
@@ -617,11 +631,12 @@ RULES = (
     ),
     Rule(
         id="QCN008",
-        name="to a source",
-        sentence="A CNM goes to a station that sends data.",
+        name="destination of CNMs",
+        sentence="The destination of a CNM is a station that sends data frames.",
         why=(
-            "A CNM to any other address slows no flow down. The rule needs frames from at least one "
-            "destination of CNMs, and reports each station and flow once, at the first CNM."
+            "A CNM to a station that sends no data slows no flow down. The rule needs a capture with frames "
+            "from at least one station to which CNMs are sent. The rule reports each station and flow once, "
+            "at the first CNM."
         ),
         clause="802.1Q 32; wire-formats 3",
         severity="warning",
@@ -633,11 +648,11 @@ RULES = (
     Rule(
         id="QCN009",
         name="flow of the CN-TAG",
-        sentence="A CNM's CN-TAG has a flow ID that its destination uses; no tag, or 0, stands for untagged "
-        "frames.",
+        sentence="The flow ID in a CNM is a flow ID that the CNM's destination uses.",
         why=(
-            "The reaction point finds its rate limiter by this number, so a CNM with any other flow ID has "
-            "no effect. The rule applies to stations with frames in the capture."
+            "The reaction point uses the flow ID in the CN-TAG to find the rate limiter. A CNM with an "
+            "unknown flow ID has no effect. A CNM without a CN-TAG, or with flow ID 0, refers to all frames "
+            "without a CN-TAG. The rule applies to stations that send frames in the capture."
         ),
         clause="802.1Q 32, 33; wire-formats 2, 3",
         severity="error",
@@ -649,14 +664,12 @@ RULES = (
     Rule(
         id="QCN010",
         name="sampling interval",
-        sentence="Between two CNMs, a congestion point receives at least the number of octets in the "
-        "sampling table.",
-        why=(
-            "The sampling interval depends on the feedback: from 150 kB without feedback to 18.5 kB for the "
-            "strongest, times 0.85 to 1.15. A congestion point that samples more often slows its sources "
-            "down too far. The rule counts all captured frames of the CNM's encapsulated priority. It "
-            "applies if the capture has enough of them for most intervals, or with --set qcn.has_all=yes."
-        ),
+        sentence="Between two CNMs, a congestion point receives at least the octets of one sampling "
+        "interval.",
+        why="The sampling interval depends on the feedback in the previous CNM. The default interval is 150 "
+        "kB for the weakest feedback and 18.5 kB for the strongest feedback. The congestion point multiplies "
+        "each interval by a random number from 0.85 to 1.15. A congestion point with shorter intervals "
+        f"reduces the rates too far. {intervals.COUNTED} {intervals.condition('qcn')}",
         clause="802.1Q 32; S001; algorithms 3",
         severity="warning",
         subject=_CPID,
@@ -668,15 +681,11 @@ RULES = (
     Rule(
         id="QCN011",
         name="reaction",
-        sentence="A flow sends less after strong CNMs than before them.",
-        why=(
-            "Feedback of 32 cuts the rate by a quarter, and 63 by half. For each strong CNM, the rule "
-            "compares the octets that the flow sends in the 0.2 ms before it with those in the 0.2 ms that "
-            "begin 0.1 ms after it, and adds them up. It applies to flows with ten or more strong CNMs, if "
-            "another flow in the capture reacts (in an open loop none does), or with --set qcn.closed=yes. "
-            "A finding, at the flow's first strong CNM, means that the source has no reaction point, or "
-            "that it does not find the rate limiter."
-        ),
+        sentence="A source slows a flow down when the source receives strong CNMs.",
+        why="A CNM is strong if the quantized feedback is 32 or more. Feedback 32 reduces the rate by a "
+        "quarter, and feedback 63 reduces the rate by half. A finding means that the source has no reaction "
+        "point, or that the reaction point does not find the rate limiter. "
+        f"{reactions.comparison('each strong CNM', Reactions.LEAST, 'qcn')}",
         clause="802.1Q 30, 32; S001; algorithms 3",
         severity="warning",
         subject=_FLOW,

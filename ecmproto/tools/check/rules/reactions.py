@@ -32,7 +32,8 @@ class Closed(Parameters):
 
     closed: bool = flag(
         "closed", False, source="choice",
-        doc="yes if all sources are known to react; otherwise, a source is checked only if another reacts",
+        doc="assume that every source receives the messages. With no, the rule applies only if at least one "
+        "flow slows down",
     )  # fmt: skip
 
 
@@ -172,9 +173,9 @@ class Reactions:
         report.tell(
             self.RULE, Where(number, time_ns, interface, subject),
             Judged(
-                share >= _IGNORES, "the flow keeps sending",
-                lambda row: f"{format_share(share[row])} of its earlier rate",
-                lambda row: f"less than {format_share(_IGNORES)}, over {counts[row]} messages",
+                share >= _IGNORES, "the flow does not slow down after the messages",
+                lambda row: f"{format_share(share[row])} of the octets before the messages",
+                lambda row: f"less than {format_share(_IGNORES)} in total for {counts[row]} messages",
                 about=counts >= self.LEAST,
             ),
         )  # fmt: skip
@@ -218,17 +219,27 @@ def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
         flows[flow] = more
 
 
+def comparison(message: str, minimum: int, family: str) -> str:
+    """Return the sentences on the octets that a rule compares, and on the flows to which it applies."""
+    return (
+        f"The rule counts the flow's octets in the 0.2 ms before {message}. The rule also counts the flow's "
+        f"octets in the 0.2 ms that begin 0.1 ms after {message}. The rule reports a flow if the second sum "
+        f"is at least {100 * _IGNORES:.0f} % of the first sum. The rule applies to flows with at least "
+        f"{minimum} of these messages. The rule also needs at least one flow in the capture that slows down. "
+        "If no flow slows down, the sources probably do not receive the messages (open loop). With --set "
+        f"{family}.closed=yes, the rule applies even if no flow slows down."
+    )
+
+
 def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
     """Return the rule for flows after messages that stop them."""
     return Rule(
         id=memory.RULE,
         name="silence",
-        sentence=f"A flow is silent after {stop}.",
-        why="The source stops for a random time and restarts at about a hundredth of its rate. For each "
-        "such message, the rule compares the octets that the flow sends in the 0.2 ms before it with those "
-        "in the 0.2 ms that begin 0.1 ms after it. It reports a flow if the two sums differ by less than a "
-        "tenth. The rule applies to flows with three or more such messages, if another flow in the capture "
-        f"stops (in an open loop none does), or with --set {memory.MESSAGE.split('.')[0]}.closed=yes.",
+        sentence=f"A source stops a flow when the source receives {stop}.",
+        why="The source stops the flow for a random time and then restarts the flow at about 1 % of the link "
+        "speed. "
+        f"{comparison('each ' + stop.split(maxsplit=1)[1], memory.LEAST, memory.MESSAGE.split('.')[0])}",
         clause=clause,
         severity="error",
         subject=SENDER,

@@ -61,24 +61,28 @@ class DCQCNRules(Closed):
     """The settings of a capture's notification points."""
 
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
+    closed: bool = redeclared(
+        Closed,
+        "closed",
+        doc="assume that all receivers send CNPs. With no, CNP004 needs a CNP in the capture",
+    )
     behind: bool = flag(
         "behind", False, source="choice",
-        doc=(
-            "yes if the frames were captured after all marking switches; otherwise, only receivers of "
-            "marked frames are checked"
-        ),
+        doc="assume that the capture point is after all switches that mark frames. With no, CNP005 checks "
+        "only receivers of CE-marked frames",
     )  # fmt: skip
     scope: str = choice(
         "scope", WIDEST, tuple(SCOPES), source="network cards differ",
-        doc="scope of CNP pacing; pacing by port implies pacing by all other scopes",
+        doc="scope in which a network card applies the interval between CNPs",
     )  # fmt: skip
     retransmission: str = choice(
         "retransmission", "any", ("any", *RETRANSMISSIONS), source="network cards differ",
-        doc="packets to retransmit after a NAK: all from its PSN on, or only the missing ones",
+        doc="expected retransmission after a NAK. go-back-n means all packets from the PSN in the NAK on, "
+        "and selective-repeat means only the missing packets",
     )  # fmt: skip
     answer_ns: int = duration(
         "answer", 10**6, (0, 10**10), source="twenty intervals",
-        doc="time after the first CE-marked frame after which a CNP counts as missing",
+        doc="time after the first CE-marked frame within which a CNP is expected",
     )  # fmt: skip
 
 
@@ -104,13 +108,13 @@ def _contents(cnps: Rows, parameters: DCQCNRules) -> Judged:
         return f"BECN {becn[row]}, PSN {psn[row]}, reserved octets {octets}"
 
     wrong = (becn != 1) | (psn != 0) | filled
-    return Judged(wrong, "not a valid CNP", value_text, "it differs from a CNP")
+    return Judged(wrong, "the contents of the CNP are wrong", value_text, "BECN 1, PSN 0, reserved octets 0")
 
 
 def _unmarked(cnps: Rows, parameters: DCQCNRules) -> Judged:
     ecn = np.where(cnps.has("ip.dsfield"), cnps["ip.dsfield"], cnps["ipv6.tclass"]) & CE
     about = cnps.has("ip.dsfield") | cnps.has("ipv6.tclass")
-    return Judged(ecn == CE, "the CNP itself is marked CE", about=about)
+    return Judged(ecn == CE, "the CNP is marked CE", about=about)
 
 
 def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
@@ -121,7 +125,7 @@ def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
     is_bad, is_good = (
         np.array([word == each for word in (*status.values.words, "")]) for each in (BAD, GOOD)
     )
-    return Judged(is_bad[codes], "wrong invariant CRC", about=(is_bad | is_good)[codes])
+    return Judged(is_bad[codes], "the invariant CRC is wrong", about=(is_bad | is_good)[codes])
 
 
 class _Answers:
@@ -202,7 +206,7 @@ class _Answers:
             "CNP005", Where(number, time_ns, interface, queue_pair),
             Judged(
                 np.array([marks_ns.get(flow, _NEVER_NS) for flow in flows]) > time_ns,
-                "a CNP without an earlier marked frame of its flow",
+                "the flow has no CE-marked frame before the CNP",
                 about=np.array(shows) & (time_ns >= since_ns),
             ),
         )  # fmt: skip
@@ -213,7 +217,7 @@ class _Answers:
         report.tell(
             "CNP006", Where(first[:, NUMBER], first[:, TIME], first[:, INTERFACE], queue_pair),
             Judged(
-                ~np.array(mine), "no other frame goes to this queue pair of the destination",
+                ~np.array(mine), "the CNP's destination receives no other frame for this queue pair",
                 about=np.array(known) & (queue_pair > 0),
             ),
         )  # fmt: skip
@@ -258,7 +262,8 @@ class _Answers:
             Judged(
                 np.array([bool(each.unasked_repeats) for each in seen]),
                 lambda row: f"{seen[row].source} retransmits without a NAK",
-                lambda row: counted(seen[row].unasked_repeats or 0, "time"), "after NAKs",
+                lambda row: counted(seen[row].unasked_repeats or 0, "time"),
+                "retransmission only after a NAK",
             ),
         )  # fmt: skip
         known = [each for each in queue_pairs if each.retransmission is not None]
@@ -268,15 +273,16 @@ class _Answers:
                 "ROCE005", _of_no_frame(known),
                 Judged(
                     np.array([each.retransmission != wanted for each in known]),
-                    lambda row: f"{known[row].source} does {known[row].retransmission}",
-                    lambda row: f"{known[row].go_backs} times all, {known[row].selective_repeats} times some",
+                    lambda row: f"{known[row].source} uses {known[row].retransmission}",
+                    lambda row: f"all packets {known[row].go_backs} times, some packets "
+                    f"{known[row].selective_repeats} times",
                     wanted,
                 ),
             )  # fmt: skip
         for way in RETRANSMISSIONS.values():
             flows = sum(each.retransmission == way for each in known)
             if flows:
-                report.note(f"dcqcn.{way}", f"{counted(flows, 'flow')} sent again by {way} after NAKs")
+                report.note(f"dcqcn.{way}", f"{counted(flows, 'flow')} used {way} after NAKs.")
 
 
 _MANY = 3
@@ -305,7 +311,7 @@ def _ends_of(row: QueuePair) -> tuple[str, str]:
 
 def _transport_version(packets: Rows, parameters: DCQCNRules) -> Judged:
     version = packets["infiniband.bth.tver"]
-    return Judged(version != 0, "unknown transport header version", version, 0)
+    return Judged(version != 0, "the version of the transport header is unknown", version, 0)
 
 
 def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
@@ -317,7 +323,9 @@ def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
         payload = np.where(is_ip4, payload, packets["ipv6.plen"])
         is_udp = (packets["ipv6.plen"] > 0) & (packets["ipv6.nxt"] == PROTO_UDP)
         about = np.where(is_ip4, about, is_udp) & (is_ip4 ^ is_ip6)
-    return Judged(udp != payload, "the UDP length is not the IP payload's", udp, payload, about)
+    return Judged(
+        udp != payload, "the UDP length differs from the length of the IP payload", udp, payload, about
+    )
 
 
 class _MarkedChecksums:
@@ -348,8 +356,8 @@ class _MarkedChecksums:
             "ECN001",
             Where(rows.number[picks], rows.time_ns[picks], rows.interface[picks], rows["eth.src"][picks]),
             Judged(
-                off != 0, "the header checksum does not cover the CE mark", lambda row: f"0x{there[row]:04x}",
-                lambda row: f"0x{needed[row]:04x}", about=off <= CE - ECT1,
+                off != 0, "the header checksum was not updated for the CE mark",
+                lambda row: f"0x{there[row]:04x}", lambda row: f"0x{needed[row]:04x}", about=off <= CE - ECT1,
             ),
         )  # fmt: skip
 
@@ -383,14 +391,14 @@ _answer_rule = partial(
 _packet_rule = partial(Rule, subject=_QUEUE_PAIR, on=_BTH)
 RULES = (
     malformed(
-        "ROCE", "a RoCE packet", tuple(each.prefix for each in FORMATS if each.__module__ == BTH.__module__),
+        "ROCE", "A RoCE packet", tuple(each.prefix for each in FORMATS if each.__module__ == BTH.__module__),
         clause=_CLAUSE,
     ),
     Rule(
         id="CNP001",
         name="contents of a CNP",
-        sentence="A CNP has BECN 1, PSN 0 and 16 reserved octets of 0.",
-        why="A network card that checks BECN ignores any other CNP.",
+        sentence="In a CNP, the BECN bit is 1, and the PSN and the 16 reserved octets are 0.",
+        why="Some network cards check the BECN bit and ignore a CNP without this bit.",
         clause=_CLAUSE,
         severity="error",
         subject=_QUEUE_PAIR,
@@ -401,11 +409,11 @@ RULES = (
     ),
     Rule(
         id="CNP002",
-        name="CNPs that are marked",
-        sentence="A CNP is not CE-marked itself.",
+        name="CE-marked CNP",
+        sentence="A CNP is not CE-marked.",
         why=(
-            "A marked CNP passed through a congested queue together with data. CNPs should have their own "
-            "priority, and not be ECN-capable."
+            "A CE-marked CNP has passed through a congested queue together with data. CNPs should have a "
+            "separate priority and should not be ECN-capable."
         ),
         clause=_CLAUSE,
         severity="warning",
@@ -417,30 +425,32 @@ RULES = (
     _answer_rule(
         id="CNP003",
         name="CNPs too often",
-        sentence="At most one CNP per interval (50 µs unless configured) goes to a queue pair.",
+        sentence="Each queue pair receives at most one CNP per interval (default 50 µs).",
         why=(
-            "Each CNP cuts the sender's rate, so more CNPs cut it further than the algorithm intends. Some "
-            "network cards use a shorter interval (dcqcn.interval). The tolerance is a fifth, because of "
-            "queues on the path. Cards pace CNPs by queue pair, by pair of addresses, by destination or by "
-            "port. Each of these scopes includes the queue pair, so the rule checks by queue pair unless "
-            "dcqcn.scope sets another scope. If a sender's CNPs reveal its scope, a note names the narrowest "
-            "one that fits. The rule ignores a CNP after a NAK in the same scope, because some cards send "
-            "both together."
+            "Each CNP reduces the sender's rate, so additional CNPs reduce the rate too far. Some network "
+            "cards use a shorter interval (see dcqcn.interval). The rule accepts an interval that is shorter "
+            "by up to 20 %, because queues on the path change the time between two CNPs. Network cards apply "
+            "the interval per queue pair, per address pair, per destination or per port. Each of these "
+            "intervals also limits the CNPs to a single queue pair, so the rule checks the interval per "
+            "queue pair by default. Set another scope with --set dcqcn.scope. If the CNPs from a network "
+            "card show the scope, a note reports this scope. The rule ignores a CNP directly after a NAK, "
+            "because some network cards send a CNP with each NAK."
         ),
         clause="lossless 2; Zhu et al., SIGCOMM 2015 (N)",
         parameters=("interval", "scope"),
     ),
     _answer_rule(
         id="CNP004",
-        name="marks without a CNP",
-        sentence="The receiver sends CNPs to a queue pair whose frames are CE-marked.",
+        name="missing CNPs",
+        sentence="A receiver of CE-marked frames sends CNPs to the sender of these frames.",
         why=(
-            "Otherwise the receiver sends no CNPs, or they are lost on the path: the sender continues at "
-            "full rate until PFC stops it. The rule needs frames of the return path, at least dcqcn.answer "
-            "of capture after the first mark, and CNPs between other addresses (an open loop has none) or "
-            "--set dcqcn.closed=yes. Any CNP between the two addresses counts. The rule ignores receivers "
-            "that pace the CNPs to several destinations together (CNP003), because another flow may have "
-            "received each CNP."
+            "A finding means that the receiver sends no CNPs, or that the CNPs are lost. The sender then "
+            "continues at full rate until PFC pauses the sender. Any CNP from the receiver to the sender "
+            "counts. The rule needs frames from the receiver to the sender in the capture. The capture must "
+            "also continue for dcqcn.answer after the first CE-marked frame. If the capture contains no CNP "
+            "at all, the rule applies only with --set dcqcn.closed=yes. The rule ignores network cards with "
+            "one interval for the CNPs to several destinations, because another flow may have received each "
+            "CNP."
         ),
         clause="lossless 2",
         parameters=("answer", "closed"),
@@ -450,8 +460,8 @@ RULES = (
         name="invariant CRC",
         sentence="The invariant CRC of a RoCE packet is correct.",
         why=(
-            "A wrong CRC with a correct Ethernet FCS means that a device changed a protected octet. "
-            "Receivers drop the packet. The rule ignores truncated packets."
+            "A wrong invariant CRC with a correct Ethernet FCS means that a device on the path changed a "
+            "protected octet. Receivers drop such a packet. The rule ignores truncated packets."
         ),
         clause="lossless 1",
         severity="error",
@@ -460,13 +470,14 @@ RULES = (
     ),
     _answer_rule(
         id="CNP005",
-        name="a CNP for nothing",
-        sentence="A CNP answers a CE-marked frame of its flow.",
+        name="CNP without a marked frame",
+        sentence="A CNP follows a CE-marked frame of the same flow.",
         why=(
-            "Otherwise the receiver slows down a sender whose frames met no congestion. The rule needs data "
-            "between the same two addresses, and marked frames to the same receiver, since frames are not "
-            "yet marked before the congested switch. It ignores CNPs within dcqcn.answer of the start of "
-            "the capture. With --set dcqcn.behind=yes, marked frames are not required."
+            "A finding means that the receiver slows a sender down although the sender's frames met no "
+            "congestion. The rule needs data frames between the CNP's two addresses, and CE-marked frames to "
+            "the same receiver. If the capture point is before the congested switch, frames are not marked "
+            "yet. With --set dcqcn.behind=yes, the rule needs no CE-marked frames. The rule ignores CNPs "
+            "within dcqcn.answer of the start of the capture."
         ),
         clause="lossless 2; Zhu et al., SIGCOMM 2015",
         parameters=("answer", "behind"),
@@ -474,20 +485,20 @@ RULES = (
     _answer_rule(
         id="CNP006",
         name="CNP to an unknown queue pair",
-        sentence="A CNP names a queue pair of the sender.",
+        sentence="The queue pair in a CNP is a queue pair of the CNP's destination.",
         why=(
-            "Otherwise no flow of the sender slows down. The rule applies if the frames back to the "
-            "sender, such as acknowledgements, name no fewer queue pairs than the sender's own frames, "
-            "so that all of its queue pairs are known. It ignores queue pair 0, which `ecmproto replay` uses "
-            "if the number is unknown."
+            "A CNP for an unknown queue pair slows no flow down. The rule applies only if all queue pairs of "
+            "the CNP's destination are known. All queue pairs count as known if the frames to the CNP's "
+            "destination contain at least as many queue pairs as the frames in the other direction. The rule "
+            "ignores queue pair 0, which `ecmproto replay` uses for unknown queue pairs."
         ),
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
     ),
     _packet_rule(
         id="ROCE002",
         name="transport version",
-        sentence="A base transport header is of version 0.",
-        why="Receivers silently drop a packet of any other version.",
+        sentence="The base transport header of a RoCE packet has version 0.",
+        why="Receivers silently drop a packet with any other version.",
         clause="lossless 1 (IBTA vol. 1, 9.2.6)",
         severity="error",
         fields=("infiniband.bth.tver",),
@@ -496,11 +507,11 @@ RULES = (
     _packet_rule(
         id="ROCE003",
         name="UDP length",
-        sentence="UDP's length in a RoCE packet equals the rest of IP's length.",
+        sentence="The UDP length of a RoCE packet equals the length of the IP payload.",
         why=(
-            "Network cards locate the invariant CRC by either length. If the lengths differ, the CRC does "
-            "not match, or part of the payload is lost. The rule ignores fragments and packets with "
-            "extension headers."
+            "A network card uses one of the two lengths to find the invariant CRC. If the lengths differ, "
+            "the CRC does not match, or a part of the payload is lost. The rule ignores fragments and "
+            "packets with extension headers."
         ),
         clause="RFC 768; lossless 1 (IBTA vol. 1, annex A17)",
         severity="error",
@@ -510,25 +521,28 @@ RULES = (
     ),
     _answer_rule(
         id="ROCE004",
-        name="sent again unasked",
-        sentence="Packets are retransmitted only after a NAK requests them.",
+        name="retransmission without a NAK",
+        sentence="A sender retransmits packets only after a NAK.",
         why=(
-            "Without a NAK, a sender waits for its time-out, which lasts a thousand round trips or more. "
-            "The cause is a lost NAK, a lost last packet of a message, or late acknowledgements. mlx5 counts "
-            "these as local_ack_timeout_err. The rule needs the return path. It ignores a flow if a third or "
-            "more of its frames repeat PSNs, because the capture may contain frames several times."
+            "Without a NAK, a sender waits for a timeout of a thousand round trips or more. The cause is a "
+            "lost NAK, the loss of a message's last packet, or a late acknowledgement. The mlx5 driver "
+            "counts these timeouts as local_ack_timeout_err. The rule needs frames from the receiver to the "
+            "sender in the capture. The rule ignores a flow if a third of the frames or more repeat a PSN, "
+            "because the capture may contain each frame several times."
         ),
         clause="IBTA vol. 1, 9.7.5",
     ),
     _answer_rule(
         id="ROCE005",
         name="go-back-N or selective repeat",
-        sentence="After a NAK, a flow retransmits the packets that dcqcn.retransmission specifies.",
+        sentence="After a NAK, a sender retransmits the packets that dcqcn.retransmission specifies.",
         why=(
-            "Go-back-N retransmits all packets from the NAK's PSN on, so each lost packet costs a window. "
-            "A card that uses go-back-N although it is set to selective repeat disagrees with its peer. The "
-            "rule distinguishes the two by the retransmitted packets: all outstanding packets, or at most "
-            "half of them. It needs the parameter. Without it, a note counts the flows of each type."
+            "With go-back-N, a sender retransmits all packets from the PSN in the NAK on, so each lost "
+            "packet costs a window. If a network card is set to selective repeat but uses go-back-N, the two "
+            "ends do not agree. The method is go-back-N if the sender retransmits all outstanding packets. "
+            "The method is selective repeat if the sender retransmits at most half of the outstanding "
+            "packets. The rule needs --set dcqcn.retransmission. Without this parameter, a note counts the "
+            "flows with each method."
         ),
         clause="IBTA vol. 1, 9.7.5",
         parameters=("retransmission",),
@@ -536,10 +550,10 @@ RULES = (
     Rule(
         id="ECN001",
         name="checksum of marked packets",
-        sentence="A router that marks an IPv4 packet updates the header checksum.",
+        sentence="A switch or router that marks an IPv4 packet also updates the header checksum.",
         why=(
-            "The next router or the receiver drops a packet with an outdated checksum, and the sender "
-            "never slows down. The rule ignores checksums that are wrong for other reasons."
+            "The next router or the receiver drops a packet with an outdated header checksum, so the sender "
+            "never slows down. The rule ignores header checksums that are wrong for other reasons."
         ),
         clause="lossless 1; RFC 3168 5; RFC 1624",
         severity="error",
