@@ -1,6 +1,6 @@
-"""Checking frames that come batch by batch: each batch becomes columns once, and every rule looks at those.
+"""The checker: it extracts the columns of each batch once, and applies every rule to the columns.
 
-Frames are sorted by what rules are on, so that a rule about CNMs costs nothing where there is none.
+Rules receive only frames with their ``on`` fields, so a rule about CNMs costs no time without CNMs.
 """
 
 from __future__ import annotations
@@ -36,29 +36,29 @@ _PROTOCOLS = "frame.protocols"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RuleResult:
-    """The result of a rule: a case for each subject, and the listed findings."""
+    """The result of a rule: a case for each subject, and the kept findings."""
 
     rule: Rule
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
 
     known: int = 0
-    """The number of findings that the baseline contains; they count nowhere else."""
+    """The number of findings in the baseline; no other count includes these findings."""
 
     @property
     def judged(self) -> int:
-        """The number of judged frames, or of the rule's own unit."""
+        """The number of judged frames, or of the units that the rule counts."""
         return sum(case.judged for case in self.cases)
 
     @property
     def wrong(self) -> int:
-        """The number of findings, listed or not."""
+        """The number of findings, including findings that are not kept."""
         return sum(case.wrong for case in self.cases)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Checked(Tabular):
-    """The result of a capture; as a table, one row a listed finding."""
+    """The result for a capture; the table has one row for each kept finding."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = (
         "rule", "severity", "frame", "time_ns", "interface", "subject", "what", "measured", "allowed",
@@ -66,9 +66,9 @@ class Checked(Tabular):
 
     frames: int
     first_ns: int | None
-    """The time of the first frame that has one."""
+    """The time of the first frame with a time."""
     results: tuple[RuleResult, ...]
-    """A result for each rule that was looked at, in the order of the rules."""
+    """The result of each rule, in the order of the rules."""
     interfaces: tuple[Interface, ...]
     notes: tuple[str, ...]
     """Assumptions, estimates and omissions."""
@@ -77,11 +77,11 @@ class Checked(Tabular):
 
     @property
     def wrong(self) -> int:
-        """The number of findings, listed or not."""
+        """The number of findings, including findings that are not kept."""
         return sum(result.wrong for result in self.results)
 
     def records(self) -> list[dict[str, Any]]:
-        """Return the listed findings."""
+        """Return the kept findings."""
         severities = {result.rule.id: result.rule.severity for result in self.results}
         return [
             {"rule": each.rule, "severity": severities[each.rule]}
@@ -96,13 +96,13 @@ class Checked(Tabular):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """The findings that are listed, in the order of frames."""
+        """The kept findings, in the order of frames."""
         every = [finding for result in self.results for finding in result.findings]
         return tuple(sorted(every, key=lambda each: each.frame or 1 << 62))
 
 
 class _Group:
-    """The rules that are on the same fields: they see the same rows."""
+    """Rules with the same ``on`` fields, which receive the same rows."""
 
     def __init__(self, on: tuple[str, ...]) -> None:
         self.on = on
@@ -113,13 +113,13 @@ class _Group:
 
 
 class Checker:
-    """Checks batches as they come; `result` may be read at any time, and again later.
+    """Checks a capture batch by batch; `result` can be called at any time.
 
-    The result does not depend on the division into batches, nor does memory on the number of frames.
-    ``rules`` selects from the rules of ``families`` (None: all); ``parameters`` are texts by full names, as
-    ``{"qcn.w": "2"}``; ``most`` limits the findings kept of each rule; ``sampled`` states that the frames are
-    a sample, as interfaces may: rules that need every frame are silent then; ``pool`` is a thread that shares
-    the work.  Raises ParameterError for an invalid value.
+    The result does not depend on the division into batches, and memory does not depend on the number of
+    frames.  ``rules`` selects rules of ``families`` (None: all).  ``parameters`` are texts by full names,
+    such as ``{"qcn.w": "2"}``.  ``max_findings`` limits the kept findings of each rule.  With ``sampled``,
+    the frames are a sample, and rules that need every frame are skipped.  ``pool`` is a thread that shares the
+    work.  Raises ParameterError for an invalid value.
     """
 
     NOT_STATE = ("rules", "_settings", "_max_findings", "_ethertypes", "_pool", "_groups")
@@ -152,20 +152,20 @@ class Checker:
 
     @property
     def frames(self) -> int:
-        """The number of frames, selected or not."""
+        """The number of frames, including frames that are not selected."""
         return self._frames
 
     def state(self) -> State:
-        """Return the findings so far as plain data, to be kept or sent; see `stats.plain_data`.
+        """Return the current findings as plain data for storage or transfer; see `stats.plain_data`.
 
-        Raises TypeError where the memory of a user's rule contains other data.
+        Raises TypeError if the memory of a user's rule contains other data.
         """
         return {"rules": [rule.id for rule in self.rules], "found": state_of(self, given=(Settings,))}
 
     def restore(self, state: State) -> None:
-        """Take the findings of another checker with the same rules and parameters; this one is empty.
+        """Restore the findings of another checker with the same rules and parameters into an empty checker.
 
-        ParameterError for what is no such state.
+        Raises ParameterError for an invalid state.
         """
         rules = state.get("rules")
         if rules != [rule.id for rule in self.rules]:
@@ -199,7 +199,7 @@ class Checker:
         interfaces: Sequence[Interface] = (),
         selected: Mask | None = None,
     ) -> None:
-        """Check a batch of ``interfaces`` (none: Ethernet), and only the frames ``selected`` (None: all)."""
+        """Check the ``selected`` frames (None: all) of a batch from ``interfaces`` (none: Ethernet)."""
         self._interfaces = interfaces
         if not self._frames and len(batch):
             self._before = int(batch.numbers[0])
@@ -225,7 +225,7 @@ class Checker:
             if ERROR in group.on:
                 rows[malformed] = True
             looked_at[group] = rows
-        # Groups that look at every frame share one object of rows, and what it has computed.
+        # Groups that receive every frame share one `Rows`, so each column is computed once.
         all_rows = None
         whole = [group for group, rows in looked_at.items() if rows.all()]
         if whole:
@@ -251,7 +251,7 @@ class Checker:
         self._look(group, self._rows(batch, self._extraction(batch), group.fields))
 
     def _look(self, group: _Group, rows: Rows) -> None:
-        """Let the rules of a group look at the frames of a batch that have what they are on."""
+        """Apply the rules of a group to the frames of a batch with the group's ``on`` fields."""
         if group.on:
             there = np.zeros(len(rows), np.bool_)
             for name in group.on:
@@ -269,17 +269,17 @@ class Checker:
                 memory.add(rows)
 
     def can_merge(self, later: Checker) -> bool:
-        """Return whether `merge` is exact: no list of ``later`` was full."""
+        """Return whether `merge` is exact, because no list of ``later`` is full."""
         return not any(
             getattr(each, "is_full", False) for memory in later._memories for each in vars(memory).values()
         )
 
     def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
-        """Add the findings of ``later`` in the frames that follow, as if they had been added here.
+        """Add the findings of ``later``, as if this checker had checked the frames of ``later``.
 
-        ``later`` numbers its frames from 1 or as in the whole; it does not change, and may continue.  Its
-        interfaces are the ones here, or with ``other_interfaces`` follow them, as for another capture.
-        Raises ParameterError for other rules or parameters.
+        ``later`` numbers its frames from 1, or continues the numbers of this checker.  ``later`` stays
+        unchanged.  Both checkers have the same interfaces; with ``other_interfaces``, the interfaces of
+        ``later`` follow.  Raises ParameterError for other rules or parameters.
         """
         same = [rule.id for rule in later.rules] == [rule.id for rule in self.rules]
         if not same or later._settings != self._settings or later._ethertypes != self._ethertypes:
@@ -306,10 +306,10 @@ class Checker:
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
     ) -> Checked:
-        """Return the findings in the batches so far.
+        """Return the findings in all batches up to now.
 
-        ``interfaces`` are the ones known by now (None: of the last batch), ``problem`` the error
-        that ended the capture.
+        ``interfaces`` are the known interfaces (None: the interfaces of the last batch), and ``problem`` is
+        the error that ended the capture.
         """
         report = self._report.copy()
         known = tuple(self._interfaces if interfaces is None else interfaces)
@@ -344,7 +344,7 @@ class Checker:
 
 
 def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
-    """Return a result whose subjects are called as their interfaces are, where these are the subjects."""
+    """Return a result with the names of interfaces, if the rule's subjects are interfaces."""
     if result.rule.subject.name != PORT.name:
         return result
     names = {
@@ -363,7 +363,7 @@ def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
 
 @contextlib.contextmanager
 def _blamed_on(rule: Rule) -> Iterator[None]:
-    """Raise an error in a user's rule as an error of its file."""
+    """Raise an error in a user's rule as an error in the rule's file."""
     try:
         yield
     except Exception as error:
@@ -378,7 +378,7 @@ def _blamed_on(rule: Rule) -> Iterator[None]:
 
 
 def _layers_of(name: str) -> frozenset[str]:
-    """Return the layers of which one has a field, as ``frame.protocols`` calls them; none for the error's."""
+    """Return the layers with a field, by their names in ``frame.protocols``; none for `ERROR`."""
     if name == ERROR:
         return frozenset()
     field = find(name)
@@ -402,11 +402,11 @@ def check_capture(
 ) -> Checked:
     """Check a capture (a path, ``-``, a file object or a reader) against rules (None: all).
 
-    Frames that a mirror or tunnel wraps are checked as their innermost frame; ``outer`` checks the wrappers.
-    ``parameters`` are texts by whole names; ``filter`` selects frames, ``limit`` is how many are read,
-    ``sampled`` whether they are a sample, as for `Checker`; ``threads`` 1 keeps to the calling thread.  What
-    kept the capture from being read to its end is in ``problem``.  Raises CaptureError for what is no
-    capture, ParameterError for arguments.
+    In mirrored or tunnelled frames, the innermost frame is checked; ``outer`` checks the outer frame.
+    ``parameters`` are texts by full names.  ``filter`` selects frames, and ``limit`` is the maximum number of
+    read frames.  ``sampled`` states that the frames are a sample, as for `Checker`.  With ``threads`` 1, only
+    the calling thread works.  If an error ends the capture, the result contains the error in ``problem``.
+    Raises CaptureError for a file that is no capture, and ParameterError for invalid arguments.
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None

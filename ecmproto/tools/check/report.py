@@ -1,7 +1,7 @@
-"""Findings, and the number of judged frames by subject: bounded, and joined exactly.
+"""Findings, and the number of judged frames for each subject, in bounded memory.
 
-Of each rule the findings at the lowest frame numbers are kept.  They do not depend on the division into
-batches or parts.
+A report keeps each rule's findings with the lowest frame numbers.  The division of a capture into batches or
+parts does not change a report.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ from ecmproto.tools.check.rule import (
 )
 
 MOST_LISTED = 1000
-"""Findings of a rule that are kept; those beyond are counted."""
+"""The maximum number of kept findings of a rule; more findings are only counted."""
 _NO_FRAME = 1 << 62
-"""The sort key of findings without a frame, after all others."""
+"""The sort key of findings without a frame, after all other findings."""
 MOST_CASES = 4096
 """The maximum number of subjects of a rule."""
 
 
 @plain_value
 class Finding(NamedTuple):
-    """A frame that breaks a rule; without a number it is about what is missing altogether."""
+    """A violation of a rule by a frame, or by missing frames (without a frame number)."""
 
     rule: str
     frame: int | None
-    """From 1, as ``frame.number``."""
+    """The frame number from 1, as ``frame.number``."""
     time_ns: int | None
     interface: int | None
     """The index of the interface in the capture."""
     key: int
-    """The subject's, of which this is the text."""
+    """The key of the subject; ``subject`` is its text."""
     subject: str
     what: str
     measured: Value = None
@@ -55,12 +55,12 @@ class Finding(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A subject that a rule has looked at; ``interface`` is the first that it was seen on."""
+    """A subject that a rule has judged; ``interface`` is the interface of its first frame."""
 
     subject: str
     interface: int | None
     judged: int
-    """The number of judged frames, or of the rule's own unit."""
+    """The number of judged frames, or of the units that the rule counts."""
     wrong: int
 
 
@@ -69,7 +69,7 @@ class _Counts:
 
     def __init__(self) -> None:
         self.cases: dict[int, list[int]] = {}
-        """By key: judged, wrong, interface."""
+        """The judged count, the wrong count and the interface of each key."""
         self.others = [0, 0]
 
     def add(self, keys: Int64, judged: Int64, wrong: Int64, interfaces: Int64) -> None:
@@ -92,7 +92,7 @@ class _Counts:
     def judge(
         self, keys: Int64, which: Int64, about: Mask | None, wrong_rows: Int64, interface: Int64
     ) -> None:
-        """Count rows by ``which`` of the keys they have; a case has the interface of its first judged row."""
+        """Count rows by the index of their key; a case has the interface of its first judged row."""
         judged = which if about is None else which[about]
         first = np.zeros(len(keys), np.int64)
         first[judged[::-1]] = (interface if about is None else interface[about])[::-1]
@@ -108,7 +108,7 @@ class _Counts:
 
 
 class Report:
-    """Takes what rules judge; ``maximum`` findings of each rule are kept."""
+    """The results of rules; at most ``maximum`` findings of each rule are kept."""
 
     NOT_STATE = ("rules", "maximum")
 
@@ -120,7 +120,7 @@ class Report:
         self._notes: dict[str, str] = {}
 
     def judge(self, rule: str, rows: Rows, judged: Judged) -> None:
-        """Add the judgement of a batch's rows."""
+        """Add a rule's result for the rows of a batch."""
         if rule not in self.rules:
             return
         subject = self.rules[rule].subject
@@ -148,7 +148,7 @@ class Report:
             self._list(rule, at, listed.tolist(), judged)
 
     def tell(self, rule: str, where: Where, judged: Judged) -> None:
-        """Add the judgement of frames of any batch, or of no frame (number 0)."""
+        """Add a rule's result for frames of any batch, or for no frame (number 0)."""
         if rule not in self.rules or not len(where.number):
             return
         about = judged.about
@@ -163,11 +163,11 @@ class Report:
         self._list(rule, where.select(listed), listed.tolist(), judged)
 
     def count(self, rule: str, where: Where) -> None:
-        """Take frames that a rule has looked at and not found wrong."""
+        """Count frames that a rule has judged as correct."""
         self.tell(rule, where, Judged(np.zeros(len(where.number), np.bool_), ""))
 
     def note(self, key: str, text: str) -> None:
-        """Take a sentence on what was assumed or estimated; one with the same key takes its place."""
+        """Add a sentence on an assumption or estimate; a later sentence with the same key replaces it."""
         self._notes[key] = text
 
     def _last_listed(self, rule: str) -> int:
@@ -211,7 +211,7 @@ class Report:
         return copied
 
     def join(self, later: Report, shift: Shift) -> None:
-        """Add what was found in a later part."""
+        """Add the report of a later part."""
         for name, found in later._findings.items():
             last = self._last_listed(name)
             self._findings[name] += [
@@ -224,11 +224,11 @@ class Report:
         self._notes |= later._notes
 
     def findings(self, rule: str) -> tuple[Finding, ...]:
-        """Return the findings of a rule that are kept, in the order of their frames."""
+        """Return the kept findings of a rule, in the order of their frames."""
         return tuple(sorted(self._findings[rule], key=_frame_number)[: self.maximum])
 
     def cases(self, rule: str) -> tuple[Case, ...]:
-        """Return the subjects that a rule has looked at; those without room of their own as one."""
+        """Return the cases of a rule; the subjects beyond the limit are one case."""
         text, counts = self.rules[rule].subject.text, self._counts[rule]
         cases = [
             Case(subject=text(key), interface=interface, judged=max(judged, wrong), wrong=wrong)

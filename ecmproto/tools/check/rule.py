@@ -1,23 +1,24 @@
-"""Rules: an id, a sentence, a source, and an expression over columns of many frames.
+"""Rules: each has an id, a sentence, a clause, and an expression over columns of frames.
 
 A new rule takes four steps.
 
-1. Write an expression in the file of its family in `check/rules/`.  It gets a `Rows`, the frames of a batch
-   that have one of the rule's ``on`` fields, and the family's parameters.  It returns a `Judged`: a mask of
-   the wrong rows, and the text of their findings.  It works on whole arrays; only `what`, `measured` and
-   `allowed` may be functions of one row, called for listed findings alone::
+1. Write an expression in the file of the rule's family in `check/rules/`.  The expression receives the
+   family's parameters and a `Rows`: the frames of a batch with one of the rule's ``on`` fields.  The
+   expression returns a `Judged`: a mask of the wrong rows, and the text of the findings.  Expressions work on
+   whole arrays.  Only `what`, `measured` and `allowed` may be functions of one row, which are called only for
+   listed findings::
 
        def _priority(cnms: Rows, parameters: QCNRules) -> Judged:
            priority = cnms["vlan.priority"]
-           return Judged(priority != parameters.priority, "it has another priority", priority,
+           return Judged(priority != parameters.priority, "the priority is wrong", priority,
                          parameters.priority)
 
-2. Describe it by a `Rule` in the family's `RULES`.  Each judged row has all ``fields``; ``optional`` fields
-   may be missing (`Rows.has`).
-3. A rule that depends on earlier frames has a `Memory` in place of the expression.  It is bounded, and
-   `Memory.join` adds the memory of a later part of the capture, so that processes may check parts apart.
-   A checker is pickled: rules contain no lambdas.  `ecmproto.tools.check.keyed` has the common parts: the
-   previous frame of the same key (`Chain`), sets of keys (`SeenKeys`).
+2. Add a `Rule` to the family's `RULES`.  Each judged row has all ``fields``.  The ``optional`` fields may be
+   missing (`Rows.has`).
+3. A rule that depends on earlier frames has a `Memory` instead of the expression.  A memory is bounded.
+   `Memory.join` adds the memory of a later part of the capture, so processes can check parts separately.
+   Checkers are pickled, so rules contain no lambdas.  `ecmproto.tools.check.keyed` has common parts of
+   memories: the previous frame of the same key (`Chain`), and sets of keys (`SeenKeys`).
 4. Plant the fault in `tests/check/test_FAMILY.py`, which `tests/check/test_registry.py` looks for, and run
    ``python -m docs.rule_reference`` for the rule's page.
 """
@@ -47,18 +48,18 @@ Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""An error breaks the clause; a warning goes against its defaults or advice; a note is worth a look."""
+"""An error violates the clause, a warning its defaults or advice; a note deserves attention."""
 
 PRIORITY_FIELDS = ("vlan.priority", "ieee8021ad.priority")
 """The fields of `Rows.priority`."""
 ERROR = "frame.error"
-"""The field that malformed frames have: rules may be on it."""
+"""The field of malformed frames, which is allowed in a rule's ``on``."""
 NO_TIME = -(1 << 63)
-"""The time of a frame whose record has none."""
+"""The time of a frame without a time in its record."""
 
 Value: TypeAlias = "int | float | str | None"
 RowValue: TypeAlias = "Value | NDArray[Any] | Callable[[int], Value]"
-"""The same for all rows, or an entry a row, or a function of the row."""
+"""A value for all rows, an array with an entry for each row, or a function of the row."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +74,7 @@ class Subject:
     key: Callable[[Rows], Int64]
     text: Callable[[int], str]
     moved: Callable[[int, int], int] | None = None
-    """A key that holds the index of an interface, with that many added; None: it holds none."""
+    """A function that adds a number to the interface index in a key; None for keys without an interface."""
 
 
 class Judged(NamedTuple):
@@ -85,7 +86,7 @@ class Judged(NamedTuple):
     measured: RowValue = None
     allowed: RowValue = None
     about: Mask | None = None
-    """The rows that were judged; None: all that have the rule's fields."""
+    """A mask of the judged rows; None if every row with the rule's fields was judged."""
 
 
 Expression: TypeAlias = "Callable[[Rows, Any], Judged]"
@@ -93,11 +94,11 @@ Expression: TypeAlias = "Callable[[Rows, Any], Judged]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rule:
-    """A rule, the same as another with its id; exactly one of ``expression`` and ``memory`` is given.
+    """A rule; rules with the same id are equal, and exactly one of ``expression`` and ``memory`` is given.
 
-    ``on`` are the fields of which a frame must have one to be looked at (none: every frame is), ``fields``
-    those that it must have to be judged, ``optional`` others that are read.  Rules with one ``memory`` share
-    a single object of it.
+    The rule receives frames with at least one of the ``on`` fields, or all frames if ``on`` is empty.  A
+    judged frame has all ``fields``; the rule also reads the ``optional`` fields.  Rules with the same
+    ``memory`` class share one object.
     """
 
     id: str
@@ -114,23 +115,23 @@ class Rule:
     fields: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
-    """The short names of its family's parameters that it reads."""
+    """The short names of the family's parameters that the rule reads."""
     expression: Expression | None = None
     memory: type[Memory] | None = None
     source: str = ""
-    """The file of a rule of the user's own."""
+    """The file of a user's rule."""
 
     @property
     def needs_every_frame(self) -> bool:
-        """Whether it compares frames with others, so that a sample makes it silent.
+        """Whether the rule compares frames, and therefore skips captures that are a sample.
 
-        A memory whose rules judge frames by themselves has an attribute ``frames_alone`` that is true.
+        A memory that judges each frame alone has a true attribute ``frames_alone``.
         """
         return self.memory is not None and not getattr(self.memory, "frames_alone", False)
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Every column that it reads."""
+        """The columns that the rule reads."""
         return (*self.on, *self.fields, *self.optional, *self.subject.fields)
 
     def __eq__(self, other: object) -> bool:
@@ -142,7 +143,7 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Rules with a file and parameters of their own; ``name`` is the prefix of parameters (``qcn.w``)."""
+    """Rules with common parameters; ``name`` is the prefix of the parameters (``qcn.w``)."""
 
     name: str
     title: str
@@ -163,20 +164,20 @@ class Memory(Protocol):
     def __init__(self, settings: Settings, report: Report) -> None: ...
 
     def add(self, rows: Rows) -> None:
-        """Look at the rows of a batch, and report the findings that are certain by now."""
+        """Add the rows of a batch, and report the findings that are already certain."""
 
     def join(self, later: Any, shift: Shift) -> None:
-        """Add the memory of the frames that follow; the report has the findings of ``later`` already."""
+        """Add the memory of the following frames; the report already contains the findings of ``later``."""
 
     def end(self, report: Report) -> None:
-        """Report the findings at the end of the capture; the memory does not change, as more may come."""
+        """Report the findings at the end of the capture; the memory stays unchanged, as frames may follow."""
 
 
 _Parameters = TypeVar("_Parameters", bound=Parameters)
 
 
 class Settings:
-    """The parameters of all families, which of them somebody gave, and which rules are looked at."""
+    """The parameters of all families, the names of the given parameters, and the ids of active rules."""
 
     def __init__(
         self,
@@ -194,11 +195,11 @@ class Settings:
         return cls() if found is None else found  # type: ignore[return-value]
 
     def is_given(self, name: str) -> bool:
-        """Return whether somebody gave a parameter, by its whole name, as ``qcn.w``."""
+        """Return whether the user gave a parameter, by its full name such as ``qcn.w``."""
         return name in self._given
 
     def is_active(self, rule: str) -> bool:
-        """Return whether a rule is looked at."""
+        """Return whether a rule is active."""
         return rule in self._active
 
     def __eq__(self, other: object) -> bool:
@@ -211,22 +212,22 @@ class Settings:
 
 
 class Where(NamedTuple):
-    """Frames as findings name them, and the keys of what they are about: an entry a frame in each array."""
+    """The frames and subjects of findings; each array has an entry for each frame."""
 
     number: Int64
-    """From 1."""
+    """The frame number, from 1."""
     time_ns: Int64
-    """NO_TIME where the record has none."""
+    """The time; NO_TIME for a record without a time."""
     interface: Int64
     subject: Int64
 
     def select(self, selection: Any) -> Where:
-        """Return the frames at positions, or where a mask is True."""
+        """Return the frames at indices, or the frames selected by a mask."""
         return Where(*(array[selection] for array in self))
 
 
 class Rows:
-    """Frames of one batch, in their order: ``rows["vlan.priority"]`` has an entry for each."""
+    """The frames of one batch, in order; ``rows["vlan.priority"]`` has an entry for each frame."""
 
     def __init__(
         self,
@@ -244,7 +245,7 @@ class Rows:
         self.number: Int64 = batch.numbers + 1
         timed = usable if usable is not None else np.ones(len(batch), np.bool_)
         self.time_ns: Int64 = np.where(timed, batch.time_ns, NO_TIME)
-        """NO_TIME where there is none."""
+        """The time of each frame; NO_TIME for a frame without a time."""
         self._values: dict[str, Int64] = {}
         self._present: dict[str, Mask] = {}
         self._subjects: dict[str, tuple[Int64, Int64]] = {}
@@ -255,21 +256,21 @@ class Rows:
 
     @property
     def interface(self) -> Int64:
-        """The index of the interface of each."""
+        """The interface index of each frame."""
         return self.batch.interface
 
     @property
     def octets(self) -> Int64:
-        """The length on the wire of each."""
+        """The length of each frame on the wire."""
         return self.batch.original
 
     @property
     def is_cut(self) -> Mask:
-        """Whether the capture has less of it than there was."""
+        """A mask of the truncated frames."""
         return self.batch.captured < self.batch.original
 
     def __getitem__(self, name: str) -> Int64:
-        """Return the outermost value of a number or of an address; 0 for a row without the field."""
+        """Return the outermost values of a number or address field; 0 for a row without the field."""
         if name not in self._values:
             self._values[name] = _int64(self.columns[name], len(self))
         return self._values[name]
@@ -281,7 +282,7 @@ class Rows:
         return self._present[name]
 
     def have(self, names: Sequence[str]) -> Mask:
-        """Return a mask of the rows with all fields of a list."""
+        """Return a mask of the rows with all of the named fields."""
         there = np.ones(len(self), np.bool_)
         for name in names:
             there &= self.has(name)
@@ -298,14 +299,14 @@ class Rows:
         return np.where(self.has("ieee8021ad.priority"), self["ieee8021ad.priority"], self["vlan.priority"])
 
     def subjects(self, subject: Subject) -> tuple[Int64, Int64]:
-        """Return the keys of a subject that there are, and for each row which of these it has."""
+        """Return the different keys of a subject, and the index of each row's key among these keys."""
         if subject.name not in self._subjects:
             keys, which = np.unique(subject.key(self), return_inverse=True)
             self._subjects[subject.name] = keys, which.reshape(-1)
         return self._subjects[subject.name]
 
     def counts(self, subject: Subject) -> tuple[Int64, Int64]:
-        """Return for each key of `subjects` the number of its rows, and the interface of the first."""
+        """Return for each key of `subjects` the number of rows, and the interface of the first row."""
         if subject.name not in self._counts:
             keys, which = self.subjects(subject)
             first = np.zeros(len(keys), np.int64)
@@ -314,13 +315,13 @@ class Rows:
         return self._counts[subject.name]
 
     def where(self, subject: Subject) -> Where:
-        """Return the rows as findings name them."""
+        """Return the frames and subjects of the rows, for findings."""
         keys, which = self.subjects(subject)
         return Where(self.number, self.time_ns, self.interface, keys[which])
 
 
 def _int64(column: Column, rows: int) -> Int64:
-    """Return a column's outermost values, an entry a row; addresses and CPIDs as numbers."""
+    """Return a column's outermost values, with an entry for each row; addresses and CPIDs as numbers."""
     outer = column.outermost()
     values = outer.values
     assert isinstance(values, np.ndarray), column.name
@@ -336,12 +337,12 @@ def _int64(column: Column, rows: int) -> Int64:
 
 
 def mac_of_key(key: int) -> str:
-    """Return a MAC address that is a key."""
+    """Return the text of a key that is a MAC address."""
     return mac_text((key & (1 << 48) - 1).to_bytes(6, "big"))
 
 
 def cpid_of_key(key: int) -> str:
-    """Return a CPID that is a key, as ``02:00:00:00:cc:01/1``."""
+    """Return the text of a key that is a CPID, such as ``02:00:00:00:cc:01/1``."""
     return cpid_text(key & (1 << 64) - 1)
 
 
@@ -351,7 +352,7 @@ def value_of(field: str, rows: Rows) -> Int64:
 
 
 def congestion_point(field: str) -> Subject:
-    """Return the congestion points that a field names by their CPIDs."""
+    """Return the subject for the CPIDs in a field."""
     return Subject(name="CPID", fields=(field,), key=partial(value_of, field), text=cpid_of_key)
 
 

@@ -25,7 +25,7 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
     weight: float = feedback_weight(
         source="S004 eq. 1, VI; range of S000 3.3.1",
-        doc="weight of the queue's change relative to its offset in the feedback e",
+        doc="weight of the queue change relative to the queue offset in the feedback e",
     )  # fmt: skip
     probability: float = ratio(
         "pm", 0.0, (0, 1), source="S004 III (Pm)",

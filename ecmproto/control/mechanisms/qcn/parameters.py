@@ -46,7 +46,7 @@ class QCNCongestionPointParameters(Parameters):
     weight: float = ratio(
         "w", 2.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR,
         source=f"{_MIB} ieee8021CnCpFeedbackWeight (its exponent, -10 to 10)",
-        doc="weight of the queue's change Qdelta relative to its offset Qoff in the feedback",
+        doc="weight of the queue change Qdelta relative to the queue offset Qoff in the feedback",
     )  # fmt: skip
     sample_base_octets: int = octets(
         "sample_base", 150_000, (10_000, MOST_OCTETS), source=f"{_MIB} ieee8021CnCpMinSampleBase",
@@ -55,7 +55,8 @@ class QCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     jitter: float = ratio(
         "jitter", 0.15, (0, 0.5), source="S001 (margin of randomness 30 %: the width of the interval)",
-        doc="variation of reloads: each reload is multiplied by a number drawn uniformly from 1 ± jitter",
+        doc="variation of the sampling interval: each interval is multiplied by a random number from 1 - jitter "
+        "to 1 + jitter",
     )  # fmt: skip
     msdu_limit_octets: int = octets(
         "msdu_limit", 64, (0, 64), source="802.1Q cnmEncapsulated MSDU; wire-formats 3",
