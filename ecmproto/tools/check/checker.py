@@ -118,8 +118,8 @@ class Checker:
     The result does not depend on the division into batches, and memory does not depend on the number of
     frames.  ``rules`` selects rules of ``families`` (None: all).  ``parameters`` are texts by full names,
     such as ``{"qcn.w": "2"}``.  ``max_findings`` limits the kept findings of each rule.  With ``sampled``,
-    the frames are a sample, and rules that need every frame are skipped.  ``pool`` is a thread that shares the
-    work.  Raises ParameterError for an invalid value.
+    the frames are a sample, and rules that need every frame are skipped.  ``pool`` is a thread that shares
+    the work.  Raises ParameterError for an invalid value.
     """
 
     NOT_STATE = ("rules", "_settings", "_max_findings", "_ethertypes", "_pool", "_groups")

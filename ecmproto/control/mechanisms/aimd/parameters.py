@@ -105,7 +105,8 @@ class AIMDCongestionPointParameters(SamplingParameters):
     )  # fmt: skip
     qscale: float = ratio(
         "qscale", 1.0, (1 / WEIGHT_DENOMINATOR, 1024), step=1 / WEIGHT_DENOMINATOR, source="S000 3.2",
-        doc="factor of Qoff and Qdelta in messages, which makes congestion points with different qeq comparable",
+        doc="factor of Qoff and Qdelta in messages, which makes congestion points with different qeq "
+        "comparable",
     )  # fmt: skip
     payload_octets: int = octets(
         "payload", 48, (24, 1400), source="S000 3.1; wire-formats 4",

@@ -55,8 +55,8 @@ class QCNCongestionPointParameters(Parameters):
     )  # fmt: skip
     jitter: float = ratio(
         "jitter", 0.15, (0, 0.5), source="S001 (margin of randomness 30 %: the width of the interval)",
-        doc="variation of the sampling interval: each interval is multiplied by a random number from 1 - jitter "
-        "to 1 + jitter",
+        doc="variation of the sampling interval: each interval is multiplied by a random number from 1 - "
+        "jitter to 1 + jitter",
     )  # fmt: skip
     msdu_limit_octets: int = octets(
         "msdu_limit", 64, (0, 64), source="802.1Q cnmEncapsulated MSDU; wire-formats 3",

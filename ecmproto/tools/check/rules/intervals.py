@@ -54,7 +54,8 @@ class Sampling(Counted):
     fixed_octets: int = redeclared(SamplingParameters, "fixed_octets")
     random_octets: int = redeclared(
         SamplingParameters, "random_octets",
-        doc="half the width of the random part of the sampling interval. The default is 0.3·sf, at most 64 kB",
+        doc="half the width of the random part of the sampling interval. The default is 0.3·sf, at most "
+        "64 kB",
     )  # fmt: skip
     oversampling_shift: int = redeclared(SamplingParameters, "oversampling_shift")
 
