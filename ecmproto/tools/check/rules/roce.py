@@ -489,7 +489,7 @@ RULES = (
         why=(
             "A CNP for an unknown queue pair slows no flow down. The rule applies only if all queue pairs of "
             "the CNP's destination are known. All queue pairs count as known if the frames to the CNP's "
-            "destination contain at least as many queue pairs as the frames in the other direction. The rule "
+            "destination do not contain fewer queue pairs than the frames in the other direction. The rule "
             "ignores queue pair 0, which `ecmproto replay` uses for unknown queue pairs."
         ),
         clause="lossless 1, 2 (IBTA vol. 1, annex A17)",
