@@ -125,6 +125,12 @@ class Diary(Struct):
         note(self.seen, now_ns, station, octets + port_octets)
         post(outbox, self.kind, now_ns, station, -1, priority)
 
+    def add_record(
+        self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
+    ) -> int:
+        stack[0] += 1
+        return mark * self.factor + 1
+
     def next_timer_ns(self) -> int:
         return self.due_ns
 
@@ -164,6 +170,12 @@ def test_both_see_every_frame_and_first_comes_first() -> None:
 
 def test_tag_passes_first_and_then_second() -> None:
     assert StackedCongestionPoint(*diaries()).rewrite_tag(3, 5) == (5 * 2 + 1) * 10 + 1
+
+
+def test_records_pass_first_and_then_second() -> None:
+    stack = np.zeros(1, np.int64)
+    assert StackedCongestionPoint(*diaries()).add_record(7, 0, 0, 5, stack) == (5 * 2 + 1) * 10 + 1
+    assert stack[0] == 2
 
 
 @pytest.mark.parametrize(
