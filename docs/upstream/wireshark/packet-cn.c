@@ -28,7 +28,7 @@ static void register_cntag(void)
 {
     static hf_register_info fields[] = {
         { &hf_cntag_flow_id, { "flow, local to the source station, echoed in the CNM", "cntag.flow_id", FT_UINT16, BASE_DEC, NULL, 0, NULL, HFILL } },
-        { &hf_cntag_etype, { "EtherType of the payload, or, up to 1500, its length in octets", "cntag.etype", FT_UINT16, BASE_HEX, NULL, 0, NULL, HFILL } },
+        { &hf_cntag_etype, { "EtherType of the payload, or its length in octets if 1500 or less", "cntag.etype", FT_UINT16, BASE_HEX, NULL, 0, NULL, HFILL } },
     };
     static gint *subtrees[] = { &ett_cntag };
 
@@ -74,15 +74,15 @@ static int dissect_cnm(tvbuff_t *tvb, packet_info *pinfo _U_, proto_tree *parent
 static void register_cnm(void)
 {
     static hf_register_info fields[] = {
-        { &hf_cnm_version, { "0; a receiver reads any version as 0", "cnm.version", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
+        { &hf_cnm_version, { "0; receivers treat any version as 0", "cnm.version", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_cnm_reserved, { "ReservedV: 0 on transmission, ignored", "cnm.reserved", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_cnm_qntz_fb, { "Quantized Feedback, the magnitude of the negative feedback", "cnm.qntz_fb", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_cnm_cpid, { "congestion point identifier: MAC and local number", "cnm.cpid", FT_UINT64, BASE_HEX, NULL, 0, NULL, HFILL } },
         { &hf_cnm_q_offset, { "cnmQOffset = Qeq − Qlen: negative when congested (the opposite of ECM's Qoff) [64 octets]", "cnm.q_offset", FT_INT16, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_cnm_q_delta, { "cnmQDelta = Qlen − Qlen_old: positive when growing [64 octets]", "cnm.q_delta", FT_INT16, BASE_DEC, NULL, 0, NULL, HFILL } },
-        { &hf_cnm_encap_prio, { "Encapsulated priority: the sampled frame's", "cnm.encap_prio", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
+        { &hf_cnm_encap_prio, { "Encapsulated priority: priority of the sampled frame", "cnm.encap_prio", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_cnm_encap_reserved, { "0", "cnm.encap_reserved", FT_UINT16, BASE_DEC, NULL, 0, NULL, HFILL } },
-        { &hf_cnm_encap_dst, { "Encapsulated destination MAC: the sampled frame's DA", "cnm.encap_dst", FT_ETHER, BASE_NONE, NULL, 0, NULL, HFILL } },
+        { &hf_cnm_encap_dst, { "Encapsulated destination MAC: DA of the sampled frame", "cnm.encap_dst", FT_ETHER, BASE_NONE, NULL, 0, NULL, HFILL } },
         { &hf_cnm_msdu_length, { "Encapsulated MSDU length, 0..64 [octets]", "cnm.msdu_length", FT_UINT16, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_cnm_msdu, { "Encapsulated MSDU: the sampled frame from its payload EtherType or length on", "cnm.msdu", FT_BYTES, BASE_NONE, NULL, 0, NULL, HFILL } },
     };
@@ -123,7 +123,7 @@ static void register_csig(void)
         { &hf_csig_r, { "reserved", "csig.r", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_csig_s, { "the signal's value, as the number of a bucket", "csig.s", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
         { &hf_csig_lm, { "locator of the hop that set it", "csig.lm", FT_UINT8, BASE_DEC, NULL, 0, NULL, HFILL } },
-        { &hf_csig_etype, { "EtherType of what follows, or, up to 1500, its length in octets", "csig.etype", FT_UINT16, BASE_HEX, NULL, 0, NULL, HFILL } },
+        { &hf_csig_etype, { "EtherType of the payload, or its length in octets if 1500 or less", "csig.etype", FT_UINT16, BASE_HEX, NULL, 0, NULL, HFILL } },
     };
     static gint *subtrees[] = { &ett_csig };
 

@@ -83,7 +83,7 @@ class INTTag(Telemetry):
     """A tag of data frames with space for five records; each port on the path fills the next one."""
 
     etype: int = uint(
-        16, default=0, base="hex", doc="EtherType of what follows, or, up to 1500, its length in octets",
+        16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
         source=_CHOICE, length_name="inttag.len",
     )  # fmt: skip
     role = "tag"
