@@ -1,13 +1,16 @@
-"""Columns as Arrow record batches and tables, with a schema that depends on the fields only.
+"""Fields of frames as Arrow record batches and tables.
 
-A field that can occur several times in a frame (a VLAN tag, a TLV) is a list of values, or with ``repeated``
-"first" its outermost value. In a wrapped frame any field can: "all" makes them all lists, from which such
-frames are rebuilt; other columns have the outermost value. A frame without the field has null. Numbers have
-the narrowest sufficient type. MAC, IPv4 and IPv6 addresses and CPIDs are text, octet strings binary, text
-with few values dictionary-encoded. ``frame.time_epoch`` is a timestamp in ns; times since another frame are
-durations. With ``addresses`` "octets", addresses are fixed-size binary and CPIDs ``uint64``; pandas turns the
-latter into floats and loses digits where frames have none. ``as_text`` converts them to text. The metadata of
-a field contain its unit, meaning and source.
+The schema depends only on the fields, never on the frames. A field that can occur several times in a frame (a
+VLAN tag, a TLV) is a list of values. With ``repeated`` "first", the column has only the outermost value. In a
+wrapped frame, any field can occur several times. With ``repeated`` "all", every field of layers is a list, so
+that wrapped frames can be rebuilt. Otherwise such columns have the outermost value.
+
+A frame without the field has null. Numbers have the narrowest sufficient type. MAC addresses, IP addresses
+and CPIDs are text, octet strings are binary, and text with few distinct values is dictionary-encoded.
+``frame.time_epoch`` is a timestamp in ns. Times since another frame are durations. With ``addresses``
+"octets", addresses are fixed-size binary and CPIDs are ``uint64``. pandas converts ``uint64`` columns with
+nulls into floats, which lose digits. `as_text` converts addresses and CPIDs to text. The metadata of a field
+contain its unit, meaning and source.
 """
 
 from __future__ import annotations
@@ -39,7 +42,7 @@ Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 
 Repeated: TypeAlias = Literal["list", "first", "all"]
-"""Columns that are lists: of repeatable fields, none, or all of layers, which wrapped frames repeat."""
+"""Fields whose columns are lists: the repeatable fields, no fields, or all fields of layers."""
 
 Addresses: TypeAlias = Literal["text", "octets"]
 """Form of addresses and CPIDs: readable text, or the octets of the frames."""
@@ -57,7 +60,7 @@ def schema_of(
     addresses: Addresses = "text",
     ethertypes: EtherTypes = DEFAULT,
 ) -> pa.Schema:
-    """Return the Arrow schema of the columns ``fields`` (None: all)."""
+    """Return the Arrow schema of the columns ``fields``; ``None`` means all columns."""
     pa = arrow()
     documented = {entry.name: entry for entry in catalogue()}
     columns = []
@@ -77,7 +80,7 @@ def schema_of(
 
 
 def is_repeated(field: FilterField, ethertypes: EtherTypes = DEFAULT) -> bool:
-    """Return whether a frame can have a field several times."""
+    """Return whether a frame can contain a field several times."""
     formats = [source.format for source in field.sources]
     return len(set(formats)) < len(formats) or any(cls in _repeated(ethertypes) for cls in formats)
 
@@ -108,7 +111,9 @@ def _value_type(field: FilterField, addresses: Addresses) -> Any:
 
 
 def dictionary_schema(schema: pa.Schema) -> pa.Schema:
-    """Return a schema with dictionary-encoded text, addresses and lists included."""
+    """Return a schema with dictionary encoding for every text column, including addresses and lists of
+    text.
+    """
     pa = arrow()
     encoded = pa.dictionary(pa.int32(), pa.string())
     fields = []
@@ -122,7 +127,10 @@ def dictionary_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
-    """Return columns as a record batch of a `schema_of` or `dictionary_schema` of the same fields."""
+    """Return columns as a record batch.
+
+    ``schema`` is a `schema_of` or a `dictionary_schema` of the same fields.
+    """
     pa = arrow()
     presences: dict[int, _Presence] = {}
     arrays = []
@@ -140,7 +148,7 @@ def record_batch_of(columns: Columns, schema: pa.Schema) -> pa.RecordBatch:
 
 
 class _Presence:
-    """The frames that have a field, and its number of values in each, in Arrow's layout."""
+    """The frames that have a field and the number of values in each frame, in Arrow's layout."""
 
     def __init__(self, column: Column) -> None:
         self.column = column
@@ -148,21 +156,21 @@ class _Presence:
 
     @functools.cached_property
     def bits(self) -> Any:
-        """Validity bitmap, a bit per frame; None where all frames have the field."""
+        """Validity bitmap with one bit per frame; ``None`` if all frames have the field."""
         return (
             None if self.is_whole else arrow().py_buffer(np.packbits(self.column.present, bitorder="little"))
         )
 
     @functools.cached_property
     def bounds(self) -> Any:
-        """Offset of the first value of each frame, and the end of the last."""
+        """Offset of the first value of each frame, followed by the total number of values."""
         if self.is_whole:
             return arrow().py_buffer(every_row(self.column.frames + 1))
         return arrow().py_buffer(self.column.bounds.astype(np.int32))
 
     @functools.cached_property
     def outermost(self) -> NDArray[np.bool_] | None:
-        """Mask of the first value of each frame; None where all are."""
+        """Mask of the values that are the first of their frame; ``None`` if all values are."""
         rows = self.column.rows
         first = np.ones(len(rows), np.bool_)
         if not self.is_whole:
@@ -171,12 +179,12 @@ class _Presence:
 
     @functools.cached_property
     def indices(self) -> NDArray[np.intp]:
-        """Indices of the frames that have the field, each once."""
+        """Indices of the frames that have the field, without duplicates."""
         rows = self.column.rows.astype(np.intp)
         return rows if self.outermost is None else rows[self.outermost]
 
     def spread(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Return a value for each frame: 0 for frames without the field."""
+        """Return one value per frame, with 0 for frames without the field."""
         if self.is_whole:
             return values
         whole = np.zeros((self.column.frames, *values.shape[1:]), values.dtype)
@@ -199,7 +207,9 @@ def _array(column: Column, kind: Any, presence: _Presence) -> Any:
 
 
 def _flat(column: Column, kind: Any, presence: _Presence) -> Any:
-    """Return the values of a column with one value per frame at most, and null for frames without."""
+    """Return an Arrow array of a column with at most one value per frame, and null for frames without a
+    value.
+    """
     pa = arrow()
     values = column.values
     if isinstance(values, Stretches):
@@ -228,7 +238,7 @@ def _flat(column: Column, kind: Any, presence: _Presence) -> Any:
 
 
 def _plain(values: NDArray[Any], kind: Any, presence: _Presence) -> Any:
-    """Return an array of fixed-width values over numpy's memory."""
+    """Return an Arrow array of fixed-width values that shares numpy's memory."""
     pa = arrow()
     if values.ndim == 1 and not pa.types.is_temporal(kind):
         values = values.astype(str(kind), copy=False)  # pyarrow's own name of a dtype imports pandas
@@ -238,7 +248,10 @@ def _plain(values: NDArray[Any], kind: Any, presence: _Presence) -> Any:
 
 
 def _strings(texts: Iterable[str]) -> Any:
-    """Return strings as an Arrow array; pyarrow imports pandas to inspect a list."""
+    """Return strings as an Arrow array.
+
+    This function avoids ``pyarrow.array``, which imports pandas to inspect a list.
+    """
     pa = arrow()
     octets = [text.encode() for text in texts]
     bounds = np.zeros(len(octets) + 1, np.int32)
@@ -247,9 +260,10 @@ def _strings(texts: Iterable[str]) -> Any:
 
 
 def as_text(array: Any) -> Any:
-    """Return an Arrow column of addresses or CPIDs, or of lists of them, as text.
+    """Return an Arrow column of addresses or CPIDs as text; lists of values remain lists.
 
-    MAC addresses have colons, IP addresses are as usual, CPIDs have 16 digits; text is returned unchanged.
+    MAC addresses have colons, IP addresses have the usual notation, and CPIDs have 16 digits. Text is
+    returned unchanged.
     """
     pa = arrow()
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
@@ -285,7 +299,7 @@ def _text(array: Any) -> Any:
 
 
 AddressKind: TypeAlias = Literal["mac", "cpid", "ipv4", "ipv6"]
-"""Kinds of fields shown as text: six, eight, four and sixteen octets."""
+"""Types of fields shown as text, with values of six, eight, four and sixteen octets."""
 
 ADDRESS_KINDS: tuple[AddressKind, ...] = get_args(AddressKind)
 WIDTH = {"mac": 6, "cpid": 8, "ipv4": 4, "ipv6": 16}
@@ -295,14 +309,17 @@ _COLON = 58
 _SLACK = 2 * BLOCK
 """Bytes after the end of a text that may be overwritten."""
 _CACHE_SLOTS = 1 << 10
-"""Number of values whose text is cached: most columns have few distinct values."""
+"""Number of values whose text is cached; most columns have few distinct values."""
 _ODD = 0x9E3779B1
-"""32-bit golden ratio: multiplication by it mixes a number's bits upwards."""
+"""32-bit golden ratio; multiplication by this number mixes low bits into high bits."""
 _BITS_32 = 0xFFFFFFFF
 
 
 def address_texts(kind: AddressKind, values: NDArray[Any]) -> tuple[Octets, Int32]:
-    """Return the concatenated texts of values (rows of octets, or CPIDs), and their offsets with the end."""
+    """Return the concatenated texts of values, and the offset of each text followed by the total length.
+
+    ``values`` are rows of octets, or CPIDs.
+    """
     out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
     bounds = np.empty(len(values) + 1, np.int32)
     known = np.full(_CACHE_SLOTS, -1, np.int32)
@@ -311,7 +328,7 @@ def address_texts(kind: AddressKind, values: NDArray[Any]) -> tuple[Octets, Int3
 
 
 def address_dictionary(kind: AddressKind, values: NDArray[Any]) -> tuple[Int32, Octets, Int32]:
-    """Return the index of each value's text, and the distinct texts, in order of first use, with offsets."""
+    """Return the index of each value's text, the distinct texts in order of first use, and their offsets."""
     codes = np.empty(len(values), np.int32)
     out = np.empty(len(values) * _LONGEST[kind] + _SLACK, np.uint8)
     bounds = np.empty(len(values) + 1, np.int32)
@@ -357,7 +374,7 @@ def _number(
     bounds: Int32,
     out: Octets,
 ) -> int:
-    """Number the values by their text and write each text once; return the number of texts."""
+    """Assign each distinct value an index and write its text once; return the number of texts."""
     at, words, code = 0, 0, 0
     last = len(known) - 1
     bounds[0] = 0
@@ -382,7 +399,7 @@ def _number(
 
 @inlined
 def _address_text(kind: int, octets: Octets, start: int, width: int, out: Octets, at: int) -> int:
-    """Write the text of a value; return its end."""
+    """Write the text of a value and return the end of the text."""
     if kind == _MAC:
         return separated_octets(out, at, octets, start, start + width, _COLON)
     if kind == _CPID:
@@ -406,7 +423,10 @@ def _mixed(octets: Octets, start: int, width: int) -> int:
 
 @inlined
 def _slot(octets: Octets, start: int, width: int) -> int:
-    """Return the cache slot of a value: a hash of its last octets, which differ most, and some before."""
+    """Return the cache slot of a value, from a hash of its last octets and some middle octets.
+
+    The last octets differ most between values.
+    """
     mixed = load_4(octets, start + width - 4) ^ (load_4(octets, start + (width - 4) // 2) * _ODD)
     return ((mixed * _ODD) >> 20) & (_CACHE_SLOTS - 1)
 

@@ -1,5 +1,5 @@
-"""Columns as frames: `frames`, many frames of one template; `rebuilding`, captures from their columns.
+"""Frames from columns: `frames` makes many frames of one template, `rebuilding` rebuilds captures.
 
-Both write a block of frames at a time with array operations, without an object a frame or a compiler. The
-result equals the output of the one-frame encoder.
+Both modules write a block of frames at a time with array operations. They need no Python object per frame and
+no compiler. The result equals the output of the one-frame encoder.
 """

@@ -1,4 +1,4 @@
-"""Arrow arrays as numpy arrays: numbers, rows of octets, octet strings, dictionaries."""
+"""Conversion of Arrow arrays into numpy arrays: numbers, rows of octets, octet strings, dictionaries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from ecmproto.frames.columns.building.values import Coded, Strings, Target, octets_target
 
 _NUMBER = "^(0|-?[1-9][0-9]{0,17})$"
-"""Decimal integers; `ecmproto.wire.formats.text` reads all other notations."""
+"""Pattern of decimal integers; `ecmproto.wire.formats.text` reads all other notations."""
 
 
 def plain_array(target: Target, given: Any) -> Any:
-    """Return an Arrow column, one value per frame; ColumnError for a missing value or another type."""
+    """Return an Arrow column with one value per frame as numpy arrays, strings or codes.
+
+    Raises ColumnError for a missing value or an unsupported type.
+    """
     array = whole(given)
     if array.null_count:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
@@ -39,7 +42,7 @@ def whole(given: Any) -> Any:
 
 
 def unpacked(target: Target, array: Any) -> Any:
-    """Return an Arrow array without nulls as a numpy array."""
+    """Return an Arrow array without nulls as numpy arrays, strings or codes."""
     kind = array.type
     if isinstance(array, pa.ChunkedArray):  # too many octets for one array leave several chunks
         raise target.error("octets that fit in one Arrow array", f"{array.nbytes} octets")
@@ -75,7 +78,10 @@ def _strings(array: Any, offset_type: Any) -> Strings:
 
 
 def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[np.int64]]]:
-    """Yield each column of a table or record batch: name, values, and offsets of the frames' first values."""
+    """Yield the name, the values and the bounds of each column of a table or record batch.
+
+    The bounds are the offset of each frame's first value, followed by the number of values.
+    """
     # Most columns have no values or one for each frame: they share their offsets.
     none, every = np.zeros(columns.num_rows + 1, np.int64), np.arange(columns.num_rows + 1)
     for name in names:
@@ -91,7 +97,7 @@ def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[n
 
 
 def _bounds(counts: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the offset of each frame's first value, and the end of the last."""
+    """Return the offset of each frame's first value, followed by the total number of values."""
     bounds = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=bounds[1:])
     return bounds

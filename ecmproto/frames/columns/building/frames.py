@@ -60,18 +60,21 @@ def frames_from(
 ) -> Batch:
     """Return ``count`` frames like ``template`` with the fields set by ``columns``.
 
-    ``template`` is a `Frame`, or octets to decode. Names are filter fields as listed by ``ecmproto fields``:
-    ``cnm.qntz_fb``, ``vlan.id`` (the outermost), ``vlan.id[1]`` (the second), ``eth.padding``,
-    ``encapsulated.ip.src`` (in the frame quoted by a message). A column is one value for all frames or one
-    each; see `columns.building.values`. Octets of variable length may differ in length between frames.
+    ``template`` is a `Frame`, or octets to decode. Column names are filter fields as listed by ``ecmproto
+    fields``: ``cnm.qntz_fb``, ``vlan.id`` (the outermost), ``vlan.id[1]`` (the second), ``eth.padding``,
+    ``encapsulated.ip.src`` (in the frame quoted by a message). A column is one value for all frames or an
+    array with one value per frame; see `columns.building.values`. Octet strings of variable length may have
+    different lengths in different frames.
 
     ``fix`` computes types, lengths, IPv4 header checksums and padding as ``encode(frame, fix=True)`` does for
-    each frame, also those set by columns, unless their names are in ``keep``. Nothing is computed in a quoted
-    frame. ``transport_checksums`` also computes TCP's and UDP's; a UDP checksum of 0 (none) over IPv4 is
-    unchanged. ``time_ns`` is one time or one each, in ns since 1970.
+    each frame. Computed values replace the values of columns, unless the field is named in ``keep``. Nothing
+    is computed in a quoted frame. ``transport_checksums`` also computes TCP and UDP checksums. A UDP checksum
+    of 0 (no checksum) over IPv4 is unchanged. ``time_ns`` is one time or an array with one time per frame, in
+    ns since 1970.
 
-    Raises DecodeError for an invalid template, SpecError for a name that is no field of it, with the nearest
-    name, and ColumnError for values that a field cannot hold, with the row, counted from 0.
+    Raises DecodeError for an invalid template. Raises SpecError, with the nearest name, for a name that is no
+    field of the template. Raises ColumnError, with the row counted from 0, for a value that a field cannot
+    hold.
     """
     if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
         raise ParameterError(name="count", needed="a number of frames from 0", got=shown(count))
@@ -91,8 +94,9 @@ def frames_from(
 def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
     """Return ``count`` rows of octets of the format ``kind``, with field values from ``columns``.
 
-    Fields without a column have their defaults. Raises EncodeError for a value that its field cannot hold,
-    with the row; for an array of another length than ``count``; for a name that is no fixed field's.
+    Fields without a column have their defaults. Raises EncodeError, with the row, for a value that its field
+    cannot hold. Raises EncodeError also for an array of another length than ``count``, and for a name that is
+    no fixed field of the format.
     """
     fields = [field.key for field in kind.layout if field.bits is not None and not field.behind]
     for key in columns:
@@ -108,9 +112,9 @@ def pack(kind: type[Layer], count: int, **columns: Given) -> NDArray[np.uint8]:
 
 
 Given: TypeAlias = "int | np.integer | bytes | NDArray[np.integer]"
-"""One value for all rows, or an array of one each.
+"""One value for all rows, or an array with one value per row.
 
-Numbers are integers of any width; signed CPIDs are passed as ``cpids.view(np.uint64)``. Addresses are rows of
+Numbers are integers of any width. Signed CPIDs are passed as ``cpids.view(np.uint64)``. Addresses are rows of
 octets.
 """
 
@@ -123,11 +127,13 @@ def tagged_batch(
     ethertypes: EtherTypes = DEFAULT,
     **columns: Given,
 ) -> Batch:
-    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in those selected by ``only``.
+    """Return ``batch`` with a tag of the format ``kind`` in every frame, or in the frames selected by
+    ``only``.
 
-    ``columns`` are the tag's fields: an array of one value per frame, or one for all. Existing tags of the
-    kind are replaced. A CN-TAG is inserted after the VLAN tags, any other after the CN-TAG. A frame with
-    a truncated header gets none. EncodeError as `pack`; ParameterError for a format that is no tag.
+    ``columns`` are the fields of the tag: one value for all frames, or an array with one value per frame. The
+    new tag replaces an existing tag of the same format. A CN-TAG is inserted after the VLAN tags. Any other
+    tag is inserted after the CN-TAG. A frame with a truncated header receives no tag. Raises EncodeError as
+    `pack` does, and ParameterError for a format that is no tag.
     """
     if not is_tag(kind) or kind.announced_by in _VLANS:
         raise ParameterError(name="kind", needed="a tag of congestion management", got=kind.__name__)
@@ -144,7 +150,10 @@ _VLANS = ("c_tag", "s_tag")
 
 
 def _one_value(name: str, given: Given) -> int:
-    """Return the common value of a field that distinguishes tag formats; ParameterError where it differs."""
+    """Return the common value of a field that distinguishes tag formats.
+
+    Raises ParameterError if the frames have different values.
+    """
     values = np.unique(np.asarray(given))
     if len(values) != 1:
         raise ParameterError(
@@ -169,7 +178,7 @@ def _with(frame: Frame, target: Target, value: int | bytes) -> Frame:
 
 
 def values_for(frame: Frame, target: Target, given: Any, count: int) -> Values:
-    """Return a value of ``target`` for each of ``count`` frames; ColumnError for an invalid one."""
+    """Return a value of ``target`` for each of ``count`` frames; raise ColumnError for an invalid value."""
     if is_single(given):
         value = single(target, given)
         if isinstance(value, int):
@@ -182,7 +191,10 @@ def values_for(frame: Frame, target: Target, given: Any, count: int) -> Values:
 
 
 def _check_inner(frame: Frame, target: Target, values: Strings) -> None:
-    """Refuse octets of a quoted frame that differ in length from the template: its lengths stay."""
+    """Raise ColumnError for octets of a quoted frame that differ in length from the template.
+
+    The length fields of a quoted frame are not recomputed.
+    """
     inner = encapsulated(frame)
     assert inner is not None
     assert target.layer is not None
@@ -202,7 +214,7 @@ def _keys_by_layer(frame: Frame, names: Collection[str]) -> tuple[frozenset[str]
 
 
 def times_of(given: ArrayLike, count: int) -> Int64:
-    """Return the time of each frame; ColumnError for an invalid one."""
+    """Return the time of each frame; raise ColumnError for an invalid time."""
 
     def error(got: str, row: int | None = None) -> ColumnError:
         return ColumnError(layer="frame", field="time_epoch", needed="ns since 1970", got=got, row=row)
@@ -220,7 +232,7 @@ def times_of(given: ArrayLike, count: int) -> Int64:
 
 
 def batch_of(cast: Cast, time_ns: Int64, **record: Any) -> Batch:
-    """Return cast frames as a batch; ``record`` contains the other data of their records."""
+    """Return cast frames as a batch; ``record`` contains the other data of the records."""
     whole = {"original": cast.octets, "interface": np.zeros(len(time_ns), np.int64)} | record
     return Batch(
         buffer=cast.buffer,
@@ -238,14 +250,14 @@ TargetValues: TypeAlias = "tuple[Target, Values]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cast:
-    """Frames in one buffer in any order, with offset and length in octets of each."""
+    """Frames in one buffer in any order, with the offset and the length in octets of each frame."""
 
     buffer: Octets
     offset: Int64
     octets: Int64
 
     def matrix(self) -> Octets | None:
-        """Return the frames as rows of a matrix if they are of equal length and in order."""
+        """Return the frames as rows of a matrix; ``None`` unless they are in order and equally long."""
         if not len(self.octets) or not (self.octets == self.octets[0]).all():
             return None
         rows = self.buffer.reshape(len(self.octets), -1)
@@ -253,7 +265,10 @@ class Cast:
 
 
 def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Finish) -> Cast:
-    """Return ``count`` finished frames like ``frame`` with values of ``columns``; ColumnError with row."""
+    """Return ``count`` finished frames like ``frame`` with the values of ``columns``.
+
+    Raises ColumnError, with the row, for a value that the encoder refuses.
+    """
     templates = []
     octets = np.zeros(count, np.int64)
     for rows, lengths in _equally_long(columns, count):
@@ -284,7 +299,7 @@ def cast(frame: Frame, columns: Sequence[TargetValues], count: int, finish: Fini
 
 
 def _equally_long(columns: Sequence[TargetValues], count: int) -> Iterator[tuple[Any, dict[int, int]]]:
-    """Yield groups of frames with octet strings of equal length, with the length for each column."""
+    """Yield groups of frames whose octet strings have equal lengths, with the length for each column."""
     ragged = {index: values for index, (_, values) in enumerate(columns) if isinstance(values, Strings)}
     if not count:
         return
@@ -325,7 +340,7 @@ def _template(
 def _source(
     target: Target, values: Values, octets: int | None, frame: Frame, computing: Computing
 ) -> Source | None:
-    """Return the source of values for some frames; None for a field that is computed instead."""
+    """Return a function that yields the values for some frames; ``None`` for a computed field."""
     if target.layer is None:
         # Padding that is too short is replaced.
         return None if len(getattr(frame, target.field.key)) != octets else _strings(values, octets)
@@ -347,7 +362,7 @@ def _strings(values: Values, octets: int | None) -> Source:
 
 
 def _resized(frame: Frame, columns: Sequence[TargetValues], lengths: Mapping[int, int]) -> Frame:
-    """Return the frame with variable fields as long as the strings; their octets are 0."""
+    """Return the frame with variable fields of the given lengths, filled with zero octets."""
     layers = list(frame.layers)
     tails: dict[str, bytes] = {}
     for index, octets in lengths.items():

@@ -1,10 +1,10 @@
-"""Captures rebuilt from their columns: the reverse of `extract` and `read_table`.
+"""Rebuilding of captures from columns: the reverse of `extract` and `read_table`.
 
-``frame.protocols`` lists the layers of a frame; frames with the same layers are cast together. Nothing is
-filled in: a missing column that a layer's fields need is an error with its name.
+``frame.protocols`` lists the layers of a frame. Frames with the same layers are built together. No value is
+guessed: if a column that a layer needs is missing, the error names the column.
 
-A protocol path names a run of plain LLDP TLVs once, and an empty TLV has no value. Types, lengths and sizes
-of the values distinguish the TLVs; ambiguous frames are refused.
+A protocol path names a run of plain LLDP TLVs once, and an empty TLV has no value. The TLVs are distinguished
+by their types, their lengths and the sizes of their values. Ambiguous frames are refused.
 """
 
 from __future__ import annotations
@@ -57,16 +57,17 @@ _TAIL_NAMES = tuple(f"eth.{key}" for key in TAILS)
 
 
 def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = False) -> Batch:
-    """Return the frames from which ``columns`` were extracted: `Columns`, an Arrow table or record batch.
+    """Return the frames from which ``columns`` were extracted.
 
-    ``frame.protocols`` and a column for every field of every layer are needed. Octets of variable length
-    without a column are empty if ``frame.cap_len`` or a length field confirms it. Times, lengths on the wire,
-    interfaces and numbers come from ``frame.time_epoch``, ``frame.len``, ``frame.interface_id`` and
-    ``frame.number`` where present. ``fix`` recomputes types, lengths, IPv4 header checksums and padding as
-    ``encode(frame, fix=True)`` does; columns for these may be missing.
+    ``columns`` is `Columns`, an Arrow table or a record batch. It needs ``frame.protocols`` and a column for
+    every field of every layer. Octets of variable length without a column are empty if ``frame.cap_len`` or a
+    length field confirms it. Times, lengths on the wire, interfaces and frame numbers are read from the
+    columns ``frame.time_epoch``, ``frame.len``, ``frame.interface_id`` and ``frame.number`` if present.
+    ``fix`` recomputes types, lengths, IPv4 header checksums and padding as ``encode(frame, fix=True)`` does.
+    Columns for recomputed fields may be missing.
 
-    SpecError for insufficient or inconsistent columns, ColumnError for values that a field cannot hold; rows
-    count from 0.
+    Raises SpecError for insufficient or inconsistent columns. Raises ColumnError for values that a field
+    cannot hold. Rows are counted from 0.
     """
     sheet = sheet_of(columns)
     paths = list(groups_of(sheet))
@@ -85,7 +86,7 @@ def batch_from(columns: Any, *, ethertypes: EtherTypes = DEFAULT, fix: bool = Fa
 
 
 class _Rebuilding:
-    """The frames of one protocol path under construction."""
+    """Builder of the frames of one protocol path."""
 
     def __init__(self, sheet: ColumnSheet, path: FrameGroup, ethertypes: EtherTypes, finish: Finish) -> None:
         self._sheet = sheet
@@ -94,7 +95,7 @@ class _Rebuilding:
         self._frame = Frame(layers=tuple(cls() for cls in path.layers), ethertypes=ethertypes)
 
     def cast(self) -> Cast:
-        """Return the cast columns; errors contain the rows of the sheet."""
+        """Return the built frames; errors name the row in the sheet."""
         columns: list[TargetValues] = []
         for index, cls in enumerate(self._path.layers):
             for field in cls.layout:
@@ -124,7 +125,10 @@ class _Rebuilding:
         return ColumnError(layer=error.layer, field=error.field, needed=error.needed, got=error.got, row=row)
 
     def _strings(self, name: str, number: int | Int64) -> Strings:
-        """Return value ``number`` (one for all or one each) of each frame; empty beyond its last."""
+        """Return value ``number`` of each frame, or an empty string if the frame has fewer values.
+
+        ``number`` is one index for all frames, or an array with one index per frame.
+        """
         listed, rows = self._sheet.columns[name], self._path.rows
         strings = self._sheet.strings(name)
         has = listed.counts(rows) > number
@@ -138,7 +142,7 @@ class _Rebuilding:
         )
 
     def _octets(self, index: int, field: Field) -> Strings | None:
-        """Return a layer's octets of variable length; None where no frame has any."""
+        """Return the octets of a layer's field of variable length; ``None`` if no frame has such octets."""
         number = self._path.values.get(index)
         if number == NO_VALUE:
             return None
@@ -150,10 +154,10 @@ class _Rebuilding:
         return None
 
     def _value_index(self, index: int, field: Field) -> int | Int64:
-        """Return the index in each frame of the value that layer ``index`` has for ``field``.
+        """Return, for each frame, the index of the ``field`` value that belongs to layer ``index``.
 
-        A frame may have several headers of a kind. One without octets (an AH without a check value) has no
-        value.
+        A frame may have several headers of one format. A header without octets (an AH without a check value)
+        has no value.
         """
         holders = [
             (at, other)
@@ -168,10 +172,11 @@ class _Rebuilding:
         return np.where(counted[index], before, _NO_INDEX)
 
     def _counted(self, index: int, field: Field, *, is_sure: bool = False) -> NDArray[np.bool_]:
-        """Return a mask of the frames that have octets for ``field``, judged by other fields.
+        """Return a mask of the frames that have octets for ``field``, according to their length and type
+        fields.
 
-        Without the length column, all do; with ``is_sure`` that column is needed unless there is always a
-        value.
+        Without a column for the length, all frames count as having octets. With ``is_sure``, a missing length
+        column is an error, unless the field always has octets.
         """
         count = field.count
         assert count is not None
@@ -189,7 +194,7 @@ class _Rebuilding:
         return having
 
     def _numbers(self, index: int, field: Field) -> Any:
-        """Return the values of a field of fixed width; None for one that is computed."""
+        """Return the values of a field of fixed width; ``None`` for a field that is computed."""
         names = [name for name in (field.name, field.meta.length_name) if name in self._sheet.columns]
         if not names:
             if self._finish.fix and self._is_computed(index, field):
@@ -211,7 +216,10 @@ class _Rebuilding:
         return self._either(columns, counts, number)
 
     def _either(self, columns: list[ListColumn], counts: list[Int64], number: int) -> NDArray[Any]:
-        """Return EtherTypes or lengths: only the last layer of a frame can have a length."""
+        """Return the merged values of the EtherType column and the length column.
+
+        Only the last layer of a frame can have a length.
+        """
         rows = self._path.rows
         values = np.zeros(len(rows), np.int64)
         is_type = counts[0] > number
@@ -234,7 +242,7 @@ class _Rebuilding:
         return field.key in layers[index].computed(b"", following, formats)
 
     def _check_rest(self) -> None:
-        """Refuse values of layers that the frames do not have."""
+        """Raise ColumnError if a frame has values for a layer that the frame does not contain."""
         prefixes = {"frame", *(cls.prefix for cls in self._path.layers)}
         for name, column in self._sheet.columns.items():
             if not column.bounds[-1] or not prefixes.isdisjoint(_formats()[name]):
@@ -247,12 +255,12 @@ class _Rebuilding:
 
 @functools.cache
 def _formats() -> Mapping[str, tuple[str, ...]]:
-    """Return the formats that have a column of each name."""
+    """Return, for each column name, the formats that have such a field."""
     return {entry.name: entry.formats for entry in catalogue()}
 
 
 def _check_lengths(sheet: ColumnSheet, octets: Int64) -> None:
-    """Refuse frames whose length differs from the captured length of their records."""
+    """Raise ColumnError if the length of a frame differs from the captured length of its record."""
     captured = sheet.numbers(_CAP_LEN)
     if captured is None or (captured == octets).all():
         return
@@ -276,7 +284,7 @@ def _times(sheet: ColumnSheet) -> Int64:
 
 
 def _record(sheet: ColumnSheet, octets: Int64) -> dict[str, Int64]:
-    """Return the frames' lengths on the wire and their interfaces."""
+    """Return the lengths on the wire and the interfaces of the frames."""
     record = {}
     original, captured = sheet.numbers("frame.len"), sheet.numbers(_CAP_LEN)
     if original is not None:
@@ -287,7 +295,7 @@ def _record(sheet: ColumnSheet, octets: Int64) -> dict[str, Int64]:
 
 
 def _numbers(sheet: ColumnSheet) -> dict[str, Any]:
-    """Return the frames' numbers, and the mask of those with a time."""
+    """Return the frame numbers, and a mask of the frames that have a time."""
     record: dict[str, Any] = {}
     numbers = sheet.numbers("frame.number")
     if numbers is not None and len(numbers):
@@ -302,24 +310,27 @@ ListedValues: TypeAlias = "NDArray[Any] | Strings | Coded"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ListColumn:
-    """A column of concatenated ``values``; frame i has ``bounds[i]`` to ``bounds[i + 1]``."""
+    """A column of concatenated ``values``.
+
+    The values of frame i are ``values[bounds[i]:bounds[i + 1]]``.
+    """
 
     name: str
     values: ListedValues
     bounds: Int64
 
     def counts(self, rows: Int64) -> Int64:
-        """Return the number of values in each of some frames."""
+        """Return the number of values of each frame in ``rows``."""
         return self.bounds[rows + 1] - self.bounds[rows]
 
     def take(self, indices: Int64) -> ListedValues:
-        """Return the values at indices."""
+        """Return the values at ``indices``."""
         if isinstance(self.values, Coded):
             return Coded(self.values.codes[indices], self.values.values)
         return self.values[indices] if isinstance(self.values, np.ndarray) else self.values.select(indices)
 
     def strings(self) -> Strings:
-        """Return the values as octet strings; ColumnError for an invalid one."""
+        """Return the values as octet strings; raise ColumnError for an invalid value."""
         target = octets_target(self.name)
         try:
             strings = each(target, self.values, int(self.bounds[-1]))
@@ -330,12 +341,12 @@ class ListColumn:
         return strings
 
     def row_of(self, index: int) -> int:
-        """Return the frame of the value at ``index``."""
+        """Return the index of the frame that has the value at ``index``."""
         return int(np.searchsorted(self.bounds, index, side="right")) - 1
 
 
 class ColumnSheet:
-    """Columns by name, and their number of frames."""
+    """Columns by name, and the number of frames."""
 
     def __init__(self, frames: int, columns: Mapping[str, ListColumn]) -> None:
         self.frames = frames
@@ -343,13 +354,13 @@ class ColumnSheet:
         self._strings: dict[str, Strings] = {}
 
     def strings(self, name: str) -> Strings:
-        """Return a column's values as octet strings."""
+        """Return the values of a column as octet strings."""
         if name not in self._strings:
             self._strings[name] = self.columns[name].strings()
         return self._strings[name]
 
     def once(self, name: str) -> ListedValues | None:
-        """Return a column with a value for each frame; None without a column of that name."""
+        """Return a column with one value per frame; ``None`` if no column has that name."""
         column = self.columns.get(name)
         if column is None:
             return None
@@ -360,7 +371,7 @@ class ColumnSheet:
         return column.values
 
     def numbers(self, name: str) -> Int64 | None:
-        """Return a column with a number for each frame; None without a column of that name."""
+        """Return a column with one number per frame; ``None`` if no column has that name."""
         numbers = self.once(name)
         if numbers is None:
             return None
@@ -374,9 +385,9 @@ class ColumnSheet:
 
 
 def sheet_of(columns: Any) -> ColumnSheet:
-    """Return the columns of an extraction (`Columns`), or of an Arrow table or record batch.
+    """Return the columns of an extraction (`Columns`), an Arrow table or a record batch.
 
-    SpecError, with the nearest name, for a column that no extraction yields.
+    Raises SpecError, with the nearest name, for a column that no extraction yields.
     """
     is_arrow = type(columns).__module__.partition(".")[0] == "pyarrow"
     names = list(columns.schema.names if is_arrow else columns)
@@ -410,7 +421,7 @@ def _names() -> frozenset[str]:
 
 
 def missing(name: str, rest: str) -> SpecError:
-    """Return the error for a missing column; ``rest`` gives its purpose."""
+    """Return the error for a missing column; ``rest`` is the end of the message."""
     return SpecError(
         where="columns",
         needed=f"{name!r}{rest}",
@@ -422,7 +433,7 @@ def missing(name: str, rest: str) -> SpecError:
 NO_VALUE = -1
 MAX_TLVS = 512
 WITH_VALUE = (TLV, OtherOrganizationTLV)
-"""The TLVs whose information is octets."""
+"""TLVs whose information is a string of octets."""
 
 TLVFormats = tuple[tuple[type[Layer], ...], tuple[int, ...]]
 
@@ -432,7 +443,7 @@ def _is_lldp(prefix: str) -> bool:
 
 
 def _tlvs_of(names: Sequence[str]) -> list[tuple[type[Layer], ...]]:
-    """Return the format of each TLV in a path, followed by the formats inside it."""
+    """Return the format of each TLV in a path, followed by the formats inside the TLV."""
     tlvs: list[tuple[type[Layer], ...]] = []
     for cls in map(BY_PREFIX.__getitem__, names):
         if issubclass(cls, AnyTLV):
@@ -445,10 +456,10 @@ def _tlvs_of(names: Sequence[str]) -> list[tuple[type[Layer], ...]]:
 def tlv_formats(
     names: Sequence[str], types: Sequence[int], lengths: Sequence[int], values: Sequence[int]
 ) -> TLVFormats | None:
-    """Return the format of each layer and its value's index (NO_VALUE without one); None if ambiguous.
+    """Return the format and the value index of each layer; ``None`` if the frame is ambiguous.
 
-    ``names`` are the TLVs of the protocol path and the layers inside them, ``values`` the lengths in octets
-    of the values present.
+    The index is NO_VALUE for a layer without a value. ``names`` are the TLVs of the protocol path and the
+    layers inside them. ``values`` are the lengths in octets of the values present.
     """
     tlvs = _tlvs_of(names)
     if len(types) != len(lengths) or len(types) > MAX_TLVS:
@@ -477,7 +488,10 @@ def tlv_formats(
 def _value(
     cls: type[Layer], type_: int, length: int, values: Sequence[int], used: Sequence[int], is_last: bool
 ) -> int | None:
-    """Return the index of the value of a TLV of that format, NO_VALUE without one; None if impossible."""
+    """Return the value index of a TLV of that format, or NO_VALUE if it has no value.
+
+    Returns ``None`` if the TLV cannot have that format.
+    """
     # A TLV of another length is malformed, and nothing after it is read as TLVs.
     fits = cls is TLV or all(each.low <= length <= each.high for each in cls.limits)
     if cls is not TLV and (type_ != ORGANIZATIONALLY_SPECIFIC or not (fits or is_last)):
@@ -497,16 +511,21 @@ _TYPE, _LENGTH, _VALUE = "lldp.tlv.type", "lldp.tlv.len", "lldp.tlv.value"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameGroup:
-    """Frames with the same layers: ``rows`` are their indices, ``name`` is their ``frame.protocols``."""
+    """Frames with the same layers.
+
+    ``rows`` are the indices of the frames. ``name`` is their ``frame.protocols``.
+    """
 
     name: str
     rows: Int64
     layers: tuple[type[Layer], ...]
     values: Mapping[int, int] = dataclasses.field(default_factory=dict)
-    """Index of the value of each layer whose octets are one of several values; NO_VALUE for none."""
+    """Index of the value of each layer whose octets are one of several values; NO_VALUE for no value."""
 
     def number(self, index: int, field: Field) -> tuple[int, int]:
-        """Return the index of layer ``index`` among those with ``field``, and their number."""
+        """Return the number of layers with ``field`` before layer ``index``, and the total number of such
+        layers.
+        """
         having = [
             at for at, cls in enumerate(self.layers) if any(each.name == field.name for each in cls.layout)
         ]
@@ -514,7 +533,7 @@ class FrameGroup:
 
 
 def groups_of(sheet: ColumnSheet) -> Iterator[FrameGroup]:
-    """Yield the frames of each protocol path; SpecError for an impossible one."""
+    """Yield the frames of each protocol path; raise SpecError for an impossible path."""
     if sheet.frames and _PROTOCOLS not in sheet.columns:
         raise missing(_PROTOCOLS, ", the layers of each frame")
     names = sheet.once(_PROTOCOLS) if sheet.frames else None
@@ -570,7 +589,7 @@ def _with_tlvs(
 
 
 def _listed(sheet: ColumnSheet, name: str, row: int) -> tuple[int, ...]:
-    """Return a frame's numbers, or the lengths in octets of its values."""
+    """Return the numbers of a frame, or the lengths in octets of its values."""
     column = sheet.columns.get(name)
     if column is None:
         return ()

@@ -1,10 +1,11 @@
-"""Frame templates: an encoded frame; values and then checksums are written into each copy.
+"""Frame templates: values and checksums are written into copies of an encoded frame.
 
-The encoder lists the fields that it computes (`Layer.computed`), from the template. A computed field is the
-same for all frames of a template, with two exceptions: a checksum, computed for each frame, and the EtherType
-or length of the next layer, which depends on its former value. The encoder computes the checksum of an IPv4
-header alone. This module adds those with a pseudo header (TCP's and UDP's, except a UDP checksum of 0 over
-IPv4), all of them over many frames (RFC 1071).
+The encoder lists the fields that it computes from the template (`Layer.computed`). A computed field is the
+same for all frames of a template, with two exceptions. A checksum is computed for each frame. The EtherType
+or length of the next layer depends on the former value of the field.
+
+The encoder computes only the checksums of IPv4 headers. This module adds the checksums with a pseudo header
+(TCP and UDP, but not a UDP checksum of 0 over IPv4), and computes all checksums over many frames (RFC 1071).
 """
 
 from __future__ import annotations
@@ -38,25 +39,25 @@ Octets = NDArray[np.uint8]
 _WORDS = (8, 16, 32, 64)
 
 _BLOCK_OCTETS = 1 << 18
-"""Bytes of a matrix filled at a time: small enough to stay in the cache for all columns."""
+"""Bytes of a matrix filled at a time, small enough to stay in the cache for all columns."""
 
 Source: TypeAlias = Callable[[Any], NDArray[Any]]
-"""Function from a slice or indices to the values of those frames, numbers or rows of octets."""
+"""Function that returns the values (numbers or rows of octets) of the frames at a slice or at indices."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameTemplate:
-    """The octets of a frame, the bit ranges overwritten in each copy, and the checksums over them."""
+    """The octets of a frame, the bit ranges overwritten in each copy, and the checksums over the octets."""
 
     octets: Octets
     bit_ranges: tuple[BitRange, ...] = ()
     checksums: tuple[Checksum | Covering, ...] = ()
 
     def fill(self, out: Octets, rows: Any, sources: Sequence[Source]) -> None:
-        """Fill ``out`` (n × length) with frames: a copy a row, with the sources' values for ``rows``.
+        """Fill ``out`` (n × length) with one copy of the frame per row, and with the values for ``rows``.
 
-        ``rows`` is the index of the first of n consecutive frames, or an array of n indices; there is one
-        source for each bit range.
+        ``rows`` is the index of the first of n consecutive frames, or an array of n indices. ``sources`` has
+        one source for each bit range.
         """
         step = max(1, _BLOCK_OCTETS // max(1, len(self.octets)))
         for low in range(0, len(out), step):
@@ -83,8 +84,8 @@ def frame_template(
 ) -> FrameTemplate:
     """Return the template of ``frame``, which is finished except for the contents of ``bit_ranges``.
 
-    It has the checksums of ``frame``, except those ``given``, that cover one of them or a covered checksum;
-    with ``checksums`` False none.
+    The template has the checksums of ``frame`` that cover a bit range or another recomputed checksum.
+    Checksums in ``given`` are left out. With ``checksums`` False, the template has no checksums.
     """
     bit_ranges = tuple(bit_ranges)
     written = [bit_range.octets for bit_range in bit_ranges]
@@ -99,10 +100,10 @@ def frame_template(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finish:
-    """The completion of frames.
+    """Settings for the completion of frames.
 
-    ``fix`` computes the same fields as ``encode(frame, fix=True)``, ``transport`` also TCP's, UDP's and
-    GRE's checksums. ``keep`` contains for each layer the keys of the fields left unchanged.
+    ``fix`` computes the same fields as ``encode(frame, fix=True)``. ``transport`` also computes the checksums
+    of TCP, UDP and GRE. ``keep`` contains, for each layer, the keys of the fields left unchanged.
     """
 
     fix: bool = True
@@ -126,7 +127,7 @@ def finished(frame: Frame, finish: Finish) -> Frame:
 
 
 def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -> Frame:
-    """Return ``frame`` with its checksums computed, except those given."""
+    """Return ``frame`` with its checksums computed, except the checksums in ``given``."""
     checksums = checksums_of(frame, given, transport=transport)
     if not checksums:
         return frame
@@ -140,7 +141,7 @@ def summed(frame: Frame, given: Sequence[Collection[str]], *, transport: bool) -
 
 
 class Computing:
-    """The computed fields of a finished frame's layers."""
+    """The computed fields of the layers of a finished frame."""
 
     def __init__(self, frame: Frame, finish: Finish) -> None:
         self._layers = frame.layers
@@ -154,7 +155,7 @@ class Computing:
         self._is_fixed = finish.fix
 
     def of(self, index: int, layer: Layer | None = None) -> dict[str, int]:
-        """Return the computed fields of layer ``index``, or of ``layer`` in its stead."""
+        """Return the computed fields of layer ``index``, or of ``layer`` in place of that layer."""
         if not self._is_fixed:
             return {}
         layer = self._layers[index] if layer is None else layer
@@ -177,20 +178,20 @@ class Computing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class BitRange:
-    """``bits`` bits of the frame from bit ``bit`` on, the most significant first."""
+    """A range of ``bits`` bits of the frame that starts at bit ``bit``; bit 0 is the most significant."""
 
     bit: int
     bits: int
 
     @property
     def octets(self) -> range:
-        """The octets of the frame that contain any of the bits."""
+        """Range of the octets that contain any of the bits."""
         return range(self.bit // 8, -(-(self.bit + self.bits) // 8))
 
     def put(self, frames: Octets, values: NDArray[np.integer]) -> None:
         """Write a number into each row of ``frames`` (n × length), in two's complement.
 
-        Numbers of more than 64 bits come as rows of octets (n × width).
+        Numbers of more than 64 bits are passed as rows of octets (n × width).
         """
         if values.ndim == 2:
             self.put_octets(frames, values.astype(np.uint8, copy=False))
@@ -210,7 +211,7 @@ class BitRange:
         target[:, 0] = np.ascontiguousarray(rows).view(whole)[:, 0]
 
     def _put_bits(self, frames: Octets, values: NDArray[np.integer]) -> None:
-        """Write a field's bits and keep other fields' bits in the same octets."""
+        """Write the bits of a field without changing other bits of the same octets."""
         span = self.octets
         shift = 8 * span.stop - self.bit - self.bits
         mask = ((1 << self.bits) - 1) << shift
@@ -230,7 +231,7 @@ class BitRange:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Checksum:
-    """One checksum: its offset, the octet ranges that it covers, and the constant part of its sum."""
+    """A checksum: its offset, the octet ranges that it covers, and the constant part of its sum."""
 
     layer: int
     at: int
@@ -242,7 +243,7 @@ class Checksum:
     octets: ClassVar[int] = 2
 
     def covers(self, written: Iterable[range]) -> bool:
-        """Return whether any of the octets ``written`` is covered."""
+        """Return whether the checksum covers any of the octets ``written``."""
         return any(start < part.stop and part.start < stop for part in written for start, stop in self.ranges)
 
     def write(self, frames: Octets) -> None:
@@ -274,11 +275,11 @@ class Covering:
     compute: Callable[[bytes], int]
 
     def covers(self, written: Iterable[range]) -> bool:
-        """Return whether any of the octets ``written`` may be covered."""
+        """Return whether the field may cover any of the octets ``written``."""
         return any(part.start < self.at for part in written)
 
     def write(self, frames: Octets) -> None:
-        """Compute and write the field of each row of ``frames`` (n × length)."""
+        """Compute and write the field in each row of ``frames`` (n × length)."""
         for row in frames:
             value = self.compute(row.tobytes())
             row[self.at : self.at + self.octets] = np.frombuffer(value.to_bytes(self.octets, "big"), np.uint8)
@@ -287,7 +288,10 @@ class Covering:
 def checksums_of(
     frame: Frame, given: Sequence[Collection[str]], *, transport: bool = True
 ) -> tuple[Checksum | Covering, ...]:
-    """Return the checksums to compute, innermost first; TCP's, UDP's and GRE's only with ``transport``."""
+    """Return the checksums to compute, innermost first.
+
+    The checksums of TCP, UDP and GRE are included only with ``transport``.
+    """
     starts = frame.boundaries()
     inner_at, ends_inside = frame.padded_at()
     contained = len(frame.padding) + len(frame.trailer) * ends_inside

@@ -1,8 +1,8 @@
 """Values of columns, checked against their fields: numbers, rows of octets, octet strings.
 
-A column is one value for all frames or one each: an integer, text (addresses, CPIDs, octets in hex, names of
-code points) or octets; or an array of numbers, a matrix of octets (frames × width), a list of values,
-`Stretches`, a `Column` of an extraction with one value in every frame, or an Arrow array.
+A column can be one value for all frames: an integer, text (addresses, CPIDs, octets in hex, names of code
+points) or octets. A column can also have one value per frame: an array of numbers, a matrix of octets (frames
+× width), a list of values, `Stretches`, a `Column` of an extraction, or an Arrow array.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ecmproto.wire.formats.text import value_of
 
 INNER = "encapsulated."
 TAILS = ("padding", "trailer", "fcs")
-"""Fields after a frame's layers, in order."""
+"""Fields after the layers of a frame, in order."""
 
 
 def _octets_called(name: str) -> Field:
@@ -41,8 +41,9 @@ _NUMBERED = re.compile(r"(.+)\[(0|[1-9][0-9]{0,3})\]")
 class Target:
     """The field that a column sets.
 
-    ``name`` is the column's, ``layer`` the layer's index, None for octets after the layers; ``part`` is the
-    bit range within the field, None for all. With ``inner`` the field is in the quoted frame.
+    ``name`` is the name of the column. ``layer`` is the index of the layer, ``None`` for octets after the
+    layers. ``part`` is the bit range within the field, ``None`` for the whole field. With ``inner``, the
+    field is in the quoted frame.
     """
 
     name: str
@@ -53,12 +54,12 @@ class Target:
 
     @property
     def bits(self) -> int | None:
-        """Width in bits; None for octets of any number."""
+        """Width in bits; ``None`` for octets of variable length."""
         return self.field.bits if self.part is None else self.part.bits
 
     @property
     def bit(self) -> int:
-        """Offset in bits from the layer's first bit."""
+        """Offset in bits from the start of the layer."""
         if self.part is None:
             return self.field.bit_offset
         assert self.field.bits is not None
@@ -66,12 +67,12 @@ class Target:
 
     @property
     def minimum(self) -> int:
-        """Smallest number."""
+        """Minimum number."""
         return self.field.minimum if self.part is None else 0
 
     @property
     def maximum(self) -> int:
-        """Largest number."""
+        """Maximum number."""
         return self.field.maximum if self.part is None else (1 << self.part.bits) - 1
 
     def error(self, needed: str, got: str, row: int | None = None) -> ColumnError:
@@ -80,12 +81,12 @@ class Target:
 
 
 def tail_target(name: str) -> Target:
-    """Return the target of octets after the layers: ``eth.padding``, ``eth.trailer``, ``eth.fcs``."""
+    """Return the target of octets after the layers: ``eth.padding``, ``eth.trailer`` or ``eth.fcs``."""
     return Target(name=name, layer=None, field=_TAIL_FIELDS[name])
 
 
 def octets_target(name: str) -> Target:
-    """Return the target for a column as octets of any number, whatever its field."""
+    """Return the target for a column as octets of any length, whatever its field."""
     return Target(name=name, layer=None, field=_octets_called(name))
 
 
@@ -96,14 +97,17 @@ def column_error(name: str, needed: str, got: str, row: int | None = None) -> Co
 
 
 def targets_of(frame: Frame, names: Iterable[str]) -> list[Target]:
-    """Return the targets of columns; SpecError for unknown names, with the nearest, and duplicates."""
+    """Return the targets of columns.
+
+    Raises SpecError for a duplicate name and, with the nearest name, for an unknown name.
+    """
     targets = [_target(frame, name) for name in names]
     check_once(frame, targets)
     return targets
 
 
 def names_in(layer: Layer) -> Iterator[tuple[str, Field, BitPart | None]]:
-    """Yield every column name of a field of a layer, or of some of its bits."""
+    """Yield the name of every column that sets a field of a layer, or some bits of a field."""
     for field in layer.layout:
         names = (field.name, f"{layer.prefix}.{field.key}", field.meta.length_name)
         yield from ((name, field, None) for name in dict.fromkeys(names) if name)
@@ -159,7 +163,7 @@ def _kind(frame: Frame) -> str:
 
 
 def check_once(frame: Frame, targets: Iterable[Target]) -> None:
-    """Refuse targets that are equal or overlap."""
+    """Raise SpecError if targets are equal or overlap."""
     targets = list(targets)
     seen: dict[tuple[bool, int | None, str], dict[str, int]] = {}
     for target in targets:
@@ -188,18 +192,21 @@ Int64 = NDArray[np.int64]
 
 
 class Strings(NamedTuple):
-    """Octet strings of any length, one per frame: ``octets`` from ``start`` on in ``buffer``."""
+    """Octet strings of any length, one per frame.
+
+    String i has ``octets[i]`` octets from ``start[i]`` in ``buffer``.
+    """
 
     buffer: Octets
     start: Int64
     octets: Int64
 
     def select(self, rows: Any) -> Strings:
-        """Return the strings of some frames."""
+        """Return the strings of the frames in ``rows``."""
         return Strings(self.buffer, self.start[rows], self.octets[rows])
 
     def matrix(self, rows: Any, width: int) -> Octets:
-        """Return the strings of some frames, all of ``width`` octets, as rows."""
+        """Return the strings of the frames in ``rows`` as a matrix; all have ``width`` octets."""
         starts = self.start[rows]
         if not width or not len(starts):
             return np.empty((len(starts), width), np.uint8)
@@ -210,14 +217,14 @@ class Strings(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """Dictionary-encoded values: for each frame the index of its value in ``values``."""
+    """Dictionary-encoded values: ``codes`` has, for each frame, the index of its value in ``values``."""
 
     codes: NDArray[np.integer]
     values: Sequence[Any]
 
 
 Values: TypeAlias = "NDArray[Any] | Strings"
-"""Numbers; rows of octets of a field's width; octet strings."""
+"""Numbers, rows of octets of a field's width, or octet strings."""
 
 
 def is_single(given: object) -> bool:
@@ -228,12 +235,12 @@ def is_single(given: object) -> bool:
 
 
 def single(target: Target, given: Any) -> int | bytes:
-    """Return one value for all frames; ColumnError for one that the field cannot hold."""
+    """Return one value for all frames; raise ColumnError for a value that the field cannot hold."""
     return _checked(target, _value(target, given, None), None)
 
 
 def each(target: Target, given: Any, count: int) -> Values:
-    """Return a value for each of ``count`` frames; ColumnError, with the row, for an invalid one."""
+    """Return a value for each of ``count`` frames; raise ColumnError, with the row, for an invalid value."""
     given = plain(target, given)
     _check_count(target, given, count)
     if isinstance(given, Coded):
@@ -251,7 +258,7 @@ def each(target: Target, given: Any, count: int) -> Values:
 
 
 def plain(target: Target, given: Any) -> Any:
-    """Return a column's values as numpy arrays, strings, codes or Python values."""
+    """Return the values of a column as numpy arrays, strings, codes or Python values."""
     if type(given).__module__.partition(".")[0] == "pyarrow":
         from ecmproto.frames.columns.building.arrow import plain_array
 
@@ -290,7 +297,7 @@ def _needed(target: Target) -> str:
 
 
 def _value(target: Target, given: Any, row: int | None) -> int | bytes:
-    """Return a value given in any notation; ColumnError for an unreadable one."""
+    """Return the field value for input in any notation; raise ColumnError for unreadable input."""
     given = given.item() if isinstance(given, np.generic | np.ndarray) else given
     given = bytes(given) if isinstance(given, bytearray | memoryview) else given
     try:
@@ -301,7 +308,7 @@ def _value(target: Target, given: Any, row: int | None) -> int | bytes:
 
 
 def _checked(target: Target, value: int | bytes, row: int | None) -> int | bytes:
-    """Return a value of the field's kind if it is within the field's range."""
+    """Return a value if its type and range suit the field; raise ColumnError otherwise."""
     if isinstance(value, int):
         if not target.minimum <= value <= target.maximum:
             raise target.error(_needed(target), shown(value), row)
@@ -311,7 +318,7 @@ def _checked(target: Target, value: int | bytes, row: int | None) -> int | bytes
 
 
 def _decoded(target: Target, given: Coded) -> Values:
-    """Return the values of codes; each dictionary entry is read once."""
+    """Return the values of codes; each dictionary entry is parsed once."""
     codes = given.codes
     if len(codes) and not 0 <= int(codes.min()) <= int(codes.max()) < len(given.values):
         raise target.error(f"codes below {len(given.values)}", f"{int(codes.min())}..{int(codes.max())}")
@@ -370,7 +377,7 @@ def _numbers(target: Target, given: Any) -> NDArray[Any]:
 
 
 def _odd(given: NDArray[Any]) -> tuple[str, int | None]:
-    """Return the fault of an array that contains no integers, and its row."""
+    """Return the fault of an array that does not contain integers, and the row of the fault."""
     if given.ndim == 1 and given.dtype.kind == "f":
         wrong = ~(np.isfinite(given) & (given == np.floor(given)))
         if wrong.any():
@@ -380,7 +387,7 @@ def _odd(given: NDArray[Any]) -> tuple[str, int | None]:
 
 
 def _strings(target: Target, given: Any) -> Strings:
-    """Return octet strings, checked to be within their buffer."""
+    """Return octet strings after a check that they are within their buffer."""
     if isinstance(given, np.ndarray):
         if given.ndim != 2 or given.dtype != np.uint8:
             needed = f"rows of {_needed(target)}, or text" if target.bits else "rows of octets"
