@@ -1,1 +1,1 @@
-"""Congestion points, reaction points and edges: pure functions of state, ``now_ns`` and random numbers."""
+"""Congestion points, reaction points and edges, as pure functions of state, ``now_ns`` and random numbers."""

@@ -1,1 +1,1 @@
-"""The common parts of ECM, BCN and E²CM: byte sampling, clamped feedback, AIMD on a table of limiters."""
+"""Code that ECM, BCN and E²CM share: byte sampling, clamped feedback, and AIMD on a table of limiters."""

@@ -32,34 +32,36 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.text import cpid
 
 OFF_OCTETS = 2**62
-"""A threshold that no queue exceeds."""
+"""Threshold in octets that no queue exceeds."""
 
 
 class Sampler:
-    """The state of byte sampling; a record (``kernels.record``)."""
+    """Record of the byte sampling state (``kernels.record``)."""
 
     counted_octets: int
-    """Octets that arrived since the last sample."""
+    """Number of octets that arrived since the previous sample."""
     interval_octets: int
-    """⌈S⌉: the octets between two samples, before over-sampling."""
+    """Number of octets between two samples without over-sampling, ⌈S⌉."""
 
 
 class SamplerSettings:
-    """The parameters of byte sampling as the kernels read them; a record."""
+    """Record of the byte sampling parameters that the kernels read."""
 
     fixed_octets: int
-    """Sf, the fixed part of the interval."""
+    """Fixed part of the sampling interval in octets (Sf)."""
     random_octets: int
-    """Sr, half the width of the random part."""
+    """Half the width of the random part of the sampling interval, in octets (Sr)."""
     oversampling_shift: int
-    """Sscale: S is divided by 2^Sscale while the queue is empty or above Qmc."""
+    """Over-sampling exponent Sscale: the interval S is divided by 2^Sscale while the queue is empty or above
+    Qmc.
+    """
     qmc_octets: int
-    """Qmc, or OFF_OCTETS."""
+    """Threshold Qmc in octets, or OFF_OCTETS if Qmc is disabled."""
 
 
 @compiled
 def draw(sampler: Sampler, settings: SamplerSettings, generator: Random) -> None:
-    """Start counting towards the next sample, with a new interval; one random number."""
+    """Draw a new sampling interval with one random number, and reset the octet counter."""
     drawn = generator.random()
     spread = 2.0 * drawn - 1.0 if settings.fixed_octets > 0 else drawn
     sampler.interval_octets = math.ceil(float(settings.fixed_octets) + float(settings.random_octets) * spread)
@@ -68,10 +70,10 @@ def draw(sampler: Sampler, settings: SamplerSettings, generator: Random) -> None
 
 @inlined
 def count(sampler: Sampler, settings: SamplerSettings, octets: int, qlen_octets: int, enqueued: bool) -> bool:
-    """Count an arrived frame of ``octets``; return whether it is a sample.
+    """Count an arrived frame of ``octets``, and return whether the frame is sampled.
 
-    ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped; the queue is empty if it contains no other
-    frame.
+    ``qlen_octets`` is Qlen after the frame was ``enqueued`` or dropped. The queue counts as empty if no other
+    frame is in the queue.
     """
     sampler.counted_octets += octets
     empty = qlen_octets == (octets if enqueued else 0)
@@ -80,19 +82,19 @@ def count(sampler: Sampler, settings: SamplerSettings, octets: int, qlen_octets:
 
 
 class Thresholds:
-    """The queue thresholds and the scale of feedback as the kernels read them; a record."""
+    """Record of the queue thresholds and the feedback scale that the kernels read."""
 
     qeq_octets: int
     qmc_octets: int
-    """Qmc, or OFF_OCTETS."""
+    """Threshold Qmc in octets, or OFF_OCTETS if Qmc is disabled."""
     qsc_octets: int
-    """Qsc, or OFF_OCTETS."""
+    """Threshold Qsc in octets, or OFF_OCTETS if Qsc is disabled."""
     qscale_8: int
-    """Qscale in 1/8."""
+    """Scale factor Qscale in units of 1/8."""
 
 
 def threshold_fields(parameters: AIMDCongestionPointParameters) -> dict[str, int]:
-    """Return the fields of `Thresholds` that differ from the parameters."""
+    """Return the fields of `Thresholds` whose values differ from the parameters of the same name."""
     return {
         "qmc_octets": parameters.qmc_octets or OFF_OCTETS,
         "qsc_octets": parameters.qsc_octets or OFF_OCTETS,
@@ -102,19 +104,22 @@ def threshold_fields(parameters: AIMDCongestionPointParameters) -> dict[str, int
 
 @inlined
 def clamped(value: int, limit: int) -> int:
-    """Return ``value`` within ±``limit``."""
+    """Return ``value`` clamped to the range from −``limit`` to ``limit``."""
     return max(-limit, min(limit, value))
 
 
 @inlined
 def offset_octets(thresholds: Thresholds, qlen_octets: int) -> int:
-    """Return Qoff = Qlen − Qeq within ±Qeq; S000's pseudo-code lacks the upper bound, its text has it."""
+    """Return Qoff = Qlen − Qeq, clamped to ±Qeq.
+
+    The upper bound is in the text of S000, but not in the pseudo-code of S000.
+    """
     return clamped(qlen_octets - thresholds.qeq_octets, thresholds.qeq_octets)
 
 
 @inlined
 def delta_octets(thresholds: Thresholds, qlen_octets: int, qlen_old_octets: int) -> int:
-    """Return Qdelta = Qlen − Qlen at the previous sample, within ±2·Qeq."""
+    """Return Qdelta, the change of Qlen since the previous sample, clamped to ±2·Qeq."""
     return clamped(qlen_octets - qlen_old_octets, 2 * thresholds.qeq_octets)
 
 
@@ -126,53 +131,57 @@ def scaled_units(thresholds: Thresholds, octets: int) -> int:
 
 @inlined
 def truncated_quotient(numerator: int, denominator: int) -> int:
-    """Return the quotient truncated toward zero; ``denominator`` > 0."""
+    """Return the quotient, truncated toward zero, of a numerator and a ``denominator`` above 0."""
     return numerator // denominator if numerator >= 0 else -(-numerator // denominator)
 
 
 class ECMPayload:
-    """The payload of an ECM or E²CM congestion point's message, in the units of the wire; a record."""
+    """Record of an ECM or E²CM message payload, in the units of the wire format."""
 
     cpid: int
-    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
+    """CPID in the form of `ecmproto.control.mechanisms.api.protocol`."""
     q_off: int
     q_delta: int
     q: int
     timestamp: int
     unit: int
     tagged: int
-    """1 if ``timestamp`` and ``unit`` are valid, since the sampled frame had a tag."""
+    """1 if the sampled frame had a tag, which makes ``timestamp`` and ``unit`` valid; otherwise 0."""
 
 
 ecm_payload: Callable[[Any], ECMPayload] = payload_view(ECMPayload, "payload")
 
 
 class Meter:
-    """The measurements of a congestion point, and counters of samples without a message; a record."""
+    """Record of a congestion point's measurements and of counters for samples without a message."""
 
     cpid: int
-    """The congestion point's own identifier, in the form of `ecmproto.control.mechanisms.api.protocol`."""
+    """CPID of this congestion point, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     qlen_old_octets: int
-    """Qlen at the previous sample."""
+    """Qlen in octets at the previous sample."""
     samples: int
-    """Samples, each with a message, counted by kind, or suppressed."""
+    """Number of samples, including suppressed samples."""
     balanced: int
-    """Samples suppressed because the queue is at Qeq and stays there: Qoff = Qdelta = 0, with BCN e = 0."""
+    """Number of samples suppressed because the queue stays at Qeq: Qoff = Qdelta = 0, and for BCN also e
+    = 0.
+    """
     unassociated: int
-    """Positive feedback suppressed: Qoff ≤ 0, and the frame carried no tag with this CPID."""
+    """Number of positive feedbacks suppressed because Qoff ≤ 0 and the frame has no tag with this CPID."""
     truncated: int
-    """Samples suppressed because all fields of the message truncate to 0."""
+    """Number of samples suppressed because all fields of the message would be truncated to 0."""
     unanswerable: int
-    """Messages not sent because the sampled frame's source is a group or the congestion point itself."""
+    """Number of messages not sent because the sampled frame's source is a group address or the congestion
+    point.
+    """
 
 
 class SamplingMeter(Sampler, Meter):
-    """A congestion point with one sampler; a record."""
+    """Record of a congestion point with one sampler."""
 
 
 @compiled
 def start(state: SamplingMeter, settings: SamplerSettings, generator: Random) -> None:
-    """Initialise ``state``: a new interval and a previous Qlen of 0."""
+    """Initialise ``state`` with a new sampling interval and a previous Qlen of 0."""
     state.qlen_old_octets = 0
     draw(state, settings, generator)
 
@@ -181,7 +190,10 @@ _State = TypeVar("_State", bound=Meter)
 
 
 def new_states(kind: type[_State], cp_mac: bytes) -> Sequence[_State]:
-    """Return the records of the priorities' congestion points, with local numbers from 1 on, not started."""
+    """Return the records of the congestion points of all priorities, with CPIDs but not yet started.
+
+    The local number in the CPID is the priority plus 1.
+    """
     states = new_records(kind, PRIORITIES)
     for priority in range(PRIORITIES):
         states[priority].cpid = signed_cpid(cpid(cp_mac, priority + 1))
@@ -189,13 +201,13 @@ def new_states(kind: type[_State], cp_mac: bytes) -> Sequence[_State]:
 
 
 def has_point(enabled: Collection[int]) -> NDArray[np.bool_]:
-    """Return whether each priority has a congestion point."""
+    """Return an array with one flag per priority: whether the priority has a congestion point."""
     return np.isin(np.arange(PRIORITIES), list(enabled))
 
 
 @inlined
 def withhold(message: Message, arrival: Arrival, state: Meter) -> None:
-    """Suppress ``message``, unless it is silent anyway, if the frame's source may not be answered."""
+    """Suppress ``message`` and count the suppression if the source of the frame may not be answered."""
     if message.sent == 1 and not arrival.answerable:
         message.sent = 0
         state.unanswerable += 1

@@ -1,4 +1,4 @@
-"""The common machine of ECM, BCN and E²CM."""
+"""Base class of the ECM, BCN and E²CM machines."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from ecmproto.wire.formats.base import Layer
 
 _MIN_PAYLOAD_OCTETS = 24
 _MIN_PAYLOAD_UNTAGGED_OCTETS = 28
-"""The payload that completes a frame of 60 octets without the four of a VLAN tag (wire-formats 4)."""
+"""Minimum payload in octets that fills an untagged frame up to 60 octets (wire-formats 4)."""
 
 
 class AIMDMachine(Machine):
-    """ECM, BCN or E²CM with its parameters: messages that contain a sampled frame, for tables of limiters.
+    """Base class of ECM, BCN and E²CM, whose messages contain a sampled frame and control tables of limiters.
 
-    A subclass defines its ``messages``, and the conversions that do not follow from the names of fields.
+    A subclass defines ``messages`` and each conversion that cannot be derived from field names.
     """
 
     message: ClassVar[type[ECM] | type[BCN] | type[E2CM]]
-    """The format of the messages that contain the sampled frame."""
+    """Format of the messages that contain the sampled frame."""
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
         super().__init__(parameters)
@@ -51,9 +51,10 @@ class AIMDMachine(Machine):
         self.flow_hash: FlowHash = flow_hash_of(self._rp)
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return the message as a frame to the source of the frame that it contains.
+        """Return the message as a frame to the source of the sampled frame.
 
-        ParameterError for a kind that is not in ``messages``, ValueError for a source that accepts none.
+        Raises ParameterError if the message kind is not in ``messages``. Raises ValueError if the source may
+        not receive messages.
         """
         source = source_of(about, context.cp_mac)
         sampled = headers(about.octets, context.ethertypes)
@@ -70,15 +71,17 @@ class AIMDMachine(Machine):
         )
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the reaction points; a subclass adds its congestion points'."""
+        """Return the counters of the reaction points; a subclass adds the counters of its congestion
+        points.
+        """
         return station_counters(machine) if isinstance(machine, Stations) else {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the reaction points' average round-trip time, if tags have timestamps."""
+        """Return the average round-trip time of the reaction points, if tags have timestamps."""
         return rtt_gauges(machine.slots) if isinstance(machine, Stations) else {}
 
     def completed(self, layer: Layer, sampled: Frame) -> Layer:
-        """Return a message with the fields copied from the headers of the sampled frame."""
+        """Return a message with the fields that are copied from the headers of the sampled frame."""
         return layer
 
     def parse_feedback(
@@ -90,9 +93,9 @@ class AIMDMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a message about a frame of ``station_mac``; any Version is read as 0.
+        """Return the feedback in a message about a frame of ``station_mac``; the Version field is ignored.
 
-        A message is malformed if it cannot be decoded, contains no sampled frame, or one that is too short.
+        A message is malformed if it cannot be decoded, or if the sampled frame in it is missing or too short.
         """
         frame = addressed(
             octets,
@@ -115,7 +118,10 @@ class AIMDMachine(Machine):
         return True
 
     def fields_in(self, layer: Layer) -> dict[str, int]:
-        """Return a message's fields, and its kind: the most specific one of ``messages``."""
+        """Return the kind and the fields of a message.
+
+        The kind is the matching entry of ``messages`` with the most constant fields.
+        """
         kinds = (
             kind for kind, each in self.messages.items() if each.format is type(layer) and each.is_of(layer)
         )
@@ -123,7 +129,9 @@ class AIMDMachine(Machine):
         return {"kind": kind, **self.messages[kind].fields_of(layer)}
 
     def fields_shown(self, tag: Any) -> dict[str, int]:
-        """Return the fields in the sampled frame's tag (None without one) that the message lacks."""
+        """Return the message fields that are only in the sampled frame's tag; ``tag`` is ``None`` for an
+        untagged frame.
+        """
         return {}
 
     def _tag_in(self, sampled: Frame) -> Layer | None:

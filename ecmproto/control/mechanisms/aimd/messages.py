@@ -1,4 +1,4 @@
-"""Messages of ECM, BCN and E²CM as their receiver reads them (wire-formats 1.2)."""
+"""Received messages of ECM, BCN and E²CM (wire-formats 1.2)."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ def addressed(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Frame | None:
-    """Return the decoded frame if it is a message of ``kind`` to one of ``stations``; else None, counted.
+    """Return the decoded frame if it is a message of ``kind`` to one of ``stations``.
 
-    A message that ``admits`` rejects is malformed. ``length_octets`` is the frame's length on the wire, if a
-    snap length may have truncated it.
+    Otherwise count the refusal and return ``None``.
+
+    A message that ``admits`` rejects is counted as malformed. ``length_octets`` is the frame length on the
+    wire, for a frame that a snap length may have truncated.
     """
     try:
         frame = decode(octets, original_octets=length_octets, ethertypes=ethertypes)
@@ -49,7 +51,7 @@ def addressed(
 
 
 def shows_flow(sampled: bytes, ethertypes: EtherTypes) -> bool:
-    """Return whether a sampled frame's octets include its outermost VLAN tag completely."""
+    """Return whether the octets of a sampled frame include the complete outermost VLAN tag."""
     if len(sampled) < HEADER_OCTETS:
         return False
     announced = int.from_bytes(sampled[_TYPE_AT:HEADER_OCTETS])

@@ -1,4 +1,4 @@
-"""Parameters common to ECM, BCN and E²CM; each mechanism derives its own from these."""
+"""Parameters that ECM, BCN and E²CM share."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ from ecmproto.units import NS_PER_S, QUEUE_UNIT_OCTETS, format_octets
 PRIORITIES = 8
 
 WEIGHT_DENOMINATOR = 8
-"""The denominator of w and Qscale, whole numbers of 1/8 (S000 3.3.1), which keeps feedback in integers."""
+"""Denominator of w and Qscale (S000 3.3.1); both are multiples of 1/8, so feedback stays an integer."""
 
 PACKET_OCTETS = 1500
-"""The packet length in which S004 counts queues."""
+"""Packet length in octets, in which S004 counts queue lengths."""
 
 LARGEST_FIELD_UNITS = 16_383
-"""The maximum of Qeq·Qscale, so that 2·Qeq fits a signed 16-bit field (wire-formats 4)."""
+"""Maximum of Qeq·Qscale, in units of 64 octets, so that 2·Qeq fits a signed 16-bit field (wire-formats 4)."""
 
 UNSET: Any = None
-"""The default of a parameter that follows from others; `Parameters.__post_init__` sets its number."""
+"""Default of a parameter that is computed from other parameters in `Parameters.__post_init__`."""
 
 _SAMPLE_NS = 2_400_000
 _MIN_SAMPLE_OCTETS, _MAX_SAMPLE_OCTETS = 15_000, 150_000
 
 
 def sampled_often(rate_bps: int) -> list[str]:
-    """Return ECM's and BCN's sampling for a slow port, where 150 KB last too long between samples."""
+    """Return shorter ECM and BCN sampling intervals for a slow port, where 150 kB take too long to arrive."""
     octets = rate_bps * _SAMPLE_NS // (8 * NS_PER_S)
     sf = min(_MAX_SAMPLE_OCTETS, max(_MIN_SAMPLE_OCTETS, octets))
     return [f"cp.sf={sf}B", f"cp.sr={3 * sf // 10}B"]
@@ -52,12 +52,15 @@ _LAB = "S004 VI, in octets"
 feedback_weight: Callable[..., float] = partial(
     ratio, "w", 2.0, (1 / WEIGHT_DENOMINATOR, 8), step=1 / WEIGHT_DENOMINATOR
 )
-"""The declaration of w: a parameter of BCN's and E²CM's congestion points, and of ECM's senders."""
+"""Function that declares w, a parameter of BCN and E²CM congestion points and of ECM reaction points."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParameters(Parameters):
-    """The parameters of byte sampling. Raises ParameterError on values out of range or Sr > Sf > 0."""
+    """Parameters of byte sampling.
+
+    Raises ParameterError for a value out of range, and for Sr > Sf > 0.
+    """
 
     fixed_octets: int = octets(
         "sf", 150_000, (0, 256_000), source="S000 3.2",
@@ -74,7 +77,7 @@ class SamplingParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the fields and their relations; raises ParameterError."""
+        """Check each field and Sr ≤ Sf; raises ParameterError."""
         if self.random_octets is UNSET and isinstance(self.fixed_octets, int):
             object.__setattr__(self, "random_octets", min(self.fixed_octets * 3 // 10, 64_000))
         Parameters.__post_init__(self)
@@ -84,7 +87,7 @@ class SamplingParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIMDCongestionPointParameters(SamplingParameters):
-    """Thresholds and messages of a congestion point."""
+    """Thresholds and message parameters of a congestion point."""
 
     qeq_octets: int = octets(
         "qeq", 16 * PACKET_OCTETS, (1, LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS * WEIGHT_DENOMINATOR),
@@ -126,7 +129,7 @@ class AIMDCongestionPointParameters(SamplingParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the fields and Qeq < Qmc < Qsc; raises ParameterError."""
+        """Check each field and Qeq < Qmc < Qsc; raises ParameterError."""
         SamplingParameters.__post_init__(self)
         scaled_units = Fraction(self.qeq_octets) * Fraction(self.qscale) / QUEUE_UNIT_OCTETS
         if not 1 <= scaled_units <= LARGEST_FIELD_UNITS:
@@ -141,7 +144,7 @@ class AIMDCongestionPointParameters(SamplingParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIMDReactionPointParameters(Parameters):
-    """Gains and limiters of a reaction point. Gains are per unit of 64 octets of feedback."""
+    """Gains and limiter parameters of a reaction point. Gains apply per 64 octets of feedback."""
 
     increase_gain: float = ratio(
         "gi", 4 * QUEUE_UNIT_OCTETS / PACKET_OCTETS, (0, 1024), source="S004 VI: 4 per packet of 1500 octets",
@@ -198,7 +201,7 @@ class AIMDReactionPointParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AIMDEdgeParameters(Parameters):
-    """The parameters of the edge of a congestion management domain."""
+    """Parameters of an edge of a congestion management domain."""
 
     strip: bool = flag(
         "strip", True, source="S004 IV.C; algorithms, heading",

@@ -37,118 +37,125 @@ from ecmproto.wire.flow import FlowHash, FlowKey
 NO_FLOW = -1
 
 FREE, ACTIVE, TIMED_OUT = range(3)
-"""The status of a limiter: not in use, limiting, or silent until its timer expires."""
+"""Status of a limiter: unused, limiting a flow, or sending nothing until the time-out expires."""
 
 MIN_RESTART_BPS = 1e6
 LONGEST_TMAX_NS = 1_000_000_000
 
 
 class Limiter(RateLimiter):
-    """One limiter; a record (``kernels.record``)."""
+    """Record of a limiter (``kernels.record``)."""
 
     status: int
-    """FREE, ACTIVE or TIMED_OUT."""
+    """Status of the limiter: FREE, ACTIVE or TIMED_OUT."""
     draining: int
-    """1 for a fine limiter that its priority's coarse one replaces."""
+    """1 for a fine limiter that is being replaced by the coarse limiter of the priority; otherwise 0."""
     flow: int
-    """The flow; NO_FLOW for a coarse limiter."""
+    """Flow number, or NO_FLOW for a coarse limiter."""
     priority: int
     waiting: int
-    """The number of frames in the queue."""
+    """Number of frames in the queue of the limiter."""
     cpid: int
-    """The associated congestion point, in the form of `ecmproto.control.mechanisms.api.protocol`."""
+    """CPID of the associated congestion point, in the form of `ecmproto.control.mechanisms.api.protocol`."""
     restart_bps: float
-    """Rmin: the rate after the next time-out."""
+    """Rate in bit/s after the next time-out (Rmin)."""
     tmax_ns: int
     expires_ns: int
-    """The end of the time-out; NEVER_NS outside one."""
+    """End of the time-out; NEVER_NS if the limiter is not in a time-out."""
     rtt_average_ns: float
-    """The average round-trip time of the associated congestion point; NO_AVERAGE before the first sample."""
+    """Average round-trip time to the associated congestion point; NO_AVERAGE before the first sample."""
 
 
 class LimiterCounters:
-    """Counters of messages by outcome; each message counts in exactly one of those after ``messages``."""
+    """Record of message counters by outcome.
+
+    Each message is counted in ``messages`` and in exactly one other counter.
+    """
 
     messages: int
     allocated: int
-    """Messages that gave a flow a limiter, fine or coarse."""
+    """Number of messages that assigned a fine or coarse limiter to a flow."""
     decreased: int
     increased: int
     stopped: int
-    """Messages that stopped a limiter (``allocated`` counts those that also gave a flow its limiter)."""
+    """Number of messages that stopped an existing limiter; ``allocated`` counts a stop that assigned a
+    limiter.
+    """
     neutral: int
-    """Messages ignored because their feedback is 0."""
+    """Number of messages ignored because the feedback is 0."""
     in_time_out: int
-    """Messages ignored because the flow's limiter is in a time-out."""
+    """Number of messages ignored because the limiter of the flow is in a time-out."""
     unassociated: int
-    """Positive messages ignored because they are not from the limiter's congestion point."""
+    """Number of positive messages ignored because another congestion point is associated with the limiter."""
     unlimited: int
-    """Messages ignored because they are neither negative nor a stop, for a flow without a limiter."""
+    """Number of messages ignored because the flow has no limiter and the message does not request a decrease
+    or stop.
+    """
     unknown_flow: int
-    """Messages ignored because the caller has no such flow."""
+    """Number of messages ignored because the flow is unknown."""
     disabled: int
-    """Messages ignored because their priority is not rate limited, or missing."""
+    """Number of messages ignored because the priority is missing or not rate limited."""
 
 
 class LimiterTable(LimiterCounters, MessageDiscards):
-    """The state of a reaction point besides its limiters, and its counters; a record."""
+    """Record of a reaction point's counters and its state outside the limiters."""
 
     active: int
     span: int
-    """The index from which on fine limiters are free."""
+    """Number of leading fine limiters that may be in use; all fine limiters from this index on are free."""
     tick_ns: int
-    """The time of the next self-increase."""
+    """Time of the next self-increase."""
     expires_ns: int
-    """The earliest end of a time-out, or NEVER_NS."""
+    """Earliest end of a time-out, or NEVER_NS if no limiter is in a time-out."""
     time_outs: int
     restarts: int
     coarse_allocated: int
     released: int
     floored: int
-    """Decreases limited by the floor."""
+    """Number of decreases limited by the minimum rate."""
     capped: int
-    """Increases limited by the link's capacity."""
+    """Number of increases limited by the link capacity."""
     saturated: int
-    """Changes limited by α or β."""
+    """Number of changes limited by α or β."""
     replaced_tags: int
-    """Tags of the mechanism that frames already carried."""
+    """Number of frames whose existing tag of this mechanism was replaced."""
 
 
 class TableSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the limiter parameters that the kernels read."""
 
     link_bps: float
-    """C, the capacity of the link after the limiters, and the maximum rate."""
+    """Capacity C of the station's link in bit/s, which is the maximum rate."""
     floor_bps: float
     initial_bps: float
-    """Ri, the initial rate."""
+    """Initial rate Ri in bit/s."""
     largest_decrease: float
-    """α, the maximum share of a decrease."""
+    """Maximum share α of the rate that one decrease removes."""
     largest_increase_bps: float
-    """β·C, the maximum increase."""
+    """Maximum increase β·C in bit/s."""
     tmax_ns: int
     restart_bps: float
-    """The first Rmin; it halves at each expiry."""
+    """First restart rate Rmin in bit/s; each time-out halves the restart rate."""
     tick_ns: int
-    """Td, the interval of self-increases."""
+    """Interval Td between self-increases."""
     self_increase_bps: float
-    """Rd, the size of a self-increase; 0 for none."""
+    """Self-increase Rd in bit/s; 0 disables self-increases."""
     enabled: Annotated[NDArray[np.int64], 8]
-    """1 for priorities that are rate limited."""
+    """1 for each priority that is rate limited, otherwise 0."""
 
 
 class Limiters(NamedTuple):
-    """A reaction point: ``slots`` are the fine limiters, then the coarse ones by priority."""
+    """A reaction point, whose ``slots`` are the fine limiters followed by one coarse limiter per priority."""
 
     point: LimiterTable
     slots: Sequence[Limiter]
 
 
 def table_fields(parameters: Any, link_rate_bps: int) -> dict[str, Any]:
-    """Return the fields of `TableSettings` that differ from the parameters.
+    """Return the fields of `TableSettings` whose values differ from the parameters of the same name.
 
-    The limiters precede a link of ``link_rate_bps``; the parameters are ECM's, BCN's or E²CM's. Raises
-    ParameterError if the floor is above the initial rate on such a link.
+    ``parameters`` are the reaction point parameters of ECM, BCN or E²CM, and ``link_rate_bps`` is the rate of
+    the station's link. Raises ParameterError if the minimum rate is above the initial rate on this link.
     """
     initial_bps = parameters.initial_share * link_rate_bps
     if parameters.floor_bps > initial_bps:
@@ -164,7 +171,7 @@ def table_fields(parameters: Any, link_rate_bps: int) -> dict[str, Any]:
 
 
 def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:
-    """Return a reaction point with ``fine`` inactive limiters, started at ``now_ns``."""
+    """Return a reaction point with ``fine`` inactive fine limiters, started at ``now_ns``."""
     point = new_record(LimiterTable)
     point.tick_ns = now_ns + settings.tick_ns
     point.expires_ns = NEVER_NS
@@ -178,7 +185,7 @@ def new_limiters(fine: int, settings: TableSettings, now_ns: int) -> Limiters:
 
 @inlined
 def fine_count(limiters: Limiters) -> int:
-    """Return n, the number of fine limiters; a priority's coarse one has the index n + priority."""
+    """Return the number n of fine limiters; the coarse limiter of a priority has the index n + priority."""
     return len(limiters.slots) - PRIORITIES
 
 
@@ -195,9 +202,9 @@ def find_fine(limiters: Limiters, flow: int) -> int:
 
 @compiled
 def route(limiters: Limiters, flow: int, priority: int) -> int:
-    """Return the limiter for a frame of ``flow``, or NO_LIMITER for no match.
+    """Return the index of the limiter for a frame of ``flow``, or NO_LIMITER if no limiter matches.
 
-    A flow's own limiter has precedence, so that no frame overtakes another of its flow (rule 8).
+    The fine limiter of the flow has precedence, so that frames of a flow stay in order (rule 8).
     """
     if limiters.point.active == 0:
         return NO_LIMITER
@@ -210,15 +217,16 @@ def route(limiters: Limiters, flow: int, priority: int) -> int:
 
 @inlined
 def join(limiters: Limiters, index: int) -> None:
-    """Count a frame that queues for limiter ``index``."""
+    """Count a frame that enters the queue of limiter ``index``."""
     limiters.slots[index].waiting += 1
 
 
 @compiled
 def limiter_of(limiters: Limiters, flow: int, priority: int) -> int:
-    """Return the limiter for a message about ``flow``, or NO_LIMITER.
+    """Return the index of the limiter for a message about ``flow``, or NO_LIMITER.
 
-    That is the coarse one once it has taken over, except that a flow's time-out is completed first.
+    The coarse limiter gets the message if it replaces the fine limiter, except during a time-out of the fine
+    limiter.
     """
     index = find_fine(limiters, flow)
     coarse = fine_count(limiters) + priority
@@ -233,9 +241,10 @@ def limiter_of(limiters: Limiters, flow: int, priority: int) -> int:
 def allocate(
     limiters: Limiters, settings: TableSettings, flow: int, priority: int, cpid: int, now_ns: int
 ) -> int:
-    """Give ``flow`` a limiter at the initial rate, associated with ``cpid``; return its index.
+    """Assign a limiter at the initial rate to ``flow``, associate it with ``cpid``, and return the limiter
+    index.
 
-    It is a fine one, or, if none is free, the coarse one of ``priority`` (rule 8).
+    The limiter is a fine limiter if one is free, otherwise the coarse limiter of ``priority`` (rule 8).
     """
     point, slots = limiters
     fine = fine_count(limiters)
@@ -264,7 +273,7 @@ def allocate(
 
 @inlined
 def associate(limiter: Limiter, cpid: int) -> None:
-    """Associate ``limiter`` with ``cpid``; another congestion point has another round-trip time."""
+    """Associate ``limiter`` with ``cpid``, and discard the average round-trip time if ``cpid`` is new."""
     if limiter.cpid != cpid:
         limiter.cpid = cpid
         limiter.rtt_average_ns = NO_AVERAGE
@@ -284,7 +293,9 @@ def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_n
 
 @compiled
 def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> bool:
-    """Release limiter ``index`` if it has no effect: at the link's rate, with an empty queue (rule 6)."""
+    """Release limiter ``index`` if its rate is the link rate and its queue is empty (rule 6); return whether
+    released.
+    """
     point, slots = limiters
     limiter = slots[index]
     if limiter.status != ACTIVE or limiter.waiting > 0 or limiter.rate_bps < settings.link_bps:
@@ -308,14 +319,14 @@ def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> boo
 
 @compiled
 def next_timer_ns(limiters: Limiters) -> int:
-    """Return the time of the next timer, NEVER_NS for none."""
+    """Return the time of the next timer, or NEVER_NS."""
     point = limiters.point
     return min(point.expires_ns, point.tick_ns) if point.active > 0 else NEVER_NS
 
 
 @compiled
 def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
-    """Run the timers that are due by ``now_ns``, each at its own time."""
+    """Run all timers that are due by ``now_ns``, each with its own due time."""
     point = limiters.point
     while next_timer_ns(limiters) <= now_ns:
         if point.expires_ns <= point.tick_ns:
@@ -332,7 +343,7 @@ def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
 
 @inlined
 def skip_ticks(limiters: Limiters, settings: TableSettings, until_ns: int) -> None:
-    """Set the next self-increase at or after ``until_ns``, in step."""
+    """Postpone the next self-increase by whole intervals until ``until_ns`` or later."""
     behind_ns = until_ns - limiters.point.tick_ns
     if behind_ns > 0:
         limiters.point.tick_ns += -(-behind_ns // settings.tick_ns) * settings.tick_ns
@@ -340,7 +351,7 @@ def skip_ticks(limiters: Limiters, settings: TableSettings, until_ns: int) -> No
 
 @compiled
 def _tick(limiters: Limiters, settings: TableSettings, now_ns: int) -> bool:
-    """Raise every active limiter by Rd; return whether anything changed."""
+    """Increase the rate of each active limiter by Rd, and return whether a limiter changed."""
     changed = False
     for index in range(len(limiters.slots)):
         limiter = limiters.slots[index]
@@ -381,9 +392,9 @@ def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_
 
 @compiled
 def depart(limiters: Limiters, settings: TableSettings, index: int, now_ns: int, octets: int) -> None:
-    """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
+    """Send the first frame, of ``octets``, from the queue of limiter ``index`` at ``now_ns``.
 
-    `departure_ns` has returned that time. The limiter may be released by it (rule 6).
+    ``now_ns`` is the result of `departure_ns`. The departure may release the limiter (rule 6).
     """
     on_timer(limiters, settings, now_ns)
     limiter = limiters.slots[index]
@@ -399,16 +410,18 @@ class Demand(NamedTuple):
     """The rate change that a message requests."""
 
     kind: int
-    """NOTHING, INCREASE, DECREASE or STOP."""
+    """Type of the rate change: NOTHING, INCREASE, DECREASE or STOP."""
     cpid: int
     share: float
-    """DECREASE: the share of the rate to remove, at most α."""
+    """Share of the rate that a DECREASE removes; the maximum is α."""
     step_bps: float
-    """INCREASE: the rate to add, at most β·C."""
+    """Rate in bit/s that an INCREASE adds; the maximum is β·C."""
     doubled: bool
-    """INCREASE and DECREASE: twice β or α instead (S000 3.3.2, the Q bit)."""
+    """Whether an INCREASE or DECREASE changes the rate by twice the maximum instead (S000 3.3.2, the Q
+    bit).
+    """
     restart_bps: float
-    """STOP: the rate afterwards; 0 for the limiter's own, which backs off."""
+    """Rate in bit/s after a STOP; 0 means the limiter's own restart rate, which halves with each time-out."""
 
 
 @compiled
@@ -421,9 +434,10 @@ def react(
     priority: int,
     now_ns: int,
 ) -> int:
-    """Apply the rate change of a message about ``flow`` (``priority`` 0 to 7) at ``now_ns``.
+    """Apply the rate change that a message about ``flow`` requests at ``now_ns``.
 
-    Returns the changed limiter, NO_LIMITER for none; ignored messages are counted.
+    ``priority`` is the flow's priority from 0 to 7. Returns the index of the changed limiter, or NO_LIMITER
+    for an ignored message, which is counted.
     """
     on_timer(limiters, settings, now_ns)
     point, slots = limiters
@@ -490,7 +504,9 @@ def _begin(
 def decrease(
     limiters: Limiters, settings: TableSettings, limiter: Limiter, share: float, doubled: bool, now_ns: int
 ) -> None:
-    """Remove min(share, α) of the rate, or min(2α, 1); the fixed floor is the minimum (rule 3)."""
+    """Decrease the rate by the share min(share, α), or min(2α, 1) if ``doubled``, down to the minimum rate
+    (rule 3).
+    """
     if doubled:
         share = min(2.0 * settings.largest_decrease, 1.0)
     elif share > settings.largest_decrease:
@@ -507,7 +523,7 @@ def decrease(
 def increase(
     limiters: Limiters, settings: TableSettings, limiter: Limiter, step_bps: float, doubled: bool, now_ns: int
 ) -> None:
-    """Add min(step, β·C) to the rate, or 2·β·C; the link's rate is the maximum (rule 3)."""
+    """Increase the rate by min(step, β·C), or by 2·β·C if ``doubled``, up to the link rate (rule 3)."""
     if doubled:
         step_bps = 2.0 * settings.largest_increase_bps
     elif step_bps > settings.largest_increase_bps:
@@ -536,50 +552,53 @@ _Settings = TypeVar("_Settings", bound=TableSettings)
 _Stations = TypeVar("_Stations", bound="Stations[Any]")
 
 _NO_COUNTERS = ("active", "span", "tick_ns", "expires_ns")
-"""Fields of a point's record that are no counters."""
+"""Names of record fields that are not counters."""
 
 
 class Stations(Struct, Generic[_Settings]):
-    """The reaction points of stations, with consecutive records per station."""
+    """Reaction points of all stations, with the same number of consecutive records per station."""
 
     points: Sequence[LimiterTable]
     slots: Sequence[Limiter]
     slots_each: int
     timestamp_unit: int
-    """The unit of timestamps in tags, 0 for none."""
+    """Exponent of the timestamp unit in tags; 0 for tags without timestamps."""
     settings: _Settings
     generator: Draws
 
     def limiters(self) -> int:
-        """Return the number of limiters of a station, the coarse ones included."""
+        """Return the number of limiters per station, including the coarse limiters."""
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of ``flow``, its own or its priority's."""
+        """Return the index of the fine or coarse limiter for ``flow``, or NO_LIMITER."""
         return route(limiters_at(self, station), flow, priority)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues for ``limiter``."""
+        """Count a frame that enters the queue of ``limiter``."""
         join(limiters_at(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the time when the head of the queue may leave."""
+        """Return the earliest departure time of the first frame in the queue."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return the time of the first timer of the station's limiters."""
+        """Return the time of the station's next timer."""
         return next_timer_ns(limiters_at(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Run the station's timers that are due."""
+        """Run the timers of the station that are due."""
         on_timer(limiters_at(self, station), self.settings, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the limiter's current rate."""
+        """Return the current rate of the limiter in bit/s."""
         return self.slots[station * self.slots_each + limiter].rate_bps
 
     def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return RTTavg (S000), NO_AVERAGE before the first sample and for tags without timestamps."""
+        """Return the average round-trip time RTTavg (S000).
+
+        The result is NO_AVERAGE before the first sample, and if tags have no timestamps.
+        """
         return self.slots[station * self.slots_each + limiter].rtt_average_ns
 
 
@@ -592,10 +611,10 @@ def limiters_at(stations: Stations[_Settings], station: int) -> Limiters:
 
 @compiled
 def send(stations: Stations[_Settings], departure: Departure, tag_octets: int, mark: int) -> Sent:
-    """Send a frame from a station, with a tag of ``tag_octets`` if it passed a limiter.
+    """Send a frame from a station, and return the tag of ``tag_octets`` that a limiter adds.
 
-    The tag has the limiter's congestion point, replaces an earlier one, which is counted, and counts in the
-    limiter.
+    The tag contains the CPID of the limiter. An existing tag is replaced and counted. The limiter also counts
+    the octets that a new tag adds.
     """
     if departure.limiter == NO_LIMITER:
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
@@ -620,9 +639,10 @@ def new_stations(
     timestamp_unit: int = 0,
     **parts: Any,
 ) -> _Stations:
-    """Return the stations of ``context`` at time 0, without active limiters.
+    """Return the reaction points of all stations in ``context`` at time 0, without active limiters.
 
-    ``parts`` are the mechanism's own. Fine limiters beyond a station's maximum number of flows are left out.
+    ``parts`` are the additional fields of ``kind``. The number of fine limiters is at most the number of
+    flows of a station.
     """
     one = new_limiters(min(parameters.limiters, max(context.flows, 0)), settings, 0)
     point: Any = one.point
@@ -634,25 +654,27 @@ def new_stations(
 
 
 def flow_key_of(parameters: AIMDReactionPointParameters) -> FlowKey:
-    """Return the header fields that distinguish a station's flows, besides the source address."""
+    """Return the header fields, besides the source address, that distinguish the flows of a station."""
     return FlowKey(
         vlan=parameters.key_vlan, dst=parameters.key_dst, priority=parameters.key_priority, cn_tag=False
     )
 
 
 def flow_hash_of(parameters: AIMDReactionPointParameters) -> FlowHash:
-    """Return the hash that replaces flow keys, with 0 bits for none."""
+    """Return the hash that replaces flow keys; a hash of 0 bits means that flows have no hash."""
     return FlowHash(parameters.hash_bits, parameters.key_src)
 
 
 def station_counters(stations: Stations[Any]) -> dict[str, int]:
-    """Return the sums of the counters of all reaction points, by name."""
+    """Return the counters by name, each summed over all reaction points."""
     names = record_dtype(LimiterTable).names or ()
     return total(stations.points, *(name for name in names if name not in _NO_COUNTERS))
 
 
 def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:
-    """Return the mean over limiters of their average round-trip times; empty without any."""
+    """Return the mean of all limiters' average round-trip times, or an empty dictionary without a
+    measurement.
+    """
     average_ns = columns(slots)["rtt_average_ns"]
     known_ns = average_ns[average_ns >= 0]
     return {"rtt_average_ns": float(known_ns.mean())} if len(known_ns) else {}
