@@ -26,7 +26,7 @@ class FrameClasses(NamedTuple):
     """The result of ``classify``, with one entry per frame in each array."""
 
     priority: NDArray[np.uint8]
-    """Priority of the outermost VLAN tag, and 0 without a VLAN tag."""
+    """Priority of the outermost VLAN tag, or 0 without a VLAN tag."""
     occupies: NDArray[np.bool_]
     """Whether the frame occupies queues. MAC Control frames and link-local frames never do."""
     sampled: NDArray[np.bool_]
@@ -41,7 +41,7 @@ class FrameClasses(NamedTuple):
     """Number of captured octets before the MSDU."""
     cn_tagged: NDArray[np.bool_]
     flow_id: NDArray[np.uint16]
-    """Flow ID of the outermost CN-TAG, and 0 without a CN-TAG."""
+    """Flow ID of the outermost CN-TAG, or 0 without a CN-TAG."""
 
 
 class FrameClass(NamedTuple):

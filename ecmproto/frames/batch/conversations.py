@@ -67,14 +67,14 @@ class _Entries(NamedTuple):
     source: NDArray[np.int64]
     destination: NDArray[np.int64]
     rest: NDArray[np.int64]
-    """Protocol and ports. For RoCEv2: _ROCE, queue pair and source port."""
+    """Protocol and ports of a 5-tuple, or _ROCE, queue pair and source port of RoCEv2."""
     older: NDArray[np.int64]
-    """Next older conversation of the same address pair, and −1 without an older conversation."""
+    """Next older conversation of the same address pair, or −1 without an older conversation."""
     first_psn: NDArray[np.int64]
     last_psn: NDArray[np.int64]
-    """Last PSN of the data, and _UNKNOWN before the first data packet."""
+    """Last PSN of the data, or _UNKNOWN before the first data packet."""
     peer: NDArray[np.int64]
-    """Queue pair of the sender, and 0 if this queue pair is unknown."""
+    """Queue pair of the sender, or 0 if this queue pair is unknown."""
 
 
 @interface
@@ -186,7 +186,7 @@ class ConversationTable:
         original: NDArray[np.int64],
         chosen: NDArray[np.bool_],
     ) -> NDArray[np.int64]:
-        """Return the conversation number of each ``chosen`` frame, and −1 for any other frame.
+        """Return the conversation number of each ``chosen`` frame, or −1 for any other frame.
 
         An empty ``chosen`` selects all frames. CNPs have no number. Every acknowledge ties queue pairs
         together, even if the acknowledge is not chosen.
@@ -250,7 +250,7 @@ class ConversationTable:
             if queue_pair and self.peer(number) == queue_pair:
                 return number
         untied = [number for number in of if not self.peer(number)]
-        # A queue pair may have been seen with several source ports: the latest comes first.
+        # A queue pair can occur with several source ports. The latest conversation is first.
         receivers = {of[number].queue_pair for number in untied}
         if len(receivers) == 1 and (None not in receivers or len(untied) == 1):
             return untied[0]

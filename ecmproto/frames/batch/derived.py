@@ -33,7 +33,7 @@ class Deriving(Joining):
         super().__init__()
         self.reader = reader
         self.file: JoinedFile | None = JoinedFile(reader, self) if records else None
-        """Source of frames with records, and ``None`` if records are not needed."""
+        """Source of frames with records, or ``None`` if records are not needed."""
         self._batches = self._all()
         self._numbers: list[int] = []
         """Number in this reader for each interface of the original reader."""
@@ -51,7 +51,7 @@ class Deriving(Joining):
 
     @property
     def summary(self) -> str:
-        """One line about the changes to frames, and an empty string without changes."""
+        """One line about the changes to frames, or an empty string without changes."""
         raise NotImplementedError
 
     def derived(self, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -149,7 +149,7 @@ class DerivedReader(ParsedReader):
 
     @property
     def size_octets(self) -> int | None:
-        """Size of the files in octets, and ``None`` for a pipe."""
+        """Size of the files in octets, or ``None`` for a pipe."""
         return self._deriving.reader.size_octets
 
     @property
@@ -159,7 +159,7 @@ class DerivedReader(ParsedReader):
 
     @property
     def summary(self) -> str:
-        """One line about the changes to frames, and an empty string without changes."""
+        """One line about the changes to frames, or an empty string without changes."""
         below = self._deriving.reader
         lines = (below.summary if isinstance(below, DerivedReader) else "", self._deriving.summary)
         return "; ".join(filter(None, lines))

@@ -60,16 +60,14 @@ class Flow:
     source: bytes
     destination: bytes | None
     vlan: int | None
-    """VLAN identifier in the outermost VLAN tag. ``None`` without a VLAN tag, or if the identifier is not
-    part of the key.
-    """
+    """VLAN identifier in the outermost VLAN tag, or ``None`` if the tag is missing or not part of the key."""
     priority: int | None
     cn_flow: int | None
-    """Flow ID of the CN-TAGs. ``None`` without a CN-TAG, or if the Flow ID is not part of the key."""
+    """Flow ID of the CN-TAGs, or ``None`` if the CN-TAG is missing or not part of the key."""
     hash: int | None = None
-    """Hash of the key. ``None`` if flows are not hashed."""
+    """Hash of the key, or ``None`` if flows are not hashed."""
     conversation: Conversation | None = None
-    """Conversation of the IP packets. ``None`` if the conversation is not part of the key."""
+    """Conversation of the IP packets, or ``None`` if the conversation is not part of the key."""
 
     @property
     def label(self) -> str:

@@ -212,7 +212,7 @@ def _in_udp(buffer: Octets, port: int, at: int, stop: int) -> Wrapped:
     flags, session = signed(buffer[at]), four_octets(buffer, at + 4) >> 8
     if port == GENEVE_PORT:
         link = _link_of(two_octets(buffer, at + 2))
-        # Only version 0 is known.
+        # Only version 0 is supported.
         if flags >> 6 != 0 or link == NO_LINK:
             return _none()
         return Wrapped(OF_GENEVE, at + _TUNNEL_OCTETS + 4 * (flags & 63), link, session, NO_NUMBER)
@@ -240,7 +240,7 @@ def _in_tzsp(buffer: Octets, at: int, stop: int) -> Wrapped:
         return _none()
     at += 4
     while at < stop and signed(buffer[at]) != 1:
-        # The padding tag (0) is one octet; others have a length.
+        # The padding tag (0) is one octet long. All other tags have a length field.
         if signed(buffer[at]) == 0:
             at += 1
         elif at + 1 < stop:
@@ -270,7 +270,7 @@ def _wrapped(buffer: Octets, link: int, start: int, packet: Packet, tables: Pars
         return _in_mpls(buffer, at + 2, packet.stop) if is_labelled else _none()
     if packet.payload == NOWHERE:
         return _none()
-    # The first fragment of a packet has the wrapper, but not the whole frame.
+    # The first fragment of a packet contains the encapsulation, but not the whole frame.
     if packet.kind == IP4 and two_octets(buffer, packet.network + 6) & 0x2000 != 0:
         return _none()
     if packet.protocol == PROTO_GRE:
@@ -318,7 +318,7 @@ def _unwrap(
         reach = start + max(captured[i], original[i])
         packet = _packet(buffer, link, start, end, reach, tables)
         inner = _wrapped(buffer, link, start, packet, tables)
-        # Each turn moves on by a header at least, so a frame bounds the number of turns.
+        # Each iteration advances by at least one header, so the frame length limits the number of iterations.
         while inner.kind != 0 and inner.at < packet.stop:
             if types[i] == 0:
                 count += 1
@@ -348,8 +348,8 @@ class Unwrapped(NamedTuple):
     batch: Batch
     """All frames of the batch.
 
-    An encapsulated frame is replaced by its innermost frame, but an sFlow datagram with several frames is
-    not. All frames still have the interface of the encapsulation.
+    An encapsulated frame is replaced by its innermost frame, or by the sFlow datagram that contains several
+    frames. All frames still have the interface of the encapsulation.
     """
     positions: Int64
     """Positions of the encapsulated frames in the batch."""
@@ -465,12 +465,12 @@ class InnerReader(DerivedReader):
         self.displayed: Displayed = reader.displayed
 
     def _followed(self, batch: Batch) -> Batch:
-        # A part of a capture has a timeline of the whole.
+        # A part of a capture already has the timeline of the whole capture.
         return super()._followed(batch) if batch.timeline is None else batch
 
     @property
     def sflow(self) -> SflowReports | None:
-        """Reports of sFlow agents so far, and ``None`` without a datagram."""
+        """Reports of sFlow agents so far, or ``None`` without a datagram."""
         return self._unwrapping.sampling.reports
 
 
@@ -497,7 +497,7 @@ class _Unwrapping(Deriving):
     def summary(self) -> str:
         """One line about the decapsulated frames and the frames that mirrors have lost.
 
-        Empty without such frames.
+        The line is empty without such frames.
         """
         clauses = [self.sampling.summary] if self.sampling.summary else []
         counts = self._counts.copy()
@@ -540,7 +540,7 @@ class _Unwrapping(Deriving):
                 continue
             sampled = dataclasses.replace(part.batch, first=self.frames)
             self._number_samples(sampled, part)
-            # Datagrams that were sampled themselves stay frames: their samples were counted already.
+            # Datagrams inside sampled headers remain frames, because their samples are already counted.
             bare, sampled_datagrams = self._unwrapped(sampled)
             yield _with_frames(bare, sampled, sampled_datagrams)
 
@@ -611,7 +611,7 @@ def _distinct(keys: Int64) -> tuple[Int64, Int64, Int64]:
     """Return the distinct keys in order of appearance, the first index of each, and the key number for each
     entry.
     """
-    if (keys == keys[0]).all():  # as of most batches: sorting takes longer than all else here
+    if (keys == keys[0]).all():  # true for most batches, and sorting would be the slowest step
         return keys[:1], np.zeros(1, np.int64), np.zeros(len(keys), np.int64)
     distinct, first, which = np.unique(keys, return_index=True, return_inverse=True)
     order = np.argsort(first)

@@ -28,7 +28,7 @@ class Keys(NamedTuple):
     low: NDArray[np.int64]
     high: NDArray[np.int64]
     number: NDArray[np.int64]
-    """Number of the key in the slot, and EMPTY for an empty slot."""
+    """Number of the key in the slot, or EMPTY for an empty slot."""
     coefficients: NDArray[np.int64]
 
 
@@ -70,7 +70,7 @@ def slot_of(
 ) -> int:
     """Return the slot of a key, or the empty slot for a new key."""
     mask = len(number) - 1
-    # Halves times coefficients: no step needs more than 63 bits, so plain Python gets the same.
+    # Multiply 32-bit halves. No step exceeds 63 bits, so plain Python computes the same result.
     mixed = (
         (key_low & _LOW_BITS) * coefficients[0]
         + ((key_low >> 32) & _LOW_BITS) * coefficients[1]

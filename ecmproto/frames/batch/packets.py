@@ -73,12 +73,12 @@ class Headers(NamedTuple):
     """Values from the tags of one frame."""
 
     vlan: int
-    """VLAN identifier in the outermost VLAN tag, and NO_VLAN without a VLAN tag."""
+    """VLAN identifier in the outermost VLAN tag, or NO_VLAN without a VLAN tag."""
     priority: int
-    """Priority of the outermost VLAN tag, and 0 without a VLAN tag."""
+    """Priority of the outermost VLAN tag, or 0 without a VLAN tag."""
     cn_tagged: bool
     flow_id: int
-    """Flow ID of the outermost CN-TAG, and 0 without a CN-TAG."""
+    """Flow ID of the outermost CN-TAG, or 0 without a CN-TAG."""
     role: int
     """Role of the EtherType after the tags."""
     msdu_at: int
@@ -140,17 +140,17 @@ class Packet(NamedTuple):
     kind: int
     """Type of the network header: NO_NETWORK, IP4, IP6 or GLOBAL (`parse_tables`)."""
     network: int
-    """Offset of the network header, and NOWHERE without a complete network header."""
+    """Offset of the network header, or NOWHERE without a complete network header."""
     protocol: int
-    """IP protocol after all extension headers, and 0 without a network header."""
+    """IP protocol after all extension headers, or 0 without a network header."""
     payload: int
-    """Offset of the payload that ``protocol`` announces, and NOWHERE without a payload, as in later
+    """Offset of the payload that ``protocol`` announces, or NOWHERE without a payload, as in later
     fragments.
     """
     transport: int
-    """Offset of the UDP or TCP header, and NOWHERE if the two ports are not captured."""
+    """Offset of the UDP or TCP header, or NOWHERE if the two ports are not captured."""
     bth: int
-    """Offset of the base transport header, and NOWHERE without a base transport header."""
+    """Offset of the base transport header, or NOWHERE without a base transport header."""
     stop: int
     """End of the captured octets of the packet."""
 
@@ -212,7 +212,7 @@ def _packet_from(
     """Return the packet in the octets from ``start`` on. The first layer has the format ``layer``."""
     #     tags, LLC … ──> network header ──> extension headers ──> payload: ports ──> base transport header
     #
-    # A header that is cut or forbidden ends the walk, and so does every format that is none of these.
+    # A truncated or rejected header ends the walk, and so does any other format.
     plain = _plain_packet(buffer, layer, start, stop, tables)
     if plain.kind != NO_NETWORK:
         return plain

@@ -123,7 +123,7 @@ MAX_MOVING = 4
 CONDITIONS = 4
 """Maximum number of limits per format. The number is a constant in the compiled kernels."""
 
-# Columns of the tables, whose meanings `ParseTables` gives.
+# Columns of the tables. `ParseTables` documents their meanings.
 AT, OCTETS, SHIFT, MASK = range(4)
 """Columns of a `BitField`, relative to its first column."""
 TAIL_KIND, COUNT, SCALE, MINUS, WHEN, VALUES, SHOWN_OCTETS = 0, 1, 5, 6, 7, 11, 12
@@ -165,6 +165,7 @@ DECISIVE = 8
 """Maximum number of decisive words per format."""
 _WORDS, _OCTETS = 1 << 16, 1 << 8
 _SHARED, _CHAINED = 8, 256
+"""Capacities: groups of shared UDP ports, formats with sequences, and the formats of all sequences."""
 _CONTENT_ROWS, _MOST_CONTENTS, _MOST_PACKETS = 16, 16, 4
 """Capacities: columns per wrapper in ``content``, rows of ``contents`` and rows of ``nibbles``."""
 
@@ -428,7 +429,7 @@ def _chosen() -> NDArray[np.int8]:
     table = np.full((len(_SHARED_PORTS), (1 << 16) + 1), DATA_NUMBER, np.int8)
     for row, members in enumerate(_SHARED_PORTS):
         choose = BEHIND_PORTS[members[0].udp_ports[0]]
-        # octets that select no format
+        # two octets that select no format
         other = next(each for each in range(1 << 16) if all(each not in cls.selected_by for cls in members))
         table[row, :-1] = NUMBER_OF[choose(other.to_bytes(2, "big"), 0, 2)]
         for cls in members:
@@ -539,7 +540,7 @@ def _decisive(cls: type[Layer]) -> list[tuple[int, int]]:
         fields.append(_selecting(cls))
     if followed == CONTENT and cls.next_key:
         fields.append(bit_field(field_of(cls, cls.next_key)))
-    # The format announced by a UDP port decides alone, or with the octets that select it on a shared port.
+    # A UDP port alone determines the format. On a shared port, the first octets also determine the format.
     selecting = max(2 if cls.udp_ports and cls.selected_by else 0, cls.nonzero_octets)
     fields += [BitField(at, 2, 0, 0xFFFF) for at in range(0, selecting, 2)]
     if followed in (EXTENSION, FRAGMENT):
@@ -601,7 +602,7 @@ def _dispatch_tables(ethertypes: EtherTypes) -> tuple[NDArray[np.int8], Int64]:
         choose = formats.chosen[value]
         numbers = np.full(len(values), NUMBER_OF[choose(b"\xff\xff", 0, 2)], np.int8)
         for key in {one for cls in _announced_by(value, ethertypes) for one in cls.selected_by}:
-            # The choice for the first value of a selector applies to all values with that selector.
+            # All values with the same selector have the same format.
             matches = np.flatnonzero(keys == key)
             numbers[matches] = NUMBER_OF[choose(int(matches[0]).to_bytes(2, "big"), 0, 2)]
         tables.append(numbers)

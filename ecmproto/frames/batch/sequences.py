@@ -46,7 +46,7 @@ def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
         return
     opcode, queue_pair = signed(buffer[packet.bth]), four_octets(buffer, packet.bth + 4) & _PSN_MASK
     operation = opcode & 31
-    # What a responder sends is numbered by its requests, and a datagram by its sender.
+    # The PSNs of responses follow the requests, and the PSNs of datagrams follow the sender.
     if opcode >> 5 >= DATAGRAM or operation in ANSWERS:
         return
     key = four_octets(buffer, packet.network + (16 if packet.kind == IP4 else 36)) << 24 | queue_pair
@@ -56,7 +56,7 @@ def follow_psn(buffer: Octets, packet: Packet, steps: PsnSteps) -> None:
     if steps[row, _KEY] == key and 0 < step < _MAX_STEP:
         steps[_STEPS, 0] += 1
         steps[_STEPS, 1] += step
-    # A READ request takes a PSN for each of its responses.
+    # A READ request uses one PSN for each response.
     steps[row, _KEY], steps[row, _LAST] = -1 if operation == READ_REQUEST else key, psn
 
 

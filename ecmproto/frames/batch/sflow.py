@@ -148,7 +148,7 @@ def _header(
         link = PACKET
     if link == NO_LINK:
         return _skip(entries, used, head, _A_PROTOCOL, protocol)
-    # The length is that on the wire; what was stripped, as the FCS, is not part of the frame.
+    # This is the length on the wire. Stripped octets, such as the FCS, are not part of the frame.
     original = max(captured, length - four_octets(buffer, at + 8))
     return _enter(entries, used, SAMPLE, head, at + 16, captured, original, link, rate, port, output, 0)
 
@@ -365,7 +365,7 @@ class SflowReading:
 
     @property
     def summary(self) -> str:
-        """One clause about the datagrams, and an empty string without datagrams."""
+        """One clause about the datagrams, or an empty string without datagrams."""
         if not self._datagrams:
             return ""
         read, lost = counted(self._datagrams, "sFlow datagram"), counted(self._gaps.lost, "datagram")
@@ -373,7 +373,7 @@ class SflowReading:
 
     @property
     def reports(self) -> SflowReports | None:
-        """Reports so far, and ``None`` without a datagram."""
+        """Reports so far, or ``None`` without a datagram."""
         if not self._datagrams:
             return None
         names = {number: agent_name(words) for words, number in self._agents.items()}

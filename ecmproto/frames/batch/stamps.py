@@ -67,7 +67,7 @@ class Stamp:
 
     octets: int
     seconds: Part | None = None
-    """Position of the seconds, and ``None`` for a counter."""
+    """Position of the seconds, or ``None`` for a counter."""
     fraction: Part
     """Position of the fraction of a second, or of the counter."""
     keys: tuple[Key, ...] = ()
@@ -109,12 +109,12 @@ _COUNTER, _UTC = (Part(field.bit_offset // 8, 8) for field in KeyFrame.layout[:2
 _KEYS = (
     Key(14, ((Part(12, 2), 0x88B5),)),
     Key(18, ((Part(12, 2), 0x8100), (Part(16, 2), 0x88B5))),
-    # in UDP in IPv4 without options, and in IPv6 without extension headers, on any port
+    # UDP on any port, in IPv4 without options and in IPv6 without extension headers
     Key(42, ((Part(12, 2), 0x0800), (Part(14, 1), 0x45), (Part(23, 1), 17), (Part(38, 2), 8 + _KEY_OCTETS))),
     Key(62, ((Part(12, 2), 0x86DD), (Part(20, 1), 17), (Part(58, 2), 8 + _KEY_OCTETS))),
 )
 STAMPS: Mapping[str, Sequence[Stamp]] = {
-    # Metamako, Arista 7130: with bit 1 of the flags, extensions come before the seconds.
+    # Metamako, Arista 7130: if bit 1 of the flags is set, extensions precede the seconds.
     "metamako": (
         Stamp(
             octets=16, seconds=Part(4, 4), fraction=Part(8, 4), fixed=((Part(12, 1), 2, 0),), fcs_at=0,
@@ -128,7 +128,7 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
             source=(Part(4, 1), Part(5, 1)),
         ),
     ),
-    # Arista 7280 and 7500 (TAP aggregation): EtherType, subtype 1, and the version: TAI or, with 0x100, UTC
+    # Arista 7280 and 7500 (TAP aggregation): EtherType, subtype 1 and version (TAI, or UTC if 0x100 is set)
     "arista7280": tuple(
         Stamp(
             octets=6 + octets + 4, seconds=Part(6, octets), fraction=Part(6 + octets, 4), at="addresses",
@@ -136,8 +136,8 @@ STAMPS: Mapping[str, Sequence[Stamp]] = {
         )
         for octets, version in ((4, 0x10), (4, 0x110), (2, 0x20), (2, 0x120))
     ),
-    # Arista 7150: 31 bits of 350 MHz in place of the FCS, or before it; the first bit of the last octet is
-    # unused.
+    # Arista 7150: a 31-bit counter with 350 MHz replaces or precedes the FCS. The first bit of the last octet
+    # is unused.
     "arista7150": (
         Stamp(
             octets=4, fraction=Part(0, 4), tick_ns=20 / 7, counter_bits=31, fixed=((Part(3, 1), 0x80, 0),),
@@ -176,7 +176,7 @@ class Stamped(NamedTuple):
     """Number of octets of a new FCS after a stamp at the end of the frame."""
     time_ns: Int64
     key_at: Int64
-    """Offset of the key frame's content in the buffer, and 0 for any other frame."""
+    """Offset of the key frame's content in the buffer, or 0 for any other frame."""
 
 
 def _numbers(batch: Batch, start: Int64, part: Part) -> Int64:
@@ -218,10 +218,10 @@ def stamps_of(batch: Batch, stamp: Stamp, behind: int, ethernet: Mask) -> Stampe
         return Stamped(stamp, fits, at, behind, batch.time_ns, key_at)
     seconds, fraction = _numbers(batch, at, stamp.seconds), _numbers(batch, at, stamp.fraction)
     if stamp.fraction_bits is not None:
-        # 10^9 is 2^9 · 1953125: shifted so, the product stays within 63 bits
+        # 10^9 is 2^9 · 1953125. With this shift, the product fits into 63 bits.
         fraction = (fraction * 1953125) >> (stamp.fraction_bits - 9)
     bits = 8 * stamp.seconds.octets
-    if bits < 32:  # the seconds that are nearest to the capture's
+    if bits < 32:  # choose the seconds nearest to the capture's time
         here = batch.time_ns // NS_PER_S
         seconds = here + ((seconds - here + (1 << bits - 1)) % (1 << bits)) - (1 << bits - 1)
     time_ns = seconds * NS_PER_S + fraction
@@ -238,7 +238,7 @@ def _is_near(batch: Batch, time_ns: Int64) -> Mask:
 
 
 def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
-    """Return the offset of the key frame's content in the buffer for each frame, and 0 for any other
+    """Return the offset of the key frame's content in the buffer for each frame, or 0 for any other
     frame.
     """
     found = np.zeros(len(batch), np.int64)
@@ -253,7 +253,7 @@ def _keys_at(batch: Batch, keys: Sequence[Key], ethernet: Mask) -> Int64:
 
 
 def _erspan_at(batch: Batch) -> Int64:
-    """Return the offset of the ERSPAN III header for each frame of a batch, and 0 for a frame without such a
+    """Return the offset of the ERSPAN III header for each frame of a batch, or 0 for a frame without such a
     header.
     """
     header_at = np.zeros(len(batch), np.int64)

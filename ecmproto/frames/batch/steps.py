@@ -255,7 +255,7 @@ def announced(buffer: Octets, value: int, pos: int, stop: int, tables: ParseTabl
     layer = signed(tables.announced[value])
     if layer == DATA_NUMBER:
         if value <= MAX_LENGTH:
-            # The octets after the length decide, which are no words of a layer.
+            # The octets after the length determine the format. These octets are not words of a layer.
             bound = pos + value
             return Next(_llc(buffer, pos, min(stop, bound)), bound, False, NOWHERE)
         return Next(layer, stop, True, NO_LENGTH)
@@ -391,7 +391,7 @@ def content_format(
     if layer > BY_NIBBLE:
         return Next(layer, stop, True, NO_LENGTH)
     layer = tables.nibbles[BY_NIBBLE - layer, signed(buffer[pos]) >> 4] if pos < stop else DATA_NUMBER
-    # The formats of packets have a limit of these bits, which octets of other formats have not.
+    # The packet formats have a limit for these bits. Any other format has no such limit.
     return Next(layer, stop, layer != DATA_NUMBER, NO_LENGTH)
 
 

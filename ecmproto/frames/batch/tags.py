@@ -99,7 +99,7 @@ class FrameTags(NamedTuple):
     truncated.
     """
     old_at: NDArray[np.int32]
-    """Offset of the newest tag that a new tag replaces, and NOWHERE without such a tag."""
+    """Offset of the newest tag that a new tag replaces, or NOWHERE without such a tag."""
     old_tags: NDArray[np.int32]
     """Number of tags that a new tag replaces. `older_tags` returns all of these tags except the first."""
 
@@ -116,7 +116,7 @@ class OwnTag(NamedTuple):
     """The newest tag of a frame: whether the tag exists, its tag value and its mark
     (`mechanisms.api.protocol.Arrival`).
 
-    ``at`` is the offset of the tag's EtherType in the frame, and NOWHERE without a tag. For an ECN field,
+    ``at`` is the offset of the tag's EtherType in the frame, or NOWHERE without a tag. For an ECN field,
     ``at`` is the offset of the EtherType of IP.
     """
 
@@ -166,7 +166,7 @@ def older_tags(
 def _find_tags(
     buffer: Octets, offset: Int64, captured: Int64, tables: ParseTables, layout: TagLayout, tags: FrameTags
 ) -> None:
-    # Each array by its own name: looking one up in the tuple costs as much as the walk.
+    # Unpack the arrays, because a lookup in the tuple would take as long as the walk.
     tag_at, old_at, old_tags = tags
     for i in range(len(offset)):
         found = tag_offsets(buffer, offset[i], captured[i], tables, layout)
@@ -281,7 +281,7 @@ def _number_at(buffer: Octets, at: int, bit: Int64, bits: Int64) -> int:
         first, last = at + (bit[i] >> 3), at + ((bit[i] + bits[i] - 1) >> 3)
         part = signed(buffer[first])
         if bits[i] == _WORD_BITS:
-            # The first octet has the sign, so that no number has more bits, as plain Python's would.
+            # The first octet contains the sign, so numbers in plain Python also stay within 64 bits.
             part -= (part & 0x80) << 1
         for octet in range(first + 1, last + 1):
             part = (part << 8) | signed(buffer[octet])
@@ -308,7 +308,7 @@ def write_number(buffer: Octets, at: int, bit: Int64, bits: Int64, number: int) 
     for i in range(_MOST_FIELDS - 1, -1, -1):
         count, place = bits[i], 0
         while place < count:
-            # The lowest bits are the field's last.
+            # The least significant bits are the last bits of the field.
             end = bit[i] + count - place
             octet = at + ((end - 1) >> 3)
             if end & 7 == 0 and count - place >= 8:
@@ -333,7 +333,7 @@ def with_tag_values(
 
     ``tag`` contains the values in the encoding of the mechanisms. A frame without such a tag does not change.
     """
-    # Only the batch's own records are copied: its buffer may be the whole file.
+    # Copy only the records of the batch, because the buffer may contain the whole file.
     low = int(batch.record_offset.min())
     buffer = batch.buffer[low : int((batch.record_offset + batch.record_length).max())].copy()
     offset = batch.offset - low
@@ -408,7 +408,7 @@ def tag_splice(
     """
     only = np.ones(len(batch), np.bool_) if only is None else only
     types = np.full(len(tags), kind.announcing(ethertypes), ">u2").view(np.uint8).reshape(-1, _TYPE_OCTETS)
-    # Inserted before an EtherType, which then follows the tag.
+    # The tag is inserted before an EtherType, which then follows the tag.
     inserted = np.concatenate([types, tags[:, :-_TYPE_OCTETS]], axis=1)
     if outermost:
         changed = only & (batch.captured >= TYPE_AT + _TYPE_OCTETS)
@@ -577,7 +577,7 @@ def _is_sound(frame: Int64, at: Int64, octets: Int64, free: Int64, captured: Int
 
 @compiled
 def _copy(buffer: Octets, offset: Int64, captured: Int64, edits: _Edits, out: Octets) -> None:
-    # Each array by its own name: looking one up in the tuple costs as much as the copy.
+    # Unpack the arrays, because a lookup in the tuple would take as long as the copy.
     at, inserted, removed_at, removed, more, written_at, written = edits
     more_frame, more_at, more_octets = more
     end = next_more = 0
@@ -586,7 +586,7 @@ def _copy(buffer: Octets, offset: Int64, captured: Int64, edits: _Edits, out: Oc
         row, over = inserted[i], written[i]
         is_first, is_last = removed[i] > 0, False
         while not is_last:
-            # Up to what is taken out next, or to the frame's end.
+            # Copy up to the next removed octets, or up to the end of the frame.
             if is_first:
                 stop, behind = removed_at[i], removed_at[i] + removed[i]
                 is_first = False
@@ -619,7 +619,7 @@ def _put(
     Return the new end and the new ``row_at``, which is −1 after ``row`` was inserted.
     """
     if 0 <= row_at <= stop:
-        # It may lie in what was taken out before.
+        # The offset may be within octets that were already removed.
         at = max(row_at, piece)
         end = _put_octets(buffer, start, piece, at, written_at, written, out, end)
         target = out[end : end + len(row)]

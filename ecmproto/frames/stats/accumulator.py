@@ -203,7 +203,7 @@ class Accumulator:
             kept, timed = batch.select(selected), timed[selected]
         if not len(kept):
             return
-        # fields of RoCE are read where there is any: IP addresses take time, and most frames have them
+        # RoCE fields are read only in batches with RoCE frames, because reading IP addresses is slow.
         columns = extract(
             kept, FIELDS, interfaces=interfaces, ethertypes=self._ethertypes, pool=self._pool,
             where_any=(ROCE_FIELD, FIELDS_WITH_ROCE), nesting="outer",

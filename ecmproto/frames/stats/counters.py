@@ -104,7 +104,7 @@ class FrameCounts:
             wider[:, :have] = self._by_interface
             self._by_interface, have = wider, most
         self._by_interface[0] += np.bincount(batch.interface, minlength=have)
-        # sums of a batch are exact in floats: they are far below 2^53
+        # floats are exact here, because the sums of a batch are far below 2^53
         octets = np.bincount(batch.interface, weights=batch.original, minlength=have)
         self._by_interface[1] += octets.astype(np.int64)
 
@@ -124,7 +124,7 @@ class FrameCounts:
             self.malformed[what] += count
 
     def join(self, later: FrameCounts, shift: int) -> None:
-        """Add the counts of ``later``, which counted later frames.
+        """Add the counts of ``later``, a counter of later frames.
 
         ``shift`` is added to the interface numbers of ``later``.
         """
@@ -211,7 +211,7 @@ _TAGS = ("vlan", "ieee8021ad")
 
 
 def outer_priorities(counted: CountedBatch) -> Int64:
-    """Return the priority in the outermost C-TAG or S-TAG of each frame, and -1 for a frame without a tag."""
+    """Return the priority in the outermost C-TAG or S-TAG of each frame, or -1 for a frame without a tag."""
     customer = counted.columns["vlan.priority"].outermost()
     service = counted.columns["ieee8021ad.priority"].outermost()
     outer = np.full(customer.frames, -1, np.int64)
@@ -239,7 +239,7 @@ class KindCounts:
         self._timeline = timeline
         self._frames = np.zeros(len(KINDS) + 1, np.int64)
         self._octets = np.zeros(len(KINDS) + 1, np.int64)
-        # the row after the kinds' is of all frames
+        # the last row is for all frames
         self._frames_in = timeline.series(len(KINDS) + 1)
         self._octets_in = timeline.series(len(KINDS) + 1)
 
@@ -263,7 +263,7 @@ class KindCounts:
         )  # fmt: skip
 
     def join(self, later: KindCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         self._frames += later._frames
         self._octets += later._octets
         for here, there in ((self._frames_in, later._frames_in), (self._octets_in, later._octets_in)):
@@ -411,7 +411,7 @@ class FeedbackCounts:
         np.maximum.at(greatest, flows[known], fb[known])
 
     def join(self, later: FeedbackCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         points = self.points.join(later.points, later._frames)
         known, count = points[points != NO_NUMBER], self.points.count
         rows = np.flatnonzero(points != NO_NUMBER)
@@ -516,7 +516,7 @@ class ProbeCounts:
         count_at(self._over_time.values, first + 1, slots, latency[timed])
 
     def join(self, later: ProbeCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         self._forward += later._forward
         self._replies += later._replies
         self._latency.join(later._latency, np.zeros(1, np.int64), 1)
@@ -527,7 +527,7 @@ class ProbeCounts:
 
     @property
     def probes(self) -> Probes | None:
-        """Counts of probes and replies so far, and ``None`` without probes and replies."""
+        """Counts of probes and replies so far, or ``None`` without probes and replies."""
         if not self._forward and not self._replies:
             return None
         replies, sums = self._over_time.values[:, : self._timeline.used].tolist()
@@ -618,7 +618,7 @@ class RateCounts:
             count_at(series.values, queues[timed], slots[timed], amounts[timed])
 
     def join(self, later: RateCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         queues = self.queues.join(later.queues, later._frames)
         known, rows = queues[queues != NO_NUMBER], np.flatnonzero(queues != NO_NUMBER)
         self._frames[known] += later._frames[rows]

@@ -66,7 +66,7 @@ class Held:
 
     port: str
     priority: int | None
-    """Priority of the class, and ``None`` for the whole link."""
+    """Priority of the class, or ``None`` for the whole link."""
     frames: int
     """Number of frames with a pause time greater than 0."""
     releases: int

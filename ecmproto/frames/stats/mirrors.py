@@ -52,7 +52,7 @@ class MirrorCounts:
             self._frames[numbers] += _occurrences(counted.columns[field], values)
 
     def join(self, later: MirrorCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         self._frames += later._frames
 
     @property
@@ -66,6 +66,6 @@ class MirrorCounts:
 
 
 def _occurrences(column: Column, values: list[int]) -> list[int]:
-    """Return for each of ``values`` the number of frames in which this value is the outermost."""
+    """Return the number of frames for each of ``values``. Only the outermost value of a frame counts."""
     found = np.asarray(column.outermost().values)
     return [int(np.count_nonzero(found == value)) for value in values] if len(found) else [0] * len(values)

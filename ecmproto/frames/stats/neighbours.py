@@ -70,7 +70,7 @@ class Latest(NamedTuple):
     number: int
     time_ns: int
     octets: bytes
-    """Octets of the latest frame. A next frame with equal octets is not decoded again."""
+    """Octets of the latest frame. If the following frame has equal octets, it is not decoded again."""
     lldpdu: bytes
 
 
@@ -119,7 +119,7 @@ class NeighbourCounts:
         self.latest[key] = latest
 
     def join(self, later: NeighbourCounts, interfaces: int = 0, frames: int = 0) -> None:
-        """Add the counts of ``later``, which counted later frames.
+        """Add the counts of ``later``, a counter of later frames.
 
         ``interfaces`` and ``frames`` are added to the interface numbers and the frame numbers of ``later``.
         """

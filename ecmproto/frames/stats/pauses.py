@@ -108,8 +108,8 @@ class PauseState(NamedTuple):
     left: Int64
     """Number of frames that left the stopped port during a pause, by sender and class."""
     fronts: Int64
-    """Candidates for the start of a storm, by sender and class. Each candidate is a time, and the values of
-    ``paused`` and ``left`` at this time.
+    """Candidates for the start of a storm, by sender and class. Each candidate consists of a time, and of the
+    values of ``paused`` and ``left`` at this time.
     """
     candidates: Int64
     """Number of candidates, by sender and class."""
@@ -117,7 +117,7 @@ class PauseState(NamedTuple):
     """Row of the current storm, by sender and class. NO_STORM means that there is no storm."""
     calm: Int64
     """First time at which a restoration time without pause had elapsed, by sender and class. NEVER means that
-    this has not happened yet.
+    there was no such time so far.
     """
     port_until: Int64
     """End of the latest pause of any sender, by interface and class."""
@@ -127,7 +127,7 @@ class PauseState(NamedTuple):
     port_asked: Int64
     port_ended: Int64
     lanes: Int64
-    """Number of lanes, number of listed storms and number of unlisted storms."""
+    """Number of time series, number of listed storms and number of unlisted storms."""
     storms: Int64
     """Listed storms: sender, class, start, detection time, end, and number of frames that left the stopped
     port. The end is NEVER while the storm continues.
@@ -182,7 +182,7 @@ class Grid(NamedTuple):
 
 @inlined
 def _spread(series: Int64, lane: int, begin_ns: int, end_ns: int, grid: Grid) -> None:
-    """Add the time from ``begin_ns`` to ``end_ns`` to the overlapping intervals."""
+    """Add the time from ``begin_ns`` to ``end_ns`` to the overlapping intervals of a time series."""
     slot = begin_ns // grid.width_ns - grid.first
     left = grid.width_ns - begin_ns % grid.width_ns
     while begin_ns < end_ns:
@@ -316,8 +316,8 @@ def play(
 
     ``enabled`` has one bit per class, and ``quanta`` has one column per class. ``senders`` is the number of
     senders. A frame with a negative ``sender`` is ignored. A frame with an earlier time than a previous frame
-    of the same interface is applied at the time of the previous frame. A negative ``enabled`` is −1 −
-    priority: such an entry is a frame of this priority that left the port which the sender stops.
+    of the same interface is applied at the time of the previous frame. A negative ``enabled`` marks a frame
+    that left the port which the sender stops. The value is then −1 minus the priority of the frame.
     """
     until, last, paused, asked, ended = state.until, state.last, state.paused, state.asked, state.ended
     port_of, rate_bps, lane, lanes, opened = state.port, state.rate_bps, state.lane, state.lanes, state.open
@@ -328,7 +328,7 @@ def play(
             continue
         port = port_of[who]
         now = max(time_ns[i], port_last[port])
-        # All times run forward to this frame first: what a pause was until now no later frame changes.
+        # First advance all times to this frame. Later frames cannot change the pause time up to now.
         if enabled[i] < 0:
             each = -1 - enabled[i]
             if _is_due(who, each, now, rule, state):
@@ -367,11 +367,11 @@ def play(
                 state.transitions[who, each] += 1
                 if state.storm[who, each] == NO_STORM:
                     _add_candidate(who, each, now, rule, state)
-            # up to the next whole ns, as a machine that waits does (wire-formats 8)
+            # Round up to the next whole ns, in the same way as a paused port (wire-formats 8).
             end = now - (-quanta[i, each] * _QUANTUM) // rate_bps[who]
             until[who, each] = end
-            # A port is paused while any of its senders requests it. Only where the one that lasted longest
-            # shortens its pause, the others have to be looked through.
+            # A port is paused while any of its senders requests a pause. A search through all senders is
+            # necessary only if the sender with the longest pause shortens this pause.
             if end >= port_until[port, each]:
                 port_until[port, each] = end
             elif before == port_until[port, each]:
@@ -588,7 +588,7 @@ class PauseCounts:
         settle(ends, self._grid, self._rule, self._state, self._over_time.values, self._known)
 
     def join(self, later: PauseCounts, shift: int) -> None:
-        """Add the counts of ``later``, which counted later frames.
+        """Add the counts of ``later``, a counter of later frames.
 
         ``shift`` is added to the interface numbers of ``later``.
         """
@@ -654,7 +654,7 @@ class PauseCounts:
                 getattr(here, name)[own] += getattr(there, name)[who] - getattr(before, name)[who]
             for name in _LIVE:
                 getattr(here, name)[own, named] = getattr(there, name)[who, named]
-            # candidates have the sums up to their start, which are the whole's here
+            # Candidates store sums up to their start. Convert these sums to the sums of this count.
             more = np.stack([here.paused[own, :CLASSES] - there.paused[who, :CLASSES],
                              here.left[own] - there.left[who]], axis=1)  # fmt: skip
             here.fronts[own, named, :, 1:] += more[named, None, :]

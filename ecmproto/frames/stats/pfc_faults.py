@@ -53,7 +53,7 @@ def control_faults(batch: Batch, columns: Columns, interfaces: Sequence[Interfac
     source = frames.addresses("eth.src", every)
     fcs = np.array([each.fcs_octets for each in interfaces] or [0], np.int64)
     fcs = fcs[np.minimum(batch.interface, len(fcs) - 1)]
-    # some captures have the FCS and do not declare it
+    # Some captures contain the FCS without a declaration.
     untold = (fcs == 0) & (batch.original == _OCTETS + _FCS_OCTETS)
     texts = columns["frame.protocols"].values
     assert isinstance(texts, Texts)
@@ -152,7 +152,7 @@ class PfcFaultCounts:
             self._sources.setdefault(len(self._faults) - 1, int(counted.addresses("eth.src", rows[:1])[0]))
 
     def join(self, later: PfcFaultCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         self._frames += later._frames
         self._valid += later._valid
         self._faults += later._faults
@@ -161,7 +161,7 @@ class PfcFaultCounts:
 
     @property
     def frames(self) -> PfcFrames | None:
-        """PFC frames by fault, and ``None`` without PFC frames."""
+        """PFC frames by fault, or ``None`` without PFC frames."""
         if not self._frames:
             return None
         return PfcFrames(

@@ -159,8 +159,8 @@ class _Writer:
             setattr(subject, name, self.value(plain, attributes[name]))
 
     def value(self, plain: Any, existing: Any) -> Any:
-        """Return the value for plain data. ``existing`` is the current value, which an object is loaded
-        into.
+        """Return the value for plain data. If the value is an object, the data is loaded into
+        ``existing``.
         """
         if isinstance(plain, list | tuple):
             return self._values(plain, existing)
@@ -267,7 +267,7 @@ def _unpacked(plain: State) -> NDArray[Any]:
     found = plain[_OF]
     octets = used * kept.itemsize
     if used * dtype.itemsize > _SHORT_OCTETS:
-        # an array that unpacks to more than its declared size is refused before it does
+        # Stop decompression as soon as the data exceeds the declared size.
         found = zlib.decompressobj().decompress(found, octets + 1)
     if len(found) != octets:
         raise ValueError(f"{len(found)} octets for {octets}")

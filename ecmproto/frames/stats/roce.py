@@ -7,10 +7,10 @@ an acknowledge ties the two queue pairs together, because its PSN is a PSN that 
 Without such a tie, a CNP or an acknowledge may belong to any of the flows.
 
 PSNs of requests increase by one. A READ request uses one PSN for each response, for the minimum path MTU
-`_LEAST_MTU`. A PSN greater than the next PSN is a gap, and a smaller PSN is a repeat. The retransmissions
+`_LEAST_MTU`. A PSN greater than the expected PSN is a gap, and a smaller PSN is a repeat. The retransmissions
 after a NAK distinguish go-back-N from selective repeat (`_sent_again` and `_goes_on`). With go-back-N, the
-sender repeats all packets from the PSN of the NAK. With selective repeat, the sender repeats this packet and
-perhaps a few more.
+sender repeats all packets from the PSN of the NAK on. With selective repeat, the sender repeats this packet
+and perhaps a few more.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class RoceEvents(NamedTuple):
     opcode: Int64
     psn: Int64
     syndrome: Int64
-    """AETH syndrome, and _UNKNOWN without an AETH."""
+    """AETH syndrome, or _UNKNOWN without an AETH."""
     read: Int64
     """Number of octets that a RETH requests."""
 
@@ -140,8 +140,8 @@ class RoceState(NamedTuple):
     live: Int64
     """PSN state and first values of each row, by column."""
     pending: Int64
-    """Time of the first CE-marked frame since the last CNP, by row that receives CNPs and by slot of the
-    opposite pair. _NO_TIME means that there is no such frame.
+    """Time of the first CE-marked frame since the last CNP. The rows are the rows that receive CNPs, and the
+    columns are the slots of the opposite pair. _NO_TIME means that there is no such frame.
     """
     tied: Int64
     """Whether an acknowledge ties the row to the flow, by row and slot."""
@@ -152,7 +152,7 @@ class RoceState(NamedTuple):
     pair_count: Int64
     """Number of rows of each pair of addresses, including rows without a slot."""
     reverse: Int64
-    """Number of the pair with source and destination exchanged, and NO_NUMBER without such a pair."""
+    """Number of the pair with source and destination exchanged, or NO_NUMBER without such a pair."""
     first_cnp: Int64
     """Time of the first CNP after the stored frames, by row. _NO_TIME means that the delay of this CNP is
     already counted.
@@ -197,7 +197,7 @@ def _sent_again(live: Int64, counts: Int64, row: int, psn: int) -> None:
     asked = first != _UNKNOWN and (psn - first) & mask <= (last - first) & mask
     ahead = (psn - at) & mask if at != _UNKNOWN else _HALF
     if asked and ahead != 0:
-        # go-back-N would have gone on where it was
+        # With go-back-N, the retransmission would have continued at the next PSN.
         counts[row, _SELECTIVES] += live[row, _FROM] != _UNKNOWN and ahead < _HALF
         live[row, _FROM], live[row, _AGAIN] = psn, 1
     elif ahead < _HALF:
@@ -248,9 +248,9 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
             is_first = not with_first and counts[row, _CNPS] == 0
             if is_first:
                 first_cnp[row] = time
-            # A CNP names the queue pair that it slows down, not the one that was marked: it may be for any
-            # flow the other way round. Each is waiting since its own first mark, and the ties of acknowledges
-            # decide at the end which of these delays count.
+            # A CNP names the queue pair that must slow down, not the queue pair with the marked frames. The
+            # CNP can refer to any flow in the opposite direction. The delay of each flow starts at its own
+            # first mark. At the end, the ties of acknowledges decide which of these delays count.
             for index in range(others):
                 flow = pair_rows[back, index]
                 since = pending[row, index] if counts[row, _CNPS] > 0 else live[flow, _FIRST_CE]
@@ -281,8 +281,8 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
                             pending[other, live[row, _SLOT]] = time
         answers = operation in ANSWERS
         if transport in (RELIABLE, DATAGRAM) and answers:
-            # The PSN that is acknowledged is one that the flow sent lately: a header has no source queue
-            # pair, and so an acknowledgement identifies the opposite flow.
+            # A header has no source queue pair. The flow in the opposite direction is identified by the
+            # acknowledged PSN, which this flow has sent recently.
             for index in range(others):
                 latest = live[pair_rows[back, index], _EXPECTED] - 1
                 if latest >= _UNKNOWN and (latest - psn) & (_PSNS - 1) < _ACKNOWLEDGED:
@@ -304,7 +304,7 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
                 continue
         counts[row, _DATA] += 1
         if transport > UNRELIABLE or operation == _RESERVED or operation > _LAST_OPERATION:
-            continue  # no PSNs that follow one another
+            continue  # no consecutive PSNs
         expected = live[row, _RESPONSE if answers else _EXPECTED]
         if answers:
             goes_on = operation in (READ_FIRST, READ_MIDDLE)
@@ -326,7 +326,7 @@ def take(events: RoceEvents, state: RoceState, with_first: bool, delay_row: Int6
             live[row, _EXPECTED] = (psn + 1) & (_PSNS - 1)
             live[row, _SLACK] = 0
             if operation == READ_REQUEST:
-                # its responses take a PSN each, how many depends on the path's MTU: so far ahead is no gap
+                # Each response uses a PSN. Their number depends on the path MTU, so this distance is no gap.
                 live[row, _SLACK] = min(max(0, (reads[i] - 1) // _LEAST_MTU), _HALF - 1)
     return count
 
@@ -442,7 +442,7 @@ class RoceCounts:
         self._before = RoceState(*(array.copy() for array in self._state))
 
     def join(self, later: RoceCounts) -> None:
-        """Add the counts of ``later``, which counted later frames."""
+        """Add the counts of ``later``, a counter of later frames."""
         self._frames += later._frames
         self._over_time.values += self._timeline.of(later._timeline, later._over_time.values)
         hosts = self.hosts.join(later.hosts, np.zeros(MOST_HOSTS, np.int64))
@@ -575,7 +575,7 @@ class RoceCounts:
 
     @property
     def traffic(self) -> RoceTraffic | None:
-        """RoCE traffic so far, and ``None`` without RoCE frames."""
+        """RoCE traffic so far, or ``None`` without RoCE frames."""
         if not self._frames:
             return None
         state, used = self._state, self._timeline.used
@@ -636,7 +636,7 @@ class RoceCounts:
     def _row(
         self, row: int, about: _About, against: list[int], abouts: list[_About], delays: Distributions
     ) -> QueuePair:
-        """Return the statistics of a row. The CNPs and NAKs in the rows ``against`` refer to this row."""
+        """Return the statistics of a row. The CNPs and NAKs of the rows ``against`` refer to this row."""
         state, pairs = self._state, self.queue_pairs
         counts, low = state.counts[row].tolist(), int(pairs.low[row])
         first_ce_ns = int(state.live[row, _FIRST_CE])
@@ -681,7 +681,7 @@ class _About(NamedTuple):
 
     flows: tuple[int, ...]
     slot: int
-    """Slot of the flow in the pair of addresses, and NO_NUMBER unless there is exactly one flow."""
+    """Slot of the flow in the pair of addresses, or NO_NUMBER unless there is exactly one flow."""
     how: str
 
 

@@ -64,7 +64,9 @@ class _Items:
         self._octets = np.zeros((MAX_RATES, 2, 0))
 
     def add(self, rate: Int64, item: Int64, octets: Int64) -> None:
-        """Add frames with their sampling rates (as numbers), items and sizes in octets."""
+        """Add frames. ``rate`` and ``item`` contain the numbers of their sampling rates and of their
+        items.
+        """
         if not self._frames.size and (item == _NO_ITEM).all():
             return
         if self._frames.shape[2] < self._count:
@@ -89,11 +91,11 @@ class _Items:
         return np.flatnonzero(self._frames[:, 0].any(axis=0)).tolist() if self._frames.size else []
 
     def frames(self, item: int) -> _Sums:
-        """Return the number of frames of an item as sums."""
+        """Return the frame counts of an item as sums by sampling rate."""
         return self._of(self._frames, item)
 
     def octets(self, item: int) -> _Sums:
-        """Return the sums of the sizes in octets of an item's frames."""
+        """Return the sizes of an item's frames in octets as sums by sampling rate."""
         return self._of(self._octets, item)
 
     def _of(self, sums: Floats, item: int) -> _Sums:
@@ -124,7 +126,7 @@ class SampleCounts:
         return bool(self._frames or self._unknown)
 
     def rates(self, counted: CountedBatch, interfaces: Sequence[Interface]) -> Int64 | None:
-        """Return the number of the sampling rate of each frame of a batch, or ``None`` if no frame is
+        """Return the numbers of the sampling rates of the frames of a batch, or ``None`` if no frame is
         sampled.
 
         The number is −1 if the rate is unknown.
@@ -179,8 +181,8 @@ class SampleCounts:
     def _estimates(self, span: Span, read: int, queue_pair: Callable[[int], str]) -> Iterator[Estimate]:
         if self._frames < 2:
             return
-        # The span of n frames is (n − 1)/(n + 1) of that in which they are at random, (n − 1)/n of one with n
-        # equal parts.
+        # The span of n random frames is (n − 1)/(n + 1) of the whole time on average. For n equally spaced
+        # frames, the span is (n − 1)/n of the whole time.
         seconds = span.duration_ns / NS_PER_S * (read if self._every else read + 1) / (read - 1)
         whole = self._every_frame
         if seconds:
@@ -201,7 +203,7 @@ class SampleCounts:
 
     @property
     def _weights(self) -> tuple[Floats, Floats]:
-        """Number of frames per sampled frame and factor of the variance, by sampling rate."""
+        """Number of frames per sampled frame, and variance factor, by sampling rate."""
         one_in = np.ones(MAX_RATES)
         one_in[: len(self._rates)] = list(self._rates)
         return one_in, one_in**2 * (1 - 1 / one_in)
@@ -212,7 +214,7 @@ class SampleCounts:
         """Return the estimate of the rate of a sum over all frames."""
         one_in, weight = self._weights
         value = float(one_in @ sums.values)
-        # Before the first frame and after the last one are some N others each, with a variance of N².
+        # About N frames precede the first frame and follow the last frame, each with a variance of N².
         variance = float(weight @ sums.squares) + 2 * (value / self._frames) ** 2
         low, high = sum_interval(value, variance)
         if not value:
@@ -267,7 +269,7 @@ def sum_interval(value: float, variance: float) -> tuple[float, float]:
     count = value**2 / variance
     half = _Z * math.sqrt(count + _Z2 / 4)
     low, high = count + _Z2 / 2 - half, count + _Z2 / 2 + half
-    if count < _FEW:  # the score interval of one or two misses a tenth of a frame: Byar's, of mid-P
+    if count < _FEW:  # the score interval of 1 or 2 is off by a tenth of a frame: Byar's mid-P
         middle = count + 0.5
         low = middle * max(0.0, 1 - 1 / (9 * middle) - _Z / (3 * math.sqrt(middle))) ** 3
     return value / count * low, value / count * high

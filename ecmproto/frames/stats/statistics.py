@@ -39,9 +39,9 @@ def in_json(name: str | None = None, *, also: str = "", plain: Callable[[Any], A
     """Return the metadata of a field for the JSON document.
 
     ``name`` is the name in JSON, if this name differs from the field name. An empty name omits the field, and
-    ``*`` inserts the members of the value instead of the value. ``also`` contains the names of properties, or
-    of methods of `Statistics` that receive the object. Their values follow the field. ``plain`` is a function
-    that converts the value to plain data.
+    ``*`` inserts the members of the value instead of the value. ``also`` contains the names of additional
+    members. These names are properties of the object, or methods of `Statistics` that receive the object.
+    ``plain`` is a function that converts the value to plain data.
     """
     return {"name": name, "also": also.split(), "plain": plain}
 
@@ -57,7 +57,7 @@ def _or_null(value: Any) -> Any:
 
 
 def means(sums: Iterable[int], counts: Iterable[int]) -> list[float | None]:
-    """Return the mean of each interval, and ``None`` for an interval with count 0."""
+    """Return the mean of each interval, or ``None`` for an interval with count 0."""
     return [total / count if count else None for total, count in zip(sums, counts, strict=True)]
 
 
@@ -86,7 +86,7 @@ def _counted_types() -> Iterator[Kind]:
     """Yield the frame types by role. The E²CM types follow E²CM."""
     for role in get_args(Group):
         formats = [cls for cls in FORMATS if cls.role == role and cls.counted_as]
-        # VLAN tags after the tags of congestion management
+        # VLAN tags follow the tags of congestion management
         formats.sort(key=lambda cls: cls.announced_by in ("c_tag", "s_tag", "i_tag"))
         for title in dict.fromkeys(cls.counted_as for cls in formats):
             layers = tuple(cls.prefix for cls in formats if cls.counted_as == title)
@@ -210,9 +210,9 @@ class InterfaceCount:
     linktype: int
     linktype_name: str
     snaplen_octets: int
-    """Snap length in octets, and 0 if the capture does not state any."""
+    """Snap length in octets, or 0 if the capture does not state any."""
     speed_bps: int = field(metadata=in_json(plain=_or_null))
-    """Link speed in bit/s, and 0 if the capture does not state any."""
+    """Link speed in bit/s, or 0 if the capture does not state any."""
     frames: int
     octets: int
 
@@ -274,7 +274,7 @@ class MessageFlow:
     have no flow ID.
     """
     destination: bytes | None
-    """Station that receives the messages, and ``None`` for a link layer without addresses."""
+    """Station that receives the messages, or ``None`` for a link layer without addresses."""
     frames: int = field(metadata=in_json(also="frames_per_s"))
     fb_mean: float | None
     """Mean quantized feedback of the CNMs."""
@@ -359,15 +359,15 @@ class ClassPause:
     paused_ns: int = field(metadata=in_json(also="paused_share *history"))
     """Total time in ns with a pause in force. Overlapping pauses count once."""
     transitions: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Number of changes from not paused to paused. ``None`` if several senders are combined, also for the
-    next three fields.
-    """
+    """Number of changes from not paused to paused, or ``None`` if several senders are combined."""
     recent_ns: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Start of the latest pause."""
+    """Start of the latest pause, or ``None`` if there is no single sender."""
     recent_paused_ns: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Duration of the latest pause so far, in ns."""
+    """Duration of the latest pause so far in ns, or ``None`` if several senders are combined."""
     expired: int | None = field(default=None, metadata=_LEFT_OUT)
-    """Number of expired pauses. An expired pause was neither renewed nor ended by a frame."""
+    """Number of expired pauses, or ``None`` if several senders are combined. An expired pause was neither
+    renewed nor ended by a frame.
+    """
     paused_ns_over_time: tuple[int, ...] = field(repr=False, default=())
 
     @property
@@ -533,7 +533,7 @@ class AppPriority:
 
     @property
     def text(self) -> str:
-        """Application and its priorities as text, for example ``udp port 4791: 3``."""
+        """Application and its priorities as text, such as ``udp port 4791: 3``."""
         protocol = f"{self.protocol:#06x}" if self.selector == "ethertype" else str(self.protocol)
         return f"{self.selector} {protocol}: {priorities_text(self.priorities)}"
 
@@ -545,8 +545,9 @@ def priorities_text(priorities: Sequence[int] | None) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Neighbour:
-    """A station on an interface, as LLDP describes it, and the priorities that it protects, as DCBX describes
-    them.
+    """A station on an interface, as described by its LLDP frames.
+
+    DCBX provides the priorities that the station protects.
 
     The value of a missing advertisement is ``None``.
     """
@@ -586,7 +587,7 @@ class Neighbour:
     def ets_text(self) -> str | None:
         """Priorities and bandwidth of each class as text, for example ``0-2,4-7 50 %; 3 50 %``.
 
-        Strict priorities come last.
+        Strict priorities are last.
         """
         if self.traffic_classes is None or self.bandwidths is None:
             return None
@@ -655,13 +656,11 @@ class QueuePair:
     naks: Mapping[str, int]
     """Number of negative acknowledgments per code."""
     psn_gaps: int | None
-    """Number of frames whose PSN is greater than the next PSN. ``None`` for a sample, also for the next two
-    fields.
-    """
+    """Number of frames whose PSN is greater than the expected PSN. The value is ``None`` for a sample."""
     psns_missing: int | None
-    """Number of missing PSNs in the gaps."""
+    """Number of missing PSNs in the gaps. The value is ``None`` for a sample."""
     psn_repeats: int | None
-    """Number of frames whose PSN is smaller than the next PSN."""
+    """Number of frames whose PSN is smaller than the expected PSN. The value is ``None`` for a sample."""
     go_backs: int | None
     """Number of retransmissions of all packets from the PSN of a NAK on."""
     selective_repeats: int | None
@@ -673,8 +672,8 @@ class QueuePair:
     about: tuple[int, ...] = field(metadata=in_json("about_queue_pairs"))
     """Queue pairs of the flows that the CNPs and acknowledges in this row may refer to."""
     about_by: str = field(metadata=in_json(plain=_or_null))
-    """Evidence for ``about``: "acknowledged", "only one" or "one of" several. Empty if the capture does not
-    contain the flow.
+    """Evidence for ``about``: "acknowledged", "only one" or "one of". The text is empty if the capture does
+    not contain the flow.
     """
     cnps_against: int
     """Number of CNPs that were sent back because of these frames, as far as this relation is certain."""
@@ -703,8 +702,8 @@ class QueuePair:
     def trouble(self) -> int:
         """Sum of marks, CNPs, missing PSNs, repeated PSNs and NAKs.
 
-        CNPs and NAKs count for the flow that they refer to. If this flow is unknown, they count for the row
-        of their destination.
+        CNPs and NAKs count for the flow that they refer to. If this flow is unknown, these packets count for
+        the row of their destination.
         """
         psns = (self.psns_missing or 0) + (self.psn_repeats or 0)
         here = self.ce_frames + psns + self.cnps_against + self.refusals_against
@@ -768,14 +767,14 @@ class RoceTraffic:
         repr=False, metadata=in_json("cnp_delay_histogram", plain=_delay_histogram)
     )
     """Histogram of the CNP delay: minimum of the bucket, minimum of the next bucket, and count. Four buckets
-    cover a doubling.
+    cover each doubling of the delay.
     """
     frames_over_time: tuple[int, ...] = field(repr=False)
     ect_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ect_frames_over_time"))
     ce_over_time: tuple[int, ...] = field(repr=False, metadata=in_json("ce_frames_over_time"))
     cnps_over_time: tuple[int, ...] = field(repr=False)
     queue_pairs: tuple[QueuePair, ...]
-    """Queue pairs, worst first."""
+    """Queue pairs, sorted by descending `QueuePair.trouble`."""
 
     @property
     def cnps(self) -> int:
@@ -789,13 +788,13 @@ class Estimate:
 
     figure: str
     subject: str
-    """Queue pair or priority that the estimate is for. Empty means all frames."""
+    """Queue pair or priority that the estimate is for. An empty text means all frames."""
     unit: Literal["share", "per_s", "bits_per_s"]
     value: float
     low: float | None = None
     high: float | None = None
-    """Upper bound. ``None`` if every N-th frame was sampled, because such a sample can be in step with the
-    traffic.
+    """Upper bound. The bound is ``None`` if every N-th frame was sampled, because such a sample can be in
+    step with the traffic.
     """
 
 
@@ -811,8 +810,8 @@ class Sample:
     """
     frames: int
     unknown_frames: int
-    """Number of frames with an unknown sampling rate or with more rates than the maximum. No estimate
-    includes these frames.
+    """Number of frames that no estimate includes, because their sampling rate is unknown or the table of
+    rates is full.
     """
     estimates: tuple[Estimate, ...]
     not_estimated: tuple[str, ...] = (
@@ -867,7 +866,7 @@ class Statistics(Tabular):
     neighbours: tuple[Neighbour, ...]
     """Stations that send LLDP frames, by interface."""
     sample: Sample | None
-    """Estimates for all frames, without pauses and probes. ``None`` if the capture is not a sample."""
+    """Estimates for all frames, without pauses and probes, or ``None`` if the capture is not a sample."""
     mirrors: Mapping[str, int]
     """Number of frames that carry other frames, by encapsulation. The inner frames were not decoded."""
     left_out: Mapping[str, int]
@@ -898,8 +897,9 @@ class Statistics(Tabular):
         return self.interfaces[index].name or f"interface {index}"
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row per frame type with counts, share and rates, under the names of the JSON
-        document.
+        """Return one row per frame type with counts, share and rates.
+
+        The names are the names of the JSON document.
         """
         return [
             {name: value for name, value in members(each, self).items() if not name.endswith("_over_time")}
@@ -911,9 +911,7 @@ class Statistics(Tabular):
         return f"{counted(self.frames, 'frame')} in {format_time(self.span.duration_ns)}: {kinds}"
 
     def frames_per_s(self, each: Any) -> float | None:
-        """Return the mean number of frames per second over the time span, or ``None`` if the duration is
-        0.
-        """
+        """Return the mean frame rate per second over the time span, or ``None`` if the duration is 0."""
         return self.span.per_second(each.frames)
 
     def bits_per_s(self, each: KindCount | QueuePair | Statistics) -> float | None:

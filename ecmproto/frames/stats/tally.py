@@ -37,14 +37,14 @@ class CountedBatch:
     batch: Batch
     columns: Columns
     slots: Int64
-    """Interval number of each frame, and NO_SLOT for a frame without a time."""
+    """Interval number of each frame, or NO_SLOT for a frame without a time."""
 
     def values(self, name: str, rows: NDArray[np.int32]) -> Int64:
-        """Return the outermost value of a numeric field for ``rows``, and 0 for a frame without the field."""
+        """Return the outermost value of a numeric field for ``rows``, or 0 for a frame without the field."""
         return _of_rows(self.columns[name].outermost(), rows).astype(np.int64)
 
     def addresses(self, name: str, rows: NDArray[np.int32]) -> Int64:
-        """Return the outermost MAC address of ``rows`` as numbers, and 0 for a frame without an address."""
+        """Return the outermost MAC address of ``rows`` as numbers, or 0 for a frame without an address."""
         octets = np.zeros((len(rows), 8), np.uint8)
         octets[:, 2:] = _of_rows(self.columns[name].outermost(), rows)
         return octets.view(">i8").reshape(-1).astype(np.int64)
@@ -120,7 +120,9 @@ def count_at(table: Int64, rows: Int64, columns: Int64, amounts: Int64 | int = 1
 
 
 class Numbering:
-    """A numbering of keys from 0 on, in the order of their first appearance. A key is two 64-bit numbers.
+    """A numbering of keys from 0 on, in the order of their first appearance.
+
+    A key is a pair of 64-bit numbers.
 
     At most ``capacity`` keys get a number, so that memory use is bounded. Further keys are counted.
     """
@@ -307,7 +309,7 @@ class Timeline:
 
     @property
     def start_ns(self) -> int:
-        """Start of the first interval in ns, and 0 without intervals."""
+        """Start of the first interval in ns, or 0 without intervals."""
         return self.first * self.width_ns
 
     def cover(self, low_ns: int, high_ns: int) -> None:
