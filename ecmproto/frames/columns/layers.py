@@ -24,9 +24,9 @@ from ecmproto.frames.columns.invariant_crc import STATES, crc_states
 from ecmproto.frames.columns.layout_cache import FCS_AT, FROM_END, LAST, NODE, TAIL, ZEROS
 from ecmproto.frames.columns.threads import together
 from ecmproto.frames.columns.walk import BatchPart, Frames, Paths
-from ecmproto.frames.filter.evaluation import protocols
 from ecmproto.frames.filter.fields import Nesting, frames_within
 from ecmproto.values import dataclass
+from ecmproto.wire.codec.frame import protocols
 from ecmproto.wire.formats.base import UNBOUNDED, Layer
 from ecmproto.wire.formats.ethernet import Data
 from ecmproto.wire.formats.ethertypes import EtherTypes
@@ -114,7 +114,7 @@ class BatchLayers:
         tables = []
         for part in self.parts:
             paths = [path[frames_within(nesting, path)] for path in _paths(part.paths)]
-            texts = [protocols(_Path(path)) for path in paths]  # type: ignore[arg-type]
+            texts = [protocols(path) for path in paths]
             code_of = np.array([codes.setdefault(text, len(codes)) for text in texts])
             tables.append(code_of[part.layouts[:, NODE]])
         return Texts(codes=self._each(tables), words=tuple(codes))
@@ -163,13 +163,6 @@ class BatchLayers:
         for part, table in zip(self.parts, tables, strict=True):
             look_up(table.astype(np.int32), part.layout_of, out[part.begin : part.end])
         return out
-
-
-class _Path:
-    """The layers of a path, for their names only."""
-
-    def __init__(self, layers: tuple[type[Layer], ...]) -> None:
-        self.layers = layers
 
 
 def find_layers(

@@ -33,11 +33,10 @@ from ecmproto.frames.columns.text.pieces import (
 )
 from ecmproto.frames.dissect.form import Listing, Record
 from ecmproto.frames.dissect.single import MOST, Chain, Text, View, compiled, octets_piece, path_of
-from ecmproto.frames.filter.evaluation import protocols
 from ecmproto.frames.filter.fields import Nesting, frames_within, nested
 from ecmproto.values import dataclass
 from ecmproto.wire.codec.document import nearest
-from ecmproto.wire.codec.frame import Frame
+from ecmproto.wire.codec.frame import Frame, protocols
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import BTH, CRC_STATUS, crc_status
@@ -177,7 +176,7 @@ def _cell_values(path: Path, request: FieldRequest) -> Iterator[_CellValue]:
         return
     whole = {"eth.padding": frame.padding, "eth.trailer": frame.trailer, "eth.fcs": frame.fcs}
     if request.name == "frame.protocols":
-        yield _CellValue([protocols(frame)])  # type: ignore[arg-type]  # only the layers are used
+        yield _CellValue([protocols(frame.layers)])
     elif request.name == "frame.error":
         yield _CellValue([OfFrame(_error, frame.first, in_batches="")])
     elif request.name == CRC_STATUS and any(issubclass(cls, BTH) for cls in frame.layers):

@@ -44,7 +44,7 @@ from ecmproto.frames.filter.literals import expression
 from ecmproto.frames.filter.syntax import parse
 from ecmproto.units import elapsed_ns
 from ecmproto.values import dataclass
-from ecmproto.wire.codec.frame import Frame, encapsulated
+from ecmproto.wire.codec.frame import Frame, encapsulated, protocols
 from ecmproto.wire.formats.base import Layer
 from ecmproto.wire.formats.ethertypes import MAX_LENGTH
 from ecmproto.wire.formats.infiniband import CRC_STATUS, crc_status
@@ -167,7 +167,7 @@ _OF_RECORD: dict[str, Reader] = {
     "frame.interface_id": lambda captured: (captured.interface_id,),
 }
 _OF_FRAME: dict[str, FrameReader] = {
-    "frame.protocols": lambda frame: (protocols(frame),),
+    "frame.protocols": lambda frame: (protocols(frame.layers),),
     "frame.error": lambda frame: _error_text(frame.error),
     CRC_STATUS: lambda frame: tuple(filter(None, (crc_status(frame.layers, frame.boundaries()),))),
     "eth.padding": lambda frame: (frame.padding,) if frame.padding else (),
@@ -178,15 +178,6 @@ _OF_FRAME: dict[str, FrameReader] = {
 
 def _timed(captured: Captured, since_ns: int | None) -> Sequence[Value]:
     return () if captured.time_ns is None or since_ns is None else (since_ns,)
-
-
-def protocols(frame: Frame) -> str:
-    """Return the names of the layers, outermost first, colon-separated; a run of LLDP TLVs counts once."""
-    names: list[str] = []
-    for value in frame.layers:
-        if value.prefix != "lldp" or names[-1:] != ["lldp"]:
-            names.append(value.prefix)
-    return ":".join(names)
 
 
 def _error_text(error: DecodeError | None) -> tuple[str, ...]:

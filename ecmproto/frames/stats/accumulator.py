@@ -27,7 +27,6 @@ from ecmproto.frames.capture.forked import PART_OCTETS, Done, ForkedCapture
 from ecmproto.frames.capture.parts import open_part
 from ecmproto.frames.columns import extract
 from ecmproto.frames.columns.threads import new_pool
-from ecmproto.frames.filter import Filter, compile_filter
 from ecmproto.frames.stats.counters import (
     FEEDBACK_FIELDS,
     FEEDBACK_FORMATS,
@@ -76,6 +75,8 @@ from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
+
+    from ecmproto.frames.filter import Filter
 
 plain_value(Interface)
 DEFAULT_SPEED_BPS = 10 * 10**9
@@ -453,6 +454,8 @@ def capture_stats(
     capture early, ``problem`` contains this error. Raises CaptureError if ``source`` is not a capture,
     FilterError for an invalid filter, and ParameterError for any other invalid argument.
     """
+    from ecmproto.frames.filter import compile_filter
+
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(new_pool()) if threads > 1 else None

@@ -10,7 +10,7 @@ import dataclasses
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, BinaryIO, ClassVar
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,6 @@ from ecmproto.frames.capture import Batch, CaptureReader
 from ecmproto.frames.capture.batch import Interface
 from ecmproto.frames.columns import Texts
 from ecmproto.frames.columns.extraction import Extraction
-from ecmproto.frames.filter import Filter
 from ecmproto.frames.filter.fields import find
 from ecmproto.frames.stats.accumulator import add_all
 from ecmproto.frames.stats.plain_data import State, restore, state_of
@@ -30,6 +29,9 @@ from ecmproto.tools.check.registry import FAMILIES, families_of, settings_of
 from ecmproto.tools.check.report import MOST_LISTED, Case, Finding, Report
 from ecmproto.tools.check.rule import ERROR, PORT, Family, Mask, Memory, Rows, Rule, Settings, Shift
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
+
+if TYPE_CHECKING:
+    from ecmproto.frames.filter import Filter
 
 _PROTOCOLS = "frame.protocols"
 

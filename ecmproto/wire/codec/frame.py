@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, overload
 
 from ecmproto.errors import DecodeError
@@ -235,6 +235,15 @@ def decode_lax(
     # the FCS is last on the wire, so a truncated frame loses its FCS first
     last = captured - max(0, min(fcs_octets - cut, captured))
     return _decode(octets, first, last, last + max(0, cut - fcs_octets), cut, ethertypes)
+
+
+def protocols(layers: Iterable[Layer | type[Layer]]) -> str:
+    """Return the names of layers, outermost first, colon-separated; a run of LLDP TLVs counts once."""
+    names: list[str] = []
+    for each in layers:
+        if each.prefix != "lldp" or names[-1:] != ["lldp"]:
+            names.append(each.prefix)
+    return ":".join(names)
 
 
 def encapsulated(frame: Frame) -> Frame | None:
