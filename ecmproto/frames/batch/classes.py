@@ -34,8 +34,8 @@ class FrameClasses(NamedTuple):
     queues are excluded.
     """
     answerable: NDArray[np.bool_]
-    """Whether a message may be sent to the source. The source must be an individual address and not the own
-    address.
+    """Whether a message may be sent to the source. The source must be an individual address and must differ
+    from the sender address of messages.
     """
     msdu_offset: NDArray[np.int32]
     """Number of captured octets before the MSDU."""

@@ -202,7 +202,7 @@ class ConversationTable:
         return numbers
 
     def preallocated(self) -> FullConversations:
-        """Allocate memory for all numbers. Kernels need this to number frames themselves."""
+        """Allocate memory for all numbers, so that kernels can number frames themselves."""
         slots = 8 << (int(self._counts.capacity) - 1).bit_length()
         self._addresses, self._pairs, self._keys = (new_keys(slots) for _ in range(3))
         self._entries = _Entries(*(np.zeros(slots // 2, np.int64) for _ in _Entries._fields))
@@ -238,12 +238,11 @@ class ConversationTable:
         return found
 
     def named(self, conversations: Iterable[int], queue_pair: int) -> int | None:
-        """Return the conversation whose sender uses ``queue_pair``, or ``None`` if no such conversation is
-        known.
+        """Return the conversation whose sender uses ``queue_pair``, or ``None`` for an unknown queue pair.
 
         A conversation that is tied to the queue pair has preference. The next choice is the only conversation
-        without a tie. The last choice is a conversation without a queue pair whose `stand_in` number is equal
-        to ``queue_pair``.
+        without a tie. The last choice is a conversation without a queue pair whose ``stand_in`` number is
+        equal to ``queue_pair``.
         """
         of = {number: self.conversation(number) for number in conversations}
         for number in of:

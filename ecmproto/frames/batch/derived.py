@@ -21,8 +21,8 @@ from ecmproto.frames.capture.source import Shortage, Source
 from ecmproto.frames.capture.writer import interface_block
 
 _MAX_INTERFACES = 1024
-"""Number of interfaces up to which additional interfaces are described. Beyond this number, interfaces with
-the same type name are merged.
+"""Maximum number of interfaces with separate descriptions. Further interfaces with the same type name are
+merged.
 """
 
 

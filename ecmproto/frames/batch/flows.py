@@ -100,9 +100,9 @@ class FlowCounts:
     cut_sources: int
     """Number of frames that are truncated before the end of the source address."""
     beyond_stations: int
-    """Number of frames from additional sources after all station numbers were assigned."""
+    """Number of frames from new sources after all station numbers were assigned."""
     beyond_flows: int
-    """Number of frames from additional flows after all flow numbers of the station were assigned."""
+    """Number of frames from new flows after all flow numbers of the station were assigned."""
 
 
 class Numbers(NamedTuple):
@@ -288,8 +288,9 @@ class FlowTable:
         return station >= len(self._former) or flow >= self._former[station]
 
     def numbers(self, station: NDArray[np.int32], flow: NDArray[np.int32]) -> NDArray[np.int64]:
-        """Return one number for each pair of station and flow numbers, or NO_NUMBER if one of both is
-        NO_NUMBER.
+        """Return one number for each pair of station and flow numbers.
+
+        The result is NO_NUMBER if the station number or the flow number is NO_NUMBER.
         """
         number = station.astype(np.int64) * self._limits[1] + flow
         return np.where((station < 0) | (flow < 0), np.int64(NO_NUMBER), number)
@@ -347,7 +348,7 @@ class FlowTable:
         )
 
     def preallocated(self) -> FullFlowTable:
-        """Allocate memory for all numbers. Kernels need this to number frames themselves."""
+        """Allocate memory for all numbers, so that kernels can number frames themselves."""
         self._stations, self._flows = (
             new_keys(max(_FIRST_SLOTS, 4 << (capacity - 1).bit_length()))
             for capacity in (self._limits[0], self._limits[0] * self._limits[1])
@@ -611,7 +612,7 @@ class DestinationCounts:
     cut: int
     """Number of frames that are truncated before the end of the destination address."""
     beyond: int
-    """Number of frames to additional destinations after all numbers were assigned."""
+    """Number of frames to new destinations after all numbers were assigned."""
 
 
 class DestinationTable:

@@ -359,7 +359,7 @@ class Unwrapped(NamedTuple):
     session: Int64
     sequence: Int64
     source: Int64
-    """Last four octets of the IP source address of the outermost encapsulation."""
+    """Last four octets of the IP source address in the outermost encapsulation."""
 
 
 def unwrap(

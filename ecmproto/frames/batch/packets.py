@@ -2,7 +2,7 @@
 
 Ports, flow tables, messages and ECN marks use these kernels.
 
-Both walks use the rules of `ecmproto.frames.batch.steps` and stop as early as possible. The tags are VLAN
+The kernels use the rules of `ecmproto.frames.batch.steps` and stop as early as possible. The tags are VLAN
 tags, CN-TAGs, experimental tags and the tags of other formats (`ecmproto.wire.codec.tags.is_tag`), in any
 order and number (wire-formats 1.2). The tags end at the EtherType or length of the payload, which is the
 start of the MSDU (wire-formats 3). An I-TAG is payload. An experimental tag with an unassigned Protocol or
@@ -95,8 +95,8 @@ def role_at(buffer: Octets, at: int, tables: ParseTables) -> int:
 def tag_octets(buffer: Octets, at: int, end: int, tables: ParseTables) -> int:
     """Return the length in octets of the tag whose EtherType is at ``at``, or 0 if there is no tag.
 
-    There is no tag for any other EtherType, and none if the control information is truncated. An experimental
-    tag must also have an assigned type and, if the type requires it, a valid CPID.
+    The result is 0 for the EtherType of any other format, and for truncated control information. An
+    experimental tag must also have an assigned type and, if the type requires a CPID, a valid CPID.
     """
     if at + 4 > end or role_at(buffer, at, tables) < VLAN_TAG:
         return 0
@@ -283,9 +283,7 @@ def find_udp_messages(
     first_octet: int,
     matches: NDArray[np.bool_],
 ) -> None:
-    """Set ``matches`` for each frame: whether it is a UDP datagram to ``port`` that starts with
-    ``first_octet``.
-    """
+    """Set ``matches`` for each UDP datagram to ``port`` whose payload starts with ``first_octet``."""
     for i in range(len(offset)):
         start = offset[i]
         reach = start + max(captured[i], original[i])

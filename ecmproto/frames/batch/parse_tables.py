@@ -84,7 +84,7 @@ def follow_rule(cls: type[Layer]) -> int:
 
 
 def _is_generic(cls: type[Layer]) -> bool:
-    """Return whether the declaration alone determines if octets cannot have the format."""
+    """Return whether the declaration alone determines if octets can have the format."""
     return vars(cls).get("cannot_be") is None and cls.least_octets > 0 and cls.nonzero_octets in (0, 2, 4)
 
 
@@ -110,7 +110,7 @@ NO_TAIL, REST_TAIL, COUNTED_TAIL, MOVING_TAIL = range(4)
 ARP_TYPES, WORD, OPCODE, LLDP, STRANGE = range(-5, 0)
 """Rules for the choice among several formats with the same EtherType. Kernels cannot apply STRANGE."""
 CHOSEN = -1
-"""First number of UDP ports with several formats. The number of a port is CHOSEN minus the index of its
+"""Format number of UDP ports with several formats. The exact number is CHOSEN minus the index of the
 group.
 """
 NO_CHAIN = 0
@@ -141,8 +141,8 @@ CONTENT_KEY, CONTENT_ROWS = 0, 4
 BY_ETHERTYPE = -1
 """Number of a content whose format an EtherType announces."""
 BY_NIBBLE = -2
-"""First number of packets whose first four bits select the format. The number is BY_NIBBLE minus the row in
-``nibbles``.
+"""Format number of packets whose first four bits select the format. The exact number is BY_NIBBLE minus the
+row in ``nibbles``.
 """
 MESSAGE_WORDS, TAG_WORDS, OPCODE_WORDS, ARP_SIZES = range(4)
 """Entries of ``short``. The first three are also the rows of ``by_two_octets`` and the columns of

@@ -55,7 +55,7 @@ reason of a discard. In SKIPPED entries, NUMBER is the format or the header prot
 """
 _COLUMNS = 10
 SUB_AGENT, SEQUENCE = 4, 5
-"""Columns of a datagram's head. The columns before these contain the agent's IPv6 address or IPv4-mapped
+"""Columns of a datagram's head. The preceding columns contain the agent's IPv6 address or IPv4-mapped
 address.
 """
 _HEAD_COLUMNS = 6
@@ -518,7 +518,7 @@ def _format(number: int) -> str:
 
 
 def _counted(keys: Int64) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield each distinct row and its count."""
+    """Yield each distinct row with its count."""
     if len(keys):
         distinct, counts = np.unique(keys, axis=0, return_counts=True)
         yield from zip(map(tuple, distinct.tolist()), counts.tolist(), strict=True)

@@ -86,7 +86,7 @@ class Stamp:
     fixed: tuple[tuple[Part, int, int], ...] = ()
     """Numbers with fixed bits in this layout: position, mask of the fixed bits, and their value."""
     checksum: Part | None = None
-    """Position of the Internet checksum of all octets before it."""
+    """Position of the Internet checksum. The checksum covers all octets of the stamp before the checksum."""
     fcs_at: int | None = None
     """Offset of the original FCS of the frame."""
     fcs_valid: tuple[Part, int] | None = None

@@ -123,7 +123,7 @@ _MIN_ETHERTYPE = 0x0600
 
 @inlined
 def value_in(buffer: Octets, start: int, field: BitField) -> int:
-    """Return the number in a constant field of the layer at ``start``."""
+    """Return the number in a field of the layer at ``start``. ``field`` is a compile-time constant."""
     number = 0
     for octet in range(start + field.at, start + field.at + field.octets):
         number = (number << 8) | signed(buffer[octet])

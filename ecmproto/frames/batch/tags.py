@@ -58,7 +58,7 @@ class TagLayout:
     """Position of the tag fields and the mark fields: first bit relative to the EtherType, and number of
     bits.
 
-    The fields with the most significant bits come first. Unused fields have 0 bits.
+    The most significant field is first. Unused fields have 0 bits.
     """
 
 
@@ -379,13 +379,13 @@ class Splice:
 
     at: NDArray[np.integer]
     inserted: Octets
-    """Row of octets for each frame."""
+    """Octets to insert, with one row per frame."""
     removed: NDArray[np.integer] | None = None
     removed_at: NDArray[np.integer] | None = None
     more: Removals | None = None
     written_at: NDArray[np.integer] | None = None
     written: Octets | None = None
-    """Row of octets for each frame."""
+    """Octets to write, with one row per frame."""
 
 
 def tag_splice(
