@@ -164,8 +164,8 @@ def test_band_holds_with_nine_of_ten_seeds_inside() -> None:
 def test_verdict_says_by_how_much_band_is_missed() -> None:
     assert outcome(24_000).rows[0].verdict_text() == "inside"
     assert outcome(24_000, 25_000).rows[0].verdict_text() == "inside on all 2"
-    assert outcome(31_500).rows[0].verdict_text() == "outside, 5 % above"
-    assert outcome(24_000, 15_000).rows[0].verdict_text() == "inside on 1 of 2; worst 25 % below"
+    assert outcome(31_500).rows[0].verdict_text() == "outside, 5.0 % above"
+    assert outcome(24_000, 15_000).rows[0].verdict_text() == "inside on 1 of 2; worst 25.0 % below"
 
 
 def test_row_of_several_seeds_has_median_and_range() -> None:
