@@ -1,8 +1,9 @@
-"""The mechanisms, one line each. A new one is a folder next to ``qcn/`` and its line in ``MECHANISMS``.
+"""Registry of mechanisms, with one line per mechanism.
 
-Other packages add theirs through the entry-point group ``ecmproto.mechanisms``: the entry point's name is the
-mechanism's name, its value a `mechanisms.api.mechanism.Mechanism`. Names in this list cannot be replaced, and
-another package is imported only if its mechanism is requested by name.
+A new mechanism needs a folder next to ``qcn/`` and a line in ``MECHANISMS``. Other packages add mechanisms
+through the entry-point group ``ecmproto.mechanisms``. The name of the entry point is the mechanism name, and
+the value is a `mechanisms.api.mechanism.Mechanism`. An entry point cannot replace a mechanism of this list.
+Another package is imported only if its mechanism is requested by name.
 """
 
 from __future__ import annotations
@@ -31,19 +32,21 @@ NONE = Mechanism(
     machine="ecmproto.control.mechanisms.api.machine:NoControl",
     roles={},
 )
-"""The mechanism without control."""
+"""Name of the mechanism without congestion control."""
 
 
 MECHANISMS: tuple[Mechanism, ...] = (
     QCN, ECM, BCN, E2CM, FECN, DBP, DCQCN, ECN, HPCC, CSIG, PAUSE, PFC, NONE,
 )  # fmt: skip
-"""The mechanisms of ecmproto itself."""
+"""Mechanisms of the ecmproto package itself."""
 
 ENTRY_POINT_GROUP = "ecmproto.mechanisms"
 
 
 def mechanism_names() -> list[str]:
-    """Return the names of all mechanisms, ecmproto's own first, without importing others' packages."""
+    """Return the names of all mechanisms, first the mechanisms of ecmproto, without importing other
+    packages.
+    """
     own = [mechanism.name for mechanism in MECHANISMS]
     return own + sorted(_foreign_names().difference(own))
 
@@ -51,8 +54,8 @@ def mechanism_names() -> list[str]:
 def find_mechanism(name: str) -> Mechanism:
     """Return the mechanism called ``name``.
 
-    Raises ParameterError for an unknown name (with the nearest one), or for an entry point that cannot be
-    imported or is no Mechanism.
+    Raises ParameterError for an unknown name, and for an entry point that cannot be imported or is not a
+    Mechanism. The error for an unknown name contains the nearest name.
     """
     for mechanism in MECHANISMS:
         if mechanism.name == name:
@@ -68,7 +71,7 @@ def _foreign_names() -> frozenset[str]:
 
 @functools.lru_cache(maxsize=4)
 def _installed_names(path: tuple[str, ...]) -> frozenset[str]:
-    """Return the names of mechanisms in the packages on a path; each package's files are read once."""
+    """Return the mechanism names from the packages on ``path``; the result is cached."""
     # Imported here because it takes longer than the rest of this module.
     from importlib.metadata import entry_points
 

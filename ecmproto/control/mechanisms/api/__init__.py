@@ -1,1 +1,1 @@
-"""The parts of a mechanism: parameters, congestion points, reaction points, receivers, messages, tags."""
+"""Interfaces and shared code of mechanisms, such as parameters, congestion points, messages and tags."""

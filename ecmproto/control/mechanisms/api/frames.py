@@ -1,7 +1,8 @@
-"""Mechanisms' messages as frames: headers read and made, and message fields mapped to format fields by name.
+"""Conversion of messages to and from frames: frame headers, and the mapping of message fields to format
+fields.
 
-A :class:`MessageFormat` is the wire format of a kind of message. Fields of the format have the values of the
-message's fields of the same name, in its head or its payload; the declaration names the others.
+A :class:`MessageFormat` describes the wire format of one message kind. A format field gets the value of the
+message field with the same name. ``MessageFormat.fields`` maps format fields whose names differ.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from ecmproto.wire.formats.registry import announcement
 ADDRESS_OCTETS = 6
 _TYPE_OCTETS = 2
 _SHOWN_OCTETS = 256
-"""A bound on the length of any plausible stack of tags; later octets need no decoding."""
+"""Number of octets to decode, which is more than any plausible stack of tags occupies."""
 _WORD_BITS = 64
 _LARGEST_WORD = (1 << _WORD_BITS) - 1
 
 
 def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
-    """Return the frame's addresses and tags, decoded laxly; the rest is not decoded.
+    """Return the frame's addresses and tags without decoding the rest of the frame.
 
-    The last tag counts as complete even if its EtherType was truncated.
+    The last tag counts as complete even if the EtherType after the tag is truncated.
     """
     return _headers(octets[:_SHOWN_OCTETS], ethertypes)
 
@@ -45,23 +46,23 @@ def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
 
 
 def tags(frame: Frame) -> list[Layer]:
-    """Return the tags after the addresses, outermost first, as in `ecmproto.wire.codec.tags`."""
+    """Return the tags after the addresses, outermost first, as defined in `ecmproto.wire.codec.tags`."""
     return list(takewhile(lambda layer: is_tag(type(layer)), frame.layers[1:]))
 
 
 def outer_vlan(frame: Frame) -> VLAN | STag | None:
-    """Return the outermost VLAN tag, None for an untagged frame."""
+    """Return the outermost VLAN tag, or ``None`` for an untagged frame."""
     return next((layer for layer in tags(frame) if isinstance(layer, VLAN | STag)), None)
 
 
 def priority_of(frame: Frame) -> int:
-    """Return the priority of a frame: its outermost VLAN tag's, else 0."""
+    """Return the priority in the outermost VLAN tag, or 0 for an untagged frame."""
     vlan = outer_vlan(frame)
     return 0 if vlan is None else vlan.priority
 
 
 def is_group(address: bytes) -> bool:
-    """Return whether a MAC address is a group's."""
+    """Return whether a MAC address is a group address."""
     return bool(address[0] & 1)
 
 
@@ -75,10 +76,10 @@ def framed(
     behind: Sequence[Layer] = (),
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
-    """Return the octets of ``message`` after the VLAN stack of ``like``, padded to 60, without FCS.
+    """Return a frame with ``message`` after the VLAN tags of ``like``, padded to 60 octets, without FCS.
 
-    Only the outermost tag of the stack changes: it gets ``priority`` (None keeps its own) and DEI 0. With
-    layers ``behind`` the message, their lengths and checksums and the message's are computed.
+    The outermost VLAN tag gets ``priority`` and DEI 0; ``None`` keeps the priority of the tag. ``behind`` are
+    layers after the message. If ``behind`` is not empty, all lengths and checksums are computed.
     """
     stack: list[tuple[int, VLAN | STag]] = []
     for before, layer in pairwise((like.layers[0], *tags(like))):
@@ -100,7 +101,10 @@ def framed(
 
 
 def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
-    """Return the EtherType that announces a format; ParameterError for a format without one."""
+    """Return the EtherType that announces a format.
+
+    Raises ParameterError if no EtherType announces the format.
+    """
     ethertype = announcement(kind, ethertypes)
     if ethertype is None:
         raise ParameterError(name=kind.prefix, needed="a format that an EtherType announces", got="another")
@@ -108,12 +112,12 @@ def announced_by(kind: type[Layer], ethertypes: EtherTypes) -> int:
 
 
 _HEAD = frozenset({"priority", "qlen_octets", "qoff_octets", "qdelta_octets", "fb_octets", "rate_kbps"})
-"""The fields of a message's head that a wire format can carry; the others are local numbers."""
+"""Names of the message header fields that a wire format can carry; other header fields are local numbers."""
 _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _MappedField(NamedTuple):
-    """A format's field for one of a message's: its name, its unit, and its range."""
+    """The format field for one message field, with the unit and the range of the format field."""
 
     key: str
     unit: int
@@ -121,7 +125,7 @@ class _MappedField(NamedTuple):
     maximum: int
 
     def written(self, value: float) -> int:
-        """Return a machine's value in the unit of the wire, limited to the field's range."""
+        """Return ``value`` in the unit of the wire format, clamped to the range of the field."""
         number = int(value) if self.unit == 1 else int(abs(value) // abs(self.unit))
         if self.unit != 1 and (value < 0) != (self.unit < 0):
             number = -number
@@ -131,44 +135,48 @@ class _MappedField(NamedTuple):
         return max(self.minimum, min(self.maximum, number))
 
     def read(self, value: int) -> int:
-        """Return a value of the wire in the machines' form."""
+        """Return a value of the wire format in the unit of the message field."""
         return _signed(value) * self.unit
 
 
 def _signed(value: int) -> int:
-    """Return the signed number of the same 64 bits."""
+    """Return a 64-bit unsigned number as the signed number with the same bits."""
     return value - (1 << _WORD_BITS) if value >> (_WORD_BITS - 1) > 0 else value
 
 
 @dataclass(frozen=True, kw_only=True)
 class MessageFormat:
-    """The wire format of one kind of message."""
+    """The wire format of one message kind."""
 
     format: type[Layer]
     payload: type[Any] | None = None
-    """The record of the message's payload, None without one."""
+    """Record type of the message payload; ``None`` for a message without payload."""
     name: str = ""
-    """The name of the kind; by default the format's name in counts."""
+    """Name of the message kind; empty for the name of the format in counters."""
     fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
-    """The message's fields, by the fields of the format that have other names."""
+    """Message field name by format field name, for fields whose names differ."""
     packed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOTHING)
-    """The fields of the format, from the highest bits on, that are one number of the message."""
+    """Format fields, most significant first, that together form one message field, by message field name."""
     units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """The size of each of the format's units in message units; below 0: of opposite sign."""
+    """Size of one unit of a format field in units of the message field; a negative size also inverts the
+    sign.
+    """
     constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """Constant fields of the format, which identify the kind."""
+    """Format fields with constant values, which identify the message kind."""
     destination: str = ""
-    """The format's field with the destination address of the flow that the message is about."""
+    """Name of the format field with the destination address of the flow that the message is about."""
     is_answer: bool = False
-    """Whether destinations send it, instead of a congestion point about a sampled frame."""
+    """Whether a destination sends the message; otherwise a congestion point sends the message about a sampled
+    frame.
+    """
     lowered: str = ""
-    """The format's rate field that congestion points lower (`protocol.CongestionPoint.rewrite_tag`)."""
+    """Name of the rate field that congestion points lower (`protocol.CongestionPoint.rewrite_tag`)."""
     shown_octets: int = 64
-    """The number of octets of the sampled frame in the message, if its format has them."""
+    """Number of octets of the sampled frame in the message, if the format contains a sampled frame."""
 
     @cached_property
     def mapped_fields(self) -> Mapping[str, _MappedField]:
-        """The format fields of the message's fields, by their names."""
+        """Format fields by the names of the message fields."""
         kind: Any = self.payload
         carried = _HEAD | set(record_dtype(kind).names or () if kind is not None else ())
         named = {self.fields.get(each.key, each.key): each for each in self.format.layout if each.is_number}
@@ -186,9 +194,10 @@ class MessageFormat:
         }
 
     def layer_of(self, message: Mapping[str, Any]) -> Layer:
-        """Return a message with these fields in its format.
+        """Encode the fields of a message in this format.
 
-        Units are rounded towards zero; a value out of a field's range becomes the nearest limit.
+        Values are rounded toward zero to units of the format field. A value outside the range of a field is
+        clamped.
         """
         values: dict[str, int] = dict(self.constants)
         for name, at in self.mapped_fields.items():
@@ -198,10 +207,12 @@ class MessageFormat:
         return self.format(**values)
 
     def fields_of(self, layer: Layer) -> dict[str, int]:
-        """Return the message's fields in ``layer``, as exactly as its fields allow."""
+        """Return the message fields in ``layer``, as exactly as the format fields represent these message
+        fields.
+        """
         fields = {name: at.read(getattr(layer, at.key)) for name, at in self.mapped_fields.items()}
         return fields | {name: _signed(joined_word(layer, keys)) for name, keys in self.packed.items()}
 
     def is_of(self, layer: Layer) -> bool:
-        """Return whether a layer of the format is a message of this kind."""
+        """Return whether a layer of this format is a message of this kind."""
         return all(getattr(layer, name) == value for name, value in self.constants.items())

@@ -1,8 +1,8 @@
-"""The machines of a mechanism, and the conversion between their messages and octets.
+"""Base class of mechanisms with parameters, which also converts messages to and from frames.
 
-`machine_of` returns a :class:`Machine` for a mechanism of the registry with its parameters. The objects that
-it creates are driven as described in `ecmproto.control.mechanisms.api.protocol`; the mechanism's own messages
-convert frames.
+`machine_of` returns a :class:`Machine` for a registered mechanism with parameters. A machine creates the
+congestion point, the senders and the receivers. `ecmproto.control.mechanisms.api.protocol` describes the use
+of these objects.
 """
 
 from __future__ import annotations
@@ -54,168 +54,180 @@ HEADER_OCTETS = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortContext:
-    """The port that machines run at: rates in bit/s, CP address, number of stations and flows."""
+    """The port at which a mechanism runs: rates in bit/s, congestion point address, number of stations and
+    flows.
+    """
 
     rate_bps: int
     link_rate_bps: int
-    """The rate of the stations' own links."""
+    """Rate of each station's link in bit/s."""
     cp_mac: bytes
     stations: int
     flows: int
-    """The maximum number of a station's flows."""
+    """Maximum number of flows per station."""
     flight_ns: int = UNKNOWN_NS
-    """The time of a probe after a data frame to its destination over an idle path."""
+    """Time that a probe, sent after a data frame to the same destination, takes on an idle path."""
     hops: int = 1
-    """The number of congestion points on the path of a flow."""
+    """Number of congestion points on the path of a flow."""
     ethertypes: EtherTypes = DEFAULT
 
 
 class SampledFrame(NamedTuple):
-    """A frame that a message is about: its captured octets and its length, without FCS."""
+    """A frame that a message is about, as captured octets and length without FCS."""
 
     octets: bytes
     length_octets: int
     msdu_offset: int
-    """The offset of its payload EtherType or length."""
+    """Offset of the payload's EtherType or length field."""
     queue_pair: int = 0
-    """The sender's queue pair of the flow, 0 until an acknowledge has shown it."""
+    """Queue pair of the flow at the sender; 0 until an acknowledge contains the queue pair."""
 
 
 class AboutFlow(NamedTuple):
-    """The flow of a message, as far as it is specified; its source is the receiving station."""
+    """The flow of a message, as far as the message identifies the flow. The source is the receiving
+    station.
+    """
 
     destination: bytes
     vlan: int | None
-    """The identifier in the outermost VLAN tag; None without one."""
+    """VLAN identifier in the outermost VLAN tag; ``None`` for an untagged flow."""
     priority: int | None
-    """The priority; None if the message does not specify it."""
+    """Priority of the flow; ``None`` if the message does not contain the priority."""
     cn_flow: int | None = None
-    """The Flow ID in the flow's frames, if any."""
+    """Flow ID in the frames of the flow; ``None`` without a Flow ID."""
     given: int | None = None
-    """The flow's number within its station, if a reaction point here assigned its Flow ID."""
+    """Number of the flow within the station, if a reaction point of this process assigned the Flow ID."""
     among: range | None = None
-    """The possible numbers of the flow within its station, if the message names its queue."""
+    """Possible numbers of the flow within the station, if the message identifies a queue."""
     queue_pair: QueuePair | None = None
-    """The queue pair in the message, which then alone identifies the flow."""
+    """Queue pair in the message; a queue pair alone identifies the flow."""
 
 
 class ParsedFeedback(NamedTuple):
-    """A message received as a frame: its fields of `protocol.Message`; the others are 0."""
+    """A message received as a frame. Fields of `protocol.Message` that a frame does not contain are 0."""
 
     fields: Mapping[str, int]
-    """The fields without station and flow, which have no numbers on a wire."""
+    """Message fields except station and flow, whose numbers are not transmitted."""
     about: AboutFlow | None
-    """The flow; None if no flow of the station is possible."""
+    """Flow of the message; ``None`` if the station cannot have such a flow."""
 
 
 class ParsedProbe(NamedTuple):
     """A sender's probe received as a frame."""
 
     mark: int
-    """The mark, as in `protocol.ProbePayload`."""
+    """Mark of the probe, as in `protocol.ProbePayload`."""
     source: bytes
     about: AboutFlow | None
-    """The measured flow; None for a refused probe, which has no answer."""
+    """Measured flow; ``None`` for a refused probe, which gets no answer."""
 
 
 class DomainEdge(Protocol):
-    """The functions of a domain's edge port, besides answers and the removal of tags.
+    """Functions of a domain's edge port, except answers and the removal of tags.
 
-    Tables are by priority, 0 to 7.
+    Tables have one entry per priority, 0 to 7.
     """
 
     @property
     def due_ns(self) -> int:
-        """The next time to call `on_timer`."""
+        """Next time to call `on_timer`."""
 
     @property
     def strips(self) -> Sequence[bool] | None:
-        """Whether frames to the host lose their tags; None for all."""
+        """Whether frames to the host lose their tags, by priority; ``None`` means for all priorities."""
 
     @property
     def received(self) -> Sequence[int]:
-        """The priority assigned to a frame from the host."""
+        """New priority of a frame from the host, by the priority in the frame."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """Warnings for the operator."""
 
     def on_timer(self, now_ns: int) -> bytes | None:
-        """Return the frame to send both ways now, if any."""
+        """Return the frame to send now to both the host and the network, or ``None``."""
 
     def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Return whether a non-data frame was for the edge itself, and its replacement for the host."""
+        """Return whether a non-data frame was addressed to the edge, and the frame to send to the host
+        instead.
+        """
 
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
-        """Return whether a frame for bridges only was for the edge itself."""
+        """Return whether a frame for bridges was addressed to the edge."""
 
     def count_entering(self, priority: int, frames: int) -> None:
-        """Count frames from the host, whose VLAN tags have the priority of `received`."""
+        """Count frames from the host whose VLAN tags already have the priority of `received`."""
 
     def counters(self) -> dict[str, int]:
-        """Return the counters of frames and changes."""
+        """Return the counters of frames and mode changes."""
 
     def mechanism_counters(self) -> dict[str, int]:
-        """Return the mechanism's own counters."""
+        """Return the counters of the mechanism."""
 
 
 class NoRefusals:
-    """The discard counters of a mechanism without messages; a record without fields."""
+    """Record without fields, for mechanisms without messages."""
 
 
 class MessageDiscards:
-    """The discard counters of messages that are read by the names of their fields; a record."""
+    """Record of discard counters of messages."""
 
     group_address: int
-    """Messages to a group address."""
+    """Number of messages to a group address."""
     foreign_address: int
-    """Messages to another station, or about another station's frame."""
+    """Number of messages to another station or about a frame of another station."""
     malformed: int
-    """Messages that are truncated, or do not identify the flow."""
+    """Number of messages that are truncated or do not identify a flow."""
 
 
 class Machine:
-    """A mechanism with its parameters.
+    """Base class of mechanisms with parameters.
 
-    Roles without a method are idle: the port only forwards, stations send without limits, destinations do not
-    answer.
+    The base class is idle: the port only forwards, stations send without limits, and destinations send no
+    answers.
     """
 
     name = "none"
-    """The mechanism's name in the registry."""
+    """Name of the mechanism in the registry."""
     knows_stations = False
-    """Whether the congestion point needs a frame's station."""
+    """Whether the congestion point needs the source station of a frame."""
     flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     flow_hash: FlowHash = FlowHash()
     tag: TagFormat | ECNField | None = None
-    """The tag of data frames, with its fields for the machines' tag and mark; or the ECN field of IP."""
+    """Tag of data frames with the format fields for tag and mark, or the ECN field of IP; ``None`` without a
+    tag.
+    """
     udp_messages: tuple[int, int] | None = None
-    """The UDP destination port of messages over IP, and the first octet after it."""
+    """UDP destination port of messages over IP, and first octet of the UDP payload."""
     messages: Mapping[int, MessageFormat] = MappingProxyType({})
-    """The kinds of messages and their formats, which `frame` and `parse_feedback` convert by field names.
+    """Format of each message kind, used by `frame` and `parse_feedback`.
 
-    ``kinds``, ``answers`` and ``payloads`` follow from it.
+    ``kinds``, ``answers`` and ``payloads`` are derived from ``messages``.
     """
     kinds: Mapping[int, str] = MappingProxyType({})
-    """The names of the kinds of messages."""
+    """Name of each message kind."""
     answers: frozenset[int] = frozenset()
-    """The kinds that destinations send, instead of a congestion point about a sampled frame."""
+    """Message kinds that destinations send."""
     payloads: Mapping[int, type[Any]] = MappingProxyType({})
-    """The payload records by kind, including SILENT ones if they have any."""
+    """Payload record type of each message kind, and of SILENT samples if these have a payload."""
     shown_fields: Mapping[str, str] = MappingProxyType({})
-    """Payload fields displayed in a comment on a message, by their labels."""
+    """Payload fields, by label, that a comment on a message displays."""
     shown_counters: tuple[str, ...] = ()
-    """Counters of the congestion point displayed in a summary, if no message reports its actions."""
+    """Counters of the congestion point that a summary displays if no message reports the actions of the
+    point.
+    """
     histogram_field = ""
-    """The payload field of samples whose values, 0 to 63, are counted; empty for none."""
+    """Payload field of samples whose values from 0 to 63 are counted in a histogram; empty for no
+    histogram.
+    """
     feedback_label = ""
-    """The label of ``Message.fb_octets``; empty for none."""
+    """Label of ``Message.fb_octets``; empty if the mechanism does not use the field."""
     set_point_octets: int | None = None
-    """The equilibrium queue length of the congestion point."""
+    """Equilibrium queue length of the congestion point in octets; ``None`` without an equilibrium."""
     refusal_record: type[Any] = NoRefusals
-    """The record of `parse_feedback`'s counters, by field name."""
+    """Record type of the refusal counters of `parse_feedback`."""
     probe_refusal_record: type[Any] = NoRefusals
-    """The record of `parse_probe`'s counters."""
+    """Record type of the refusal counters of `parse_probe`."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -240,23 +252,23 @@ class Machine:
 
     @property
     def tag_octets(self) -> int:
-        """The octets that the tag adds to a frame."""
+        """Number of octets that the tag adds to a frame."""
         return 0 if self.tag is None else self.tag.octets
 
     @property
     def stack_records(self) -> int:
-        """The number of records that ports can add to a frame's tag."""
+        """Maximum number of records that ports can add to the tag of a frame."""
         return len(self.tag.stack) if isinstance(self.tag, TagFormat) else 0
 
     @property
     def strips_tags(self) -> bool:
-        """Whether an edge removes the tag, by its parameter ``strip`` if there is one."""
+        """Whether an edge removes the tag; the edge parameter ``strip``, if any, decides."""
         return not isinstance(self.tag, ECNField) and bool(
             getattr(self.parameters.get(Role.EDGE), "strip", True)
         )
 
     def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
-        """Return the values of all parameters by role and name, with the defaults for a port's rate."""
+        """Return the values of all parameters by role and name, including defaults for the port rate."""
         return {role.value: parameters.as_text() for role, parameters in self.parameters.items()}
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
@@ -274,9 +286,10 @@ class Machine:
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         """Return ``message`` as a frame, padded to 60 octets, without FCS.
 
-        ``about`` is the frame that caused it, or one of its flow: the message goes to its source with the
-        same VLAN tags, in the priority of its format. ValueError for a source that ports may not answer,
-        ParameterError for a kind that is not in ``messages``.
+        ``about`` is the frame that caused the message, or another frame of the same flow. The result goes to
+        the source of ``about``, with the same VLAN tags and the priority of the message format. Raises
+        ValueError if a port may not answer this source. Raises ParameterError if the message kind is not in
+        ``messages``.
         """
         made = self.format_of(message.kind)
         layer = made.layer_of(fields_of(message, self.payloads))
@@ -302,7 +315,7 @@ class Machine:
         )
 
     def format_of(self, kind: int) -> MessageFormat:
-        """Return the format of a kind of message; ParameterError for one that is not in ``messages``."""
+        """Return the format of a message kind. Raises ParameterError if the kind is not in ``messages``."""
         if kind not in self.messages:
             known = ", ".join(map(str, self.messages)) or "none, without messages"
             raise ParameterError(name="message", needed=f"a kind of {known}", got=f"kind {kind}")
@@ -319,10 +332,10 @@ class Machine:
     ) -> ParsedFeedback | None:
         """Return the feedback in the frame ``octets`` for the reaction points of ``station_mac``.
 
-        None for a frame that is no message of the mechanism, or a refused one, which is counted in
-        ``refusals``, a record of ``refusal_record``. ``octets`` have no FCS; ``length_octets`` is their
-        number on the wire, if a snap length may have truncated them. With an empty ``station_mac`` the frame
-        is for no station. Never raises, for any octets.
+        The result is ``None`` for a frame that is not a message of this mechanism, and for a refused message.
+        Refused messages are counted in ``refusals``, a record of type ``refusal_record``. ``octets`` have no
+        FCS. ``length_octets`` is the frame length on the wire, for a frame that a snap length may have
+        truncated. An empty ``station_mac`` matches no station. Invalid octets never raise an exception.
         """
         if not self.messages:
             return None
@@ -355,7 +368,7 @@ class Machine:
     def _about_shown(
         self, fields: dict[str, int], layer: Layer, station_mac: bytes, context: PortContext, refusals: Any
     ) -> ParsedFeedback | None:
-        """Return the feedback about the flow of the frame in a message."""
+        """Return the feedback about the flow of the sampled frame in a message."""
         shown: bytes = getattr(layer, layer.layout[-1].key)
         if len(shown) < HEADER_OCTETS:
             refusals.malformed += 1
@@ -369,50 +382,57 @@ class Machine:
         return ParsedFeedback({**fields, "priority": priority}, about)
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return remarks on the run of ``point`` for the user."""
+        """Return remarks for the user about the run of ``point``."""
         return ()
 
     def parse_probe(self, octets: bytes, context: PortContext, refusals: Any) -> ParsedProbe | None:
-        """Return the probe of a sender in the frame ``octets``; None if it is none.
+        """Return the sender's probe in the frame ``octets``, or ``None`` if the frame is not a probe.
 
-        A refused one is counted in ``refusals``, a record of ``probe_refusal_record``.
+        A refused probe is counted in ``refusals``, a record of type ``probe_refusal_record``.
         """
         return None
 
     def domain_edge(self, context: PortContext, port: str) -> DomainEdge | None:
-        """Return the domain's edge functions of ``port``, with address ``context.cp_mac``, if any."""
+        """Return the domain's edge functions of ``port`` with address ``context.cp_mac``, or ``None``."""
         return None
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Set the rate of the line of ``point`` from now on; most keep their initial C."""
+        """Set the line rate of ``point``. Most mechanisms ignore the change."""
         return
 
     def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
-        """Set the path of a station's flow in ``senders``; most do not distinguish paths.
+        """Set the path of a station's flow in ``senders``. Most mechanisms ignore paths.
 
-        ``hops`` is the number of congestion points on it, ``flight_ns`` the time of a probe on the idle path.
-        It holds from the first frame of the flow on.
+        ``hops`` is the number of congestion points on the path. ``flight_ns`` is the time that a probe takes
+        on the idle path. The caller sets the path before the first frame of the flow.
         """
         return
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
-        """Return the fields of the tags of data frames, by name, for values as in `protocol.Sent`."""
+        """Return the tag fields of data frames by name; ``tag`` and ``mark`` are the values in
+        `protocol.Sent`.
+        """
         first, second = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
         return {} if self.tag is None else self.tag.values(first, second)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of a machine created here, by name, over all its stations."""
+        """Return the counters, by name, of a congestion point, senders or receivers created by this
+        mechanism.
+        """
         return {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
-        """Return the current measurements of a machine created here; each name ends in its unit."""
+        """Return the current measurements of ``machine`` by name; each name ends in the unit."""
         return {}
 
 
 def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
-    """Return the source of the frame that a message is about; ValueError if ``cp_mac`` may not answer it.
+    """Return the source of the frame that a message is about.
 
-    A group and the congestion point itself accept no messages, and a truncated frame has no known source.
+    Raises ValueError if ``cp_mac`` may not answer the source.
+
+    A group address and the congestion point itself receive no messages. A truncated frame has no known
+    source.
     """
     source = about.octets[ADDRESS_OCTETS : 2 * ADDRESS_OCTETS]
     if len(about.octets) < HEADER_OCTETS or is_group(source) or source == cp_mac:
@@ -421,7 +441,9 @@ def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
 
 
 def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> Machine:
-    """Return ``mechanism`` with ``parameters``; a role that they lack has its defaults."""
+    """Return ``mechanism`` with ``parameters``; a role that is not in ``parameters`` has default
+    parameters.
+    """
     module, _, name = mechanism.machine.rpartition(":")
     kind: type[Any] = getattr(importlib.import_module(module), name)
     chosen = {role: parameters.get(role, part()) for role, part in mechanism.roles.items()}
@@ -431,28 +453,28 @@ def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> M
 
 
 def total(records: Any, *names: str) -> dict[str, int]:
-    """Return the sums of the integer fields of ``records`` called ``names``."""
+    """Return, for each name in ``names``, the sum of this integer field over ``records``."""
     columns = np.asarray(records)
     return {name: int(columns[name].sum()) for name in names}
 
 
 class StackedCongestionPoint(Struct):
-    """Two independent congestion points; ``first`` always comes first.
+    """Two independent congestion points; each call runs ``first`` before ``second``.
 
-    Each sees every frame as it reached the port. The bound on posted messages doubles. Either may again be
-    two.
+    Both congestion points process each frame as the frame arrived at the port. Together, the two can post
+    twice as many messages as one. Each of the two can also be a `StackedCongestionPoint`.
     """
 
     first: CongestionPoint
     second: CongestionPoint
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Pass the frame to both congestion points, which count, sample and answer it."""
+        """Pass the frame to both congestion points, which count, sample and answer the frame."""
         self.first.on_arrival(arrival, outbox)
         self.second.on_arrival(arrival, outbox)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag as rewritten by the first congestion point, then by the second."""
+        """Return the tag after a change by the first and then by the second congestion point."""
         return self.second.rewrite_tag(priority, self.first.rewrite_tag(priority, tag))
 
     def on_dequeue(
@@ -465,12 +487,12 @@ class StackedCongestionPoint(Struct):
     def add_record(
         self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
     ) -> int:
-        """Return the mark after the records of the first congestion point, then of the second."""
+        """Return the mark after the first and then the second congestion point added a record."""
         mark = self.first.add_record(now_ns, line_octets, port_octets, mark, stack)
         return self.second.add_record(now_ns, line_octets, port_octets, mark, stack)
 
     def next_timer_ns(self) -> int:
-        """Return the earlier `on_timer` time of both congestion points."""
+        """Return the earlier of the next timers of both congestion points."""
         return min(self.first.next_timer_ns(), self.second.next_timer_ns())
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
@@ -482,7 +504,7 @@ class StackedCongestionPoint(Struct):
 
 
 class StackedMachine(Machine):
-    """The mechanism ``upper`` on a port that the congestion point of ``lower`` watches too."""
+    """The mechanism ``upper`` on a port at which a congestion point of ``lower`` also runs."""
 
     def __init__(self, upper: Machine, lower: Machine) -> None:
         super().__init__(upper.parameters)
@@ -498,27 +520,27 @@ class StackedMachine(Machine):
         self._upper, self._lower = upper, lower
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return both congestion points as one."""
+        """Return the congestion points of both mechanisms as one `StackedCongestionPoint`."""
         return StackedCongestionPoint(
             self._upper.congestion_point(context, generator), self._lower.congestion_point(context, generator)
         )
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Set the rate of the port's line in both congestion points."""
+        """Set the line rate of the port in both congestion points."""
         if isinstance(point, StackedCongestionPoint):
             self._upper.set_capacity(point.first, capacity_bps)
             self._lower.set_capacity(point.second, capacity_bps)
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return the remarks on the upper mechanism's congestion point."""
+        """Return the remarks of the upper mechanism on its congestion point."""
         return self._upper.remarks(point.first) if isinstance(point, StackedCongestionPoint) else ()
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the upper mechanism's machine."""
+        """Return the counters of the upper mechanism."""
         if isinstance(machine, StackedCongestionPoint):
             machine = machine.first
         return self._upper.counters(machine)
 
 
 class NoControl(Machine):
-    """The mechanism without control: all its roles are idle."""
+    """The mechanism without congestion control: all roles are idle."""

@@ -1,6 +1,6 @@
-"""The description of a mechanism: its names, its source and, for each of its roles, parameters and code.
+"""Description of a mechanism: names, source document and, for each role, the parameters and code.
 
-The code of a role is named, not imported: kernels need numba, and listing mechanisms must not.
+A mechanism contains the import path of the code, so that a list of mechanisms does not import numba.
 """
 
 from __future__ import annotations
@@ -13,49 +13,54 @@ from ecmproto.control.mechanisms.api.parameters import Parameters, unknown_name
 from ecmproto.errors import ParameterError
 
 _DEFAULTS_FROM_BPS = 10**10
-"""The port rate of mechanisms' defaults."""
+"""Port rate in bit/s for which the defaults of mechanisms are chosen."""
 
 
 class Role(Enum):
-    """The location of a part of a mechanism."""
+    """Role of a device in a mechanism."""
 
     CONGESTION_POINT = "cp"
-    """A switch's output queue."""
+    """Congestion point: an output queue of a switch."""
 
     REACTION_POINT = "rp"
-    """The rate limiters of a sender."""
+    """Reaction point: the rate limiters of a sender."""
 
     EDGE = "edge"
-    """The destination: removes tags, returns probes."""
+    """Edge: the destination, which removes tags and returns probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mechanism:
     """A congestion management mechanism.
 
-    ``name`` is its name on a command line, ``title`` a line of description, ``source`` the defining document,
-    ``roles`` its parts, ``machine`` the code that runs them.
+    ``name`` is the name on a command line. ``title`` is a one-line description. ``source`` is the defining
+    document. ``roles`` are the parameter classes by role. ``machine`` is the import path of the code.
     """
 
     name: str
     title: str
     source: str
     machine: str
-    """The import path ``package.module:Class`` of its `ecmproto.control.mechanisms.api.machine.Machine`."""
+    """Import path ``package.module:Class`` of a subclass of
+    `ecmproto.control.mechanisms.api.machine.Machine`.
+    """
     roles: Mapping[Role, type[Parameters]]
     low_rate: Callable[[int], Sequence[str]] | None = None
-    """The function that returns parameters for a slower port, in bit/s, to settle as at 10 Gb/s."""
+    """Function that returns parameter assignments for a port slower than 10 Gb/s, so that rates converge as
+    at 10 Gb/s.
+    """
 
     def low_rate_parameters(self, rate_bps: int) -> list[str]:
-        """Return assignments for settling at a port of ``rate_bps``; none from 10 Gb/s on."""
+        """Return parameter assignments for a port of ``rate_bps``; the list is empty from 10 Gb/s on."""
         if self.low_rate is None or rate_bps >= _DEFAULTS_FROM_BPS:
             return []
         return list(self.low_rate(rate_bps))
 
     def parse(self, assignments: Iterable[str]) -> dict[Role, Parameters]:
-        """Return the parameters of all roles for texts such as ``qeq=33kB`` or ``rp.w=2``.
+        """Return the parameters of all roles from texts such as ``qeq=33kB`` or ``rp.w=2``.
 
-        A name without a role applies to every role that has it. Raises ParameterError as `Parameters.parse`.
+        A name without a role applies to each role with such a parameter. Raises the same errors as
+        `Parameters.parse`.
         """
         chosen: dict[Role, list[str]] = {role: [] for role in self.roles}
         for assignment in assignments:
@@ -64,7 +69,7 @@ class Mechanism:
         return {role: part.parse(chosen[role]) for role, part in self.roles.items()}
 
     def _addressed(self, assignment: str) -> list[tuple[Role, str]]:
-        """Return the roles and the text of an assignment."""
+        """Return pairs of a role and an assignment without the role prefix."""
         prefix, dot, rest = assignment.partition(".")
         if dot and prefix in {role.value for role in Role}:
             self.role(Role(prefix))
@@ -85,7 +90,10 @@ class Mechanism:
         return [(role, assignment) for role in matches or list(self.roles)[:1]]
 
     def role(self, role: Role) -> type[Parameters]:
-        """Return the part for ``role``; raises ParameterError if the mechanism has none."""
+        """Return the parameter class of ``role``.
+
+        Raises ParameterError if the mechanism does not have this role.
+        """
         part = self.roles.get(role)
         if part is None:
             has = ", ".join(have.value for have in self.roles) or "none"

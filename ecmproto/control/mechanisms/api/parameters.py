@@ -24,12 +24,12 @@ _KEY = "ecmproto"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """The description of one parameter.
+    """Description of one parameter.
 
-    ``name`` is the short name on a command line (``qeq``), ``attribute`` the dataclass field
-    (``qeq_octets``); ``minimum`` and ``maximum`` are inclusive and None for flags and sets; the value is a
-    multiple of ``step``, unless that is 0; ``unit`` is a key of :data:`UNITS`; a parameter of the unit
-    "choice" has one of ``choices``.
+    ``name`` is the short name on a command line (``qeq``), and ``attribute`` is the dataclass field
+    (``qeq_octets``). ``minimum`` and ``maximum`` are inclusive, and ``None`` for flags and sets. The value is
+    a multiple of ``step``, unless ``step`` is 0. ``unit`` is a key of :data:`UNITS`. A parameter with the
+    unit "choice" has one of ``choices``.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Parameter:
 
     @property
     def range_text(self) -> str:
-        """Return the range and unit as text, for tables and errors."""
+        """Return the range and unit as text for tables and errors."""
         unit = UNITS[self.unit]
         if self.choices:
             return f"one of {', '.join(self.choices)}"
@@ -57,7 +57,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unit:
-    """The text form of a unit's values: output, parsing and types."""
+    """Conversion of a unit's values to and from text, and the Python types of these values."""
 
     types: tuple[type, ...]
     needed: str
@@ -118,55 +118,55 @@ UNITS: Mapping[str, Unit] = {
         format=_listed,
     ),
 }
-"""Every unit a parameter can have."""
+"""Units that a parameter can have, by name."""
 
 
 _Range = tuple[float, float]
 _Value = TypeVar("_Value")
 
 MOST_OCTETS = 2**32 - 1
-"""The maximum length of a queue, as in the MIB's 32-bit objects."""
+"""Maximum queue length in octets, the limit of the MIB's 32-bit objects."""
 
 
 def octets(name: str, default: int, within: tuple[int, int], *, source: str, doc: str) -> int:
-    """Declare a number of octets; ``within`` is the minimum and the maximum, as in all that follow."""
+    """Declare a parameter in octets; ``within`` is the pair of minimum and maximum."""
     return _declared(name, default, within, unit="octets", source=source, doc=doc)
 
 
 def rate(name: str, default: int, within: tuple[int, int], *, step: int = 0, source: str, doc: str) -> int:
-    """Declare a rate in bit/s."""
+    """Declare a rate parameter in bit/s."""
     return _declared(name, default, within, unit="bit/s", step=step, source=source, doc=doc)
 
 
 def duration(
     name: str, default: int, within: tuple[int, int], *, step: int = 0, source: str, doc: str
 ) -> int:
-    """Declare a time in ns."""
+    """Declare a duration parameter in ns."""
     return _declared(name, default, within, unit="ns", step=step, source=source, doc=doc)
 
 
 def count(name: str, default: int, within: tuple[int, int], *, source: str, doc: str) -> int:
-    """Declare a whole number."""
+    """Declare an integer parameter."""
     return _declared(name, default, within, unit="count", source=source, doc=doc)
 
 
 def ratio(name: str, default: float, within: _Range, *, step: float = 0, source: str, doc: str) -> float:
-    """Declare a number."""
+    """Declare a parameter that is a number without a unit."""
     return _declared(name, default, within, unit="ratio", step=step, source=source, doc=doc)
 
 
 def flag(name: str, default: bool, *, source: str, doc: str) -> bool:
-    """Declare a yes or no."""
+    """Declare a yes-or-no parameter."""
     return _declared(name, default, unit="flag", source=source, doc=doc)
 
 
 def choice(name: str, default: str, choices: tuple[str, ...], *, source: str, doc: str) -> str:
-    """Declare one of several words."""
+    """Declare a parameter whose value is one of ``choices``."""
     return _declared(name, default, unit="choice", choices=choices, source=source, doc=doc)
 
 
 def priority_set(name: str, default: frozenset[int], *, source: str, doc: str) -> frozenset[int]:
-    """Declare a set of priorities."""
+    """Declare a parameter whose value is a set of priorities."""
     return _declared(name, default, unit="priorities", source=source, doc=doc)
 
 
@@ -188,7 +188,9 @@ def redeclared(
     within: _Range | None = None,
     **changed: str,
 ) -> Any:
-    """Declare a parameter as ``attribute`` of ``base``, except the given properties: source and doc too."""
+    """Declare a parameter with the properties of ``attribute`` in ``base``, except for the given
+    properties.
+    """
     (known,) = [one for one in fields(base) if one.name == attribute]
     described: dict[str, Any] = known.metadata[_KEY] | changed
     if within is not None:
@@ -199,10 +201,12 @@ def redeclared(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Base of every mechanism's parameters; an existing instance is in range."""
+    """Base class of all parameters of mechanisms. The values of an instance are always within their
+    ranges.
+    """
 
     def __post_init__(self) -> None:
-        """Check every field; raises ParameterError for the first one out of its range."""
+        """Check each field. Raises ParameterError for the first field whose value is out of range."""
         for parameter in self.describe():
             check(parameter, getattr(self, parameter.attribute))
 
@@ -215,11 +219,12 @@ class Parameters:
 
     @classmethod
     def parse(cls, assignments: Iterable[str] | Mapping[str, str] = ()) -> Self:
-        """Return the parameters in texts such as ``qeq=33kB``, the rest at their defaults.
+        """Return the parameters from texts such as ``qeq=33kB``; parameters that are not in a text have
+        defaults.
 
-        Short names and field names are both accepted; the last of several assignments of a parameter applies.
-        Raises ParameterError for an unknown name (with the nearest one), an invalid text for the parameter's
-        unit, or a value out of range.
+        Both short names and field names are valid. The last assignment of a parameter applies. Raises
+        ParameterError for an unknown name, for a text that is invalid for the unit, and for a value out of
+        range. The error for an unknown name contains the nearest name.
         """
         pairs = assignments.items() if isinstance(assignments, Mapping) else map(_split, assignments)
         known = {name: p for p in cls.describe() for name in (p.name, p.attribute)}
@@ -232,7 +237,7 @@ class Parameters:
         return cls(**values)
 
     def as_text(self) -> dict[str, str]:
-        """Return short name → value as text; ``parse`` of it returns an equal value."""
+        """Return each value as text by short name; ``parse`` converts the result back to equal parameters."""
         return {p.name: _round_trip(p, getattr(self, p.attribute)) for p in self.describe()}
 
 
@@ -254,7 +259,7 @@ def check(parameter: Parameter, value: Any) -> None:
 
 
 def read(parameter: Parameter, text: str) -> Any:
-    """Return the value of ``parameter`` in ``text``; raises ParameterError for an invalid text."""
+    """Return the value of ``parameter`` in ``text``. Raises ParameterError for an invalid text."""
     try:
         return UNITS[parameter.unit].parse(text)
     except (ValueError, KeyError, ParameterError) as error:
@@ -267,7 +272,7 @@ def read(parameter: Parameter, text: str) -> Any:
 
 
 def unknown_name(name: str, known: list[str], *, kind: str) -> ParameterError:
-    """Return the error for a ``name`` that is not in ``known``, with the nearest one."""
+    """Return the error for a ``name`` that is not in ``known``; the error suggests the nearest known name."""
     nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
     return ParameterError(name=kind, needed=f"one of {', '.join(known)}", got=f"{name!r}{hint}")

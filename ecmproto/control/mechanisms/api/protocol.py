@@ -30,61 +30,64 @@ EVERY_STATION = -2
 NO_STATION = -1
 NO_CAUSE = -1
 NO_AVERAGE = -1.0
-"""The value of a missing average round-trip time: without a sample, or not measured."""
+"""Value of an average round-trip time that is not measured or has no sample yet."""
 
 EVENT_MESSAGES = 16
-"""A bound on the messages, frames and notes of one event; ticks and reports check the capacity themselves."""
+"""Maximum number of messages, frames and notes per event; timers and reports check the capacity
+themselves.
+"""
 SILENT = 0
-"""The kind of an unsent message: a sample without a result. The other kinds are a mechanism's."""
+"""Message kind of a sample without a sent message; each mechanism defines other kinds."""
 PAUSE_KIND = 100
 PFC_KIND = 101
 PROBE_KIND = 102
-"""A frame that a sender inserts in band, after the one it is about, to the destination of its flow."""
+"""Message kind of a probe frame, which a sender sends after a data frame to the destination of the flow."""
 
 
 PAYLOAD_WORDS = 8
 
 
 class Message:
-    """A message that a machine posts, or a sample that stayed SILENT; a record.
+    """Record of a posted message, or of a SILENT sample.
 
-    All messages have this head; the mechanism's other fields are in the payload, a record of its own.
+    All messages have these header fields. Fields of one mechanism are in the payload, which is a separate
+    record.
     """
 
     kind: int
     sent: int
-    """1 unless it is SILENT or its frame's source may not be answered."""
+    """1 for a sent message; 0 for a SILENT sample, and if the source of the frame may not be answered."""
     time_ns: int
     cause: int
-    """The caller's number of the sampled or delivered frame, NO_CAUSE for none."""
+    """Caller's number of the sampled or delivered frame; NO_CAUSE without a frame."""
     station: int
-    """The receiving station; EVERY_STATION for all that feed the port."""
+    """Receiving station; EVERY_STATION means all stations that send to the port."""
     flow: int
-    """The flow of the station, −1 for none."""
+    """Flow number within the station; −1 for a message without a flow."""
     priority: int
     qlen_octets: int
     qoff_octets: int
     qdelta_octets: int
     fb_octets: float
-    """The feedback by its mechanism's rules, below 0 for congestion."""
+    """Feedback as defined by the mechanism; a negative feedback means congestion."""
     rate_kbps: int
-    """The advertised rate, 0 for a message without one."""
+    """Advertised rate in kb/s; 0 for a message without a rate."""
     payload: Annotated[NDArray[np.int64], PAYLOAD_WORDS]
-    """The other fields of the message: the record that its mechanism declares for its kind."""
+    """Fields of the payload record that the mechanism declares for this message kind."""
 
 
 class FlowControlPayload:
-    """The payload of a message of PAUSE_KIND or PFC_KIND; a record."""
+    """Record of the payload of a PAUSE_KIND or PFC_KIND message."""
 
     enable_vector: int
     quanta: int
 
 
 class ProbePayload:
-    """The payload of a message of PROBE_KIND; a record."""
+    """Record of the payload of a PROBE_KIND message."""
 
     mark: int
-    """The mark in the probe's frame, such as a time."""
+    """Mark in the frame of the probe, such as a time."""
 
 
 flow_control_payload: Callable[[Any], FlowControlPayload] = payload_view(FlowControlPayload, "payload")
@@ -95,7 +98,7 @@ SHARED_PAYLOADS: dict[int, type[Any]] = {
     PFC_KIND: FlowControlPayload,
     PROBE_KIND: ProbePayload,
 }
-"""The payloads of the kinds that all mechanisms share."""
+"""Payload record types of the message kinds that all mechanisms share."""
 
 
 def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
@@ -106,7 +109,7 @@ def payload_columns(messages: NDArray[Any], kind: type[Any]) -> NDArray[Any]:
 
 
 def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]:
-    """Return a message's fields by name: the head's and, by its kind, the payload's."""
+    """Return the header and payload fields of a message by name."""
     fields = dict(zip(message.dtype.names, message.item(), strict=True))
     words = fields.pop("payload")
     payload = payloads.get(fields["kind"]) or SHARED_PAYLOADS.get(fields["kind"])
@@ -120,7 +123,9 @@ def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]
 def messages_of(
     fields_each: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[Any]]
 ) -> Sequence[Message]:
-    """Return messages with the fields in ``fields_each``; payload fields follow the record of the kind."""
+    """Return messages with the header and payload fields in ``fields_each``; ``payloads`` are record types by
+    kind.
+    """
     messages: Any = new_records(Message, len(fields_each))
     columns = np.asarray(messages)
     kinds = [fields.get("kind", SILENT) for fields in fields_each]
@@ -140,15 +145,17 @@ def messages_of(
 
 
 class Posted:
-    """The number of messages in an outbox, and the current frame; a record."""
+    """Record of the number of messages in an outbox and of the current frame."""
 
     count: int
     cause: int
-    """The caller's number of the current frame, NO_CAUSE for none."""
+    """Caller's number of the current frame; NO_CAUSE without a frame."""
 
 
 class Outbox(Struct):
-    """A list of posted messages; the caller takes ``messages[:posted.count]`` and sets the count to 0."""
+    """A list of posted messages. The caller reads ``messages[:posted.count]`` and sets ``posted.count``
+    to 0.
+    """
 
     posted: Posted
     messages: Sequence[Message]
@@ -163,15 +170,15 @@ def new_outbox(capacity: int) -> Outbox:
 
 @inlined
 def has_capacity(outbox: Outbox, count: int) -> bool:
-    """Return whether ``count`` more messages may be posted."""
+    """Return whether the outbox has capacity for ``count`` more messages."""
     return outbox.posted.count + count <= len(outbox.messages)
 
 
 @inlined
 def post(outbox: Outbox, kind: int, now_ns: int, station: int, flow: int, priority: int) -> Message:
-    """Return a new message in the outbox, sent unless it is SILENT, its other fields 0.
+    """Append a message to the outbox and return the message; ``sent`` is 0 for a SILENT sample.
 
-    The caller has checked the capacity.
+    All fields without an argument are 0. The caller has checked the capacity.
     """
     message = outbox.messages[outbox.posted.count]
     outbox.posted.count += 1
@@ -188,7 +195,7 @@ def post(outbox: Outbox, kind: int, now_ns: int, station: int, flow: int, priori
 
 @compiled
 def clear(message: Message) -> None:
-    """Set all fields of ``message`` to 0."""
+    """Set the payload, rate, feedback and queue length fields of ``message`` to 0."""
     message.qlen_octets = message.qoff_octets = message.qdelta_octets = 0
     message.fb_octets = 0.0
     message.rate_kbps = 0
@@ -197,11 +204,11 @@ def clear(message: Message) -> None:
 
 
 class Arrival(NamedTuple):
-    """A frame that reached a port and was just enqueued or dropped.
+    """A frame that arrived at a port and was just enqueued or dropped.
 
-    ``tagged``, ``tag`` and ``mark`` are the frame's values of the mechanism's own tag: its CPID and
-    timestamp, or its rate and RLQ-ID. ``qlen_octets`` is the length of its priority's queue after it,
-    ``port_octets`` the length of all queues.
+    ``tagged``, ``tag`` and ``mark`` describe the mechanism's tag in the frame, such as CPID and timestamp, or
+    rate and RLQ-ID. ``qlen_octets`` is the length of the priority's queue after the frame. ``port_octets`` is
+    the length of all queues.
     """
 
     now_ns: int
@@ -210,9 +217,9 @@ class Arrival(NamedTuple):
     priority: int
     octets: int
     sampled: bool
-    """Whether it may be sampled (wire-formats 1.2)."""
+    """Whether the congestion point may sample the frame (wire-formats 1.2)."""
     answerable: bool
-    """Whether a message may go to its source."""
+    """Whether a message may be sent to the source of the frame."""
     enqueued: bool
     tagged: bool
     tag: int
@@ -222,7 +229,7 @@ class Arrival(NamedTuple):
 
 
 class Departure(NamedTuple):
-    """A frame that leaves a sender, through ``limiter`` or none, with the tag that it had, if any."""
+    """A frame that leaves a sender through ``limiter`` or NO_LIMITER, with the existing tag of the frame."""
 
     now_ns: int
     station: int
@@ -236,27 +243,27 @@ class Departure(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """A frame that left the port for its destination."""
+    """A frame that left the port for the destination."""
 
     now_ns: int
     station: int
-    """The source station."""
+    """Source station of the frame."""
     flow: int
     priority: int
     octets: int
     probe: bool
-    """Whether it is a sender's probe; ``mark`` is then its timestamp."""
+    """Whether the frame is a sender's probe; in a probe, ``mark`` is the timestamp."""
     tagged: bool
     tag: int
     mark: int
     destination: int = 0
-    """The receiving station in a network; below 1 if there is only one."""
+    """Receiving station in a network; at most 0 if there is only one destination."""
     stack: NDArray[np.int64] = np.zeros(0, np.int64)
-    """The records that ports added to the frame, in the order of its path; as long as the stack may get."""
+    """Records that ports added to the frame, in path order. The array has the maximum number of records."""
 
 
 class Sent(NamedTuple):
-    """A sender's changes to a frame: the mechanism's tag, and the added octets."""
+    """The tag of a sent frame, and the number of octets that the sender added."""
 
     tagged: bool
     tag: int
@@ -266,13 +273,13 @@ class Sent(NamedTuple):
 
 @interface
 class CongestionPoint(Protocol):
-    """One output port of a switch."""
+    """Interface of a congestion point: one output port of a switch."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
         """Count, sample and answer a frame that was enqueued or dropped; post at most two messages."""
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag of an enqueued, tagged frame at its departure."""
+        """Return the new tag of a tagged frame that was just enqueued."""
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
@@ -282,36 +289,39 @@ class CongestionPoint(Protocol):
     def add_record(
         self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
     ) -> int:
-        """Add a record to the ``stack`` of a tagged frame that left the port, and return its new mark.
+        """Add a record to the ``stack`` of a tagged frame that left the port, and return the new mark of the
+        frame.
 
-        ``line_octets`` is the sum of all octets that the port has put on its line, overhead included.
+        ``line_octets`` is the number of all octets, including overhead, that the port has sent on the line.
         """
 
     def next_timer_ns(self) -> int:
-        """Return the next time to call `on_timer`, NEVER_NS for none."""
+        """Return the next time to call `on_timer`, or NEVER_NS."""
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Run the due timers and post messages up to the capacity; ``qlens_octets`` is by priority."""
+        """Run the due timers and post messages while the outbox has capacity; ``qlens_octets`` are queue
+        lengths by priority.
+        """
 
 
 @interface
 class Senders(Protocol):
-    """The reaction points of stations 0 to n − 1."""
+    """Interface of the reaction points of stations 0 to n − 1."""
 
     def limiters(self) -> int:
-        """Return the number of a station's limiters."""
+        """Return the number of limiters per station."""
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of a frame, or NO_LIMITER for one that leaves at once."""
+        """Return the limiter of a frame, or NO_LIMITER for a frame that leaves without delay."""
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues for a limiter."""
+        """Count a frame that enters the queue of a limiter."""
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the departure time of the queue's head, if nothing changes; NEVER_NS in a time-out."""
+        """Return the departure time of the first frame in the queue, or NEVER_NS in a time-out."""
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Send a frame and return its new tag; post a probe that follows it, if due."""
+        """Send a frame and return the new tag; post a probe after the frame if a probe is due."""
 
     def on_message(self, message: Message, now_ns: int) -> None:
         """React to a message for one of the stations."""
@@ -323,24 +333,24 @@ class Senders(Protocol):
         """Run the due timers of the station."""
 
     def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the rate of a limiter."""
+        """Return the rate of a limiter in bit/s."""
 
     def rtt_average_ns(self, station: int, limiter: int) -> float:
-        """Return a limiter's average round-trip time to its congestion point, NO_AVERAGE without one."""
+        """Return the average round-trip time from a limiter to the congestion point, or NO_AVERAGE."""
 
 
 @interface
 class Receivers(Protocol):
-    """The destinations after the port."""
+    """Interface of the destinations after the port."""
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Process a frame that has left the port; post at most one answer to its station."""
+        """Process a frame that left the port; post at most one answer to the source station."""
 
     def next_report_ns(self) -> int:
-        """Return the next time to call `post_reports`, NEVER_NS for none."""
+        """Return the next time to call `post_reports`, or NEVER_NS."""
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Post the due reports, up to the capacity."""
+        """Post the due reports while the outbox has capacity."""
 
 
 class NullCongestionPoint(Struct):
@@ -387,11 +397,11 @@ class NullReactionPoints(Struct):
         """Do nothing."""
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return now."""
+        """Return ``now_ns``."""
         return now_ns
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Leave the frame unchanged."""
+        """Return the tag of the frame unchanged."""
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
     def on_message(self, message: Message, now_ns: int) -> None:
@@ -414,7 +424,7 @@ class NullReactionPoints(Struct):
 
 
 class NullReceivers(Struct):
-    """Destinations that answer nothing."""
+    """Destinations that send no answers."""
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
         """Do nothing."""
@@ -428,7 +438,7 @@ class NullReceivers(Struct):
 
 
 def takes_deliveries(receivers: Receivers) -> bool:
-    """Return whether ``receivers`` act on delivered frames."""
+    """Return whether ``receivers`` process delivered frames."""
     return type(receivers).on_delivery is not NullReceivers.on_delivery
 
 
@@ -438,5 +448,5 @@ _BITS = 64
 
 
 def signed_cpid(cpid: int) -> int:
-    """Return an unsigned 64-bit ``cpid`` in the kernels' form: the signed number of the same bits."""
+    """Return an unsigned 64-bit ``cpid`` as the signed number with the same bits, for use in kernels."""
     return cpid - (1 << _BITS) if cpid >> (_BITS - 1) else cpid
