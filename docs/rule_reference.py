@@ -15,7 +15,8 @@ HEADING = """\
 
 <!-- From the rules in ecmproto/tools/check/rules/, by `make references`. -->
 
-The rules of `ecmproto check`. [Checking captures](../check.md) describes their use, and rules of your own.
+This page lists the rules of `ecmproto check`. [Checking captures](../check.md) explains how to use the
+rules, and how to write your own rules.
 """
 
 

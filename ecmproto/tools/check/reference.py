@@ -45,7 +45,7 @@ def as_text(rule: Rule, family: Family | None, *, width: int = 80) -> str:
 
 def _facts(rule: Rule, *, markdown: bool) -> list[tuple[str, str]]:
     reads = dict.fromkeys(rule.columns)
-    facts = [("severity", rule.severity), ("clause", rule.clause), ("case", f"each {rule.subject.name}")]
+    facts = [("severity", rule.severity), ("clause", rule.clause), ("subject", rule.subject.name)]
     if reads:
         facts.append(("reads", ", ".join(f"`{name}`" if markdown else name for name in reads)))
     return facts
