@@ -44,9 +44,7 @@ ENTRY_POINT_GROUP = "ecmproto.mechanisms"
 
 
 def mechanism_names() -> list[str]:
-    """Return the names of all mechanisms, first the mechanisms of ecmproto, without importing other
-    packages.
-    """
+    """Return the names of all mechanisms, ecmproto first, without importing other packages."""
     own = [mechanism.name for mechanism in MECHANISMS]
     return own + sorted(_foreign_names().difference(own))
 

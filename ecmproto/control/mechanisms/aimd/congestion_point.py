@@ -52,9 +52,7 @@ class SamplerSettings:
     random_octets: int
     """Half the width of the random part of the sampling interval, in octets (Sr)."""
     oversampling_shift: int
-    """Over-sampling exponent Sscale: the interval S is divided by 2^Sscale while the queue is empty or above
-    Qmc.
-    """
+    """Over-sampling exponent Sscale: S is divided by 2^Sscale while the queue is empty or above Qmc."""
     qmc_octets: int
     """Threshold Qmc in octets, or OFF_OCTETS if Qmc is disabled."""
 
@@ -162,17 +160,13 @@ class Meter:
     samples: int
     """Number of samples, including suppressed samples."""
     balanced: int
-    """Number of samples suppressed because the queue stays at Qeq: Qoff = Qdelta = 0, and for BCN also e
-    = 0.
-    """
+    """Number of samples suppressed because the queue stays at Qeq: Qoff = Qdelta = 0, for BCN also e = 0."""
     unassociated: int
     """Number of positive feedbacks suppressed because Qoff ≤ 0 and the frame has no tag with this CPID."""
     truncated: int
     """Number of samples suppressed because all fields of the message would be truncated to 0."""
     unanswerable: int
-    """Number of messages not sent because the sampled frame's source is a group address or the congestion
-    point.
-    """
+    """Number of unsent messages because the frame's source is a group address or the congestion point."""
 
 
 class SamplingMeter(Sampler, Meter):

@@ -35,10 +35,7 @@ _MIN_PAYLOAD_UNTAGGED_OCTETS = 28
 
 
 class AIMDMachine(Machine):
-    """Base class of ECM, BCN and E²CM, whose messages contain a sampled frame and control tables of limiters.
-
-    A subclass defines ``messages`` and each conversion that cannot be derived from field names.
-    """
+    """Base class of ECM, BCN and E²CM, whose messages contain a sampled frame and control limiters."""
 
     message: ClassVar[type[ECM] | type[BCN] | type[E2CM]]
     """Format of the messages that contain the sampled frame."""
@@ -71,9 +68,7 @@ class AIMDMachine(Machine):
         )
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the reaction points; a subclass adds the counters of its congestion
-        points.
-        """
+        """Return the counters of the reaction points; a subclass adds the congestion point counters."""
         return station_counters(machine) if isinstance(machine, Stations) else {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
@@ -129,8 +124,9 @@ class AIMDMachine(Machine):
         return {"kind": kind, **self.messages[kind].fields_of(layer)}
 
     def fields_shown(self, tag: Any) -> dict[str, int]:
-        """Return the message fields that are only in the sampled frame's tag; ``tag`` is ``None`` for an
-        untagged frame.
+        """Return the message fields that are only in the sampled frame's tag.
+
+        ``tag`` is ``None`` for an untagged frame.
         """
         return {}
 

@@ -78,9 +78,7 @@ class LimiterCounters:
     decreased: int
     increased: int
     stopped: int
-    """Number of messages that stopped an existing limiter; ``allocated`` counts a stop that assigned a
-    limiter.
-    """
+    """Number of messages that stopped an existing limiter; ``allocated`` counts stops of a new limiter."""
     neutral: int
     """Number of messages ignored because the feedback is 0."""
     in_time_out: int
@@ -88,9 +86,7 @@ class LimiterCounters:
     unassociated: int
     """Number of positive messages ignored because another congestion point is associated with the limiter."""
     unlimited: int
-    """Number of messages ignored because the flow has no limiter and the message does not request a decrease
-    or stop.
-    """
+    """Number of messages ignored because the flow has no limiter, and the request is no decrease or stop."""
     unknown_flow: int
     """Number of messages ignored because the flow is unknown."""
     disabled: int
@@ -241,8 +237,7 @@ def limiter_of(limiters: Limiters, flow: int, priority: int) -> int:
 def allocate(
     limiters: Limiters, settings: TableSettings, flow: int, priority: int, cpid: int, now_ns: int
 ) -> int:
-    """Assign a limiter at the initial rate to ``flow``, associate it with ``cpid``, and return the limiter
-    index.
+    """Assign a limiter to ``flow`` at the initial rate, associate ``cpid``, and return the limiter index.
 
     The limiter is a fine limiter if one is free, otherwise the coarse limiter of ``priority`` (rule 8).
     """
@@ -293,8 +288,9 @@ def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_n
 
 @compiled
 def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> bool:
-    """Release limiter ``index`` if its rate is the link rate and its queue is empty (rule 6); return whether
-    released.
+    """Release limiter ``index`` if its rate is the link rate and its queue is empty (rule 6).
+
+    Returns whether the limiter was released.
     """
     point, slots = limiters
     limiter = slots[index]
@@ -417,9 +413,7 @@ class Demand(NamedTuple):
     step_bps: float
     """Rate in bit/s that an INCREASE adds; the maximum is β·C."""
     doubled: bool
-    """Whether an INCREASE or DECREASE changes the rate by twice the maximum instead (S000 3.3.2, the Q
-    bit).
-    """
+    """Whether an INCREASE or DECREASE is twice the maximum instead (S000 3.3.2, the Q bit)."""
     restart_bps: float
     """Rate in bit/s after a STOP; 0 means the limiter's own restart rate, which halves with each time-out."""
 
@@ -504,9 +498,7 @@ def _begin(
 def decrease(
     limiters: Limiters, settings: TableSettings, limiter: Limiter, share: float, doubled: bool, now_ns: int
 ) -> None:
-    """Decrease the rate by the share min(share, α), or min(2α, 1) if ``doubled``, down to the minimum rate
-    (rule 3).
-    """
+    """Decrease the rate by min(share, α), or by min(2α, 1) if ``doubled``, down to the minimum (rule 3)."""
     if doubled:
         share = min(2.0 * settings.largest_decrease, 1.0)
     elif share > settings.largest_decrease:
@@ -672,9 +664,7 @@ def station_counters(stations: Stations[Any]) -> dict[str, int]:
 
 
 def rtt_gauges(slots: Sequence[Limiter]) -> dict[str, float]:
-    """Return the mean of all limiters' average round-trip times, or an empty dictionary without a
-    measurement.
-    """
+    """Return the mean of all limiters' average round-trip times; the dictionary can be empty."""
     average_ns = columns(slots)["rtt_average_ns"]
     known_ns = average_ns[average_ns >= 0]
     return {"rtt_average_ns": float(known_ns.mean())} if len(known_ns) else {}

@@ -1,5 +1,4 @@
-"""Conversion of messages to and from frames: frame headers, and the mapping of message fields to format
-fields.
+"""Conversion of messages to and from frames.
 
 A :class:`MessageFormat` describes the wire format of one message kind. A format field gets the value of the
 message field with the same name. ``MessageFormat.fields`` maps format fields whose names differ.
@@ -158,17 +157,13 @@ class MessageFormat:
     packed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOTHING)
     """Format fields, most significant first, that together form one message field, by message field name."""
     units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
-    """Size of one unit of a format field in units of the message field; a negative size also inverts the
-    sign.
-    """
+    """Size of a format field's unit in units of the message field; a negative size inverts the sign."""
     constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """Format fields with constant values, which identify the message kind."""
     destination: str = ""
     """Name of the format field with the destination address of the flow that the message is about."""
     is_answer: bool = False
-    """Whether a destination sends the message; otherwise a congestion point sends the message about a sampled
-    frame.
-    """
+    """Whether a destination sends the message; other messages are about a frame that a port sampled."""
     lowered: str = ""
     """Name of the rate field that congestion points lower (`protocol.CongestionPoint.rewrite_tag`)."""
     shown_octets: int = 64
@@ -207,9 +202,7 @@ class MessageFormat:
         return self.format(**values)
 
     def fields_of(self, layer: Layer) -> dict[str, int]:
-        """Return the message fields in ``layer``, as exactly as the format fields represent these message
-        fields.
-        """
+        """Return the message fields in ``layer``, as exactly as the format represents these fields."""
         fields = {name: at.read(getattr(layer, at.key)) for name, at in self.mapped_fields.items()}
         return fields | {name: _signed(joined_word(layer, keys)) for name, keys in self.packed.items()}
 

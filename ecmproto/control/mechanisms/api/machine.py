@@ -54,7 +54,7 @@ HEADER_OCTETS = 14
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortContext:
-    """The port at which a mechanism runs: rates in bit/s, congestion point address, number of stations and
+    """The port at which a mechanism runs, with rates in bit/s, an address, and numbers of stations and
     flows.
     """
 
@@ -84,9 +84,7 @@ class SampledFrame(NamedTuple):
 
 
 class AboutFlow(NamedTuple):
-    """The flow of a message, as far as the message identifies the flow. The source is the receiving
-    station.
-    """
+    """The flow of a message, as far as the message identifies the flow; the source is the receiver."""
 
     destination: bytes
     vlan: int | None
@@ -148,8 +146,8 @@ class DomainEdge(Protocol):
         """Return the frame to send now to both the host and the network, or ``None``."""
 
     def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Return whether a non-data frame was addressed to the edge, and the frame to send to the host
-        instead.
+        """Return whether a non-data frame was addressed to the edge, and a replacement to send to the
+        host.
         """
 
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
@@ -194,7 +192,7 @@ class Machine:
     flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, cn_tag=False)
     flow_hash: FlowHash = FlowHash()
     tag: TagFormat | ECNField | None = None
-    """Tag of data frames with the format fields for tag and mark, or the ECN field of IP; ``None`` without a
+    """Tag of data frames with the format fields for tag and mark, or ECN field of IP; ``None`` without a
     tag.
     """
     udp_messages: tuple[int, int] | None = None
@@ -213,13 +211,9 @@ class Machine:
     shown_fields: Mapping[str, str] = MappingProxyType({})
     """Payload fields, by label, that a comment on a message displays."""
     shown_counters: tuple[str, ...] = ()
-    """Counters of the congestion point that a summary displays if no message reports the actions of the
-    point.
-    """
+    """Counters of the congestion point that a summary displays, for mechanisms without messages."""
     histogram_field = ""
-    """Payload field of samples whose values from 0 to 63 are counted in a histogram; empty for no
-    histogram.
-    """
+    """Payload field of samples, from 0 to 63, that is counted in a histogram; empty for no histogram."""
     feedback_label = ""
     """Label of ``Message.fb_octets``; empty if the mechanism does not use the field."""
     set_point_octets: int | None = None
@@ -409,16 +403,15 @@ class Machine:
         return
 
     def tags(self, tag: NDArray[np.int64], mark: NDArray[np.int64]) -> Mapping[str, Any]:
-        """Return the tag fields of data frames by name; ``tag`` and ``mark`` are the values in
-        `protocol.Sent`.
+        """Return the tag fields of data frames by name.
+
+        ``tag`` and ``mark`` are values as in `protocol.Sent`.
         """
         first, second = (number.astype(np.int64).view(np.uint64) for number in (tag, mark))
         return {} if self.tag is None else self.tag.values(first, second)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters, by name, of a congestion point, senders or receivers created by this
-        mechanism.
-        """
+        """Return the counters of ``machine``, by name, summed over all stations."""
         return {}
 
     def gauges(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, float]:
@@ -441,9 +434,7 @@ def source_of(about: SampledFrame, cp_mac: bytes) -> bytes:
 
 
 def machine_of(mechanism: Mechanism, parameters: Mapping[Role, Parameters]) -> Machine:
-    """Return ``mechanism`` with ``parameters``; a role that is not in ``parameters`` has default
-    parameters.
-    """
+    """Return ``mechanism`` with ``parameters``; a role without parameters has the defaults."""
     module, _, name = mechanism.machine.rpartition(":")
     kind: type[Any] = getattr(importlib.import_module(module), name)
     chosen = {role: parameters.get(role, part()) for role, part in mechanism.roles.items()}
@@ -461,8 +452,9 @@ def total(records: Any, *names: str) -> dict[str, int]:
 class StackedCongestionPoint(Struct):
     """Two independent congestion points; each call runs ``first`` before ``second``.
 
-    Both congestion points process each frame as the frame arrived at the port. Together, the two can post
-    twice as many messages as one. Each of the two can also be a `StackedCongestionPoint`.
+    Both congestion points process each frame as the frame arrived at the port. The maximum number of posted
+    messages is twice the maximum of one congestion point. Each of the two can also be a
+    `StackedCongestionPoint`.
     """
 
     first: CongestionPoint

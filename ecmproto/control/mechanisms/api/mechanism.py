@@ -41,14 +41,10 @@ class Mechanism:
     title: str
     source: str
     machine: str
-    """Import path ``package.module:Class`` of a subclass of
-    `ecmproto.control.mechanisms.api.machine.Machine`.
-    """
+    """Import path ``package.module:Class`` of the `ecmproto.control.mechanisms.api.machine.Machine`."""
     roles: Mapping[Role, type[Parameters]]
     low_rate: Callable[[int], Sequence[str]] | None = None
-    """Function that returns parameter assignments for a port slower than 10 Gb/s, so that rates converge as
-    at 10 Gb/s.
-    """
+    """Function that returns assignments for a slower port, so that rates converge as at 10 Gb/s."""
 
     def low_rate_parameters(self, rate_bps: int) -> list[str]:
         """Return parameter assignments for a port of ``rate_bps``; the list is empty from 10 Gb/s on."""

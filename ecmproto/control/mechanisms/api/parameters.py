@@ -188,9 +188,7 @@ def redeclared(
     within: _Range | None = None,
     **changed: str,
 ) -> Any:
-    """Declare a parameter with the properties of ``attribute`` in ``base``, except for the given
-    properties.
-    """
+    """Declare a parameter with the properties of ``attribute`` in ``base``, except for given properties."""
     (known,) = [one for one in fields(base) if one.name == attribute]
     described: dict[str, Any] = known.metadata[_KEY] | changed
     if within is not None:
@@ -219,8 +217,7 @@ class Parameters:
 
     @classmethod
     def parse(cls, assignments: Iterable[str] | Mapping[str, str] = ()) -> Self:
-        """Return the parameters from texts such as ``qeq=33kB``; parameters that are not in a text have
-        defaults.
+        """Return the parameters from texts such as ``qeq=33kB``; missing parameters have defaults.
 
         Both short names and field names are valid. The last assignment of a parameter applies. Raises
         ParameterError for an unknown name, for a text that is invalid for the unit, and for a value out of

@@ -33,9 +33,7 @@ NO_AVERAGE = -1.0
 """Value of an average round-trip time that is not measured or has no sample yet."""
 
 EVENT_MESSAGES = 16
-"""Maximum number of messages, frames and notes per event; timers and reports check the capacity
-themselves.
-"""
+"""Maximum number of messages, frames and notes per event; timers and reports check the capacity."""
 SILENT = 0
 """Message kind of a sample without a sent message; each mechanism defines other kinds."""
 PAUSE_KIND = 100
@@ -123,9 +121,7 @@ def fields_of(message: Any, payloads: Mapping[int, type[Any]]) -> dict[str, Any]
 def messages_of(
     fields_each: Sequence[Mapping[str, Any]], payloads: Mapping[int, type[Any]]
 ) -> Sequence[Message]:
-    """Return messages with the header and payload fields in ``fields_each``; ``payloads`` are record types by
-    kind.
-    """
+    """Return messages with the fields in ``fields_each``; ``payloads`` are the record types by kind."""
     messages: Any = new_records(Message, len(fields_each))
     columns = np.asarray(messages)
     kinds = [fields.get("kind", SILENT) for fields in fields_each]
@@ -289,8 +285,8 @@ class CongestionPoint(Protocol):
     def add_record(
         self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
     ) -> int:
-        """Add a record to the ``stack`` of a tagged frame that left the port, and return the new mark of the
-        frame.
+        """Add a record to the ``stack`` of a tagged frame that left the port, and return the frame's new
+        mark.
 
         ``line_octets`` is the number of all octets, including overhead, that the port has sent on the line.
         """
@@ -299,8 +295,9 @@ class CongestionPoint(Protocol):
         """Return the next time to call `on_timer`, or NEVER_NS."""
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Run the due timers and post messages while the outbox has capacity; ``qlens_octets`` are queue
-        lengths by priority.
+        """Run the due timers and post messages while the outbox has capacity.
+
+        ``qlens_octets`` are the queue lengths by priority.
         """
 
 
