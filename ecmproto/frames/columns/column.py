@@ -1,4 +1,4 @@
-"""One field of a batch's frames: the frames with it and its typed values; the names of all columns."""
+"""A field of the frames of a batch, with its typed values; also the names of all columns."""
 
 from __future__ import annotations
 
@@ -25,7 +25,10 @@ _every = [fixed(np.empty(0, np.int32))]
 
 
 def every_row(frames: int) -> NDArray[np.int32]:
-    """Return the indices of ``frames`` frames: a slice of one array, which marks a whole column."""
+    """Return the indices 0 to ``frames`` − 1, as a slice of a shared array.
+
+    The shared array identifies a column with one value for every frame.
+    """
     if len(_every[0]) < frames:
         _every[0] = fixed(np.arange(max(frames, 2 * len(_every[0])), dtype=np.int32))
     return _every[0][:frames]
@@ -33,7 +36,10 @@ def every_row(frames: int) -> NDArray[np.int32]:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Stretches:
-    """Octet strings of any length, not copied: ``octets`` from ``start`` on in ``buffer``."""
+    """Octet strings of any length that are not copied.
+
+    String i has ``octets[i]`` octets from ``start[i]`` in ``buffer``.
+    """
 
     buffer: Octets
     start: Int64
@@ -48,11 +54,11 @@ class Stretches:
             yield bytes(view[start : start + octets])
 
     def select(self, indices: Any) -> Stretches:
-        """Return the strings at indices, or where a mask is True."""
+        """Return the strings at indices, or the strings selected by a mask."""
         return Stretches(buffer=self.buffer, start=self.start[indices], octets=self.octets[indices])
 
     def packed(self) -> tuple[Octets, Int64]:
-        """Return the strings concatenated, and their offsets with the end of the last."""
+        """Return the concatenated strings, and the offset of each string followed by the total length."""
         bounds = np.zeros(len(self) + 1, np.int64)
         np.cumsum(self.octets, out=bounds[1:])
         out = np.empty(int(bounds[-1]), np.uint8)
@@ -60,7 +66,7 @@ class Stretches:
         return out, bounds
 
     def any_bits(self) -> NDArray[np.bool_]:
-        """Return for each string whether any of its bits is set."""
+        """Return a mask of the strings that have any bit set."""
         packed, bounds = self.packed()
         before = np.zeros(len(packed) + 1, np.int64)
         np.cumsum(packed != 0, out=before[1:])
@@ -70,7 +76,10 @@ class Stretches:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Texts:
-    """Dictionary-encoded text: ``words`` are the distinct values, ``codes`` the index of each value."""
+    """Dictionary-encoded text.
+
+    ``words`` are the distinct values. ``codes`` has the index of each value in ``words``.
+    """
 
     codes: NDArray[np.int32]
     words: Sequence[str]
@@ -83,21 +92,22 @@ class Texts:
         return (words[code] for code in self.codes.tolist())
 
     def select(self, indices: Any) -> Texts:
-        """Return the values at indices, or where a mask is True."""
+        """Return the values at indices, or the values selected by a mask."""
         return Texts(codes=self.codes[indices], words=self.words)
 
 
 Values: TypeAlias = "NDArray[Any] | Stretches | Texts"
-"""Numbers; rows of octets (addresses); octet strings; text."""
+"""Numbers, rows of octets (addresses), octet strings, or text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Column:
-    """A field of ``frames`` frames as a list of values; ``rows`` are the indices of their frames.
+    """A field of ``frames`` frames as a list of values.
 
-    Rows ascend. A frame with the field several times has adjacent values, outermost first; a frame without it
-    has none. ``kind`` is the field's kind in filters: numbers have the narrowest sufficient dtype, addresses
-    are rows of octets, a time is in ns since 1970.
+    ``rows`` are the indices of the frames that have the values, in ascending order. If a frame has the field
+    several times, its values are adjacent, outermost first. A frame without the field has no value. ``kind``
+    is the type of the field in filters. Numbers have the narrowest sufficient dtype, addresses are rows of
+    octets, and times are in ns since 1970.
     """
 
     name: str
@@ -115,7 +125,7 @@ class Column:
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray[Any]:
         """Return all values as one array, for ``np.asarray(column)``.
 
-        Numbers have their dtype, addresses are rows of octets, octet strings and text Python objects.
+        Numbers keep their dtype, addresses are rows of octets, and octet strings and text are Python objects.
         """
         if isinstance(self.values, np.ndarray):
             if copy is None:  # numpy 1.26 has no such argument
@@ -149,13 +159,15 @@ class Column:
 
     @property
     def bounds(self) -> Int64:
-        """Offset of the first value of each frame, and the end of the last."""
+        """Offset of the first value of each frame, followed by the number of values."""
         bounds = np.zeros(self.frames + 1, np.int64)
         np.cumsum(np.bincount(self.rows, minlength=self.frames), out=bounds[1:])
         return bounds
 
     def select(self, indices: Any) -> Column:
-        """Return the values at indices, or where a mask is True, for the same frames."""
+        """Return a column of the same frames with the values at indices, or with the values selected by a
+        mask.
+        """
         values: Values = (
             self.values[indices] if isinstance(self.values, np.ndarray) else self.values.select(indices)
         )
@@ -170,7 +182,7 @@ class Column:
         return self.select(first)
 
     def lists(self) -> list[list[Any]]:
-        """Return each frame's values as Python values: int, bytes or str."""
+        """Return the values of each frame as Python values: int, bytes or str."""
         rows: list[list[Any]] = [[] for _ in range(self.frames)]
         for row, value in zip(self.rows.tolist(), self.python_values(), strict=True):
             rows[row].append(value)
@@ -191,13 +203,17 @@ def _strictly(rows: NDArray[np.int32]) -> bool:
 
 
 def every_name() -> tuple[str, ...]:
-    """Return the names of all columns, in the registry's order; filters also accept ``encapsulated.NAME``."""
+    """Return the names of all columns, in the order of the registry.
+
+    Filters also accept ``encapsulated.NAME``.
+    """
     return tuple(entry.name for entry in catalogue())
 
 
 def fields_named(names: Iterable[str] | None) -> tuple[FilterField, ...]:
-    """Return the fields called ``names`` (None: all), each once; SpecError, with the nearest, for unknown
-    ones.
+    """Return the fields called ``names`` without duplicates; ``None`` means all fields.
+
+    Raises SpecError, with the nearest name, for an unknown name.
     """
     return _fields_named(None if names is None else tuple(names))
 

@@ -1,8 +1,8 @@
-"""Columns of a batch: the fields of all its frames at once, with the values of the one-frame lax decoder.
+"""Columns of a batch: the fields of all its frames, with the values of the one-frame lax decoder.
 
-Frames are sorted into layouts (`columns.layout_cache`); then the fields are read at the offsets given by
-layouts and schemas (`ecmproto.frames.columns.gathering`). Both steps are compiled, and two threads share them
-for large batches.
+First, frames are sorted into layouts (`columns.layout_cache`). Then the fields are read at the offsets given
+by layouts and schemas (`ecmproto.frames.columns.gathering`). Both steps are compiled, and two threads share
+them for large batches.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
 
 SHARED_FRAMES = 8192
-"""Minimum number of frames that two threads share."""
+"""Minimum number of frames in a batch shared by two threads."""
 
 
 class Columns(Mapping[str, Column]):
@@ -82,12 +82,13 @@ def extract(
     where_any: tuple[str, Iterable[str]] | None = None,
     nesting: Nesting = "",
 ) -> Columns:
-    """Return the columns ``fields`` (None: all) of the frames of ``batch``.
+    """Return the columns ``fields`` of the frames of ``batch``; ``None`` means all columns.
 
-    ``interfaces`` are the capture's, with the link types of frames; without them all frames are Ethernet
-    without FCS. ``pool`` is a thread that shares the work. ``where_any`` is a field of layers, and the
-    columns returned instead if any frame has such a layer. With a ``nesting``, all fields of layers are those
-    of the innermost or outermost frames. SpecError for an unknown name.
+    ``interfaces`` are the interfaces of the capture, with the link types of frames. Without interfaces, all
+    frames are Ethernet without FCS. ``pool`` is a thread that shares the work. ``where_any`` is a field of
+    layers and a list of columns. The listed columns are returned instead of ``fields`` if any frame has a
+    layer with the field. With a ``nesting``, the fields of layers are read from the innermost or outermost
+    frames. Raises SpecError for an unknown name.
     """
     made = Extraction(batch, interfaces=interfaces, ethertypes=ethertypes, pool=pool, nesting=nesting)
     if where_any is not None and made.has_any(where_any[0]):
@@ -96,7 +97,7 @@ def extract(
 
 
 class Extraction:
-    """The walk over the frames of a batch, once for all columns; arguments as in `extract`."""
+    """The walk over the frames of a batch, made once for all columns; arguments as in `extract`."""
 
     def __init__(
         self,
@@ -117,11 +118,11 @@ class Extraction:
         return find_layers(frames, SHOWN_AS, self._ethertypes, self._pool)
 
     def has_any(self, name: str) -> bool:
-        """Return whether a frame has a layer with a field."""
+        """Return whether any frame has a layer with the field ``name``."""
         return any(self._layers.count[kind] for field in fields_named((name,)) for kind in layer_types(field))
 
     def columns(self, fields: Iterable[str] | None = None) -> Columns:
-        """Return the columns ``fields`` (None: all)."""
+        """Return the columns ``fields``; ``None`` means all columns."""
         requested = _sorted_fields(_nested(fields_named(fields), self._nesting))
         columns = [*_recorded(requested.record, self._batch, self._interfaces)]
         if any(requested.outer):
@@ -141,7 +142,7 @@ def _nested(fields: tuple[FilterField, ...], nesting: Nesting) -> tuple[FilterFi
 
 
 class _FrameFields(NamedTuple):
-    """Fields in frames: by the kinds of layers that have them, and the texts about whole frames."""
+    """Fields in frames: fields of layers by layer type, and texts about whole frames."""
 
     by_layer: dict[int, list[FilterField]]
     texts: list[FilterField]
@@ -200,7 +201,7 @@ def _columns(sought: _FrameFields, layers: BatchLayers) -> Iterator[Column]:
 def _inner(
     sought: _FrameFields, layers: BatchLayers, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
 ) -> Iterator[Column]:
-    """Yield the columns of the frames quoted by messages, as columns of the quoting frames."""
+    """Yield the columns of the frames quoted by messages; rows are the frames that quote them."""
     rows, frames = sampled_frames(layers)
     count = len(layers.frames.offset)
     for column in _columns(sought, find_layers(frames, (), ethertypes, pool)):
@@ -223,7 +224,7 @@ _NONE = fixed(np.empty(0, np.int64))
 
 
 def empty_of(field: FilterField) -> NDArray[Any]:
-    """Return an empty array of a field of layers, with the dtype of the widest source."""
+    """Return an empty array with the dtype of the widest source of a field."""
     if field.name not in _EMPTY:
         arrays = [empty_values(field_of(source.format, source.key), 0) for source in field.sources]
         _EMPTY[field.name] = max(arrays, key=lambda array: array.itemsize)
@@ -280,19 +281,19 @@ def _all_of(value: int, count: int) -> NDArray[np.int64]:
 
 
 RowValues: TypeAlias = "tuple[NDArray[np.int32], Values]"
-"""The frames that have a field, and its values."""
+"""The indices of the frames that have a field, and the values of the field."""
 
 _TAILS = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
 
 
 class _Origin(NamedTuple):
-    """The origin of values of a field: a kind of layers, and a field or some bits of one in it."""
+    """The origin of values of a field: a layer type, and a field or some bits of a field in its layers."""
 
     kind: int
     source: FieldSource | None
-    """Source within the kind; None: the octets of the kind themselves."""
+    """Source within the layer type; ``None`` for the octets of the layer."""
     part: tuple[int, int] | None
-    """Bits of the field: the lowest bit's position, and the number of bits."""
+    """Bits of the field: the position of the lowest bit, and the number of bits."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -311,12 +312,12 @@ def _origin(source: FieldSource, nesting: Nesting) -> _Origin:
 
 
 def layer_types(field: FilterField) -> tuple[int, ...]:
-    """Return the kinds of layers that have a field; see `ecmproto.frames.columns.gathering`."""
+    """Return the types of layers that have a field; see `ecmproto.frames.columns.gathering`."""
     return tuple(dict.fromkeys(origin.kind for origin in _origins(field)))
 
 
 class FieldValues:
-    """The values of fields, by the kinds of layers that have them; fields of absent kinds have none."""
+    """The values of fields, by the types of layers that have the fields."""
 
     def __init__(self, sought: Mapping[int, list[FilterField]], layers: BatchLayers) -> None:
         self._layers = layers
@@ -324,7 +325,7 @@ class FieldValues:
         self.fields: list[FilterField] = list(
             {field: None for kind, fields in sought.items() if count[kind] for field in fields}
         )
-        """Fields with values; EtherTypes and lengths may turn out to have none."""
+        """Fields of the layers that occur; an EtherType or length among them may have no values."""
         self._origins: dict[str, list[_Origin]] = {}
         self._reads: dict[int, dict[tuple[str, tuple[int, int] | None], int]] = {}
         wants: dict[int, Want] = {}
@@ -341,7 +342,7 @@ class FieldValues:
         self._collected = layers.collect(wants)
 
     def of(self, field: FilterField) -> RowValues:
-        """Return the frames that have a field and its values."""
+        """Return the indices of the frames that have a field, and the values of the field."""
         parts = [self._part(origin) for origin in self._origins[field.name]]
         if len(parts) > 1:
             parts = [part for part in parts if len(part.row)] or parts[:1]
@@ -371,7 +372,7 @@ def _read_instruction(source: FieldSource, part: tuple[int, int] | None, precede
 
 
 class _KindValues(NamedTuple):
-    """Values of a field of one kind, the frames that have them, and their offsets if collected."""
+    """Values of a field from one layer type, the frames with these values, and their offsets if collected."""
 
     row: NDArray[np.int32]
     start: NDArray[np.int64]
@@ -379,7 +380,7 @@ class _KindValues(NamedTuple):
 
 
 def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindValues:
-    """Return the values that are lengths, or those that are EtherTypes, according to ``source``."""
+    """Return only the lengths or only the EtherTypes among the values, as ``source`` requires."""
     mask = values <= MAX_LENGTH if source.part == "length" else values > MAX_LENGTH
     if mask.all():
         return _KindValues(kind.row, kind.start, values)
@@ -388,7 +389,7 @@ def _named(source: FieldSource, kind: Collected, values: NDArray[Any]) -> _KindV
 
 
 def _in_order(parts: list[_KindValues], layers: BatchLayers) -> RowValues:
-    """Return the values of several kinds in the order of the frames, outermost first."""
+    """Return the values from several layer types in the order of the frames, outermost first."""
     rows = np.concatenate([part.row for part in parts])
     starts = np.concatenate([part.start for part in parts])
     # Stable: values of one layer stay in the order of the sources.

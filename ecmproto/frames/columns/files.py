@@ -1,7 +1,7 @@
-"""Whole captures, batch by batch in bounded memory: columns, record batches, a table, files of them.
+"""Columns of whole captures in bounded memory: batch by batch, as record batches, tables or files.
 
-`write_columns` writes Parquet, Arrow's IPC file format or its stream; `fields_present` finds the fields that
-occur in a capture at all.
+`write_columns` writes Parquet, Arrow's IPC file format or Arrow's IPC stream format. `fields_present` finds
+the fields that occur in a capture.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from ecmproto.frames.filter import Filter
 
 THREADS = 2
-"""Default number of threads that extract columns; the caller's thread reads ahead of them."""
+"""Default number of threads that extract columns while the caller's thread reads ahead."""
 
 CapturePath: TypeAlias = "str | os.PathLike[str] | BinaryIO"
 
 PendingColumns: TypeAlias = "Columns | Callable[[], Columns]"
-"""Columns, or a task that makes them."""
+"""Columns, or a task that makes the columns."""
 
 
 def column_batches(
@@ -49,11 +49,11 @@ def column_batches(
     threads: int = THREADS,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Columns]:
-    """Yield the columns ``fields`` (None: all) of a capture, a batch at a time.
+    """Yield the columns ``fields`` of a capture, a batch at a time; ``None`` means all columns.
 
-    ``filter`` leaves frames out, and none is read after ``limit``; with ``threads`` 1 all work is done in the
-    calling thread. ``watch`` is passed the batches before they are filtered. Memory does not grow with the
-    capture; an error that ended reading early is in ``reader.problem`` afterwards.
+    ``filter`` selects the frames, and reading stops after ``limit`` frames. With ``threads`` 1, the calling
+    thread does all work. ``watch`` receives each batch before the filter is applied. Memory does not grow
+    with the capture. If an error ended reading early, the error is in ``reader.problem`` afterwards.
     """
     names = tuple(field.name for field in fields_named(fields))
     works = batch_tasks(reader, lambda: names, filter=filter, limit=limit, ethertypes=ethertypes, watch=watch)
@@ -69,7 +69,10 @@ def batch_tasks(
     ethertypes: EtherTypes = DEFAULT,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Callable[[], Columns]]:
-    """Yield a task that makes the columns ``names()`` of each batch; any thread can run it, in any order."""
+    """Yield a task for each batch that makes its columns ``names()``.
+
+    Any thread can run a task, in any order.
+    """
     wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in watch(_up_to(limit, reader)):
         # Interfaces described later are appended after those that matter here.
@@ -116,8 +119,8 @@ def record_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield a capture as Arrow record batches; see `ecmproto.frames.columns.arrow` for their schema.
 
-    MissingDependencyError without pyarrow; CaptureError for an unreadable part, after the last readable
-    batch.
+    Raises MissingDependencyError without pyarrow. Raises CaptureError, after the last readable batch, for an
+    unreadable part.
     """
     names = tuple(field.name for field in fields_named(fields))
     schema = schema_of(names, repeated=repeated, addresses=addresses, ethertypes=ethertypes)
@@ -147,8 +150,8 @@ def read_table(
 ) -> pa.Table:
     """Return a capture as one Arrow table; arguments and errors as in `record_batches`.
 
-    Without ``fields`` it has the columns of ``dissect -w x.parquet``, or with ``all_fields`` one for each
-    field, which `batch_from` needs.
+    Without ``fields``, the table has the columns of ``dissect -w x.parquet``. With ``all_fields``, the table
+    has a column for every field, as `batch_from` needs.
     """
     pa = arrow()
     names = [field.name for field in fields_named(None if all_fields else fields or USUAL_FIELDS)]
@@ -160,7 +163,7 @@ def read_table(
 
 
 def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Yield batches to their end, or up to ``limit`` frames."""
+    """Yield at most ``limit`` frames of the batches; the last batch may be cut."""
     left = limit
     for batch in batches:
         if left is not None and len(batch) >= left:
@@ -185,11 +188,10 @@ def fields_present(
     limit: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> tuple[str, ...]:
-    """Return the names among ``fields`` (None: all) that occur in the rest of a capture or its next ``limit``
-    frames.
+    """Return the names among ``fields`` that occur in the rest of a capture; ``None`` means all fields.
 
-    It reads one number of each format, all octet strings and all fields of whole frames, each until its first
-    occurrence.
+    With ``limit``, only the next ``limit`` frames are read. The function looks for one number of each format,
+    for all octet strings and for all fields of whole frames, each until its first occurrence.
     """
     wanted = fields_named(fields)
     evidence = _evidence(wanted)
@@ -202,7 +204,11 @@ def fields_present(
 
 
 def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
-    """Return for each field one present in the same frames: itself, or the first of its formats."""
+    """Return, for each field, a field that is present in the same frames.
+
+    For a field that every layer of its formats has, the result is the first such field with the same formats.
+    For any other field, the result is the field itself.
+    """
     first: dict[frozenset[type[Layer]], str] = {}
     return {
         field.name: first.setdefault(_formats(field), field.name) if _is_whole(field) else field.name
@@ -211,7 +217,7 @@ def _evidence(fields: Iterable[FilterField]) -> dict[str, str]:
 
 
 def _is_whole(field: FilterField) -> bool:
-    """Return whether every layer of its formats has the field."""
+    """Return whether every layer of the field's formats has the field."""
     whole = all(source.part in ("whole", "bits") for source in field.sources)
     # Empty octets are no value.
     return field.origin == "layers" and whole and not field.inner and field.kind != "octets"
@@ -222,7 +228,10 @@ def _formats(field: FilterField) -> frozenset[type[Layer]]:
 
 
 Form: TypeAlias = Literal["parquet", "arrow", "stream"]
-"""Parquet, Arrow's IPC file format, and its stream, which can be read while incomplete."""
+"""File format: Parquet, Arrow's IPC file format, or Arrow's IPC stream format.
+
+A stream can be read while it is incomplete.
+"""
 
 
 def write_columns(
@@ -238,11 +247,12 @@ def write_columns(
     ethertypes: EtherTypes = DEFAULT,
     force: bool = False,
 ) -> int:
-    """Write the columns ``fields`` (None: all) of a capture to the file ``out``; return the number of frames.
+    """Write the columns ``fields`` of a capture to the file ``out``; return the number of frames.
 
-    With ``fields`` None, columns without any value are left out unless ``empty``; a capture that can be read
-    only once, from a pipe, keeps them. Memory does not grow with the capture, and the final name never has an
-    incomplete file. Errors as in `ecmproto.frames.columns.files.record_batches`, and OutputError.
+    With ``fields`` ``None``, all columns with values are written; with ``empty``, columns without values too.
+    A capture that can be read only once, such as a pipe, always gets all columns. Memory does not grow with
+    the capture. The file receives its final name only when it is complete. Raises the errors of
+    `ecmproto.frames.columns.files.record_batches`, and OutputError.
     """
     names = tuple(field.name for field in fields_named(fields))
     if fields is None and not empty and isinstance(path, str | os.PathLike) and not is_pipe(path):
@@ -265,9 +275,10 @@ def write_batches(
     *,
     threads: int = THREADS,
 ) -> int:
-    """Write the columns of batches to ``sink``, with a schema of `schema_of`; return the number of frames.
+    """Write the columns of batches to ``sink``; return the number of frames.
 
-    ``threads`` threads run the tasks of `batch_tasks`; with 1 all work is done in the calling thread.
+    ``schema`` is a result of `schema_of`. ``threads`` threads run the tasks of `batch_tasks`. With 1 thread,
+    the calling thread does all work.
     """
     if form == "parquet":
         encoded = dictionary_schema(schema)
@@ -288,7 +299,7 @@ def _ipc_writer(schema: pa.Schema, sink: Sink, form: Form) -> Any:
 
 
 class _Stream:
-    """A sink as a file for pyarrow; its opener closes it."""
+    """A sink as a file object for pyarrow; the code that opened the sink closes it."""
 
     closed = False
 

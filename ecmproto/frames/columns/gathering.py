@@ -1,9 +1,9 @@
-"""Arrays from layouts: the offsets of each format's layers, and the values of their fields.
+"""Arrays from layouts: the offsets of the layers of each format, and the values of their fields.
 
-`collect` gathers the requested values (``Want``) of each kind of layers. A *kind* is gathered by itself: the
-layers of a format, its variable fields, the octets after the layers. The kernel takes a block of frames at a
-time: their layers first, then every field of each format in its own loop, at the offset that the schema
-gives, while offsets and octets are in the cache.
+`collect` gathers the requested values (``Want``) of each layer type. A layer type (``kind`` in the code) is a
+format, a variable field of a format, or the octets after the layers. The kernel processes a block of frames
+at a time. First, it records the layers of the block. Then it reads each field in a separate loop, at the
+offset given by the schema, while offsets and octets are in the cache.
 """
 
 from __future__ import annotations
@@ -42,31 +42,36 @@ _SIGNED = (np.int8, np.int16, np.int32, np.int64)
 
 WORD = 8
 _ONE, _TWO, _FOUR, _EIGHT, _BY_OCTET, _ADDRESS, _COPY = range(7)
-"""Methods of reading a field: from the eight octets around it, into a number of 1, 2, 4 or 8 bytes; a number
-octet by octet, if there may be no such eight; six octets as they are; any number of octets as they are.
+"""Methods of reading a field. The first four load the eight octets around the field and store a number of 1,
+2, 4 or 8 bytes. ``_BY_OCTET`` reads a number octet by octet, for layers that may be too short for a load of
+eight octets. ``_ADDRESS`` copies six octets. ``_COPY`` copies any number of octets.
 """
 HOW, AT, OCTETS, SHIFT, MASK, WIDTH, TO = range(7)
-"""A row of instructions for reading a field: method; offset in the layer and length in octets; shift and mask
-of the number; width of the output in bytes, and index of its first value in the output of that width.
+"""Columns of an instruction for reading a field: the method; the offset in the layer and the length in
+octets; the shift and the mask of the number; the width of the output in bytes; the index of the first value
+in the output of that width.
 """
 _ADDRESS_OCTETS = 6
 
 
 def number_dtype(bits: int, *, signed: bool) -> np.dtype[Any]:
-    """Return the narrowest dtype for numbers of ``bits``."""
+    """Return the narrowest dtype for numbers of ``bits`` bits."""
     index = (bits > 8) + (bits > 16) + (bits > 32)
     return np.dtype((_SIGNED if signed else _UNSIGNED)[index])
 
 
 def dtype_of(field: Field) -> np.dtype[Any]:
-    """Return the dtype of a field of fixed width: of its numbers, or of the octets of its rows."""
+    """Return the dtype of a field of fixed width: the dtype of its numbers, or ``uint8`` for octets."""
     if not field.is_number:
         return np.dtype(np.uint8)
     return number_dtype(field.bits or 0, signed=field.kind == "sint")
 
 
 def empty_values(field: Field, count: int) -> NDArray[Any]:
-    """Return an empty array for ``count`` values of a field of fixed width: numbers, or rows of octets."""
+    """Return an uninitialized array for ``count`` values of a field of fixed width.
+
+    The array contains numbers, or rows of octets.
+    """
     assert field.bits is not None
     if not field.is_number:
         return np.empty((count, field.bits // 8), np.uint8)
@@ -78,8 +83,8 @@ def read_instruction(
 ) -> tuple[int, ...]:
     """Return the instruction for reading a field of a format, without its output index.
 
-    ``part`` selects at most 8 bits: the position of the lowest, and their number; None: all. ``preceded``
-    means that at least WORD octets come before each of the layers.
+    ``part`` selects at most 8 bits by the position of the lowest bit and the number of bits. ``None`` selects
+    the whole field. ``preceded`` means that at least WORD octets precede each layer.
     """
     position = bit_field(field)
     if not field.is_number:
@@ -96,7 +101,10 @@ def read_instruction(
 
 
 def _window(cls: type[Layer], position: BitField, width: int, preceded: bool) -> tuple[int, int, int]:
-    """Return the method, offset and shift of a number, within eight octets of the layer or before its end."""
+    """Return the method, the offset and the shift for reading a number.
+
+    The eight octets loaded are within the layer or end with the field.
+    """
     stop = position.at + position.octets
     how = (1, 2, 4, 8).index(width)
     if cls.fixed_octets >= WORD:
@@ -108,7 +116,7 @@ def _window(cls: type[Layer], position: BitField, width: int, preceded: bool) ->
 
 
 class Memory(NamedTuple):
-    """The same memory as numbers of every width."""
+    """Views of the same memory as numbers of every width."""
 
     one: Octets
     two: NDArray[np.uint16]
@@ -117,13 +125,16 @@ class Memory(NamedTuple):
 
 
 def memory_of(octets: Octets) -> Memory:
-    """Return ``octets``, a multiple of eight, as numbers."""
+    """Return views of ``octets`` as numbers of every width; the length is a multiple of eight."""
     return Memory(octets, octets.view(np.uint16), octets.view(np.uint32), octets.view(np.uint64))
 
 
 @inlined
 def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: Int64, out: Memory) -> None:
-    """Read a field of ``count`` layers, whose starts begin at index ``first``, into values from ``to`` on."""
+    """Read a field of ``count`` layers into output values from index ``to``.
+
+    The starts of the layers begin at index ``first`` of ``start``.
+    """
     how, at, octets = field[HOW], field[AT], field[OCTETS]
     shift, mask, width = np.uint64(field[SHIFT]), np.uint64(field[MASK]), field[WIDTH]
     one, two, four, eight = out.one, out.two, out.four, out.eight
@@ -165,7 +176,10 @@ def read(buffer: Octets, start: Int64, first: int, count: int, to: int, field: I
 def _read_addresses(
     buffer: Octets, start: Int64, first: int, count: int, at: int, out: Octets, base: int
 ) -> None:
-    """Copy six octets of each layer; all are loaded before any is stored, which the compiler combines."""
+    """Copy six octets of each layer.
+
+    All six octets are loaded before any octet is stored, so that the compiler can combine the loads.
+    """
     one, two, three, four, five = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4), np.uint64(5)
     for i in range(count):
         place = np.uint64(start[np.uint64(first + i)] + at)
@@ -189,7 +203,7 @@ def _store(out: Memory, width: int, at: int, number: np.uint64) -> None:
 
 
 def typed(field: Field, read: NDArray[Any]) -> NDArray[Any]:
-    """Return octets that were read as a field's numbers."""
+    """Return the octets of values as numbers of the field."""
     kind = dtype_of(field)
     numbers = read.view(kind)
     unused = 8 * kind.itemsize - (field.bits or 0)
@@ -203,17 +217,18 @@ Int32 = NDArray[np.int32]
 
 BLOCK_FRAMES = 512
 _RUN_FRAMES = 8
-"""Minimum number of consecutive frames of one layout for which each layer has its own loop."""
+"""Minimum number of consecutive frames of one layout that are recorded together, layer by layer."""
 
 KIND, PLACE, LENGTH, STRIDE, NTH = range(5)
-"""A layer of a layout: index of its kind; offset in the frame and length in octets (see FROM_END); number of
-layers of its kind in the layout, and the index of this one among them.
+"""Columns of a layer in a layout: the index of its type; the offset in the frame and the length in octets
+(see FROM_END); the number of layers of its type in the layout; the index of the layer among the layers of its
+type.
 """
 
 CURSOR, BEFORE, START_TO, BLOCK_START, ROW_TO, LENGTH_TO, FIRST_FIELD, LAST_FIELD = range(8)
-"""A kind of layers: number gathered, and number before the block; output indices of the first one's start,
-frame and length (UNWANTED: none); its fields. Starts not requested are stored for one block only, from
-BLOCK_START on.
+"""Columns of a layer type: the number of layers gathered, and the number before the current block; the output
+indices of the first start, the first frame and the first length (UNWANTED if not requested); the first and
+the last field. Starts that are not requested are stored for one block only, from BLOCK_START.
 """
 UNWANTED = -1
 
@@ -222,11 +237,11 @@ class Layers(NamedTuple):
     """The layers to gather."""
 
     bound: Int64
-    """Index of the first layer of each layout, and the end of the last."""
+    """Index of the first layer of each layout, followed by the number of layers."""
     layer: Int64
     kind: Int64
     field: Int64
-    """Fields to read, as rows; see `ecmproto.frames.columns.gathering`."""
+    """Fields to read, one instruction per row; see `ecmproto.frames.columns.gathering`."""
 
 
 class Gathered(NamedTuple):
@@ -294,7 +309,7 @@ def _record_layers(
     end: int,
     gathered: Gathered,
 ) -> None:
-    """Record the layers ``begin`` to ``end`` of a frame."""
+    """Record the layers ``begin`` to ``end`` of one frame."""
     layer, kind = layers.layer, layers.kind
     start, row, octets = gathered.start, gathered.row, gathered.octets
     first, more = offset[np.uint64(frame)], captured[np.uint64(frame)] + FROM_END
@@ -325,7 +340,7 @@ def _record_run(
     end: int,
     gathered: Gathered,
 ) -> None:
-    """Record the layers ``begin`` to ``end`` of frames of one layout."""
+    """Record the layers ``begin`` to ``end`` of consecutive frames with the same layout."""
     layer, kind = layers.layer, layers.kind
     start, row, octets = gathered.start, gathered.row, gathered.octets
     count = last - first
@@ -357,7 +372,7 @@ def _record_run(
 
 @over_batches
 def look_up(table: Int32, layout_of: Int32, out: Int32) -> None:
-    """Fill ``out`` with the entry of a table for the layout of each frame."""
+    """Set ``out`` to the table entry for the layout of each frame."""
     for row in range(len(layout_of)):
         out[row] = table[layout_of[row]]
 
@@ -366,16 +381,18 @@ Values = NDArray[np.uint8]
 
 _TAILS = FCS + 1 + len(MOVING_FIELDS)
 KINDS = _TAILS + MOST_FORMATS
-"""Number of kinds; layers of the innermost and outermost frames, in wrappers, are kinds again."""
+"""Number of layer types. The layers of innermost frames and of outermost frames have separate types."""
 _FAR = 1 << 40
 _FIXED = np.full(_TAILS, _FAR, np.int64)
 _FIXED[: len(FORMATS)] = [_FAR if cls.moving else cls.fixed_octets for cls in FORMATS]
-"""Fixed size in octets of each kind; more than any frame has where no variable last field exists."""
+"""Fixed size in octets of each layer type. A type without a variable last field has a size larger than any
+frame.
+"""
 _NUMBERS = LAST_FIELD + 1
 
 
 def kind_of(cls: type[Layer], field: Field | None = None, nesting: Nesting = "") -> int:
-    """Return the kind of a field: the format's layers, or the field itself if its size or offset varies."""
+    """Return the type number of a format's layers, or of a field with variable size or offset."""
     again = KINDS * NESTINGS.index(nesting)
     if field is not None and field in cls.moving:
         return again + MOVING_FIELDS[cls, field.key]
@@ -388,7 +405,7 @@ _WRAPS[[NUMBER_OF[cls] for cls in FORMATS if cls.role == "wrapper"]] = True
 
 
 def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
-    """Return masks of the layers of layouts that are in the innermost frame, and in the outermost."""
+    """Return a mask of the layers in the innermost frame, and a mask of the layers in the outermost frame."""
     layers = np.flatnonzero(number < MOST_FORMATS)
     before, after = layers[:-1], layers[1:]
     starts = _BEGINS[number[after]] & _WRAPS[number[before]] & (owner[after] == owner[before])
@@ -403,28 +420,28 @@ def _nested(owner: Int64, number: Int64) -> Sequence[NDArray[np.bool_]]:
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Want:
-    """The requested values of a kind of layers, besides its frames."""
+    """The requested values of a layer type; frame indices are always included."""
 
     positions: bool = False
-    """Whether the layer's start and length are requested."""
+    """Whether the starts and lengths of the layers are requested."""
     fields: list[tuple[int, ...]] = dataclasses.field(default_factory=list)
-    """Instructions for reading its fields; see `ecmproto.frames.columns.gathering`."""
+    """Instructions for reading the requested fields; see `ecmproto.frames.columns.gathering`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Collected:
-    """All layers of a kind: their frames, starts in the buffer, lengths in octets, and fields."""
+    """All layers of one type: their frames, starts in the buffer, lengths in octets, and field values."""
 
     row: NDArray[np.int32]
     start: Int64
     octets: Int64
     """Length of each layer in octets; empty, like ``start``, unless requested."""
     values: list[Values]
-    """Octets of each field's values."""
+    """Octets of the values of each field."""
 
 
 class Census:
-    """The layers in a part of the frames, by layout and kind, with the number of each kind."""
+    """The layers in a part of the frames by layout and type, with the number of layers of each type."""
 
     def __init__(self, part: BatchPart) -> None:
         self.part = part
@@ -450,11 +467,14 @@ class Census:
             np.int64
         )
         self.min_offset: NDArray[np.int64] = np.full(kinds, _FAR)
-        """Minimum number of octets before a layer of each kind."""
+        """Minimum number of octets before a layer of each type."""
         np.minimum.at(self.min_offset, self._kind, self._place)
 
     def layers(self, types: Sequence[int]) -> tuple[Int64, Int64]:
-        """Return the bounds and the layers of each layout that are of ``types``, which are renumbered."""
+        """Return the bounds and the layers of each layout, restricted to ``types``.
+
+        The types are renumbered by their position in ``types``.
+        """
         new = np.full(len(self.count), UNWANTED)
         new[list(types)] = np.arange(len(types))
         kind = new[self._kind]
@@ -471,7 +491,7 @@ class Census:
         return np.searchsorted(self._owner[chosen], np.arange(len(self._frames) + 1)), rows
 
     def has_each_once(self, bound: Int64, layer: Int64, count: int) -> NDArray[np.bool_]:
-        """Return for each kind whether every frame has it exactly once."""
+        """Return, for each type, whether every frame has exactly one such layer."""
         used = self._frames > 0
         single = used[np.repeat(np.arange(len(used)), np.diff(bound))] & (layer[:, STRIDE] == 1)
         once: NDArray[np.bool_] = np.bincount(layer[single, KIND], minlength=count) == np.count_nonzero(used)
@@ -484,12 +504,12 @@ def collect(
     wants: Mapping[int, Want],
     pool: ThreadPoolExecutor | None,
 ) -> dict[int, Collected]:
-    """Return the requested values of some kinds of layers."""
+    """Return the requested values of some layer types."""
     return _Collection(frames, censuses, wants).collected(pool) if wants else {}
 
 
 class _Collection:
-    """The arrays to fill, and the tables of their contents."""
+    """The output arrays and the tables of their contents."""
 
     def __init__(self, frames: Frames, censuses: Sequence[Census], wants: Mapping[int, Want]) -> None:
         self._frames, self._censuses, self._wants = frames, censuses, wants
@@ -583,7 +603,10 @@ class _Collection:
 
 
 def _bounds(sizes: Int64) -> tuple[Int64, int]:
-    """Return the offsets of consecutive slices of such sizes with the end of the last, and that end."""
+    """Return the offsets of consecutive slices with the given sizes, and the total size.
+
+    The total size also follows the last offset.
+    """
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(sizes, out=bounds[1:])
     return bounds, int(bounds[-1])

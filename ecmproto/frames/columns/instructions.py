@@ -1,7 +1,7 @@
 """Compiled instructions for the functions of `columns.octets`.
 
-None checks the bounds of its array, unless numba is set to. The module imports numba, and is imported only
-when a kernel is compiled.
+No instruction checks array bounds, unless numba is configured to check them. The module imports numba, so it
+is imported only when a kernel is compiled.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ _LITTLE = sys.byteorder == "little"
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, at: Any, octets: int) -> Any:
-    """Return a pointer to octets of an array; ``NUMBA_BOUNDSCHECK=1`` checks its bounds, as in numba."""
+    """Return a pointer to octets of an array.
+
+    With ``NUMBA_BOUNDSCHECK=1``, the pointer's bounds are checked, as in numba.
+    """
     made = context.make_array(kind)(context, builder, array)
     if context.enable_boundscheck:
         code: Any = cgutils  # untyped
@@ -79,7 +82,7 @@ def _copying(_: Any, out: Any, at: Any, source: Any, start: Any) -> Any:
 
 
 _READ, _KEPT, _DATA = 0, 3, 1
-"""Arguments of a prefetch: for reading, into all caches, as data."""
+"""Arguments of a prefetch: read access, all cache levels, data cache."""
 
 
 def _prefetching(_: Any, source: Any, at: Any) -> Any:
@@ -104,4 +107,4 @@ TYPINGS: dict[str, Callable[..., Any]] = {
     "_load_number": _loading_number,
     "_prefetch": _prefetching,
 }
-"""By the names of the functions of `columns.octets`, what numba calls their typing functions."""
+"""Numba typing functions by the name of the function in `columns.octets`."""

@@ -1,6 +1,6 @@
-"""Invariant CRCs of the RoCE packets of many frames, and their verification.
+"""Computation and verification of the invariant CRCs of RoCE packets in many frames.
 
-`ecmproto.wire.formats.infiniband.crc_status` returns the same for one frame.
+`ecmproto.wire.formats.infiniband.crc_status` does the same for one frame.
 """
 
 from __future__ import annotations
@@ -40,14 +40,17 @@ class WalkedLayers(Protocol):
 
     @property
     def count(self) -> Int64:
-        """Number of layers of each kind."""
+        """Number of layers of each type."""
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
-        """Return the requested values of some kinds of layers."""
+        """Return the requested values of some layer types."""
 
 
 def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-    """Return the frames with a base transport header, and the index in ``STATES`` of each CRC's state."""
+    """Return the indices of the frames with a base transport header, and the state of each CRC.
+
+    A state is an index into ``STATES``.
+    """
     ip4s, bths, udps = _formats_of(IPv4), _formats_of(BTH), _formats_of(UDP)
     every = dict.fromkeys([*ip4s, *bths, ICRC, LRH, *NETWORKS, *udps])
     wants = {NUMBER_OF[cls]: Want(positions=True) for cls in every if source.count[NUMBER_OF[cls]]}
@@ -84,9 +87,9 @@ def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8
 def invariant_crcs(
     buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_], udp: Int64, bth: Int64, icrc: Int64
 ) -> NDArray[np.uint32]:
-    """Return the correct CRCs of packets up to ``icrc``, low octet first.
+    """Return the correct CRCs of packets up to ``icrc``, least significant octet first.
 
-    The other arguments are the starts of headers in ``buffer``; ``udp`` is negative for a packet without UDP.
+    The other arguments are the starts of headers in ``buffer``. ``udp`` is negative for a packet without UDP.
     """
     crcs = np.empty(len(network), "<u4")
     _compute(
@@ -103,7 +106,10 @@ _NO_LAYERS: _Layers = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0,
 def _layers_before(
     collected: Mapping[int, Collected], row: NDArray[np.int32], stop: Int64, frames: int
 ) -> dict[int, _Layers]:
-    """Return the layers of some frames by kind: index of the frame, start, whether it precedes ``stop``."""
+    """Return the layers of the frames in ``row``, by layer type.
+
+    Each entry has the index of the frame, the start of the layer, and whether the layer precedes ``stop``.
+    """
     index_of = np.full(frames, _NOWHERE, np.int64)
     index_of[row] = np.arange(len(row))
     layers = {}
@@ -116,7 +122,7 @@ def _layers_before(
 
 
 def _last(layers: Mapping[int, _Layers], formats: Iterable[type[Layer]], frames: int) -> Int64:
-    """Return the start of each frame's last layer of some formats before its stop."""
+    """Return, for each frame, the start of the last layer before its stop that has one of ``formats``."""
     last = np.full(frames, _NOWHERE, np.int64)
     for cls in formats:
         index, start, in_front = layers.get(NUMBER_OF[cls], _NO_LAYERS)
@@ -129,7 +135,7 @@ def _formats_of(base: type[Layer]) -> list[type[Layer]]:
 
 
 def _tables() -> Int64:
-    """Return the contribution of eight octets to a CRC-32: by position among them, then by value."""
+    """Return the contribution of eight octets to a CRC-32, by position and value of the octet."""
     crc = np.arange(256, dtype=np.int64)
     for _ in range(8):
         crc = np.where(crc & 1, crc >> 1 ^ _POLYNOMIAL, crc >> 1)
@@ -173,7 +179,7 @@ def _compute(
     masks: Octets,
     crcs: NDArray[np.uint32],
 ) -> None:
-    """Compute the invariant CRCs from ``network`` to ``icrc``; variant fields are ones (`coverage`)."""
+    """Compute the invariant CRCs from ``network`` to ``icrc``, with ones for variant fields (`coverage`)."""
     for row in range(len(network)):
         first, stop, transport, datagram = network[row], icrc[row], bth[row], udp[row]
         crc = _ONES

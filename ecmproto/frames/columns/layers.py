@@ -1,7 +1,7 @@
-"""The layers of a batch's frames, format by format, with the errors and tails found by the walk.
+"""The layers of the frames in a batch by format, with the errors and tails found by the walk.
 
-`frames_of` gives the parameters of each frame's walk: its first format, FCS and padding. `sampled_frames` are
-the frames quoted by messages.
+`frames_of` returns the parameters of each frame's walk: its first format, FCS and padding. `sampled_frames`
+returns the frames quoted by messages.
 """
 
 from __future__ import annotations
@@ -40,32 +40,32 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Entries:
-    """Every layer of one format: its frame, start in the buffer, and length in octets."""
+    """All layers of one format: their frames, starts in the buffer, and lengths in octets."""
 
     row: NDArray[np.int32]
     start: Int64
     octets: Int64
 
     def select(self, mask: NDArray[np.bool_]) -> Entries:
-        """Return the layers where a mask is True."""
+        """Return the layers selected by a mask."""
         return Entries(row=self.row[mask], start=self.start[mask], octets=self.octets[mask])
 
 
 class Ends(NamedTuple):
-    """Ends of the layers, padding and trailer of each frame, as offsets in the buffer."""
+    """Ends of the layers, the padding and the trailer of each frame, as offsets in the buffer."""
 
     tail: Int64
-    """End of the layers, where padding starts."""
+    """End of the layers and start of the padding."""
     trailer: Int64
     fcs: Int64
     last: NDArray[np.int8]
-    """Number of the last layer; −1 without one."""
+    """Number of the last layer; −1 if the frame has no layer."""
     path: NDArray[np.int32]
-    """Index of the layers' sequence among the paths."""
+    """Index of the sequence of layers among the paths."""
 
 
 class BatchLayers:
-    """The layers that the walk found in the frames of a batch."""
+    """The layers found by the walk in the frames of a batch."""
 
     def __init__(self, frames: Frames, parts: list[BatchPart], pool: ThreadPoolExecutor | None) -> None:
         self.frames = frames
@@ -81,18 +81,18 @@ class BatchLayers:
 
     @functools.cached_property
     def count(self) -> Int64:
-        """Number of layers of each kind; see `ecmproto.frames.columns.gathering`."""
+        """Number of layers of each type; see `ecmproto.frames.columns.gathering`."""
         total: Int64 = np.sum([census.count for census in self._censuses], axis=0)
         return total
 
     @functools.cached_property
     def min_offset(self) -> Int64:
-        """Minimum number of octets of the frame before a layer, by kind."""
+        """Minimum number of octets of the frame before a layer, by layer type."""
         minimum: Int64 = np.min([census.min_offset for census in self._censuses], axis=0)
         return minimum
 
     def collect(self, wants: Mapping[int, Want]) -> dict[int, Collected]:
-        """Return the requested values of some kinds of layers."""
+        """Return the requested values of some layer types."""
         return collect(self.frames, self._censuses, wants, self._pool)
 
     @functools.cached_property
@@ -102,14 +102,16 @@ class BatchLayers:
 
     @functools.cached_property
     def path(self) -> NDArray[np.int32]:
-        """Index in ``paths`` of each frame's layers."""
+        """Index in ``paths`` of the layer sequence of each frame."""
         first = [0, *itertools.accumulate(int(part.paths.used[0]) for part in self.parts)]
         return self._each(
             [part.layouts[:, NODE] + add for part, add in zip(self.parts, first[:-1], strict=True)]
         )
 
     def protocols(self, nesting: Nesting = "") -> Texts:
-        """Return the names of each frame's layers in the frames of ``nesting``."""
+        """Return the names of the layers of each frame, restricted to the inner or outer frame by
+        ``nesting``.
+        """
         codes: dict[str, int] = {}
         tables = []
         for part in self.parts:
@@ -121,7 +123,10 @@ class BatchLayers:
 
     @functools.cached_property
     def crc_states(self) -> tuple[NDArray[np.int32], Texts]:
-        """The frames with RoCE packets, and the state of their invariant CRCs as in the decoder."""
+        """The indices of the frames with RoCE packets, and the states of their invariant CRCs.
+
+        The states are the same as in the decoder.
+        """
         rows, states = crc_states(self)
         # in order of first occurrence
         first = {
@@ -135,7 +140,7 @@ class BatchLayers:
 
     @functools.cached_property
     def ends(self) -> Ends:
-        """The end of the layers of each frame, and the padding, trailer and FCS after them."""
+        """The end of the layers of each frame, with the ends of the padding and the trailer."""
         offset = self.frames.offset
         layouts = [part.layouts for part in self.parts]
         tail = offset + self._offsets(TAIL)
@@ -149,16 +154,16 @@ class BatchLayers:
 
     @functools.cached_property
     def last(self) -> NDArray[np.int8]:
-        """Number of each frame's last layer; NO_LAYER without one."""
+        """Number of the last layer of each frame; NO_LAYER if the frame has no layer."""
         return self._each([part.layouts[:, LAST] for part in self.parts]).astype(np.int8)
 
     def _offsets(self, column: int) -> Int64:
-        """Return the offsets in each frame given by a column of its layout."""
+        """Return the offset within each frame that a column of its layout contains."""
         offsets = self._each([part.layouts[:, column] for part in self.parts])
         return np.where(offsets >= 0, offsets, offsets + self.frames.captured + FROM_END)
 
     def _each(self, tables: list[Int64]) -> NDArray[np.int32]:
-        """Return for each frame the entry of its part's table for its layout."""
+        """Return, for each frame, the entry for its layout in the table of its part."""
         out = np.empty(len(self.frames.offset), np.int32)
         for part, table in zip(self.parts, tables, strict=True):
             look_up(table.astype(np.int32), part.layout_of, out[part.begin : part.end])
@@ -173,7 +178,10 @@ def find_layers(
     *,
     nesting: Nesting = "",
 ) -> BatchLayers:
-    """Walk over frames and return their layers of ``formats``, in the frames of ``nesting``."""
+    """Walk over frames and return their layers of ``formats``.
+
+    ``nesting`` restricts the layers to innermost or outermost frames.
+    """
     count = len(frames.offset)
     cuts = (0, count) if pool is None else (0, count // 2, count)
     layout_of = np.empty(count, np.int32)
@@ -189,7 +197,10 @@ def find_layers(
 
 
 def _error_texts(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
-    """Return the malformed frames and their errors; the decoder formats each distinct error once."""
+    """Return the indices of the malformed frames, and their errors.
+
+    The decoder formats each distinct error once.
+    """
     decoded = {row: frame for part in parts for row, frame in part.decoded.items()}
     rows = np.concatenate([part.errors.row[: part.errors.used[0]] for part in parts])
     errors = np.concatenate([part.errors.what[: part.errors.used[0]] for part in parts])
@@ -208,7 +219,10 @@ def _error_texts(parts: list[BatchPart]) -> tuple[NDArray[np.int32], Texts]:
 
 
 def text_column(indices: NDArray[np.integer], texts: Iterable[str]) -> Texts:
-    """Return texts with each word stored once, from indices into words that may repeat."""
+    """Return texts with each word stored once.
+
+    ``indices`` are indices into ``texts``, which may contain duplicates.
+    """
     codes: dict[str, int] = {}
     code_of = np.array([codes.setdefault(text, len(codes)) for text in texts], np.int32)
     return Texts(codes=code_of[indices.reshape(-1)], words=tuple(codes))
@@ -218,7 +232,7 @@ _NO_TEXTS = Texts(codes=np.empty(0, np.int32), words=())
 
 
 def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
-    """Return the formats of each node; nodes are in order, each after its predecessor."""
+    """Return the formats on the path to each node; a node always follows its predecessor."""
     count = int(paths.used[0])
     layers: list[tuple[type[Layer], ...]] = [()] * count
     for node, number in np.argwhere(paths.next[:count]):
@@ -227,11 +241,11 @@ def _paths(paths: Paths) -> list[tuple[type[Layer], ...]]:
 
 
 SHOWN_AS: dict[type[Layer], type[Layer]] = {cls: cls.shows for cls in FORMATS if cls.shows is not None}
-"""The formats that quote a sampled frame, and the first format of that frame."""
+"""First format of the quoted frame, by the format that quotes a sampled frame."""
 
 
 def frames_of(batch: Batch, interfaces: Sequence[Interface]) -> Frames:
-    """Return the frames of ``batch`` for the walk; without interfaces all are Ethernet."""
+    """Return the frames of ``batch`` for the walk; without interfaces, all frames are Ethernet."""
     count = len(batch)
     links, used = batch.links(interfaces)
     if not links:

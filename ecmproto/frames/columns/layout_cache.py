@@ -1,13 +1,14 @@
 """Layout cache: the result of a walk over a frame, stored once for all frames with the same result.
 
-The offsets of a frame's layers depend on few of its octets: EtherTypes, selectors, counts, refused values. A
-layout is the result of one frame's walk, with the values of those octets. A frame with equal values has the
-same layout, at the cost of comparing a few words. Captures are full of such frames.
+The offsets of a frame's layers depend on few octets of the frame: EtherTypes, selectors, counts, refused
+values. A layout is the result of one frame's walk, with the values of these octets. A frame with equal values
+has the same layout, which costs only a comparison of a few words. Most frames of a capture share their layout
+with other frames.
 
-Frames of one layout may differ in length if only their last layer, or the octets after it, differ. Offsets
-that follow the frame's end are then stored relative to that end, and a length field that determines the end
-is compared with it instead of having a fixed value. The layout of a truncated frame is shared only by frames
-of its length; a malformed frame has a layout of its own.
+Frames of one layout may differ in length if only their last layer, or the octets after the last layer,
+differ. Offsets that depend on the frame's end are then stored relative to the end. A length field that
+determines the end is compared with the end, because its value is not fixed. Only truncated frames of the same
+length share a layout. A malformed frame has a separate layout.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ Uint64 = NDArray[np.uint64]
 _Number = TypeVar("_Number", np.int64, np.uint64)
 
 TAIL_KINDS = PADDING, TRAILER, FCS = range(MOST_FORMATS, MOST_FORMATS + 3)
-"""Numbers of padding, trailer and FCS, following the formats'; `MOVING_FIELDS` come after them."""
+"""Numbers of padding, trailer and FCS, after the numbers of the formats and before `MOVING_FIELDS`."""
 
 NO_LAYOUT = -1
 NO_LENGTH, NOWHERE = -1, -2
@@ -57,16 +58,20 @@ NO_LENGTH, NOWHERE = -1, -2
     LINK, LEAST, MOST, CUT, LENGTH_AT, LENGTH_BITS, LENGTH_LACKS, FIRST_WORD, END_WORD, END_LENGTH, PORT_AT,
     PORT_IS, ZEROS, TAIL, FRAMES, FIRST_LAYER, LAYERS, FCS_AT, LAST, NODE,
 ) = range(20)  # fmt: skip
-"""Columns of a layout. It applies to a frame with the given LINK, LEAST to MOST captured octets, CUT
-truncated ones, and the given words. ZEROS octets after the layers must be zero; otherwise the next layout
-applies. The length at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are set;
-lengths of inner frames are in words from END_WORD to END_LENGTH, with their offset and difference. The UDP
-port at PORT_AT, unless that is NO_LENGTH, announces PORT_IS. The rest are results: end of the layers,
-number of frames, the layers, start of the FCS, the last layer's number, and the node among the paths.
+"""Columns of a layout. A layout applies to a frame with the given LINK, LEAST to MOST captured octets, CUT
+truncated octets, and the given words. ZEROS octets after the layers must be zero; otherwise the next layout
+applies. The length field at LENGTH_AT is less than the captured length by LENGTH_LACKS, if LENGTH_BITS are
+set. The words from END_WORD to END_LENGTH contain the lengths of inner frames: the offset of the field and
+the difference from the captured length. The UDP port at PORT_AT announces PORT_IS, unless PORT_AT is
+NO_LENGTH. The remaining columns are results: the end of the layers, the number of frames, the layers, the
+start of the FCS, the number of the last layer, and the node among the paths.
 """
 
 FROM_END = 1 << 30
-"""Marker of offsets and lengths relative to a frame's end: negative, plus this and the captured length."""
+"""Marker of offsets and lengths relative to the end of a frame.
+
+A marked value is negative; the sum of the value, this constant and the captured length is the actual offset.
+"""
 
 _SLOTS, _PROBES = 1 << 13, 8
 _LAYOUTS, _WORDS, _LAYERS = 1 << 13, 1 << 15, 1 << 16
@@ -80,7 +85,7 @@ _ETHERNET, _DATA = NUMBER_OF[Ethernet], DATA_NUMBER
 _MAX_NONZERO = 4
 """Number of octets that can show that a packet has none of the formats announced by its UDP port."""
 MIN_SHARED_OCTETS = 24
-"""Minimum length of frames that share a layout."""
+"""Minimum length in octets of frames that share a layout."""
 
 
 class LayoutCache(NamedTuple):
@@ -89,22 +94,24 @@ class LayoutCache(NamedTuple):
     used: Int64
     """Numbers of layouts, words and layers in use."""
     slot: NDArray[np.int32]
-    """Hash table, by a hash of frames: the layouts to compare with."""
+    """Hash table of layouts; the key is the hash of a frame."""
     recent: NDArray[np.int32]
-    """Layout of the last frame with each hash, tried first."""
+    """Layout of the previous frame with each hash, compared first."""
     layout: Int64
-    """A row a layout: the columns above."""
+    """One row per layout, with the columns above."""
     word: Uint64
-    """A row a word of a layout: its offset in the frame, the mask of its decisive bits, and their values."""
+    """One row per word of a layout: its offset in the frame, the mask of its decisive bits, and their
+    values.
+    """
     layer: Int64
-    """A row a layer of a layout: its number, offset in the frame and length in octets."""
+    """One row per layer of a layout: its number, its offset in the frame, and its length in octets."""
 
 
 def new_cache() -> LayoutCache:
     """Return an empty layout cache.
 
-    Its capacity suffices for frames of all kinds and lengths. Untouched memory costs nothing, whereas growing
-    later would copy the contents.
+    The capacity suffices for frames of all formats and lengths. Unused memory costs nothing, whereas later
+    growth copies the contents.
     """
     return LayoutCache(
         used=np.zeros(3, np.int64),
@@ -117,7 +124,7 @@ def new_cache() -> LayoutCache:
 
 
 def with_doubled_capacity(cache: LayoutCache) -> LayoutCache:
-    """Return the layouts with twice the capacity."""
+    """Return a copy of the cache with twice the capacity."""
     return cache._replace(
         layout=_doubled(cache.layout), word=_doubled(cache.word), layer=_doubled(cache.layer)
     )
@@ -131,7 +138,10 @@ def _doubled(rows: NDArray[_Number]) -> NDArray[_Number]:
 
 @inlined
 def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link: int, first: int) -> int:
-    """Return the hash by which a frame's layout is found; NO_LAYOUT if it is too short to share one."""
+    """Return the hash for the lookup of a frame's layout.
+
+    Returns NO_LAYOUT for a frame that is too short to share a layout.
+    """
     if captured < MIN_SHARED_OCTETS:
         return NO_LAYOUT
     if first != _ETHERNET:
@@ -151,7 +161,7 @@ def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link:
 
 @inlined
 def _hashed_with_lengths(bucket: int, captured: int, cut: int) -> int:
-    """Return the hash for a layout limited to frames of one length."""
+    """Return the hash for a layout that applies only to frames of one length."""
     return int((bucket + captured * 0x9E5 + cut * 0x6A7) & (_SLOTS - 1))
 
 
@@ -166,7 +176,7 @@ def find_layout(
     cut: int,
     link: int,
 ) -> int:
-    """Return the layout of a frame with ``cut`` octets truncated; NO_LAYOUT if it is unknown."""
+    """Return the layout of a frame with ``cut`` octets truncated; NO_LAYOUT if the layout is unknown."""
     slot, recent = cache.slot, cache.recent
     number = signed(recent[np.uint64(bucket)])
     if number != NO_LAYOUT and has_layout(cache, number, ports, buffer, start, captured, cut, link):
@@ -193,7 +203,10 @@ def has_layout(
     cut: int,
     link: int,
 ) -> bool:
-    """Return whether a frame of MIN_SHARED_OCTETS or more has layout ``number``, which frames can share."""
+    """Return whether the shareable layout ``number`` applies to a frame.
+
+    The frame has at least MIN_SHARED_OCTETS octets.
+    """
     layout, row = cache.layout, np.uint64(number)
     # In a frame too short for the field, the last two octets are read instead.
     length = two_octets(buffer, start + min(layout[row, LENGTH_AT], captured - 2))
@@ -226,14 +239,16 @@ def has_layout(
 
 @inlined
 def _differs(word: Uint64, at: np.uint64, buffer: Octets, start: int) -> np.uint64:
-    """Return the bits of a layout's word that differ in a frame."""
+    """Return the bits of a frame that differ from a word of a layout."""
     number = eight_octets(buffer, start + int(np.int64(word[at, 0])))
     return np.uint64((number & word[at, 1]) ^ word[at, 2])
 
 
 @inlined
 def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
-    """Return a frame's layout: ``number``, or the next if the octets of possible padding are not zero."""
+    """Return the layout of a frame: ``number``, or the next number if possible padding contains other octets
+    than zeros.
+    """
     zeros = cache.layout[np.uint64(number), ZEROS]
     if zeros > 0 and not all_zero(buffer, start + cache.layout[np.uint64(number), TAIL], zeros):
         return number + 1
@@ -242,7 +257,7 @@ def variant(cache: LayoutCache, number: int, buffer: Octets, start: int) -> int:
 
 @inlined
 def all_zero(buffer: Octets, first: int, octets: int) -> bool:
-    """Return whether octets of the buffer are zero."""
+    """Return whether all octets in a range of the buffer are zero."""
     at, stop = first, first + octets
     while at + _WORD <= stop:
         if eight_octets(buffer, at) != np.uint64(0):
@@ -257,7 +272,7 @@ def all_zero(buffer: Octets, first: int, octets: int) -> bool:
 
 @inlined
 def trace(cache: LayoutCache, index: int, layer: int, at: int, octets: int) -> None:
-    """Record layer ``index`` of the current frame, within the capacity."""
+    """Record layer ``index`` of the current frame, if the capacity suffices."""
     row = cache.used[2] + index
     if row < len(cache.layer):
         cache.layer[row, 0] = layer
@@ -266,7 +281,7 @@ def trace(cache: LayoutCache, index: int, layer: int, at: int, octets: int) -> N
 
 
 class WalkResult(NamedTuple):
-    """The result of a frame's walk, besides the recorded layers; offsets count from the frame's start."""
+    """The result of a frame's walk, except the recorded layers; offsets are relative to the frame's start."""
 
     layers: int
     last: int
@@ -279,15 +294,17 @@ class WalkResult(NamedTuple):
     padding_end: int
     """Offset up to which zero octets after the layers are padding."""
     settled: bool
-    """Whether the walk is the same for all frames with equal decisive words and at least this length."""
+    """Whether all frames of at least this length with the same decisive words have the same walk."""
     open_ended: bool
-    """Whether the last layer extends to the end of the frame, whatever its length."""
+    """Whether the last layer extends to the end of the frame for any length of the frame."""
     exact: bool
     """Whether longer frames may have other layers."""
     length_at: int
-    """Offset of a length field that determines the frame's end; NO_LENGTH without one."""
+    """Offset of a length field that determines the end of the frame; NO_LENGTH if the frame has no such
+    field.
+    """
     port_at: int
-    """Offset of a UDP destination port; NO_LENGTH without one."""
+    """Offset of a UDP destination port; NO_LENGTH if the frame has none."""
 
 
 @inlined
@@ -302,9 +319,9 @@ def add_layout(
     original: int,
     link: int,
 ) -> int:
-    """Add the layout of the recorded frame and return its number; NO_LAYOUT without capacity for it.
+    """Add the layout of the recorded frame and return its number; NO_LAYOUT if the capacity is too small.
 
-    Where padding is possible two layouts are added; the number is that with padding.
+    If padding is possible, two layouts are added, and the result is the number of the layout with padding.
     """
     number, first_layer = cache.used[0], cache.used[2]
     if (
@@ -353,7 +370,7 @@ def add_layout(
 def _complete(
     cache: LayoutCache, number: int, result: WalkResult, captured: int, longer: bool, first_layer: int
 ) -> None:
-    """Complete layout ``number``: its layers and the octets after them."""
+    """Complete layout ``number`` with its layers and the octets after the layers."""
     layout, layer = cache.layout, cache.layer
     layers, zeros = result.layers, layout[number, ZEROS]
     if cache.used[2] != first_layer:
@@ -395,9 +412,10 @@ def _decide(
     length_at: int,
     port_at: int,
 ) -> int:
-    """Record the words that determine the recorded layers, except lengths and the port; return their end.
+    """Record the words that determine the recorded layers, and return the end of these words.
 
-    Lengths of frames inside are recorded after them.
+    The frame's length field and the port are left out. The lengths of inner frames are recorded after the
+    words.
     """
     decisive = tables.decisive
     word = cache.word
@@ -449,7 +467,10 @@ def _decide(
 
 @inlined
 def _length_offset(at: int, layer: int, tables: ParseTables) -> int:
-    """Return the offset of the length of the packet whose header is at ``at``; NO_LENGTH without one."""
+    """Return the offset of the length field of the IP packet that follows a layer.
+
+    ``at`` is the offset of the packet's header. Returns NO_LENGTH if no IP packet follows.
+    """
     follows = tables.follows[layer]
     if follows == IPV4:
         return int(at + IP_LEN.at)
@@ -460,7 +481,7 @@ def _length_offset(at: int, layer: int, tables: ParseTables) -> int:
 
 @inlined
 def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool:
-    """Return whether the octets after the layer at ``at`` determine their format."""
+    """Return whether the octets after the layer at ``at`` determine the next format."""
     if tables.follows[layer] == ROUTED:
         return True
     if tables.follows[layer] != PORT:
@@ -473,7 +494,10 @@ def _is_chosen(buffer: Octets, at: int, layer: int, tables: ParseTables) -> bool
 def _mask(
     word: Uint64, first: int, count: int, last: int, offset: int, mask: int, captured: int
 ) -> tuple[int, int]:
-    """Add bits of two octets to the decisive words, in order; return their number and the last offset."""
+    """Add bits of two octets to the decisive words.
+
+    Offsets must ascend. Returns the number of words and the offset of the last word.
+    """
     if offset + 2 > last + _WORD:
         last = min(offset, captured - _WORD)
         word[first + count, 0] = np.uint64(last)
@@ -495,9 +519,9 @@ def _mask_cpid(
     named: bool,
     captured: int,
 ) -> tuple[int, int]:
-    """Add the bits that prove the presence of a CPID (``named``) or its absence.
+    """Add the bits that prove that a CPID is present (``named``) or absent.
 
-    A CPID is proved by the group bit and a non-zero octet, its absence by the group bit or all octets.
+    The group bit and a non-zero octet prove presence. The group bit or all octets prove absence.
     """
     octet = 0
     while octet < CPID_OCTETS and signed(buffer[start + at + octet]) == 0:
@@ -518,7 +542,7 @@ def _mask_cpid(
 
 @inlined
 def _enter(cache: LayoutCache, bucket: int, number: int) -> None:
-    """Insert a layout at the front of its hash bucket; the last ones of a full bucket are dropped."""
+    """Insert a layout at the front of its hash bucket; if the bucket is full, its last layout is dropped."""
     slot = cache.slot
     following = number
     for probe in range(_PROBES):

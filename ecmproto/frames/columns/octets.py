@@ -1,9 +1,10 @@
-"""Octets of a buffer read, copied and written several at a time, in kernels.
+"""Reading, copying and writing several octets of a buffer at a time, in kernels.
 
-Indices are unsigned: numba tests every signed one for negative values, which count from the end. The
-functions from `copy` on are for kernels that write text: array elements are read and written one by one
-there, and a loop takes as long for each as for eight. Each is described in Python and compiled into one or
-two instructions. None checks the bounds of its array, unless numba is set to; the caller must ensure them.
+Indices are unsigned, because numba tests every signed index for negative values, which count from the end.
+The functions from `copy` are for kernels that write text. In such kernels, access to one array element takes
+as long as access to eight octets at once. Each function is described in Python and compiled into one or two
+instructions. No function checks array bounds, unless numba is configured to check them. The caller must
+ensure valid bounds.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def eight_octets(buffer: Octets, start: int) -> np.uint64:
 
 @over_batches
 def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: Octets) -> None:
-    """Copy slices of ``buffer`` one after the other: each ends in ``out`` at its ``stop``."""
+    """Copy slices of ``buffer`` into ``out``; each slice ends in ``out`` at its ``stop``."""
     for i in range(len(start)):
         count = octets[i]
         source, target = np.uint64(start[i]), np.uint64(stop[i] - count)
@@ -85,7 +86,10 @@ def _put_four(out: Octets, at: np.uint64, a: np.uint8, b: np.uint8, c: np.uint8,
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 BLOCK = 32
-"""Number of octets that `copy` moves at a time; it reads and writes up to that number beyond the end."""
+"""Number of octets that `copy` moves at a time.
+
+`copy` may read and write up to this number of octets beyond the end.
+"""
 
 
 def _instructions(function: _Function) -> _Function:
@@ -132,7 +136,7 @@ def _prefetch(source: Octets, at: int) -> None:
 
 @inlined
 def prefetch(source: Octets, at: int) -> None:
-    """Load the CACHE_LINE octets around ``at`` into the processor's cache without waiting for them."""
+    """Load the CACHE_LINE octets around ``at`` into the processor's cache without waiting for the load."""
     _prefetch(source, at)
 
 
@@ -146,25 +150,28 @@ def copy(out: Octets, at: int, source: Octets, start: int, octets: int) -> int:
 
 @inlined
 def store_4(out: Octets, at: int, word: int) -> None:
-    """Write the four octets of ``word``, 0 ≤ word < 2^32, the least significant first."""
+    """Write the four octets of ``word``, 0 ≤ word < 2^32, least significant octet first."""
     _store_4(out, at, word)
 
 
 @inlined
 def store_8(out: Octets, at: int, word: int) -> None:
-    """Write the eight octets of ``word``, 0 ≤ word < 2^63, the least significant first."""
+    """Write the eight octets of ``word``, 0 ≤ word < 2^63, least significant octet first."""
     _store_8(out, at, word)
 
 
 @inlined
 def load_4(source: Octets, at: int) -> int:
-    """Return the four octets at ``at``, the least significant first."""
+    """Return the four octets at ``at`` as a number, least significant octet first."""
     return _load_4(source, at)
 
 
 @inlined
 def load_number(source: Octets, at: int, shift: int) -> int:
-    """Return eight big-endian octets, 0 beyond the end of ``source``, shifted right by ``shift`` > 0 bits."""
+    """Return eight big-endian octets as a number, shifted right by ``shift`` > 0 bits.
+
+    Octets beyond the end of ``source`` are 0.
+    """
     if at + 8 > len(source):
         number = 0
         for octet in range(at, at + 7):

@@ -1,4 +1,4 @@
-"""Record batches into a Parquet file by pyarrow, in row groups of bounded size."""
+"""Writing of record batches into a Parquet file by pyarrow, in row groups of bounded size."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 ROW_GROUP_FRAMES = 1 << 16
-"""Minimum number of frames in all row groups but the last; memory holds one row group."""
+"""Minimum number of frames in every row group except the last; memory holds one row group."""
 
 _VALUES_AT_ONCE = 1 << 14
-"""Number of values written by pyarrow at a time; its default of 1024 takes a fifth longer."""
+"""Number of values written by pyarrow at a time; with the default of 1024, writing takes 20 % longer."""
 _GROWING = ("frame.number", "frame.time_epoch")
-"""Columns whose values are close to the previous ones."""
+"""Columns whose values are close to the previous values."""
 
 
 def write_parquet(
@@ -25,7 +25,8 @@ def write_parquet(
 ) -> int:
     """Write record batches of the schema ``encoded`` to a stream; return the number of frames.
 
-    ``encoded`` is `columns.arrow.dictionary_schema` of ``schema``, by which readers get plain text.
+    ``encoded`` is the `columns.arrow.dictionary_schema` of ``schema``. The file stores ``schema``, so that
+    readers get plain text.
     """
     import pyarrow.parquet
 

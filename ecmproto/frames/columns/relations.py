@@ -1,6 +1,6 @@
-"""Tests of many values at a time: a relation to others, a set, a regular expression.
+"""Tests of many values at a time: a relation to other values, a set, a regular expression.
 
-Octet strings of any length are compared, searched and combined in their buffers, by kernels.
+Kernels compare, search and combine octet strings of any length in their buffers.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FEW = 8
 
 
 def compared(values: Values, relation: Relation, right: Constant | Network) -> Mask:
-    """Return a mask of the ``values`` that are in ``relation`` to ``right``."""
+    """Return a mask of the ``values`` for which ``relation`` to ``right`` is true."""
     if isinstance(right, Network):
         return _compared_with_network(values, relation, right)
     value, holds = right.value, RELATIONS[relation]
@@ -41,7 +41,10 @@ def compared(values: Values, relation: Relation, right: Constant | Network) -> M
 
 
 def _signed(values: Octets | Stretches, value: bytes, holds: Callable[[Any, Any], Any]) -> Mask:
-    """Return ``holds`` applied to the order of octets and ``value``; longer octets are greater."""
+    """Compare octets with ``value`` and return the result of ``holds`` for each comparison.
+
+    Longer octet strings are greater.
+    """
     mask: Mask
     if isinstance(values, Stretches):
         mask = holds(order(values, repeated(value, len(values))), 0)
@@ -56,7 +59,10 @@ def _signed(values: Octets | Stretches, value: bytes, holds: Callable[[Any, Any]
 
 
 def _compared_with_network(values: Values, relation: Relation, network: Network) -> Mask:
-    """Return the relation to ``network`` of the equally large network around each of ``values``."""
+    """Return a mask of the ``values`` for which ``relation`` to ``network`` is true.
+
+    Each address is compared as a network with the prefix length of ``network``.
+    """
     ends = _ends(network)
     if relation == "==":
         return _between(values, ends)
@@ -66,7 +72,7 @@ def _compared_with_network(values: Values, relation: Relation, network: Network)
 
 
 def _ends(network: Network) -> Interval:
-    """Return a network as the interval of its addresses."""
+    """Return the addresses of a network as an interval."""
     octets = len(network.address)
     last = int.from_bytes(network.address) | (1 << 8 * octets - network.bits) - 1
     return Interval(
@@ -80,7 +86,7 @@ def _between(values: Values, ends: Interval) -> Mask:
 
 
 def related(left: Values, relation: Relation, right: Values) -> Mask:
-    """Return a mask of the values on the left that are in ``relation`` to their counterparts on the right."""
+    """Return a mask of the values in ``left`` for which ``relation`` to the value in ``right`` is true."""
     holds = RELATIONS[relation]
     mask: Mask
     if isinstance(left, Texts):
@@ -100,7 +106,7 @@ def related(left: Values, relation: Relation, right: Values) -> Mask:
 
 
 def _for_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> Mask:
-    """Return ``holds`` for pairs of texts, evaluated once for each distinct pair."""
+    """Return the result of ``holds`` for pairs of texts, evaluated once for each distinct pair."""
     codes = left.codes.astype(np.int64) * len(right.words) + right.codes
     pairs, inverse = np.unique(codes, return_inverse=True)
     results = (
@@ -120,7 +126,7 @@ def is_something(values: Values) -> Mask:
 
 
 def has_bits(values: Values) -> Mask:
-    """Return a mask of the values that have a bit set after masking."""
+    """Return a mask of the values that have any bit set after masking."""
     assert not isinstance(values, Texts)
     mask: Mask
     if isinstance(values, np.ndarray):
@@ -133,7 +139,7 @@ def has_bits(values: Values) -> Mask:
 
 
 def within(values: Values, items: Sequence[Item]) -> Mask:
-    """Return a mask of the ``values`` that are one of ``items``."""
+    """Return a mask of the ``values`` that are equal to an item or within an item of ``items``."""
     if isinstance(values, Texts):
         return _for_texts(values, membership_test(items))
     if len(items) <= _FEW:
@@ -188,8 +194,9 @@ def _number(value: int) -> Constant:
 
 
 def matched(values: Values, pattern: bytes) -> Mask:
-    """Return a mask of the ``values`` that match a regular expression, searched once in each address and
-    word.
+    """Return a mask of the ``values`` that match a regular expression.
+
+    The expression is evaluated once for each distinct address or word.
     """
     holds = pattern_test(pattern)
     if isinstance(values, Texts):
@@ -229,7 +236,7 @@ def octet_strings(values: Octets | Stretches) -> Stretches:
 
 
 def repeated(value: bytes, count: int) -> Stretches:
-    """Return ``value`` repeated ``count`` times."""
+    """Return ``count`` copies of ``value``."""
     return Stretches(
         buffer=fixed(np.frombuffer(value, np.uint8)),
         start=np.zeros(count, np.int64),
@@ -238,7 +245,7 @@ def repeated(value: bytes, count: int) -> Stretches:
 
 
 def as_numbers(matrix: Octets) -> NDArray[np.uint64]:
-    """Return rows of at most `MAX_NUMBER_OCTETS` octets as numbers, the first octet the most significant."""
+    """Return rows of at most `MAX_NUMBER_OCTETS` octets as numbers, most significant octet first."""
     count, width = matrix.shape
     padded = np.zeros((count, MAX_NUMBER_OCTETS), np.uint8)
     padded[:, MAX_NUMBER_OCTETS - width :] = matrix
@@ -246,14 +253,14 @@ def as_numbers(matrix: Octets) -> NDArray[np.uint64]:
 
 
 def order(left: Stretches, right: Stretches) -> NDArray[np.int8]:
-    """Return the order of each pair: −1, 0 or 1; longer octets are greater."""
+    """Return the order of each pair: −1, 0 or 1; longer octet strings are greater."""
     out = np.empty(len(left), np.int8)
     _order(*_arrays(left), *_arrays(right), out)
     return out
 
 
 def containing(left: Stretches, right: Stretches) -> NDArray[np.bool_]:
-    """Return whether each on the left contains its counterpart on the right."""
+    """Return a mask of the strings in ``left`` that contain the string at the same index of ``right``."""
     out = np.empty(len(left), np.bool_)
     _containing(*_arrays(left), *_arrays(right), out)
     return out
@@ -266,7 +273,7 @@ def shorter(left: Stretches, right: Stretches) -> Int64:
 
 
 def bitwise_and(left: Stretches, right: Stretches) -> Stretches:
-    """Return the bitwise AND of each pair, with the length of the shorter."""
+    """Return the bitwise AND of each pair, with the length of the shorter string."""
     octets = shorter(left, right)
     stop = np.cumsum(octets)
     out = np.empty(int(stop[-1]) if len(stop) else 0, np.uint8)
@@ -278,13 +285,13 @@ def bitwise_and(left: Stretches, right: Stretches) -> Stretches:
 
 
 def lengths(parts: Sequence[Stretches]) -> Int64:
-    """Return the total length in octets of the first of each of ``parts``, then of the second, and so on."""
+    """Return the total length in octets of the strings at each index of ``parts``."""
     octets: Int64 = np.sum([part.octets for part in parts], axis=0, dtype=np.int64)
     return octets
 
 
 def joined(parts: Sequence[Stretches]) -> Stretches:
-    """Return the concatenation of the first of each of ``parts``, then of the second, and so on."""
+    """Return, for each index, the concatenation of the strings at that index of ``parts``."""
     octets = lengths(parts)
     stop = np.cumsum(octets)
     start = stop - octets

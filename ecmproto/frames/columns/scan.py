@@ -1,4 +1,4 @@
-"""Captures as lazy frames of polars: only requested columns are decoded, and only requested rows kept."""
+"""Captures as lazy frames of polars; only requested columns are decoded, and only requested rows are kept."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def scan_capture(
 ) -> polars.LazyFrame:
     """Return a capture as a lazy frame of polars; arguments and errors as in `record_batches`.
 
-    A query decodes the columns that it needs, drops frames that its predicates exclude batch by batch, and
-    stops after its number of rows. A display ``filter`` is applied before any column is decoded.
-    MissingDependencyError without polars.
+    A query decodes only the columns that it needs. The query drops frames excluded by its predicates batch by
+    batch, and stops after the requested number of rows. A display ``filter`` is applied before any column is
+    decoded. Raises MissingDependencyError without polars.
     """
     try:
         import polars

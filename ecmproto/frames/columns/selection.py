@@ -1,8 +1,8 @@
-"""Display filters as operations on whole columns; `filter.evaluation` takes a frame at a time.
+"""Display filters as operations on whole columns; `filter.evaluation` evaluates one frame at a time.
 
-`selected` returns the frames of a batch that a filter selects, `count` their number in a capture. Cheap tests
-come first; the others examine only the remaining frames. A `Scope` provides the values of fields and the
-octets and presence of layers; operands are evaluated a portion at a time.
+`selected` returns the frames of a batch that a filter selects. `count` returns their number in a capture.
+Cheap tests are evaluated first, and other tests examine only the remaining frames. A `Scope` provides the
+values of fields, the octets of layers and the presence of layers. Operands are evaluated in portions.
 """
 
 from __future__ import annotations
@@ -73,7 +73,9 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 
 _SPARSE = 2
-"""Fraction of remaining frames, one in this number, below which they are copied for the next tests."""
+"""Divisor: if fewer than one frame in this number remains, the remaining frames are copied for the next
+tests.
+"""
 
 
 def selected(
@@ -84,20 +86,20 @@ def selected(
     ethertypes: EtherTypes = DEFAULT,
     pool: ThreadPoolExecutor | None = None,
 ) -> Mask:
-    """Return for each frame of ``batch`` whether ``filter`` selects it.
+    """Return a mask of the frames of ``batch`` that ``filter`` selects.
 
-    ``interfaces`` are the capture's, as for `ecmproto.frames.columns.extract`; ``pool`` is a thread that
-    shares the work.
+    ``interfaces`` are the interfaces of the capture, as for `ecmproto.frames.columns.extract`. ``pool`` is a
+    thread that shares the work.
     """
     scope = Scope(batch, interfaces, ethertypes, pool)
     return _sequentially(filter, scope) if DISPLAYED in filter.fields else _holds(filter.test, scope)
 
 
 def _sequentially(filter: Filter, scope: Scope) -> Mask:
-    """Return a mask of the frames selected by a filter that depends on its earlier selections, frame by
-    frame.
+    """Return a mask of the frames selected by a filter that depends on the previously selected frames.
 
-    Its other tests are applied first, to all frames at once.
+    The other tests of the filter are applied first, to all frames at once. The remaining frames are tested
+    one by one.
     """
     tests = filter.test.tests if isinstance(filter.test, And) else (filter.test,)
     other = [test for test in tests if all(field.name != DISPLAYED for field in fields_of(test))]
@@ -112,8 +114,8 @@ def count(
 ) -> int:
     """Return the number of frames of the capture at ``path`` that a filter selects.
 
-    With ``threads`` 1 all work is done in the calling thread. Memory does not grow with the capture.
-    FilterError for a text that is no filter; CaptureError for a capture that cannot be read to its end.
+    With ``threads`` 1, the calling thread does all work. Memory does not grow with the capture. Raises
+    FilterError for an invalid filter, and CaptureError for a capture that cannot be read to its end.
     """
     wanted = compile_filter(filter) if isinstance(filter, str) else filter
     pool = new_pool() if threads > 1 else None
@@ -128,7 +130,7 @@ def count(
 
 
 def _holds(test: Test, scope: Scope) -> Mask:
-    """Return a mask of the frames for which a test holds."""
+    """Return a mask of the frames for which a test is true."""
     match test:
         case And():
             return _all(test.tests, scope)
@@ -156,7 +158,7 @@ def _holds(test: Test, scope: Scope) -> Mask:
 
 
 def _all(tests: Iterable[Test], scope: Scope) -> Mask:
-    """Return a mask of the frames for which all tests hold."""
+    """Return a mask of the frames for which all tests are true."""
     alive = np.ones(len(scope), np.bool_)
     for cost, group in itertools.groupby(sorted(tests, key=_cost), key=_cost):
         together = list(group)
@@ -191,16 +193,19 @@ def _comparison(test: Comparison, scope: Scope) -> Mask:
 
 
 class _Results:
-    """Results for values, combined for the frames that have them: for any value, or for ``every`` value."""
+    """Collector of results for values, combined for each frame.
+
+    A frame is selected if the test is true for any value or, with ``every``, for all values.
+    """
 
     def __init__(self, frames: int, *, every: bool) -> None:
         self._every = every
         self._seen = np.zeros(frames, np.bool_)
-        """Frames with a value for which the test holds; with ``every``, frames with any value."""
+        """Frames with a value for which the test is true; with ``every``, frames with any value."""
         self._failed = np.zeros(frames if every else 0, np.bool_)
 
     def add(self, rows: NDArray[np.int32], mask: Mask) -> None:
-        """Add the results for one value of each of ``rows``."""
+        """Add the results for one value of each frame in ``rows``."""
         if self._every:
             self._seen[rows] = True
             self._failed[rows[~mask]] = True
@@ -209,7 +214,7 @@ class _Results:
 
     @property
     def mask(self) -> Mask:
-        """Mask of the frames for which the test holds."""
+        """Mask of the frames for which the test is true."""
         return self._seen & ~self._failed if self._every else self._seen
 
 
@@ -241,13 +246,13 @@ _PROTOCOLS = "frame.protocols"
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FrameValues:
-    """Values, and the index of each one's frame; rows ascend."""
+    """Values, and the index of the frame of each value in ascending order."""
 
     rows: NDArray[np.int32]
     values: Values
 
     def select(self, indices: Any) -> FrameValues:
-        """Return the values at indices, or of a slice."""
+        """Return the values at indices or in a slice."""
         values = self.values
         selection = values[indices] if isinstance(values, np.ndarray) else values.select(indices)
         return FrameValues(rows=self.rows[indices], values=selection)
@@ -255,7 +260,7 @@ class FrameValues:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Row:
-    """A single frame: `ecmproto.frames.filter.evaluation.Captured`."""
+    """A single frame; implements `ecmproto.frames.filter.evaluation.Captured`."""
 
     number: int
     time_ns: int | None
@@ -269,7 +274,7 @@ class _Row:
 
 
 class Scope:
-    """The fields of a batch's frames, each computed once and kept."""
+    """The fields of the frames in a batch; each field is computed once and cached."""
 
     def __init__(
         self,
@@ -288,11 +293,11 @@ class Scope:
         return len(self._batch)
 
     def narrowed(self, rows: NDArray[np.intp]) -> Scope:
-        """Return the frames at ``rows`` only."""
+        """Return a scope with only the frames at ``rows``."""
         return Scope(self._batch.select(rows), self._interfaces, self._ethertypes, self._pool)
 
     def records(self, rows: NDArray[np.intp]) -> Iterator[Captured]:
-        """Yield some frames one by one."""
+        """Yield the frames at ``rows`` one by one."""
         batch = self._batch.select(rows)
         frames = frames_of(batch, self._interfaces)
         names = (
@@ -316,7 +321,7 @@ class Scope:
             )  # fmt: skip
 
     def prepare(self, fields: Iterable[FilterField]) -> None:
-        """Find the values of ``fields``, and the presence of layers, in one walk over the frames."""
+        """Compute the values of ``fields``, and the presence of layers, in one walk over the frames."""
         names = {_column(field) for field in fields} - {""} - self._columns.keys()
         if names:
             self._columns |= extract(
@@ -328,7 +333,7 @@ class Scope:
             )
 
     def present(self, field: FilterField) -> NDArray[np.bool_]:
-        """Return for each frame whether it has a field or layer."""
+        """Return a mask of the frames that have a field or layer."""
         if field.kind != "layer":
             return self._column(field).present
         if field.origin == "record":
@@ -344,14 +349,14 @@ class Scope:
         return mask
 
     def values(self, field: FilterField) -> FrameValues:
-        """Return the values of a field; of a layer, its own octets."""
+        """Return the values of a field, or the octets of a layer without the following layers."""
         if field.kind == "layer":
             return self._whole() if field.origin == "record" else self._layers(field, to_end=False)
         column = self._column(field)
         return FrameValues(rows=column.rows, values=column.values)
 
     def octets_from(self, field: FilterField) -> FrameValues:
-        """Return the octets from the first of a layer to the end of the frame's last layer."""
+        """Return the octets from the start of a layer to the end of the frame's last layer."""
         return self._whole() if field.origin == "record" else self._layers(field, to_end=True)
 
     def _column(self, field: FilterField) -> Column:
@@ -395,7 +400,10 @@ class Scope:
 
 
 def _has_one(protocols: str, names: set[str], nesting: Nesting) -> bool:
-    """Return whether the frames of ``nesting`` have a layer with one of some names."""
+    """Return whether the layers in ``protocols`` contain one of ``names``.
+
+    ``nesting`` restricts the search to the innermost or outermost frame.
+    """
     layers = protocols.split(":")
     if nesting:
         layers = layers[frames_within(nesting, [BY_PREFIX.get(name, Data) for name in layers])]
@@ -403,7 +411,10 @@ def _has_one(protocols: str, names: set[str], nesting: Nesting) -> bool:
 
 
 def _column(field: FilterField) -> str:
-    """Return the name of the column of a field or a layer's presence; none for a layer of all frames."""
+    """Return the name of the column for a field or for the presence of a layer.
+
+    The name is empty for a layer of all frames.
+    """
     if field.kind != "layer":
         return field.name
     if field.origin == "record":
@@ -412,7 +423,7 @@ def _column(field: FilterField) -> str:
 
 
 AT_ONCE = 1 << 21
-"""Maximum number of pairs of values, or of octets, made at once."""
+"""Maximum number of pairs of values, or of octets, computed at once."""
 
 
 def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
@@ -429,14 +440,17 @@ def values_of(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
 
 
 def searched(operand: Operand, scope: Scope) -> Iterator[FrameValues]:
-    """Yield the octets that ``contains`` and ``matches`` search: for a layer, to the end of the frame."""
+    """Yield the octets that ``contains`` and ``matches`` search.
+
+    For a layer, the octets extend to the end of the frame.
+    """
     if isinstance(operand, FilterField) and operand.kind == "layer":
         return iter([scope.octets_from(operand)])
     return values_of(operand, scope)
 
 
 def pairs(left: FrameValues, right: FrameValues, frames: int) -> Iterator[tuple[FrameValues, FrameValues]]:
-    """Yield each value on the left beside each on the right of the same frame."""
+    """Yield all pairs of a left value and a right value of the same frame."""
     if _one_each(left.rows, right.rows):
         yield left, right
         return
@@ -452,12 +466,12 @@ def pairs(left: FrameValues, right: FrameValues, frames: int) -> Iterator[tuple[
 
 
 def _one_each(left: NDArray[np.int32], right: NDArray[np.int32]) -> bool:
-    """Return whether every frame has one value on either side, or none."""
+    """Return whether each frame has either one value on both sides or no value on both sides."""
     return len(left) == len(right) and bool((left == right).all() and (left[1:] > left[:-1]).all())
 
 
 def portions(sizes: Int64) -> Iterator[slice]:
-    """Yield slices of ``sizes`` with a sum of at most `AT_ONCE`, or of a single element."""
+    """Yield slices of ``sizes`` with a sum of at most `AT_ONCE`; a larger element has a separate slice."""
     ends = np.cumsum(sizes)
     start = 0
     while start < len(ends):
@@ -482,7 +496,10 @@ def _sliced(listed: FrameValues, ranges: Sequence[Range]) -> Iterator[FrameValue
 
 
 def _part(values: Stretches, part: Range) -> Stretches:
-    """Return the given range of each string: `ecmproto.frames.filter.evaluation.cut` for `Stretches`."""
+    """Return the given range of each string.
+
+    This is `ecmproto.frames.filter.evaluation.cut` for `Stretches`.
+    """
     size = values.octets
     start = size + part.start if part.start < 0 else np.full_like(size, part.start)
     if part.length is not None:
@@ -516,7 +533,7 @@ def _masked(listed: FrameValues, mask: Constant | FilterField | Slice, scope: Sc
 
 
 def _constant(value: Value, listed: FrameValues) -> Values:
-    """Return ``value`` once for each of the values."""
+    """Return ``value`` repeated for each value in ``listed``."""
     if isinstance(value, bytes):
         if isinstance(listed.values, np.ndarray):
             return np.broadcast_to(np.frombuffer(value, np.uint8), (len(listed.rows), len(value)))
@@ -526,7 +543,7 @@ def _constant(value: Value, listed: FrameValues) -> Values:
 
 
 def _bitwise_and(left: FrameValues, right: Values) -> Iterator[FrameValues]:
-    """Yield the bitwise AND of values and their counterparts."""
+    """Yield the bitwise AND of left values and right values."""
     values = left.values
     assert not isinstance(values, Texts)
     assert not isinstance(right, Texts)
@@ -546,7 +563,7 @@ def _rows_anded(left: Octets, right: Octets) -> Octets:
 
 
 def integers_anded(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDArray[np.integer]:
-    """Return ``left & right`` with the semantics of Python integers: signed, unbounded."""
+    """Return ``left & right`` with the semantics of Python integers, which are signed and unbounded."""
     if left.dtype.kind == right.dtype.kind:
         return left & right
     # One of them has no negative numbers, and so has the result.

@@ -1,4 +1,4 @@
-"""Work shared by two threads."""
+"""Sharing of work by threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def new_pool(threads: int = 1) -> ThreadPoolExecutor:
 
 
 def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None) -> list[_Result]:
-    """Return the results of ``works``: the first is computed here, the others by ``pool``."""
+    """Return the results of ``works``; the calling thread computes the first result, ``pool`` the others."""
     if pool is None:
         return [work() for work in works]
     others = [pool.submit(work) for work in works[1:]]
@@ -30,10 +30,10 @@ def together(works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | 
 
 
 def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_Result]:
-    """Yield the results of ``works`` in order; ``threads`` threads compute some of them ahead.
+    """Yield the results of ``works`` in order; ``threads`` threads compute some results ahead.
 
-    The caller's thread is one of them: it draws from ``works`` one by one, and runs one itself instead of
-    waiting.
+    The caller's thread is one of the threads. It reads tasks from ``works`` one by one, and runs a task
+    instead of waiting.
     """
     if threads == 1:
         for work in works:
@@ -50,13 +50,13 @@ def in_order(works: Iterable[Callable[[], _Result]], threads: int) -> Iterator[_
 
 
 class _Pending(Generic[_Result]):
-    """A task that a thread is going to run, is running, or has run."""
+    """A task that is waiting for a thread, is running, or is finished."""
 
     def __init__(self, work: Callable[[], _Result], future: Future[_Result]) -> None:
         self.work, self.future = work, future
 
     def run_here(self) -> bool:
-        """Run the task unless a thread has started it; return whether it was run."""
+        """Run the task unless a thread has started it; return whether this call ran the task."""
         if not self.future.cancel():
             return False
         self.future = type(self.future)()
@@ -68,7 +68,10 @@ class _Pending(Generic[_Result]):
 
 
 def _first(pending: deque[_Pending[_Result]]) -> _Result:
-    """Take the first task and return its result; others are run while a thread runs it."""
+    """Remove the first task and return its result.
+
+    While another thread runs the first task, the calling thread runs pending tasks.
+    """
     while not pending[0].future.done() and any(each.run_here() for each in pending):
         pass
     return pending.popleft().future.result()
@@ -77,7 +80,11 @@ def _first(pending: deque[_Pending[_Result]]) -> _Result:
 def some_ahead(
     works: Sequence[Callable[[], _Result]], pool: ThreadPoolExecutor | None, many: int
 ) -> Iterator[_Result]:
-    """Return the results of ``works`` in order, computed ``many`` ahead by ``pool``, or on demand."""
+    """Return the results of ``works`` in order.
+
+    ``pool`` computes up to ``many`` results ahead. Without a pool, each result is computed when it is
+    requested.
+    """
     if pool is None or len(works) < 2:
         return (work() for work in works)
     begun = deque(pool.submit(work) for work in works[:many])
@@ -94,14 +101,17 @@ def some_ahead(
 
 
 class Turn:
-    """The position of a task among others that have to pass a point in order."""
+    """The turn of a task among tasks that must pass a point in order."""
 
     def __init__(self, before: Turn | None = None) -> None:
         self._before = before
         self._over = Event()
 
     def wait(self) -> None:
-        """Wait until all earlier tasks have passed; they must not come later in a queue of threads."""
+        """Wait until all earlier tasks have passed.
+
+        Earlier tasks must not be queued after this task in a thread pool.
+        """
         if self._before is not None:
             self._before._over.wait()
             self._before = None

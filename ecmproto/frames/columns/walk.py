@@ -1,8 +1,9 @@
 """The walk over a frame, which finds its layers, their offsets and its first error.
 
-It is `codec.frame` over tables, for a frame at a time; the layers are recorded in the frame's future layout
-(`columns.layout_cache`). `assign` gives each frame of a batch its layout: an existing one, or a new one from
-a walk. A `BatchPart` is a range of a batch's frames with their layouts.
+The walk does the same as `codec.frame`, but it uses tables and handles one frame at a time. The layers are
+recorded in the frame's future layout (`columns.layout_cache`). `assign` assigns a layout to each frame of a
+batch: an existing layout, or a new layout from a walk. A `BatchPart` is a range of frames in a batch, with
+their layouts.
 """
 
 from __future__ import annotations
@@ -97,35 +98,35 @@ _ETHERNET = NUMBER_OF[Ethernet]
 
 
 class Frames(NamedTuple):
-    """The frames to walk over; an entry a frame in all arrays but ``buffer``."""
+    """The frames to walk over; each array except ``buffer`` has one entry per frame."""
 
     buffer: Octets
     offset: Int64
     captured: Int64
     original: Int64
     first: NDArray[np.int8]
-    """Number of the frame's first format."""
+    """Number of the first format of the frame."""
     fcs: NDArray[np.int8]
-    """Octets of FCS at the frame's end."""
+    """Number of FCS octets at the end of the frame."""
     padded: NDArray[np.bool_]
     """Whether the frame is padded to 60 octets."""
 
 
 class Errors(NamedTuple):
-    """The malformed frames: their count in ``used``, then an entry for each."""
+    """The malformed frames: their number in ``used``, and one entry per frame."""
 
     used: Int64
     row: Int64
     what: Int64
-    """Rows of the format's number, the offset, the error, and two numbers with details."""
+    """Rows with the number of the format, the offset, the error, and two numbers with details."""
 
 
 class Paths(NamedTuple):
-    """The sequences of layers found, as a tree: node 0 is the empty one."""
+    """The sequences of layers found, as a tree; node 0 is the empty sequence."""
 
     used: Int64
     next: Int32
-    """Successor of each node by format; 0: none so far."""
+    """Successor of each node by format; 0 if the node has no such successor yet."""
 
 
 @inlined
@@ -139,7 +140,10 @@ def _trace_moving(
     layer: int,
     tables: ParseTables,
 ) -> int:
-    """Record the fields without a fixed offset of a layer from ``start`` to ``stop``; return their number."""
+    """Record the fields without a fixed offset of the layer from ``start`` to ``stop``.
+
+    Returns the number of recorded fields.
+    """
     count = 0
     at = start + tables.fixed[layer]
     for index in range(layer * MAX_MOVING, (layer + 1) * MAX_MOVING):
@@ -155,7 +159,7 @@ def _trace_moving(
 
 @inlined
 def _record_error(errors: Errors, row: int, layer: int, at: int, what: int, first: int, second: int) -> None:
-    """Record an error, unless the frame has an earlier one."""
+    """Record an error, unless the frame already has an error."""
     count = errors.used[0]
     if count > 0 and errors.row[count - 1] == row:
         return
@@ -170,7 +174,10 @@ def _record_error(errors: Errors, row: int, layer: int, at: int, what: int, firs
 
 @inlined
 def step(paths: Paths, node: int, layer: int) -> int:
-    """Return the node that follows ``node`` with a layer; NO_NODE without capacity, or after NO_NODE."""
+    """Return the node that follows ``node`` for a layer.
+
+    Returns NO_NODE if the capacity is exceeded, or if ``node`` is NO_NODE.
+    """
     if node == NO_NODE:
         return NO_NODE
     following = signed(paths.next[node, layer])
@@ -192,7 +199,10 @@ def walk(
     paths: Paths,
     cache: LayoutCache,
 ) -> WalkResult:
-    """Walk over a frame, record its layers and error: a copy of `codec.frame._decode`, with its names."""
+    """Walk over a frame and record its layers and its first error.
+
+    This function is a copy of `codec.frame._decode` and uses the same names.
+    """
     # Positions in the buffer during the processing of one layer, in this order unless lengths are wrong:
     #
     #     begin            pos           after              stop       end   reach
@@ -374,9 +384,9 @@ def walk(
 
 
 _AHEAD = 16
-"""Number of frames ahead whose memory is prefetched: a frame takes much less time than a load."""
+"""Number of frames between the current frame and the prefetched frame; a load takes longer than a frame."""
 _RUN_FRAMES = 4
-"""Number of frames of one layout after which the next ones are processed as a run."""
+"""Number of consecutive frames with one layout after which the next frames are processed as a run."""
 
 
 @over_batches
@@ -390,7 +400,7 @@ def assign(
     cache: LayoutCache,
     layout_of: NDArray[np.int32],
 ) -> int:
-    """Give frames ``begin`` to ``end`` their layouts; return the first frame without capacity."""
+    """Assign layouts to frames ``begin`` to ``end``; return the first frame that exceeds the capacity."""
     buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
     firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
     ports = tables.ports
@@ -442,7 +452,7 @@ def _assign_run(
     cache: LayoutCache,
     layout_of: NDArray[np.int32],
 ) -> int:
-    """Give frames from ``begin`` on the layout ``number`` while they match; return the first mismatch."""
+    """Assign the layout ``number`` to frames from ``begin`` until a frame differs; return that frame."""
     buffer, offset, lengths, originals = frames.buffer, frames.offset, frames.captured, frames.original
     firsts, fcs, padded, layout = frames.first, frames.fcs, frames.padded, cache.layout
     last = end - 1
@@ -487,7 +497,7 @@ def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
 
 
 def _moving_fields(layers: Sequence[Layer], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the number of each field without a fixed offset, and its bounds."""
+    """Yield the number and the bounds of each field without a fixed offset."""
     for value, end in zip(layers, bounds[1:], strict=True):
         # They are the last fields of their layer.
         for field in reversed(type(value).moving):
@@ -514,11 +524,11 @@ class BatchPart:
             what=np.empty((end - begin, _ERROR_NUMBERS), np.int64),
         )
         self.decoded: dict[int, Frame] = {}
-        """Frames left to the one-frame decoder."""
+        """Frames decoded by the one-frame decoder, by index."""
         self._frames, self._ethertypes = frames, ethertypes
 
     def find(self) -> None:
-        """Find the layouts of the frames, growing the tables as often as needed."""
+        """Find the layouts of the frames; enlarge the tables when they are full."""
         at = self.begin
         tables = parse_tables(self._ethertypes)
         while True:
@@ -544,7 +554,7 @@ class BatchPart:
         return self.cache.layer[: self.cache.used[2]]
 
     def _grow(self) -> None:
-        """Double the capacity of the full table: the paths, or else the layouts."""
+        """Double the capacity of the full table: the paths if they are full, otherwise the layouts."""
         nodes = self.paths.next
         if self.paths.used[0] < len(nodes):
             self.cache = with_doubled_capacity(self.cache)
@@ -558,7 +568,7 @@ class BatchPart:
         return decoded_frame(self._frames, self._ethertypes, row)
 
     def _add_own_layout(self, row: int) -> None:
-        """Give a frame a layout of its own, from the one-frame decoder."""
+        """Decode a frame with the one-frame decoder, and give it a separate layout."""
         frame = self.decoded[row] = self.decode(row)
         numbers = [NUMBER_OF[type(value)] for value in frame.layers]
         bounds = frame.boundaries()

@@ -1,6 +1,7 @@
-"""Numbers and octets as digits, four at a time; each function writes at an offset and returns the text's end.
+"""Numbers and octets as digits, written four at a time.
 
-Up to seven bytes after the text may be overwritten.
+Each function writes a text at an offset and returns the end of the text. Up to seven bytes after the text may
+be overwritten.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _DAY_S = 86_400
 
 @inlined
 def four_digits(number: int) -> int:
-    """Return the four digits of a number < 10^4, the first in the least significant octet."""
+    """Return the four digits of a number < 10^4, with the first digit in the least significant octet."""
     # 5243 / 2^19 and 103 / 2^10 are a hundredth and a tenth, exact enough for such small numbers.
     hundreds = (number * 5243) >> 19
     pairs = hundreds | ((number - 100 * hundreds) << 16)
@@ -41,7 +42,7 @@ def _few(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def _eight(out: Octets, at: int, number: int) -> int:
-    """Write a number < 10^8 with all its zeros."""
+    """Write a number < 10^8 with leading zeros."""
     high = number // 10_000
     store_4(out, at, four_digits(high))
     store_4(out, at + 4, four_digits(number - 10_000 * high))
@@ -98,7 +99,7 @@ def _lead(out: Octets, at: int, spaces: int, number: int, plus: bool) -> int:
 
 @inlined
 def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
-    """Write a number, at least ``width`` wide; with ``plus`` always with a sign."""
+    """Write a number at least ``width`` characters wide; ``plus`` writes a plus sign too."""
     magnitude = -number if number < 0 else number
     spaces = width - digits_of(magnitude) - int(number < 0 or plus) if width > 0 else 0
     return natural(out, _lead(out, at, spaces, number, plus), magnitude)
@@ -106,7 +107,7 @@ def decimal(out: Octets, at: int, number: int, width: int, plus: bool) -> int:
 
 @inlined
 def seconds(out: Octets, at: int, number: int, width: int) -> int:
-    """Write a number of ns in seconds with nine decimals, at least ``width`` wide."""
+    """Write a number of ns as seconds with nine decimals, at least ``width`` characters wide."""
     magnitude = -number if number < 0 else number
     whole = magnitude // 1_000_000_000
     spaces = width - digits_of(whole) - 1 - _NS_PLACES - int(number < 0) if width > 0 else 0
@@ -120,7 +121,7 @@ def seconds(out: Octets, at: int, number: int, width: int) -> int:
 
 @inlined
 def _pair(out: Octets, at: int, mark: int, number: int) -> int:
-    """Write an octet and the two digits of a number < 100."""
+    """Write one octet, followed by the two digits of a number < 100."""
     out[at] = mark
     store_4(out, at + 1, four_digits(number) >> 16)
     return at + 3
@@ -128,7 +129,7 @@ def _pair(out: Octets, at: int, mark: int, number: int) -> int:
 
 @inlined
 def moment(out: Octets, at: int, number: int) -> int:
-    """Write a number of ns since 1970, of a year with four digits, as UTC with nine decimals."""
+    """Write a number of ns since 1970 as UTC with nine decimals; the year must have four digits."""
     second = number // 1_000_000_000
     day = second // _DAY_S
     # Days and years begin in March 0000, so that a leap day is the last of its year.
@@ -156,7 +157,10 @@ def moment(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def binary(out: Octets, at: int, number: int, bits: int, offset: int) -> int:
-    """Write the last ``bits`` bits in groups of four, the first of which already has ``offset`` bits."""
+    """Write the lowest ``bits`` bits in groups of four.
+
+    The first group lacks its first ``offset`` bits.
+    """
     for bit in range(bits):
         if bit > 0 and (offset + bit) % 4 == 0:
             out[at] = _SPACE
@@ -168,14 +172,14 @@ def binary(out: Octets, at: int, number: int, bits: int, offset: int) -> int:
 
 @inlined
 def _hex_digits(nibbles: int) -> int:
-    """Return the hex digits of eight numbers < 16, an octet each."""
+    """Return the hex digits of eight numbers < 16, one octet per number."""
     letters = ((nibbles + 0x0606060606060606) >> 4) & 0x0101010101010101
     return nibbles + 0x3030303030303030 + letters * _LETTERS
 
 
 @inlined
 def _two_digits(octet: int) -> int:
-    """Return the hex digits of an octet, the first in the least significant octet."""
+    """Return the hex digits of an octet, with the first digit in the least significant octet."""
     return _hex_digits((octet >> 4) | ((octet & 15) << 8)) & 0xFFFF
 
 
@@ -199,7 +203,7 @@ def hex_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int) -> i
 
 @inlined
 def separated_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int, separator: int) -> int:
-    """Write octets in hex with a separator between them."""
+    """Write octets in hex with a separator between octets."""
     for i in range(start, stop):
         store_4(out, at, _two_digits(signed(buffer[i])) | (separator << 16))
         at += 3
@@ -208,7 +212,7 @@ def separated_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int
 
 @inlined
 def hex_number(out: Octets, at: int, number: int, digits: int) -> int:
-    """Write the last ``digits`` hex digits of a number ≥ 0."""
+    """Write the lowest ``digits`` hex digits of a number ≥ 0."""
     for i in range(digits):
         nibble = (number >> (4 * (digits - 1 - i))) & 15
         out[at + i] = _hex_digits(nibble) & 255
@@ -230,7 +234,7 @@ def dotted(out: Octets, at: int, buffer: Octets, start: int) -> int:
 
 @inlined
 def grouped(out: Octets, at: int, buffer: Octets, start: int) -> int:
-    """Write an IPv6 address: ``::`` for the first of the longest runs of at least two zeros."""
+    """Write an IPv6 address, with ``::`` for the first of the longest runs of at least two zero groups."""
     begin, length, run = 0, 1, 0
     for group in range(_GROUPS):
         run = run + 1 if two_octets(buffer, start + 2 * group) == 0 else 0
@@ -273,7 +277,11 @@ def _power(exponent: int) -> int:
 
 @inlined
 def _rounded(number: int, unit: int, divisor: int) -> int:
-    """Return the number of ``unit`` in ``number``, rounded like its quotient by ``divisor``."""
+    """Return ``number`` divided by ``unit``, as a rounded integer.
+
+    A half-way case is rounded in the direction in which Python rounds the quotient of ``number`` and
+    ``divisor``.
+    """
     above = number // unit
     twice = 2 * (number - above * unit)
     if twice != unit:
@@ -288,10 +296,11 @@ def _rounded(number: int, unit: int, divisor: int) -> int:
 
 @inlined
 def significant(out: Octets, at: int, number: int, exponent: int) -> int:
-    """Write ``number`` / 10^``exponent``; up to seven bytes after the text may be overwritten.
+    """Write the quotient of ``number`` and 10^``exponent``; up to seven bytes after the text may be
+    overwritten.
 
-    10^exponent ≤ number < 10^(exponent + 4) − 10^exponent / 2, and the number is below 2^53; with exponent 0
-    it may be 0.
+    The number must be below 2^53, with 10^exponent ≤ number < 10^(exponent + 4) − 10^exponent / 2. With
+    exponent 0, the number may be 0.
     """
     digits = digits_of(number)
     if digits > _SIGNIFICANT:

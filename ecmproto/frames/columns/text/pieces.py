@@ -22,16 +22,16 @@ from ecmproto.wire.formats.schema import bit_field
 
 
 class RecordNumber(enum.IntEnum):
-    """A number in the record of a frame, whatever its layers."""
+    """A number in the record of a frame, independent of the layers."""
 
     NUMBER = 0
     """Frame number, from 1."""
     TIME_NS = 1
-    """Time in ns since 1970; 0 without one."""
+    """Time in ns since 1970; 0 if the record has no time."""
     TIMED = 2
     """Whether the record has a time: 0 or 1."""
     SINCE_NS = 3
-    """Time in ns since the renderer's origin; 0 where the record has no time."""
+    """Time in ns since the renderer's origin; 0 if the record has no time."""
     ORIGINAL = 4
     CAPTURED = 5
     CUT = 6
@@ -40,18 +40,20 @@ class RecordNumber(enum.IntEnum):
     INTERFACE_ID = 8
     LINKTYPE = 9
     ERROR = 10
-    """Index of the error text, from 1; 0 without an error, or where no program writes it."""
+    """Index of the error text, from 1; 0 without an error, or if no program writes the error."""
     FLAWED = 11
     """Whether the frame is truncated or malformed: 0 or 1."""
     SINCE_FIRST_NS = 12
     SINCE_PREVIOUS_NS = 13
     SINCE_DISPLAYED_NS = 14
-    """Times in ns since the capture's first frame, the previous frame, and the previously displayed one."""
+    """Time in ns since the first frame of the capture, the previous frame, or the previously displayed
+    frame.
+    """
 
 
 @dataclass(frozen=True)
 class Bits:
-    """A big-endian number, ``at`` octets after a boundary."""
+    """A big-endian number that starts ``at`` octets after a boundary."""
 
     boundary: int
     at: int
@@ -63,7 +65,11 @@ class Bits:
 
 @dataclass(frozen=True)
 class Span:
-    """The octets from ``begin_at`` after boundary ``begin`` to ``end_at`` after boundary ``end``."""
+    """The octets between two positions.
+
+    The first position is ``begin_at`` octets after boundary ``begin``. The end is ``end_at`` octets after
+    boundary ``end``.
+    """
 
     begin: int
     begin_at: int
@@ -72,11 +78,11 @@ class Span:
 
     @property
     def octets(self) -> int | None:
-        """Number of octets; None where it differs between frames."""
+        """Number of octets; ``None`` if the number differs between frames."""
         return self.end_at - self.begin_at if self.begin == self.end else None
 
     def as_number(self) -> Bits:
-        """Return the octets, at most seven and a fixed number, as a number."""
+        """Return the octets as a number; the number of octets is fixed and at most seven."""
         assert self.octets is not None, "a number of octets that differs between frames"
         return Bits(self.begin, self.begin_at, self.octets, 0, 8 * self.octets)
 
@@ -87,7 +93,9 @@ class Span:
 
 @dataclass(frozen=True)
 class OfLayer:
-    """An attribute of a layer without a fixed offset, whole or in part; programs do not support it."""
+    """An attribute, or part of an attribute, of a layer without a fixed offset; programs do not support
+    it.
+    """
 
     boundary: int
     key: str
@@ -97,7 +105,7 @@ class OfLayer:
     octets = None
 
     def as_number(self) -> OfLayer:
-        """Return it as a number; −1 for no octets."""
+        """Return the attribute as a number; −1 for no octets."""
         return self
 
     def part(self, first: int, last: int) -> OfLayer:
@@ -117,7 +125,7 @@ class Size:
 
 @dataclass(frozen=True)
 class Sum:
-    """A number: ``times`` another one, plus ``more``; programs do not support sums of sums."""
+    """The sum of ``more`` and ``times`` the number ``first``; programs do not support sums of sums."""
 
     first: Term | Sum
     second: Term | None = None
@@ -140,7 +148,10 @@ Number: TypeAlias = "Term | Sum | Power"
 
 @dataclass(frozen=True)
 class Decimal:
-    """``times`` the number in decimal, padded with leading spaces to ``width``; ``plus``: as ``:+d``."""
+    """A number, multiplied by ``times``, in decimal.
+
+    Leading spaces pad the text to ``width``. ``plus`` formats the number as ``:+d`` does.
+    """
 
     number: Number
     width: int = 0
@@ -150,7 +161,7 @@ class Decimal:
 
 @dataclass(frozen=True)
 class HexNumber:
-    """A number in ``digits`` lower-case hex digits."""
+    """A number as ``digits`` lower-case hex digits."""
 
     number: Number
     digits: int
@@ -158,7 +169,7 @@ class HexNumber:
 
 @dataclass(frozen=True)
 class Hex:
-    """Octets in lower-case hex, with ``separator`` (one character) between them."""
+    """Octets in lower-case hex, with ``separator`` (one character) between octets."""
 
     span: Octets
     separator: str = ""
@@ -166,23 +177,24 @@ class Hex:
 
 @dataclass(frozen=True)
 class Dotted:
-    """The four octets of an IPv4 address."""
+    """The four octets of an IPv4 address, written in dotted notation."""
 
     span: Octets
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """The sixteen octets of an IPv6 address."""
+    """The sixteen octets of an IPv6 address, written in the usual notation."""
 
     span: Octets
 
 
 @dataclass(frozen=True)
 class Significant:
-    """``times`` the number, divided by 10^``exponent``, with four significant digits: as ``:.4g``.
+    """A number with four significant digits, as ``:.4g`` formats it.
 
-    The quotient is at least 1 (with exponent 0, at least 0) and less than 9999.5.
+    The number is multiplied by ``times`` and divided by 10^``exponent``. The quotient is less than 9999.5 and
+    at least 1, or at least 0 with exponent 0.
     """
 
     number: Number
@@ -192,7 +204,7 @@ class Significant:
 
 @dataclass(frozen=True)
 class Seconds:
-    """A number of ns in seconds with nine decimals, padded with leading spaces to ``width``."""
+    """A number of ns as seconds with nine decimals, padded with leading spaces to ``width``."""
 
     number: Number
     width: int = 0
@@ -207,7 +219,10 @@ class Moment:
 
 @dataclass(frozen=True)
 class Binary:
-    """A number in ``bits`` binary digits, in groups of four; ``offset`` digits of the first precede them."""
+    """A number as ``bits`` binary digits in groups of four.
+
+    The first group lacks ``offset`` digits.
+    """
 
     number: Number
     bits: int
@@ -216,11 +231,13 @@ class Binary:
 
 @dataclass(frozen=True)
 class Word:
-    """The text that ``function`` returns for values: a Python function, called once for each combination.
+    """The text that the Python function ``function`` returns for ``values``, cached for each combination of
+    values.
 
-    It is passed numbers as int, spans (which must have a fixed size) as bytes. The function must be pure
-    and, since it is identified by identity, no lambda made anew for each path. It is called for the values of
-    every frame of the path, also where a `When` around it does not hold.
+    The function receives numbers as int and spans as bytes. Spans must have a fixed size. The function must
+    be pure. Functions are distinguished by identity, so a new lambda for each path must be avoided. The
+    function is called for the values of every frame of the path, even if the condition of an enclosing `When`
+    is false.
     """
 
     function: Callable[..., str]
@@ -229,7 +246,7 @@ class Word:
 
 @dataclass(frozen=True)
 class When:
-    """``then`` if the number is in ``low`` to ``high``, ``otherwise`` if not."""
+    """``then`` if the number is from ``low`` to ``high``, ``otherwise`` in all other cases."""
 
     number: Number
     low: int
@@ -240,7 +257,11 @@ class When:
 
 @dataclass(frozen=True)
 class Cell:
-    """The pieces of a table's cell; with ``quoted``, quoted if there is a comma (``lone``: or no text)."""
+    """The pieces of a table cell.
+
+    With ``quoted``, a cell with a comma is put in quotation marks. With ``lone``, an empty cell is quoted
+    too.
+    """
 
     pieces: Pieces
     quoted: bool = False
@@ -249,7 +270,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Widest:
-    """The width of the following `Padded`: the widest of ``texts``, from ``minimum`` to ``maximum``."""
+    """The width of the following `Padded`: the width of the widest text in ``texts``.
+
+    The width is limited to the range from ``minimum`` to ``maximum``.
+    """
 
     texts: Sequence[Pieces]
     minimum: int
@@ -258,24 +282,27 @@ class Widest:
 
 @dataclass(frozen=True)
 class Padded:
-    """Pieces padded with trailing spaces to the width set by the last `Widest`; ASCII, and no `Cell`."""
+    """Pieces padded with trailing spaces to the width set by the previous `Widest`.
+
+    The pieces are ASCII and contain no `Cell`.
+    """
 
     pieces: Pieces
 
 
 @dataclass(frozen=True)
 class Stripped:
-    """Pieces without their trailing spaces; they must follow some other character."""
+    """Pieces without trailing spaces; another character must precede the pieces."""
 
     pieces: Pieces
 
 
 @dataclass(frozen=True)
 class OfFrame:
-    """The text that a Python function returns for a record and one of its frames, given by its first
-    boundary.
+    """The text that a Python function returns for a record and a frame in the record.
 
-    ``in_batches`` is the text of all frames that programs write; None if no program writes it.
+    The frame is given by its first boundary. ``in_batches`` is the text of all frames that programs write, or
+    ``None`` if no program writes the text.
     """
 
     function: Callable[[Any, Any], str]
@@ -287,9 +314,9 @@ class Mark(enum.Enum):
     """A piece that depends on the preceding text, or on the batch."""
 
     COMMA = "comma"
-    """A comma, unless the cell is empty so far."""
+    """A comma, unless the cell is still empty."""
     ERROR = "error"
-    """The error; only where `RecordNumber.ERROR` is not 0."""
+    """The error text; allowed only if `RecordNumber.ERROR` is not 0."""
 
 
 Piece: TypeAlias = (
@@ -301,10 +328,10 @@ Pieces: TypeAlias = Sequence[Piece]
 
 @dataclass(frozen=True, kw_only=True)
 class Path:
-    """The layers of a frame from the outside in, with their boundaries.
+    """The layers of a frame, outermost first, with their boundaries.
 
-    Layer k starts at boundary ``first + k``. After the last layer come three boundaries, the starts of
-    padding, trailer and FCS; then the frame's end.
+    Layer k starts at boundary ``first + k``. Four boundaries follow the layers: the starts of the padding,
+    the trailer and the FCS, and the end of the frame.
     """
 
     layers: tuple[type[Layer], ...]
@@ -314,17 +341,17 @@ class Path:
 
     @property
     def goes_on(self) -> bool:
-        """Whether the quoted frame is a message too, which may quote another."""
+        """Whether the quoted frame is also a message that may quote a frame."""
         return self.sampled is not None and self.sampled.layers[-1].shows is not None
 
     @property
     def padding(self) -> Span:
-        """Zero octets that fill a frame up."""
+        """Zero octets that fill a short frame."""
         return self._tail(0)
 
     @property
     def trailer(self) -> Span:
-        """Other octets after the last layer."""
+        """Octets after the last layer that are not padding."""
         return self._tail(1)
 
     @property
@@ -334,7 +361,7 @@ class Path:
 
     @property
     def whole(self) -> Span:
-        """All octets of the frame; of a sampled one, the quoted octets."""
+        """All octets of the frame; for a sampled frame, the quoted octets."""
         return Span(self.first, 0, self.first + len(self.layers) + 3, 0)
 
     def _tail(self, tail: int) -> Span:
@@ -342,7 +369,9 @@ class Path:
         return Span(boundary, 0, boundary + 1, 0)
 
     def number(self, layer: int, key: str, *, drop: int = 0, bits: int | None = None) -> Bits:
-        """Return a field as a number, or ``bits`` bits after its first ``drop``; programs take at most 56
+        """Return a field as a number.
+
+        With ``bits``, only ``bits`` bits after the first ``drop`` bits are used. Programs support at most 56
         bits.
         """
         field = field_of(self.layers[layer], key)
@@ -354,7 +383,10 @@ class Path:
         return Bits(self.first + layer, at, end - at, 8 * end - stop, used, signed)
 
     def span(self, layer: int, key: str) -> Octets:
-        """Return the octets of the field ``key`` of a layer: an address, octets, a number in whole octets."""
+        """Return the octets of the field ``key`` of a layer.
+
+        The field is an address, octets or a number of whole octets.
+        """
         cls = self.layers[layer]
         field = field_of(cls, key)
         boundary = self.first + layer

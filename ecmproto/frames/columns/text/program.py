@@ -1,4 +1,4 @@
-"""Pieces as tables of numbers, which the kernel executes: the programs of all paths."""
+"""Pieces of text as tables of numbers that the kernel executes: the programs of all paths."""
 
 from __future__ import annotations
 
@@ -59,14 +59,16 @@ Int64 = NDArray[np.int64]
 DECIMAL, HEX_NUMBER, SECONDS, SIGNIFICANT, MOMENT, BINARY, UNLESS = range(7)
 NATURAL, NOTHING, HEX, DOTTED, GROUPED, WORD, JUMP, STRIP, CELL, COMMA, QUOTE, ERROR = range(7, 19)
 WIDTH, WIDEN, PAD = range(19, 22)
-"""Operations; those up to UNLESS have a number as operand, NATURAL an unsigned number of a layer.
+"""Operations. Operations up to UNLESS have a number as operand. NATURAL has an unsigned number of a layer.
 
-A row of ``operations`` is the operation, offset and length of the literal written before it, and operands.
+A row of ``operations`` contains the operation, the offset and the length of the literal written before it,
+and the operands.
 """
 OF_RECORD, OF_LAYER, OF_SIZE, OF_SUM, OF_POWER = range(5)
-"""Sources of numbers; a row of ``numbers`` is the source and the position in it.
+"""Sources of numbers. A row of ``numbers`` is a source and the position of the number in the source.
 
-Position in a layer: boundary, octets from there, right shift of the eight octets from there, mask, sign bit.
+A position in a layer has five numbers: the boundary, the octets after the boundary, the right shift of the
+eight octets at that offset, the mask, and the sign bit.
 """
 
 KEY_NUMBERS = 8
@@ -78,24 +80,28 @@ _MOMENT_OCTETS = 29
 _WORD_BITS = 64
 _COLUMNS = 8
 _LITERAL_SPARE = 64
-"""Number of octets that kernels may read after a literal."""
+"""Number of octets that kernels may read after the end of a literal."""
 
 
 class Programs(NamedTuple):
     """The programs as arrays."""
 
     bounds: Int64
-    """Index of each program's first operation, and the end of the last."""
+    """Index of the first operation of each program, followed by the number of operations."""
     operations: Int64
     numbers: Int64
     literals: NDArray[np.uint8]
     word_bounds: Int64
-    """Index in ``word_calls`` of each program's first word."""
+    """Index in ``word_calls`` of the first word of each program."""
     word_calls: Int64
-    """A row a word: index of its function, number of numbers it depends on, and their indices."""
+    """One row per word: the index of its function, the number of its arguments, and the indices of the
+    arguments.
+    """
     capacity: Int64
-    """A row a program: maximum size in octets of its bounded output; number of variable spans, whose size
-    is a multiple of their octets; number of words.
+    """One row per program: the maximum size in octets of its bounded output, the number of spans with
+    variable size, and the number of words.
+
+    The output of a variable span is a multiple of its octets.
     """
 
 
@@ -104,12 +110,12 @@ class UnsupportedPieceError(Exception):
 
 
 class Assembler:
-    """Compiler of pieces into programs; a program's number is its index."""
+    """Compiler of pieces into programs; the number of a program is its index."""
 
     def __init__(self) -> None:
         self.functions: list[Callable[..., str]] = []
         self.argument_octets: list[tuple[int, ...]] = []
-        """Octets of each function's arguments, 0 for a number."""
+        """Octets of each argument of each function; 0 for a number."""
         self._function_of: dict[tuple[Callable[..., str], tuple[int, ...]], int] = {}
         self._operations: list[tuple[int, ...]] = []
         self._numbers: dict[tuple[int, ...], int] = {}
@@ -129,7 +135,10 @@ class Assembler:
         return {row[1] for row in self._numbers if row[0] == OF_RECORD} | {_CAPTURED, _ERROR}
 
     def add(self, pieces: Pieces) -> int:
-        """Add a program and return its number; UnsupportedPieceError, without adding it, for other pieces."""
+        """Add a program and return its number.
+
+        Raises UnsupportedPieceError, without adding a program, for unsupported pieces.
+        """
         self._bounded = self._spans = self._errors = self._max_width = 0
         try:
             self._block(pieces)
@@ -156,7 +165,7 @@ class Assembler:
         )
 
     def _block(self, pieces: Pieces) -> None:
-        """Add a complete sequence of pieces."""
+        """Add the operations of a complete sequence of pieces."""
         for piece in pieces:
             self._piece(piece)
         if self._pending:
@@ -253,7 +262,7 @@ class Assembler:
             self._jump(jump, 0)
 
     def _jump(self, after: int, argument: int) -> None:
-        """Make the operation before ``after`` jump from there to the next operation."""
+        """Make the operation before ``after`` jump to the next operation added."""
         row = list(self._operations[after - 1])
         row[3 + argument] = len(self._operations) - after
         self._operations[after - 1] = tuple(row)
@@ -280,7 +289,7 @@ class Assembler:
         self._word_calls.append(row + (0,) * (2 + KEY_NUMBERS - len(row)))
 
     def _parts(self, span: Span) -> list[int]:
-        """Return octets of a fixed size as numbers of a few octets each."""
+        """Return octets of a fixed size as numbers with a few octets each."""
         octets = span.octets
         if not octets:
             raise ValueError("expected octets of a fixed size for a word, got a variable or zero size")
@@ -319,7 +328,7 @@ class Assembler:
 
 
 def parts_of(octets: int) -> list[tuple[int, int]]:
-    """Return the division of octets into numbers: the start and length of each part."""
+    """Return the start and the length of each part when octets are divided into numbers."""
     return [(at, min(_PART_OCTETS, octets - at)) for at in range(0, octets, _PART_OCTETS)]
 
 
@@ -346,18 +355,21 @@ Octets = NDArray[np.uint8]
 Int32 = NDArray[np.int32]
 
 SPARE_OCTETS = 64
-"""Maximum number of octets written after a text, or read after a word, by kernels."""
+"""Maximum number of octets that kernels write after a text or read after a word."""
 _SPACE, _COMMA, _QUOTE = 32, 44, 34
 _CAPTURED, _ERROR = 5, 10  # the rows of RecordNumber.CAPTURED and of RecordNumber.ERROR
 _HEX_OCTETS = 3
-"""Maximum octets of text for one octet."""
+"""Maximum number of text octets for one octet."""
 
 
 @inlined
 def _term_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
 ) -> int:
-    """Return a number that is not computed from others, of a frame whose boundaries start at ``base``."""
+    """Return a number of a frame that is not computed from other numbers.
+
+    The boundaries of the frame start at index ``base``.
+    """
     here = np.uint64(which)
     kind = numbers[here, 0]
     first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]
@@ -376,7 +388,7 @@ def _term_at(
 def number_at(
     which: int, numbers: Int64, record: Int64, row: int, buffer: Octets, boundaries: Int64, base: int
 ) -> int:
-    """Return a number of a frame whose boundaries start at ``base``."""
+    """Return a number of a frame whose boundaries start at index ``base``."""
     kind = numbers[which, 0]
     if kind < OF_SUM:
         return _term_at(which, numbers, record, row, buffer, boundaries, base)
@@ -389,7 +401,10 @@ def number_at(
 
 @inlined
 def _quote(out: Octets, cell: int, at: int, lone: bool) -> int:
-    """Put the text from ``cell`` on in quotation marks if it has a comma, or is ``lone`` and empty."""
+    """Put the text of a cell in quotation marks if it contains a comma, or if it is empty and ``lone``.
+
+    The text starts at ``cell`` and ends at ``at``.
+    """
     needed = lone and at == cell
     for i in range(cell, at):
         needed = needed or signed(out[i]) == _COMMA
@@ -425,11 +440,12 @@ def render(
     out: Octets,
     used: Int64,
 ) -> int:
-    """Write the text of rows ``begin`` to ``end``; return the first row without capacity.
+    """Write the text of rows ``begin`` to ``end``; return the first row that exceeds the capacity.
 
-    Row i follows the program ``program[i]``; −1 − k means text k of ``singles``, which also contain the texts
-    of errors. ``used`` is set to the octets written and the octets needed by the row without capacity.
-    ``codes`` has a row for each of these rows; no word and no error is longer than ``longest``.
+    Row i follows the program ``program[i]``. A value of −1 − k means text k of ``singles``, which also
+    contains the error texts. ``used`` is set to the number of octets written, and to the number of octets
+    that the first unwritten row needs. ``codes`` has one row for each of the rows ``begin`` to ``end``. No
+    word and no error is longer than ``longest``.
     """
     at = 0
     for row in range(begin, end):

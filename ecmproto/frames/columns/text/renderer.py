@@ -1,4 +1,4 @@
-"""Batches as text: the program of each frame, and the work shared by threads."""
+"""Rendering of batches as text: a program for each frame, and work shared by threads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 TAILS = 4
-"""Boundaries after the layers: padding, trailer, FCS, end."""
+"""Number of boundaries after the layers: padding, trailer, FCS, end."""
 _FORMATS = MOST_FORMATS
 _MAX_LAYERS = 9
 _BITS = 7
@@ -52,14 +52,18 @@ _MAX_PATHS = 2048
 _SLOTS = 4 * _MAX_PATHS
 _DENSE_PAIRS = 1 << 16
 NO_PATH = -1
-"""Number in place of a path's for a frame with too many layers, or with one path too many."""
+"""Path number of a frame with too many layers, or of a frame whose path exceeds the maximum number of
+paths.
+"""
 
 assert MOST_FORMATS < 1 << _BITS, "more formats than a path's key can distinguish"
 
 
 @over_batches
 def _layout_keys(layout: Int64, layer: Int64, boundaries: Int64, stops: Int64, keys: Int64) -> None:
-    """Compute each layout's boundaries (see `columns.layout_cache`), their end, and a key of its layers."""
+    """Compute the boundaries of each layout (see `columns.layout_cache`), their end, and a key of its
+    layers.
+    """
     at = 0
     for row in range(len(layout)):
         first = layout[row, FIRST_LAYER]
@@ -91,9 +95,10 @@ def _join(
     boundaries: Int64,
     stops: Int64,
 ) -> None:
-    """Compute the boundaries of each pair of layouts: of the outer one, then of the one quoted in it.
+    """Compute the boundaries of each pair of layouts: first the outer layout, then the quoted layout.
 
-    The quoted frame starts ``shown_at`` octets after the last layer's start, and ends with that layer.
+    The quoted frame starts ``shown_at`` octets after the start of the last layer, and ends with the last
+    layer.
     """
     at = 0
     for pair in range(len(outer)):
@@ -123,7 +128,7 @@ def _locate(
     boundaries: Int64,
     boundaries_at: Int64,
 ) -> None:
-    """Write the buffer offsets of each frame's boundaries."""
+    """Write the buffer offsets of the boundaries of each frame."""
     at = 0
     for row in range(len(layout_of)):
         which = signed(layout_of[row])
@@ -139,7 +144,7 @@ def _locate(
 
 @over_batches
 def _identify(keys: Int64, inner: Int64, known: Int64, slots: Int32, used: int, paths: Int32) -> int:
-    """Number the paths; return the number of paths known afterwards."""
+    """Assign numbers to the paths; return the number of known paths."""
     mask = len(slots) - 1
     for row in range(len(keys)):
         outside, inside = keys[row], inner[row]
@@ -171,9 +176,9 @@ class FrameBoundaries:
 
     layers: BatchLayers
     paths: Int32
-    """Number of each frame's path, or NO_PATH."""
+    """Number of the path of each frame, or NO_PATH."""
     boundaries_at: Int64
-    """Index of each frame's first boundary."""
+    """Index of the first boundary of each frame."""
     boundaries: Int64
     """Offsets in the buffer, see `Path`."""
     malformed: NDArray[np.bool_]
@@ -184,18 +189,22 @@ class FrameBoundaries:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _LayoutBoundaries:
-    """The layouts of frames: concatenated boundaries of each, and their ends."""
+    """The layouts of frames, with the concatenated boundaries of all layouts and the end of each layout's
+    boundaries.
+    """
 
     boundaries: Int64
     stops: Int64
     outer: Int64
-    """Keys of each layout's layers, and of the quoted frame's (0: none)."""
+    """Key of the layers of each layout. ``inner`` has the keys for quoted frames, or 0 if no frame is
+    quoted.
+    """
     inner: Int64
     of: Int32
 
 
 class PathBook:
-    """The paths of frames so far, by number."""
+    """The known paths of frames, by number."""
 
     def __init__(self) -> None:
         self._keys = np.zeros((_MAX_PATHS, 2), np.int64)
@@ -213,8 +222,8 @@ class PathBook:
     def locate(self, layers: BatchLayers, ethertypes: EtherTypes, *, sampled: bool) -> FrameBoundaries:
         """Return the paths and boundaries of frames.
 
-        With ``sampled``, quoted frames are included; the quoting layers must then be among the entries of
-        ``layers``.
+        With ``sampled``, quoted frames are included, and the entries of ``layers`` must contain the quoting
+        layers.
         """
         frames = layers.frames
         malformed = np.zeros(len(frames.offset), np.bool_)
@@ -284,7 +293,7 @@ def _layout_boundaries(layers: BatchLayers) -> _LayoutBoundaries:
 def _paired(
     outer: _LayoutBoundaries, inner: _LayoutBoundaries, rows: Int32, ethertypes: EtherTypes
 ) -> _LayoutBoundaries:
-    """Return the layouts of frames, of which ``rows`` quote frames of the layouts ``inner``."""
+    """Return the layouts of frames, where the frames ``rows`` quote frames of the layouts ``inner``."""
     count = len(inner.stops)
     pairs = outer.of[rows] * np.int64(count) + inner.of
     if len(outer.stops) * count <= _DENSE_PAIRS:
@@ -334,7 +343,7 @@ Octets = NDArray[np.uint8]
 
 _INITIAL_OCTETS = 4 << 20
 _MAX_OCTETS = 16 << 20
-"""Capacities of the text buffer, exceeded only for a single larger frame."""
+"""Capacity of the text buffer in octets, exceeded only for a single larger frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -343,27 +352,27 @@ class Job:
 
     located: FrameBoundaries
     program: Int32
-    """Program of each frame; −1 − k means text k of ``singles``."""
+    """Program of each frame; a value of −1 − k means text k of ``singles``."""
     record: Int64
-    """A row for each `RecordNumber`, with a number for each frame."""
+    """One row per `RecordNumber`, with a number for each frame."""
     singles: Octets
     single_bounds: Int64
     longest_error: int
-    """Octets of the longest error text among ``singles``."""
+    """Length in octets of the longest error text in ``singles``."""
     programs: Programs
     functions: Sequence[Callable[..., str]]
     argument_octets: Sequence[tuple[int, ...]]
 
 
 class RenderBuffers:
-    """Buffer for the text of a share; used by one thread at a time."""
+    """Buffer for the text of a share, used by one thread at a time."""
 
     def __init__(self) -> None:
         self._out = np.empty(_INITIAL_OCTETS, np.uint8)
         self._vocabulary = Vocabulary()
 
     def texts(self, job: Job, begin: int, end: int) -> list[memoryview]:
-        """Return the text of rows ``begin`` to ``end`` in parts, valid until the next call."""
+        """Return the text of rows ``begin`` to ``end`` in parts that are valid until the next call."""
         programs, located, words = job.programs, job.located, self._vocabulary
         frames = located.layers.frames
         codes = words.codes(
@@ -391,31 +400,35 @@ class RenderBuffers:
 
 SHARE_FRAMES = 1 << 13
 SHARE_OCTETS = 2 << 20
-"""Maximum frames and octets of a thread's share at a time."""
+"""Maximum number of frames and octets in a share, which one thread renders at a time."""
 WORTH_FRAMES = 16
-"""Minimum number of frames of a batch with a new path for which a program is made."""
+"""Minimum number of frames with a new path in a batch for which a program is compiled."""
 _AHEAD = 3
 AHEAD_OCTETS = 32 << 20
-"""Octets of text made at once by the calling thread, enough for most whole batches: shares passed between
-threads make each of them wait for the interpreter.
+"""Octets of text rendered at once by the calling thread, enough for most whole batches.
+
+If threads pass shares to other threads, each thread must wait for the interpreter.
 """
 _NONE, _UNDECIDED = -1, -2
 _NEAR_NS = 1 << 60
 _FAR_NS = 2.0**62
-"""Limits of times; frames with times whose sums or differences could overflow are written one by one."""
+"""Maximum absolute time. Frames whose times have sums or differences that may overflow are written one by
+one.
+"""
 
 Single = Callable[[Batch], Iterable[str]]
-"""Function that returns the text of each frame of a batch, one by one."""
+"""Function that returns the text of each frame of a batch, one frame at a time."""
 
 
 class Renderer:
     """Renderer of batches as text.
 
-    ``write`` returns the pieces of a frame's text for a path, or None without a program: such frames are
-    written one by one. With ``sampled``, ``write`` uses the frames quoted by messages (`Path.sampled`; None
-    always otherwise). With ``malformed``, its pieces cover malformed frames (`Mark.ERROR`), which are
-    otherwise written one by one. ``wrong`` returns the text of `Mark.ERROR`; frames that quote malformed ones
-    are then written one by one, too. ``worth_frames`` 1 makes programs for all paths.
+    ``write`` returns the pieces of a frame's text for a path. If ``write`` returns ``None``, the frames of
+    the path have no program and are written one by one. With ``sampled``, ``write`` uses the frames quoted by
+    messages (`Path.sampled`, otherwise always ``None``). With ``malformed``, the pieces include `Mark.ERROR`
+    for malformed frames; otherwise, malformed frames are written one by one. ``wrong`` returns the text of
+    `Mark.ERROR`. With ``wrong``, frames that quote malformed frames are written one by one. With
+    ``worth_frames`` 1, all paths have programs.
     """
 
     def __init__(
@@ -450,12 +463,13 @@ class Renderer:
         origin_ns: int = 0,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[memoryview]:
-        """Return the text of the frames of a batch in parts, each of which is valid until the next.
+        """Return the text of the frames of a batch in parts; a part is valid until the next part is
+        requested.
 
-        ``single`` returns the text of frames without a program, of those selected by ``odd``, and of RoCE
-        packets with a bad invariant CRC, in order. ``origin_ns`` is the origin of `RecordNumber.SINCE_NS`.
-        ``pool`` renders ahead of the caller, and about AHEAD_OCTETS are rendered in the call. Several threads
-        may call this, with one batch each.
+        ``single`` returns, in order, the texts of frames without a program, of frames selected by ``odd``,
+        and of RoCE packets with a bad invariant CRC. ``origin_ns`` is the origin of `RecordNumber.SINCE_NS`.
+        The call renders about AHEAD_OCTETS, and ``pool`` renders further parts ahead of the caller. Several
+        threads may call this method, each with a different batch.
         """
         if not len(batch):
             return iter(())
@@ -519,7 +533,7 @@ class Renderer:
         return [self._wrong(error) if error is not None else "" for error in errors]
 
     def _chosen(self, located: FrameBoundaries, alone: NDArray[np.bool_]) -> Int32:
-        """Return the number of each frame's program, −1 for frames written one by one."""
+        """Return the program number of each frame, −1 for frames written one by one."""
         more = len(self._paths) - len(self._program_of)
         self._program_of = np.concatenate([self._program_of, np.full(more, _UNDECIDED, np.int32)])
         usable = (located.paths != NO_PATH) & ~alone
@@ -540,7 +554,10 @@ class Renderer:
             return _NONE
 
     def _shares(self, job: Job, captured: Int64, pool: ThreadPoolExecutor | None) -> Iterator[memoryview]:
-        """Return the text of the rows, share by share: some now, the rest by threads some shares ahead."""
+        """Return the text of the rows, share by share.
+
+        The calling thread renders some shares now. Threads render the remaining shares ahead of their use.
+        """
         works = [partial(self._share, job, *share) for share in _shared(captured)]
         made: list[tuple[RenderBuffers, list[memoryview]]] = []
         left = 0 if pool is None else AHEAD_OCTETS
@@ -563,7 +580,7 @@ class Renderer:
 
 
 def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of shares of frames."""
+    """Yield the first row and the end of each share of frames."""
     stops = np.cumsum(captured)
     begin = octets = 0
     while begin < len(stops):
@@ -591,7 +608,7 @@ def _record(
     needed: Collection[int],
     far: NDArray[np.bool_],
 ) -> Int64:
-    """Return the numbers of the frames' records, a row each; rows not in ``needed`` are undefined."""
+    """Return one row per number of the records; rows not in ``needed`` are undefined."""
     links, used = batch.links(interfaces)
     if not links:
         links, used = [Interface(index=0, linktype=ETHERNET)], np.zeros(len(batch), np.int64)
@@ -634,7 +651,7 @@ def _record(
 
 
 def _packed(texts: Iterable[str]) -> tuple[Octets, Int64]:
-    """Return texts as concatenated octets, and their offsets with the end of the last."""
+    """Return texts as concatenated octets, and the offset of each text followed by the total length."""
     encoded = [text.encode("utf-8", errors="replace") for text in texts]
     bounds = np.zeros(len(encoded) + 1, np.int64)
     np.cumsum([len(octets) for octets in encoded], out=bounds[1:])

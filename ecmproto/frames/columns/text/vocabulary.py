@@ -16,7 +16,7 @@ Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 
 _MAX_WORDS = 1 << 17
-"""Number of words above which all are dropped, so that memory does not grow with the capture."""
+"""Maximum number of words; all words are dropped above this number, so that memory stays bounded."""
 _KEY = 1 + KEY_NUMBERS
 _THIRTY_BITS = (1 << 30) - 1
 _MULTIPLIER = 0x9E3779B1
@@ -58,7 +58,10 @@ def look_up(
     known: int,
     codes: Int32,
 ) -> int:
-    """Find each row's words; return their number, new ones last in ``keys``, which must have the capacity."""
+    """Find the words of each row, and return the number of known words.
+
+    New words are appended to ``keys``, which must have enough capacity.
+    """
     mask = len(slots) - 1
     for row in range(begin, end):
         which = signed(program[row])
@@ -95,7 +98,7 @@ def _enter(keys: Int64, known: int, slots: Int32) -> None:
 
 
 class Vocabulary:
-    """The words so far, with the octets of each."""
+    """The known words, with the octets of each word."""
 
     def __init__(self) -> None:
         self.octets: NDArray[np.uint8] = np.empty(1 << 12, np.uint8)
@@ -110,7 +113,7 @@ class Vocabulary:
 
     @property
     def bounds(self) -> Int64:
-        """Offset in ``octets`` of each word, and the end of the last."""
+        """Offset of each word in ``octets``, followed by the total length."""
         return self._bounds
 
     def codes(
@@ -126,7 +129,7 @@ class Vocabulary:
         boundaries: Int64,
         boundaries_at: Int64,
     ) -> Int32:
-        """Return the indices of the words of rows ``begin`` to ``end``, a column a word piece."""
+        """Return the indices of the words of rows ``begin`` to ``end``, with one column per word piece."""
         columns = int(np.diff(programs.word_bounds).max(initial=0))
         codes = np.empty((end - begin, columns), np.int32)
         if not columns:
@@ -170,7 +173,7 @@ class Vocabulary:
 
 
 def _values(sizes: tuple[int, ...], numbers: list[int]) -> list[int | bytes]:
-    """Return a function's arguments: numbers unchanged, octets joined from their parts."""
+    """Return the arguments of a function: numbers unchanged, and octets joined from their parts."""
     values: list[int | bytes] = []
     left = iter(numbers)
     for octets in sizes:
