@@ -140,7 +140,7 @@ def test_a_testbed_reports_starved_devices_first() -> None:
     request: Any = SimpleNamespace(topology=dumbbell(senders=1, rate_bps=10**6, load=1), duration_s=20.0)
     first = table_of_runs(request, [outcome]).splitlines()[0]
     assert first == (
-        "Kept from the processor (fecn for 3.9 of 20 s): these figures reflect this machine, not the "
+        "Kept from the processor (fecn for 3.9 s of 20 s): these figures reflect this machine, not the "
         "mechanisms. Run it on a less busy machine."
     )
 
