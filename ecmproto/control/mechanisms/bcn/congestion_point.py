@@ -66,10 +66,10 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.bcn import NORMAL, STOP
 
 SILENT = -1
-"""The kind of a sample that sends nothing, neither NORMAL nor STOP."""
+"""Outcome of a sample without a message."""
 
 _UNIT_64 = WEIGHT_DENOMINATOR * WEIGHT_DENOMINATOR * QUEUE_UNIT_OCTETS
-"""One unit of 64 octets in the product of a feedback in 1/8 octet and Qscale in 1/8."""
+"""Size of a 64-octet unit in the product of a feedback in 1/8 octet and Qscale in 1/8."""
 
 
 _KILO = 1000
@@ -79,43 +79,43 @@ _LARGEST_CAPACITY_KBPS = 0xFFFFFFFF
 
 
 def capacity_kbps(capacity_bps: int) -> int:
-    """Return a link's capacity in the unit of messages."""
+    """Return a link capacity in kb/s, the unit of BCN messages, clamped to 32 bits."""
     return min(capacity_bps // _KILO, _LARGEST_CAPACITY_KBPS)
 
 
 class BCNPointState(SamplingMeter):
-    """The state of one congestion point, and counters of its samples by outcome; a record."""
+    """Record of the state and the sample counters of one congestion point."""
 
     normal: int
     stops: int
 
 
 class BCNPointSettings(SamplerSettings, Thresholds):
-    """The parameters as the kernels read them; a record."""
+    """Record of the congestion point parameters that the kernels read."""
 
     weight_8: int
-    """The weight w in 1/8."""
+    """Weight w in units of 1/8."""
     probability: float
-    """Pm; with 0, frames are sampled by octets."""
+    """Sampling probability Pm; 0 means that samples are taken by octets."""
 
 
 class BCNFeedback(NamedTuple):
-    """The result of one sample: the queue's state and the message to send."""
+    """The result of one sample: the state of the queue and the message to send."""
 
     kind: int
-    """SILENT, NORMAL or STOP."""
+    """Outcome of the sample: SILENT, NORMAL or STOP."""
     qoff_octets: int
-    """Qlen − Qeq, clamped."""
+    """Queue offset Qoff = Qlen − Qeq in octets, clamped."""
     qdelta_octets: int
-    """Qdelta, clamped."""
+    """Queue change Qdelta in octets, clamped."""
     e_8: int
-    """e in 1/8 octet, exact, before Qscale."""
+    """Exact feedback e in units of 1/8 octet, without Qscale."""
     e: int
-    """e in units of 64 octets, times Qscale; positive for an increase; 0 in a STOP."""
+    """Feedback e in units of 64 octets, times Qscale; positive for an increase, and 0 in a STOP."""
 
 
 def settings_record(parameters: BCNCongestionPointParameters) -> BCNPointSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
     return record_from(BCNPointSettings, parameters, weight_8=weight_8, **threshold_fields(parameters))
 
@@ -129,7 +129,7 @@ def is_sample(
     qlen_octets: int,
     enqueued: bool,
 ) -> bool:
-    """Return whether an arrived frame is a sample: with probability Pm, or by `count`."""
+    """Return whether an arrived frame is sampled, either with probability Pm or by `count`."""
     if settings.probability > 0.0:
         return bool(generator.random() < settings.probability)
     return count(state, settings, octets, qlen_octets, enqueued)
@@ -139,10 +139,10 @@ def is_sample(
 def sample(
     state: BCNPointState, settings: BCNPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
 ) -> BCNFeedback:
-    """Return the feedback for a sampled frame, and prepare the next sample.
+    """Return the feedback for a sampled frame, and draw the next sampling interval.
 
-    ``tag_cpid`` is the CPID of the sampled frame's RRT tag, 0 without one. The previous Qlen is updated at
-    every sample, with any result.
+    ``tag_cpid`` is the CPID in the frame's RRT tag, or 0 for a frame without an RRT tag. Each sample updates
+    the previous Qlen, even if no message is sent.
     """
     draw(state, settings, generator)
     qoff = offset_octets(settings, qlen_octets)
@@ -168,11 +168,11 @@ def sample(
 
 
 _WHOLE_LINK = 0
-"""The class that PAUSE stops."""
+"""Class that a PAUSE stops."""
 
 
 class PauseThreshold(Struct):
-    """The output queue compared with Qst, and the common PAUSE state of the upstream ports."""
+    """Comparison of the output queue with Qst, and the PAUSE state that all upstream ports share."""
 
     meter: OccupancyMeter
     pause_state: FlowControlState
@@ -180,7 +180,7 @@ class PauseThreshold(Struct):
 
 
 def new_threshold(parameters: BCNCongestionPointParameters, link_rate_bps: int) -> PauseThreshold:
-    """Return the threshold without pauses; the upstream links have ``link_rate_bps``."""
+    """Return a threshold without a PAUSE in force; ``link_rate_bps`` is the rate of the upstream links."""
     settings = flow_control_settings(GenerationParameters(pause_on="output"), rate_bps=link_rate_bps)
     settings.high_octets = parameters.qst_octets or OFF_OCTETS
     settings.low_octets = parameters.qst_low_octets
@@ -198,7 +198,7 @@ def _post_pause(now_ns: int, port_octets: int, quanta: int, outbox: Outbox) -> N
 
 @compiled
 def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
-    """Post the PAUSE that a change of the output queue to ``port_octets`` requires, if any."""
+    """Post a PAUSE if the change of the output queue to ``port_octets`` requires a PAUSE."""
     change = judge(threshold.meter, threshold.settings, port_octets)
     if change != 0:
         signal = demand(threshold.pause_state, threshold.settings, now_ns, _WHOLE_LINK, change)
@@ -207,7 +207,7 @@ def watch(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outb
 
 @compiled
 def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Outbox) -> None:
-    """Repeat the PAUSE if that is due and there is capacity."""
+    """Repeat the PAUSE if a refresh is due and the outbox has capacity."""
     if has_capacity(outbox, 1):
         signal = on_timer(threshold.pause_state, threshold.settings, now_ns)
         if signal.enable_vector != 0:
@@ -215,15 +215,15 @@ def refresh(threshold: PauseThreshold, now_ns: int, port_octets: int, outbox: Ou
 
 
 KIND_OF_TYPE = 1
-"""The offset of a kind of message to the Type on the wire."""
+"""Difference between a message kind and the Type field of the message."""
 BCN_KIND, BCN_STOP_KIND = NORMAL + KIND_OF_TYPE, STOP + KIND_OF_TYPE
 
 
 class BCNPayload:
-    """The payload of a BCN message, in the units of the wire; a record."""
+    """Record of a BCN message payload, in the units of the wire format."""
 
     cpid: int
-    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
+    """CPID in the form of `ecmproto.control.mechanisms.api.protocol`."""
     e: int
     capacity: int
 
@@ -232,7 +232,7 @@ bcn_payload: Callable[[Any], BCNPayload] = payload_view(BCNPayload, "payload")
 
 
 class BCNPoints(NullCongestionPoint):
-    """The congestion points of a port, by priority, and the threshold above which the port is paused."""
+    """The congestion points of a port by priority, and the queue threshold of PAUSE."""
 
     states: Sequence[BCNPointState]
     has_point: NDArray[np.bool_]
@@ -243,9 +243,9 @@ class BCNPoints(NullCongestionPoint):
     threshold: PauseThreshold
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled.
+        """Count an enqueued or dropped frame, and post a message or silent sample if the frame is sampled.
 
-        Post PAUSE if it brought the output queue above Qst.
+        Post a PAUSE if the frame raised the output queue above Qst.
         """
         if self.pauses:
             watch(self.threshold, arrival.now_ns, arrival.port_octets, outbox)
@@ -272,22 +272,22 @@ class BCNPoints(NullCongestionPoint):
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Post the end of the pause if the frame brought the output queue down to the XON threshold."""
+        """Post the end of the PAUSE if the output queue dropped to the XON threshold."""
         if self.pauses:
             watch(self.threshold, now_ns, port_octets, outbox)
 
     def next_timer_ns(self) -> int:
-        """Return the time of the next PAUSE refresh, NEVER_NS without a PAUSE."""
+        """Return the time of the next PAUSE refresh, or NEVER_NS if no PAUSE is in force."""
         return next_timer_ns(self.threshold.pause_state) if self.threshold.meter.above == 1 else NEVER_NS
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Refresh the PAUSE if it is due."""
+        """Refresh the PAUSE if a refresh is due."""
         refresh(self.threshold, now_ns, qlens_octets.sum(), outbox)
 
 
 @inlined
 def feedback_octets(settings: BCNPointSettings, feedback: BCNFeedback) -> float:
-    """Return e of the clamped values; for a STOP the minimum."""
+    """Return the feedback e in octets from the clamped values; a STOP has the minimum of e."""
     e_8 = feedback.e_8
     if feedback.kind == STOP:
         e_8 = -settings.qeq_octets * (WEIGHT_DENOMINATOR + 2 * settings.weight_8)
@@ -297,7 +297,7 @@ def feedback_octets(settings: BCNPointSettings, feedback: BCNFeedback) -> float:
 def new_points(
     parameters: BCNCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> BCNPoints:
-    """Return the congestion points of a port, started, without pauses."""
+    """Return the started congestion points of a port, without a PAUSE in force."""
     points = BCNPoints(
         new_states(BCNPointState, context.cp_mac),
         has_point(parameters.enabled),

@@ -1,4 +1,4 @@
-"""BCN's messages, and its machine (S004 Figs 2 and 3; wire-formats 5)."""
+"""BCN messages and the BCN mechanism (S004 Figs 2 and 3; wire-formats 5)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from ecmproto.wire.codec.tags import TagFormat
 from ecmproto.wire.formats.bcn import NORMAL, STOP
 
 PROTOCOL = 1
-"""The protocol number of BCN in the discriminator word."""
+"""Protocol number of BCN in the discriminator word."""
 
 
 class BCNMachine(AIMDMachine):
-    """Enhanced BCN with its parameters."""
+    """Enhanced BCN with parameters."""
 
     tag = TagFormat(format=RRTTag, tag="cpid", constants={"protocol": PROTOCOL})
     message = BCN
@@ -44,25 +44,25 @@ class BCNMachine(AIMDMachine):
     feedback_label = "e"
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return one congestion point for each enabled priority; above Qst they pause all stations."""
+        """Return a congestion point for each enabled priority; a queue above Qst pauses all stations."""
         return new_points(self._cp, context, generator)
 
     def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters.
 
-        Raises ParameterError if the floor is above the initial rate on the stations' links.
+        Raises ParameterError if the minimum rate is above the initial rate on the link of a station.
         """
         settings = settings_record(self._rp, context.link_rate_bps)
         return new_stations(BCNStations, self._rp, settings, context, generator)
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return the BCN message or the PAUSE; raises the errors of `AIMDMachine.frame`."""
+        """Return the BCN message or the PAUSE as a frame; raises the errors of `AIMDMachine.frame`."""
         if message.kind == PAUSE_KIND:
             return flow_control_frame(message, src=context.cp_mac, ethertypes=context.ethertypes)
         return super().frame(message, about, context)
 
     def admits(self, layer: BCN) -> bool:
-        """Return whether the message has a capacity, which is required if Ru follows the congested link's."""
+        """Return whether the message contains a capacity, which is required if Ru depends on the capacity."""
         return layer.capacity > 0 or not self._rp.capacity_scaling
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:

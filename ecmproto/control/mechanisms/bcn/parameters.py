@@ -1,4 +1,4 @@
-"""Parameters of enhanced BCN (S004); points that S004 leaves open are as in ECM (algorithms §2)."""
+"""Parameters of enhanced BCN (S004); algorithms §2 decides what S004 leaves open."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """The parameters of a BCN congestion point. Raises ParameterError on inconsistent values."""
+    """Parameters of a BCN congestion point. Raises ParameterError for inconsistent values."""
 
     weight: float = feedback_weight(
         source="S004 eq. 1, VI; range of S000 3.3.1",
@@ -42,7 +42,7 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the fields and Qsc < Qst; raises ParameterError."""
+        """Check each field and Qsc < Qst; raises ParameterError."""
         if self.qst_low_octets is UNSET:
             object.__setattr__(self, "qst_low_octets", self.qsc_octets or self.qeq_octets)
         aimd.AIMDCongestionPointParameters.__post_init__(self)
@@ -56,7 +56,7 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNReactionPointParameters(aimd.AIMDReactionPointParameters):
-    """The parameters of a BCN reaction point.  Raises ParameterError on a value out of its range."""
+    """Parameters of a BCN reaction point. Raises ParameterError for a value out of range."""
 
     rate_unit_bps: int = rate(
         "ru", 4 * _MB, (10_000, 100 * _MB), source="S004 VI; algorithms §2",

@@ -1,6 +1,6 @@
-"""The BCN reaction point: algorithms §2, on the table of limiters that it shares with ECM.
+"""The BCN reaction point (algorithms §2), with the same table of limiters as ECM.
 
-For each BCN message about one of its flows the caller does ``receive(...)``;
+The caller calls ``receive(...)`` for each BCN message about a flow of this reaction point.
 `ecmproto.control.mechanisms.aimd.reaction_point` describes frames and timers.
 """
 
@@ -31,40 +31,40 @@ from ecmproto.kernels.structs import Random
 from ecmproto.wire.formats.bcn import STOP as STOP_TYPE
 
 REFERENCE_CAPACITY_BPS = 10_000_000_000
-"""The link capacity for which Ru is given."""
+"""Link capacity in bit/s for which Ru is defined."""
 
 _RESTART_SHARE = 0.01
-"""The share of C at which a stopped source restarts, C/100 (S004 IV.B)."""
+"""Share of the capacity C at which a stopped source restarts (C/100, S004 IV.B)."""
 
 _KILO = 1000.0
 
 
 class BCNFields(NamedTuple):
-    """A BCN message's fields as a reaction point reads them, in the units of the wire."""
+    """The fields of a BCN message that a reaction point reads, in the units of the wire format."""
 
     type: int
-    """NORMAL or STOP."""
+    """Type of the message: NORMAL or STOP."""
     cpid: int
-    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
+    """CPID in the form of `ecmproto.control.mechanisms.api.protocol`."""
     e: int
     capacity: int
-    """C in kb/s; 0 means the reaction point's own link."""
+    """Capacity C of the congested link in kb/s; 0 means the link of the reaction point."""
 
 
 class BCNStationSettings(TableSettings):
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction point parameters that the kernels read."""
 
     step_bps: float
-    """Gi·Ru for a feedback of one unit, for a congested link of REFERENCE_CAPACITY_BPS."""
+    """Increase Gi·Ru in bit/s per feedback unit, for a congested link of REFERENCE_CAPACITY_BPS."""
     share: float
-    """Gd for a feedback of one unit."""
+    """Decrease Gd as a share of the rate per feedback unit."""
     capacity_scaling: int
 
 
 def settings_record(parameters: BCNReactionPointParameters, link_rate_bps: int) -> BCNStationSettings:
-    """Return the record of settings for a link of ``link_rate_bps``.
+    """Return the settings record for a link of ``link_rate_bps``.
 
-    Raises ParameterError if the floor is above the initial rate on such a link.
+    Raises ParameterError if the minimum rate is above the initial rate on this link.
     """
     return record_from(
         BCNStationSettings, parameters, **table_fields(parameters, link_rate_bps),
@@ -83,18 +83,18 @@ def receive(
     priority: int,
     now_ns: int,
 ) -> int:
-    """React to a BCN message about a frame of ``flow`` and ``priority``, received at ``now_ns``.
+    """React to a BCN message, received at ``now_ns``, about a frame of ``flow`` and ``priority``.
 
-    Returns the changed limiter, NO_LIMITER for none; ignored messages are counted in the point.
+    Returns the index of the changed limiter, or NO_LIMITER for an ignored message, which is counted.
     """
     return react(limiters, settings, generator, demanded(settings, message), flow, priority, now_ns)
 
 
 @compiled
 def demanded(settings: BCNStationSettings, message: BCNFields) -> Demand:
-    """Return the rate change that ``message`` requests, by the sign of e, at any queue length.
+    """Return the rate change that ``message`` requests; the sign of e decides, at any queue length.
 
-    The rate after a STOP does not back off, since each STOP sets it.
+    Each STOP sets the restart rate, so repeated stops do not halve the restart rate.
     """
     capacity_bps = float(message.capacity) * _KILO if message.capacity > 0 else settings.link_bps
     scale = capacity_bps / REFERENCE_CAPACITY_BPS if settings.capacity_scaling != 0 else 1.0
@@ -113,21 +113,21 @@ def demanded(settings: BCNStationSettings, message: BCNFields) -> Demand:
 
 
 TAG_OCTETS = 12
-"""The length that an RRT tag adds to a frame."""
+"""Number of octets that an RRT tag adds to a frame."""
 _NO_MARK = 0
 
 
 class BCNStations(Stations[BCNStationSettings]):
-    """The reaction points of stations."""
+    """Reaction points of all stations."""
 
     settings: BCNStationSettings
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Add the RRT tag to a frame from a limiter."""
+        """Add an RRT tag to a frame that leaves a limiter."""
         return send(self, departure, TAG_OCTETS, _NO_MARK)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """React to a BCN message; one without the capacity that Ru requires is malformed."""
+        """React to a BCN message; a message without a capacity is malformed if Ru depends on the capacity."""
         if message.station < 0:
             return
         fields = bcn_payload(message)

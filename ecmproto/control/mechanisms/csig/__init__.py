@@ -1,1 +1,1 @@
-"""CSIG (draft-ravi-ippm-csig): the state of the most congested hop of a path, written into passing tags."""
+"""CSIG (draft-ravi-ippm-csig): a tag in a frame collects the state of the most congested hop of the path."""

@@ -1,8 +1,9 @@
-"""CSIG's congestion point and its machine; there is no reaction point, and tags stay in their frames.
+"""The CSIG congestion point and mechanism, without a reaction point; tags stay in the frames.
 
-A tag requests one of four signals. When its frame is enqueued, the port compares its own value with the
-tag's, and writes its own value and locator if that is the more congested: the minimum available bandwidth,
-the minimum share of available capacity, the maximum delay, the deepest queue.
+A tag requests one of four signals. When a tagged frame is enqueued, the port compares its own value with the
+value in the tag. The port writes its own value and locator if the port is more congested. The four signals
+are the minimum available bandwidth, the minimum share of available capacity, the maximum delay, and the
+maximum queue length.
 """
 
 from __future__ import annotations
@@ -35,28 +36,28 @@ _OCTET_BITS = 8
 
 
 class CSIGState:
-    """The state of a port, and its counters; a record (``kernels.record``)."""
+    """Record of a port's state and counters (``kernels.record``)."""
 
     capacity_bps: float
     begun_ns: int
-    """The start of the interval in which octets are counted."""
+    """Start of the interval in which sent octets are counted."""
     sent_octets: int
     available_bps: float
-    """The available bandwidth in the previous interval."""
+    """Available bandwidth in the previous interval, in bit/s."""
     qlen_octets: int
     port_octets: int
-    """The length of all queues after the last frame; ``qlen_octets`` is its own queue's."""
+    """Length of all queues after the last frame; ``qlen_octets`` is the length of the frame's queue."""
     tagged_frames: int
     replaced_frames: int
-    """Tagged frames whose value and locator became the port's."""
+    """Number of tagged frames in which the port wrote its value and locator."""
 
 
 class CSIGSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the congestion point parameters that the kernels read."""
 
     interval_ns: int
     rate_step_bps: float
-    """The step of available bandwidth; 0 for a thirty-first of the capacity."""
+    """Step of available bandwidth in bit/s; 0 means 1/31 of the capacity."""
     delay_step_ns: int
     depth_step_octets: int
     locator: int
@@ -64,7 +65,7 @@ class CSIGSettings:
 
 @inlined
 def advance(state: CSIGState, settings: CSIGSettings, now_ns: int) -> None:
-    """Begin a new interval if the current one is over."""
+    """Start a new interval if the current interval has ended."""
     intervals = (now_ns - state.begun_ns) // settings.interval_ns
     if intervals <= 0:
         return
@@ -77,7 +78,7 @@ def advance(state: CSIGState, settings: CSIGSettings, now_ns: int) -> None:
 
 @compiled
 def bucket(state: CSIGState, settings: CSIGSettings, signal: int) -> int:
-    """Return the port's own value of a signal, 0 to 31; −1 for an unknown signal."""
+    """Return the port's value of a signal, from 0 to 31, or −1 for an unknown signal."""
     if signal == AVAILABLE and settings.rate_step_bps > 0.0:
         value = int(state.available_bps / settings.rate_step_bps)
     elif signal in (AVAILABLE, SHARE):
@@ -93,19 +94,19 @@ def bucket(state: CSIGState, settings: CSIGSettings, signal: int) -> int:
 
 
 class CSIGPort(NullCongestionPoint):
-    """The congestion point of a port."""
+    """The CSIG congestion point of a port."""
 
     state: CSIGState
     settings: CSIGSettings
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Record the queues' lengths after a frame that was just enqueued."""
+        """Record the lengths of the queues after a frame was enqueued or dropped."""
         advance(self.state, self.settings, arrival.now_ns)
         self.state.qlen_octets = arrival.qlen_octets
         self.state.port_octets = arrival.port_octets
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the tag, with the port's own value and locator if that is the more congested."""
+        """Return the tag, with the port's value and locator if the port is more congested."""
         state, settings = self.state, self.settings
         signal = tag >> (_BUCKET_BITS + _LOCATOR_BITS)
         value = tag >> _LOCATOR_BITS & LARGEST_BUCKET
@@ -128,7 +129,7 @@ class CSIGPort(NullCongestionPoint):
 
 
 class CSIGMachine(Machine):
-    """CSIG with its parameters."""
+    """CSIG with parameters."""
 
     tag = TagFormat(format=CSIG, tag=("t", "s", "lm"))
     shown_counters = ("tagged_frames", "replaced_frames")
@@ -139,23 +140,23 @@ class CSIGMachine(Machine):
 
     @property
     def strips_tags(self) -> bool:
-        """False: tags are for the receiver, so edges keep them."""
+        """False, since tags are for the receiver."""
         return False
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's congestion point."""
+        """Return the congestion point of the port."""
         locator = self._cp.locator or context.cp_mac[-1] & (1 << _LOCATOR_BITS) - 1
         settings, state = record_from(CSIGSettings, self._cp, locator=locator), new_record(CSIGState)
         state.capacity_bps = state.available_bps = context.rate_bps
         return CSIGPort(state, settings)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Set the line's rate for later signals."""
+        """Set the line rate for later signals."""
         if isinstance(point, CSIGPort):
             point.state.capacity_bps = capacity_bps
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the congestion point's counters."""
+        """Return the counters of the congestion point."""
         return total(machine.state, *self.shown_counters) if isinstance(machine, CSIGPort) else {}
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:

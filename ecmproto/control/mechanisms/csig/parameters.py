@@ -1,4 +1,4 @@
-"""Parameters of CSIG's congestion point; the draft does not define the values of buckets."""
+"""Parameters of the CSIG congestion point. The draft does not define bucket sizes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAX_NS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CSIGParameters(Parameters):
-    """The parameters of a port that writes signals; a bucket is a whole number from 0 to 31."""
+    """Parameters of a port that writes signals; a bucket is an integer from 0 to 31."""
 
     interval_ns: int = duration(
         "interval", 100_000, (1_000, _MAX_NS), source=_CHOICE,

@@ -1,1 +1,1 @@
-"""DBP (S002): destinations send rate reports to their sources, and the switches on the path lower them."""
+"""DBP (S002): destinations send rate reports to sources, and switches on the path lower the rate."""

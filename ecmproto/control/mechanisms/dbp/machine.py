@@ -1,4 +1,4 @@
-"""DBP: destinations' rate reports, the sources that obey them, and its machine (algorithms §5 item 5)."""
+"""DBP destinations, which send rate reports, and DBP sources, which obey reports (algorithms §5 item 5)."""
 
 from __future__ import annotations
 
@@ -46,28 +46,28 @@ from ecmproto.wire.flow import FlowKey
 
 
 class DBPDestination:
-    """The state of a destination; a record (``kernels.record``)."""
+    """Record of a destination's state (``kernels.record``)."""
 
     timer_ns: int
-    """The time of the next reports; NEVER_NS while no source is active."""
+    """Time of the next reports; NEVER_NS while no source is active."""
     phase_ns: int
-    """The phase of reports, which are due at multiples of their interval plus this."""
+    """Phase of the reports; reports are due at the phase plus a multiple of the report interval."""
     last_source: int
-    """The largest number of an active source so far, −1 before the first."""
+    """Largest number of a source that was active so far; −1 before the first active source."""
     reports: int
-    """Reports that became due."""
+    """Number of reports that became due."""
     unheard_frames: int
-    """Data frames from sources beyond the table, which get no reports."""
+    """Number of data frames from sources outside the table, which get no reports."""
 
 
 class DBPSource:
-    """The time of the last data from one source; a record."""
+    """Record of the time of the last data from one source."""
 
     heard_ns: int
 
 
 class DBPDestinationSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the destination parameters that the kernels read."""
 
     report_interval_ns: int
     active_ns: int
@@ -75,7 +75,7 @@ class DBPDestinationSettings:
 
 
 def destination_settings(parameters: DBPEdgeParameters) -> DBPDestinationSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     return record_from(DBPDestinationSettings, parameters)
 
 
@@ -86,7 +86,7 @@ def start(
     settings: DBPDestinationSettings,
     generator: Random,
 ) -> None:
-    """Initialise ``destination``; one random number if the phase is random."""
+    """Initialise ``destination``; draw one random number if the phase is random."""
     destination.timer_ns = NEVER_NS
     destination.last_source = -1
     destination.phase_ns = 0
@@ -98,7 +98,7 @@ def start(
 
 @inlined
 def next_timer_ns(destination: DBPDestination) -> int:
-    """Return the time of the next reports; NEVER_NS while no source is active."""
+    """Return the time of the next reports, or NEVER_NS while no source is active."""
     return destination.timer_ns
 
 
@@ -110,7 +110,7 @@ def hear(
     source: int,
     now_ns: int,
 ) -> None:
-    """Record a data frame of the source numbered ``source`` (−1: beyond the table) at ``now_ns``."""
+    """Record a data frame from ``source`` at ``now_ns``; ``source`` is −1 for a source outside the table."""
     if source < 0 or source >= len(heard):
         destination.unheard_frames += 1
         return
@@ -129,9 +129,10 @@ def on_timer(
     now_ns: int,
     due: NDArray[np.int64],
 ) -> int:
-    """Write the numbers of the sources to report to into ``due``; return how many entries it has.
+    """Write the numbers of the sources that get a report now into ``due``, and return their number.
 
-    Each call handles one due time: a late caller repeats it while :func:`next_timer_ns` is in the past.
+    Each call processes one due time. A late caller repeats the call while :func:`next_timer_ns` is in the
+    past.
     """
     if now_ns < destination.timer_ns:
         return 0
@@ -147,12 +148,12 @@ def on_timer(
 
 
 def receiving_rate(link_rate_bps: int) -> int:
-    """Return the initial rate of a report: the receiving link's speed in kb/s, always a finite one."""
+    """Return the initial rate of a report: the rate of the receiving link in kb/s, below infinity."""
     return min(LARGEST_RATE, link_rate_bps // BPS_PER_KBPS)
 
 
 def settings_record(parameters: DBPReactionPointParameters) -> FECNSourceSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     return source_settings_record(parameters)
 
 
@@ -165,7 +166,7 @@ def on_report(
     rate: int,
     now_ns: int,
 ) -> None:
-    """Set the queue of the destination numbered ``flow`` (−1: unknown) to ``rate``, kb/s as on the wire."""
+    """Set the queue of ``flow`` to ``rate`` in kb/s; a ``flow`` of −1 is unknown."""
     rlq_id = queue_index(queues, flow) + 1 if flow >= 0 else 0
     on_return(source, queues, settings, FECNFields(rlq_id, rate), now_ns)
 
@@ -174,7 +175,7 @@ REPORT_KIND = 1
 
 
 class DBPRound:
-    """Due reports that are not yet posted: entries ``posted`` to ``count`` − 1 of a list; a record."""
+    """Record of due reports; the list entries from ``posted`` to ``count`` − 1 are not yet posted."""
 
     due_ns: int
     posted: int
@@ -182,7 +183,7 @@ class DBPRound:
 
 
 class DBPReceivers(Struct):
-    """All destinations after the port; source s · ``flows_each`` + f is flow f of station s."""
+    """All destinations after the port; flow f of station s is source s · ``flows_each`` + f."""
 
     destination: DBPDestination
     heard: Sequence[DBPSource]
@@ -191,10 +192,10 @@ class DBPReceivers(Struct):
     round: DBPRound
     due: NDArray[np.int64]
     rate: int
-    """The initial rate of reports: the destinations' receiving link speed, in kb/s."""
+    """Initial rate of reports in kb/s, which is the rate of the destinations' receiving links."""
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Record the source of a data frame, after the reports that are due by then."""
+        """Collect the reports that are due, then record the source of a data frame."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, delivery.now_ns)
         source = delivery.station * self.flows_each + delivery.flow
         hear(self.destination, self.heard, self.settings, source, delivery.now_ns)
@@ -206,7 +207,7 @@ class DBPReceivers(Struct):
         return next_timer_ns(self.destination)
 
     def post_reports(self, now_ns: int, outbox: Outbox) -> None:
-        """Post the due reports, up to the capacity; they have no priority."""
+        """Post the due reports, without a priority, while the outbox has capacity."""
         begin(self.destination, self.heard, self.settings, self.round, self.due, now_ns)
         while self.round.posted < self.round.count and has_capacity(outbox, 1):
             source = self.due[self.round.posted]
@@ -226,7 +227,7 @@ def begin(
     due: NDArray[np.int64],
     now_ns: int,
 ) -> None:
-    """Write the sources whose reports are due at ``now_ns`` into ``due``, unless others still wait there."""
+    """Write the sources with a report due at ``now_ns`` into ``due``, unless earlier reports are unposted."""
     if round.posted < round.count or now_ns < destination.timer_ns:
         return
     round.due_ns = destination.timer_ns
@@ -237,7 +238,7 @@ def begin(
 def new_destinations(
     parameters: DBPEdgeParameters, context: PortContext, generator: np.random.Generator
 ) -> DBPReceivers:
-    """Return destinations without active sources; stations beyond ``sources`` have no entry."""
+    """Return destinations without active sources. Stations beyond ``sources`` have no entry."""
     sources = min(context.stations, parameters.sources) * context.flows
     destinations = DBPReceivers(
         new_record(DBPDestination),
@@ -253,12 +254,12 @@ def new_destinations(
 
 
 class DBPStations(FECNStations):
-    """FECN's sources, without tags, at the rates of reports."""
+    """FECN sources that do not tag frames and send at the rates in reports."""
 
     __slots__ = ()
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Set the rate of a report for its flow's queue."""
+        """Set the queue of the flow to the rate in the report."""
         queues = queues_of(self.queues, self.queues_each, message.station)
         on_report(
             self.sources[message.station], queues, self.settings, message.flow, message.rate_kbps, now_ns
@@ -266,7 +267,7 @@ class DBPStations(FECNStations):
 
 
 class DBPMachine(AnsweredMachine):
-    """DBP with its parameters."""
+    """DBP with parameters."""
 
     flow_key: FlowKey = FlowKey(vlan=False, dst=True, priority=False, cn_tag=False)
     answer_priority = "report_priority"

@@ -1,4 +1,4 @@
-"""Parameters of DBP: FECN's switch and source with the reports' interval, and the destination's own."""
+"""Parameters of DBP. The switch and the source have the parameters of FECN with changed defaults."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _S002 = "S002 (M. Seaman's proposal; 10 ms here)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPCongestionPointParameters(FECNCongestionPointParameters):
-    """The parameters of a switch: FECN's, with T at 10 ms.
+    """Parameters of a switch, which are the parameters of FECN with T = 10 ms.
 
-    Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
+    Raises ParameterError for a value out of range, and if Qeq is not below Qsc.
     """
 
     interval_ns: int = redeclared(
@@ -26,9 +26,9 @@ class DBPCongestionPointParameters(FECNCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPReactionPointParameters(SourceParameters):
-    """The parameters of a source: FECN's, without tagging.
+    """Parameters of a source, which are the parameters of FECN without tagging.
 
-    Raises ParameterError on a value out of its range.
+    Raises ParameterError for a value out of range.
     """
 
     idle_ns: int = redeclared(SourceParameters, "idle_ns", 20_000_000)
@@ -36,9 +36,9 @@ class DBPReactionPointParameters(SourceParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DBPEdgeParameters(Parameters):
-    """The parameters of a destination.
+    """Parameters of a destination.
 
-    Raises ParameterError on a value out of its range, or if sources would expire between two reports.
+    Raises ParameterError for a value out of range, and if a source would expire between two reports.
     """
 
     report_interval_ns: int = duration(
@@ -63,7 +63,7 @@ class DBPEdgeParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field, and the relation of the two times; raises ParameterError."""
+        """Check each field and the relation of the two times; raises ParameterError."""
         Parameters.__post_init__(self)
         if self.active_ns < self.report_interval_ns:
             raise ParameterError(

@@ -22,22 +22,22 @@ from ecmproto.wire.formats.ip import CE, ECT0, ECT1
 
 
 class DCQCNPointState:
-    """The state of one port, and its counters; a record (``kernels.record``)."""
+    """Record of a port's state and counters (``kernels.record``)."""
 
     marking: int
-    """Whether the last arrived frame is marked."""
+    """1 if the frame that arrived last is to be marked, otherwise 0."""
     ect_frames: int
-    """Enqueued frames that could be marked."""
+    """Number of enqueued frames that the port may mark."""
     marked_frames: int
-    """Enqueued frames that were marked."""
+    """Number of enqueued frames that the port marked."""
     ce_frames: int
-    """Enqueued frames that arrived marked."""
+    """Number of enqueued frames that were already marked."""
     not_ect_frames: int
-    """Enqueued frames that must not be marked."""
+    """Number of enqueued frames that the port must not mark."""
 
 
 class DCQCNPointSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the congestion point parameters that the kernels read."""
 
     kmin_octets: int
     kmax_octets: int
@@ -45,16 +45,16 @@ class DCQCNPointSettings:
 
 
 def settings_record(parameters: DCQCNCongestionPointParameters, *, rate_bps: int) -> DCQCNPointSettings:
-    """Return the record of settings for a port of ``rate_bps``; raises ParameterError as `Parameters`."""
+    """Return the settings record for a port of ``rate_bps``. Raises ParameterError if Kmin is above Kmax."""
     kmin_octets, kmax_octets = parameters.thresholds_octets(rate_bps)
     return record_from(DCQCNPointSettings, parameters, kmin_octets=kmin_octets, kmax_octets=kmax_octets)
 
 
 @compiled
 def marks(settings: DCQCNPointSettings, generator: Random, qlen_octets: int) -> bool:
-    """Return whether an ECT frame is marked with ``qlen_octets`` in its queue.
+    """Return whether to mark an ECT frame if the length of the queue is ``qlen_octets``.
 
-    Between Kmin and Kmax it draws one random number: the probability there is Pmax·(q − Kmin)/(Kmax − Kmin).
+    Between Kmin and Kmax, the probability is Pmax·(q − Kmin)/(Kmax − Kmin), and one random number is drawn.
     """
     if qlen_octets > settings.kmax_octets:
         return True
@@ -65,14 +65,14 @@ def marks(settings: DCQCNPointSettings, generator: Random, qlen_octets: int) -> 
 
 
 class DCQCNPort(NullCongestionPoint):
-    """The congestion point of a port; each priority's queue counts separately."""
+    """The congestion point of a port, which decides by the length of each priority's queue."""
 
     state: DCQCNPointState
     settings: DCQCNPointSettings
     generator: Draws
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Decide about the mark of a frame that was just enqueued."""
+        """Decide whether to mark a frame that was just enqueued."""
         state = self.state
         state.marking = 0
         if not arrival.enqueued:
@@ -88,18 +88,18 @@ class DCQCNPort(NullCongestionPoint):
             state.not_ect_frames += 1
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return CE for the last arrived frame if it is to be marked, else its codepoint."""
+        """Return CE if the frame that arrived last is to be marked, otherwise the unchanged codepoint."""
         return CE if self.state.marking == 1 and tag in (ECT0, ECT1) else tag
 
 
 def new_port(
     parameters: DCQCNCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> DCQCNPort:
-    """Return the congestion point of a port at its start."""
+    """Return the congestion point of a port in the initial state."""
     settings = settings_record(parameters, rate_bps=context.rate_bps)
     return DCQCNPort(new_record(DCQCNPointState), settings, Draws(generator))
 
 
 def port_counters(port: DCQCNPort) -> dict[str, int]:
-    """Return the congestion point's counters, by name."""
+    """Return the counters of the congestion point by name."""
     return total(port.state, "ect_frames", "marked_frames", "ce_frames", "not_ect_frames")

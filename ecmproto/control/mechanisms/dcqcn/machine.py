@@ -1,4 +1,4 @@
-"""DCQCN's machine."""
+"""The DCQCN and ECN mechanisms."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ from ecmproto.wire.formats.infiniband import CNP, CNP_OPCODE, ROCE_PORT
 
 
 class MarkingMachine(Machine):
-    """Ports that mark frames (ECN); hosts react by their own transport, such as TCP."""
+    """The ECN mechanism: ports mark frames, and the transport of hosts, such as TCP, reacts."""
 
     flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, conversation=True)
     tag = ECNField()
     shown_counters = ("ect_frames", "marked_frames", "ce_frames", "not_ect_frames")
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's congestion point."""
+        """Return the congestion point of the port."""
         parameters: Any = self.parameters[Role.CONGESTION_POINT]
         return new_port(parameters, context, generator)
 
@@ -65,7 +65,7 @@ class MarkingMachine(Machine):
         return port_counters(machine) if isinstance(machine, DCQCNPort) else {}
 
     def remarks(self, point: CongestionPoint) -> tuple[str, ...]:
-        """Return a remark if no frame could be marked."""
+        """Return a remark if the port could not mark any frame."""
         if not isinstance(point, DCQCNPort) or point.state.ect_frames or not point.state.not_ect_frames:
             return ()
         frames = f"{point.state.not_ect_frames:,} frames"
@@ -73,7 +73,7 @@ class MarkingMachine(Machine):
 
 
 class DCQCNMachine(MarkingMachine):
-    """DCQCN with its parameters."""
+    """DCQCN with parameters."""
 
     udp_messages = (ROCE_PORT, CNP_OPCODE)
     kinds = MappingProxyType({CNP_KIND: "CNP"})
@@ -86,7 +86,7 @@ class DCQCNMachine(MarkingMachine):
         self._edge: DCQCNEdgeParameters = parameters[Role.EDGE]
 
     def parameters_as_text(self, rate_bps: int | None = None) -> dict[str, dict[str, str]]:
-        """Return the values of all parameters, with the defaults for the variant and the port's rate."""
+        """Return the values of all parameters, with the defaults for the variant and for the port rate."""
         rp = self._rp
         decided: dict[str, Any] = {name: rp.of_variant(name) for name in BY_VARIANT}
         return super().parameters_as_text(rate_bps) | {
@@ -98,11 +98,11 @@ class DCQCNMachine(MarkingMachine):
         return new_stations(self._rp, context)
 
     def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return notification points."""
+        """Return notification points before the first CNP."""
         return new_receivers(self._edge, context)
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return the CNP."""
+        """Return the CNP as a frame."""
         return notification(
             about, parameters=self._edge, cp_mac=context.cp_mac, ethertypes=context.ethertypes
         )
@@ -116,7 +116,7 @@ class DCQCNMachine(MarkingMachine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a CNP, about its queue pair."""
+        """Return the feedback in a CNP; the queue pair in the CNP identifies the flow."""
         frame = decode_lax(octets, original_octets=length_octets, ethertypes=context.ethertypes)
         cnp, packet = frame.get(CNP), frame.get(IPv4) or frame.get(IPv6)
         if cnp is None or packet is None:

@@ -1,4 +1,4 @@
-"""DCQCN's CNPs, made and read."""
+"""Functions that create and parse the CNPs of DCQCN."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ _ECN_BITS = 2
 def notification(
     about: SampledFrame, *, parameters: DCQCNEdgeParameters, cp_mac: bytes, ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    """Return the CNP about a frame's flow, padded to 60 octets, without FCS.
+    """Return the CNP about the flow of a frame, padded to 60 octets, without FCS.
 
-    It goes from the frame's destination to its source, with the same VLAN tags, to the source's queue pair of
-    the flow (0 if no acknowledge has shown it); for packets other than RoCEv2's, to its substitute number.
-    ValueError for a frame that is not IP, or whose source accepts no messages.
+    The CNP goes from the destination of the frame to the source, with the same VLAN tags. The queue pair in
+    the CNP is the source's queue pair of the flow, or 0 until an acknowledge contains the queue pair. For
+    packets without RoCEv2, a substitute number replaces the queue pair. Raises ValueError for a frame without
+    an IP packet, and for a source that receives no messages.
     """
     source, destination = source_of(about, cp_mac), about.octets[:ADDRESS_OCTETS]
     frame = decode_lax(about.octets, original_octets=_UNKNOWN_LENGTH, ethertypes=ethertypes)
@@ -64,7 +65,7 @@ def notification(
 
 
 def is_sound(frame: Frame, octets: bytes) -> bool:
-    """Return whether the captured part of a packet is consistent with its invariant CRC."""
+    """Return whether the captured part of a packet is consistent with the invariant CRC of the packet."""
     check = frame.get(ICRC)
     if check is None:
         return True

@@ -1,4 +1,4 @@
-"""The DCQCN notification point: a CNP for a marked frame, at most one per interval."""
+"""The DCQCN notification point, which answers marked frames with at most one CNP per interval."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _PER_QP, _PER_ADDRESS, _PER_PORT = range(len(SCOPES))
 
 
 class DCQCNReceiverCounts:
-    """Counters of notification points; a record (``kernels.record``)."""
+    """Record of the counters of notification points (``kernels.record``)."""
 
     delivered_frames: int
     ce_frames: int
-    """Marked frames; each was answered or suppressed."""
+    """Number of marked frames, answered or suppressed."""
     cnps: int
     suppressed: int
-    """Marked frames within the interval of a CNP."""
+    """Number of marked frames without a CNP because the previous CNP was sent within the interval."""
 
 
 @inlined
 def is_due(sent_ns: NDArray[np.int64], index: int, now_ns: int, interval_ns: int) -> bool:
-    """Return whether a marked frame at ``now_ns`` causes a CNP, and record it as sent."""
+    """Return whether a marked frame at ``now_ns`` causes a CNP, and record the time of the CNP."""
     if now_ns - sent_ns[index] < interval_ns:
         return False
     sent_ns[index] = now_ns
@@ -44,14 +44,14 @@ class DCQCNReceivers(NullReceivers):
 
     counts: DCQCNReceiverCounts
     sent_ns: NDArray[np.int64]
-    """The time of the last CNP in each scope of the interval."""
+    """Time of the last CNP by scope of the interval."""
     interval_ns: int
     scope: int
     stations: int
     flows_each: int
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Post a CNP about a marked frame, if one is due."""
+        """Post a CNP about a marked frame if a CNP is due."""
         counts = self.counts
         counts.delivered_frames += 1
         if not delivery.tagged or delivery.tag != CE or delivery.probe:
@@ -71,7 +71,7 @@ class DCQCNReceivers(NullReceivers):
 
 
 def new_receivers(parameters: DCQCNEdgeParameters, context: PortContext) -> DCQCNReceivers:
-    """Return notification points before their first CNP."""
+    """Return notification points before the first CNP."""
     entries = context.stations * context.flows
     if parameters.per == ADDRESS:
         entries = context.stations * context.stations
@@ -85,5 +85,5 @@ def new_receivers(parameters: DCQCNEdgeParameters, context: PortContext) -> DCQC
 
 
 def receiver_counters(receivers: DCQCNReceivers) -> dict[str, Any]:
-    """Return the counters of notification points, by name."""
+    """Return the counters of notification points by name."""
     return total(receivers.counts, "delivered_frames", "ce_frames", "cnps", "suppressed")

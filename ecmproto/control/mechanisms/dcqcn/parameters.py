@@ -1,4 +1,4 @@
-"""Parameters of DCQCN. The default 0 means a value by the rate or the variant."""
+"""Parameters of DCQCN. The default 0 of a parameter means a value that depends on the rate or the variant."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _MAX_NS = 10**12
 
 _REFERENCE_BPS = 25 * 10**9
 _REFERENCE_KMIN, _REFERENCE_KMAX = 100_000, 400_000
-"""The defaults of Kmin and Kmax at the reference rate; other ports scale them."""
+"""Defaults of Kmin and Kmax in octets at the reference rate; the defaults grow with the port rate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNCongestionPointParameters(Parameters):
-    """The parameters of a port that marks frames.
+    """Parameters of a port that marks frames.
 
-    Raises ParameterError on a value out of its range, and if Kmin is above Kmax.
+    Raises ParameterError for a value out of range, and if Kmin is above Kmax.
     """
 
     kmin_octets: int = octets(
@@ -52,13 +52,13 @@ class DCQCNCongestionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field and the order of the thresholds; raises ParameterError."""
+        """Check each field and Kmin ≤ Kmax; raises ParameterError."""
         Parameters.__post_init__(self)
         if self.kmin_octets and self.kmax_octets:
             _check_thresholds(self.kmin_octets, self.kmax_octets)
 
     def thresholds_octets(self, rate_bps: int) -> tuple[int, int]:
-        """Return Kmin and Kmax of a port; raises ParameterError if the first is above the other."""
+        """Return Kmin and Kmax of a port in octets. Raises ParameterError if Kmin is above Kmax."""
         kmin = self.kmin_octets or max(1, _REFERENCE_KMIN * rate_bps // _REFERENCE_BPS)
         kmax = self.kmax_octets or max(1, _REFERENCE_KMAX * rate_bps // _REFERENCE_BPS)
         _check_thresholds(kmin, kmax)
@@ -73,7 +73,7 @@ def _check_thresholds(kmin: int, kmax: int) -> None:
 
 
 PAPER, NIC = "paper", "nic"
-"""The two reaction points: the publication's, and network cards'."""
+"""Variants of the reaction point: the published algorithm, and the algorithm of network cards."""
 
 BY_VARIANT = {
     "threshold": (5, 1),
@@ -83,12 +83,12 @@ BY_VARIANT = {
     "hai_rate_bps": (400 * _MBPS, 100 * _MBPS),
     "min_rate_bps": (10 * _MBPS, 100 * _MBPS),
 }
-"""The defaults of the paper's variant, and of the cards'."""
+"""Defaults of parameters for the variants PAPER and NIC."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNReactionPointParameters(Parameters):
-    """The parameters of a station's reaction points, one a queue pair."""
+    """Parameters of a station's reaction points, one reaction point per queue pair."""
 
     variant: str = choice(
         "variant", PAPER, (PAPER, NIC), source=f"{_PAPER}; {_NIC}",
@@ -154,21 +154,24 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field; raises ParameterError."""
+        """Check each field; raises ParameterError."""
         Parameters.__post_init__(self)
 
     @property
     def is_nic(self) -> bool:
-        """Whether the variant is the network cards'."""
+        """Whether the variant is NIC."""
         return self.variant == NIC
 
     def of_variant(self, attribute: str) -> int:
-        """Return a parameter, or its variant's default if it is 0."""
+        """Return the value of a parameter, or the default of the variant if the value is 0."""
         value: int = getattr(self, attribute)
         return value or BY_VARIANT[attribute][self.is_nic]
 
     def effective_min_rate_bps(self, link_rate_bps: int) -> int:
-        """Return the minimum rate on a link; raises ParameterError if the link is slower."""
+        """Return the minimum rate on a link.
+
+        Raises ParameterError if a configured minimum is above the link rate.
+        """
         minimum = self.of_variant("min_rate_bps")
         if minimum > link_rate_bps:
             # A default gives way to a slow link.
@@ -188,7 +191,7 @@ SCOPES = (QP, ADDRESS, PORT)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNEdgeParameters(Parameters):
-    """The parameters of a notification point."""
+    """Parameters of a notification point."""
 
     interval_ns: int = duration(
         "interval", 50_000, (0, _MAX_NS), source=f"{_PAPER} N",
@@ -212,7 +215,7 @@ _SLOWEST = 100
 
 
 def _low_rate(rate_bps: int) -> list[str]:
-    """Return times that grow as the rate shrinks, down to 100 Mb/s, and proportional steps and thresholds."""
+    """Return parameters for a slower port: longer times, and smaller steps, down to 100 Mb/s."""
     slower = max(1, min(_SLOWEST, 10**10 // rate_bps))
     return [
         "cp.kmin=15kB", "cp.kmax=60kB", f"edge.interval={50 * slower}us", f"rp.timer={55 * slower}us",

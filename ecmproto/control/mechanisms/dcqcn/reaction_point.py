@@ -1,17 +1,19 @@
-"""The DCQCN reaction point: a rate for each queue pair, cut by CNPs and raised in stages like QCN's.
+"""The DCQCN reaction point: a rate per queue pair, which CNPs decrease and stages increase, as in QCN.
 
-A station has one record of :class:`DCQCNStation` and a row of :class:`DCQCNLimiter`, one per queue pair, free
-until its first CNP: a queue pair starts at line rate. The caller has the waiting frames: :func:`route`
-returns a frame's limiter, ``limiter.leaves_ns`` the departure time of the first, and :func:`depart` is called
-at its departure. CNPs go through :func:`receive`; :func:`on_timer` runs at :func:`next_timer_ns`.
+A station has one record of :class:`DCQCNStation`, and one record of :class:`DCQCNLimiter` per queue pair. A
+queue pair starts at line rate and has no active limiter before the first CNP. The caller stores waiting
+frames. :func:`route` returns the limiter of a frame, ``limiter.leaves_ns`` returns the departure time of the
+first frame, and the caller calls :func:`depart` at this time. The caller passes CNPs to :func:`receive` and
+calls :func:`on_timer` at :func:`next_timer_ns`.
 
-``paper``: a CNP cuts the rate by α/2 of it; a timer and a byte counter advance stages, at each of which the
-rate goes half-way to a target that grows in the later ones; α decays without CNPs. ``nic``: CNPs are checked
-at two intervals, one that updates α, one that cuts the rate; a timer advances the stages. At equal times α is
-updated first, then the timer expires, then the rate is cut.
+In the variant ``paper``, a CNP decreases the rate by the share α/2. A timer and a byte counter advance the
+stages. At each new stage, the rate moves half-way to a target, which increases in later stages. Without CNPs,
+α decays. In the variant ``nic``, CNPs are checked at two intervals: one check updates α, and the other check
+decreases the rate. A timer advances the stages. At equal times, α is updated first, then the timer expires,
+then the rate decreases.
 
-α determines only the depth of a cut, so it is updated when one is due. A timer without effect, when the rate
-and its target are the line's, stops until the next cut.
+Only a decrease reads α, so pending updates of α are applied at the decrease. The timer stops when the rate
+and the target are both at line rate, and restarts at the next decrease.
 """
 
 from __future__ import annotations
@@ -38,58 +40,58 @@ from ecmproto.wire.codec.tags import NO_IP_HEADER
 from ecmproto.wire.formats.ip import ECT0, NOT_ECT
 
 FAST_RECOVERY, ADDITIVE_INCREASE, HYPER_INCREASE = range(3)
-"""The effect of the end of a stage: the target stays, grows by R_AI, or by R_HAI."""
+"""Effect of the end of a stage: keep the target, increase the target by R_AI, or increase by R_HAI."""
 
 
 class DCQCNLimiter(RateLimiter):
-    """The reaction point of one queue pair; a record (``kernels.record``)."""
+    """Record of the reaction point of one queue pair (``kernels.record``)."""
 
     active: int
-    """1 from its first CNP on."""
+    """1 from the first CNP on, otherwise 0."""
     target_bps: float
     alpha: float
-    """The average up to the update before ``alpha_due_ns``."""
+    """Average α before the update that is due at ``alpha_due_ns``."""
     alpha_due_ns: int
     alpha_cnp: int
-    """nic: whether a CNP came since the last update of α."""
+    """Whether a CNP was received since the last update of α (variant nic)."""
     byte_countdown_octets: int
-    """paper: octets to send until the byte counter expires."""
+    """Number of octets to send until the byte counter expires (variant paper)."""
     byte_stage: int
     time_stage: int
     timer_ns: int
-    """The expiry of the timer; NEVER_NS while it is off."""
+    """Expiry time of the timer; NEVER_NS while the timer is stopped."""
     first_cnp_ns: int
-    """nic: the start of the intervals."""
+    """Start time of the check intervals (variant nic)."""
     decrease_ns: int
-    """nic: the time of the next cut, if a CNP came since the last check; NEVER_NS otherwise."""
+    """Time of the next decrease; NEVER_NS if no CNP was received since the last check (variant nic)."""
 
 
 class DCQCNStation:
-    """The state of a station besides its queue pairs, and its counters; a record."""
+    """Record of a station's counters and its state outside the queue pairs."""
 
     due_ns: int
-    """The time of the first timer of all; NEVER_NS for none."""
+    """Time of the next timer of all limiters; NEVER_NS if no timer is running."""
     due_index: int
-    """The index of the limiter with the first timer."""
+    """Index of the limiter with the next timer."""
     used: int
-    """The index up to which limiters may be active."""
+    """Number of leading limiters that may be active."""
     cnps: int
-    """CNPs, each for a queue pair or counted in ``unknown_flow``."""
+    """Number of received CNPs, including CNPs for an unknown flow."""
     unknown_flow: int
-    """CNPs ignored because their queue pair is not known here."""
+    """Number of CNPs ignored because the queue pair is unknown."""
     limited: int
-    """Queue pairs that had a first CNP."""
+    """Number of queue pairs that received a CNP."""
     decreases: int
     floored: int
-    """Decreases limited by the minimum rate."""
+    """Number of decreases limited by the minimum rate."""
     time_expiries: int
     byte_expiries: int
     made_ect: int
-    """Frames that were not ECT and left as ECT."""
+    """Number of frames that the station changed to ECT."""
 
 
 class DCQCNStationSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction point parameters that the kernels read."""
 
     is_nic: int
     line_bps: float
@@ -98,7 +100,7 @@ class DCQCNStationSettings:
     hai_rate_bps: float
     g: float
     decay: float
-    """The factor 1 − g."""
+    """Decay factor 1 − g."""
     threshold: int
     timer_ns: int
     byte_counter_octets: int
@@ -106,19 +108,22 @@ class DCQCNStationSettings:
     decrease_interval_ns: int
     clamp_target: int
     first_bps: float
-    """nic: the rate after the first CNP."""
+    """Rate in bit/s after the first CNP (variant nic)."""
     makes_ect: int
 
 
 class DCQCNLimiters(NamedTuple):
-    """A station's reaction points."""
+    """The reaction points of one station."""
 
     point: DCQCNStation
     slots: Sequence[DCQCNLimiter]
 
 
 def settings_record(parameters: DCQCNReactionPointParameters, *, link_rate_bps: int) -> DCQCNStationSettings:
-    """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
+    """Return the settings record for ``parameters`` on a link.
+
+    Raises ParameterError if the link is slower than the configured minimum rate.
+    """
     of_variant = {name: parameters.of_variant(name) for name in BY_VARIANT if name != "min_rate_bps"}
     return record_from(
         DCQCNStationSettings, parameters, line_bps=link_rate_bps, decay=1.0 - parameters.g,
@@ -128,7 +133,7 @@ def settings_record(parameters: DCQCNReactionPointParameters, *, link_rate_bps: 
 
 
 def new_reaction_point(queue_pairs: int) -> DCQCNLimiters:
-    """Return a station's reaction points, initialised."""
+    """Return the initialised reaction points of a station."""
     point = new_record(DCQCNStation)
     point.due_ns = NEVER_NS
     slots = new_records(DCQCNLimiter, queue_pairs)
@@ -139,13 +144,13 @@ def new_reaction_point(queue_pairs: int) -> DCQCNLimiters:
 
 @inlined
 def index_of(limiters: DCQCNLimiters, flow: int) -> int:
-    """Return the index of the limiter for ``flow``: its own, or the last one for further flows."""
+    """Return the index of the limiter for ``flow``; all flows beyond the table share the last limiter."""
     return flow if flow < len(limiters.slots) else len(limiters.slots) - 1
 
 
 @inlined
 def route(limiters: DCQCNLimiters, flow: int) -> int:
-    """Return the index of the limiter of ``flow``, or NO_LIMITER before its first CNP."""
+    """Return the index of the limiter of ``flow``, or NO_LIMITER before the first CNP."""
     if flow < 0:
         return NO_LIMITER
     index = index_of(limiters, flow)
@@ -154,7 +159,7 @@ def route(limiters: DCQCNLimiters, flow: int) -> int:
 
 @compiled
 def receive(limiters: DCQCNLimiters, settings: DCQCNStationSettings, flow: int, now_ns: int) -> int:
-    """React to a CNP about ``flow``; return the index of its limiter, or NO_LIMITER for an unknown flow."""
+    """React to a CNP about ``flow``; return the index of the limiter, or NO_LIMITER for an unknown flow."""
     on_timer(limiters, settings, now_ns)
     point = limiters.point
     point.cnps += 1
@@ -195,7 +200,10 @@ def _activate(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 
 @inlined
 def _note_cnp(settings: DCQCNStationSettings, limiter: DCQCNLimiter, is_first: bool, now_ns: int) -> None:
-    """Record a CNP for the next checks (nic); the first CNP only starts the intervals, at its own rate."""
+    """Record a CNP for the next checks (variant nic).
+
+    The first CNP starts the check intervals and sets the rate.
+    """
     if is_first:
         limiter.first_cnp_ns = now_ns
         limiter.rate_bps = settings.first_bps
@@ -210,7 +218,7 @@ def _note_cnp(settings: DCQCNStationSettings, limiter: DCQCNLimiter, is_first: b
 
 @compiled
 def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
-    """Apply the updates of α that are due by ``now_ns``."""
+    """Apply all updates of α that are due by ``now_ns``."""
     while limiter.alpha_due_ns <= now_ns:
         before = limiter.alpha
         limiter.alpha = settings.decay * before
@@ -226,7 +234,7 @@ def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: 
 
 @inlined
 def _cut(point: DCQCNStation, settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
-    """Cut the rate by α/2 of it; the timer and its stage restart."""
+    """Decrease the rate by the share α/2, and restart the timer and the time stage."""
     rate_bps = limiter.rate_bps * (1.0 - limiter.alpha / 2.0)
     if rate_bps < settings.min_rate_bps:
         rate_bps = settings.min_rate_bps
@@ -241,7 +249,7 @@ def _cut(point: DCQCNStation, settings: DCQCNStationSettings, limiter: DCQCNLimi
 def depart(
     limiters: DCQCNLimiters, settings: DCQCNStationSettings, index: int, now_ns: int, octets: int
 ) -> None:
-    """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``."""
+    """Send the first frame, of ``octets``, from the queue of limiter ``index`` at ``now_ns``."""
     on_timer(limiters, settings, now_ns)
     limiter = limiters.slots[index]
     leave(limiter, now_ns, octets)
@@ -264,7 +272,7 @@ def next_timer_ns(limiters: DCQCNLimiters) -> int:
 
 @compiled
 def on_timer(limiters: DCQCNLimiters, settings: DCQCNStationSettings, now_ns: int) -> None:
-    """Run every timer that is due by ``now_ns`` at its own time, the earliest first."""
+    """Run all timers that are due by ``now_ns``, earliest first, each with its own due time."""
     point = limiters.point
     while point.due_ns <= now_ns:
         limiter, due_ns = limiters.slots[point.due_index], point.due_ns
@@ -288,7 +296,7 @@ def on_timer(limiters: DCQCNLimiters, settings: DCQCNStationSettings, now_ns: in
 
 @inlined
 def phase(settings: DCQCNStationSettings, limiter: DCQCNLimiter) -> int:
-    """Return the phase of the stages: the timer's alone (nic), or both counters' (paper)."""
+    """Return the phase, from the time stage alone (nic) or from both stages (paper)."""
     if settings.is_nic != 0:
         if limiter.time_stage > settings.threshold:
             return HYPER_INCREASE
@@ -302,7 +310,7 @@ def phase(settings: DCQCNStationSettings, limiter: DCQCNLimiter) -> int:
 
 @inlined
 def _increase(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
-    """Raise the rate at the end of a stage (paper): fast recovery, additive or hyper increase."""
+    """Increase the rate at the end of a stage by fast, additive or hyper increase (variant paper)."""
     reached = phase(settings, limiter)
     added_bps = 0.0
     if reached == HYPER_INCREASE:
@@ -315,7 +323,7 @@ def _increase(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 
 @inlined
 def _increase_of_nic(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int) -> None:
-    """Raise the rate when the timer expires, by the stage before it advances (nic)."""
+    """Increase the rate when the timer expires, before the stage advances (variant nic)."""
     reached = phase(settings, limiter)
     added_bps = 0.0
     if reached == HYPER_INCREASE:
@@ -327,7 +335,7 @@ def _increase_of_nic(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_
 
 @inlined
 def _approach(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int, added_bps: float) -> None:
-    """Raise the target, and move the rate half-way to it."""
+    """Increase the target by ``added_bps``, and move the rate half-way to the target."""
     limiter.target_bps = min(limiter.target_bps + added_bps, settings.line_bps)
     rate_bps = min((limiter.target_bps + limiter.rate_bps) / 2.0, settings.line_bps)
     if rate_bps == limiter.rate_bps and limiter.target_bps == settings.line_bps:
@@ -337,7 +345,7 @@ def _approach(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 
 @compiled
 def _schedule(limiters: DCQCNLimiters) -> None:
-    """Set the timer that is due first; of several, the lowest index's."""
+    """Store the earliest timer and the index of its limiter; at equal times, the lowest index."""
     due_ns = NEVER_NS
     for index in range(limiters.point.used):
         own_ns = min(limiters.slots[index].timer_ns, limiters.slots[index].decrease_ns)
@@ -348,7 +356,7 @@ def _schedule(limiters: DCQCNLimiters) -> None:
 
 
 class DCQCNStations(NullReactionPoints):
-    """The reaction points of stations, with consecutive records per station."""
+    """Reaction points of all stations, with the same number of consecutive records per station."""
 
     points: Sequence[DCQCNStation]
     slots: Sequence[DCQCNLimiter]
@@ -360,15 +368,15 @@ class DCQCNStations(NullReactionPoints):
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of ``flow``."""
+        """Return the index of the limiter of ``flow``, or NO_LIMITER."""
         return route(_limiters(self, station), flow)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the time when the head of the queue may leave."""
+        """Return the earliest departure time of the first frame in the queue."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Count a frame at its limiter, and make an IP frame ECT if configured."""
+        """Count a frame at the limiter, and change an IP frame to ECT if configured."""
         if departure.limiter != NO_LIMITER:
             limiters = _limiters(self, departure.station)
             depart(limiters, self.settings, departure.limiter, departure.now_ns, departure.octets)
@@ -384,15 +392,15 @@ class DCQCNStations(NullReactionPoints):
         receive(_limiters(self, message.station), self.settings, message.flow, now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return the time of the first timer of the station's queue pairs."""
+        """Return the time of the next timer of the station."""
         return next_timer_ns(_limiters(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Run the station's timers that are due."""
+        """Run the timers of the station that are due."""
         on_timer(_limiters(self, station), self.settings, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the queue pair's current rate."""
+        """Return the current rate of the queue pair in bit/s."""
         return self.slots[station * self.slots_each + limiter].rate_bps
 
 
@@ -403,9 +411,9 @@ def _limiters(stations: DCQCNStations, station: int) -> DCQCNLimiters:
 
 
 def new_stations(parameters: DCQCNReactionPointParameters, context: PortContext) -> DCQCNStations:
-    """Return stations before their first CNP.
+    """Return the reaction points of all stations before the first CNP.
 
-    Flows are numbered densely, so limiters beyond a station's flows would stay unused; they are left out.
+    Flows are numbered from 0, so a station never needs more limiters than flows.
     """
     settings = settings_record(parameters, link_rate_bps=context.link_rate_bps)
     one = new_reaction_point(min(parameters.queue_pairs, max(1, context.flows)))
@@ -417,7 +425,7 @@ def new_stations(parameters: DCQCNReactionPointParameters, context: PortContext)
 
 
 def station_counters(stations: DCQCNStations) -> dict[str, int]:
-    """Return the sums of the counters of all stations, by name."""
+    """Return the counters by name, each summed over all stations."""
     return total(
         stations.points, "cnps", "unknown_flow", "limited", "decreases", "floored", "time_expiries",
         "byte_expiries", "made_ect",
