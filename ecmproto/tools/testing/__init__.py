@@ -1,1 +1,1 @@
-"""Tests of devices: plans of streams, captures beside them, verdicts, and a plugin for pytest."""
+"""Tests of network devices: plans of streams, simultaneous captures, verdicts, and a pytest plugin."""

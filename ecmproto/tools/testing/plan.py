@@ -67,7 +67,7 @@ _STREAM = (*_COMMON, "name", "sweep", "rate", "lossless", "in_order", "latency")
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """Streams to send, what is judged of them where they arrive, and the seed that orders were drawn with."""
+    """Streams to send, the results to verify at the receivers, and the seed for random orders."""
 
     streams: tuple[Stream, ...]
     storms: tuple[Storming, ...]
@@ -76,7 +76,10 @@ class Plan:
 
 
 def read_plan(stream: IO[bytes], name: str, *, seed: int) -> Plan:
-    """Return a plan; SpecError with the place of what is wrong.  ``seed`` is for a plan without one."""
+    """Return the plan that ``stream`` contains.
+
+    ``seed`` applies if the plan contains no seed. Raises SpecError with the position of an invalid item.
+    """
     document = read_document(stream, name)
     _check_keys(document, _TOP, name)
     if document.get("schema", SCHEMA) != SCHEMA:
@@ -106,7 +109,7 @@ def read_plan(stream: IO[bytes], name: str, *, seed: int) -> Plan:
 
 
 class _Reader:
-    """Takes the items of a plan."""
+    """Reader of the items of a plan."""
 
     def __init__(self, drawn: random.Random) -> None:
         self._random = drawn
@@ -161,7 +164,10 @@ class _Reader:
     def _turns(
         self, order: str, lanes: int, start_ns: int, end_ns: int, on_ns: int | None, off_ns: int, where: str
     ) -> Iterator[tuple[int | None, int, int]]:
-        """Yield the lane that holds (None: all), with the begin and end of the hold."""
+        """Yield the number of the lane to pause, with the start and end of the pause.
+
+        ``None`` means all lanes.
+        """
         if on_ns is None:
             if order != "together":
                 raise SpecError(where=f"{where}: on", needed=f"a time, for {order} order", got="none")
@@ -207,7 +213,10 @@ class _Reader:
     def _frames(
         self, item: Mapping[str, Any], line: str, duration_ns: int, where: str, *, numbered: bool
     ) -> tuple[tuple[bytes, ...], int]:
-        """Return the frames of a stream, numbered or in turn, and the time between two."""
+        """Return the frames of a stream and the interval between frames.
+
+        With ``numbered``, each frame of the stream has its own number. Otherwise the returned frames repeat.
+        """
         if numbered:
             line = f"{line} data data={_numbered(bytes(_PAYLOAD_OCTETS), 0).hex()}"
         frame: dict[str, Any] = {"frame": line} | ({"sweep": item["sweep"]} if "sweep" in item else {})
@@ -235,9 +244,9 @@ class _Reader:
 
 
 def _numbered(octets: bytes, number: int) -> bytes:
-    """Return a frame or payload with a number after its mark, and the number's complement.
+    """Return a frame or payload with a number after the mark, followed by the complement of the number.
 
-    Both together leave every checksum unchanged.
+    A number and its complement together leave every checksum unchanged.
     """
     at = max(octets.find(MARK), 0)
     mark = MARK + number.to_bytes(4, "big") + (~number & 0xFFFFFFFF).to_bytes(4, "big")
@@ -247,7 +256,7 @@ def _numbered(octets: bytes, number: int) -> bytes:
 def storm_segments(
     storm: Storm, first_ns: int, until_ns: int, *, release: bool = True, ethertypes: EtherTypes = DEFAULT
 ) -> list[Segment]:
-    """Return the segments of a storm that holds from a time to another."""
+    """Return the segments of a storm that pauses from ``first_ns`` to ``until_ns``."""
     renewal = storm.renewal
     hold, last = (
         encode(build(line, raw=storm.raw, ethertypes=ethertypes)) for line in (storm.hold, storm.release)
@@ -276,7 +285,10 @@ def _list(value: object, where: str, key: str) -> list[Any]:
 
 
 def _ports(item: Mapping[str, Any], where: str) -> tuple[list[str], list[str]]:
-    """Return the interfaces to send out of, and where each arrives (none: not judged)."""
+    """Return the output interfaces, and the interface at which the frames from each output interface arrive.
+
+    The second list is empty if the arrivals are not verified.
+    """
     ports, at = _list(item.get("ports", []), where, "ports"), _list(item.get("at", []), where, "at")
     if not ports or (at and len(at) != len(ports)):
         needed = "ports, and in `at` as many as those" if at else "ports, a list of interfaces"
@@ -299,7 +311,7 @@ def _time(item: Mapping[str, Any], key: str, where: str) -> int | None:
 
 
 def _span(item: Mapping[str, Any], where: str) -> tuple[int, int]:
-    """Return the begin and end of a stream."""
+    """Return the start and end of a stream in nanoseconds."""
     start_ns = _time(item, "start", where) or 0
     duration_ns = parse_time(_text(item, "duration", where, "1s"))
     if duration_ns < 1:

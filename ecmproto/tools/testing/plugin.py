@@ -1,15 +1,15 @@
-"""A plugin for pytest: tests of switches and network cards between two interfaces of this machine.
+"""Pytest plugin: tests of switches and network cards between two interfaces of this computer.
 
-``--near IF`` names the output interface, ``--far IF`` the interface at the other side of the device under
-test; the marker ``interfaces(near=..., far=...)`` names others for a test.  Fixtures:
+``--near IF`` is the output interface.  ``--far IF`` is the interface on the far side of the device under
+test.  The marker ``interfaces(near=..., far=...)`` selects other interfaces for one test.  Fixtures:
 
-``capture``  with capture() as captured: …       frames that arrive at the far side, or at a given interface
+``capture``  with capture() as captured: …       frames that arrive at the far interface or a given interface
 ``send``     send("cnm qntz_fb=40", rate="1kpps", count=100)
-``storm``    with storm("pfc prio3=65535", speed="400G"): …    holds, is released, fails where it lapsed
-``expect``   expect("pfc-storm", prio="3")       a sequence with the expected frames of the device
-``check``    check(captured, "PFC")              findings fail the test, with the rule and the frame's line
+``storm``    with storm("pfc prio3=65535", speed="400G"): …    pauses, then releases; a lapse fails the test
+``expect``   expect("pfc-storm", prio="3")       sends a sequence and verifies the frames from the device
+``check``    check(captured, "PFC")              findings fail the test, with the rule and the frame summary
 
-JUnit's properties of a test have its interfaces, the version, and the seed of ``--ecmproto-seed``.
+The JUnit properties of a test contain the interfaces, the version, and the seed (``--ecmproto-seed``).
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from ecmproto.tools.craft.expectations import Verdict
 
 _UNDER_WAY_S = 0.3
-"""The time for frames under way to arrive after the last one was sent."""
+"""Seconds to wait for frames in transit after the last frame was sent."""
 _SEED = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options."""
+    """Add the command-line options of the plugin."""
     group = parser.getgroup("ecmproto", "tests of switches")
     group.addoption("--near", metavar="IF", help="Interface to send from.")
     group.addoption("--far", metavar="IF", help="Interface on the far side of the device under test.")
@@ -50,7 +50,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Register the marker, and draw the seed."""
+    """Register the ``interfaces`` marker and choose the seed."""
     config.addinivalue_line("markers", "interfaces(near, far): the interfaces of a test of ecmproto's.")
     seed = config.getoption("ecmproto_seed")
     config.stash[_SEED] = secrets.randbits(32) if seed is None else seed
@@ -60,7 +60,9 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Report an error of ecmproto in a test that uses these fixtures by its sentence and the test's line."""
+    """Report an ecmproto error in a test that uses these fixtures as one sentence with the line of the
+    test.
+    """
     report = yield
     used = {"interfaces", "check"}.intersection(getattr(item, "fixturenames", ()))
     if call.excinfo is not None and call.excinfo.errisinstance(EcmprotoError) and used:
@@ -71,7 +73,7 @@ def pytest_runtest_makereport(
 
 
 class Interfaces:
-    """The two interfaces of a test; a missing one fails the test."""
+    """The two interfaces of a test. The test fails if it uses an interface that is not configured."""
 
     def __init__(self, names: dict[str, str | None]) -> None:
         self._names = names
@@ -86,28 +88,28 @@ class Interfaces:
 
     @property
     def near(self) -> str:
-        """The interface to send out of."""
+        """The name of the output interface."""
         return self._named("near")
 
     @property
     def far(self) -> str:
-        """The interface at the other side of the device under test."""
+        """The name of the interface on the far side of the device under test."""
         return self._named("far")
 
 
 class Captured:
-    """Frames that arrived; complete once the capture has ended."""
+    """Frames that arrived during a capture. The list of frames is complete when the capture has ended."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        """The capture as a pcapng file."""
+        """Path of the pcapng file with the capture."""
         self.batches: list[Batch] = []
         self.dropped = 0
-        """Frames that the kernel had no room for."""
+        """Number of frames that the kernel dropped because its buffer was full."""
 
     @property
     def frames(self) -> list[bytes]:
-        """The frames' octets."""
+        """The octets of each frame."""
         return [octets for batch in self.batches for octets in batch.frames()]
 
     def count(self, filter: str) -> int:
@@ -122,7 +124,7 @@ class Captured:
         )
 
     def write(self) -> None:
-        """Write the file."""
+        """Write the frames to the pcapng file."""
         from ecmproto.frames.capture.writer import PcapngWriter
 
         with PcapngWriter(self.path, force=True) as writer:
@@ -132,7 +134,7 @@ class Captured:
 
 @pytest.fixture
 def interfaces(request: pytest.FixtureRequest) -> Interfaces:
-    """Return the interfaces of the test, and note them, the version and the seed for JUnit."""
+    """Return the interfaces of the test, and add the interfaces, version and seed to the JUnit properties."""
     from ecmproto._version import __version__
 
     marker = request.node.get_closest_marker("interfaces")
@@ -147,7 +149,10 @@ def interfaces(request: pytest.FixtureRequest) -> Interfaces:
 
 @pytest.fixture
 def capture(interfaces: Interfaces, tmp_path: Path) -> Callable[..., Any]:
-    """Return a function that captures at an interface (the far one) while a ``with`` block runs."""
+    """Return a function that captures at an interface while a ``with`` block runs.
+
+    The default is the far interface.
+    """
 
     @contextmanager
     def captured(interface: str | None = None) -> Iterator[Captured]:
@@ -170,7 +175,10 @@ def capture(interfaces: Interfaces, tmp_path: Path) -> Callable[..., Any]:
 
 @pytest.fixture
 def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[..., SendReport]:
-    """Return a function that sends a line's frames (out of the near interface), and returns the report."""
+    """Return a function that sends the frames of a line and returns the report of the transmission.
+
+    The default interface is the near interface.
+    """
 
     def sent(
         line: str,
@@ -201,18 +209,18 @@ def send(interfaces: Interfaces, request: pytest.FixtureRequest) -> Callable[...
 
 
 class _EndedError(Exception):
-    """The storm is to end."""
+    """Error that ends the transmission of a storm."""
 
 
 class _Holding:
-    """A storm in a thread of its own, while a test does something else."""
+    """A storm that is sent in a separate thread while a test runs."""
 
     def __init__(self) -> None:
         self._ended = threading.Event()
         self._error: BaseException | None = None
 
     def check(self) -> None:
-        """End the storm where it is to end."""
+        """Raise ``_EndedError`` if the storm should end."""
         if self._ended.is_set():
             raise _EndedError
 
@@ -226,7 +234,10 @@ class _Holding:
 
     @contextmanager
     def running(self, sender: StreamSender) -> Iterator[None]:
-        """Send until the end of the block, once the first frame has left, and release then."""
+        """Send the storm during a ``with`` block, then release the pause.
+
+        The block starts after the first frame was sent.
+        """
         thread = threading.Thread(target=self._run, args=(sender,), daemon=True)
         thread.start()
         try:
@@ -244,10 +255,10 @@ class _Holding:
 
 @pytest.fixture
 def storm(interfaces: Interfaces) -> Callable[..., Any]:
-    """Return a function that holds a pause out of the near interface while a ``with`` block runs.
+    """Return a function that sends a pause out of the near interface while a ``with`` block runs.
 
-    At its end the pause is released; the test fails where it lapsed, as seen at ``at``, or as it left where
-    that is None.
+    The pause is released when the block ends. The test fails if the pause lapsed. Lapses are measured at the
+    interface ``at``. If ``at`` is ``None``, lapses are measured at the sender.
     """
 
     @contextmanager
@@ -284,7 +295,10 @@ def storm(interfaces: Interfaces) -> Callable[..., Any]:
 
 @pytest.fixture
 def expect(interfaces: Interfaces) -> Callable[..., list[Verdict]]:
-    """Return a function that sends a sequence through the device; the test fails where expectations do."""
+    """Return a function that sends a sequence through the device under test and verifies its expectations.
+
+    The test fails if an expectation is not met.
+    """
 
     def expected(name: str, **parameters: str) -> list[Verdict]:
         from ecmproto.frames.capture.linux.schedule import schedule_of
@@ -318,7 +332,7 @@ def expect(interfaces: Interfaces) -> Callable[..., list[Verdict]]:
 
 @pytest.fixture
 def check() -> Callable[..., Checked]:
-    """Return a function that checks a capture against rules; the test fails with what breaks them."""
+    """Return a function that checks a capture against rules. The test fails if a frame breaks a rule."""
 
     def checked(source: Captured | str | Path, *rules: str, **parameters: str) -> Checked:
         from ecmproto.tools.check import check_capture, chosen, find_rule
@@ -345,7 +359,7 @@ def check() -> Callable[..., Checked]:
 
 
 def _frame_lines(path: Path, numbers: set[int]) -> dict[int, str]:
-    """Return the lines of frames by their numbers."""
+    """Return the summary lines of the frames with the given numbers, by frame number."""
     from ecmproto.frames.capture import open_capture
     from ecmproto.frames.dissect.lines import describe
     from ecmproto.wire.codec.frame import decode_lax

@@ -1,7 +1,7 @@
-"""Proofs: storms and numbered data at receivers, judged by the kernel's stamps there.
+"""Verification of storms and numbered data frames at the receivers, based on kernel timestamps.
 
-A capture runs in a thread for each receiving interface (`Watch`).  A frame that the kernel dropped for lack
-of a reader may look like a gap or a loss: then a failure is inconclusive.
+A thread captures each receiving interface (`Watch`). A frame that the capture dropped can look like a gap or
+a lost frame. In this case, a failure is inconclusive.
 """
 
 from __future__ import annotations
@@ -29,15 +29,18 @@ from ecmproto.tools.craft.expectations import MARK
 from ecmproto.units import format_time
 
 _RETIRE_MS = 300
-"""The time after which an incomplete block of a ring is delivered: long, as frames are judged later."""
+"""Milliseconds until an incomplete ring block is delivered. Frames are evaluated later, so the time is
+long.
+"""
 _STAMPS_S = 0.1
-"""The delay after which the kernel stamps frames on arrival."""
+"""Seconds until the kernel has enabled timestamps on arrival."""
 
 
 class Capturing:
-    """Captures an interface until `end`; ``take`` gets each batch, which is kept in ``batches`` else.
+    """Capture of an interface in a thread that runs until `end` is called.
 
-    With ``zero_copy`` a batch is valid during the call of ``take`` alone, which costs less.
+    ``take`` is called with each batch. Without ``take``, the batches are appended to ``batches``. With
+    ``zero_copy``, a batch is valid only during the call of ``take``, which saves a copy.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class Capturing:
         )  # fmt: skip
         self.batches: list[Batch] = []
         self.dropped: int = 0
-        """Frames that the kernel had no room for."""
+        """Number of frames that the kernel dropped because its buffer was full."""
         self._take = take or self.batches.append
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -74,7 +77,9 @@ class Capturing:
             self._error = error
 
     def end(self, warn: Callable[[str], None] = lambda _: None) -> None:
-        """End once what has arrived is taken; raise what went wrong."""
+        """Stop the capture after all received frames were processed, and raise any error of the capture
+        thread.
+        """
         self.reader.stop()
         self._thread.join()
         self.dropped = self.reader.counts().dropped
@@ -88,20 +93,22 @@ class Capturing:
 
 
 def settle() -> None:
-    """Wait until frames are stamped as they come."""
+    """Wait until the kernel adds timestamps to frames on arrival."""
     time.sleep(_STAMPS_S)
 
 
 Outcome = Literal["passed", "failed", "unknown"]
 _SNAP_OCTETS = 64
-"""Octets that suffice for pause frames; other frames have their numbers at the end."""
+"""Octets to capture of each pause frame. Data frames are captured in full, because their numbers are at the
+end.
+"""
 _RING_OCTETS = 4 << 20
-"""A second of pause frames: the rings of sixteen ports fit into a processor's cache."""
+"""Ring size for one second of pause frames. The rings of sixteen ports fit into a processor cache."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Proof:
-    """The outcome of what was expected at a port, in words and in figures."""
+    """The verification result at a port, as text and as figures."""
 
     name: str
     outcome: Outcome
@@ -109,13 +116,16 @@ class Proof:
     figures: Mapping[str, Any]
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the verification result as plain data."""
         return {"name": self.name, "outcome": self.outcome, "found": self.result, "figures": self.figures}
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Storming:
-    """Priorities (None: the link) that a storm holds, as seen at ``port``, a link of ``rate_bps``."""
+    """A storm as expected at ``port``: the paused priorities and the link rate ``rate_bps``.
+
+    In ``priorities``, ``None`` means that the whole link is paused.
+    """
 
     port: str
     rate_bps: int
@@ -124,10 +134,11 @@ class Storming:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Numbered:
-    """Data frames that leave by ``near`` and are to arrive at ``far``: numbered from 1 to ``count``.
+    """Data frames that are sent from interface ``near`` and expected at interface ``far``.
 
-    ``tail_octets`` is the distance of the number's mark from the frame's end.  ``lossless`` and ``in_order``
-    are what is expected, ``latency_ns`` the longest time from one interface to the other (None: any).
+    The numbers of the ``count`` frames start at ``first``. ``tail_octets`` is the distance from the mark of
+    the number to the end of the frame. ``lossless`` and ``in_order`` are the expected properties.
+    ``latency_ns`` is the maximum latency between the interfaces, and ``None`` means no limit.
     """
 
     name: str
@@ -142,7 +153,7 @@ class Numbered:
 
 
 class _Numbers:
-    """The numbers of one stream's frames at one interface, and their times."""
+    """The numbers and arrival times of the frames of a stream at one interface."""
 
     def __init__(self, expected: Numbered) -> None:
         self._expected = expected
@@ -170,7 +181,7 @@ class _Numbers:
 
 
 class Watch:
-    """Captures at the interfaces where storms and numbered data are to arrive, until `end`."""
+    """Captures at all interfaces that storms and numbered data frames use, until `end` is called."""
 
     def __init__(self, storms: Sequence[Storming], data: Sequence[Numbered] = ()) -> None:
         self._storms, self._data = tuple(storms), tuple(data)
@@ -199,11 +210,11 @@ class Watch:
             self.end()
             raise
         self.stolen_ns: int = 0
-        """The time for which a hypervisor had the processors, in their mean."""
+        """Nanoseconds that a hypervisor took from the processors, on average."""
         settle()
 
     def end(self, warn: Callable[[str], None] = lambda _: None) -> None:
-        """End the captures."""
+        """End all captures."""
         if self._ended:
             return
         self._ended = True
@@ -219,9 +230,9 @@ class Watch:
         self.end()
 
     def proofs(self, preemptions: Int64 | None = None) -> list[Proof]:
-        """Return the results of the captures, once they have ended.
+        """Return the verification results after the captures have ended.
 
-        ``preemptions`` has the times for which the sender had no processor (`StreamSender.steals`).
+        ``preemptions`` contains the times during which the sender had no processor (`StreamSender.steals`).
         """
         held = {(each.port, each.priority): each for each in self._lapses.held()}
         return [
@@ -304,7 +315,10 @@ def _each(calls: Sequence[Callable[[Batch], None]]) -> Callable[[Batch], None]:
 
 
 def rate_of_link(interface: str) -> int:
-    """Return the speed of an interface's link; InterfaceError where it has none."""
+    """Return the link speed of an interface in bits per second.
+
+    Raises InterfaceError if the link speed is unknown.
+    """
     speed = speed_bps(interface_facts(interface).name)
     if not speed:
         raise InterfaceError(

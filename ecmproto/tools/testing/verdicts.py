@@ -1,4 +1,4 @@
-"""Recipes judged: sent and captured on both sides, or read from captures."""
+"""Verdicts about test recipes that are sent and captured on both sides, or read from captures."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ecmproto.tools.testing.proofs import Capturing, settle
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 Sent: TypeAlias = tuple[SendReport, BaseException | None]
-"""The report of what was sent, and what ended it before its time."""
+"""The report of a transmission, and the exception that interrupted the transmission."""
 
 Warn: TypeAlias = Callable[[str], None]
 SIDES: tuple[tuple[Side, bool], ...] = (("near", False), ("far", True))
-"""The sides, and whether a sequence's steps of that side are its returning ones."""
+"""The sides, and whether the reverse steps of a sequence are sent from each side."""
 _SETTLE_NS = 300_000_000
-"""The time for frames under way to arrive after the last one has left."""
+"""Nanoseconds to wait for frames in transit after the last frame was sent."""
 
 
 class Test:
-    """A recipe with its expectations: the frames of both sides in the order of their times."""
+    """A recipe with its expectations and the frames of each side, sorted by time."""
 
     __test__ = False  # no test of pytest's
 
@@ -61,7 +61,10 @@ class Test:
 def sequence_test(
     name: str, steps: Sequence[Step], expectations: Sequence[Expectation], ethertypes: EtherTypes = DEFAULT
 ) -> Test:
-    """Return the test of a sequence's steps; SpecError with the place of what is wrong."""
+    """Return the test of the steps of a sequence.
+
+    Raises SpecError with the position of an invalid step.
+    """
     reading = Reading(ethertypes=ethertypes)
     batches: dict[Side, list[Batch]] = {}
     for side, reverse in SIDES:
@@ -71,7 +74,7 @@ def sequence_test(
 
 
 def judge_captures(test: Test, far: str, near: str | None, warn: Warn) -> None:
-    """Let captures be judged: of the far side, and of the near one where there is one."""
+    """Read captures of the far side and, optionally, the near side into the judge of a test."""
     sides: list[tuple[Side, str]] = [("far", far)]
     if near is not None:
         # first: when each frame left is known then
@@ -94,7 +97,10 @@ def judge_interfaces(
     send: Callable[[Sequence[Batch]], Sent],
     warn: Warn,
 ) -> Sent:
-    """Send a test's frames by ``near`` (through ``send``) and the returning ones by ``far``; capture both."""
+    """Send the frames of a test, capture both interfaces, and add the captured frames to the judge.
+
+    ``send`` sends the frames of the near side. The reverse frames are sent from ``far``.
+    """
     captured: dict[Side, Capturing] = {}
     try:
         captured["far"] = Capturing(far)
@@ -121,7 +127,7 @@ def judge_interfaces(
 
 
 class _Returning:
-    """The frames that a test sends by its far side, in a thread of its own."""
+    """Frames that a test sends from the far side, in a separate thread."""
 
     def __init__(self, interface: str, batches: Sequence[Batch]) -> None:
         self._error: BaseException | None = None
@@ -144,7 +150,9 @@ class _Returning:
             raise _EndedError
 
     def end(self, *, wait: bool) -> None:
-        """Wait for the last frame, or leave the others out; raise what went wrong."""
+        """Wait for the last frame, or stop at once if ``wait`` is false, and raise any error of the
+        thread.
+        """
         if not wait:
             self._ended.set()
         self._thread.join()
@@ -155,4 +163,4 @@ class _Returning:
 
 
 class _EndedError(Exception):
-    """The sending is to end."""
+    """Error that ends the transmission of the reverse frames."""
