@@ -15,7 +15,7 @@ from ecmproto.control.lab.simulation.simulate import simulate
     [
         "lossy-link", "dctcp-pair", "dynamic-thresholds", "dynamic-thresholds:eighth", "lossy-and-lossless",
         "misconfigured-priority", "misconfigured-priority:mended", "pfc-storm", "pfc-storm:no-watchdog",
-        "pfc-storm:forward", "slow-receiver", "all-reduce", "all-to-all", "hpcc-incast",
+        "pfc-storm:forward", "slow-receiver", "all-reduce", "all-to-all", "all-to-all:64", "hpcc-incast",
         "hpcc-incast:steps", "hpcc-long-short",
     ],
 )  # fmt: skip

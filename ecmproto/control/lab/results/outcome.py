@@ -608,7 +608,10 @@ def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
     yield from _no_flow_control(runs)
     yield from _no_messages(runs)
     yield from _no_drops(runs)
-    yield from _idle_flows(runs)
+    idle = [*_idle_flows(runs)]
+    yield from idle[:_FLOWS_SHOWN]
+    if len(idle) > _FLOWS_SHOWN:
+        yield f"{counted(len(idle) - _FLOWS_SHOWN, 'other flow')} delivered nothing"
 
 
 def _no_flow_control(runs: Sequence[RunFigures]) -> Iterator[str]:
