@@ -1,6 +1,7 @@
-"""The checker: it extracts the columns of each batch once, and applies every rule to the columns.
+"""The checker extracts the columns of each batch once, and applies all rules to these columns.
 
-Rules receive only frames with their ``on`` fields, so a rule about CNMs costs no time without CNMs.
+A rule receives only the frames with its ``on`` fields, so a rule about CNMs takes no time in a capture
+without CNMs.
 """
 
 from __future__ import annotations
@@ -38,29 +39,29 @@ _PROTOCOLS = "frame.protocols"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class RuleResult:
-    """The result of a rule: a case for each subject, and the kept findings."""
+    """The result of a rule, with a case for each subject and the kept findings."""
 
     rule: Rule
     cases: tuple[Case, ...]
     findings: tuple[Finding, ...]
 
     known: int = 0
-    """The number of findings in the baseline; no other count includes these findings."""
+    """The number of findings in the baseline. The other counts exclude these findings."""
 
     @property
     def judged(self) -> int:
-        """The number of judged frames, or of the units that the rule counts."""
+        """The number of judged frames, or of other units if the rule counts other units."""
         return sum(case.judged for case in self.cases)
 
     @property
     def wrong(self) -> int:
-        """The number of findings, including findings that are not kept."""
+        """The number of findings, including findings that were not kept."""
         return sum(case.wrong for case in self.cases)
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Checked(Tabular):
-    """The result for a capture; the table has one row for each kept finding."""
+    """The result for a capture. The table has a row for each kept finding."""
 
     COLUMNS: ClassVar[tuple[str, ...]] = (
         "rule", "severity", "frame", "time_ns", "interface", "subject", "what", "measured", "allowed",
@@ -73,13 +74,13 @@ class Checked(Tabular):
     """The result of each rule, in the order of the rules."""
     interfaces: tuple[Interface, ...]
     notes: tuple[str, ...]
-    """Assumptions, estimates and omissions."""
+    """Sentences on assumptions, estimates and omissions."""
     problem: CaptureError | None
-    """The error that ended the reading early."""
+    """The error that ended the capture early."""
 
     @property
     def wrong(self) -> int:
-        """The number of findings, including findings that are not kept."""
+        """The number of findings, including findings that were not kept."""
         return sum(result.wrong for result in self.results)
 
     def records(self) -> list[dict[str, Any]]:
@@ -104,7 +105,7 @@ class Checked(Tabular):
 
 
 class _Group:
-    """Rules with the same ``on`` fields, which receive the same rows."""
+    """Rules that have the same ``on`` fields and receive the same rows."""
 
     def __init__(self, on: tuple[str, ...]) -> None:
         self.on = on
@@ -115,13 +116,13 @@ class _Group:
 
 
 class Checker:
-    """Checks a capture batch by batch; `result` can be called at any time.
+    """A checker that processes a capture batch by batch. `result` can be called at any time.
 
-    The result does not depend on the division into batches, and memory does not depend on the number of
-    frames.  ``rules`` selects rules of ``families`` (None: all).  ``parameters`` are texts by full names,
-    such as ``{"qcn.w": "2"}``.  ``max_findings`` limits the kept findings of each rule.  With ``sampled``,
-    the frames are a sample, and rules that need every frame are skipped.  ``pool`` is a thread that shares
-    the work.  Raises ParameterError for an invalid value.
+    The result does not depend on the division into batches, and memory use does not depend on the number of
+    frames. ``rules`` selects rules of ``families``, and ``None`` selects all rules. ``parameters`` maps full
+    names to texts, such as ``{"qcn.w": "2"}``. ``max_findings`` is the maximum number of kept findings of
+    each rule. ``sampled`` means that the frames are a sample, and skips the rules that need every frame.
+    ``pool`` is a thread that shares the work. Raises ParameterError for an invalid value.
     """
 
     NOT_STATE = ("rules", "_settings", "_max_findings", "_ethertypes", "_pool", "_groups")
@@ -154,18 +155,20 @@ class Checker:
 
     @property
     def frames(self) -> int:
-        """The number of frames, including frames that are not selected."""
+        """The number of frames, including frames that were not selected."""
         return self._frames
 
     def state(self) -> State:
-        """Return the current findings as plain data for storage or transfer; see `stats.plain_data`.
+        """Return the current findings as plain data, for storage or transmission (see `stats.plain_data`).
 
         Raises TypeError if the memory of a user's rule contains other data.
         """
         return {"rules": [rule.id for rule in self.rules], "found": state_of(self, given=(Settings,))}
 
     def restore(self, state: State) -> None:
-        """Restore the findings of another checker with the same rules and parameters into an empty checker.
+        """Load the findings of another checker with the same rules and parameters.
+
+        This checker must be empty.
 
         Raises ParameterError for an invalid state.
         """
@@ -201,7 +204,11 @@ class Checker:
         interfaces: Sequence[Interface] = (),
         selected: Mask | None = None,
     ) -> None:
-        """Check the ``selected`` frames (None: all) of a batch from ``interfaces`` (none: Ethernet)."""
+        """Check the frames of a batch.
+
+        ``interfaces`` describes the interfaces of the batch. If ``interfaces`` is empty, all frames are
+        Ethernet frames. ``selected`` is a mask of the frames to check, and ``None`` selects all frames.
+        """
         self._interfaces = interfaces
         if not self._frames and len(batch):
             self._before = int(batch.numbers[0])
@@ -253,7 +260,7 @@ class Checker:
         self._look(group, self._rows(batch, self._extraction(batch), group.fields))
 
     def _look(self, group: _Group, rows: Rows) -> None:
-        """Apply the rules of a group to the frames of a batch with the group's ``on`` fields."""
+        """Apply the rules of a group to the frames of a batch that have the ``on`` fields of the group."""
         if group.on:
             there = np.zeros(len(rows), np.bool_)
             for name in group.on:
@@ -271,17 +278,18 @@ class Checker:
                 memory.add(rows)
 
     def can_merge(self, later: Checker) -> bool:
-        """Return whether `merge` is exact, because no list of ``later`` is full."""
+        """Return whether `merge` is exact. The merge is exact if no list of ``later`` is full."""
         return not any(
             getattr(each, "is_full", False) for memory in later._memories for each in vars(memory).values()
         )
 
     def merge(self, later: Checker, *, other_interfaces: bool = False) -> None:
-        """Add the findings of ``later``, as if this checker had checked the frames of ``later``.
+        """Add the findings of ``later``, a checker of the frames that follow.
 
-        ``later`` numbers its frames from 1, or continues the numbers of this checker.  ``later`` stays
-        unchanged.  Both checkers have the same interfaces; with ``other_interfaces``, the interfaces of
-        ``later`` follow.  Raises ParameterError for other rules or parameters.
+        The result is the same as if this checker had checked these frames. The frame numbers of ``later``
+        start at 1, or continue the numbers of this checker. ``later`` does not change. By default, both
+        checkers have the same interfaces. With ``other_interfaces``, the interfaces of ``later`` are
+        appended. Raises ParameterError if the rules or parameters of the checkers differ.
         """
         same = [rule.id for rule in later.rules] == [rule.id for rule in self.rules]
         if not same or later._settings != self._settings or later._ethertypes != self._ethertypes:
@@ -308,10 +316,10 @@ class Checker:
     def result(
         self, *, interfaces: Sequence[Interface] | None = None, problem: CaptureError | None = None
     ) -> Checked:
-        """Return the findings in all batches up to now.
+        """Return the findings in all batches so far.
 
-        ``interfaces`` are the known interfaces (None: the interfaces of the last batch), and ``problem`` is
-        the error that ended the capture.
+        ``interfaces`` contains the known interfaces, and ``None`` selects the interfaces of the latest batch.
+        ``problem`` is the error that ended the capture.
         """
         report = self._report.copy()
         known = tuple(self._interfaces if interfaces is None else interfaces)
@@ -346,7 +354,7 @@ class Checker:
 
 
 def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
-    """Return a result with the names of interfaces, if the rule's subjects are interfaces."""
+    """Return a result with the names of interfaces, if the subjects of the rule are interfaces."""
     if result.rule.subject.name != PORT.name:
         return result
     names = {
@@ -365,7 +373,7 @@ def _named(result: RuleResult, interfaces: Sequence[Interface]) -> RuleResult:
 
 @contextlib.contextmanager
 def _blamed_on(rule: Rule) -> Iterator[None]:
-    """Raise an error in a user's rule as an error in the rule's file."""
+    """Convert an exception in a user's rule into an error that names the file of the rule."""
     try:
         yield
     except Exception as error:
@@ -380,7 +388,7 @@ def _blamed_on(rule: Rule) -> Iterator[None]:
 
 
 def _layers_of(name: str) -> frozenset[str]:
-    """Return the layers with a field, by their names in ``frame.protocols``; none for `ERROR`."""
+    """Return the layers with a field, as named in ``frame.protocols``. The result is empty for `ERROR`."""
     if name == ERROR:
         return frozenset()
     field = find(name)
@@ -402,13 +410,15 @@ def check_capture(
     outer: bool = False,
     sampled: bool = False,
 ) -> Checked:
-    """Check a capture (a path, ``-``, a file object or a reader) against rules (None: all).
+    """Check a capture and return the findings.
 
-    In mirrored or tunnelled frames, the innermost frame is checked; ``outer`` checks the outer frame.
-    ``parameters`` are texts by full names.  ``filter`` selects frames, and ``limit`` is the maximum number of
-    read frames.  ``sampled`` states that the frames are a sample, as for `Checker`.  With ``threads`` 1, only
-    the calling thread works.  If an error ends the capture, the result contains the error in ``problem``.
-    Raises CaptureError for a file that is no capture, and ParameterError for invalid arguments.
+    ``source`` is a path, ``-``, a file object or a reader. ``rules`` contains the rules to apply, and
+    ``None`` selects all rules. For frames inside a mirror or tunnel encapsulation, the innermost frame is
+    checked. ``outer`` checks the outer frames instead. ``parameters`` maps full names to texts. ``filter``
+    selects the frames to check, and ``limit`` is the maximum number of frames to read. ``sampled`` means that
+    the frames are a sample, as for `Checker`. ``threads=1`` uses only the calling thread. If an error ends
+    the capture early, ``problem`` contains this error. Raises CaptureError if ``source`` is not a capture,
+    and ParameterError for invalid arguments.
     """
     with contextlib.ExitStack() as stack:
         pool = stack.enter_context(ThreadPoolExecutor(1)) if threads > 1 else None

@@ -1,4 +1,4 @@
-"""Results of checks as JSON lines, JUnit XML and SARIF; the baseline of accepted findings."""
+"""Results of checks as JSON lines, JUnit XML and SARIF, and the baseline of accepted findings."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ SUMMARY_SCHEMA, FINDING_SCHEMA = "ecmproto/check/1", "ecmproto/finding/1"
 BASELINE_SCHEMA = "ecmproto/baseline/1"
 _SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _SHOWN_IN_CASE = 10
-"""Findings listed in a failed test case."""
+"""The maximum number of findings in the text of a failed test case."""
 
 
 def sentence_of(finding: Finding) -> str:
-    """Return a finding in one sentence: what is wrong, what was measured, what is allowed."""
+    """Return a sentence with the fault, the measured value and the allowed value of a finding."""
     told = finding.what
     if finding.measured is not None:
         told += f": {finding.measured}"
@@ -35,7 +35,10 @@ def sentence_of(finding: Finding) -> str:
 
 
 def interface_name(interfaces: Sequence[Interface], index: int | None) -> str | None:
-    """Return the name of an interface, or its index where it has none; None for none."""
+    """Return the name of an interface, or its index as text if the interface has no name.
+
+    Returns ``None`` if ``index`` is ``None``.
+    """
     if index is None:
         return None
     name = interfaces[index].name if index < len(interfaces) else ""
@@ -43,7 +46,7 @@ def interface_name(interfaces: Sequence[Interface], index: int | None) -> str | 
 
 
 def finding_document(finding: Finding, checked: Checked, path: str) -> dict[str, Any]:
-    """Return a finding for JSON."""
+    """Return a finding as a JSON object."""
     return {
         "schema": FINDING_SCHEMA,
         "capture": path,
@@ -59,7 +62,7 @@ def finding_document(finding: Finding, checked: Checked, path: str) -> dict[str,
 
 
 def summary_document(checked: Checked, path: str) -> dict[str, Any]:
-    """Return the cases of all rules, and their counts, for JSON."""
+    """Return the cases and counts of all rules as a JSON object."""
     return {
         "schema": SUMMARY_SCHEMA,
         "capture": path,
@@ -92,14 +95,17 @@ def summary_document(checked: Checked, path: str) -> dict[str, Any]:
 
 
 def json_lines(checked: Checked, path: str) -> Iterator[str]:
-    """Yield a line for each finding that is listed, then one that sums up."""
+    """Yield a JSON line for each kept finding, and a last line with the summary."""
     for finding in checked.findings:
         yield json.dumps(finding_document(finding, checked, path), ensure_ascii=False)
     yield json.dumps(summary_document(checked, path), ensure_ascii=False)
 
 
 def junit_document(checked: Checked, path: str) -> str:
-    """Return JUnit's XML: a suite for each rule, a case for each subject; rules without any are skipped."""
+    """Return JUnit XML with a suite for each rule and a test case for each subject.
+
+    The suite of a rule without subjects contains one skipped test case.
+    """
     suites = [
         (f"{result.rule.id} {result.rule.name}", _test_cases(result, f"{path}.{result.rule.id}"))
         for result in checked.results
@@ -112,7 +118,7 @@ def junit_document(checked: Checked, path: str) -> str:
 
 
 def _test_cases(result: RuleResult, classname: str) -> list[JUnitCase]:
-    """Return the cases of a rule for JUnit."""
+    """Return the JUnit test cases of a rule."""
     rule = result.rule
     if not result.cases:
         message = "the capture contains nothing that this rule checks"
@@ -139,7 +145,7 @@ def _frame_text(finding: Finding) -> str:
 
 
 def sarif_document(checked: Checked, path: str) -> dict[str, Any]:
-    """Return a SARIF 2.1.0 log: a result for each finding that is listed."""
+    """Return a SARIF 2.1.0 log with a result for each kept finding."""
     index = {result.rule.id: number for number, result in enumerate(checked.results)}
     notes = [{"level": "note", "message": {"text": note}} for note in checked.notes]
     if checked.problem is not None:
@@ -207,7 +213,7 @@ def _uri(path: str) -> str:
 
 
 def baseline_document(checked: Checked) -> dict[str, Any]:
-    """Return a baseline: how many findings each rule has about each subject now."""
+    """Return a baseline, which contains the current number of findings of each rule and subject."""
     return {
         "schema": BASELINE_SCHEMA,
         "known": [
@@ -224,7 +230,10 @@ Baseline = Mapping[tuple[str, str], int]
 
 
 def read_baseline(text: str, name: str) -> Baseline:
-    """Return the baseline that a file called ``name`` holds; SpecError where it holds none."""
+    """Parse a baseline. ``name`` is the file name for error messages.
+
+    Raises SpecError if the text is not a baseline.
+    """
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -249,9 +258,10 @@ def _listed(given: object, name: str) -> list[dict[str, Any]]:
 
 
 def without_known(checked: Checked, baseline: Baseline) -> Checked:
-    """Return the findings beyond a baseline.
+    """Return the result of a check without the findings that the baseline accepts.
 
-    A subject with more findings of a rule than the baseline keeps all of them, as the new ones are unknown.
+    If a rule has more findings about a subject than the baseline accepts, all these findings remain, because
+    the new findings cannot be told apart.
     """
     return dataclasses.replace(
         checked, results=tuple(_without_known(result, baseline) for result in checked.results)

@@ -1,4 +1,4 @@
-"""The memory of rules: the previous event of each key, across batches and across parts."""
+"""The memory of rules, which keeps events by key across the batches and the parts of a capture."""
 
 from __future__ import annotations
 
@@ -13,27 +13,30 @@ if TYPE_CHECKING:
     from ecmproto.frames.stats.tally import CountedBatch
 
 NO_NUMBER = -1
-"""As in `stats.tally`, which is imported when a chain is made, as listing rules needs no loops."""
+"""A copy of ``stats.tally.NO_NUMBER``. Listing the rules must not import `stats.tally`."""
 NUMBER, TIME, INTERFACE = range(3)
-"""Columns of each event; the columns of its rule follow."""
+"""The first columns of each event. The columns of the rule follow."""
 
 
 class Pairs(NamedTuple):
-    """Events, each with the one before it of the same key, as rows of columns."""
+    """Events with the previous event of the same key, as rows of columns."""
 
     low: Int64
-    """The key's halves."""
+    """The lower half of each key; ``high`` is the upper half."""
     high: Int64
     before: Int64
     now: Int64
 
     def select(self, mask: Mask) -> Pairs:
-        """Return the pairs where a mask is True."""
+        """Return the pairs that a mask selects."""
         return Pairs(*(rows_where(mask, array) for array in self))
 
 
 class Chain:
-    """Follows the events of up to ``most`` keys; an event has ``width`` columns after the common ones."""
+    """The first and the latest event of up to ``maximum`` keys.
+
+    Each event has ``width`` columns after the common columns.
+    """
 
     def __init__(self, maximum: int, width: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
@@ -45,11 +48,14 @@ class Chain:
 
     @property
     def is_full(self) -> bool:
-        """Whether there were more keys than it follows."""
+        """Whether a key was ignored because the chain was full."""
         return self.keys.is_full
 
     def follow(self, low: Int64, high: Int64 | int, events: Int64) -> Pairs:
-        """Take events in their order, and return those that have one before them; keys beyond have none."""
+        """Add events in order, and return the events that have a previous event of the same key.
+
+        Events of ignored keys are not returned.
+        """
         from ecmproto.frames.stats.tally import preceding
 
         upper = np.broadcast_to(np.asarray(high, np.int64), low.shape)
@@ -76,10 +82,10 @@ class Chain:
         *,
         keys_move: bool = True,
     ) -> Pairs:
-        """Add the events of a later part, and return the pairs across the seam.
+        """Add the events of a later part, and return the pairs that span both parts.
 
-        ``change`` is applied to the events of the later part, after their shift; with ``keys_move`` the
-        higher halves of keys are interfaces.
+        ``change`` is applied to the shifted events of the later part. ``keys_move`` means that the upper
+        halves of the keys are interface indices, which are shifted too.
         """
         by = shift.interfaces if keys_move else 0
         count = later.keys.count
@@ -100,22 +106,22 @@ class Chain:
 
     @property
     def ends(self) -> tuple[Int64, Int64]:
-        """The first and the last event of each key, in the order of the keys."""
+        """The first events and the latest events, sorted by key number."""
         return self._first[: self.keys.count], self._last[: self.keys.count]
 
 
 class CountedTimes:
-    """Frames as the accumulators of `stats` take them, with a timeline over all of their times."""
+    """A timeline of all frame times, which converts rows into batches for the accumulators of `stats`."""
 
     def __init__(self) -> None:
         from ecmproto.frames.stats.tally import Timeline
 
         self.timeline: Timeline = Timeline()
         self.last_ns: int = NO_TIME
-        """The latest time, NO_TIME without any."""
+        """The latest time. NO_TIME means that no frame had a time."""
 
     def counted(self, rows: Rows) -> CountedBatch:
-        """Return the rows of a batch, the timeline extended to their times."""
+        """Extend the timeline to the times of a batch, and return the rows of the batch."""
         from ecmproto.frames.stats.tally import counted_batch
 
         timed = rows.time_ns != NO_TIME
@@ -126,7 +132,7 @@ class CountedTimes:
         return counted_batch(rows.batch, rows.columns, self.timeline.slots(times_ns), timed)
 
     def join(self, later: CountedTimes) -> None:
-        """Extend the timeline to the times of a later part: before what it counted is joined."""
+        """Extend the timeline to the times of a later part. Call this method before joining the counts."""
         if later.last_ns != NO_TIME:
             self.timeline.cover(later.timeline.start_ns, later.last_ns)
             self.last_ns = max(self.last_ns, later.last_ns)
@@ -138,13 +144,13 @@ def events(number: Int64, time_ns: Int64, interface: Int64, *values: Int64) -> I
 
 
 def rows_where(mask: Mask, rows: Int64) -> Int64:
-    """Return the rows where a mask is True: the array itself if it is True everywhere."""
+    """Return the rows that a mask selects. If the mask selects all rows, the array is not copied."""
     # rows are taken by number three times as fast
     return rows if mask.all() else rows.take(np.flatnonzero(mask), axis=0)
 
 
 def moved(rows: Int64, shift: Shift) -> Int64:
-    """Return events of a later part as they are numbered in the whole."""
+    """Return the events of a later part with the frame numbers and interfaces of the whole capture."""
     shifted = rows.copy()
     shifted[:, NUMBER] += shift.frames
     shifted[:, INTERFACE] += shift.interfaces
@@ -152,13 +158,13 @@ def moved(rows: Int64, shift: Shift) -> Int64:
 
 
 def first_of(rows: Int64, more: Int64, maximum: int) -> Int64:
-    """Return the ``maximum`` events with the lowest frame numbers, of both arrays."""
+    """Return the ``maximum`` events with the lowest frame numbers in both arrays."""
     every = np.concatenate([rows, more])
     return every[np.argsort(every[:, NUMBER], kind="stable")][:maximum]
 
 
 class SeenKeys:
-    """The set of 64-bit keys, up to ``most``."""
+    """A set of up to ``maximum`` 64-bit keys."""
 
     def __init__(self, maximum: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
@@ -167,12 +173,12 @@ class SeenKeys:
         self._most = maximum
 
     def add(self, keys: Int64) -> None:
-        """Note keys."""
+        """Add keys."""
         if len(keys):
             self._keys.numbers(keys, np.zeros_like(keys))
 
     def join(self, later: SeenKeys) -> None:
-        """Note the keys of a later part."""
+        """Add the keys of a later part."""
         self._keys.join(later._keys, np.ones(self._most, np.int64))
 
     def has(self, keys: Int64) -> Mask:
@@ -181,17 +187,17 @@ class SeenKeys:
 
     @property
     def keys(self) -> Int64:
-        """The keys in the order in which they came."""
+        """The keys in the order of addition."""
         return self._keys.low.astype(np.int64)
 
     @property
     def is_full(self) -> bool:
-        """Whether there were more than there is room for."""
+        """Whether a key was ignored because the set was full."""
         return self._keys.is_full
 
 
 class FirstEvents:
-    """The first event of each key of 64 bits, up to ``most`` of them."""
+    """The first event of each 64-bit key, for up to ``maximum`` keys."""
 
     def __init__(self, maximum: int, width: int) -> None:
         from ecmproto.frames.stats.tally import Numbering
@@ -203,7 +209,7 @@ class FirstEvents:
         return self._keys.count
 
     def add(self, keys: Int64, *columns: Int64) -> None:
-        """Add events with the columns of `events`."""
+        """Add events. The columns are the same as for `events`."""
         if not len(keys):
             return
         before = self._keys.count
@@ -214,16 +220,16 @@ class FirstEvents:
             self._events[numbers[new]] = np.column_stack([column[new] for column in columns])
 
     def join(self, later: FirstEvents, shift: Shift) -> None:
-        """Take the events of a later part."""
+        """Add the events of a later part."""
         self.add(later.keys, *moved(later.events, shift).T)
 
     @property
     def keys(self) -> Int64:
-        """The keys in the order in which they came."""
+        """The keys in the order of addition."""
         return self._keys.low.astype(np.int64)
 
     def of(self, keys: Int64, column: int, missing: int) -> Int64:
-        """Return a column of the first events of some keys, ``missing`` for keys without one."""
+        """Return a column of the first events of the given keys, with ``missing`` for unknown keys."""
         order = np.argsort(self.keys, kind="stable")
         known = self.keys[order]
         found = np.full(len(keys), missing, np.int64)
@@ -235,7 +241,7 @@ class FirstEvents:
 
     @property
     def is_full(self) -> bool:
-        """Whether there were more keys than there is room for."""
+        """Whether a key was ignored because the table was full."""
         return self._keys.is_full
 
     @property

@@ -1,7 +1,7 @@
-"""The rules as a list of words, without the code that judges: read from ``rules.json``, in no time.
+"""The texts of the rules, read from ``rules.json`` without loading the rules.
 
-``make docs`` writes the file from the rules themselves.  Completion, ``ecmproto help`` and manual pages read
-it, since rules are made of compiled code, which takes a second to load.
+``make docs`` generates the file from the rules. Completion, ``ecmproto help`` and manual pages read the file,
+because loading the compiled code of the rules takes a second.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _SCHEMA = "ecmproto/rules/1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedRule:
-    """The words of a `Rule`."""
+    """The texts of a `Rule`."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class ListedRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedParameter:
-    """The words of a family's `Parameter`; ``choices`` are all values where they are few."""
+    """The texts of a `Parameter`. ``choices`` contains all values if the parameter has a list of values."""
 
     name: str
     default: str
@@ -39,7 +39,7 @@ class ListedParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedFamily:
-    """The words of a `Family`."""
+    """The texts of a `Family`."""
 
     name: str
     title: str
@@ -48,7 +48,7 @@ class ListedFamily:
 
 
 def listed_families() -> tuple[ListedFamily, ...]:
-    """Return all families of rules, in their order."""
+    """Return all families of rules, in the order of the file."""
     return tuple(map(_family, json.loads(PATH.read_text(encoding="utf-8"))["families"]))
 
 
@@ -64,7 +64,7 @@ def _family(row: dict[str, Any]) -> ListedFamily:
 
 
 def as_json() -> str:
-    """Return the contents of the file, made from the rules."""
+    """Return the contents of ``rules.json``, generated from the rules."""
     from ecmproto.tools.check.registry import FAMILIES
 
     families = []

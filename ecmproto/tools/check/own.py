@@ -1,4 +1,4 @@
-"""Rules of one's own: a Python file with ``RULES`` or ``FAMILY``, or a TOML file with display filters.
+"""User-defined rules: a Python file with ``RULES`` or ``FAMILY``, or a TOML file with display filters.
 
 ::
 
@@ -7,9 +7,9 @@
     [[rule]]
     id = "RACK001"
     sentence = "CNMs have priority 5 in this network."
-    filter = "cnm"                    # the frames that it is about
-    needed = "vlan.priority == 5"     # what must hold of them; without it none may be there
-    subject = "cnm.cpid"              # a case each; the interface unless given
+    filter = "cnm"                    # the frames to judge
+    needed = "vlan.priority == 5"     # the condition; without a condition, all these frames are wrong
+    subject = "cnm.cpid"              # one case for each value; the default is the interface
     severity = "error"                # or warning, note
 """
 
@@ -49,11 +49,11 @@ _KEYS = ("id", "name", "sentence", "why", "clause", "severity", "filter", "neede
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class NoParameters(Parameters):
-    """None."""
+    """The parameters of a family without parameters."""
 
 
 def own_family(path: str) -> Family:
-    """Return the rules of a file; SpecError where it holds none, and what a Python file raises as one too."""
+    """Load the rules of a file. Raises SpecError for an invalid file or an exception in a Python file."""
     read = {".py": _from_python, ".toml": _from_toml}.get(Path(path).suffix)
     if read is not None:
         family = read(path)
@@ -160,18 +160,25 @@ def _compiled(text: str) -> Filter:
 
 
 class FilterTest:
-    """An expression that is two display filters: which frames it is about, and what must hold of these."""
+    """A rule expression that consists of two display filters.
+
+    The first filter selects the judged frames. The frames that match the second filter are correct. Without a
+    second filter, every selected frame is wrong.
+    """
 
     def __init__(self, about: str, needed: str) -> None:
         self._about = about
         self._needed = needed
 
     def compiled(self) -> tuple[Filter, Filter | None]:
-        """Return the filters, the second None where there is none; FilterError where one is no filter."""
+        """Return both filters.
+
+        The second filter is ``None`` if missing. Raises FilterError for an invalid filter.
+        """
         return _compiled(self._about), _compiled(self._needed) if self._needed else None
 
     def __call__(self, rows: Rows, parameters: object) -> Judged:
-        """Return the rows that the rule is about and of which it does not hold."""
+        """Judge the rows of a batch."""
         from ecmproto.frames.columns.selection import selected
 
         about, needed = self.compiled()

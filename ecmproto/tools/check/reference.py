@@ -1,4 +1,4 @@
-"""Rules explained: as a page of the documentation, and as text for a terminal."""
+"""Descriptions of rules, as documentation pages and as text for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ecmproto.tools.check.rule import Family, Rule
 
 
 def parameters_of(rule: Rule, family: Family | None) -> list[tuple[str, str, str, str]]:
-    """Return for each parameter of a rule its whole name, default, range and meaning."""
+    """Return the full name, default, range and meaning of each parameter of a rule."""
     if family is None:
         return []
     defaults = family.parameters().as_text()
@@ -20,7 +20,7 @@ def parameters_of(rule: Rule, family: Family | None) -> list[tuple[str, str, str
 
 
 def as_markdown(rule: Rule, family: Family | None) -> str:
-    """Return the page of a rule."""
+    """Return the documentation page of a rule."""
     lines = [f"# {rule.id}: {rule.name}", "", f"**{rule.sentence}**", ""]
     lines += [*textwrap.wrap(rule.why, 110, break_on_hyphens=False), ""] if rule.why else []
     lines += [f"- {name}: {told}" for name, told in _facts(rule, markdown=True)]
@@ -32,7 +32,7 @@ def as_markdown(rule: Rule, family: Family | None) -> str:
 
 
 def as_text(rule: Rule, family: Family | None, *, width: int = 80) -> str:
-    """Return the same for a terminal."""
+    """Return the description of a rule as text for a terminal."""
     lines = [f"{rule.id} {rule.name}", "", *textwrap.wrap(rule.sentence, width, break_on_hyphens=False), ""]
     lines += [*textwrap.wrap(rule.why, width, break_on_hyphens=False), ""] if rule.why else []
     for name, told in _facts(rule, markdown=False):

@@ -1,4 +1,4 @@
-"""All rules: their families, one by one, and how they are chosen and parametrised."""
+"""All families of rules, and the selection and the parameters of rules."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ FAMILIES: tuple[Family, ...] = (
     qcn.FAMILY, ecm.FAMILY, bcn.FAMILY, e2cm.FAMILY, fecn.FAMILY, domain.FAMILY, dcbx.FAMILY, pfc.FAMILY,
     roce.FAMILY,
 )  # fmt: skip
-"""All families, in the order of their findings."""
+"""All families. Findings have the same order."""
 
 
 def families_of(families: Sequence[Family] = FAMILIES) -> Mapping[str, Family]:
-    """Return the family of each rule, by the rule's id."""
+    """Return the family of each rule, by rule id."""
     return {rule.id: family for family in families for rule in family.rules}
 
 
 def find_rule(name: str, families: Sequence[Family] = FAMILIES) -> Rule:
-    """Return the rule with an id; ParameterError, with the nearest, where there is none."""
+    """Return the rule with an id. Raises ParameterError, with the most similar id, for an unknown id."""
     rules = {rule.id: rule for family in families for rule in family.rules}
     if name.upper() not in rules:
         raise unknown_name(name, sorted(rules), kind="rule")
@@ -32,9 +32,11 @@ def find_rule(name: str, families: Sequence[Family] = FAMILIES) -> Rule:
 def chosen(
     select: Iterable[str] = (), ignore: Iterable[str] = (), families: Sequence[Family] = FAMILIES
 ) -> tuple[Rule, ...]:
-    """Return the rules that ``select`` names (none: all) and ``ignore`` does not.
+    """Return the rules that match ``select`` and do not match ``ignore``.
 
-    A name is a family's, or the beginning of ids. ParameterError for one that no rule has.
+    An empty ``select`` selects all rules.
+
+    A name is the name of a family, or a prefix of rule ids. Raises ParameterError for a name without rules.
     """
     rules = [rule for family in families for rule in family.rules]
 
@@ -58,9 +60,12 @@ def chosen(
 def settings_of(
     parameters: Mapping[str, str], rules: Iterable[Rule], families: Sequence[Family] = FAMILIES
 ) -> Settings:
-    """Return the parameters that texts give by whole names, as ``{"qcn.w": "2"}``, others at their defaults.
+    """Parse the parameters of all families.
 
-    ParameterError for a name that there is not, or a text that is no value.
+    ``parameters`` maps full names to texts, such as ``{"qcn.w": "2"}``.
+
+    Parameters without a text have their defaults. Raises ParameterError for an unknown name or an invalid
+    value.
     """
     named = {family.name: family for family in families}
     known = [f"{name}.{each.name}" for name, family in named.items() for each in family.parameters.describe()]

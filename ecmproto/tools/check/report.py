@@ -1,7 +1,7 @@
-"""Findings, and the number of judged frames for each subject, in bounded memory.
+"""Findings and the number of judged frames for each subject, in bounded memory.
 
-A report keeps each rule's findings with the lowest frame numbers.  The division of a capture into batches or
-parts does not change a report.
+A report keeps the findings with the lowest frame numbers of each rule. The division of a capture into batches
+or parts does not change a report.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ecmproto.tools.check.rule import (
 )
 
 MOST_LISTED = 1000
-"""The maximum number of kept findings of a rule; more findings are only counted."""
+"""The maximum number of kept findings of a rule. Further findings are only counted."""
 _NO_FRAME = 1 << 62
 """The sort key of findings without a frame, after all other findings."""
 MOST_CASES = 4096
@@ -37,16 +37,19 @@ MOST_CASES = 4096
 
 @plain_value
 class Finding(NamedTuple):
-    """A violation of a rule by a frame, or by missing frames (without a frame number)."""
+    """A violation of a rule by a frame or by a missing frame.
+
+    A finding about a missing frame has no frame number.
+    """
 
     rule: str
     frame: int | None
-    """The frame number from 1, as ``frame.number``."""
+    """The frame number, which starts at 1, as in ``frame.number``."""
     time_ns: int | None
     interface: int | None
     """The index of the interface in the capture."""
     key: int
-    """The key of the subject; ``subject`` is its text."""
+    """The key of the subject; ``subject`` is the text for this key."""
     subject: str
     what: str
     measured: Value = None
@@ -55,21 +58,21 @@ class Finding(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """A subject that a rule has judged; ``interface`` is the interface of its first frame."""
+    """A subject that a rule has judged. ``interface`` is the interface of the subject's first frame."""
 
     subject: str
     interface: int | None
     judged: int
-    """The number of judged frames, or of the units that the rule counts."""
+    """The number of judged frames, or of other units if the rule counts other units."""
     wrong: int
 
 
 class _Counts:
-    """The cases of one rule."""
+    """The cases of a rule."""
 
     def __init__(self) -> None:
         self.cases: dict[int, list[int]] = {}
-        """The judged count, the wrong count and the interface of each key."""
+        """The number of judged rows, the number of wrong rows, and the interface of each key."""
         self.others = [0, 0]
 
     def add(self, keys: Int64, judged: Int64, wrong: Int64, interfaces: Int64) -> None:
@@ -92,7 +95,7 @@ class _Counts:
     def judge(
         self, keys: Int64, which: Int64, about: Mask | None, wrong_rows: Int64, interface: Int64
     ) -> None:
-        """Count rows by the index of their key; a case has the interface of its first judged row."""
+        """Count rows by key index. Each case has the interface of the first judged row."""
         judged = which if about is None else which[about]
         first = np.zeros(len(keys), np.int64)
         first[judged[::-1]] = (interface if about is None else interface[about])[::-1]
@@ -108,7 +111,7 @@ class _Counts:
 
 
 class Report:
-    """The results of rules; at most ``maximum`` findings of each rule are kept."""
+    """The results of rules, with at most ``maximum`` kept findings of each rule."""
 
     NOT_STATE = ("rules", "maximum")
 
@@ -120,7 +123,7 @@ class Report:
         self._notes: dict[str, str] = {}
 
     def judge(self, rule: str, rows: Rows, judged: Judged) -> None:
-        """Add a rule's result for the rows of a batch."""
+        """Add the result of a rule for the rows of a batch."""
         if rule not in self.rules:
             return
         subject = self.rules[rule].subject
@@ -148,7 +151,7 @@ class Report:
             self._list(rule, at, listed.tolist(), judged)
 
     def tell(self, rule: str, where: Where, judged: Judged) -> None:
-        """Add a rule's result for frames of any batch, or for no frame (number 0)."""
+        """Add the result of a rule for frames of any batch, or for frame number 0, which means no frame."""
         if rule not in self.rules or not len(where.number):
             return
         about = judged.about
@@ -163,11 +166,14 @@ class Report:
         self._list(rule, where.select(listed), listed.tolist(), judged)
 
     def count(self, rule: str, where: Where) -> None:
-        """Count frames that a rule has judged as correct."""
+        """Count frames that a rule has judged to be correct."""
         self.tell(rule, where, Judged(np.zeros(len(where.number), np.bool_), ""))
 
     def note(self, key: str, text: str) -> None:
-        """Add a sentence on an assumption or estimate; a later sentence with the same key replaces it."""
+        """Add a sentence on an assumption or estimate.
+
+        A later sentence with the same key replaces this sentence.
+        """
         self._notes[key] = text
 
     def _last_listed(self, rule: str) -> int:
@@ -241,7 +247,7 @@ class Report:
 
     @property
     def notes(self) -> Mapping[str, str]:
-        """Assumptions and estimates by key."""
+        """Sentences on assumptions and estimates, by key."""
         return self._notes
 
 
@@ -250,7 +256,7 @@ def _frame_number(finding: Finding) -> int:
 
 
 def _value_at(reported: RowValue, row: int) -> Value:
-    """Return the value for one row."""
+    """Return the value for a row."""
     if isinstance(reported, np.ndarray):
         value: Value = reported[row].item()
         return value

@@ -48,25 +48,28 @@ Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 Severity = Literal["error", "warning", "note"]
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "note")
-"""An error violates the clause, a warning its defaults or advice; a note deserves attention."""
+"""The severities. An error violates the clause, a warning violates defaults or advice, and a note deserves
+attention.
+"""
 
 PRIORITY_FIELDS = ("vlan.priority", "ieee8021ad.priority")
 """The fields of `Rows.priority`."""
 ERROR = "frame.error"
-"""The field of malformed frames, which is allowed in a rule's ``on``."""
+"""The field of malformed frames. A rule may have this field in ``on``."""
 NO_TIME = -(1 << 63)
-"""The time of a frame without a time in its record."""
+"""The value for the time of a frame without a time."""
 
 Value: TypeAlias = "int | float | str | None"
 RowValue: TypeAlias = "Value | NDArray[Any] | Callable[[int], Value]"
-"""A value for all rows, an array with an entry for each row, or a function of the row."""
+"""One value for all rows, an array with an entry for each row, or a function of the row index."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The object of a rule, and a case in a report of tests: a congestion point, a port, a flow.
+    """The type of object that a rule judges, such as a congestion point, a port or a flow.
 
-    ``key`` returns a number for each row from ``fields``, ``text`` its text for people.
+    Each subject is a case in a test report. ``key`` calculates a number for each row from ``fields``.
+    ``text`` converts this number to text.
     """
 
     name: str
@@ -74,19 +77,21 @@ class Subject:
     key: Callable[[Rows], Int64]
     text: Callable[[int], str]
     moved: Callable[[int, int], int] | None = None
-    """A function that adds a number to the interface index in a key; None for keys without an interface."""
+    """A function that adds a number to the interface index in a key. ``None`` means that the keys contain no
+    interface.
+    """
 
 
 class Judged(NamedTuple):
-    """A mask of the wrong rows, and the text of their findings."""
+    """A mask of the wrong rows, and the texts of their findings."""
 
     wrong: Mask
     what: str | Callable[[int], str]
-    """The fault, as a sentence without its end."""
+    """The fault, as a sentence without a full stop."""
     measured: RowValue = None
     allowed: RowValue = None
     about: Mask | None = None
-    """A mask of the judged rows; None if every row with the rule's fields was judged."""
+    """A mask of the judged rows. ``None`` means that every row with the rule's fields was judged."""
 
 
 Expression: TypeAlias = "Callable[[Rows, Any], Judged]"
@@ -94,20 +99,20 @@ Expression: TypeAlias = "Callable[[Rows, Any], Judged]"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rule:
-    """A rule; rules with the same id are equal, and exactly one of ``expression`` and ``memory`` is given.
+    """A rule with either an ``expression`` or a ``memory``. Rules with the same id are equal.
 
-    The rule receives frames with at least one of the ``on`` fields, or all frames if ``on`` is empty.  A
-    judged frame has all ``fields``; the rule also reads the ``optional`` fields.  Rules with the same
-    ``memory`` class share one object.
+    The rule receives frames with at least one ``on`` field, or all frames if ``on`` is empty. A frame is
+    judged only if the frame has all ``fields``. The rule also reads the ``optional`` fields. Rules with the
+    same ``memory`` class share one object.
     """
 
     id: str
     name: str
-    """Two to four words for lists."""
+    """A name of two to four words for lists."""
     sentence: str
     """The condition that the rule checks."""
     why: str
-    """The meaning of a finding, the conditions for judging, and the next thing to look at."""
+    """The meaning of a finding, the conditions for judging, and advice on the next step."""
     clause: str
     severity: Severity
     subject: Subject
@@ -115,17 +120,17 @@ class Rule:
     fields: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     parameters: tuple[str, ...] = ()
-    """The short names of the family's parameters that the rule reads."""
+    """The short names of the family parameters that the rule reads."""
     expression: Expression | None = None
     memory: type[Memory] | None = None
     source: str = ""
-    """The file of a user's rule."""
+    """The file that defines a user's rule."""
 
     @property
     def needs_every_frame(self) -> bool:
-        """Whether the rule compares frames, and therefore skips captures that are a sample.
+        """Whether the rule compares frames. Such a rule is skipped if the capture is a sample.
 
-        A memory that judges each frame alone has a true attribute ``frames_alone``.
+        A memory that judges each frame alone has the attribute ``frames_alone = True``.
         """
         return self.memory is not None and not getattr(self.memory, "frames_alone", False)
 
@@ -143,7 +148,9 @@ class Rule:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Rules with common parameters; ``name`` is the prefix of the parameters (``qcn.w``)."""
+    """Rules with common parameters. ``name`` is the prefix of the parameters, such as ``qcn`` in
+    ``qcn.w``.
+    """
 
     name: str
     title: str
@@ -152,32 +159,37 @@ class Family:
 
 
 class Shift(NamedTuple):
-    """The offsets of the numbers of frames and interfaces of a later part."""
+    """The offsets for the frame numbers and interface indices of a later part."""
 
     frames: int
     interfaces: int
 
 
 class Memory(Protocol):
-    """The bounded memory of earlier frames."""
+    """The state of a rule that compares frames, in bounded memory."""
 
     def __init__(self, settings: Settings, report: Report) -> None: ...
 
     def add(self, rows: Rows) -> None:
-        """Add the rows of a batch, and report the findings that are already certain."""
+        """Add the rows of a batch, and report the findings that later frames cannot change."""
 
     def join(self, later: Any, shift: Shift) -> None:
-        """Add the memory of the following frames; the report already contains the findings of ``later``."""
+        """Add the memory of a later part. The report already contains the findings of ``later``."""
 
     def end(self, report: Report) -> None:
-        """Report the findings at the end of the capture; the memory stays unchanged, as frames may follow."""
+        """Report the remaining findings at the end of the capture.
+
+        The memory must not change, as frames may follow.
+        """
 
 
 _Parameters = TypeVar("_Parameters", bound=Parameters)
 
 
 class Settings:
-    """The parameters of all families, the names of the given parameters, and the ids of active rules."""
+    """The parameters of all families, the names of the parameters that the user gave, and the ids of active
+    rules.
+    """
 
     def __init__(
         self,
@@ -195,7 +207,7 @@ class Settings:
         return cls() if found is None else found  # type: ignore[return-value]
 
     def is_given(self, name: str) -> bool:
-        """Return whether the user gave a parameter, by its full name such as ``qcn.w``."""
+        """Return whether the user gave a parameter. ``name`` is the full name, such as ``qcn.w``."""
         return name in self._given
 
     def is_active(self, rule: str) -> bool:
@@ -212,22 +224,22 @@ class Settings:
 
 
 class Where(NamedTuple):
-    """The frames and subjects of findings; each array has an entry for each frame."""
+    """The frames and subjects of findings. Each array has an entry for each frame."""
 
     number: Int64
-    """The frame number, from 1."""
+    """The frame number, which starts at 1."""
     time_ns: Int64
-    """The time; NO_TIME for a record without a time."""
+    """The time. NO_TIME means that the frame has no time."""
     interface: Int64
     subject: Int64
 
     def select(self, selection: Any) -> Where:
-        """Return the frames at indices, or the frames selected by a mask."""
+        """Return the frames that indices or a mask select."""
         return Where(*(array[selection] for array in self))
 
 
 class Rows:
-    """The frames of one batch, in order; ``rows["vlan.priority"]`` has an entry for each frame."""
+    """The frames of a batch, in order. ``rows["vlan.priority"]`` has an entry for each frame."""
 
     def __init__(
         self,
@@ -245,7 +257,7 @@ class Rows:
         self.number: Int64 = batch.numbers + 1
         timed = usable if usable is not None else np.ones(len(batch), np.bool_)
         self.time_ns: Int64 = np.where(timed, batch.time_ns, NO_TIME)
-        """The time of each frame; NO_TIME for a frame without a time."""
+        """The time of each frame. NO_TIME means that the frame has no time."""
         self._values: dict[str, Int64] = {}
         self._present: dict[str, Mask] = {}
         self._subjects: dict[str, tuple[Int64, Int64]] = {}
@@ -261,7 +273,7 @@ class Rows:
 
     @property
     def octets(self) -> Int64:
-        """The length of each frame on the wire."""
+        """The length of each frame on the wire, in octets."""
         return self.batch.original
 
     @property
@@ -270,7 +282,10 @@ class Rows:
         return self.batch.captured < self.batch.original
 
     def __getitem__(self, name: str) -> Int64:
-        """Return the outermost values of a number or address field; 0 for a row without the field."""
+        """Return the outermost value of a number or address field for each row.
+
+        Rows without the field have 0.
+        """
         if name not in self._values:
             self._values[name] = _int64(self.columns[name], len(self))
         return self._values[name]
@@ -282,7 +297,7 @@ class Rows:
         return self._present[name]
 
     def have(self, names: Sequence[str]) -> Mask:
-        """Return a mask of the rows with all of the named fields."""
+        """Return a mask of the rows with all named fields."""
         there = np.ones(len(self), np.bool_)
         for name in names:
             there &= self.has(name)
@@ -290,23 +305,26 @@ class Rows:
 
     @functools.cached_property
     def is_tagged(self) -> Mask:
-        """A mask of the rows with a VLAN tag; for rules with `PRIORITY_FIELDS` as optional fields."""
+        """A mask of the rows with a VLAN tag. The rule must have `PRIORITY_FIELDS` as optional fields."""
         return self.has("vlan.priority") | self.has("ieee8021ad.priority")
 
     @functools.cached_property
     def priority(self) -> Int64:
-        """The priority of each row's S-TAG, or else of its C-TAG; 0 without either."""
+        """The priority of each row's S-TAG, or of the C-TAG if the S-TAG is missing.
+
+        Rows without a tag have 0.
+        """
         return np.where(self.has("ieee8021ad.priority"), self["ieee8021ad.priority"], self["vlan.priority"])
 
     def subjects(self, subject: Subject) -> tuple[Int64, Int64]:
-        """Return the different keys of a subject, and the index of each row's key among these keys."""
+        """Return the unique keys of a subject, and for each row the index of its key."""
         if subject.name not in self._subjects:
             keys, which = np.unique(subject.key(self), return_inverse=True)
             self._subjects[subject.name] = keys, which.reshape(-1)
         return self._subjects[subject.name]
 
     def counts(self, subject: Subject) -> tuple[Int64, Int64]:
-        """Return for each key of `subjects` the number of rows, and the interface of the first row."""
+        """Return the number of rows and the interface of the first row for each key of `subjects`."""
         if subject.name not in self._counts:
             keys, which = self.subjects(subject)
             first = np.zeros(len(keys), np.int64)
@@ -321,7 +339,7 @@ class Rows:
 
 
 def _int64(column: Column, rows: int) -> Int64:
-    """Return a column's outermost values, with an entry for each row; addresses and CPIDs as numbers."""
+    """Return the outermost value of a column for each row. Addresses and CPIDs are numbers."""
     outer = column.outermost()
     values = outer.values
     assert isinstance(values, np.ndarray), column.name
@@ -337,17 +355,20 @@ def _int64(column: Column, rows: int) -> Int64:
 
 
 def mac_of_key(key: int) -> str:
-    """Return the text of a key that is a MAC address."""
+    """Return the MAC address of a key as text."""
     return mac_text((key & (1 << 48) - 1).to_bytes(6, "big"))
 
 
 def cpid_of_key(key: int) -> str:
-    """Return the text of a key that is a CPID, such as ``02:00:00:00:cc:01/1``."""
+    """Return the CPID of a key as text, such as ``02:00:00:00:cc:01/1``."""
     return cpid_text(key & (1 << 64) - 1)
 
 
 def value_of(field: str, rows: Rows) -> Int64:
-    """Return the values of a field as keys; ``functools.partial(value_of, field)`` is a subject's ``key``."""
+    """Return the values of a field as keys.
+
+    ``functools.partial(value_of, field)`` is a valid ``key`` of a subject.
+    """
     return rows[field]
 
 
