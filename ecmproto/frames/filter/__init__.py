@@ -7,7 +7,7 @@
 `filter.fields` contains the parsed form of a filter for other evaluators: `ecmproto.frames.columns.selection`
 evaluates it over whole batches without decoding a frame.
 
-The names are loaded at their first use, so that the names of fields need not wait for the grammar.
+The names are loaded at their first use, so that field names do not require the load of the parser.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ _COMPARED = re.compile(_OPERATOR)
 _FIELD_COMPARED = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)\s*" + _OPERATOR)
 _FIELD_BEFORE = re.compile(r"([A-Za-z_][A-Za-z0-9_.]*)(?:\[[^\]]*\])?\s+$")
 _OPEN = re.compile(r"(?:^|[(!]|&&|\|\||\b(?:and|or|not|all|any))\s*$")
-"""Pattern of text after which a test begins."""
+"""Pattern of text that precedes the start of a test."""
 _JOINS = {"and": "", "or": ""}
 _OPENING = ("not", "all")
 _RELATIONS = {
@@ -26,7 +26,7 @@ _RELATIONS = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A text that fits at the cursor, and its meaning."""
+    """A possible text at the cursor, and its meaning."""
 
     text: str
     meaning: str = ""
@@ -34,9 +34,9 @@ class Candidate:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Completion:
-    """Completions at a cursor: ``candidates`` replace the characters from ``start`` to the cursor.
+    """Completions at a cursor; ``candidates`` replace the characters from ``start`` to the cursor.
 
-    With ``operators``, they are operators between tests or values, followed by more text.
+    With ``operators``, the candidates are operators between tests or values, and more text must follow.
     """
 
     start: int
@@ -45,7 +45,7 @@ class Completion:
 
 
 def complete(text: str, cursor: int) -> Completion:
-    """Return the completions at the cursor of an incomplete filter, the nearest first."""
+    """Return the completions at the cursor of an incomplete filter, best match first."""
     before = text[:cursor]
     word = _WORD.search(before)
     start = word.start() if word else cursor
@@ -81,7 +81,10 @@ def _values(field: FilterField, typed: str) -> tuple[Candidate, ...]:
 
 
 def _names(typed: str) -> tuple[Candidate, ...]:
-    """Return the names with the typed prefix, then names with it inside; a layer before its fields."""
+    """Return the names that start with the typed text, followed by names that contain the text.
+
+    Before a layer is complete, only layers are listed, without their fields.
+    """
     prefix = f"{INNER}." if typed.startswith(f"{INNER}.") else ""
     prefix_ = typed.removeprefix(prefix).lower()
     meanings = _meanings()

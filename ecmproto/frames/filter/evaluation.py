@@ -1,7 +1,7 @@
 """Compiled filters and their reference evaluation: a test as a function of one captured frame.
 
-`compile_filter` compiles text into a `Filter`; `values_of` returns a reader of a field's values in a captured
-frame, outermost first; `predicate` returns a test as a function of a captured frame.
+`compile_filter` compiles text into a `Filter`. `values_of` returns a function that reads the values of a
+field in a captured frame, outermost first. `predicate` returns a test as a function of a captured frame.
 """
 
 from __future__ import annotations
@@ -52,24 +52,24 @@ from ecmproto.wire.formats.infiniband import CRC_STATUS, crc_status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filter:
-    """A display filter: its original ``text`` and parsed ``test``; made by `compile_filter`.
+    """A display filter with its original ``text`` and its parsed ``test``; created by `compile_filter`.
 
-    Filters are equal when texts are; they can be copied and pickled.
+    Filters are equal if their texts are equal. Filters can be copied and pickled.
     """
 
     text: str
     test: Test = dataclasses.field(compare=False, repr=False)
     fields: tuple[str, ...] = dataclasses.field(compare=False)
-    """Names of the fields and layers that it uses, each once, in order."""
+    """Names of the fields and layers that the filter uses, without duplicates, in order."""
     matches: Predicate = dataclasses.field(compare=False, repr=False)
-    """``matches(captured)``: whether it holds for a decoded frame with its capture record (`Captured`)."""
+    """Function ``matches(captured)`` that returns whether the filter selects a decoded frame (`Captured`)."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return compile_filter, (self.text,)
 
 
 def compile_filter(text: str) -> Filter:
-    """Return the filter written in ``text``; FilterError, with the position, for invalid text."""
+    """Return the filter written in ``text``; raise FilterError, with the position, for invalid text."""
     test = checked(text, parse(text))
     names = tuple(dict.fromkeys(field.name for field in fields_of(test)))
     matches = _sequential_predicate(test) if DISPLAYED in names else predicate(test)
@@ -77,14 +77,15 @@ def compile_filter(text: str) -> Filter:
 
 
 def _sequential_predicate(test: Test) -> Predicate:
-    """Return ``test`` as a function of frames in order that remembers the selected ones, until numbers
-    restart.
+    """Return ``test`` as a function of frames that remembers the time of the last selected frame.
+
+    The function must be called with the frames in order. The time is forgotten when frame numbers restart.
     """
     number, last_ns = 0, None
 
     @dataclasses.dataclass(slots=True)
     class InSequence:
-        """A frame, with the time of the previously selected one."""
+        """A frame, with the time of the previously selected frame."""
 
         captured: Captured
 
@@ -112,19 +113,19 @@ def _sequential_predicate(test: Test) -> Predicate:
 
 
 class Captured(Protocol):
-    """A captured frame for filters, such as `ecmproto.frames.dissect.Record`."""
+    """Interface of a captured frame for filters, such as `ecmproto.frames.dissect.Record`."""
 
     @property
     def number(self) -> int:
-        """Number in the capture, from 1."""
+        """Frame number in the capture, from 1."""
 
     @property
     def time_ns(self) -> int | None:
-        """Time of capture in ns since 1970; None without one."""
+        """Time of capture in ns since 1970; ``None`` if the frame has no time."""
 
     @property
     def since_first_ns(self) -> int | None:
-        """Time in ns since the capture's first frame; None without a time."""
+        """Time in ns since the first frame of the capture; ``None`` if the frame has no time."""
 
     @property
     def since_previous_ns(self) -> int | None:
@@ -136,19 +137,19 @@ class Captured(Protocol):
 
     @property
     def octets(self) -> bytes:
-        """The captured octets."""
+        """Captured octets."""
 
     @property
     def original_octets(self) -> int:
-        """Length on the wire."""
+        """Length on the wire in octets."""
 
     @property
     def interface_id(self) -> int:
-        """Interface of its section of the capture, from 0."""
+        """Number of the interface in its section of the capture, from 0."""
 
     @property
     def frame(self) -> Frame:
-        """The decoded frame."""
+        """Decoded frame."""
 
 
 Reader: TypeAlias = Callable[[Captured], Sequence[Value]]
@@ -185,7 +186,10 @@ def _error_text(error: DecodeError | None) -> tuple[str, ...]:
 
 
 def values_of(field: FilterField) -> Reader:
-    """Return the reader of the values of ``field``; of a layer, its own octets."""
+    """Return a function that reads the values of ``field`` from a captured frame.
+
+    The value of a layer is the octets of the layer without the following layers.
+    """
     if field.origin == "record":
         return _OF_RECORD[field.name]
     if field.kind == "layer":
@@ -194,20 +198,20 @@ def values_of(field: FilterField) -> Reader:
 
 
 def values_in_frame(field: FilterField) -> FrameReader:
-    """Return the reader of a field of whole frames, from the frame that has it."""
+    """Return a function that reads a field of whole frames from the frame that has the field."""
     return _OF_FRAME[field.name.removeprefix("encapsulated.")]
 
 
 def octets_from(field: FilterField) -> Reader:
-    """Return the reader of the octets from the first of a layer to the end of the frame's last layer.
+    """Return a function that reads the octets from the start of a layer to the end of the frame's last layer.
 
-    ``frame`` is all of it, ``encapsulated`` all layers of the quoted frame.
+    ``frame`` is the whole frame. ``encapsulated`` is all layers of the quoted frame.
     """
     return _OF_RECORD["frame"] if field.origin == "record" else _of(field, _octets_from(field))
 
 
 def has_field(field: FilterField) -> Callable[[Captured], bool]:
-    """Return the test for the presence of ``field``, which may be a layer, in a frame."""
+    """Return a function that tests whether a frame has ``field``, which may be a layer."""
     if field.kind != "layer":
         read = values_of(field)
         return lambda captured: len(read(captured)) > 0
@@ -229,7 +233,7 @@ def has_field(field: FilterField) -> Callable[[Captured], bool]:
 
 
 def _of(field: FilterField, read: FrameReader) -> Reader:
-    """Read from the frame, or from the frame quoted in it."""
+    """Return ``read`` as a function of a captured frame that reads the frame or its quoted frame."""
     if not field.inner:
         return lambda captured: read(captured.frame)
 
@@ -241,7 +245,7 @@ def _of(field: FilterField, read: FrameReader) -> Reader:
 
 
 def _layers(frame: Frame, nesting: Nesting) -> Sequence[Layer]:
-    """Return the layers of a frame that are in the frames of ``nesting``."""
+    """Return the layers of a frame, restricted to the innermost or outermost frame by ``nesting``."""
     return frame.layers[frames_within(nesting, [*map(type, frame.layers)])] if nesting else frame.layers
 
 
@@ -284,7 +288,7 @@ def _of_layers(field: FilterField) -> FrameReader:
 
 
 def part_of(source: FieldSource) -> Callable[[Layer], Sequence[Value]]:
-    """Return the reader of the values, one or none, of a field from a layer of its source."""
+    """Return a function that reads a field from a layer; it returns one value or no value."""
     get, low, mask = attrgetter(source.key), source.low, (1 << source.bits) - 1
     match source.part:
         case "bits":
@@ -300,7 +304,7 @@ def part_of(source: FieldSource) -> Callable[[Layer], Sequence[Value]]:
 Predicate: TypeAlias = Callable[[Captured], bool]
 
 Holds: TypeAlias = Callable[[Any], bool]
-"""A test of one value."""
+"""Test of one value."""
 
 RELATIONS: dict[Relation, Callable[[Any, Any], Any]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, "<=": operator.le, ">": operator.gt,
@@ -387,18 +391,18 @@ def _each(read: Reader, holds: Holds) -> Predicate:
 
 
 def _is_set(value: Value) -> bool:
-    """Return whether a masked value has a bit set."""
+    """Return whether a masked value has any bit set."""
     return any(value) if isinstance(value, bytes) else bool(value)
 
 
 def pattern_test(pattern: bytes) -> Holds:
-    """Return the test whether a value matches the regular expression ``pattern``."""
+    """Return a function that tests whether a value matches the regular expression ``pattern``."""
     holds = expression(pattern)
     return lambda value: holds(value.encode() if isinstance(value, str) else value)
 
 
 def membership_test(items: Sequence[Item]) -> Holds:
-    """Return the test whether a value is one of ``items``."""
+    """Return a function that tests whether a value is one of ``items`` or within one of ``items``."""
     single = frozenset(item.value for item in items if isinstance(item, Constant))
     networks = [(_mask(item), int.from_bytes(item.address)) for item in items if isinstance(item, Network)]
     intervals = [
@@ -425,7 +429,10 @@ def _mask(network: Network) -> int:
 
 
 def _searched(operand: Operand) -> Reader:
-    """Return the reader of the octets that ``contains`` and ``matches`` search: of a layer, to the end."""
+    """Return a function that reads the octets that ``contains`` and ``matches`` search.
+
+    For a layer, the octets extend to the end of the last layer.
+    """
     return (
         octets_from(operand)
         if isinstance(operand, FilterField) and operand.kind == "layer"
@@ -456,7 +463,10 @@ def _sliced(operand: Slice) -> Reader:
 
 
 def cut(value: Any, ranges: Sequence[Range]) -> Any:
-    """Return the parts of ``value``, octets or text, within ``ranges``; empty if there are none."""
+    """Return the concatenated parts of ``value`` (octets or text) in ``ranges``.
+
+    Ranges that extend beyond the end are left out.
+    """
     size = len(value)
     parts = value[:0]
     for part in ranges:

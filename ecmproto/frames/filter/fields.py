@@ -1,9 +1,10 @@
-"""Fields for filters by name, and parsed filters: tests over operands.
+"""Fields of filters by name, and parsed filters: tests over operands.
 
-A `FilterField` contains the kind and origin of its values, all derived from the schemas: a new format is
-available in filters as soon as it is listed. A `Test` holds or does not hold for a frame; an `Operand` has
-none, one or several values in a frame. All fields in them are resolved, all values have their field's kind;
-they are frozen, comparable and independent of their evaluation.
+A `FilterField` contains the type and the origin of its values, which are derived from the schemas. A new
+format is therefore available in filters as soon as it is registered. A `Test` is true or false for a frame.
+An `Operand` can have any number of values in a frame. In parsed filters, all fields are resolved, and all
+values have the type of their field. Parsed filters are frozen, comparable and independent of their
+evaluation.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from ecmproto.wire.formats.schema import Field as WireField
 from ecmproto.wire.formats.wrapper import inner_frames
 
 Kind = Literal["number", "mac", "ipv4", "ipv6", "cpid", "octets", "text", "time", "layer"]
-"""Kinds of values: int, but bytes for MAC and IP addresses and octets, and str for text; a time is in ns."""
+"""Types of values.
+
+Python values are int, but bytes for MAC addresses, IP addresses and octets, and str for text. A time is in
+ns.
+"""
 
 Origin = Literal["record", "frame", "layers"]
 Part = Literal["whole", "type", "length", "bits"]
@@ -29,17 +34,17 @@ Part = Literal["whole", "type", "length", "bits"]
 INNER = "encapsulated"
 
 Nesting = Literal["", "inner", "outer"]
-"""The frames of a wrapped frame that a field belongs to: all, or the innermost or outermost alone."""
+"""Frames inside wrappers to which a field belongs: all frames, only the innermost, or only the outermost."""
 NESTINGS: tuple[Nesting, ...] = ("", "inner", "outer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FieldSource:
-    """The source of a field in a layer: its attribute ``key``, whole or in part.
+    """The source of a field in a layer: the attribute ``key`` of the layer, or a part of it.
 
-    A field that is an EtherType or an 802.3 length has two names: ``part`` is then "type" or "length", and
-    the field is present under one of them at a time. For "bits", it is the ``bits`` bits from the field's bit
-    ``low`` up.
+    A field that is an EtherType or an 802.3 length has two names. For such a field, ``part`` is "type" or
+    "length", and a value is present under only one of the two names. If ``part`` is "bits", the source is
+    ``bits`` bits, starting with bit ``low`` of the field.
     """
 
     format: type[Layer]
@@ -51,12 +56,12 @@ class FieldSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterField:
-    """A field or layer of filters; equal when the names and nestings are.
+    """A field or layer of filters; equal to fields with the same name and nesting.
 
-    ``origin`` is the capture's record, the frame as a whole or its layers; ``sources`` are its sources in
-    layers, ``formats`` the formats of a layer's name. With ``inner``, it belongs to the frame quoted by a
-    message; ``nesting`` are the frames in wrappers that it belongs to. ``bits`` is the width of a number, 64
-    by default.
+    ``origin`` is the record of the capture, the whole frame or the layers of the frame. ``sources`` are the
+    sources of the field in layers. ``formats`` are the formats that a layer's name stands for. With
+    ``inner``, the field belongs to the frame quoted by a message. ``nesting`` restricts the field to
+    innermost or outermost frames. ``bits`` is the width of a number, 64 by default.
     """
 
     name: str
@@ -69,7 +74,7 @@ class FilterField:
     signed: bool = dataclasses.field(compare=False, default=False, repr=False)
     bits: int = dataclasses.field(compare=False, default=64, repr=False)
     names: Mapping[int, str] = dataclasses.field(compare=False, default_factory=dict, repr=False)
-    """Named code points."""
+    """Names of code points, by number."""
 
 
 BOTH_ENDS = {
@@ -79,11 +84,11 @@ BOTH_ENDS = {
     "tcp.port": ("tcp.srcport", "tcp.dstport"),
     "udp.port": ("udp.srcport", "udp.dstport"),
 }
-"""Wireshark's names for the fields of either end."""
+"""Wireshark's names for a source field and a destination field together."""
 
 
 def find(name: str) -> FilterField | None:
-    """Return the field or layer called ``name``; None if there is none."""
+    """Return the field or layer called ``name``; ``None`` if the name is unknown."""
     nesting, of_nesting = nested(name)
     if nesting:
         field = known().get(of_nesting)
@@ -99,13 +104,13 @@ def find(name: str) -> FilterField | None:
 
 
 def nested(name: str) -> tuple[Nesting, str]:
-    """Return the nesting of a name, and the name without it."""
+    """Return the nesting prefix of a name, and the name without the prefix."""
     prefix, _, rest = name.partition(".")
     return (prefix, rest) if prefix in NESTINGS[1:] and rest else ("", name)
 
 
 def frames_within(nesting: Nesting, formats: Sequence[type[Layer]]) -> slice:
-    """Return the slice of a frame's layers that are in the frames of ``nesting``."""
+    """Return the slice of a frame's layers that belong to the frames of ``nesting``."""
     inner = inner_frames(formats) if nesting else []
     if not inner:
         return slice(None)
@@ -125,7 +130,7 @@ def hint(name: str) -> str:
 
 @functools.cache
 def known() -> Mapping[str, FilterField]:
-    """Return every field and layer by its name, except fields of encapsulated frames."""
+    """Return every field and layer by name, except fields of encapsulated frames."""
     fields: dict[str, FilterField] = {}
     for field in (*_layers(), *_of_capture(), *_of_layers()):
         fields[field.name] = _merged(fields[field.name], field) if field.name in fields else field
@@ -142,7 +147,7 @@ def _merged(field: FilterField, other: FilterField) -> FilterField:
 
 
 def _layers() -> Iterator[FilterField]:
-    """Yield a layer for every format's own name, and for Wireshark's names of protocols."""
+    """Yield a layer for the name of every format, and for Wireshark's names of protocols."""
     formats: dict[str, list[type[Layer]]] = {}
     for cls in FORMATS:
         prefixes = {field.name.partition(".")[0]: 0 for field in cls.layout}
@@ -164,7 +169,9 @@ _CAPTURE_KINDS: dict[str, Kind] = {
     "octets": "octets",
 }
 DISPLAYED = "frame.time_delta_displayed"
-"""The field that depends on the displayed frames, in a filter on those that it selected before."""
+"""Field with the time since the previously displayed frame, which is the frame that the filter selected
+last.
+"""
 IN_SEQUENCE = ("frame.number", "frame.time_relative", "frame.time_delta", DISPLAYED)
 """Fields that depend on the preceding frames."""
 _RECORD = (*IN_SEQUENCE, "frame.time_epoch", "frame.len", "frame.cap_len", "frame.interface_id")
@@ -207,7 +214,7 @@ Value: TypeAlias = int | bytes | str
 
 
 def rank(value: Value) -> tuple[int, Value]:
-    """Return the sort key of a value: longer octets are greater, as in Wireshark."""
+    """Return the sort key of a value; longer octet strings are greater, as in Wireshark."""
     return (len(value), value) if isinstance(value, bytes) else (0, value)
 
 
@@ -216,10 +223,10 @@ Relation = Literal["==", "!=", "<", "<=", ">", ">=", "contains"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Octets or characters from ``start`` on: ``length`` of them, or all (None).
+    """``length`` octets or characters from ``start``; with ``None``, all octets from ``start``.
 
-    A negative ``start`` counts from the end; ``stop`` (inclusive), if given, is the end in the same notation
-    and replaces ``length``.
+    A negative ``start`` counts from the end. If ``stop`` is given, it replaces ``length``. ``stop`` is
+    inclusive, and a negative ``stop`` counts from the end.
     """
 
     start: int
@@ -229,20 +236,20 @@ class Range:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice:
-    """Parts of an operand's values, concatenated; a part that extends beyond the end is left out."""
+    """Concatenated parts of an operand's values; a part that extends beyond the end is left out."""
 
     of: FilterField | Slice
     ranges: tuple[Range, ...]
 
     @property
     def kind(self) -> Kind:
-        """Kind of the slice: text of text, octets of anything else."""
+        """Type of the slice: text for a slice of text, octets for all other slices."""
         return "text" if self.of.kind == "text" else "octets"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Constant:
-    """A value in a filter, in the form of fields of its kind."""
+    """A constant in a filter, represented like the values of fields of the same type."""
 
     kind: Kind
     value: Value
@@ -250,7 +257,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """IP addresses with a common prefix of ``bits`` bits; ``address`` has zeros after them."""
+    """IP addresses with a common prefix of ``bits`` bits; the other bits of ``address`` are zero."""
 
     kind: Literal["ipv4", "ipv6"]
     address: bytes
@@ -259,14 +266,14 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masked:
-    """The bitwise AND of an operand's values and ``mask``; octets have the length of the shorter."""
+    """The bitwise AND of an operand's values and ``mask``; octets are truncated to the shorter length."""
 
     of: FilterField | Slice | Masked
     mask: Constant | FilterField | Slice
 
     @property
     def kind(self) -> Kind:
-        """Kind of the masked operand."""
+        """Type of the masked operand."""
         return self.of.kind
 
 
@@ -276,16 +283,20 @@ Right: TypeAlias = Constant | Network | Operand
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Present:
-    """Presence of the layer or of a value of the operand: not empty (`Slice`), with a bit set (`Masked`)."""
+    """Test for the presence of a layer or of a value.
+
+    For a `Slice`, the value must not be empty. For a `Masked` operand, a bit must be set.
+    """
 
     operand: Operand
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """Some value on the left is in the relation to some on the right; with ``every``, every to every one.
+    """Test that some value on the left is in the relation to some value on the right.
 
-    Either way there must be a value on both sides.
+    With ``every``, every left value must be in the relation to every right value. Both sides must have at
+    least one value.
     """
 
     left: Operand
@@ -296,9 +307,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """Some value (with ``every``: every value, at least one) matches the regular expression ``pattern``.
+    """Test that some value matches the regular expression ``pattern``.
 
-    It is searched in octets, in text as UTF-8, ignoring the case of letters.
+    With ``every``, every value must match, and there must be at least one value. The expression is searched
+    in octets, or in text as UTF-8. The case of letters is ignored.
     """
 
     operand: Operand
@@ -308,7 +320,7 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Interval:
-    """The values from ``first`` to ``last``, both included."""
+    """The values from ``first`` to ``last``, including both ends."""
 
     first: Constant
     last: Constant
@@ -319,7 +331,10 @@ Item: TypeAlias = Constant | Network | Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Membership:
-    """Some value (with ``every``: every value, at least one) is one of the items."""
+    """Test that some value is one of the items.
+
+    With ``every``, every value must be one of the items, and there must be at least one value.
+    """
 
     operand: Operand
     items: tuple[Item, ...]
@@ -328,21 +343,21 @@ class Membership:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Not:
-    """The test does not hold."""
+    """Test that another test is false."""
 
     test: Test
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class And:
-    """All tests hold; with none, every frame does."""
+    """Test that all tests are true; without tests, the test is true for every frame."""
 
     tests: tuple[Test, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Or:
-    """One of the tests holds."""
+    """Test that at least one of the tests is true."""
 
     tests: tuple[Test, ...]
 

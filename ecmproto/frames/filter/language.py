@@ -1,10 +1,11 @@
-r"""The language of display filters: Wireshark's (4.0), as far as it is useful on these fields.
+r"""The language of display filters: the parts of Wireshark's language (4.0) that suit these fields.
 
-A filter is a test, or tests joined by ``not`` (``!``), ``and`` (``&&``) and ``or`` (``||``), which bind in
-this order; parentheses go around tests.  The empty filter holds for every frame.  A test is one of
+A filter is a test, or several tests joined by ``not`` (``!``), ``and`` (``&&``) and ``or`` (``||``), in order
+of decreasing precedence.  Tests can be put in parentheses.  The empty filter selects every frame.  The
+following tests exist:
 
 =================================  =======================================================================
-``cnm``, ``cnm.qntz_fb``           the frame has such a layer or field; an empty octet string is none
+``cnm``, ``cnm.qntz_fb``           the frame has such a layer or field; an empty octet string is no field
 ``eth.src[0:3] == 02:00:00``       ``==`` ``eq`` ``any_eq``: some value of the field is equal
 ``ip.addr != 192.0.2.0/24``        ``!=`` ``ne`` ``all_ne``: the field is present, no value is equal
 ``vlan.id === 5``                  ``===`` ``all_eq``: the field is present, every value is equal
@@ -12,58 +13,65 @@ this order; parentheses go around tests.  The empty filter holds for every frame
 ``frame.len >= 1000``              ``>`` ``gt`` ``>=`` ``ge`` ``<`` ``lt`` ``<=`` ``le``: some value is
 ``frame contains "port1"``         some value contains these octets, or this text, case-sensitive
 ``frame matches r"port\d"``        ``matches`` ``~``: some value matches the regular expression, in any case
-``vlan.id in {1, 5..9}``           some value is one of these or in one of the ranges, ends included
-``vlan.id not in {1, 5..9}``       none is: equivalent to ``not vlan.id in {1, 5..9}``
+``vlan.id in {1, 5..9}``           some value is an element or in a range, both ends included
+``vlan.id not in {1, 5..9}``       equivalent to ``not vlan.id in {1, 5..9}``
 ``eth.dst[0] & 1``                 ``&`` ``bitwise_and``: some value has a bit in common with the mask
-``all vlan.priority == 3``         ``all``: every value, at least one; ``any``: some value
+``all vlan.priority == 3``         ``all``: every value, and at least one value; ``any``: some value
 =================================  =======================================================================
 
-The left of a test is a field, the right a value or another field of the same kind.  The result of ``&`` can
-be compared too: ``frame.len & 3 == 2``.  A layer, and ``frame``, the whole frame, have no value, but octets:
-slices of a layer are of its own octets; ``contains`` and ``matches`` search from its first octet to the end
-of the last layer.  ``encapsulated`` is the frame quoted by a message, from its first layer to its last, and
-``encapsulated.NAME`` a field or layer of it.
-``eth.addr``, ``ip.addr``, ``ipv6.addr``, ``tcp.port`` and ``udp.port`` are the fields of either end.
+The left side of a test is a field.  The right side is a value, or another field of the same type.  The result
+of ``&`` can also be compared: ``frame.len & 3 == 2``.
 
-Slices are of addresses, CPIDs, octets, text and layers: ``[i:n]`` n octets from i, ``[i-j]`` from i to j,
-``[i]`` one, ``[:n]`` the first n, ``[i:]`` all from i, several joined by commas; negative offsets count from
-the end.  A part that extends beyond the end is left out.  The result may be empty: then the slice alone does
-not hold, but it can be compared.  Longer octets are greater, whatever their values.
+A layer has no value, but it has octets.  ``frame`` is a layer with the octets of the whole frame.  A slice of
+a layer contains octets of that layer only.  ``contains`` and ``matches`` search from the first octet of a
+layer to the end of the last layer.  ``encapsulated`` is the frame quoted by a message, from its first layer
+to its last layer.  ``encapsulated.NAME`` is a field or layer of the quoted frame.  ``eth.addr``, ``ip.addr``,
+``ipv6.addr``, ``tcp.port`` and ``udp.port`` are the source and destination fields together.
 
-Values:
+Addresses, CPIDs, octets, text and layers can be sliced.  ``[i:n]`` is n octets from i, ``[i-j]`` is the
+octets from i to j, ``[i]`` is one octet, ``[:n]`` is the first n octets, and ``[i:]`` is all octets from i.
+Several slices are separated by commas.  Negative offsets count from the end.  A part that extends beyond the
+end is left out.  An empty result is false as a test, but it can be compared.  Longer octet strings are
+greater, whatever their values.
 
-- numbers in decimal, ``0x`` hexadecimal, ``0`` octal, ``0b`` binary; a name of the field's own, with quotes
-  or without (``arp.opcode == request``); ``true`` and ``false`` for single bits
-- octets in hexadecimal pairs with ``:``, ``-``, ``.`` or nothing between, as after ``0x``, or a string; MAC
-  addresses likewise, without strings
-- IP addresses, also with ``/prefix``
-- CPIDs as ``MAC/number``, as 8 octets (16 digits) or as a number
-- text as a string, times in seconds
+Values have the following notations:
 
-Strings are in double quotes; ``\"`` ``\\`` ``\a`` ``\b`` ``\f`` ``\n`` ``\r`` ``\t`` ``\v`` ``\xhh`` and
-octal ``\ooo`` are octets in them.  After ``r``, as in ``r"\d"``, a backslash is a backslash.
+- Numbers are decimal, hexadecimal (``0x``), octal (``0``) or binary (``0b``).  A name of the field's value is
+  also a number, with or without quotes (``arp.opcode == request``).  Single bits can be ``true`` or
+  ``false``.
+- Octets are a string, or pairs of hexadecimal digits.  ``:``, ``-``, ``.`` or nothing separates the pairs.
+  After ``0x``, nothing separates the pairs.  MAC addresses have the same notations, except strings.
+- IP addresses can have a ``/prefix``.
+- CPIDs are ``MAC/number``, 8 octets (16 digits) or a number.
+- Text is a string.  Times are in seconds.
 
-Intended differences from Wireshark:
+Strings are in double quotes.  In strings, ``\"`` ``\\`` ``\a`` ``\b`` ``\f`` ``\n`` ``\r`` ``\t`` ``\v``
+``\xhh`` and octal ``\ooo`` represent octets.  In strings with the prefix ``r``, as in ``r"\d"``, a backslash
+represents itself.
+
+The language intentionally differs from Wireshark's:
 
 - Arithmetic, functions (``len``, ``count``, ``lower`` …), layer numbers (``vlan#2``), references (``${…}``),
   chains (``a < b < c``), characters (``'a'``), fields within sets and literals marked by ``.`` or ``:`` are
   refused.
-- A negative number for an unsigned field (``frame.len > -1``) is refused; Wireshark takes it for a large one.
-  Any other number only has to fit into 64 bits: ``vlan.id < 70000`` is true.
-- Elements of a set are separated by commas, as in Wireshark 4; the blanks of older versions are refused.
-- A range with its end before its start is refused; in Wireshark it is empty.
-- Octets with an odd number of digits, except a single one, are refused; Wireshark accepts some.
-- Slices may be of one octet written ``[2-2]``, and may precede ``in``.
-- Strings are always in quotes, so that a misspelt field is not taken for one; hosts have no names.
-- ``contains`` takes a string for MAC addresses too, but no empty one; of layers, ``==`` compares slices only.
-- Regular expressions are RE2's, on octets, in linear time: no lookaround, backreferences, atomic or
-  possessive groups; ``$`` is the very end, and ``\s`` leaves out the vertical tab.
-- Flags are numbers of one bit, to which ``&`` applies; names of values are accepted in any case, and are
-  listed by ``ecmproto fields``: ``eth.type == IPv4`` is refused.
-- ``frame.protocols`` are the names of the layers here, and ``eth.fcs`` is octets.
-- The layers of a frame, and so its fields, are those decoded by `ecmproto.wire.codec`: CN-TAGs and the layers
-  after them, but nothing inside the payload of TCP, UDP or an unknown type.
-- Padding and trailer belong to ``frame``; ``contains`` and ``matches`` do not search them in other layers.
+- A negative number for an unsigned field (``frame.len > -1``) is refused.  Wireshark treats it as a large
+  number.  All other numbers must only fit into 64 bits: ``vlan.id < 70000`` is true.
+- Commas separate the elements of a set, as in Wireshark 4.  The blanks of older versions are refused.
+- A range with its end before its start is refused.  In Wireshark, it is an empty range.
+- Octets with an odd number of digits are refused, except a single digit.  Wireshark accepts some of them.
+- A slice can be written ``[2-2]`` for one octet.  A slice may precede ``in``.
+- Strings are always in quotes, so that a misspelt field is not read as a string.  Hosts have no names.
+- ``contains`` accepts a string for MAC addresses too, but no empty string.  ``==`` compares slices of layers,
+  but no whole layers.
+- Regular expressions have RE2's syntax and search octets in linear time.  Lookaround, backreferences, atomic
+  groups and possessive groups are refused.  ``$`` matches only at the very end.  ``\s`` does not match the
+  vertical tab.
+- Flags are numbers of one bit, to which ``&`` applies.  The case of value names is ignored.  Only names
+  listed by ``ecmproto fields`` are accepted: ``eth.type == IPv4`` is refused.
+- ``frame.protocols`` lists the names of the layers in this decoder, and ``eth.fcs`` is octets.
+- The layers of a frame, and so its fields, are the layers decoded by `ecmproto.wire.codec`.  These include
+  CN-TAGs and the layers after CN-TAGs, but no layers inside the payload of TCP, UDP or an unknown type.
+- Padding and trailer belong to ``frame``.  In other layers, ``contains`` and ``matches`` do not search them.
 """
 
 from __future__ import annotations
@@ -108,16 +116,16 @@ from ecmproto.frames.filter.literals import (
 from ecmproto.frames.filter.syntax import Node, Token, Tree
 
 MAX_DEPTH = 100
-"""Maximum nesting of tests; evaluation recurses as deeply."""
+"""Maximum nesting of tests, and so the maximum recursion depth of the evaluation."""
 
 _MAX_PARTS = 10
-"""Maximum number of nested slices, and of masks, of an operand."""
+"""Maximum number of nested slices, and maximum number of masks, of an operand."""
 
 _MAX_COPIES = 1000
 """Maximum number of copies of an octet in nested slices, which limits the size of their values."""
 
 _NUMBER_BITS = 62
-"""Width above which a number is too large for some field."""
+"""Width in bits above which a number may be too large for a field."""
 
 _RELATIONS: dict[str, tuple[Relation, bool]] = {
     "==": ("==", False), "eq": ("==", False), "any_eq": ("==", False),
@@ -128,7 +136,7 @@ _RELATIONS: dict[str, tuple[Relation, bool]] = {
     "<": ("<", False), "lt": ("<", False), "<=": ("<=", False), "le": ("<=", False),
     "contains": ("contains", False),
 }  # fmt: skip
-"""Relation of each operator, and whether it applies to every value."""
+"""Relation of each operator, and whether the relation must be true for every value."""
 
 _SLICED = frozenset(("mac", "ipv4", "ipv6", "cpid", "octets", "text", "layer"))
 _MASKED = frozenset(("number", "mac", "ipv4", "ipv6", "cpid", "octets"))
@@ -139,7 +147,7 @@ _RANGE = re.compile(rf"\s*(?:({_NUMBER})?\s*:\s*({_NUMBER})?|({_NUMBER})\s*-\s*(
 
 
 def checked(text: str, tree: Tree) -> Test:
-    """Return the test of a filter's syntax tree; FilterError for a tree without meaning."""
+    """Return the test for the syntax tree of a filter; raise FilterError for a tree without meaning."""
     return _Checker(text).start(tree)
 
 
@@ -149,7 +157,7 @@ def _token(node: Node) -> Token:
 
 
 class _Checker:
-    """Checker of one filter; ``_text`` is quoted in errors."""
+    """Checker of one filter; errors quote ``_text``."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -248,7 +256,10 @@ class _Checker:
     # operands
 
     def _operand(self, node: Tree, *, alone: bool = False) -> Operand:
-        """Return an operand that has to be a field; ``alone`` where its presence is the test."""
+        """Return an operand that must be a field.
+
+        ``alone`` means that the test is for the presence of the field.
+        """
         first, *masks = node.trees
         operand: Operand = self._sliced(first, alone=alone and not masks)
         return self._masked(operand, first, masks)
@@ -354,7 +365,7 @@ class _Checker:
 
 
 def _literal_hint(token: Token, kind: Kind) -> str:
-    """Return a hint for a word that is no value."""
+    """Return a hint for a word that is not a value."""
     if token.type != "WORD":
         return ""
     if fields.find(token) is not None:
@@ -373,7 +384,7 @@ def _every(quantifier: list[Tree]) -> bool:
 
 
 def _only_token(node: Node) -> Token | None:
-    """Return the only token of an operand; None if there are several."""
+    """Return the token of an operand that has only one token; ``None`` for all other operands."""
     while isinstance(node, Tree):
         if len(node.children) != 1:
             return None
@@ -382,7 +393,7 @@ def _only_token(node: Node) -> Token | None:
 
 
 def _field_of(operand: Operand) -> FilterField | None:
-    """Return the field of an operand's values, all of them or some bits; None of a slice."""
+    """Return the field of an operand's values, masked or not; ``None`` for a slice."""
     while isinstance(operand, Masked):
         operand = operand.of
     return operand if isinstance(operand, FilterField) else None
@@ -395,19 +406,19 @@ def _source(operand: Operand) -> str:
 
 
 def _named(operand: Operand) -> str:
-    """Return the name of an operand for errors."""
+    """Return the name of an operand for error messages."""
     return f"{_source(operand)}, which is {WITH_ARTICLE[operand.kind]}"
 
 
 def _group(kind: Kind) -> str:
-    """Return the group of mutually comparable kinds."""
+    """Return the group of types that can be compared with each other."""
     return "octets" if kind == "mac" else kind
 
 
 def _range(
     colon_start: str | None, length: str | None, first: str | None, last: str | None, single: str | None
 ) -> Range | None:
-    """Return one range of a slice from the text in the brackets; None for one that is always empty."""
+    """Return one range of a slice from the text in brackets; ``None`` for a range that is always empty."""
     if single is not None:
         made = Range(start=_int(single), length=1)
     elif first is not None and last is not None:

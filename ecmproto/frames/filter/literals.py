@@ -1,6 +1,6 @@
-"""Values in the notation of filters: parsing by the kind of the compared field, and formatting.
+"""Values in the notation of filters: parsing according to the compared field, and formatting.
 
-`text_of` formats a whole filter; its output is parsed into the same tests.
+`text_of` formats a whole filter. Its output is parsed into the same tests.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WITH_ARTICLE: dict[Kind, str] = {
     "number": "a number", "mac": "a MAC address", "ipv4": "an IPv4 address", "ipv6": "an IPv6 address",
     "cpid": "a CPID", "octets": "octets", "text": "text", "time": "a time", "layer": "a layer",
 }  # fmt: skip
-"""Name of each kind in sentences."""
+"""Name of each value type in sentences."""
 
 _NUMBER = re.compile(r"(-?)(?:0[xX]([0-9a-fA-F]+)|0[bB]([01]+)|0([0-7]+)|(0|[1-9][0-9]*))")
 _SECONDS = re.compile(r"(-?)([0-9]{1,10})(?:\.([0-9]{1,9}))?")
@@ -62,7 +62,7 @@ _TRUTH = {"false": 0, "true": 1}
 
 
 def needed_for(field: FilterField | None, kind: Kind) -> str:
-    """Return the notations of a value of ``kind``, for ``field`` if given."""
+    """Return a description of the notations for a value of type ``kind``, or for a value of ``field``."""
     if kind != "number" or field is None:
         return NEEDED[kind]
     if field.names:
@@ -73,7 +73,7 @@ def needed_for(field: FilterField | None, kind: Kind) -> str:
 
 
 def literal(text: str, kind: Kind, field: FilterField | None) -> Constant | Network | None:
-    """Return the value of a word of ``kind``; None for an invalid word."""
+    """Return the value of type ``kind`` that a word represents; ``None`` for an invalid word."""
     if kind in ("ipv4", "ipv6") and "/" in text:
         return _network(text, kind)
     value: int | bytes | None
@@ -97,7 +97,10 @@ def literal(text: str, kind: Kind, field: FilterField | None) -> Constant | Netw
 
 
 def quoted(octets: bytes, kind: Kind, field: FilterField | None) -> Constant | None:
-    """Return the value of a quoted string's octets for ``kind``; None for an invalid value."""
+    """Return the value of type ``kind`` that a quoted string represents; ``None`` for an invalid value.
+
+    ``octets`` is the content of the string.
+    """
     if kind in ("octets", "layer"):
         return Constant(kind="octets", value=octets)
     try:
@@ -111,7 +114,7 @@ def quoted(octets: bytes, kind: Kind, field: FilterField | None) -> Constant | N
 
 
 def octets_of(text: str) -> bytes | None:
-    """Return the octets of hexadecimal digits in one of the notations."""
+    """Return the octets that hexadecimal digits represent in one of the supported notations."""
     if re.fullmatch("[0-9a-fA-F]", text):
         return bytes([int(text, 16)])
     digits = text.removeprefix("0x").removeprefix("0X") if text[:2] in ("0x", "0X") else ""
@@ -128,7 +131,7 @@ def octets_of(text: str) -> bytes | None:
 
 
 def whole_number(text: str) -> int | None:
-    """Return the number of a text in decimal, hexadecimal, octal or binary."""
+    """Return the number that a text represents in decimal, hexadecimal, octal or binary."""
     match = _NUMBER.fullmatch(text) if len(text) <= _NUMBER_LIMIT + 4 else None
     if match is None:
         return None
@@ -211,7 +214,7 @@ _SIMPLE = {
 
 
 def string_octets(text: str) -> bytes:
-    """Return the octets of a string, given with its quotes; SpecError for an invalid escape."""
+    """Return the octets of a string, given with its quotes; raise SpecError for an invalid escape."""
     raw = text[0] != '"'
     body = text[1 + raw : -1].encode("utf-8", errors="surrogatepass")
     return body if raw else _ESCAPE.sub(_escaped, body)
@@ -241,17 +244,18 @@ def string_text(octets: bytes) -> str:
 # regular expressions
 
 _MAX_STEPS = 4000
-"""Maximum size of an expression's program, which takes about a second for the largest frame."""
+"""Maximum size of a compiled expression; larger expressions need more than a second for the largest frame."""
 _MAX_MEMORY = 8 << 20
 _NEEDS_BACKTRACKING = re.compile(r"\(\?(?:<?[=!]|>|P)|\\[1-9]|.*[*+?}]\+")
 
 
 @functools.lru_cache(maxsize=16)
 def expression(pattern: bytes) -> Callable[[bytes], bool]:
-    """Return the test whether octets contain a match of the regular expression ``pattern``.
+    """Return a function that tests whether octets match the regular expression ``pattern``.
 
-    ASCII letters match in either case. Expressions are RE2's, with a running time proportional to the octets
-    whatever the expression. SpecError for an invalid one; ``hint`` is the wrong part, if known.
+    The case of ASCII letters is ignored. The syntax of expressions is RE2's. The running time is proportional
+    to the number of octets for every expression. Raises SpecError for an invalid expression; ``where`` is the
+    invalid part, if known.
     """
     # Loading the engine takes longer than decoding a small capture: only filters that use it wait for it.
     import re2
@@ -275,7 +279,7 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
 
 
 def _no_expression(message: str) -> SpecError:
-    """Return the error of an expression that the engine refuses with ``message``."""
+    """Return the error for an expression that the engine refuses with ``message``."""
     part = message.partition(": ")[2]
     if _NEEDS_BACKTRACKING.match(part):
         needed = "a regular expression without lookaround, backreferences, atomic and possessive groups"

@@ -1,8 +1,9 @@
-"""Prefilters: programs by which the kernel drops frames of a live capture that a filter would not select.
+"""Prefilters: kernel programs that drop frames of a live capture that a filter cannot select.
 
-The kernel's programs see the first octets of frames, so the frames that they accept are a superset of the
-filter's selection, to which the filter itself is still applied. Each test has two conditions, one that holds
-wherever the test does (at least) and one that holds only where it does (at most); negation swaps them.
+The kernel's programs read only the first octets of frames, so they accept a superset of the frames that the
+filter selects. The filter is then applied to the accepted frames. Each test is translated into two
+conditions. A necessary condition is true whenever the test is true. A sufficient condition is true only if
+the test is true. Negation swaps the two conditions.
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ _HEADER_OCTETS = 14
 _TYPE = Value(offset=12, octets=2)
 _TAG_OCTETS = 4
 _SNAP_OCTETS = 8
-"""Octets from a length to the EtherType in SNAP."""
+"""Octets from a length field to the EtherType in a SNAP header."""
 _IP4_START = 0x45
-"""The first octet of an IPv4 header without options."""
+"""First octet of an IPv4 header without options."""
 _WRAPPERS = [cls for cls in FORMATS if cls.wraps]
 _WRAPPER_PORTS = [*(port for cls in _WRAPPERS for port in cls.udp_ports), SFLOW_PORT]
 _WRAPPER_PROTOCOLS = [cls.ip_protocol for cls in _WRAPPERS if cls.ip_protocol is not None]
@@ -72,7 +73,7 @@ _EXTENSIONS = [
     if number is not None
 ]
 _MAX_TAGS = 4
-"""Maximum number of tags before the field; frames with more are accepted."""
+"""Maximum number of tags before the field; frames with more tags are accepted."""
 
 _PRESENT = above(Value(offset=VLAN_PRESENT), 0)
 _TPID = Value(offset=VLAN_TPID)
@@ -93,11 +94,11 @@ def prefilter(
 ) -> tuple[Instruction, ...]:
     """Return the program by which the kernel accepts a superset of the filter's selection on an interface.
 
-    Without ``outer`` the filter is one of innermost frames, and the program accepts all wrapped ones.
+    Without ``outer``, the filter applies to innermost frames, and the program accepts all wrapped frames.
 
-    It is empty, which accepts everything, where nothing can be left out: links other than Ethernet, a snap
-    length within the Ethernet header, and filters that depend on the number or times of frames
-    (frame.number).
+    The program is empty and accepts all frames if no frame can be dropped. This is the case for links other
+    than Ethernet, for a snap length shorter than the Ethernet header, and for filters that depend on frame
+    numbers or times.
     """
     has_header = snap_octets is None or snap_octets >= _HEADER_OCTETS
     if linktype != ETHERNET or not has_header or not set(IN_SEQUENCE).isdisjoint(filter.fields):
@@ -111,7 +112,7 @@ def prefilter(
 
 
 class _Translator:
-    """Translator of tests under a map of EtherTypes."""
+    """Translator of tests for a given map of EtherTypes."""
 
     def __init__(self, ethertypes: EtherTypes) -> None:
         self._ethertypes = ethertypes
@@ -124,7 +125,7 @@ class _Translator:
         self._labels = sorted(value for values in announced for value in values if value is not None)
 
     def necessary(self, test: Test) -> Condition:
-        """Return a condition that holds wherever the test does."""
+        """Return a condition that is true whenever the test is true."""
         match test:
             case And(tests=tests):
                 return all_of(*map(self.necessary, tests))
@@ -136,11 +137,15 @@ class _Translator:
         return self._carried(test) if exact is None else exact
 
     def wrapped(self) -> Condition:
-        """Return a condition that holds for frames with another one inside, which may have any layer."""
+        """Return a condition that is true for frames that contain a wrapped frame, which may have any
+        layer.
+        """
         return self._wrapped_at(_TYPE, _MAX_TAGS)
 
     def _wrapped_at(self, at: Value, more: int) -> Condition:
-        """Return a condition that may hold for wrappers, by the EtherType at an offset or after tags."""
+        """Return a condition that is true for possible wrappers, by the EtherType at an offset or after
+        tags.
+        """
         steps = {*self._tags, self._ethertypes.cn_tag}
         snap = Value(offset=at.offset + _SNAP_OCTETS, octets=2)
         has_snap = all_of(
@@ -158,7 +163,7 @@ class _Translator:
         return any_of(condition, all_of(equal(at, *steps), self._wrapped_at(following, more - 1)))
 
     def _packet_at(self, at: Value) -> Condition:
-        """Return a condition that holds where a wrapper may be in the IP packet after an EtherType."""
+        """Return a condition that is true if the IP packet after an EtherType may contain a wrapper."""
         ip = at.offset + 2
         conditions = []
         for cls, protocol_at, octets, others in (
@@ -174,7 +179,7 @@ class _Translator:
         return any_of(*conditions)
 
     def sufficient(self, test: Test) -> Condition:
-        """Return a condition that holds only where the test does."""
+        """Return a condition that is true only if the test is true."""
         match test:
             case And(tests=tests):
                 return all_of(*map(self.sufficient, tests))
@@ -193,7 +198,7 @@ class _Translator:
     # tests of fields that every Ethernet frame has
 
     def _exact(self, test: _Leaf) -> Condition | None:
-        """Return a condition that holds exactly where the test does; None where there is none."""
+        """Return a condition that is equivalent to the test; ``None`` if no such condition exists."""
         field = _single_field(test)
         if field is None or field.inner:
             return None
@@ -212,14 +217,16 @@ class _Translator:
     # tests of layers that only some frames have
 
     def _carried(self, test: _Leaf) -> Condition:
-        """Return a condition that holds wherever the layers used by the test are present."""
+        """Return a condition that is true whenever the layers used by the test are present."""
         operands = [test.left, test.right] if isinstance(test, Comparison) else [test.operand]
         fields = [field for operand in operands for field in _fields_of(operand)]
         conditions = [self._present_types(self._formats_types(field)) for field in fields]
         return all_of(*conditions, self._outer_tag(test))
 
     def _formats_types(self, field: FilterField) -> frozenset[int] | None:
-        """Return the EtherTypes that precede a field's layers; None where they are unknown."""
+        """Return the EtherTypes that precede the layers of a field; ``None`` if the EtherTypes are
+        unknown.
+        """
         if field.inner:
             return self._any_of([cls for cls in FORMATS if cls.shows is not None])
         if field.origin != "layers":
@@ -245,7 +252,7 @@ class _Translator:
         return types | {self._ethertypes.old_s_tag} if cls is VLAN else types
 
     def _present_types(self, types: frozenset[int] | None) -> Condition:
-        """Return a condition that holds where one of the EtherTypes is present, also after tags."""
+        """Return a condition that is true if one of the EtherTypes is present, also after tags."""
         if types is None:
             return ALWAYS
         tags = types.intersection(self._tags)
@@ -253,7 +260,7 @@ class _Translator:
         return any_of(outer, self._within(types, _TYPE, _MAX_TAGS))
 
     def _within(self, types: frozenset[int], at: Value, more: int) -> Condition:
-        """Return a condition that holds where one of the EtherTypes is at an offset or after tags."""
+        """Return a condition that is true if one of the EtherTypes is at an offset or after tags."""
         steps = {*self._tags, self._ethertypes.cn_tag}
         accepted = types.union(self._opaque) if more else types.union(self._opaque, steps)
         condition = equal(at, *accepted)
@@ -266,7 +273,9 @@ class _Translator:
         return any_of(condition, all_of(tagged, self._within(types, following, more - 1)))
 
     def _outer_tag(self, test: _Leaf) -> Condition:
-        """Return a test of VLAN tags as a condition of the outermost; frames with more tags are accepted."""
+        """Return a test of VLAN tags as a condition of the outermost tag; frames with more tags are
+        accepted.
+        """
         field = _single_field(test)
         if field is None or field.inner or not field.sources:
             return ALWAYS
@@ -284,7 +293,7 @@ class _Translator:
 
 
 def _of_header(test: _Leaf, source: FieldSource) -> Condition | None:
-    """Return the condition of a test of an address or of the type."""
+    """Return the condition for a test of an address or an EtherType; ``None`` if no such condition exists."""
     if source.key in _ADDRESS_AT:
         return _of_address(test, _ADDRESS_AT[source.key])
     if source.part != "type":
@@ -298,7 +307,10 @@ def _of_header(test: _Leaf, source: FieldSource) -> Condition | None:
 
 
 def _either(extracted: Condition, within: Condition) -> Condition:
-    """Return ``extracted`` for frames from which the kernel extracted a tag, ``within`` for others."""
+    """Return a condition that uses ``extracted`` for frames whose tag the kernel extracted.
+
+    For all other frames, the condition uses ``within``.
+    """
     return any_of(all_of(_PRESENT, extracted), all_of(inverse(_PRESENT), within))
 
 
@@ -321,7 +333,10 @@ def _of_address(test: _Leaf, offset: int) -> Condition | None:
 
 
 def _condition(test: _Leaf, value: Value, *, less: int = 0, shift: int = 0) -> Condition | None:
-    """Return the condition of a test with numbers, ``less`` and shifted to the left in the value."""
+    """Return the condition for a comparison with numbers; ``None`` if no such condition exists.
+
+    The numbers are reduced by ``less`` and shifted left by ``shift`` bits.
+    """
     items = _items(test)
     if items is None:
         return None
@@ -359,7 +374,7 @@ def _related(relation: str, value: Value, number: int) -> Condition | None:
 
 
 def _items(test: _Leaf) -> tuple[Constant | Interval, ...] | None:
-    """Return the constants and intervals of a test; None if it compares with anything else."""
+    """Return the constants and intervals of a test; ``None`` for a comparison with other operands."""
     match test:
         case Comparison(right=Constant() as constant):
             return (constant,)
@@ -370,7 +385,7 @@ def _items(test: _Leaf) -> tuple[Constant | Interval, ...] | None:
 
 
 def _single_field(test: _Leaf) -> FilterField | None:
-    """Return the only field of a test, unsliced and unmasked; None for other tests."""
+    """Return the field of a test with a single unsliced and unmasked field; ``None`` for other tests."""
     operand = test.left if isinstance(test, Comparison) else test.operand
     return operand if isinstance(operand, FilterField) else None
 

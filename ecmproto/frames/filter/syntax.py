@@ -1,7 +1,7 @@
-"""The syntax of display filters: text into a tree, by hand, since every process waits for the grammar.
+"""Hand-written parser of display filters, which turns text into a syntax tree.
 
-Making a parser from a grammar takes longer than filtering a hundred thousand frames. The grammar, to which
-the tests compare this parser, is
+Generating a parser from a grammar takes longer than filtering a hundred thousand frames. The tests compare
+this parser with the following grammar:
 
     filter:     [or]
     or:         and (("or" | "||") and)*
@@ -16,7 +16,7 @@ the tests compare this parser, is
     set:        "{" item ("," item)* "}"
     item:       VALUE [".." VALUE]
 
-where a VALUE is a WORD or text in double quotes, STRING or RAW_STRING.
+A VALUE is a WORD, or text in double quotes (STRING or RAW_STRING).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ecmproto.errors import FilterError, shown
 
 
 class Token(str):
-    """A token of a filter; its type is its kind or, for a keyword or sign, the text itself."""
+    """A token of a filter; its type is a token class or, for a keyword or sign, its text."""
 
     __slots__ = ("start", "stop", "type")
     type: str
@@ -40,7 +40,7 @@ class Token(str):
 
 @dataclasses.dataclass(slots=True)
 class Tree:
-    """A rule of the grammar and its parts, with its characters in the filter."""
+    """A rule of the grammar with its parts, and its start and stop in the filter."""
 
     data: str
     children: list[Node]
@@ -85,12 +85,15 @@ _END = "$END"
 
 
 def parse(text: str) -> Tree:
-    """Return the syntax tree of a filter, every node with its position; FilterError for invalid text."""
+    """Return the syntax tree of a filter, with the position of every node.
+
+    Raises FilterError for invalid text.
+    """
     return _Parser(text).filter()
 
 
 class _Part(NamedTuple):
-    """A test, and its start and stop with the parentheses around it."""
+    """A test, with its start and stop including the parentheses around the test."""
 
     tree: Tree
     start: int
@@ -98,7 +101,7 @@ class _Part(NamedTuple):
 
 
 class _Level:
-    """The tests between a pair of parentheses, or outside of all."""
+    """The tests between a pair of parentheses, or outside all parentheses."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -109,15 +112,15 @@ class _Level:
 
 
 class _Parser:
-    """Left-to-right parser; open parentheses are stored in a list, whatever the depth."""
+    """Left-to-right parser, without recursion; open parentheses are stored in a list."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._next = self._read(0)
         self._stop = 0
-        """End of the last token taken."""
+        """End of the previous token."""
         self._more: tuple[str, ...] = ()
-        """Tokens that could have continued the last test."""
+        """Types of tokens that could have continued the previous test."""
 
     def filter(self) -> Tree:
         levels = [_Level(0)]
@@ -138,7 +141,7 @@ class _Parser:
                     return Tree("start", [part.tree], part.start, part.stop)
 
     def _joined(self, levels: list[_Level], part: _Part) -> _Part | None:
-        """Add a test to its level; return the level's result if it ends, None if tests follow."""
+        """Add a test to its level; return the result of the level, or ``None`` if more tests follow."""
         level, inside = levels[-1], len(levels) > 1
         while level.negations:
             start = level.negations.pop()
@@ -239,7 +242,7 @@ class _Parser:
         return self._take()
 
     def _take(self) -> Token:
-        """Return the next token, and read its successor."""
+        """Return the next token and read the token after it."""
         token = self._next
         self._stop = token.stop
         self._next = self._read(token.stop)
@@ -259,7 +262,7 @@ class _Parser:
 
 
 def _together(rule: str, parts: list[_Part]) -> _Part:
-    """Return the rule made of some parts; a single part unchanged."""
+    """Return a rule made of several parts; a single part is returned unchanged."""
     if len(parts) == 1:
         return parts[0]
     start, stop = parts[0].start, parts[-1].stop
@@ -267,7 +270,7 @@ def _together(rule: str, parts: list[_Part]) -> _Part:
 
 
 def _unexpected(text: str, token: Token, possible: tuple[str, ...]) -> FilterError:
-    """Return the error of an unexpected token, with the expected ones."""
+    """Return the error for an unexpected token, with the expected tokens."""
     ended = token.type == _END
     start = len(text.rstrip()) if ended else token.start
     stop = start + 1 if ended else token.stop
@@ -284,7 +287,7 @@ _ENDS = {")": "')'", _END: "the end of the filter"}
 
 
 def needed(possible: Collection[str]) -> str:
-    """Return a description of the expected words, signs and kinds of tokens."""
+    """Return a description of the expected words, signs and types of tokens."""
     if "(" in possible:
         return "a test such as frame.len > 1000"
     if "WORD" in possible:
@@ -311,7 +314,7 @@ _HINTS = {
 
 
 def _unreadable(text: str, at: int) -> FilterError:
-    """Return the error of a character that begins no token."""
+    """Return the error for a character that starts no token."""
     space = _SPACE.match(text, at)
     start = space.end() if space is not None else at
     char = text[start]
