@@ -1,1 +1,1 @@
-"""E²CM (S002): ECM with probes that measure each flow's share of its path's queues."""
+"""E²CM (S002): ECM with probes that measure the queued octets of each flow along the path of the flow."""

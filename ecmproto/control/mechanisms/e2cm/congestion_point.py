@@ -52,36 +52,36 @@ _KINDS_OF_FRAMES = 2
 
 
 class E2CMPointState(ECMMeter):
-    """The state of a congestion point's measurements, like ECM's; a record."""
+    """Record of a congestion point's measurements and sample counters."""
 
     withheld: int
-    """Regular messages suppressed because they would increase a rate; ``regular`` does not count them."""
+    """Number of messages suppressed because of positive feedback; ``regular`` excludes this number."""
 
 
 class PointSettings(ECMMeterSettings):
-    """The parameters of measuring and sampling as the kernels read them; a record."""
+    """Record of the measuring parameters that the kernels read."""
 
     increase_signals: int
     weight_8: int
-    """The weight w in 1/8."""
+    """Weight w in units of 1/8."""
 
 
 class E2CMPoint(NamedTuple):
-    """One congestion point: its meter, and its samplers for other (0) and tagged (1) frames."""
+    """A congestion point with a meter and two samplers, for frames without (0) and with a tag (1)."""
 
     meter: E2CMPointState
     samplers: Sequence[Sampler]
 
 
 class E2CMPointSettings(Struct):
-    """The parameters as the kernels read them: records."""
+    """Records of the congestion point parameters that the kernels read."""
 
     meter: PointSettings
     samplers: Sequence[SamplerSettings]
 
 
 def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSettings:
-    """Return the records of settings for ``parameters``."""
+    """Return the settings records for ``parameters``."""
     fields = threshold_fields(parameters)
     weight_8 = int(parameters.weight * WEIGHT_DENOMINATOR)
     samplers: Any = new_records(SamplerSettings, _KINDS_OF_FRAMES)
@@ -92,7 +92,7 @@ def settings_record(parameters: E2CMCongestionPointParameters) -> E2CMPointSetti
 
 @compiled
 def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> None:
-    """Initialise ``point``: a new interval for each counter and a previous Qlen of 0."""
+    """Initialise ``point`` with a new interval for each sampler and a previous Qlen of 0."""
     point.meter.qlen_old_octets = 0
     for tagged in range(_KINDS_OF_FRAMES):
         draw(point.samplers[tagged], settings.samplers[tagged], generator)
@@ -102,9 +102,9 @@ def start(point: E2CMPoint, settings: E2CMPointSettings, generator: Random) -> N
 def count_arrival(
     point: E2CMPoint, settings: E2CMPointSettings, tagged: int, octets: int, qlen_octets: int, enqueued: bool
 ) -> bool:
-    """Count an arrived frame of ``octets`` by its kind; return whether it is a sample.
+    """Count an arrived frame of ``octets`` in a sampler; return whether the frame is sampled.
 
-    ``qlen_octets`` is Qlen after it was ``enqueued`` or dropped.
+    ``qlen_octets`` is Qlen after the frame was ``enqueued`` or dropped.
     """
     return count(point.samplers[tagged], settings.samplers[tagged], octets, qlen_octets, enqueued)
 
@@ -118,10 +118,10 @@ def sample(
     qlen_octets: int,
     tag_cpid: int,
 ) -> ECMFeedback:
-    """Return the feedback of a sampled frame, and prepare the next sample of its kind.
+    """Return the feedback for a sampled frame, and draw the next interval of the sampler for ``tagged``.
 
-    ``tag_cpid`` is the CPID of the frame's CM-Tag, 0 without one. Qdelta is the change since the previous
-    sample of either kind, since it is the queue's.
+    ``tag_cpid`` is the CPID in the frame's CM-Tag, or 0 for a frame without a CM-Tag. Qdelta is the change of
+    the queue since the previous sample of either sampler.
     """
     draw(point.samplers[tagged], settings.samplers[tagged], generator)
     feedback = measure(point.meter, settings.meter, qlen_octets, tag_cpid)
@@ -138,17 +138,17 @@ BCN_KIND, BCN_MAX_KIND, BCN_ZERO_KIND = REGULAR, SATURATED, SEVERE
 
 
 class E2CMPoints(NullCongestionPoint):
-    """The congestion points of a port, one for each priority."""
+    """The congestion points of a port, one per priority."""
 
     meters: Sequence[E2CMPointState]
     samplers: Sequence[Sampler]
-    """Samplers by priority, for frames that are not rate limited and for rate-limited ones."""
+    """Two samplers per priority, first for frames that are not rate limited, then for rate-limited frames."""
     enabled: NDArray[np.bool_]
     settings: E2CMPointSettings
     generator: Draws
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
+        """Count an enqueued or dropped frame, and post a message or silent sample if the frame is sampled."""
         priority = arrival.priority
         if not (arrival.sampled and self.enabled[priority]):
             return
@@ -172,7 +172,7 @@ def _point(points: E2CMPoints, priority: int) -> E2CMPoint:
 def new_points(
     parameters: E2CMCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> E2CMPoints:
-    """Return the congestion points of a port, started; priorities that are not enabled stay silent."""
+    """Return the started congestion points of a port; a priority that is not enabled sends no messages."""
     points = E2CMPoints(
         new_states(E2CMPointState, context.cp_mac),
         new_records(Sampler, PRIORITIES * _KINDS_OF_FRAMES),

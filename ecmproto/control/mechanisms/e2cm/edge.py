@@ -1,8 +1,8 @@
-"""The edge receiver: a destination's measurements between two probes of a flow (algorithms §4, rule 3).
+"""The edge receiver, which measures a flow between two probes of the flow (algorithms §4, rule 3).
 
-Each flow (source, destination, priority) has one record of :class:`MeasuredFlow`. Frames are counted and
-probes read as they arrive, **before** the queue of the egress adapter; a probe is answered with the result of
-`on_probe`. Probes are no data and are not counted.
+Each flow (source, destination, priority) has a record of type :class:`MeasuredFlow`. Frames are counted and
+probes are read at their arrival, **before** the queue of the egress adapter. The answer to a probe contains
+the result of `on_probe`. Probes are not data, so probes are not counted.
 """
 
 from __future__ import annotations
@@ -23,34 +23,38 @@ from ecmproto.kernels.structs import payload_view
 _TIMESTAMPS = 2**32
 _LARGEST_KBPS = 2**32 - 1
 _LARGEST_OCTETS = 10**12
-"""A bound that keeps octets · 8·10⁶ within 63 bits."""
+"""Maximum octet count, which keeps octets · 8·10⁶ within 63 bits."""
 _KBPS_NS_PER_OCTET = 8_000_000
-"""One octet per ns in kb/s, 8 Gb/s."""
+"""Rate of one octet per ns in kb/s, which is 8 Gb/s."""
 
 
 class MeasuredFlow:
-    """The state of one flow at its destination; a record (``kernels.record``)."""
+    """Record of a flow's state at the destination (``kernels.record``)."""
 
     probed: int
-    """1 once a probe has come."""
+    """1 after the first probe, otherwise 0."""
     probed_ns: int
     counted_octets: int
-    """Octets of the flow since the last probe."""
+    """Number of octets of the flow since the last probe."""
 
 
 class E2CMEdgeCounters(MessageDiscards):
-    """The counters of an edge receiver, over all flows; a record."""
+    """Record of an edge receiver's counters, summed over all flows."""
 
     probes: int
-    """Answered probes."""
+    """Number of answered probes."""
     unmeasured_probes: int
-    """Answered probes without throughput: the first of a flow, two at one time, or no record for the flow."""
+    """Number of answers without a throughput.
+
+    The throughput is missing for the first probe of a flow, for two probes at the same time, and for a flow
+    without a record.
+    """
     unanswerable: int
-    """Unanswered probes: from a group address, or the station's own."""
+    """Number of unanswered probes from a group address or from the address of the station."""
 
 
 class ReplyPayload:
-    """The payload of a probe's reply, in the units of the wire; a record."""
+    """Record of the payload of a probe's reply, in the units of the wire format."""
 
     latency: int
     throughput: int
@@ -60,7 +64,7 @@ reply_payload: Callable[[Any], ReplyPayload] = payload_view(ReplyPayload, "paylo
 
 
 class ProbeReply(NamedTuple):
-    """The fields of BCN_PROBE_REV: ns modulo 2^32, kb/s."""
+    """Fields of BCN_PROBE_REV: latency in ns modulo 2^32, and throughput in kb/s."""
 
     latency_ns: int
     throughput_kbps: int
@@ -68,22 +72,22 @@ class ProbeReply(NamedTuple):
 
 @inlined
 def on_data(flow: MeasuredFlow, octets: int) -> None:
-    """Count a data frame of ``octets`` that arrived."""
+    """Count an arrived data frame of ``octets``."""
     flow.counted_octets = min(flow.counted_octets + octets, _LARGEST_OCTETS)
 
 
 @inlined
 def latency_ns(now_ns: int, timestamp_ns: int) -> int:
-    """Return now − timestamp modulo 2^32, for any two clocks."""
+    """Return ``now_ns`` − ``timestamp_ns`` modulo 2^32; the two clocks need not be synchronised."""
     return (now_ns - timestamp_ns) % _TIMESTAMPS
 
 
 @compiled
 def on_probe(flow: MeasuredFlow, counters: E2CMEdgeCounters, now_ns: int, timestamp_ns: int) -> ProbeReply:
-    """Answer a forward probe of a flow: the latency so far, and the service rate since its last probe.
+    """Return the latency and the throughput since the previous probe, as the answer to a probe.
 
-    The throughput is 0 for the first probe, and for one at the same time as its predecessor, after which the
-    measurement continues.
+    The throughput is 0 for the first probe, and for a second probe at the same time. A second probe at the
+    same time does not restart the measurement.
     """
     counters.probes += 1
     elapsed_ns = now_ns - flow.probed_ns
@@ -103,37 +107,37 @@ def on_probe(flow: MeasuredFlow, counters: E2CMEdgeCounters, now_ns: int, timest
 
 @compiled
 def on_unknown_probe(counters: E2CMEdgeCounters, now_ns: int, timestamp_ns: int) -> ProbeReply:
-    """Answer a probe of a flow without a record: the source still gets its flight time."""
+    """Answer a probe of a flow without a record, with the latency but without a throughput."""
     counters.probes += 1
     counters.unmeasured_probes += 1
     return ProbeReply(latency_ns(now_ns, timestamp_ns), 0)
 
 
 REPLY_KIND = 4
-"""The kind of BCN_PROBE_REV."""
+"""Message kind of BCN_PROBE_REV."""
 
 
 class E2CMEdge(E2CMEdgeCounters):
-    """The state that all receivers share; a record."""
+    """Record of the state that all receivers share."""
 
     flows_in_use: int
-    """Records of flows in use."""
+    """Number of flow records in use."""
 
 
 class E2CMReceivers(NullReceivers):
-    """The destinations after a port: a record for each probed flow of a station, up to ``max_flows``.
+    """The destinations after a port, with at most ``max_flows`` records for probed flows.
 
-    A flow gets its record with its first probe, before which nothing is measured.
+    The first probe of a flow assigns the record. Nothing is measured before the first probe.
     """
 
     edge: E2CMEdge
     flows: Sequence[MeasuredFlow]
     numbers: NDArray[np.int32]
-    """The number of the record by station and flow, from 1 on; 0 for none."""
+    """Number of the record, from 1 on, by station and flow; 0 for a flow without a record."""
     flows_each: int
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Count a data frame; answer a probe."""
+        """Count a data frame, or answer a probe."""
         position = delivery.station * self.flows_each + delivery.flow
         index = self.numbers[position] - 1
         if not delivery.probe:
@@ -157,7 +161,7 @@ class E2CMReceivers(NullReceivers):
 
 
 def new_destinations(parameters: E2CMEdgeParameters, context: PortContext) -> E2CMReceivers:
-    """Return destinations before their first probe."""
+    """Return destinations before the first probe."""
     numbers = np.zeros(context.stations * context.flows, np.int32)
     return E2CMReceivers(
         new_record(E2CMEdge), new_records(MeasuredFlow, parameters.max_flows), numbers, context.flows

@@ -1,4 +1,4 @@
-"""E²CM's machine."""
+"""The E²CM mechanism."""
 
 from __future__ import annotations
 
@@ -69,20 +69,20 @@ if TYPE_CHECKING:
 
 
 PROTOCOL = 2
-"""The protocol number of E²CM in the discriminator word."""
+"""Protocol number of E²CM in the discriminator word."""
 
 
 class E2CMDiscards(MessageDiscards):
-    """Counters of refused messages that came as frames, by reason; a record."""
+    """Record of the counters of refused messages that were received as frames, by reason."""
 
     forward_probes: int
-    """Probes for a destination, not a reaction point."""
+    """Number of probes, which are for destinations and not for reaction points."""
     lying_replies: int
-    """Replies with a flow id that no flow of the station can have."""
+    """Number of replies with a flow id that no flow of the station can have."""
 
 
 class E2CMMachine(AIMDMachine):
-    """E²CM with its parameters."""
+    """E²CM with parameters."""
 
     tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
     message = E2CM
@@ -113,7 +113,7 @@ class E2CMMachine(AIMDMachine):
         self._edge: E2CMEdgeParameters = parameters[Role.EDGE]
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return one congestion point for each enabled priority."""
+        """Return a congestion point for each enabled priority."""
         return new_points(self._cp, context, generator)
 
     def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
@@ -124,16 +124,16 @@ class E2CMMachine(AIMDMachine):
         return stations
 
     def set_path(self, senders: Senders, station: int, flow: int, *, hops: int, flight_ns: int) -> None:
-        """Set the share of a flow by its congestion points, and the latency of its unloaded path."""
+        """Set the number of congestion points on the path of a flow, and the latency of the unloaded path."""
         if isinstance(senders, E2CMStations):
             set_path_of(senders, self._rp, station, flow, congested_hops=hops, flight_ns=flight_ns)
 
     def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:
-        """Return edge receivers before their first probe."""
+        """Return edge receivers before the first probe."""
         return new_destinations(self._edge, context)
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return a congestion point's message, the probe or its reply; raises as `AIMDMachine.frame`."""
+        """Return a message, a probe or a reply as a frame; raises the errors of `AIMDMachine.frame`."""
         if message.kind == PROBE_KIND:
             return probe_frame(
                 about.octets,
@@ -146,7 +146,7 @@ class E2CMMachine(AIMDMachine):
         return super().frame(message, about, context)
 
     def completed(self, layer: Layer, sampled: Frame) -> Layer:
-        """Return a congestion point's message with the flow id of the sampled frame."""
+        """Return the message of a congestion point with the flow id of the sampled frame."""
         ethernet = sampled[Ethernet]
         return layer.replace(flow_id=flow_id(ethernet.dst, ethernet.src, priority_of(sampled)))
 
@@ -167,7 +167,7 @@ class E2CMMachine(AIMDMachine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a congestion point's message or a probe's reply."""
+        """Return the feedback in the message of a congestion point or in the reply to a probe."""
         type = type_of(octets, context.ethertypes, length_octets=length_octets)
         if type == PROBE_FWD:
             refusals.forward_probes += 1
@@ -177,7 +177,7 @@ class E2CMMachine(AIMDMachine):
         return super().parse_feedback(octets, station_mac, context, refusals, length_octets=length_octets)
 
     def parse_probe(self, octets: bytes, context: PortContext, refusals: Any) -> ParsedProbe | None:
-        """Return the forward probe in a frame; one with an impossible flow id has no flow."""
+        """Return the forward probe in a frame; a probe with an impossible flow id has no flow."""
         if type_of(octets, context.ethertypes) != PROBE_FWD:
             return None
         read = read_probe(octets, stations=(octets[:6],), counters=refusals, ethertypes=context.ethertypes)
@@ -190,11 +190,11 @@ class E2CMMachine(AIMDMachine):
         return ParsedProbe(read.timestamp_ns, read.flow.src, about)
 
     def admits(self, layer: E2CM) -> bool:
-        """Return whether a congestion point sent the message."""
+        """Return whether the message is from a congestion point."""
         return layer.type in BCN_TYPES
 
     def fields_shown(self, tag: CMTag | None) -> dict[str, int]:
-        """Return the timestamp of the CM-Tag in the payload, since the message itself has none."""
+        """Return the timestamp of the CM-Tag in the payload, since the message has no timestamp field."""
         if tag is None:
             return {"timestamp": 0, "unit": 0, "tagged": 0}
         return {"timestamp": tag.timestamp, "unit": tag.unit, "tagged": 1}
@@ -231,7 +231,9 @@ class E2CMMachine(AIMDMachine):
         return ParsedFeedback(fields, about)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return a machine's counters; limiters that replies allocated count as ``allocated_by_replies``."""
+        """Return the counters of ``machine``. ``allocated_by_replies`` counts limiters that replies
+        assigned.
+        """
         if isinstance(machine, E2CMPoints):
             return total(
                 machine.meters, "samples", "regular", "saturated", "severe", "balanced", "unassociated",
@@ -247,7 +249,7 @@ class E2CMMachine(AIMDMachine):
 
 
 _REFUSED = frozenset(record_dtype(MessageDiscards).names or ())
-"""Counters in `E2CMDiscards`, not in the reaction points' records."""
+"""Names of counters that are in `E2CMDiscards` and not in the records of reaction points."""
 
 
 def _stations_counters(stations: E2CMStations) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""E²CM's probes and their replies, made and read (S002; wire-formats 1.2 and 6)."""
+"""Functions that create and parse the probes and replies of E²CM (S002; wire-formats 1.2 and 6)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ NO_TYPE = -1
 
 
 def type_of(octets: bytes, ethertypes: EtherTypes = DEFAULT, *, length_octets: int | None = None) -> int:
-    """Return the type of an E²CM frame, NO_TYPE for any other; ``length_octets`` as in `addressed`."""
+    """Return the type of an E²CM frame, or NO_TYPE for other frames; see `addressed` for
+    ``length_octets``.
+    """
     message = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes).get(E2CM)
     return NO_TYPE if message is None else message.type
 
@@ -33,7 +35,7 @@ _LOCAL_IDENTIFIER_BITS = 16
 
 
 class ProbedFlow(NamedTuple):
-    """The identity of a flow in probes, equal at the source and at the destination."""
+    """Identity of a flow in probes, which is equal at the source and at the destination."""
 
     dst: bytes
     src: bytes
@@ -45,12 +47,12 @@ class Probe(NamedTuple):
 
     flow: ProbedFlow
     timestamp_ns: int
-    """The source's clock, modulo 2^32."""
+    """Time of the source's clock in ns, modulo 2^32."""
     frame: Frame
 
 
 class Reply(NamedTuple):
-    """A reply for a source, fields as on the wire."""
+    """A reply for a source, in the units of the wire format."""
 
     flow: ProbedFlow
     latency_ns: int
@@ -58,7 +60,7 @@ class Reply(NamedTuple):
 
 
 def probed_flow_of(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> ProbedFlow:
-    """Return the identity of a data frame's flow in probes; ``octets`` are its first ones, from its DA on."""
+    """Return the identity of a data frame's flow in probes; ``octets`` start at the DA."""
     return _probed_flow(headers(octets, ethertypes))
 
 
@@ -76,7 +78,7 @@ def probe_frame(
 ) -> bytes:
     """Return a probe of the flow of the data frame ``data``, without FCS.
 
-    ``timestamp_ns`` is the source's clock at the probe's departure.
+    ``timestamp_ns`` is the time of the source's clock at the departure of the probe.
     """
     frame = headers(data, ethertypes)
     flow = _probed_flow(frame)
@@ -97,7 +99,7 @@ def read_probe(
     counters: E2CMEdgeCounters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Probe | None:
-    """Return a forward probe that one of ``stations`` received; None, counted, if it is refused."""
+    """Return a forward probe to one of ``stations``. Count a refused probe and return ``None``."""
     frame = addressed(
         octets, lambda probe: probe.type == PROBE_FWD, E2CM, stations=stations, refusals=counters,
         ethertypes=ethertypes,
@@ -141,12 +143,12 @@ def read_reply(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> Reply | None:
-    """Return a probe's reply that one of ``stations`` received; None, counted, if it is refused.
+    """Return a reply to one of ``stations``. Count a refused reply and return ``None``.
 
-    ``length_octets`` is the frame's length on the wire, if a snap length may have truncated it.
+    ``length_octets`` is the frame length on the wire, for a frame that a snap length may have truncated.
 
-    The CPID's MAC and the flow id identify its flow (wire-formats 6): the caller checks whether the station
-    has sent probes of it.
+    The MAC address in the CPID and the flow id identify the flow (wire-formats 6). The caller checks whether
+    the station has sent probes of this flow.
     """
     frame = addressed(
         octets, lambda reply: reply.type == PROBE_REV, E2CM, stations=stations, refusals=counters,
@@ -161,9 +163,10 @@ def read_reply(
 
 
 def replied_priority(octets: bytes, flow: ProbedFlow, ethertypes: EtherTypes = DEFAULT) -> int | None:
-    """Return the priority of the data that a reply about ``flow`` describes; None for an impossible flow id.
+    """Return the priority of the data that a reply about ``flow`` describes.
 
-    A reply has a priority of its own in the VLAN tag that the data have too: the flow id has the data's.
+    The result is ``None`` for an impossible flow id. The VLAN tag of a reply contains the priority of the
+    reply. The flow id depends on the priority of the data.
     """
     candidates = range(1) if outer_vlan(headers(octets, ethertypes)) is None else range(PRIORITIES)
     return next((p for p in candidates if flow_id(flow.dst, flow.src, p) == flow.flow_id), None)

@@ -1,4 +1,4 @@
-"""Parameters of E²CM: S002's "Simulation Setup & Parameters"."""
+"""Parameters of E²CM, from "Simulation Setup & Parameters" in S002."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _set = partial(redeclared, source=S002)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """The parameters of an E²CM congestion point: ECM's with S002's values, and its own.
+    """Parameters of an E²CM congestion point: ECM parameters with S002 values, and more parameters.
 
-    Raises ParameterError on inconsistent values.
+    Raises ParameterError for inconsistent values.
     """
 
     fixed_octets: int = _set(
@@ -75,7 +75,7 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )
 
     def __post_init__(self) -> None:
-        """Check the fields and their relations; raises ParameterError."""
+        """Check each field and the relations between fields; raises ParameterError."""
         if self.tagged_random_octets is UNSET and isinstance(self.tagged_fixed_octets, int):
             object.__setattr__(self, "tagged_random_octets", min(self.tagged_fixed_octets * 3 // 10, 64_000))
         aimd.AIMDCongestionPointParameters.__post_init__(self)
@@ -87,7 +87,7 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
             )
 
     def tagged_sampling(self) -> SamplingParameters:
-        """Return the sampling of rate-limited frames."""
+        """Return the sampling parameters for rate-limited frames."""
         return SamplingParameters(
             fixed_octets=self.tagged_fixed_octets,
             random_octets=self.tagged_random_octets,
@@ -97,7 +97,7 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMEdgeParameters(Parameters):
-    """The parameters of an E²CM edge receiver."""
+    """Parameters of an E²CM edge receiver."""
 
     max_flows: int = count(
         "max_flows", 4_096, (1, 65_536), source="choice",
@@ -110,7 +110,7 @@ class E2CMEdgeParameters(Parameters):
 
 
 OWN_PRIORITY = -1
-"""The value for probes with their flow's priority."""
+"""Value of ``probe_priority`` for probes with the priority of their flow."""
 
 _MB = 1_000_000
 _LARGEST_QUEUE_OCTETS = LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS
@@ -118,23 +118,23 @@ _LARGEST_QUEUE_OCTETS = LARGEST_FIELD_UNITS * QUEUE_UNIT_OCTETS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gains:
-    """The four gains per octet of feedback; increases in units of R_unit, decreases in shares of the rate."""
+    """Gains per octet of feedback; increases are in units of R_unit, decreases are shares of the rate."""
 
     increase: float
-    """Gi of the congestion points' messages."""
+    """Gain Gi for messages of congestion points."""
     decrease: float
-    """Gd of the congestion points' messages."""
+    """Gain Gd for messages of congestion points."""
     flow_increase: float
-    """Gi of probes."""
+    """Gain Gi for probes."""
     flow_decrease: float
-    """Gd of probes."""
+    """Gain Gd for probes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
-    """The parameters of an E²CM reaction point: ECM's with S002's values, and its probes'.
+    """Parameters of an E²CM reaction point: the ECM parameters with S002 values, and probe parameters.
 
-    Raises ParameterError on a value out of its range, if no probe would ever be due, or if Qmax is not above
+    Raises ParameterError for a value out of range, if no probe would ever be due, and if Qmax is not above
     the flow's Qeq.
     """
 
@@ -208,7 +208,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the fields and their relations; raises ParameterError."""
+        """Check each field and the relations between fields; raises ParameterError."""
         ecm.ECMReactionPointParameters.__post_init__(self)
         if not (self.probe_octets or self.probe_frames or self.probe_interval_ns):
             needed = "one of probe_octets, probe_frames and probe_interval above 0"
@@ -223,7 +223,8 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     def gains(self, link_rate_bps: int) -> Gains:
         """Return the gains per octet on a link of ``link_rate_bps``.
 
-        S002's slide multiplies by (2w + 1)·Qeq in Gi0; its figures, and its Gd, divide.
+        A slide of S002 multiplies by (2w + 1)·Qeq in Gi0, but the figures and Gd of S002 require a division.
+        This method divides.
         """
         full_scale_octets = (2 * self.weight + 1) * self.qeq_octets
         gi0 = link_rate_bps / self.rate_unit_bps / full_scale_octets
@@ -235,9 +236,9 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         )
 
     def path_qeq_octets(self, congested_hops: int, *, frame_octets: int = PACKET_OCTETS) -> int:
-        """Return the Qeq of a flow over ``congested_hops`` (1 or more), one frame at the minimum.
+        """Return the Qeq of a flow over ``congested_hops`` hops, in octets, but at least one frame.
 
-        Raises ParameterError for fewer hops.
+        Raises ParameterError for fewer hops than 1.
         """
         if congested_hops < 1:
             raise ParameterError(name="congested_hops", needed="1 or more", got=str(congested_hops))
@@ -247,7 +248,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         return max(octets, min(frame_octets, self.flow_qeq_octets))
 
     def path_qmax_octets(self, qeq_octets: int) -> int:
-        """Return the Qmax for a flow's ``qeq_octets``, in the proportion of flow_qmax."""
+        """Return the Qmax for a flow with ``qeq_octets``, in the ratio of ``flow_qmax`` to ``flow_qeq``."""
         return self.flow_qmax_octets * qeq_octets // self.flow_qeq_octets
 
 
@@ -255,9 +256,9 @@ _QUICK_SAMPLES = (
     "cp.sf=15kB", "cp.sr=4500B", "cp.tagged_sf=9kB", "cp.tagged_sr=2700B", "rp.probe_octets=30kB",
 )  # fmt: skip
 _QUICK_GAINS = ("rp.gi=0.1", "rp.flow_gi=0.5", "rp.flow_gd=0.5")
-"""Gains as shares of the rate per message: at a slow port there are few messages in a second."""
+"""Larger gains for a slow port, where few messages per second arrive."""
 _PROBES_RAISE = ("cp.increase_signals=off", "rp.flow_qeq=25kB")
-"""Settings without increase messages, the most frequent ones, which keep devices busy; flows share Qeq."""
+"""Settings without increase messages, which otherwise are most of the messages; flows share Qeq."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:

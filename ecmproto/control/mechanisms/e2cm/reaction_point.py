@@ -76,72 +76,72 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 from ecmproto.wire.formats.e2cm import BCN_TYPES
 
 NO_LATENCY = -1
-"""The value of an unknown latency."""
+"""Value of an unknown latency."""
 
 _LATENCIES = 2**32
 _KBPS_NS_PER_OCTET = 8e6
-"""One octet per ns in kb/s, 8 Gb/s."""
+"""Rate of one octet per ns in kb/s, which is 8 Gb/s."""
 
 
 class Probing:
-    """The configuration and state of one probed flow at its source; a record (``kernels.record``)."""
+    """Record of the configuration and state of a probed flow at the source (``kernels.record``)."""
 
     priority: int
     qeq_octets: int
-    """The flow's own Qeq: its fairness setting."""
+    """Equilibrium Qeq of the flow in octets, which sets the fairness between flows."""
     qmax_octets: int
     known_flight_ns: int
-    """The latency of the unloaded path, if source and destination share a clock, else NO_LATENCY."""
+    """Latency of the unloaded path in ns; NO_LATENCY if source and destination do not share a clock."""
     active: int
-    """1 while the flow is probed."""
+    """1 while the flow is probed, otherwise 0."""
     sent_octets: int
-    """Data octets that left since the last probe was due."""
+    """Number of data octets sent since the last probe was due."""
     sent_frames: int
     due_ns: int
-    """The time of the next probe, if probes are sent by time."""
+    """Time of the next probe, if probes are sent by time."""
     replies: int
-    """Replies since probing started."""
+    """Number of replies since probing started."""
     flight_ns: int
-    """The minimum latency so far, modulo 2^32, or NO_LATENCY."""
+    """Minimum latency so far in ns modulo 2^32, or NO_LATENCY."""
     queue_octets: float
-    """flowQ at the last reaction (flowLastQ)."""
+    """Queued octets of the flow (flowQ) at the last reaction, which is flowLastQ in S002."""
 
 
 class ProbeCounters:
-    """Counters of probes and replies by outcome, over all flows; a record."""
+    """Record of the counters of probes and replies by outcome, summed over all flows."""
 
     probes: int
     reactions: int
-    """Replies that measured the flow's queue."""
+    """Number of replies that measured the queued octets of the flow."""
     unknown_replies: int
-    """Replies for no flow of this source."""
+    """Number of replies for an unknown flow."""
     idle_replies: int
-    """Replies for a flow that is not probed (any more)."""
+    """Number of replies for a flow that is not probed."""
     first_replies: int
-    """First replies since probing started, which measure no throughput of this time."""
+    """Number of first replies after the start of probing, whose throughput is from before the start."""
     unmeasured_replies: int
-    """Later replies without a throughput."""
+    """Number of later replies without a throughput."""
     allocated: int
-    """Limiters that a reply gave its flow; only if autonomous."""
+    """Number of limiters that replies assigned, which happens only in the autonomous mode."""
     held_replies: int
-    """Replies for a limiter in a time-out, or replaced by its priority's."""
+    """Number of replies for a limiter that is in a time-out or replaced by a coarse limiter."""
 
 
 class ProbeSettings:
-    """The parameters of probing as the kernels read them; a record."""
+    """Record of the probing parameters that the kernels read."""
 
     probe_octets: int
-    """Octets of data between probes; 0 does not count them."""
+    """Number of data octets between probes; 0 disables probes by octets."""
     probe_frames: int
-    """Frames between probes; 0 does not count them."""
+    """Number of frames between probes; 0 disables probes by frames."""
     probe_interval_ns: int
-    """The time between probes; 0 for none by time."""
+    """Time between probes in ns; 0 disables probes by time."""
     weight_8: int
-    """W in 1/8."""
+    """Weight W in units of 1/8."""
 
 
 class Reaction(NamedTuple):
-    """The result of a reply: flowQ and the AIMD's feedback, both in octets; no effect if not ``reacts``."""
+    """The result of a reply: flowQ and the feedback in octets, which apply only if ``reacts`` is true."""
 
     reacts: bool
     queue_octets: float
@@ -150,10 +150,10 @@ class Reaction(NamedTuple):
 
 @compiled
 def start_probing(probing: Probing, settings: ProbeSettings, now_ns: int) -> None:
-    """Start probing a flow at ``now_ns``, without state of earlier probes (rule 4).
+    """Start probing a flow at ``now_ns`` without the state of earlier probes (rule 4).
 
-    If the flow's flight time is unknown, the minimum latency so far replaces it, and a standing queue at the
-    first probe counts as a part of the path.
+    If the latency of the unloaded path is unknown, the minimum measured latency replaces it. A queue that
+    exists at the first probe then counts as a part of the path.
     """
     probing.active = 1
     probing.sent_octets = 0
@@ -166,14 +166,14 @@ def start_probing(probing: Probing, settings: ProbeSettings, now_ns: int) -> Non
 
 @inlined
 def stop_probing(probing: Probing) -> None:
-    """Stop probing the flow; replies in flight are ignored."""
+    """Stop probing the flow; later replies are ignored."""
     probing.active = 0
     probing.due_ns = NEVER_NS
 
 
 @inlined
 def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, octets: int) -> bool:
-    """Count a data frame of ``octets`` that left; return whether a probe follows it."""
+    """Count a sent data frame of ``octets``, and return whether a probe follows the frame."""
     if probing.active == 0:
         return False
     probing.sent_octets += octets
@@ -193,7 +193,7 @@ def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSetti
 
 @compiled
 def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, now_ns: int) -> bool:
-    """Return whether a probe is due by time; a late timer gives one probe and stays in step."""
+    """Return whether a probe is due by time; a late call returns one probe for all missed intervals."""
     if probing.active == 0 or settings.probe_interval_ns == 0 or probing.due_ns > now_ns:
         return False
     missed = (now_ns - probing.due_ns) // settings.probe_interval_ns
@@ -216,10 +216,10 @@ def on_reply(
     latency_ns: int,
     throughput_kbps: int,
 ) -> Reaction:
-    """Process a reply for a flow: ``latency_ns`` (modulo 2^32) and ``throughput_kbps`` as on the wire.
+    """Process a reply for a flow, with ``latency_ns`` modulo 2^32 and ``throughput_kbps`` from the reply.
 
-    Every reply updates the flight time. The first one measures nothing (rule 3); nor does any other without a
-    throughput.
+    Each reply updates the minimum latency. The first reply (rule 3) and a reply without a throughput measure
+    nothing.
     """
     if probing.active == 0:
         counters.idle_replies += 1
@@ -260,17 +260,17 @@ BCN, BCN_MAX, BCN_ZERO = BCN_TYPES
 
 
 class E2CMStationSettings(ecm.ECMStationSettings, ProbeSettings):
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction point parameters that the kernels read."""
 
     flow_step_bps: float
-    """Gi·Ru of probes for an octet of feedback."""
+    """Increase Gi·Ru in bit/s per octet of feedback from probes."""
     flow_share: float
-    """Gd of probes for an octet of feedback."""
+    """Decrease Gd as a share of the rate per octet of feedback from probes."""
     autonomous: int
 
 
 class E2CMStation(NamedTuple):
-    """A reaction point: its limiters, and the state of probing by flow."""
+    """A reaction point with limiters and the probing state of each flow."""
 
     limiters: Limiters
     counters: ProbeCounters
@@ -278,9 +278,9 @@ class E2CMStation(NamedTuple):
 
 
 def settings_record(parameters: E2CMReactionPointParameters, link_rate_bps: int) -> E2CMStationSettings:
-    """Return the record of settings for a link of ``link_rate_bps``.
+    """Return the settings record for a link of ``link_rate_bps``.
 
-    Raises ParameterError if the floor is above the initial rate on such a link.
+    Raises ParameterError if the minimum rate is above the initial rate on this link.
     """
     gains = parameters.gains(link_rate_bps)
     units_8 = QUEUE_UNIT_OCTETS / WEIGHT_DENOMINATOR
@@ -298,7 +298,7 @@ def new_source(
     *,
     congested_hops: int = 1,
 ) -> E2CMStation:
-    """Return a reaction point without active limiters, started at ``now_ns``; all paths are equal."""
+    """Return a reaction point without active limiters, started at ``now_ns``; all flows have one path."""
     limiters = new_limiters(parameters.limiters, settings, now_ns)
     source = E2CMStation(limiters, new_record(ProbeCounters), new_records(Probing, parameters.max_flows))
     for flow in range(parameters.max_flows):
@@ -315,11 +315,11 @@ def set_path(
     congested_hops: int = 1,
     flight_ns: int = NO_LATENCY,
 ) -> None:
-    """Set the path parameters of ``flow``; they hold from the next start of its probing.
+    """Set the path parameters of ``flow``, which apply from the next start of probing.
 
-    ``congested_hops`` determines its share (see ``hops_exponent``); ``flight_ns`` is the latency of the
-    unloaded path, if source and destination share a clock, else NO_LATENCY. Raises ParameterError for a flow
-    without a record, or fewer hops than 1.
+    ``congested_hops`` determines Qeq of the flow (see ``hops_exponent``). ``flight_ns`` is the latency of the
+    unloaded path, or NO_LATENCY if source and destination do not share a clock. Raises ParameterError for a
+    flow without a record, and for fewer hops than 1.
     """
     if not 0 <= flow < len(source.probings):
         raise ParameterError(name="flow", needed=f"0 to {len(source.probings) - 1}", got=str(flow))
@@ -348,8 +348,8 @@ def receive(
 ) -> int:
     """React to a congestion point's message about a frame of ``flow`` and ``priority``.
 
-    A flow with its own limiter is probed from then on (rule 2). Returns the changed limiter, NO_LIMITER for
-    none; ignored messages are counted in ``limiters.point``.
+    The message starts probing of a flow with a fine limiter (rule 2). Returns the index of the changed
+    limiter, or NO_LIMITER for an ignored message, which is counted in ``limiters.point``.
     """
     limiters, _, probings = source
     allocated = limiters.point.allocated
@@ -385,9 +385,9 @@ def receive_reply(
     throughput_kbps: int,
     now_ns: int,
 ) -> Reaction:
-    """React to a probe's reply, fields as on the wire (rule 4); return its result.
+    """React to the fields of a probe's reply (rule 4), and return the result.
 
-    The limiter's association with a congestion point is unchanged.
+    The associated congestion point of the limiter does not change.
     """
     limiters, counters, probings = source
     on_timer(limiters, settings, now_ns)
@@ -435,9 +435,11 @@ def _adjust(
 
 @compiled
 def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_ns: int, octets: int) -> bool:
-    """Send the head of limiter ``index``'s queue, a frame of ``octets``; return whether a probe follows it.
+    """Send the first frame, of ``octets``, from the queue of limiter ``index``.
 
-    The caller has run the timers due by then, and `leaves_ns` has returned that time.
+    Return whether a probe follows.
+
+    The caller has run the timers that are due by ``now_ns``, and ``now_ns`` is the result of `leaves_ns`.
     """
     limiters, counters, probings = source
     flow = limiters.slots[index].flow
@@ -451,7 +453,10 @@ def depart(source: E2CMStation, settings: E2CMStationSettings, index: int, now_n
 
 @compiled
 def pass_by(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int, octets: int) -> bool:
-    """Count a data frame that left without a limiter; return whether a probe follows (if autonomous)."""
+    """Count a data frame that left without a limiter; return whether a probe follows the frame.
+
+    A probe follows only in the autonomous mode.
+    """
     probings = source.probings
     if flow < 0 or flow >= len(probings):
         return False
@@ -464,7 +469,7 @@ def pass_by(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_n
 
 @compiled
 def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int, now_ns: int) -> bool:
-    """Return whether a probe of ``flow`` is due by time; probing ends with the flow's limiter."""
+    """Return whether a probe of ``flow`` is due by time; without a limiter, probing of the flow stops."""
     limiters, counters, probings = source
     if flow < 0 or flow >= len(probings):
         return False
@@ -474,20 +479,20 @@ def probe_on_timer(source: E2CMStation, settings: E2CMStationSettings, flow: int
 
 
 class E2CMStations(Stations[E2CMStationSettings]):
-    """The reaction points of stations, with consecutive records per station."""
+    """Reaction points of all stations, with the same number of consecutive records per station."""
 
     settings: E2CMStationSettings
     counters: Sequence[ProbeCounters]
     probings: Sequence[Probing]
     probings_each: int
-    """The number of a station's flows that can be probed: its first ones."""
+    """Number of probed flows per station; flows with a higher number are not probed."""
     probe_priority: int
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Add the CM-Tag to a rate-limited frame; post the probe that follows the frame, if one is due.
+        """Add a CM-Tag to a rate-limited frame, and post a probe after the frame if a probe is due.
 
-        The limiter counts the frame with its tag, and no probes. A probe that is due by time follows the
-        flow's next frame.
+        The limiter counts the frame including the tag, but does not count probes. A probe that is due by time
+        follows the next frame of the flow.
         """
         station, flow, now_ns = departure.station, departure.flow, departure.now_ns
         source = _source(self, station)
@@ -515,7 +520,7 @@ class E2CMStations(Stations[E2CMStationSettings]):
         return Sent(tagged, tag, mark, added)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """React to a congestion point's message, or to a probe's reply."""
+        """React to the message of a congestion point or to the reply to a probe."""
         if message.station < 0:
             return
         source = _source(self, message.station)
@@ -540,9 +545,10 @@ def _source(stations: E2CMStations, station: int) -> E2CMStation:
 def new_stations(
     parameters: E2CMReactionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> E2CMStations:
-    """Return stations without active limiters, whose paths have ``context.hops`` and unknown flight times.
+    """Return the reaction points of all stations without active limiters.
 
-    Raises ParameterError if the floor is above the initial rate on such a link.
+    All paths have ``context.hops`` congestion points and an unknown latency. Raises ParameterError if the
+    minimum rate is above the initial rate on the link of a station.
     """
     settings = settings_record(parameters, context.link_rate_bps)
     probed = max(1, min(context.flows, parameters.max_flows))
@@ -572,16 +578,17 @@ def set_path_of(
     congested_hops: int,
     flight_ns: int,
 ) -> None:
-    """Set the path parameters of a station's flow, as `set_path`; a flow that is not probed has none."""
+    """Set the path parameters of a station's flow, as `set_path` does, if the flow can be probed."""
     if flow < stations.probings_each:
         probing = stations.probings[station * stations.probings_each + flow]
         _set_path(probing, parameters, congested_hops, flight_ns)
 
 
 def set_flight(stations: E2CMStations, flight_ns: int) -> None:
-    """Set the latency of the unloaded path, NO_LATENCY if its ends do not share a clock.
+    """Set the latency of the unloaded path for all flows.
 
-    It holds for all flows, from each one's next start of probing (algorithms §4, rule 4).
+    NO_LATENCY means that source and destination do not share a clock. The latency applies to a flow from the
+    next start of probing (algorithms §4, rule 4).
     """
     known_ns = NO_LATENCY if flight_ns == NO_LATENCY else flight_ns % _LATENCIES
     columns(stations.probings)["known_flight_ns"] = known_ns

@@ -45,52 +45,52 @@ from ecmproto.kernels.record import record_from
 from ecmproto.kernels.structs import Draws, Random
 
 SILENT, REGULAR, SATURATED, SEVERE = range(4)
-"""The results of a sample: nothing to send, Qoff and Qdelta, ECM-Max, ECM(0,0)."""
+"""Outcome of a sample: no message, a message with Qoff and Qdelta, ECM-Max, or ECM(0,0)."""
 
 
 MIN_SHOWN_OCTETS = 32
-"""The minimum payload with a complete CM-Tag after one VLAN tag (wire-formats 4)."""
+"""Minimum payload in octets that contains a complete CM-Tag after one VLAN tag (wire-formats 4)."""
 
 
 class ECMMeter(Meter):
-    """The state of queue measuring, and counters of samples by outcome; a record (``kernels.record``)."""
+    """Record of queue measurements and of sample counters by outcome (``kernels.record``)."""
 
     regular: int
     saturated: int
-    """ECM-Max."""
+    """Number of ECM-Max samples."""
     severe: int
-    """ECM(0,0)."""
+    """Number of ECM(0,0) samples."""
 
 
 class ECMPointState(SamplingMeter, ECMMeter):
-    """The state of one congestion point; a record."""
+    """Record of a congestion point's state."""
 
 
 class ECMMeterSettings(Thresholds):
-    """The parameters of measuring as the kernels read them; a record."""
+    """Record of the measuring parameters that the kernels read."""
 
     q_bit: int
-    """1 if messages report that Qdelta is saturated."""
+    """1 if messages report that Qdelta is saturated, otherwise 0."""
 
 
 class ECMPointSettings(SamplerSettings, ECMMeterSettings):
-    """The parameters as the kernels read them; a record."""
+    """Record of the congestion point parameters that the kernels read."""
 
 
 class ECMFeedback(NamedTuple):
-    """The result of one sample: Qoff and Qdelta clamped, in octets, and the fields of the message."""
+    """The result of one sample: clamped Qoff and Qdelta in octets, and the fields of the message."""
 
     kind: int
     qoff_octets: int
     qdelta_octets: int
     q_off: int
-    """Qoff in units of 64 octets, times Qscale."""
+    """Queue offset Qoff in units of 64 octets, times Qscale."""
     q_delta: int
     q: int
 
 
 def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     return record_from(ECMPointSettings, parameters, **threshold_fields(parameters))
 
 
@@ -98,17 +98,17 @@ def settings_record(parameters: ECMCongestionPointParameters) -> ECMPointSetting
 def sample(
     state: ECMPointState, settings: ECMPointSettings, generator: Random, qlen_octets: int, tag_cpid: int
 ) -> ECMFeedback:
-    """Return the feedback of a sampled frame, and prepare the next sample; arguments as in `measure`."""
+    """Return the feedback of `measure` for a sampled frame, and draw the next sampling interval."""
     draw(state, settings, generator)
     return measure(state, settings, qlen_octets, tag_cpid)
 
 
 @compiled
 def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_cpid: int) -> ECMFeedback:
-    """Return the feedback of a sample with ``qlen_octets`` in the queue (rules 2 to 4).
+    """Return the feedback for a sample with ``qlen_octets`` in the queue (rules 2 to 4).
 
-    ``tag_cpid`` is the CPID of the sampled frame's CM-Tag, 0 without one. The previous Qlen is updated at
-    every sample, with any result (rule 5).
+    ``tag_cpid`` is the CPID in the sampled frame's CM-Tag, or 0 for a frame without a CM-Tag. Each sample
+    updates the previous Qlen, even if no message is sent (rule 5).
     """
     qoff = offset_octets(settings, qlen_octets)
     qdelta = delta_octets(settings, qlen_octets, meter.qlen_old_octets)
@@ -147,19 +147,19 @@ ECM_KIND, ECM_MAX_KIND, ECM_ZERO_KIND = REGULAR, SATURATED, SEVERE
 
 
 class ECMPoints(NullCongestionPoint):
-    """The congestion points of a port, by priority."""
+    """The congestion points of a port by priority."""
 
     states: Sequence[ECMPointState]
     has_point: NDArray[np.bool_]
     shows_tags: bool
-    """Whether messages contain enough of the sampled frame for its CM-Tag, after one VLAN tag."""
+    """Whether the sampled part of a frame in a message is long enough for a CM-Tag after one VLAN tag."""
     weight_8: int
-    """The reaction points' w in 1/8."""
+    """Weight w of the reaction points in units of 1/8."""
     settings: ECMPointSettings
     generator: Draws
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count a frame, enqueued or dropped; post a message, or a silent sample, if it was sampled."""
+        """Count an enqueued or dropped frame, and post a message or silent sample if the frame is sampled."""
         priority, qlen_octets = arrival.priority, arrival.qlen_octets
         if not (arrival.sampled and self.has_point[priority]):
             return
@@ -181,7 +181,7 @@ def post_feedback(
     meter: ECMMeter,
     shows_tags: bool,
 ) -> None:
-    """Post the message about a sampled frame, or a silent sample, with a CM-Tag's timestamp."""
+    """Post the message or silent sample about a sampled frame, with the timestamp of the CM-Tag."""
     message = post(outbox, feedback.kind, arrival.now_ns, arrival.station, arrival.flow, arrival.priority)
     message.qlen_octets = arrival.qlen_octets
     message.qoff_octets = feedback.qoff_octets
@@ -201,7 +201,7 @@ def post_feedback(
 
 @inlined
 def feedback_octets(settings: ECMMeterSettings, weight_8: int, feedback: ECMFeedback) -> float:
-    """Return Fb = −(Qoff + w·Qdelta) of the clamped values; for ECM(0,0) the minimum."""
+    """Return Fb = −(Qoff + w·Qdelta) in octets from the clamped values; ECM(0,0) has the minimum of Fb."""
     qoff, qdelta = feedback.qoff_octets, feedback.qdelta_octets
     if feedback.kind == SEVERE:
         qoff, qdelta = settings.qeq_octets, 2 * settings.qeq_octets
@@ -214,7 +214,7 @@ def new_points(
     context: PortContext,
     generator: np.random.Generator,
 ) -> ECMPoints:
-    """Return the congestion points of a port, started; ``weight`` is the reaction points' w."""
+    """Return the started congestion points of a port; ``weight`` is the weight w of the reaction points."""
     points = ECMPoints(
         new_states(ECMPointState, context.cp_mac),
         has_point(parameters.enabled),

@@ -1,4 +1,4 @@
-"""ECM's messages, and its machine (S000 3.1; wire-formats 1.2 and 4)."""
+"""ECM messages and the ECM mechanism (S000 3.1; wire-formats 1.2 and 4)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from ecmproto.wire.codec import ECM, CMTag
 from ecmproto.wire.codec.tags import TagFormat
 
 PROTOCOL = 0
-"""The protocol number of ECM in the discriminator word."""
+"""Protocol number of ECM in the discriminator word."""
 
 
 class ECMMachine(AIMDMachine):
-    """ECM with its parameters."""
+    """ECM with parameters."""
 
     tag = TagFormat(format=CMTag, tag="cpid", mark=("unit", "timestamp"), constants={"protocol": PROTOCOL})
     message = ECM
@@ -45,13 +45,13 @@ class ECMMachine(AIMDMachine):
     feedback_label = "Fb"
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return one congestion point for each enabled priority."""
+        """Return a congestion point for each enabled priority."""
         return new_points(self._cp, self._rp.weight, context, generator)
 
     def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
         """Return reaction points without active limiters.
 
-        Raises ParameterError if the floor is above the initial rate on the stations' links.
+        Raises ParameterError if the minimum rate is above the initial rate on the link of a station.
         """
         settings = settings_record(self._rp, context.link_rate_bps)
         return new_stations(

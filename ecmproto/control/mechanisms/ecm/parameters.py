@@ -1,4 +1,4 @@
-"""Parameters of ECM (S000); points that S000 leaves open follow algorithms §1."""
+"""Parameters of ECM (S000); algorithms §1 decides what S000 leaves open."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
-    """The parameters of an ECM congestion point. Raises ParameterError on inconsistent values."""
+    """Parameters of an ECM congestion point. Raises ParameterError for inconsistent values."""
 
     q_bit: bool = flag(
         "q_bit", False, source="S000 3.2.1 (experimental feature)",
@@ -29,7 +29,7 @@ class ECMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
-    """The parameters of an ECM reaction point.  Raises ParameterError on a value out of its range."""
+    """Parameters of an ECM reaction point. Raises ParameterError for a value out of range."""
 
     weight: float = feedback_weight(
         source="S000 3.3.1; S004 VI", doc="weight of Qdelta relative to Qoff in the feedback Fb"
@@ -60,17 +60,17 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check the fields; raises ParameterError."""
+        """Check each field; raises ParameterError."""
         if self.floor_bps is UNSET:
             object.__setattr__(self, "floor_bps", self.rate_unit_bps)
         Parameters.__post_init__(self)
 
 
 _RU_SHARE = 0.0004
-"""Ru as a share of the port's rate: 4 Mb/s at 10 Gb/s (S004)."""
+"""Rate unit Ru as a share of the port rate, which is 4 Mb/s at 10 Gb/s (S004)."""
 _MIN_RU_BPS = _MB
 _GI = 4 * 64 / 1500
-"""S004's Gi per unit of 64 octets."""
+"""Gain Gi of S004 per unit of 64 octets."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:

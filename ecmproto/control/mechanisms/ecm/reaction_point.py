@@ -1,6 +1,6 @@
-"""The ECM reaction point: algorithms §1, rules RP 1-9, on the shared table of limiters.
+"""The ECM reaction point (algorithms §1, rules RP 1-9), with the table of limiters that BCN also uses.
 
-For each ECM frame about one of its flows the caller does ``receive(...)``;
+The caller calls ``receive(...)`` for each ECM frame about a flow of this reaction point.
 `ecmproto.control.mechanisms.aimd.reaction_point` describes frames and timers.
 """
 
@@ -36,24 +36,24 @@ _TIMESTAMP_MASK = 0xFFFF
 
 
 class ECMFields(NamedTuple):
-    """The fields of an ECM or E²CM message as a reaction point reads them, in the units of the wire."""
+    """The fields of an ECM or E²CM message that a reaction point reads, in the units of the wire format."""
 
     cpid: int
-    """The CPID, in the form of `ecmproto.control.mechanisms.api.protocol`."""
+    """CPID in the form of `ecmproto.control.mechanisms.api.protocol`."""
     q_off: int
     q_delta: int
     q: int
     timestamp: int
     unit: int
     tagged: bool
-    """Whether the payload contains a CM-Tag, which makes ``timestamp`` valid."""
+    """Whether the payload contains a CM-Tag, without which ``timestamp`` is invalid."""
     type: int = 0
-    """BCN, BCN_MAX or BCN_ZERO of E²CM; ECM has no types."""
+    """Type of an E²CM message: BCN, BCN_MAX or BCN_ZERO. ECM messages have no type."""
 
 
 @inlined
 def fields_read(message: Message, type: int) -> ECMFields:
-    """Return the fields of a message of ``type``."""
+    """Return the fields of a message of type ``type``."""
     fields = ecm_payload(message)
     return ECMFields(
         fields.cpid, fields.q_off, fields.q_delta, fields.q, fields.timestamp, fields.unit,
@@ -62,22 +62,22 @@ def fields_read(message: Message, type: int) -> ECMFields:
 
 
 class ECMStationSettings(TableSettings):
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction point parameters that the kernels read."""
 
     weight_8: int
-    """The weight w in 1/8."""
+    """Weight w in units of 1/8."""
     step_bps_8: float
-    """Gi·Ru for a feedback of 1/8 unit."""
+    """Increase Gi·Ru in bit/s per 1/8 unit of feedback."""
     share_8: float
-    """Gd for a feedback of 1/8 unit."""
+    """Decrease Gd as a share of the rate per 1/8 unit of feedback."""
     rtt_weight: float
-    """The weight 2^-Wrtt of a new round-trip time."""
+    """Weight 2^-Wrtt of a new round-trip time in the average."""
 
 
 def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) -> ECMStationSettings:
-    """Return the record of settings for a link of ``link_rate_bps``.
+    """Return the settings record for a link of ``link_rate_bps``.
 
-    Raises ParameterError if the floor is above the initial rate on such a link.
+    Raises ParameterError if the minimum rate is above the initial rate on this link.
     """
     return record_from(
         ECMStationSettings, parameters, **limiting_fields(parameters, link_rate_bps),
@@ -87,7 +87,7 @@ def settings_record(parameters: ECMReactionPointParameters, link_rate_bps: int) 
 
 
 def limiting_fields(parameters: ECMReactionPointParameters, link_rate_bps: int) -> dict[str, Any]:
-    """Return the fields of the settings that differ from the parameters, without gains."""
+    """Return the settings fields, except gains, whose values differ from the parameters of the same name."""
     weight_8, rtt_weight = int(parameters.weight * WEIGHT_DENOMINATOR), 0.5**parameters.rtt_shift
     return table_fields(parameters, link_rate_bps) | {"weight_8": weight_8, "rtt_weight": rtt_weight}
 
@@ -102,9 +102,9 @@ def receive(
     priority: int,
     now_ns: int,
 ) -> int:
-    """React to an ECM frame about a frame of ``flow`` and ``priority``, received at ``now_ns``.
+    """React to an ECM message, received at ``now_ns``, about a frame of ``flow`` and ``priority``.
 
-    Returns the changed limiter, NO_LIMITER for none; ignored messages are counted in the point.
+    Returns the index of the changed limiter, or NO_LIMITER for an ignored message, which is counted.
     """
     demand = demanded(settings, message)
     index = react(limiters, settings, generator, demand, flow, priority, now_ns)
@@ -115,7 +115,7 @@ def receive(
 
 @compiled
 def demanded(settings: ECMStationSettings, message: ECMFields) -> Demand:
-    """Return the rate change that ``message`` requests (rules 1, 3, 4); integers decide its direction."""
+    """Return the rate change that ``message`` requests (rules 1, 3, 4); integers decide the direction."""
     fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
     # With the Q bit only Qdelta counts, with twice the otherwise possible effect (S000 3.3.2).
     doubled = message.q != 0
@@ -135,7 +135,7 @@ def ticks(now_ns: int, unit: int) -> int:
 
 @inlined
 def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFields, now_ns: int) -> None:
-    """Add the round-trip time in ``message``, if any, to the limiter's average (rule 7)."""
+    """Add the round-trip time in ``message``, if any, to the average of the limiter (rule 7)."""
     if not message.tagged or limiter.cpid != message.cpid:
         return
     elapsed = (ticks(now_ns, message.unit) - message.timestamp) & _TIMESTAMP_MASK
@@ -147,24 +147,24 @@ def average_rtt(limiter: Limiter, settings: ECMStationSettings, message: ECMFiel
 
 
 TAG_OCTETS = 16
-"""The length that a CM-Tag adds to a frame."""
+"""Number of octets that a CM-Tag adds to a frame."""
 TIMESTAMP_BITS = 16
-"""The bits of the timestamp in a frame's mark; the tag's unit is above them."""
+"""Number of timestamp bits in a frame's mark; the higher bits are the unit of the tag."""
 TIMESTAMP_MASK = 0xFFFF
 
 
 class ECMStations(Stations[ECMStationSettings]):
-    """The reaction points of stations."""
+    """Reaction points of all stations."""
 
     settings: ECMStationSettings
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Add the CM-Tag to a frame from a limiter."""
+        """Add a CM-Tag to a frame that leaves a limiter."""
         unit = self.timestamp_unit
         return send(self, departure, TAG_OCTETS, unit << TIMESTAMP_BITS | ticks(departure.now_ns, unit))
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """React to an ECM frame."""
+        """React to an ECM message."""
         if message.station < 0:
             return
         limiters, fields = limiters_at(self, message.station), fields_read(message, 0)

@@ -1,1 +1,1 @@
-"""FECN (S003): explicit rates, carried forward in RD tags and returned by the receiver."""
+"""FECN (S003): frames carry an explicit rate forward in RD tags, and the receiver returns the rate."""

@@ -1,11 +1,11 @@
-"""The FECN congestion point: the switch of algorithms §5 item 2, with S003's enhancements 1 to 4.
+"""The FECN congestion point: the switch of algorithms §5 item 2, with enhancements 1 to 4 of S003.
 
-Each output queue has one record of :class:`FECNPointState`; all share one of :class:`FECNPointSettings`.
-Every arriving data frame, also a dropped one, goes through :func:`count`; :func:`on_timer` runs at
-:func:`next_timer_ns`, before the arrivals of that time; a passing forward RD tag gets the result of
-:func:`lowered`.
+Each output queue has a record of type :class:`FECNPointState`, and all output queues share one record of type
+:class:`FECNPointSettings`. The caller passes each arriving data frame, even a dropped frame, to
+:func:`count`. The caller calls :func:`on_timer` at :func:`next_timer_ns`, before the arrivals of the same
+time. A forward RD tag that passes the switch gets the result of :func:`lowered`.
 
-The advertised rate is common to all flows, so the switch has no state of flows.
+All flows have the same advertised rate, so the switch has no state per flow.
 """
 
 from __future__ import annotations
@@ -32,48 +32,48 @@ from ecmproto.kernels.structs import Draws, Random
 from ecmproto.units import BPS_PER_KBPS, NS_PER_S, RATE_INFINITY
 
 LARGEST_RATE = RATE_INFINITY - 1
-"""The largest finite rate that a tag can carry, in kb/s."""
+"""Largest finite rate that a tag can contain, in kb/s."""
 
 _OCTET_BITS = 8
 
 
 class FECNPointState:
-    """The state of one congestion point; a record (``kernels.record``)."""
+    """Record of a congestion point's state (``kernels.record``)."""
 
     capacity_bps: float
-    """C, the rate of the output link."""
+    """Rate C of the output link in bit/s."""
     settled_capacity_bps: float
-    """C at the last tick."""
+    """Rate C at the last tick, in bit/s."""
     rate_bps: float
-    """r_i, the advertised rate."""
+    """Advertised rate r_i in bit/s."""
     previous_rate_bps: float
-    """r_{i−1}, the previous advertised rate."""
+    """Previous advertised rate r_{i−1} in bit/s."""
     increase_bps: float
-    """ΔR, the maximum increase of the advertised rate at an update."""
+    """Maximum increase ΔR of the advertised rate per update, in bit/s."""
     arrived_octets: int
-    """Octets that arrived since the last tick, including dropped ones."""
+    """Number of octets that arrived since the last tick, including dropped octets."""
     arrived_ns: int
-    """The time of the last arrival."""
+    """Time of the last arrival."""
     timer_ns: int
-    """The time of the next tick."""
+    """Time of the next tick."""
     updates: int
-    """Ticks that updated the advertised rate."""
+    """Number of ticks that updated the advertised rate."""
     idle_ticks: int
-    """Ticks without arrivals, which update nothing."""
+    """Number of ticks without arrivals, which do not update the rate."""
     limited_updates: int
-    """Updates with an increase limited by ΔR."""
+    """Number of updates with an increase limited by ΔR."""
     bounded_updates: int
-    """Updates with a rate limited by its bounds."""
+    """Number of updates limited by the minimum rate or by C."""
     capacity_losses: int
-    """Ticks that detected a decrease of C."""
+    """Number of ticks that detected a decrease of C."""
     tags: int
-    """RD tags that passed."""
+    """Number of RD tags that passed the switch."""
     lowered_tags: int
-    """RD tags whose rate was lowered."""
+    """Number of RD tags whose rate was lowered."""
 
 
 class FECNPointSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the congestion point parameters that the kernels read."""
 
     interval_ns: int
     initial_sources: int
@@ -94,7 +94,7 @@ class FECNPointSettings:
 
 
 def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     return record_from(
         FECNPointSettings, parameters, a=parameters.steepness_above, b=parameters.steepness_below,
         c=parameters.min_control, k=parameters.slope,
@@ -105,9 +105,10 @@ def settings_record(parameters: FECNCongestionPointParameters) -> FECNPointSetti
 def start(
     state: FECNPointState, settings: FECNPointSettings, generator: Random, now_ns: int, capacity_bps: float
 ) -> None:
-    """Initialise ``state`` at ``now_ns``: r = ΔR = C/N0, the first tick at the next multiple of T.
+    """Initialise ``state`` at ``now_ns`` with r = ΔR = C/N0, and schedule the first tick.
 
-    ``capacity_bps`` is above 0. Draws one random number if the phase is random.
+    The first tick is at the next multiple of T. If the phase is random, one random number sets the time of
+    the first tick. ``capacity_bps`` is above 0.
     """
     rate_bps = bounded(settings, capacity_bps, capacity_bps / settings.initial_sources)
     state.capacity_bps = capacity_bps
@@ -124,14 +125,14 @@ def start(
 
 @inlined
 def count(state: FECNPointState, octets: int, now_ns: int) -> None:
-    """Count a data frame of ``octets`` that arrived for the queue, dropped or not."""
+    """Count an arrived data frame of ``octets``, enqueued or dropped."""
     state.arrived_octets += octets
     state.arrived_ns = now_ns
 
 
 @inlined
 def set_capacity(state: FECNPointState, capacity_bps: float) -> None:
-    """Change C, above 0; the advertised rate follows a decrease at the next tick (enhancement 4)."""
+    """Change C to a value above 0; the next tick applies a decrease to the rate (enhancement 4)."""
     state.capacity_bps = capacity_bps
 
 
@@ -145,8 +146,8 @@ def next_timer_ns(state: FECNPointState) -> int:
 def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, qlen_octets: int) -> None:
     """Run the ticks that are due at ``now_ns`` with ``qlen_octets`` in the queue.
 
-    The counted frames arrived in the intervals up to the last arrival's: these make one update, since no
-    source could follow rates that were not advertised yet. The other intervals are idle.
+    All intervals up to the last arrival make one update, since no source could follow a rate before the rate
+    is advertised. The remaining intervals are idle.
     """
     if now_ns < state.timer_ns:
         return
@@ -161,10 +162,10 @@ def on_timer(state: FECNPointState, settings: FECNPointSettings, now_ns: int, ql
 
 @compiled
 def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, intervals: int) -> None:
-    """Update the advertised rate after ``intervals`` of T, unless nothing arrived in them.
+    """Update the advertised rate after ``intervals`` of T, unless no octets arrived in these intervals.
 
-    With several late intervals, the sources may have been delayed like the switch, so that few arrivals do
-    not justify an increase of the rate by more than the minimum of ΔR.
+    If several intervals are late, the sources may have been as late as the switch, so few arrivals do not
+    prove a low load. The increase of the rate is then limited to the minimum of ΔR.
     """
     if state.capacity_bps < state.settled_capacity_bps:
         scale(state, settings)
@@ -191,7 +192,7 @@ def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, i
 
 @inlined
 def scale(state: FECNPointState, settings: FECNPointSettings) -> None:
-    """Lower the rates in the ratio in which C decreased (enhancement 4)."""
+    """Lower the rates in proportion to the decrease of C (enhancement 4)."""
     ratio = state.capacity_bps / state.settled_capacity_bps
     state.rate_bps = bounded(settings, state.capacity_bps, ratio * state.rate_bps)
     state.previous_rate_bps = bounded(settings, state.capacity_bps, ratio * state.previous_rate_bps)
@@ -201,7 +202,7 @@ def scale(state: FECNPointState, settings: FECNPointSettings) -> None:
 
 @inlined
 def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, rate_bps: float) -> float:
-    """Adjust ΔR by the queue, and return ``rate_bps`` with its increase limited to ΔR (enhancement 3)."""
+    """Adjust ΔR to the queue, and return ``rate_bps`` with the increase limited to ΔR (enhancement 3)."""
     if qlen_octets < settings.qeq_octets:
         state.increase_bps *= settings.increase_growth
     elif qlen_octets > settings.qsc_octets:
@@ -215,15 +216,15 @@ def limited(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int
 
 @inlined
 def bounded(settings: FECNPointSettings, capacity_bps: float, rate_bps: float) -> float:
-    """Return ``rate_bps`` within its bounds: the minimum rate and, with precedence, C."""
+    """Return ``rate_bps`` clamped to the minimum rate and C; C has precedence."""
     return float(min(capacity_bps, max(settings.min_rate_bps, rate_bps)))
 
 
 @compiled
 def queue_control(settings: FECNPointSettings, qlen_octets: int) -> float:
-    """Return f(q), 1 at Qeq (enhancement 1).
+    """Return the queue control function f(q), which is 1 at Qeq (enhancement 1).
 
-    The hyperbolas a·Qeq/((a − 1)·q + Qeq) are written around q − Qeq, which is 0 at Qeq without rounding.
+    The hyperbolas a·Qeq/((a − 1)·q + Qeq) are computed from q − Qeq, so that f(Qeq) has no rounding error.
     """
     qeq = float(settings.qeq_octets)
     excess = float(qlen_octets - settings.qeq_octets)
@@ -236,15 +237,15 @@ def queue_control(settings: FECNPointSettings, qlen_octets: int) -> float:
 
 @inlined
 def advertised(state: FECNPointState) -> int:
-    """Return the advertised rate as on the wire: whole kb/s, at most the largest finite rate."""
+    """Return the advertised rate in kb/s, limited to the largest finite rate."""
     return int(min(LARGEST_RATE, math.floor(state.rate_bps / BPS_PER_KBPS)))
 
 
 @compiled
 def lowered(state: FECNPointState, rate: int) -> int:
-    """Return the new rate of an RD tag with ``rate``: the lesser of it and the advertised rate, in kb/s.
+    """Return the new rate of an RD tag in kb/s, which is the minimum of ``rate`` and the advertised rate.
 
-    ``rate`` is unsigned, as on the wire: infinity is more than any advertised rate.
+    ``rate`` is an unsigned number, so infinity is above each advertised rate.
     """
     minimum = advertised(state)
     state.tags += 1
@@ -255,18 +256,18 @@ def lowered(state: FECNPointState, rate: int) -> int:
 
 
 class FECNPort(NullCongestionPoint):
-    """One congestion point for all priorities: they share the port's output queue, whose octets add up."""
+    """One congestion point for all priorities, which share the output queue of the port."""
 
     state: FECNPointState
     settings: FECNPointSettings
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count a data frame, also a dropped one."""
+        """Count a data frame that was enqueued or dropped."""
         if arrival.sampled:
             count(self.state, arrival.octets, arrival.now_ns)
 
     def rewrite_tag(self, priority: int, tag: int) -> int:
-        """Return the lesser of the rate ``tag`` and the advertised one."""
+        """Return the minimum of the rate in ``tag`` and the advertised rate."""
         return lowered(self.state, tag)
 
     def next_timer_ns(self) -> int:
@@ -274,7 +275,7 @@ class FECNPort(NullCongestionPoint):
         return next_timer_ns(self.state)
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
-        """Update the advertised rate; post it as a silent sample, for plots."""
+        """Update the advertised rate, and post the rate as a silent sample for plots."""
         if now_ns < self.state.timer_ns:
             return
         qlen_octets = qlens_octets.sum()
@@ -290,14 +291,14 @@ class FECNPort(NullCongestionPoint):
 def new_port(
     parameters: FECNCongestionPointParameters, context: PortContext, generator: np.random.Generator
 ) -> FECNPort:
-    """Return the congestion point of a port at its start."""
+    """Return the congestion point of a port in the initial state."""
     port = FECNPort(new_record(FECNPointState), settings_record(parameters))
     start(port.state, port.settings, Draws(generator), 0, float(context.rate_bps))
     return port
 
 
 def port_counters(port: FECNPort) -> dict[str, int]:
-    """Return the congestion point's counters, by name."""
+    """Return the counters of the congestion point by name."""
     return total(
         port.state, "updates", "idle_ticks", "limited_updates", "bounded_updates", "tags", "lowered_tags"
     )

@@ -1,4 +1,4 @@
-"""FECN's machine, and its common part with DBP's."""
+"""The FECN mechanism, and a base class for FECN and DBP."""
 
 from __future__ import annotations
 
@@ -40,24 +40,24 @@ from ecmproto.wire.flow import FlowKey
 
 
 class FECNEdge:
-    """The counters of an edge receiver; a record (``kernels.record``)."""
+    """Record of an edge receiver's counters (``kernels.record``)."""
 
     stripped: int
-    """Data frames whose RD tag was removed."""
+    """Number of data frames whose RD tag was removed."""
     returns: int
-    """Returning frames made."""
+    """Number of sent returning frames."""
 
 
 RETURN_KIND = 1
 
 
 class FECNReceivers(NullReceivers):
-    """The edge receivers after the port: each removes RD tags and sends them back."""
+    """The edge receivers after the port, which remove RD tags and send the tags back."""
 
     edge: FECNEdge
 
     def on_delivery(self, delivery: Delivery, outbox: Outbox) -> None:
-        """Post the returning frame of a tagged one."""
+        """Post a returning frame for a tagged frame."""
         if not delivery.tagged:
             return
         self.edge.stripped += 1
@@ -73,13 +73,13 @@ _ROLES = (Role.CONGESTION_POINT, Role.REACTION_POINT, Role.EDGE)
 
 
 class AnsweredMachine(Machine):
-    """FECN or DBP with its parameters: switches rewrite a rate, and destinations' answers return it.
+    """Base class of FECN and DBP: switches rewrite a rate, and answers of destinations return the rate.
 
-    A subclass defines the one kind of its ``messages``.
+    A subclass defines ``messages`` with one message kind.
     """
 
     answer_priority: ClassVar[str]
-    """The edge's parameter with the priority of answers."""
+    """Name of the edge parameter that sets the priority of answers."""
     refusal_record = FECNDiscards
 
     def __init__(self, parameters: Mapping[Role, Any]) -> None:
@@ -88,16 +88,16 @@ class AnsweredMachine(Machine):
         self.set_point_octets: int | None = self._cp.qeq_octets
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's congestion point, one for all priorities."""
+        """Return the congestion point of the port, which all priorities share."""
         return new_port(self._cp, context, generator)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Set the line's rate, which the advertised rate follows at the next tick (enhancement 4)."""
+        """Set the line rate, which changes the advertised rate at the next tick (enhancement 4)."""
         if isinstance(point, FECNPort):
             set_capacity(point.state, float(capacity_bps))
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return the answer, as the port's switch forwards it."""
+        """Return the answer as a frame."""
         return answer(
             about.octets,
             self.format_of(message.kind).layer_of(fields_of(message, self.payloads)),
@@ -115,7 +115,7 @@ class AnsweredMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in an answer; its headers identify the flow, except the priority."""
+        """Return the feedback in an answer; the headers identify the flow, but not the flow's priority."""
         ((kind, made),) = self.messages.items()
         parsed = received(
             octets, made.format, refusals, station_mac=station_mac, ethertypes=context.ethertypes
@@ -126,14 +126,14 @@ class AnsweredMachine(Machine):
         return ParsedFeedback(fields, answering(octets, context.ethertypes))
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the counters of the congestion point or the sources; a subclass has its receivers'."""
+        """Return the counters of the congestion point or the sources; a subclass adds receiver counters."""
         if isinstance(machine, FECNPort):
             return port_counters(machine)
         return station_counters(machine) if isinstance(machine, FECNStations) else {}
 
 
 class FECNMachine(AnsweredMachine):
-    """FECN with its parameters."""
+    """FECN with parameters."""
 
     flow_key: FlowKey = FlowKey(vlan=False, dst=True, priority=True, cn_tag=False)
     tag = TAG
@@ -167,7 +167,7 @@ class FECNMachine(AnsweredMachine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a returning frame, about a flow of the queue that it names."""
+        """Return the feedback in a returning frame, about the flows of the queue in the returning frame."""
         parsed = super().parse_feedback(octets, station_mac, context, refusals)
         if parsed is None or parsed.about is None:
             return parsed

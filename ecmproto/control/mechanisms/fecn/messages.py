@@ -1,7 +1,7 @@
-"""FECN's frames, the RD tag and the returning frame, its edge and its machine (wire-formats 1.2 and 7).
+"""Functions that create and parse RD tags and returning frames of FECN (wire-formats 1.2 and 7).
 
-Tags are inserted, changed and removed without a change of any other octet: a length after the tags (802.3)
-stays unchanged. Frames are given from their DA on, as far as they were captured, without FCS.
+A change of the tags changes no other octet of the frame, so a length field after the tags (802.3) stays
+unchanged. Frames start at the DA, end with the last captured octet, and have no FCS.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ TAG = TagFormat(format=RDTag, tag="rate", mark=("rlq_id",))
 def reply(
     octets: bytes, body: Layer, *, station_mac: bytes, priority: int, ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    """Return the frame with ``body`` from ``station_mac`` to the source of ``octets``, padded to 60.
+    """Return a frame with ``body`` from ``station_mac`` to the source of ``octets``, padded to 60 octets.
 
-    The VLAN stack is copied, its outermost priority set to ``priority``, its DEI to 0; untagged stays
+    The VLAN tags are copied. The outermost VLAN tag gets ``priority`` and DEI 0. An untagged frame stays
     untagged.
     """
     source = octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS]
@@ -41,7 +41,7 @@ def answer(
 ) -> bytes:
     """Return the destination's answer to ``octets`` with ``body``, in the form of `reply`.
 
-    A group has no address to answer from: ``port_mac`` replaces it.
+    If the destination is a group address, the answer is sent from ``port_mac``.
     """
     is_group = octets[:1] and octets[0] & _GROUP_BIT
     station_mac = port_mac if is_group else octets[:_ADDRESS_OCTETS]
@@ -56,10 +56,10 @@ def received(
     station_mac: bytes,
     ethertypes: EtherTypes = DEFAULT,
 ) -> _Answer | None:
-    """Return the answer of ``kind`` in the frame ``octets`` to the source with ``station_mac``.
+    """Return the answer of type ``kind`` in the frame ``octets`` to ``station_mac``, or ``None``.
 
-    None, counted in ``source``, for one to a group or another station or from a group, and for one that
-    cannot be decoded; None for any other frame.
+    An answer is refused and counted in ``source`` if it cannot be decoded, is for another station or a group
+    address, or is from a group address.
     """
     frame = decode_lax(octets, ethertypes=ethertypes)
     message = frame.get(kind)
@@ -74,9 +74,9 @@ def received(
 
 
 def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
-    """Return the flow of a destination's answer, from its headers.
+    """Return the flow of a destination's answer, from the headers of the answer.
 
-    The priority in its VLAN tag is its own: the data's is unknown.
+    The VLAN tag contains the priority of the answer, so the priority of the data is unknown.
     """
     frame = headers(octets, ethertypes)
     vlan = outer_vlan(frame)
@@ -85,5 +85,5 @@ def answering(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> AboutFlow:
 
 
 def is_malformed(frame: Frame, message: type[Layer]) -> bool:
-    """Return whether ``frame`` is too short for the experimental message that it announces."""
+    """Return whether ``frame`` is truncated within the experimental message that the frame announces."""
     return frame.error is not None and frame.error.layer in (message.prefix, UnknownMessage.prefix)

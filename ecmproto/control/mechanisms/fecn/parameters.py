@@ -1,4 +1,4 @@
-"""Parameters of FECN. Queue lengths are S003's packets of 1500 octets, in octets."""
+"""Parameters of FECN. Queue lengths in S003 are packets of 1500 octets; here, queue lengths are octets."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _CHOICE = "choice (algorithms 5)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNCongestionPointParameters(Parameters):
-    """The parameters of a switch; one set serves every output queue.
+    """Parameters of a switch, which apply to each output queue.
 
-    Raises ParameterError on a value out of its range, or if Qeq is not below Qsc.
+    Raises ParameterError for a value out of range, and if Qeq is not below Qsc.
     """
 
     interval_ns: int = duration(
@@ -93,7 +93,7 @@ class FECNCongestionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field, and Qeq against Qsc; raises ParameterError."""
+        """Check each field and Qeq < Qsc; raises ParameterError."""
         Parameters.__post_init__(self)
         if self.qeq_octets >= self.qsc_octets:
             raise ParameterError(
@@ -105,9 +105,9 @@ class FECNCongestionPointParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceParameters(Parameters):
-    """The parameters of a source with explicit rates; one set serves all its rate-limited queues.
+    """Parameters of a source with explicit rates, which apply to all rate-limited queues of the source.
 
-    Raises ParameterError on a value out of its range.
+    Raises ParameterError for a value out of range.
     """
 
     initial_sources: int = redeclared(
@@ -129,7 +129,7 @@ class SourceParameters(Parameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNReactionPointParameters(SourceParameters):
-    """The parameters of a FECN source.  Raises ParameterError on a value out of its range."""
+    """Parameters of a FECN source. Raises ParameterError for a value out of range."""
 
     tag_interval_ns: int = duration(
         "tau", 1_000_000, (1_000, 1_000_000_000), source="S003 enhancement 5 (τ = T)",
@@ -150,7 +150,7 @@ class FECNReactionPointParameters(SourceParameters):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNEdgeParameters(Parameters):
-    """The parameters of an edge receiver.  Raises ParameterError on a value out of its range."""
+    """Parameters of an edge receiver. Raises ParameterError for a value out of range."""
 
     return_priority: int = count(
         "return_priority", 7, (0, 7), source="wire-formats 1.2 (choice)",
@@ -159,7 +159,7 @@ class FECNEdgeParameters(Parameters):
 
 
 _INTERVAL_BITS = 600_000
-"""The measurement interval at a slow port: fifty full frames, so that bursts average out."""
+"""Measurement interval at a slow port, in bits: about fifty full frames, which average out bursts."""
 _MIN_INTERVAL_NS = 1_000_000
 
 

@@ -1,10 +1,10 @@
-"""The FECN reaction point: the source of algorithms §5 item 1, with S003's enhancement 5.
+"""The FECN reaction point: the source of algorithms §5 item 1, with enhancement 5 of S003.
 
-A source has one record of :class:`FECNSource` and a table of :class:`FECNQueue`, rate-limited queues (RLQ)
-per destination and priority; the RLQ-ID of ``queues[i]`` is i + 1. The caller has the waiting frames:
-:func:`route` returns a frame's queue, :func:`join` is called when it waits there, ``limiter.leaves_ns``
-returns the departure time of the first, and :func:`leave`, called at its departure, returns whether to tag
-it. Returning frames go through :func:`on_return`.
+A source has a record of type :class:`FECNSource` and a table of :class:`FECNQueue`, the rate-limited queues
+(RLQ) per destination and priority. The RLQ-ID of ``queues[i]`` is i + 1. The caller stores waiting frames.
+:func:`route` returns the queue of a frame, and :func:`join` counts a frame that enters the queue.
+``limiter.leaves_ns`` returns the departure time of the first frame. At the departure, :func:`leave` returns
+whether to tag the frame. The caller passes returning frames to :func:`on_return`.
 """
 
 from __future__ import annotations
@@ -33,65 +33,65 @@ from ecmproto.kernels.structs import Draws, Random, payload_view
 from ecmproto.units import BPS_PER_KBPS, RATE_INFINITY
 
 TAG_OCTETS = 10
-"""The length that an RD tag adds to a frame (wire-formats 7)."""
+"""Number of octets that an RD tag adds to a frame (wire-formats 7)."""
 
 
 class FECNDiscards:
-    """Counters of refused frames, by reason; a part of a source's record (``kernels.record``)."""
+    """Part of a source's record with the counters of refused frames by reason (``kernels.record``)."""
 
     foreign_returns: int
-    """Returning frames for another station or a group, or from a group: ignored."""
+    """Number of returning frames ignored because of a foreign or group destination, or a group source."""
     malformed_returns: int
-    """Returning frames that cannot be decoded: ignored."""
+    """Number of returning frames ignored because they cannot be decoded."""
 
 
 class FECNSource(FECNDiscards):
-    """The state of a source besides its queues; a record."""
+    """Record of a source's counters and its state outside the queues."""
 
     link_rate_bps: float
     routed_flow: int
-    """The flow of the last routed frame, for `join`; ``routed_ns`` is its time."""
+    """Flow of the last routed frame, which `join` reads; ``routed_ns`` is the time of the routing."""
     routed_ns: int
     restarts: int
-    """Queues that started at r0, first or after an idle time."""
+    """Number of starts of a queue at r0, at the first frame or after an idle time."""
     shared_arrivals: int
-    """Frames of flows beyond the table, which share the last queue."""
+    """Number of frames of flows outside the table, which share the last queue."""
     tags: int
-    """Frames that got an RD tag."""
+    """Number of frames that got an RD tag."""
     untaggable_frames: int
-    """Frames that were to be tagged, but whose headers were truncated."""
+    """Number of frames without a due RD tag because their headers were truncated."""
     returns: int
-    """Returning frames that set a rate."""
+    """Number of returning frames that set a rate."""
     infinite_returns: int
-    """Returning frames with rate infinity: no switch on the path lowers rates."""
+    """Number of returning frames with rate infinity, which no switch on the path lowered."""
     capped_returns: int
-    """Returning frames with a finite rate above the link's."""
+    """Number of returning frames with a finite rate above the link rate."""
     floored_returns: int
-    """Returning frames with a rate below the minimum."""
+    """Number of returning frames with a rate below the minimum rate."""
     unknown_returns: int
-    """Returning frames ignored: for an unused RLQ-ID, or not from a destination of that queue."""
+    """Number of returning frames ignored because the RLQ-ID is unused or belongs to another destination."""
 
 
 class FECNQueue(RateLimiter):
-    """One rate-limited queue; a record."""
+    """Record of a rate-limited queue."""
 
     used: int
-    """Whether a frame ever joined the queue."""
+    """Whether a frame has ever entered the queue."""
     waiting: int
-    """The number of frames in the queue; the caller has the frames."""
+    """Number of frames in the queue; the caller stores the frames."""
     emptied_ns: int
-    """The time when the last frame left."""
+    """Time when the last frame left the queue."""
     tag_due_ns: int
-    """The time from which on the next departure is tagged."""
+    """Time after which the next departing frame is tagged."""
     frames_to_tag: int
-    """The number of departures before the next tagged one, if tags are sent by frames."""
+    """Number of departures before the next tagged frame, if tags are sent by frames."""
 
 
 class FECNSourceSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the source parameters that the kernels read."""
 
     tag_interval_ns: int
-    """τ; 0 for a source that never tags."""
+    """Tag interval τ in ns; 0 for a source that never tags."""
     frames_per_tag: int
     initial_sources: int
     idle_ns: int
@@ -100,34 +100,34 @@ class FECNSourceSettings:
 
 
 class FECNFields(NamedTuple):
-    """A returning frame, its fields as on the wire: ``rate`` in kb/s, all ones is infinity."""
+    """The fields of a returning frame; ``rate`` is in kb/s, and all ones mean infinity."""
 
     rlq_id: int
     rate: int
 
 
 def settings_record(parameters: FECNReactionPointParameters) -> FECNSourceSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     return record_from(FECNSourceSettings, parameters)
 
 
 def source_settings_record(parameters: SourceParameters) -> FECNSourceSettings:
-    """Return the record of settings of a source that never tags."""
+    """Return the settings record of a source that never tags."""
     return record_from(FECNSourceSettings, parameters, tag_interval_ns=0, frames_per_tag=0, random_phase=0)
 
 
 @inlined
 def start(source: FECNSource, link_rate_bps: float) -> None:
-    """Initialise ``source``; ``link_rate_bps`` is above 0."""
+    """Initialise ``source`` for a link of ``link_rate_bps``, which is above 0."""
     source.link_rate_bps = link_rate_bps
 
 
 @inlined
 def route(source: FECNSource, queues: Sequence[FECNQueue], flow: int, now_ns: int) -> int:
-    """Return the index of the queue for a frame of ``flow`` that comes at ``now_ns``.
+    """Return the index of the queue for a frame of ``flow`` that arrives at ``now_ns``.
 
-    ``flow`` is the dense number of a destination and priority, −1 beyond the caller's table. Nothing is
-    counted or started before the frame joins: the caller may not have the capacity for it.
+    ``flow`` is the number of a destination and priority, or −1 outside the caller's table. This function
+    counts nothing and starts no queue, since the caller may drop the frame.
     """
     source.routed_flow = flow
     source.routed_ns = now_ns
@@ -142,9 +142,9 @@ def join(
     generator: Random,
     index: int,
 ) -> None:
-    """Queue the last routed frame in ``queues[index]``, the result of its routing.
+    """Count the last routed frame in ``queues[index]``, where ``index`` is the result of the routing.
 
-    A queue that is new or was idle long enough restarts, with one random number if the phase is random.
+    A new queue and an idle queue start at r0. If the phase is random, the start draws one random number.
     """
     now_ns = source.routed_ns
     if index != source.routed_flow:
@@ -157,7 +157,7 @@ def join(
 
 @inlined
 def queue_index(queues: Sequence[FECNQueue], flow: int) -> int:
-    """Return the index of the queue of ``flow``: its own, or the last one beyond the table."""
+    """Return the index of the queue of ``flow``; all flows outside the table share the last queue."""
     last = len(queues) - 1
     return flow if 0 <= flow < last else last
 
@@ -166,7 +166,10 @@ def queue_index(queues: Sequence[FECNQueue], flow: int) -> int:
 def restart(
     source: FECNSource, queue: FECNQueue, settings: FECNSourceSettings, generator: Random, now_ns: int
 ) -> None:
-    """Start ``queue`` at r0 = C/N0; its next frame is tagged, or with a random phase one within τ."""
+    """Start ``queue`` at r0 = C/N0 and schedule the first tag.
+
+    The next frame is tagged. If the phase is random, a frame within τ is tagged instead.
+    """
     initial_bps = source.link_rate_bps / settings.initial_sources
     set_rate(queue, now_ns, min(source.link_rate_bps, max(settings.min_rate_bps, initial_bps)))
     queue.used = 1
@@ -187,9 +190,9 @@ def leave(
     octets: int,
     tag_octets: int = TAG_OCTETS,
 ) -> bool:
-    """Send a frame of ``octets`` at ``now_ns``; return whether to tag it with rate infinity.
+    """Send a frame of ``octets`` at ``now_ns``; return whether to tag the frame with rate infinity.
 
-    ``tag_octets`` is the length added by a tag, which the limiter counts: 0 if it replaces one.
+    ``tag_octets`` is the number of octets that a tag adds, or 0 if the tag replaces another tag.
     """
     tagged = takes_tag(queue, settings, now_ns)
     if tagged:
@@ -203,7 +206,7 @@ def leave(
 
 @inlined
 def takes_tag(queue: FECNQueue, settings: FECNSourceSettings, now_ns: int) -> bool:
-    """Return whether the departure at ``now_ns`` is to be tagged, and schedule the next tag."""
+    """Return whether to tag the frame that departs at ``now_ns``, and schedule the next tag."""
     if settings.frames_per_tag > 0:
         if queue.frames_to_tag > 0:
             queue.frames_to_tag -= 1
@@ -224,9 +227,9 @@ def on_return(
     returned: FECNFields,
     now_ns: int,
 ) -> None:
-    """Set the queue of ``returned`` to its rate, within the minimum rate and the link's.
+    """Set the queue of ``returned`` to the returned rate, clamped to the minimum rate and the link rate.
 
-    Infinity is the link rate; an unused RLQ-ID is ignored.
+    Infinity means the link rate. An unused RLQ-ID is ignored.
     """
     index = returned.rlq_id - 1
     if index < 0 or index >= len(queues) or queues[index].used == 0:
@@ -247,7 +250,7 @@ def on_return(
 
 
 class FECNPayload:
-    """The payload of a returning frame, besides its rate; a record."""
+    """Record of a returning frame's payload, except the rate."""
 
     rlq_id: int
 
@@ -256,7 +259,7 @@ fecn_payload: Callable[[Any], FECNPayload] = payload_view(FECNPayload, "payload"
 
 
 class FECNStations(NullReactionPoints):
-    """The sources of stations, with consecutive records per station; a limiter is a queue."""
+    """Sources of all stations, with equally many consecutive records per station; each limiter is a queue."""
 
     sources: Sequence[FECNSource]
     queues: Sequence[FECNQueue]
@@ -265,24 +268,24 @@ class FECNStations(NullReactionPoints):
     generator: Draws
 
     def limiters(self) -> int:
-        """Return the number of a station's rate-limited queues."""
+        """Return the number of rate-limited queues per station."""
         return self.queues_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the queue of ``flow``; every frame of a source has one."""
+        """Return the index of the queue of ``flow``."""
         return route(self.sources[station], queues_of(self.queues, self.queues_each, station), flow, now_ns)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Queue the last routed frame; a queue that was idle long enough restarts."""
+        """Count the last routed frame in the queue; a queue that was idle long enough restarts."""
         queues = queues_of(self.queues, self.queues_each, station)
         join(self.sources[station], queues, self.settings, self.generator, limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the time when the head of the queue may leave."""
+        """Return the earliest departure time of the first frame in the queue."""
         return leaves_ns(self.queues[station * self.queues_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Count a frame at its limiter; tag it, at rate infinity, if the queue's next tag is due."""
+        """Count a frame at the limiter; tag the frame with rate infinity if the queue's next tag is due."""
         if departure.limiter != NO_LIMITER:
             queue = self.queues[departure.station * self.queues_each + departure.limiter]
             added = 0 if departure.tagged else TAG_OCTETS
@@ -292,7 +295,7 @@ class FECNStations(NullReactionPoints):
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
 
     def on_message(self, message: Message, now_ns: int) -> None:
-        """Set the rate in a returning frame, if the queue that it names serves its flow."""
+        """Apply the rate in a returning frame if the flow belongs to the queue in the returning frame."""
         queues = queues_of(self.queues, self.queues_each, message.station)
         rlq_id = fecn_payload(message).rlq_id
         if message.flow < 0 or queue_index(queues, message.flow) + 1 != rlq_id:
@@ -302,13 +305,13 @@ class FECNStations(NullReactionPoints):
         on_return(self.sources[message.station], queues, self.settings, returned, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the queue's current rate."""
+        """Return the current rate of the queue in bit/s."""
         return self.queues[station * self.queues_each + limiter].rate_bps
 
 
 @expanded
 def queues_of(queues: Sequence[FECNQueue], queues_each: int, station: int) -> Sequence[FECNQueue]:
-    """Return the queues of one station, of ``queues_each`` per station."""
+    """Return the queues of one station; each station has ``queues_each`` queues."""
     return queues[station * queues_each : (station + 1) * queues_each]
 
 
@@ -318,9 +321,9 @@ def new_stations(
     context: PortContext,
     generator: np.random.Generator,
 ) -> FECNStations:
-    """Return sources, initialised.
+    """Return the initialised sources of all stations.
 
-    Flows are numbered densely, so queues beyond a station's flows would stay unused; they are left out.
+    Flows are numbered from 0, so a station never needs more queues than flows.
     """
     each = queues_each(parameters, context)
     sources = new_records(FECNSource, context.stations)
@@ -332,12 +335,12 @@ def new_stations(
 
 
 def queues_each(parameters: SourceParameters, context: PortContext) -> int:
-    """Return the number of a station's queues."""
+    """Return the number of queues per station."""
     return min(parameters.queues, max(1, context.flows))
 
 
 def station_counters(stations: FECNStations) -> dict[str, int]:
-    """Return the sums of the counters of all sources, by name."""
+    """Return the counters by name, each summed over all sources."""
     return total(
         stations.sources, "restarts", "shared_arrivals", "tags", "returns", "infinite_returns",
         "capped_returns", "floored_returns", "unknown_returns",
