@@ -76,7 +76,7 @@ def test_tshark_with_the_dissector_reads_our_values(repository: Path) -> None:
         os.chmod(home, 0o755)
         plugins = Path(home, ".local/lib/wireshark/plugins", ".".join(version[0].split(".")[:2]), "epan")
         plugins.mkdir(parents=True)
-        shared = [compiler, "-Wall", "-Werror", "-shared", "-fPIC", *flags, "-o", str(plugins / "packet-cn.so")]
+        shared = [compiler, "-Wall", "-Werror", "-shared", "-fPIC", *flags, "-o", f"{plugins}/packet-cn.so"]
         subprocess.run([*shared, str(FOLDER / "wireshark" / "packet-cn.c")], check=True)
         shutil.copy(capture, home)
         read = [tshark, "-r", f"{home}/{capture.name}", "-Y", "cnm", "-T", "fields", *words]
