@@ -1,1 +1,1 @@
-"""The octets of one frame: declared formats, the codec that reads and writes them, Scapy layers."""
+"""Codec for single frames: the declared formats, the encoder and decoder, and the Scapy layers."""

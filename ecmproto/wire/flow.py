@@ -1,4 +1,4 @@
-"""The keys of flows: the header fields that identify flows, conversations and queue pairs."""
+"""Keys of flows: the header fields that identify flows, conversations and queue pairs."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 
 class FlowKey(NamedTuple):
-    """The header fields, besides the source address, that identify the flows of one station.
+    """Header fields that, besides the source address, identify the flows of one station.
 
-    With ``cn_tag`` a frame that has a CN-TAG belongs to the flow of its priority and Flow ID, whatever its
-    addresses; with ``conversation`` an IP packet to the flow of its `Conversation`, whatever its tags.
+    With ``cn_tag``, the priority and Flow ID identify the flow of a frame with a CN-TAG, whatever its
+    addresses. With ``conversation``, the `Conversation` identifies the flow of an IP packet, whatever its
+    tags.
     """
 
     vlan: bool = True
@@ -21,37 +22,40 @@ class FlowKey(NamedTuple):
 
 
 class Conversation(NamedTuple):
-    """The 5-tuple of IP packets, and the destination queue pair of RoCEv2 packets."""
+    """5-tuple of an IP packet, and the destination queue pair of a RoCEv2 packet."""
 
     source: bytes
     destination: bytes
     protocol: int
     source_port: int
-    """0 if the protocol has no ports, or a packet does not contain them."""
+    """Source port, or 0 if the protocol has no ports or the packet does not contain the ports."""
     destination_port: int
     queue_pair: int | None
 
     @property
     def stand_in(self) -> int:
-        """A number for a sender without a queue pair: 24 bits that both ends can compute."""
+        """Number of 24 bits that replaces an unknown queue pair of the sender.
+
+        Both ends can compute the number.
+        """
         ports = self.source_port.to_bytes(2) + self.destination_port.to_bytes(2)
         return zlib.crc32(self.source + self.destination + bytes([self.protocol]) + ports) >> 8 or 1
 
 
 class QueuePair(NamedTuple):
-    """The queue pair of a flow in a message, and the IP addresses of the flow's own packets."""
+    """Queue pair in a message about a flow, and the IP addresses of the flow's packets."""
 
     source: bytes
     destination: bytes
     number: int
-    """The sender's queue pair, 0 if unknown."""
+    """Queue pair of the sender, 0 if unknown."""
 
 
 class FlowHash(NamedTuple):
-    """The ``bits`` of a CRC-32 that replace a flow's key, so that flows with equal hashes are one; 0: no
-    hashing.
+    """Hash that replaces the key of a flow, so that flows with equal hashes are merged.
 
-    ``src``: the source address is hashed too.
+    ``bits`` is the number of bits of a CRC-32 in the hash; 0 disables hashing. With ``src``, the source
+    address is hashed too.
     """
 
     bits: int = 0

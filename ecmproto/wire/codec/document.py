@@ -1,8 +1,12 @@
-"""A frame as plain data (JSON, TOML) and back: ``{"layers": [{"layer": "cnm", "cnm.qntz_fb": 40, …}, …]}``.
+"""Conversion of frames to plain data (JSON, TOML) and back.
 
-`to_document` gives every field under its full name, and the scaled values (``cnm.q_offset_octets``) of those
-with a unit.  `from_document` reads that back, and shorter documents: field names without their prefix,
-missing fields, values in any form that `ecmproto.wire.formats.text.value_of` accepts.
+A document has the form ``{"layers": [{"layer": "cnm", "cnm.qntz_fb": 40, …}, …]}``.
+
+`to_document` writes each field under the full name, and adds a scaled value (``cnm.q_offset_octets``) for
+each field with a unit.
+
+`from_document` reads such documents and shorter documents. In a shorter document, field names need no prefix,
+fields may be missing, and values have any form that `ecmproto.wire.formats.text.value_of` accepts.
 """
 
 from __future__ import annotations
@@ -28,11 +32,11 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 _TAILS = ("padding", "trailer", "fcs")
 _DERIVED = ("cut", "error", "encapsulated")
-"""Keys of a document that its octets already determine."""
+"""Keys of a document that are derived from the frame's octets, and ignored by `from_document`."""
 
 
 def to_document(frame: Frame) -> dict[str, Json]:
-    """Return the frame as plain data; `from_document` returns an equal frame."""
+    """Return a frame as plain data, which `from_document` converts back to an equal frame."""
     document: dict[str, Json] = {"layers": [_layer_document(value) for value in frame.layers]}
     for key in _TAILS:
         octets: bytes = getattr(frame, key)
@@ -60,7 +64,11 @@ def json_text(document: object, *, indented: bool = False) -> str:
 
 
 def _indented(value: object, start: str) -> str:
-    """Return ``json.dumps(value, indent=2)``, by the fast encoder, which does not indent, where possible."""
+    """Return the text of ``json.dumps(value, indent=2)``.
+
+    The fast encoder of the standard library does not indent, so this function adds the indentation and calls
+    the fast encoder for flat values.
+    """
     inner = f"{start}  "
     if isinstance(value, dict) and value:
         if _SINGLE.issuperset(map(type, value.values())):
@@ -80,13 +88,13 @@ def _indented(value: object, start: str) -> str:
 
 @functools.lru_cache(maxsize=1024, typed=True)
 def _key(key: object) -> str:
-    """Return a key and its colon."""
+    """Return a key as JSON, with the colon."""
     return _JSON.encode({key: 0})[1:-2]
 
 
 @functools.cache
 def _encoder(start: str) -> json.JSONEncoder:
-    """Return an encoder that begins a line with each value."""
+    """Return an encoder that starts a new line before each value."""
     return json.JSONEncoder(ensure_ascii=False, separators=(f",{start}", ": "))
 
 
@@ -109,7 +117,7 @@ def _layer_document(value: Layer) -> dict[str, Json]:
 
 @functools.cache
 def derived_names(cls: type[Layer]) -> tuple[str, ...]:
-    """Return the name of the scaled value of each field of a format, "" without one."""
+    """Return the name of the scaled value of each field, or "" for a field without a scaled value."""
     keys = (scaled_key(cls, field) for field in cls.layout)
     return tuple(f"{cls.prefix}.{key}" if key else "" for key in keys)
 
@@ -117,9 +125,10 @@ def derived_names(cls: type[Layer]) -> tuple[str, ...]:
 def from_document(
     document: object, *, where: str = "frame", ethertypes: EtherTypes = DEFAULT
 ) -> tuple[Frame, tuple[frozenset[str], ...]]:
-    """Return the frame of a document, and the keys of each layer in the document.
+    """Return the frame of a document, and the names of the fields that the document sets in each layer.
 
-    SpecError with the position ``where`` in the document, and the nearest valid name.
+    ``where`` is the path of the document in error messages. Raises SpecError for an invalid document; the
+    error suggests the nearest valid name.
     """
     if not isinstance(document, Mapping):
         raise SpecError(where=where, needed="an object with layers", got=type(document).__name__)
@@ -146,12 +155,12 @@ def _octets(document: Mapping[str, object], key: str, where: str) -> bytes:
 
 
 def frame_keys() -> frozenset[str]:
-    """Return the keys of a frame's document; callers with keys of their own refuse all others."""
+    """Return the keys that a frame's document may have."""
     return frozenset(("layers", *_TAILS, *_DERIVED))
 
 
 def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
-    """Return the layer of ``{"layer": NAME, FIELD: VALUE, …}``, and its keys."""
+    """Return the layer of ``{"layer": NAME, FIELD: VALUE, …}``, and the names of the fields in the object."""
     if not isinstance(item, Mapping) or not isinstance(item.get("layer"), str):
         raise SpecError(where=where, needed='an object with "layer": NAME', got=shown(item))
     cls = format_named(item["layer"], where=where)
@@ -169,7 +178,10 @@ def layer_from(item: object, *, where: str) -> tuple[Layer, frozenset[str]]:
 
 
 def format_named(name: str, *, where: str) -> type[Layer]:
-    """Return the format with the prefix ``name``; SpecError with the nearest otherwise."""
+    """Return the format with the prefix ``name``.
+
+    Raises SpecError for an unknown prefix; the error suggests the nearest prefix.
+    """
     cls = BY_PREFIX.get(name)
     if cls is None:
         raise SpecError(
@@ -179,7 +191,10 @@ def format_named(name: str, *, where: str) -> type[Layer]:
 
 
 def field_named(cls: type[Layer], name: str, *, where: str) -> Field:
-    """Return the field of ``cls`` with this key, full name or length name; SpecError otherwise."""
+    """Return the field of ``cls`` with this key, full name or length name.
+
+    Raises SpecError for an unknown name.
+    """
     field = _fields_by_name(cls).get(name)  # type: ignore[arg-type]  # classes hash
     if field is not None:
         return field
@@ -201,9 +216,10 @@ def _fields_by_name(cls: type[Layer]) -> dict[str, Field]:
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known name, or all of them when none is near.
+    """Return a hint with the known name nearest to ``name``, or with all known names if none is near.
 
-    The same name in another case is nearest, then one that ends with it after a dot, or begins with it.
+    A name that differs only in case is nearest. Next are names that end with ``name`` after a dot, then names
+    with a similar spelling, then names that begin with ``name``.
     """
     names = list(known)
     word = name.casefold()
@@ -219,11 +235,11 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 _NEAR = 5
-"""The maximum number of equally near names in a hint."""
+"""Maximum number of similar names that `nearest` compares."""
 
 
 def scaled_key(cls: type[Layer], field: Field) -> str:
-    """Return the key of a field's derived JSON entry (``q_offset_octets``, ``rate_bps``, …), "" for none."""
+    """Return the key of a field's scaled value (``q_offset_octets``, ``rate_bps``, …), or ""."""
     if field.key == "timestamp" and issubclass(cls, ECM | CMTag):
         return "timestamp_ns"
     suffix, _ = _SCALES.get(field.meta.unit, ("", 1))
@@ -231,7 +247,7 @@ def scaled_key(cls: type[Layer], field: Field) -> str:
 
 
 def scaled(value: Layer, field: Field) -> int | None:
-    """Return a field's value in ns, b/s or octets, for the document; None is an infinite rate."""
+    """Return a field's scaled value in ns, b/s or octets; ``None`` means an infinite rate."""
     if isinstance(value, ECM | CMTag) and field.key == "timestamp":
         return ticks_to_ns(value)
     number: int = getattr(value, field.key)
@@ -239,12 +255,12 @@ def scaled(value: Layer, field: Field) -> int | None:
 
 
 def scale_of(field: Field) -> int:
-    """Return the factor of a field's derived JSON entry."""
+    """Return the factor between a field's value and the scaled value."""
     return _SCALES[field.meta.unit][1]
 
 
 def is_rate(field: Field) -> bool:
-    """Return whether a field is a rate that may be infinite."""
+    """Return whether a field is a rate, which may be infinite."""
     return field.meta.unit == "kb/s" and field.key == "rate"
 
 

@@ -1,7 +1,7 @@
-"""A frame as typed layers, from octets and back.
+"""Decoding of octets into frames with typed layers, and encoding of frames.
 
-`decode` and `decode_lax`, strict and lax, return a `Frame` by the same walk; `encode` writes its octets
-unchanged, or with its computed fields corrected on request (`fixed`).
+`decode` raises an error for a malformed frame; `decode_lax` stores the error in the `Frame`. `encode` writes
+the fields unchanged, or with the computed fields corrected (`fixed`).
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from ecmproto.wire.formats.wrapper import BEGINNINGS, Part, inner_frames
 T = TypeVar("T", bound=Layer)
 
 MIN_OCTETS = 60
-"""The minimum length of a frame without its FCS in octets (802.3 4A.4.2); shorter ones are padded."""
+"""Minimum length of a frame without the FCS, in octets (802.3 4A.4.2). Shorter frames are padded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The position of a field: octets ``start`` to ``stop`` (exclusive) of the frame, and the bits in them.
+    """Position of a field: the octets ``start`` to ``stop`` (exclusive) of the frame, and the bits.
 
-    ``bit_start`` and ``bit_stop`` count from the frame's first bit, most significant first.
+    ``bit_start`` and ``bit_stop`` count from the frame's first bit, most significant bit first.
     """
 
     start: int
@@ -43,7 +43,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
-    """One field of one layer of a frame, with its value and position."""
+    """Field of a layer in a frame, with the field's value and position."""
 
     layer: int
     """Index of the layer in ``Frame.layers``."""
@@ -54,26 +54,26 @@ class Placed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Frame:
-    """A frame as typed layers, from the outermost header to the payload.
+    """Frame as typed layers, from the outermost header to the payload.
 
-    Two frames are equal when their layers, padding, trailer and FCS are.
+    Two frames are equal when their layers, padding, trailers and FCS are equal.
     """
 
     layers: tuple[Layer, ...]
     padding: bytes = b""
-    """Zero octets after the last layer that fill the frame up to 60 octets (``eth.padding``)."""
+    """Zero octets after the last layer that pad the frame to 60 octets (``eth.padding``)."""
     trailer: bytes = b""
-    """Any other octets after the last layer (``eth.trailer``)."""
+    """Other octets after the last layer (``eth.trailer``)."""
     fcs: bytes = b""
-    """Frame check sequence if the capture has one (``eth.fcs``), else empty."""
+    """Frame check sequence (``eth.fcs``), empty if the capture has none."""
     starts: tuple[int, ...] = dataclasses.field(default=(), compare=False, init=False)
-    """The offset of each decoded layer, then the end of the last; empty in a frame made otherwise."""
+    """Offset of each decoded layer, then the end of the last layer. Empty in a frame that was not decoded."""
     cut: int = dataclasses.field(default=0, compare=False)
-    """The number of octets at the end removed by the capture's snap length."""
+    """Number of octets that the capture's snap length removed from the end of the frame."""
     error: DecodeError | None = dataclasses.field(default=None, compare=False)
-    """The error of a malformed frame (lax decoding only)."""
+    """Error of a malformed frame. Set only by lax decoding."""
     ethertypes: EtherTypes = dataclasses.field(default=DEFAULT, compare=False)
-    """The EtherType map it was decoded with."""
+    """EtherType map that was used to decode the frame."""
 
     def __contains__(self, key: type[Layer] | str) -> bool:
         return next(self._matches(key), None) is not None
@@ -83,8 +83,11 @@ class Frame:
     @overload
     def __getitem__(self, key: str) -> Any: ...
     def __getitem__(self, key: type[Layer] | str) -> Any:
-        """Return the first layer of a format (``frame[CNM]``, ``frame["cnm"]``) or the first value of a field
-        (``frame["cnm.qntz_fb"]``); KeyError, with the nearest name in the frame, without one.
+        """Return the first layer of a format, or the first value of a field.
+
+        The key is a format (``frame[CNM]``, ``frame["cnm"]``) or a field name (``frame["cnm.qntz_fb"]``).
+        Raises KeyError if the frame has no such layer or field; the error suggests the nearest name in the
+        frame.
         """
         for found in self._matches(key):
             return found
@@ -102,11 +105,11 @@ class Frame:
     @overload
     def get(self, key: str) -> Any: ...
     def get(self, key: type[Layer] | str) -> Any:
-        """Return the first layer of a format or value of a field as ``frame[key]`` does, None without one."""
+        """Return the layer or value of ``frame[key]``, or ``None`` if the frame has no such layer or field."""
         return next(self._matches(key), None)
 
     def _matches(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:
-        """Yield the layers of a format, by class or name, or the values of a field by name."""
+        """Yield the layers of a format, given by class or name, or the values of a field, given by name."""
         if not isinstance(key, str):
             yield from (value for value in self.layers if isinstance(value, key))
             return
@@ -119,12 +122,13 @@ class Frame:
                     yield got
 
     def inner_frames(self) -> list[int]:
-        """Return the index of the first layer of each frame inside a wrapper, from the outside in."""
+        """Return the index of the first layer of each wrapped frame, outermost first."""
         return inner_frames([type(value) for value in self.layers])
 
     def padded_at(self) -> tuple[int, bool]:
-        """Return the index of the Ethernet header whose frame is padded, and whether wrappers contain the
-        trailer: by the length of the outermost IP header.
+        """Return the Ethernet header's index in the padded frame, and whether wrappers contain the trailer.
+
+        The length in the outermost IP header determines whether the trailer is inside.
         """
         inner = [index for index in self.inner_frames() if type(self.layers[index]) is Ethernet]
         if not inner:
@@ -136,11 +140,11 @@ class Frame:
         return inner[-1], length == octets + len(self.trailer)
 
     def all(self, cls: type[T]) -> tuple[T, ...]:
-        """Return every layer of a format, outermost first."""
+        """Return all layers of a format, outermost first."""
         return tuple(value for value in self.layers if isinstance(value, cls))
 
     def fields(self) -> Iterator[Placed]:
-        """Yield every field of every layer in wire order."""
+        """Yield all fields of all layers in wire order."""
         boundaries = self.boundaries()
         for index in range(len(self.layers)):
             yield from self._placed(index, boundaries[index] * 8)
@@ -165,7 +169,7 @@ class Frame:
         return tuple(placed.span for placed in self.fields() if placed.field.name_for(placed.value) == name)
 
     def boundaries(self) -> tuple[int, ...]:
-        """Return the offset of each layer, then the end of the last one."""
+        """Return the offset of each layer, then the end of the last layer."""
         if len(self.starts) == len(self.layers) + 1:
             return self.starts
         boundaries = [0]
@@ -178,9 +182,10 @@ _SETTERS = tuple(getattr(Frame, field.name).__set__ for field in dataclasses.fie
 
 
 def assembled(*values: object) -> Frame:
-    """Return a `Frame` from the values of all its fields in order: a decoder's shortcut.
+    """Return a `Frame` with the values of all its fields, in declaration order.
 
-    Setting the slots directly takes a quarter of the time of the frozen dataclass's constructor.
+    The decoder calls this function instead of the constructor: setting the slots directly takes a quarter of
+    the time of a frozen dataclass's constructor.
     """
     frame = object.__new__(Frame)
     for set_value, value in zip(_SETTERS, values, strict=True):
@@ -189,7 +194,10 @@ def assembled(*values: object) -> Frame:
 
 
 def frame_check_sequence(octets: bytes | memoryview) -> bytes:
-    """Return the four octets of FCS, in wire order, of a frame from its DA to its end."""
+    """Return the FCS of a frame, four octets in wire order.
+
+    ``octets`` is the frame from the DA to the end, without FCS.
+    """
     return zlib.crc32(octets).to_bytes(4, "little")
 
 
@@ -201,12 +209,15 @@ def decode(
     ethertypes: EtherTypes = DEFAULT,
     first: type[Layer] = Ethernet,
 ) -> Frame:
-    """Decode one frame from its destination address on; DecodeError when it is malformed.
+    """Decode one frame, which starts with the destination address.
 
-    ``original_octets`` is the frame's length on the wire if a snap length may have truncated it: the missing
-    octets are ``frame.cut``, never malformed.  ``fcs_octets`` is the length of the FCS at its end.  ``first``
-    is the first format, for octets that begin elsewhere.  A known type is decoded or raises; octets of an
-    unknown type are `Data`.
+    ``original_octets`` is the frame's length on the wire if a snap length may have truncated the frame. The
+    number of missing octets is then ``frame.cut``, and the frame is not malformed.
+
+    ``fcs_octets`` is the length of the FCS at the end of ``data``. ``first`` is the first format, for octets
+    that do not start with an Ethernet header.
+
+    Octets of an unknown type are decoded as `Data`. Raises DecodeError for a malformed layer.
     """
     frame = decode_lax(
         data, original_octets=original_octets, fcs_octets=fcs_octets, ethertypes=ethertypes, first=first
@@ -224,10 +235,12 @@ def decode_lax(
     ethertypes: EtherTypes = DEFAULT,
     first: type[Layer] = Ethernet,
 ) -> Frame:
-    """Decode one frame as far as possible; ``frame.error`` is the error if it is malformed.
+    """Decode one frame as far as possible, and store the error of a malformed frame in ``frame.error``.
 
-    The layers before the error are decoded, the rest is `Data`, so that encoding the frame returns the same
-    octets. Arguments as in `decode`; never raises for any octets.
+    The layers before the error are decoded, and the remaining octets are `Data`. Encoding the frame returns
+    the original octets.
+
+    `decode` describes the arguments. The function raises no error for any octets.
     """
     octets = bytes(data)
     captured = len(octets)
@@ -238,7 +251,10 @@ def decode_lax(
 
 
 def protocols(layers: Iterable[Layer | type[Layer]]) -> str:
-    """Return the names of layers, outermost first, colon-separated; a run of LLDP TLVs counts once."""
+    """Return the names of layers, outermost first, separated by colons.
+
+    The name ``lldp`` is listed once for consecutive LLDP TLVs.
+    """
     names: list[str] = []
     for each in layers:
         if each.prefix != "lldp" or names[-1:] != ["lldp"]:
@@ -247,10 +263,10 @@ def protocols(layers: Iterable[Layer | type[Layer]]) -> str:
 
 
 def encapsulated(frame: Frame) -> Frame | None:
-    """Return the sampled frame inside a CNM, ECM, BCN or E²CM message, None without one.
+    """Return the sampled frame inside a CNM, ECM, BCN or E²CM message, or ``None`` for other frames.
 
-    Decoded laxly, as truncated by the message; a CNM's begins with an `MSDU` layer, since its addresses are
-    in the CNM itself.
+    The sampled frame is decoded laxly, because the message truncates the frame. In a CNM, the sampled frame
+    starts with an `MSDU` layer, because the CNM's own fields contain the addresses.
     """
     message = frame.layers[-1] if frame.layers else None
     if message is None or message.shows is None:
@@ -260,13 +276,13 @@ def encapsulated(frame: Frame) -> Frame | None:
 
 
 SUSPICIOUS = "its source is not the message's destination"
-"""The oddity of a sampled frame (wire-formats 1.2: a message goes to the source of its sampled frame)."""
+"""Warning for a sampled frame whose source does not receive the message (wire-formats 1.2)."""
 
 
 def is_suspicious(frame: Frame, shown: Frame) -> bool:
-    """Return whether the sampled frame ``shown`` is from another station than the destination of ``frame``.
+    """Return whether the source of the sampled frame ``shown`` differs from the destination of ``frame``.
 
-    False for a CNM, which contains no source, and for a frame with incomplete headers.
+    The result is False for a CNM, which does not contain the source, and for a frame with incomplete headers.
     """
     sampled = shown.layers[0] if shown.layers else None
     header = next((one for one in reversed(frame.layers) if isinstance(one, Ethernet | ITag)), None)
@@ -278,11 +294,13 @@ def is_suspicious(frame: Frame, shown: Frame) -> bool:
 def _decode(
     data: bytes, cls: type[Layer] | None, last: int, reach: int, cut: int, ethertypes: EtherTypes
 ) -> Frame:
-    """Walk the layers from ``cls`` on.
+    """Decode the layers, starting with the format ``cls``.
 
-    ``data[:last]`` is the frame without its FCS, ``reach`` ≥ ``last`` its end on the wire, ``cut`` the number
-    of missing octets.  Inner lengths narrow ``stop`` and ``reach``; a layer that exceeds ``stop`` is
-    malformed only if it exceeds ``reach`` too.
+    ``data[:last]`` is the frame without the FCS. ``reach`` is the end of the frame on the wire, at least
+    ``last``. ``cut`` is the number of missing octets.
+
+    Lengths in inner headers reduce ``stop`` and ``reach``. A layer that exceeds ``stop`` is malformed only if
+    the layer also exceeds ``reach``.
     """
     formats = dispatch(ethertypes)
     layers: list[Layer] = []
@@ -379,7 +397,7 @@ def _decode(
 
 
 def _rest(data: bytes, pos: int, last: int, layers: list[Layer], starts: list[int]) -> int:
-    """Store the rest of a malformed or truncated frame as `Data`; return its end."""
+    """Append the remaining octets of a malformed or truncated frame as `Data`, and return the frame's end."""
     if pos < last:
         layers.append(Data(data=data[pos:last]))
         starts.append(last)
@@ -395,11 +413,13 @@ def encode(frame: Frame, /, *, fix: bool = False) -> bytes: ...
 @overload
 def encode(layer: Layer, /, *layers: Layer, fix: bool = True) -> bytes: ...
 def encode(first: Frame | Layer, /, *layers: Layer, fix: bool | None = None) -> bytes:
-    """Return the octets of a frame, or of layers from the outermost on: ``encode(ethernet, vlan, cnm)``.
+    """Return the octets of a frame, or of layers, outermost first: ``encode(ethernet, vlan, cnm)``.
 
-    With ``fix``, types, lengths and header checksums are computed first and the frame padded to 60 octets;
-    without it every field is written unchanged.  The default is False for a `Frame`, True for layers.
-    EncodeError for a value out of its field's range, TypeError for other arguments.
+    With ``fix``, types, lengths and checksums are computed first, and the frame is padded to 60 octets.
+    Without ``fix``, every field is written unchanged. The default of ``fix`` is False for a `Frame` and True
+    for layers.
+
+    Raises EncodeError for a value outside the range of the field, and TypeError for other arguments.
     """
     if isinstance(first, Frame):
         if layers:
@@ -415,9 +435,9 @@ def encode(first: Frame | Layer, /, *layers: Layer, fix: bool | None = None) -> 
 
 
 def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
-    """Return the frame with its type, length and checksum fields computed and padded to 60 octets.
+    """Return the frame with computed types, lengths and checksums, padded to 60 octets.
 
-    ``given[i]`` names the fields of layer i that stay unchanged.
+    ``given[i]`` contains the names of the fields of layer i that stay unchanged.
     """
     formats = dispatch(frame.ethertypes)
     layers: list[Layer] = []
@@ -449,7 +469,7 @@ def fixed(frame: Frame, given: Sequence[Collection[str]] = ()) -> Frame:
 
 
 def _cover(layers: list[Layer], given: Sequence[Collection[str]]) -> None:
-    """Compute the values that cover the octets before their layers."""
+    """Compute the checksums that cover the octets of earlier layers."""
     octets, starts = b"", [0]
     for index, value in enumerate(layers):
         if value.covers:

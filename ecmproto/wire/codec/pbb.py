@@ -1,4 +1,4 @@
-"""Translation of a CNM that leaves a provider backbone at its edge (wire-formats 3.1; 802.1Q 32.16)."""
+"""Translation of CNMs at the edge of a provider backbone (wire-formats 3.1; 802.1Q 32.16)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ _TAG_OCTETS = 4
 
 
 def convert_cnm(frame: Frame, *, priority: int = CNM_PRIORITY) -> Frame | None:
-    """Return the customer's CNM for one that a backbone congestion point sent to this edge.
+    """Return the customer's CNM for a CNM that a backbone congestion point sent to this edge.
 
-    The Encapsulated MSDU loses its I-TAG, VLAN and CN-TAG; the customer's addresses, tags and priority
-    replace the backbone's; SA, Quantized Feedback, CPID, offset and delta stay.  None when the MSDU ends
-    before the customer's tags do: such a CNM is to be discarded and counted.  KeyError when the frame
-    contains no CNM.
+    The I-TAG, VLAN tags and CN-TAG are removed from the Encapsulated MSDU. The customer's addresses, tags and
+    priority replace the backbone's. SA, Quantized Feedback, CPID, offset and delta stay unchanged.
+
+    The result is ``None`` if the MSDU ends before the end of the customer's tags; the caller discards and
+    counts such a CNM. Raises KeyError if the frame contains no CNM.
     """
     cnm = frame[CNM]
     stripped = _customer_layers(cnm.msdu, frame)
@@ -39,7 +40,10 @@ _Stripped = tuple[ITag, list[VLAN | STag], CNTag, bytes]
 
 
 def _customer_layers(msdu: bytes, frame: Frame) -> _Stripped | None:
-    """Return the I-TAG, VLAN tags, CN-TAG (flow 0 when there is none) and payload of a backbone MSDU."""
+    """Return the I-TAG, VLAN tags, CN-TAG and payload of a backbone MSDU.
+
+    An MSDU without a CN-TAG gets a CN-TAG with flow 0. The result is ``None`` if the MSDU is truncated.
+    """
     types = frame.ethertypes
     if int.from_bytes(msdu[:_TYPE_OCTETS], "big") != types.i_tag:
         return None

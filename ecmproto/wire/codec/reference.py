@@ -1,6 +1,7 @@
-"""A format described for reading: as terminal text, as Markdown for the documentation, as plain data.
+"""Description of a format as terminal text, as Markdown for the documentation, and as plain data.
 
-Texts begin with a bit diagram in the style of the RFCs: 32 bits a row, two columns a bit.
+Terminal text and Markdown include a bit diagram in the style of the RFCs: 32 bits per row, two columns per
+bit.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROW_BITS = 32
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """The part of a field in one row: its bits ``start`` to ``stop``."""
+    """Part of a field in one row of the diagram: the bits ``start`` to ``stop``."""
 
     field: Field
     row: int
@@ -28,7 +29,7 @@ class _Segment:
 
 
 def diagram(cls: type[Layer]) -> str:
-    """Return the diagram of a format's fields, labelled with their keys; variable fields close it."""
+    """Return a bit diagram of a format's fields, with the keys as labels. Variable fields are at the end."""
     segments = [segment for field in cls.layout for segment in _segments(field)]
     rows = max((segment.row for segment in segments), default=-1) + 1
     labelled = {field.key: _label_row(field, segments) for field in cls.layout}
@@ -78,7 +79,7 @@ def _segments(field: Field) -> list[_Segment]:
 
 
 def _label_row(field: Field, segments: list[_Segment]) -> int:
-    """Return the row of a field's label: its widest segment, the first of equals."""
+    """Return the row with the field's label: the row with the widest segment, or the first such row."""
     own = [s for s in segments if s.field is field]
     return max(own, key=lambda s: (s.stop - s.start, -s.row)).row if own else -1
 
@@ -90,7 +91,7 @@ def _ruler() -> list[str]:
 
 
 def _rule(owner: dict[tuple[int, int], str], row: int) -> str:
-    """Return the line above ``row``: open where a field continues from the row before."""
+    """Return the line above ``row``, with a gap where a field continues from the previous row."""
     line = ""
     open_before = True
     for bit in range(ROW_BITS):
@@ -144,7 +145,7 @@ def _field_dict(field: Field) -> dict[str, object]:
 
 
 def as_text(cls: type[Layer]) -> str:
-    """Return a format for a terminal: heading, bit diagram, one line per field."""
+    """Return a format as terminal text: a heading, a bit diagram, and one line per field."""
     fields = list(_fields_and_parts(cls))
     width = max(len(field.name) for field in fields)
     rows = [
@@ -173,14 +174,14 @@ def as_markdown(cls: type[Layer]) -> str:
 
 
 def _fields_and_parts(cls: type[Layer]) -> Iterator[Field]:
-    """Yield each field, and its parts that have a name of their own and more than one bit."""
+    """Yield each field, followed by the field's named parts of more than one bit."""
     for field in cls.layout:
         yield field
         yield from (part for part in field.parts() if part.maximum > 1)
 
 
 def _facts(cls: type[Layer]) -> str:
-    """Return a format's size, its EtherType and its source as one phrase."""
+    """Return the size, EtherType, UDP ports and source of a format as one phrase."""
     ethertype = announcement(cls, DEFAULT)
     more = " and more" if any(field.count for field in cls.layout) else ""
     announced = f", EtherType {ethertype:#06x}" if ethertype is not None else ""
@@ -189,7 +190,10 @@ def _facts(cls: type[Layer]) -> str:
 
 
 def _position(field: Field) -> str:
-    """Return the octet offsets of a field, with the bits unless it is a whole number of octets."""
+    """Return the octet offsets of a field as text.
+
+    The text includes the first bit's number unless the field consists of whole octets.
+    """
     if field.behind:
         return "then"
     start, bit = divmod(field.bit_offset, 8)

@@ -1,12 +1,12 @@
-"""Tags of frames: the formats that are tags, and single frames with tags inserted, removed and rewritten.
+"""Tags of frames: the formats that are tags, and the tags of single frames.
 
-Tags follow a frame's addresses, any number of them in any order, before the payload.  A tag is complete if
-its own octets, from its EtherType to its last field, were captured; the EtherType after it belongs to what
-follows. Of several of a format the outermost, the newest, counts.
+Tags are between a frame's addresses and the payload, in any number and order. A tag is complete if all octets
+from the tag's EtherType to the last field before the next EtherType were captured. If a frame has several
+tags of a format, the outermost tag counts, which is the newest.
 
-A tag replaces all tags of its format.  It is then inserted after the VLAN tags at the beginning of the frame,
-and after the CN-TAGs among them unless it is one: before an EtherType, which stays.  A frame truncated among
-its tags gets none.  `batch.tags` does the same with whole batches.
+A new tag replaces all tags of the same format. The new tag is inserted after the VLAN tags at the start of
+the frame, and also after CN-TAGs there unless the new tag is a CN-TAG. A frame that is truncated within the
+tags gets no new tag. `batch.tags` applies these rules to whole batches.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ TYPE_OCTETS = 2
 TYPE_AT = 12
 WORD_BITS = 64
 SELECTOR_MASK = 0x07F0
-"""Protocol and Type in the first two octets after the experimental EtherType (wire-formats 1.1)."""
+"""Mask for Protocol and Type in the first two octets after the experimental EtherType (wire-formats 1.1)."""
 _MAX_OCTETS = 128
 _UNKNOWN_LENGTH = 1 << 30
 
@@ -41,10 +41,10 @@ _SHARED = {value for value, count in Counter(cls.announced_by for cls in FORMATS
 
 
 def is_tag(kind: type[Layer]) -> bool:
-    """Return whether a format is a tag of fixed length, 4 to 127 octets, before an EtherType.
+    """Return whether a format is a tag with a fixed length of 4 to 127 octets, followed by an EtherType.
 
-    It has its own EtherType, or the experimental one.  An I-TAG begins a customer's frame, with addresses and
-    tags of its own: it is payload.
+    A tag has an EtherType that no other format uses, or the experimental EtherType for tags. An I-TAG is
+    payload, because the I-TAG starts a customer's frame with separate addresses and tags.
     """
     last = kind.layout[-1]
     return (
@@ -58,7 +58,7 @@ def is_tag(kind: type[Layer]) -> bool:
 
 
 def split_word(kind: type[Layer], names: Sequence[str], number: Any) -> dict[str, Any]:
-    """Return the fields ``names`` of a format, from the highest bits of ``number`` on."""
+    """Split ``number`` into the fields ``names`` of a format. The first field has the highest bits."""
     widths, values, shift = _widths(kind), {}, 0
     for name in reversed(names):
         values[name] = number >> shift & ((1 << widths[name]) - 1)
@@ -67,7 +67,7 @@ def split_word(kind: type[Layer], names: Sequence[str], number: Any) -> dict[str
 
 
 def joined_word(layer: Layer, names: Sequence[str]) -> int:
-    """Return the fields ``names`` of a layer as one number, from its highest bits on."""
+    """Join the fields ``names`` of a layer into one number. The first field has the highest bits."""
     widths, number = _widths(type(layer)), 0
     for name in names:
         number = number << widths[name] | getattr(layer, name)
@@ -80,20 +80,21 @@ def _widths(kind: type[Layer]) -> dict[str, int]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TagFormat:
-    """A tag's format, and the fields that a mechanism's machines read and write.
+    """Format of a tag, and the fields of the tag that a mechanism reads and writes.
 
-    ParameterError for a format that is no tag, or fields that are no unsigned numbers of 64 bits in all.
+    Raises ParameterError for a format that is not a tag, and for fields that are not unsigned numbers of at
+    most 64 bits in total.
     """
 
     format: type[Layer]
     tag: str | tuple[str, ...] = ""
-    """The field, or fields from the highest bits on, that machines receive as ``tag``."""
+    """Field, or fields from the highest bits down, that the mechanism receives as ``tag``."""
     mark: tuple[str, ...] = ()
-    """The fields that machines receive as ``mark``, from the highest bits on."""
+    """Fields, from the highest bits down, that the mechanism receives as ``mark``."""
     stack: tuple[tuple[str, ...], ...] = ()
-    """The fields of each record that ports on the path add, from the highest bits on."""
+    """Fields, from the highest bits down, of each record that the ports on the path add."""
     constants: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    """Fields with constant values in all tags of the format, including its selecting ones."""
+    """Fields with the same value in all tags of the format, including the fields that select the format."""
 
     def __post_init__(self) -> None:
         if not is_tag(self.format):
@@ -111,31 +112,38 @@ class TagFormat:
 
     @property
     def tag_fields(self) -> tuple[str, ...]:
-        """The fields of ``tag``."""
+        """Names of the fields in ``tag``."""
         if isinstance(self.tag, tuple):
             return self.tag
         return (self.tag,) if self.tag else ()
 
     @property
     def octets(self) -> int:
-        """The number of octets that a tag adds to a frame: with its EtherType, without the one after it."""
+        """Number of octets that a tag adds to a frame, from the tag's EtherType to the next EtherType."""
         return self.format.fixed_octets
 
     @property
     def selector(self) -> tuple[int, int]:
-        """The mask for the first two octets after the EtherType, and their value in tags of the format."""
+        """Mask for the first two octets after the EtherType, and the masked value in tags of the format."""
         if self.format.announced_by != "tag":
             return 0, 0
         return SELECTOR_MASK, _selected(self.format(**self.constants))
 
     def bit_ranges(self, names: tuple[str, ...]) -> list[tuple[int, int]]:
-        """Return the first bit, counted from the tag's EtherType, and the width of each unsigned field."""
+        """Return the first bit and the width of each unsigned field.
+
+        Bits count from the start of the tag's EtherType.
+        """
         by_name = {each.key: each for each in self.format.layout if each.is_number and each.minimum == 0}
         fields = [by_name[name] for name in names if name in by_name]
         return [(each.bit_offset + 8 * TYPE_OCTETS, each.bits or 0) for each in fields]
 
     def values(self, tag: Any, mark: Any, stack: Sequence[Any] = ()) -> dict[str, Any]:
-        """Return the fields with these values: unsigned numbers of 64 bits, or arrays of such."""
+        """Return the values of the fields by name.
+
+        ``tag``, ``mark`` and the items of ``stack`` are unsigned numbers of 64 bits, or arrays of such
+        numbers.
+        """
         words = ((tag, self.tag_fields), (mark, self.mark), *zip(stack, self.stack, strict=False))
         return {
             name: value
@@ -144,15 +152,15 @@ class TagFormat:
         }
 
     def layer(self, tag: int, mark: int) -> Layer:
-        """Return a tag with these values, which are signed as in machines."""
+        """Return a tag with the signed values ``tag`` and ``mark`` of a mechanism."""
         return self.format(**self.constants, **self.values(tag % (1 << WORD_BITS), mark % (1 << WORD_BITS)))
 
     def is_off(self, ethertypes: EtherTypes) -> bool:
-        """Return whether its EtherType is not assigned: then no frame has such a tag."""
+        """Return whether the tag's EtherType is not assigned, so that no frame contains the tag."""
         return isinstance(self.format.announced_by, str) and announcement(self.format, ethertypes) is None
 
     def announcing(self, ethertypes: EtherTypes) -> int:
-        """Return its EtherType; ParameterError without one."""
+        """Return the tag's EtherType. Raises ParameterError if no EtherType is assigned."""
         found = announcement(self.format, ethertypes)
         if found is None:
             raise ParameterError(
@@ -162,16 +170,16 @@ class TagFormat:
 
 
 NO_IP_HEADER = -1
-"""The mark of a captured frame without a complete IP header, for machines whose tag is an ECN field."""
+"""Mark of a captured frame without a complete IP header, for mechanisms whose tag is the ECN field."""
 
 
 @dataclass(frozen=True, slots=True)
 class ECNField:
-    """The ECN field of a frame's IP header, machines' ``tag``: it is never inserted or removed."""
+    """ECN field of a frame's IP header as a mechanism's ``tag``. The field is never inserted or removed."""
 
     @property
     def octets(self) -> int:
-        """The number of octets that it adds to a frame: 0."""
+        """Number of octets that the field adds to a frame, always 0."""
         return 0
 
     def values(self, tag: Any, mark: Any) -> dict[str, Any]:
@@ -184,18 +192,20 @@ def _selected(tag: Layer) -> int:
 
 
 def telling_fields(kind: type[Layer]) -> tuple[str, ...]:
-    """Return the fields of a tag that distinguish it from others of its EtherType."""
+    """Return the fields that distinguish a tag from other tags with the same EtherType."""
     return ("protocol", "type") if kind.announced_by == "tag" else ()
 
 
 def kind_of(tag: Layer) -> TagFormat:
-    """Return the format of a tag, with the values that distinguish it from others of its EtherType."""
+    """Return the format of a tag, with the values that distinguish the tag from others with the same
+    EtherType.
+    """
     constants = {name: getattr(tag, name) for name in telling_fields(type(tag))}
     return TagFormat(format=type(tag), constants=constants)
 
 
 class LocatedTag(NamedTuple):
-    """A tag in a frame, and the offset of its EtherType."""
+    """Tag of a frame, with the offset of the tag's EtherType."""
 
     at: int
     ethertype: int
@@ -203,11 +213,14 @@ class LocatedTag(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The offset of the EtherType after it."""
+        """Offset of the EtherType after the tag."""
         return self.at + self.layer.fixed_octets
 
     def is_of(self, kind: TagFormat, ethertypes: EtherTypes) -> bool:
-        """Return whether it has a format; a tag of the old S-tags' EtherType is no C-TAG."""
+        """Return whether the tag has the format ``kind``.
+
+        A tag with the old EtherType for S-tags does not count as a C-TAG.
+        """
         mask, value = kind.selector
         return (
             type(self.layer) is kind.format
@@ -217,9 +230,9 @@ class LocatedTag(NamedTuple):
 
 
 def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[LocatedTag], bool]:
-    """Return the complete tags of a frame, outermost first, and whether it was truncated among them.
+    """Return the complete tags of a frame, outermost first, and whether the tags were truncated.
 
-    ``octets`` are its captured octets, from its DA on.
+    ``octets`` are the captured octets of the frame, starting with the DA.
     """
     # Two octets more: with them the EtherType after the last complete tag always exists.
     padded = octets + bytes(TYPE_OCTETS)
@@ -243,13 +256,13 @@ def tags_in(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> tuple[list[Locat
 
 
 def tag_ethertypes(ethertypes: EtherTypes) -> frozenset[int]:
-    """Return the EtherTypes of tags."""
+    """Return the EtherTypes that announce tags."""
     found = {announcement(cls, ethertypes) for cls in FORMATS if is_tag(cls)}
     return frozenset(each for each in found if each is not None) | {ethertypes.old_s_tag}
 
 
 def without_tags(octets: bytes, kind: TagFormat, ethertypes: EtherTypes = DEFAULT) -> tuple[bytes, int]:
-    """Return a frame without its tags of ``kind``, and their number."""
+    """Return a frame without the tags of ``kind``, and the number of removed tags."""
     found = [tag for tag in tags_in(octets, ethertypes)[0] if tag.is_of(kind, ethertypes)]
     for tag in reversed(found):
         octets = octets[: tag.at] + octets[tag.end :]

@@ -1,1 +1,1 @@
-"""The formats: one class each, the only declaration of its fields and properties."""
+"""Formats: one class per format, which is the only declaration of the format's fields and properties."""
