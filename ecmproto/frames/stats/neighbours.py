@@ -89,7 +89,7 @@ class NeighbourCounts:
         rows = counted.columns[LLDP_FIELD].rows
         if not len(rows):
             return
-        rows = np.unique(rows)
+        rows = np.flatnonzero(np.bincount(rows)).astype(rows.dtype)  # np.unique imports numpy.ma
         batch, sources = counted.batch.select(rows), counted.addresses("eth.src", rows)
         frames = frames_of(batch, interfaces)
         times_ns = np.where(usable_times(batch), batch.time_ns, NO_TIME)
