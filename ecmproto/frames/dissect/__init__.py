@@ -6,13 +6,13 @@
 ...         for record in records(batch, reader.interfaces):
 ...             print(lines.record(record), end="")
 
-The forms of large captures (all but hex, and trees that include Scapy's) also return the same text for a
-whole batch at once, written by compiled kernels:
+All forms, except hex and trees that include Scapy's, can also return the text of a whole batch at once. The
+text is the same, but compiled kernels write it:
 
 >>> for text in lines.batch(batch, reader.interfaces):
 ...     out.write(text)
 
-The names are loaded at their first use, so that lines need not wait for JSON.
+The names are loaded at their first use, so that lines do not require the load of JSON.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Chosen fields of frames as rows: tab-separated with Wireshark's semantics, or CSV.
+"""Selected fields of frames as rows: tab-separated as by Wireshark, or CSV.
 
-The values of a field that occurs several times are comma-separated, outermost first; a missing field is
-empty. ``encapsulated.NAME`` is the field of the frame quoted by a message, ``inner.NAME`` of the innermost
-frame in wrappers, ``outer.NAME`` of the outermost.
+If a field occurs several times, its values are comma-separated, outermost first. A missing field is empty.
+``encapsulated.NAME`` is a field of the frame quoted by a message. ``inner.NAME`` is a field of the innermost
+frame in wrappers, and ``outer.NAME`` is a field of the outermost frame.
 """
 
 from __future__ import annotations
@@ -59,29 +59,32 @@ _INNER = "encapsulated."
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The part of a format that a name selects: a field, some bits, or only values of that name."""
+    """The part of a format that a name selects: a field, some bits of a field, or some values of a field."""
 
     format: type[Layer]
     field: Field
     bits: BitPart | None = None
     named: str = ""
-    """Required name of the values: an EtherType, or an 802.3 length."""
+    """Name that selects the values: the name of the EtherType, or of the 802.3 length."""
 
 
 @dataclass(frozen=True, slots=True)
 class FieldRequest:
-    """A requested name and the parts of formats that it selects: none for a name of the record or frame."""
+    """A requested name and the parts of formats that it selects.
+
+    A name of the record or the whole frame selects no parts.
+    """
 
     name: str
     inner: bool
     """Whether the name is a field of the quoted frame."""
     nesting: Nesting
-    """The frames in wrappers that have it."""
+    """Frames inside wrappers whose fields are requested."""
     parts: tuple[Part, ...]
 
 
 class FieldReader:
-    """Reader of fields by name; SpecError with the nearest name for one that does not exist."""
+    """Reader of fields by name; raises SpecError, with the nearest name, for an unknown name."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.names: tuple[str, ...] = tuple(names)
@@ -90,7 +93,7 @@ class FieldReader:
         self._cells = functools.lru_cache(maxsize=1024)(self._compiled)
 
     def row(self, record: Record) -> list[str]:
-        """Return the record's value of each field."""
+        """Return the value of each field of the record."""
         view = View(record)
         return [text(view) for text in self._cells(view.locate(self._depth))]
 
@@ -133,7 +136,7 @@ def _parts(name: str) -> Iterator[Part]:
 
 @dataclass(frozen=True, slots=True)
 class _CellValue:
-    """A value of a frame: unconditional, or present where a number is in a range."""
+    """A value of a frame, which is present always, or only if a number is in a range."""
 
     pieces: Pieces
     number: Number | None = None
@@ -141,19 +144,22 @@ class _CellValue:
     high: int = 0
 
     def after(self, *mark: Piece) -> list[Piece]:
-        """Return the cell's pieces after a separator, for frames whose value has the cell's name."""
+        """Return the pieces of the value, preceded by ``mark``.
+
+        If the value is not always present, the pieces are conditional.
+        """
         pieces = [*mark, *self.pieces]
         return pieces if self.number is None else [When(self.number, self.low, self.high, pieces)]
 
 
 def _cell(values: Iterable[_CellValue], *, quoted: bool = False, lone: bool = False) -> Cell:
-    """Return the cell with all values of a field, comma-separated."""
+    """Return a cell with all values of a field, comma-separated."""
     pieces = [piece for value in values for piece in value.after(Mark.COMMA)]
     return Cell(pieces, quoted=quoted, lone=lone)
 
 
 def row_pieces(path: Path, requests: Sequence[FieldRequest], between: str, *, quoted: bool) -> list[Piece]:
-    """Return the pieces of a row, ``quoted`` as in CSV."""
+    """Return the pieces of a row; ``quoted`` puts values with commas in quotation marks, as in CSV."""
     pieces: list[Piece] = []
     lone = quoted and len(requests) == 1
     for column, each in enumerate(requests):
@@ -198,7 +204,7 @@ def _crc_status(record: Record, frame: Frame) -> str:
 
 
 def _cell_value(frame: Path, layer: int, part: Part) -> _CellValue:
-    """Return the value of a part of a layer."""
+    """Return the value that ``part`` selects in a layer."""
     field = part.field
     if not field.is_number:
         span = frame.span(layer, field.key)
@@ -222,12 +228,12 @@ def _unless_empty(span: Octets, piece: Piece) -> _CellValue:
 
 
 class _Rows(Listing):
-    """A row per frame."""
+    """Base of forms with one row per frame."""
 
     between = ","
     """Separator of values."""
     quoted = True
-    """Whether values with a comma in them are quoted."""
+    """Whether values with commas are quoted."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self._reader = FieldReader(names)
@@ -235,12 +241,12 @@ class _Rows(Listing):
         self.malformed: bool = all(each.name != "frame.error" for each in self._reader.requests)
 
     def pieces(self, path: Path) -> list[Piece]:
-        """Return the pieces of the rows of frames with a path."""
+        """Return the pieces of a row for frames with the layers of ``path``."""
         return row_pieces(path, self._reader.requests, self.between, quoted=self.quoted)
 
 
 class Tabs(_Rows):
-    """Rows with tabs between the values, as ``tshark -T fields`` writes them; a header on request."""
+    """Rows with tabs between values, as ``tshark -T fields`` writes them; the header is optional."""
 
     between = "\t"
     quoted = False
@@ -254,7 +260,7 @@ class Tabs(_Rows):
         return "\t".join(self._reader.names) + "\n" if self._header else ""
 
     def record(self, record: Record) -> str:
-        """Return the frame's row."""
+        """Return the row of a frame."""
         return "\t".join(self._reader.row(record)) + "\n"
 
 
@@ -266,7 +272,7 @@ class Csv(_Rows):
         return _csv_row(self._reader.names)
 
     def record(self, record: Record) -> str:
-        """Return the frame's row."""
+        """Return the row of a frame."""
         return _csv_row(self._reader.row(record))
 
 

@@ -1,8 +1,9 @@
-"""The frames of a capture one by one, and the base of all forms of output.
+"""The frames of a capture one by one, and the base of all output forms.
 
-A `Record` is a captured frame: record data, octets, and decoded layers. Of link types other than Ethernet
-only Linux cooked and raw IP are decoded, and no addresses are invented where these have none. A form returns
-the text before the frames, of each frame, and after them; the text of whole batches is the same.
+A `Record` is a captured frame with record data, octets and decoded layers. Among link types other than
+Ethernet, only Linux cooked and raw IP are decoded. If such a frame has no MAC addresses, none are invented. A
+form returns the text before the frames, the text of each frame, and the text after the frames. The text of a
+whole batch is the same as the texts of its frames.
 """
 
 from __future__ import annotations
@@ -36,63 +37,69 @@ if TYPE_CHECKING:
 
 
 class Form(Protocol):
-    """A form of output; the three texts, joined, are the whole output."""
+    """Interface of an output form; the whole output is the three texts, joined."""
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return the text before the first frame; called once ``reader`` has read up to it."""
+        """Return the text before the first frame.
+
+        The method is called after ``reader`` has read up to the first frame.
+        """
 
     def passed(self, record: Record) -> None:
-        """Register a frame that precedes the next one but is not shown."""
+        """Register a frame that is not shown and precedes the next frame."""
 
     def record(self, record: Record) -> str:
-        """Return one frame, with its line ends."""
+        """Return the text of a frame, with its line ends."""
 
     def end(self, reader: CaptureReader) -> str:
         """Return the text after the last frame."""
 
 
 class Listing(ABC):
-    """A form that has frames only, with times relative to the capture's first frame, shown or not."""
+    """A form that writes only frames.
+
+    Times are relative to the first frame of the capture, whether it is shown or not.
+    """
 
     origin_ns: int | None = None
-    """Origin of relative times."""
+    """Origin of relative times, in ns since 1970."""
     ethertypes: EtherTypes = DEFAULT
-    """EtherTypes of the frames of batches."""
+    """EtherTypes of the frames in batches."""
     commented = False
-    """Whether it shows the comments of records."""
+    """Whether the form shows the comments of records."""
     columnar = True
-    """Whether batches are more than their frames one by one."""
+    """Whether kernels can write batches; otherwise, frames are written one by one."""
     sampled = True
-    """Whether it shows quoted frames."""
+    """Whether the form shows quoted frames."""
     malformed = True
-    """Whether its pieces show errors of malformed frames."""
+    """Whether the pieces show the errors of malformed frames."""
     wrong: Callable[[DecodeError], str] | None = None
-    """Function from an error to its text, if the error of a quoted malformed frame is shown, too."""
+    """Function from an error to its text, if the form shows the errors of quoted malformed frames."""
     _renderer: Renderer | None = None
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return nothing."""
+        """Return an empty text."""
         return ""
 
     def passed(self, record: Record) -> None:
-        """Count times from the frame if it is the first."""
+        """Use the time of the frame as the origin of times, unless an origin is set."""
         if self.origin_ns is None:
             self.origin_ns = record.time_ns
 
     @abstractmethod
     def record(self, record: Record) -> str:
-        """Return one frame, with its line ends."""
+        """Return the text of a frame, with its line ends."""
 
     @abstractmethod
     def pieces(self, path: Path) -> list[Piece]:
-        """Return the pieces of the text of frames with a path."""
+        """Return the pieces of the text of frames with the layers of ``path``."""
 
     def among_others(self, record: Record) -> str:
-        """Return one frame of a batch's text."""
+        """Return the text of a frame within the text of a batch."""
         return self.record(record)
 
     def end(self, reader: CaptureReader) -> str:
-        """Return nothing."""
+        """Return an empty text."""
         return ""
 
     def batch(
@@ -104,18 +111,18 @@ class Listing(ABC):
         shown: NDArray[np.bool_] | None = None,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[bytes | memoryview]:
-        """Return the text of a batch's frames in parts of UTF-8, each valid until the next.
+        """Return the text of a batch in parts of UTF-8; a part is valid until the next part is requested.
 
-        Joined they equal the output of `record` for the frames selected by ``shown`` (None: all), with
-        `passed` for the others. ``pool`` starts the work immediately. This compiles and loads kernels: it is
-        for large captures.
+        The joined parts equal the output of `record` for the frames selected by ``shown`` and of `passed` for
+        all other frames. ``None`` selects all frames. ``pool`` starts the work immediately. This method
+        compiles and loads kernels, so it is intended for large captures.
         """
         self.follow(batch, interfaces)
         batch = (batch if shown is None else batch.select(shown)).displayed()
         return self.texts(batch, interfaces, ethertypes=ethertypes, pool=pool)
 
     def follow(self, batch: Batch, interfaces: Sequence[Interface]) -> None:
-        """Count times from the first frame of ``batch`` that has one, if it is the capture's first."""
+        """Use the first time in ``batch`` as the origin of times, unless an origin is set."""
         if self.origin_ns is None:
             timed = np.arange(len(batch)) if batch.timed is None else np.flatnonzero(batch.timed)
             self.origin_ns = next(iter(exact_times(batch.select(timed[:1]), interfaces)), None)
@@ -128,7 +135,10 @@ class Listing(ABC):
         ethertypes: EtherTypes = DEFAULT,
         pool: ThreadPoolExecutor | None = None,
     ) -> Iterator[bytes | memoryview]:
-        """Return the text of frames that are all displayed, as `batch` does; for several threads."""
+        """Return the text of frames that are all displayed, as `batch` does.
+
+        Several threads may call this method.
+        """
 
         def single(part: Batch) -> Iterator[str]:
             each = records(part, interfaces, ethertypes=ethertypes, commented=self.commented)
@@ -157,22 +167,25 @@ class Listing(ABC):
         )
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_] | None:
-        """Return a mask of the frames that `record` has to write, whatever their layers; None for none."""
+        """Return a mask of the frames that `record` must write, whatever their layers; ``None`` for no
+        frames.
+        """
         return commented(batch) if self.commented else None
 
 
 _REPEATED_OCTETS = 128
 _REPEATED_FRAMES = 256
-"""Limits of the cache of decoded short frames: a paused link repeats the same frame."""
+"""Maximum number of decoded short frames in the cache; a paused link repeats the same frame."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
     """A captured frame.
 
-    ``number`` counts from 1 as in Wireshark; ``time_ns`` is since 1970, None without a time in the capture;
-    ``original_octets`` is the length on the wire. ``interface`` counts over the whole capture,
-    ``interface_id`` over its section, as in Wireshark. ``frame`` is the lax decoding of the octets.
+    ``number`` is the frame number from 1, as in Wireshark. ``time_ns`` is the time in ns since 1970, or
+    ``None`` if the capture has no time for the frame. ``original_octets`` is the length on the wire.
+    ``interface`` is the number of the interface in the whole capture. ``interface_id`` is its number in the
+    section of the capture, as in Wireshark. ``frame`` is the result of lax decoding of the octets.
     """
 
     number: int
@@ -187,7 +200,9 @@ class Record:
     since_first_ns: int | None = 0
     since_previous_ns: int | None = 0
     since_displayed_ns: int | None = 0
-    """Times in ns since the capture's first frame, the previous frame, and the previously displayed one."""
+    """Time in ns since the first frame of the capture, the previous frame, or the previously displayed
+    frame.
+    """
 
     def __getitem__(self, key: type[Layer] | str) -> Any:
         """Return a layer or the value of a field, as ``record.frame[key]`` does."""
@@ -200,7 +215,7 @@ class Record:
 
     @property
     def cut(self) -> bool:
-        """Whether octets are missing from the capture."""
+        """Whether octets of the frame are missing from the capture."""
         return self.original_octets > len(self.octets)
 
 
@@ -212,10 +227,11 @@ def records(
     commented: bool = False,
     displayed: Displayed | None = None,
 ) -> Iterator[Record]:
-    """Yield the frames of ``batch`` one by one, with their comments when ``commented``.
+    """Yield the frames of ``batch`` one by one, with their comments if ``commented``.
 
-    ``interfaces`` are the capture's, with link types and FCS lengths. A caller that displays only some frames
-    records them in ``displayed``, which is the reader's, before requesting the next.
+    ``interfaces`` are the interfaces of the capture, with link types and FCS lengths. ``displayed`` is the
+    reader's record of displayed frames. A caller that displays only some frames must record each displayed
+    frame there before requesting the next frame.
     """
     times: Sequence[int | None] = exact_times(batch, interfaces)
     if batch.timed is not None:
@@ -260,14 +276,14 @@ def records(
 
 
 def seconds_text(time_ns: int) -> str:
-    """Return a time in decimal seconds with nine decimals, exactly."""
+    """Return a time in seconds with nine decimals, without rounding."""
     seconds, ns = divmod(abs(time_ns), NS_PER_S)
     text = f"{seconds}.{ns:09d}"
     return text if time_ns >= 0 else f"-{text}"
 
 
 def moment_text(time_ns: int) -> str:
-    """Return a time in ns since 1970 as UTC; in seconds for years outside the calendar."""
+    """Return a time in ns since 1970 as UTC; years outside the calendar are written in seconds."""
     seconds, ns = divmod(time_ns, 1_000_000_000)
     try:
         moment = datetime.datetime.fromtimestamp(seconds, tz=datetime.UTC)
@@ -279,7 +295,9 @@ def moment_text(time_ns: int) -> str:
 def decode_linktype(
     linktype: int, octets: bytes, *, original_octets: int = 0, ethertypes: EtherTypes = DEFAULT
 ) -> Frame:
-    """Decode a frame of a link type other than Ethernet as far as its headers are supported, laxly."""
+    """Decode a frame of a link type other than Ethernet with the lax decoder, as far as its headers are
+    supported.
+    """
     first = first_format(linktype, octets)
     frame = decode_lax(octets, first=first, original_octets=original_octets, ethertypes=ethertypes)
     # Padding to 60 octets exists only on Ethernet.
@@ -297,7 +315,9 @@ _END_OCTETS = 4
 
 
 def commented(batch: Batch) -> NDArray[np.bool_]:
-    """Return for each frame of ``batch`` whether `ecmproto.frames.capture.comments` returns any."""
+    """Return a mask of the frames of ``batch`` for which `ecmproto.frames.capture.comments` returns
+    comments.
+    """
     mask = np.zeros(len(batch), np.bool_)
     if batch.records is None or batch.records.format != "pcapng":
         return mask

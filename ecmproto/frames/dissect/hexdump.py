@@ -1,7 +1,7 @@
-"""A frame's octets in hex, with the layer of each.
+"""The octets of a frame in hex, with the layer of each octet.
 
-A ``|`` precedes the first octet of a layer, and the right-hand column names the layers of the row in order:
-``…vlan`` began in a row above, ``>ip`` is a layer of the quoted frame.
+A ``|`` precedes the first octet of a layer. The right-hand column names the layers of the row in order.
+``…vlan`` is a layer that started in an earlier row, and ``>ip`` is a layer of the quoted frame.
 """
 
 from __future__ import annotations
@@ -12,38 +12,38 @@ from ecmproto.wire.codec.frame import Frame, encapsulated
 
 _ROW = 16
 _STYLES = ("name", "tag", "congestion", "pause")
-"""Styles of neighbouring layers, which differ in colour only."""
+"""Styles of adjacent layers, which differ only in colour."""
 
 Segment = tuple[int, int, str]
-"""Offset of the first octet, offset after the last, and the layer's name."""
+"""Start offset, end offset (exclusive) and name of a layer."""
 
 
 class WithHex:
-    """Another form, with the hex dump after each of its frames."""
+    """A form that adds a hex dump to each frame of another form."""
 
     def __init__(self, form: Form, paint: Paint = plain) -> None:
         self._form = form
         self._paint = paint
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return the first text of the other form."""
+        """Return the text before the first frame in the other form."""
         return self._form.begin(reader)
 
     def passed(self, record: Record) -> None:
-        """Pass the record on to the other form."""
+        """Pass the record to the other form."""
         self._form.passed(record)
 
     def record(self, record: Record) -> str:
-        """Return the frame in the other form, its octets, and an empty line."""
+        """Return the text of the frame in the other form, followed by the hex dump and an empty line."""
         return self._form.record(record).rstrip("\n") + "\n" + hex_text(record, self._paint) + "\n"
 
     def end(self, reader: CaptureReader) -> str:
-        """Return the last text of the other form."""
+        """Return the text after the last frame in the other form."""
         return self._form.end(reader)
 
 
 def hex_text(record: Record, paint: Paint = plain) -> str:
-    """Return the frame's octets, sixteen a row: offset, hex, text, layers."""
+    """Return the octets of the frame, sixteen per row, with offset, hex, text and layers."""
     octets, spans = record.octets, segments(record.frame)
     styles = [_STYLES[index % len(_STYLES)] for index in range(len(spans))]
     lines = []
@@ -71,7 +71,10 @@ def _text(octets: bytes) -> str:
 
 
 def segments(frame: Frame) -> list[Segment]:
-    """Return the octets of each layer, in order without gaps; names in the quoted frame start with ``>``."""
+    """Return the octets of each layer, in order and without gaps.
+
+    The names of layers in the quoted frame start with ``>``.
+    """
     result = _segments(frame, 0, "")
     end = frame.boundaries()[-1]
     for name, octets in (("padding", frame.padding), ("trailer", frame.trailer), ("fcs", frame.fcs)):

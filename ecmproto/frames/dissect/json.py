@@ -7,30 +7,36 @@ The whole capture::
     {…}
     ]}
 
-``capture`` contains the data for writing the file again:
+``capture`` contains the data that are needed to write the file again:
 
 ``format``            ``pcap`` or ``pcapng``
 ``byte_order``        ``little`` or ``big``
-``ticks_per_second``  of its times: 1000000 or 1000000000 in pcap, the first interface's in pcapng
+``ticks_per_second``  in pcap, 1000000 or 1000000000; in pcapng, the ticks of the first interface
 ``header``            pcap only: the 24 octets of the file header in hex (version, snaplen, link type word)
 ``interfaces``        a list of objects: ``index`` ``linktype`` ``linktype_name`` ``snaplen``
-                      ``ticks_per_second`` ``offset_s`` ``fcs_octets`` and, of pcapng, ``section`` ``name``
+                      ``ticks_per_second`` ``offset_s`` ``fcs_octets`` and, in pcapng, ``section`` ``name``
                       ``description`` ``options`` (a list of [code, hex])
 
 Interfaces that are described after the first frame follow the frames as ``later_interfaces``.
 
-Each frame is an object on a line of its own:
+Each frame is an object on a separate line:
 
-``number`` from 1 ``time_ns`` integer ns since 1970; null without a time in the capture ``captured_octets``,
-``original_octets``, ``interface`` (an index) ``linktype`` where it is not Ethernet, with ``linktype_name``
-``comments`` where the record has some ``icrc`` "bad" where the invariant CRC of a RoCE packet is wrong and
-the members of `ecmproto.wire.codec.document.to_document`: ``layers`` ``padding`` ``trailer`` ``fcs`` ``cut``
-``error`` ``encapsulated``.
+``number``            the frame number, from 1
+``time_ns``           integer ns since 1970; null if the capture has no time for the frame
+``captured_octets``   the number of captured octets
+``original_octets``   the length on the wire
+``interface``         an index into ``interfaces``
+``linktype``          the link type, if it is not Ethernet, followed by ``linktype_name``
+``comments``          the comments of the record, if any
+``icrc``              "bad" if the invariant CRC of a RoCE packet is incorrect
 
-A frame of another link type is one ``data`` layer; ``decoded`` beside it contains the decoded headers and,
-like ``encapsulated``, only information that is in the octets.
+The remaining members are the members of `ecmproto.wire.codec.document.to_document`: ``layers`` ``padding``
+``trailer`` ``fcs`` ``cut`` ``error`` ``encapsulated``.
 
-In the other form every line is such a frame with ``"schema": "ecmproto/frame/1"`` in front.
+A frame of another link type has one ``data`` layer. Its member ``decoded`` contains the decoded headers. Like
+``encapsulated``, ``decoded`` contains only information that the octets contain too.
+
+In the other form, every line is such an object, and its first member is ``"schema": "ecmproto/frame/1"``.
 """
 
 from __future__ import annotations
@@ -87,7 +93,7 @@ RECORD_KEYS = frozenset(
         "linktype_name", "comments", "decoded", "icrc",
     )
 )  # fmt: skip
-"""The keys of a frame's document besides `ecmproto.wire.codec.document.frame_keys`."""
+"""Keys of a frame's document, except the keys in `ecmproto.wire.codec.document.frame_keys`."""
 
 _Object: TypeAlias = dict[str, Document]
 
@@ -97,7 +103,7 @@ def _error_text(wrong: DecodeError) -> str:
 
 
 class _Documents(Listing):
-    """A document per frame, between ``head`` and ``tail``."""
+    """Base of forms with one document per frame, between ``head`` and ``tail``."""
 
     commented = True
     wrong = staticmethod(_error_text)
@@ -107,12 +113,12 @@ class _Documents(Listing):
         self._texts = functools.lru_cache(maxsize=1024)(self._compiled)
 
     def record(self, record: Record) -> str:
-        """Return the frame's document."""
+        """Return the document of the frame."""
         view = View(record)
         return self._texts(view.locate())(view)
 
     def pieces(self, path: Path) -> list[Piece]:
-        """Return the pieces of the documents of frames with a path."""
+        """Return the pieces of the documents of frames with the layers of ``path``."""
         return [self._head, *_frame(path), self._tail]
 
     def _compiled(self, chain: Chain) -> Text:
@@ -120,7 +126,7 @@ class _Documents(Listing):
 
 
 class Json(_Documents):
-    """One document for the whole capture, written frame by frame."""
+    """Form with one document for the whole capture, written frame by frame."""
 
     def __init__(self) -> None:
         super().__init__(",\n{", "}")
@@ -128,22 +134,22 @@ class Json(_Documents):
         self._interfaces = 0
 
     def begin(self, reader: CaptureReader) -> str:
-        """Return the document up to its first frame."""
+        """Return the start of the document, before the first frame."""
         self._interfaces = len(reader.interfaces)
         capture = json_text(capture_document(reader))
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def record(self, record: Record) -> str:
-        """Return one frame on a line of its own."""
+        """Return one frame on a separate line."""
         begun, self._begun = self._begun, True
         return self.among_others(record)[not begun :]
 
     def among_others(self, record: Record) -> str:
-        """Return one frame after another: preceded by a comma and a new line."""
+        """Return one frame of several; after the first frame, a comma and a line feed precede the frame."""
         return super().record(record)
 
     def texts(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:
-        """Return the text of a batch's frames; see `Listing.texts`."""
+        """Return the text of the frames of a batch; see `Listing.texts`."""
         return self._separated(super().texts(batch, *arguments, **options))
 
     def _separated(self, texts: Iterator[bytes | memoryview]) -> Iterator[bytes | memoryview]:
@@ -153,7 +159,7 @@ class Json(_Documents):
             self._begun = True
 
     def end(self, reader: CaptureReader) -> str:
-        """Return the end of the document, after its last frame."""
+        """Return the end of the document, after the last frame."""
         later = [
             interface_document(interface, reader.format)
             for interface in reader.interfaces[self._interfaces :]
@@ -163,14 +169,14 @@ class Json(_Documents):
 
 
 class NdJson(_Documents):
-    """One document per frame, one per line."""
+    """Form with one document per frame and one frame per line."""
 
     def __init__(self) -> None:
         super().__init__(f'{{"schema": "{FRAME_SCHEMA}", ', "}\n")
 
 
 def capture_document(reader: CaptureReader) -> _Object:
-    """Return the capture's own properties as plain data; see the head of this file."""
+    """Return the properties of the capture as plain data; see the docstring of this module."""
     document: _Object = {
         "format": reader.format,
         "byte_order": reader.byte_order,
@@ -202,7 +208,7 @@ def interface_document(interface: Interface, format: str) -> _Object:
 
 
 def record_document(record: Record) -> _Object:
-    """Return a frame of a capture as plain data; see the head of this file."""
+    """Return a frame of a capture as plain data; see the docstring of this module."""
     document: _Object = json.loads(_DOCUMENT.record(record))
     return document
 
@@ -228,7 +234,7 @@ def _bad_crc(record: Record, frame: Frame) -> str:
 
 
 def _other(path: Path) -> list[Piece]:
-    """Return the members for a frame of a link type other than Ethernet."""
+    """Return the JSON members for a frame of a link type other than Ethernet."""
     decoded: list[Piece] = []
     if path.layers and path.layers[0] is not Data:
         decoded = [', "decoded": {', *_document(path), "}"]
@@ -248,7 +254,7 @@ _ERROR = When(RecordNumber.ERROR, 1, MOST, [', "error": ', Mark.ERROR])
 
 
 def _document(path: Path) -> list[Piece]:
-    """Return the members of the JSON object of `to_document`."""
+    """Return the members of the JSON object that `to_document` returns."""
     pieces: list[Piece] = []
     end: list[Piece] = []
     shown: Path | None = path
@@ -262,7 +268,7 @@ def _document(path: Path) -> list[Piece]:
 
 
 def _members(path: Path) -> Iterator[Piece]:
-    """Yield the members without the quoted frame."""
+    """Yield the members, except the quoted frame."""
     yield '"layers": ['
     for layer, cls in enumerate(path.layers):
         yield ", {" if layer else "{"
@@ -283,7 +289,7 @@ def _shown_error(record: Record, shown: Frame) -> str:
 
 @functools.lru_cache(maxsize=512)
 def _layer(cls: type[Layer], boundary: int) -> tuple[Piece, ...]:
-    """Return the members of the JSON object of a layer that starts at a boundary."""
+    """Return the members of the JSON object for a layer that starts at a boundary."""
     path = Path(layers=(cls,), first=boundary)
     pieces: list[Piece] = [f'"layer": {json.dumps(cls.prefix)}']
     for field, derived in zip(cls.layout, derived_names(cls), strict=True):  # type: ignore[arg-type]
@@ -301,14 +307,14 @@ def _json_name(path: Path, field: Field) -> list[Piece]:
 
 
 def _json_value(path: Path, field: Field) -> list[Piece]:
-    """Return a field's value in the form of `ecmproto.wire.formats.text.json_of`."""
+    """Return the value of a field as `ecmproto.wire.formats.text.json_of` writes it."""
     if field.kind in ("uint", "sint"):
         return [Decimal(path.number(0, field.key))]
     return ['"', octets_piece(field, path.span(0, field.key)), '"']
 
 
 def _derived(path: Path, cls: type[Layer], field: Field) -> Piece:
-    """Return a field's value in the form of `ecmproto.wire.codec.document.scaled`."""
+    """Return the value of a field as `ecmproto.wire.codec.document.scaled` writes it."""
     number = path.number(0, field.key)
     if issubclass(cls, ECM | CMTag) and field.key == "timestamp":
         return Decimal(Power(number, path.number(0, "unit"), timestamp_ns(1, 0)))

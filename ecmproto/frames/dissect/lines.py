@@ -1,11 +1,11 @@
-"""A frame in one line: number, time, addresses, length, kind and summary.
+"""Frames as single lines: number, time, addresses, length, type and summary.
 
-The content of a congestion message comes before its tags, because a reader looks for it first; the tags of a
-data frame come before its addresses, because they decide its queue.
+In a congestion message, the content precedes the tags, because a reader looks for the content first. In a
+data frame, the tags precede the addresses, because the tags determine the queue of the frame.
 
-The summaries of formats (`formats.summary`) are joined once for each sequence of layers, bound to these
-layers, and turned into pieces, which `dissect.single` writes for one frame and kernels for batches. The
-shared clauses and styles are also defined here.
+The summaries of formats (`formats.summary`) are joined once for each sequence of layers. They are bound to
+the layers and converted into pieces. `dissect.single` writes the pieces for one frame, and kernels write the
+pieces for batches. This module also defines the shared clauses and styles.
 """
 
 from __future__ import annotations
@@ -78,25 +78,25 @@ KIND_STYLES = {
     and (cls.role in ("message", "flow control") or cls.summary.colour)
     and cls.colour != "title"
 }
-"""Styles of the highlighted kinds of frames."""
+"""Styles of the highlighted frame types."""
 ADDRESSES_WIDTH = 37
-"""Width of two MAC addresses and an arrow."""
+"""Width of two MAC addresses and an arrow, in characters."""
 NAME_WIDTH = 5
 _FCS_OCTETS = 4
 _CACHED_FRAMES = 256
 
 
 class Lines(Listing):
-    """One line per frame, its time in seconds since the first frame."""
+    """One line per frame, with the time in seconds since the first frame."""
 
     def __init__(self, paint: Paint = plain) -> None:
         self._paint = paint
         self._texts = functools.lru_cache(maxsize=1024)(self._compiled)
         self._after_time: dict[int, tuple[Frame, str]] = {}
-        """Text after the time, by the identity of frames that repeated records may share."""
+        """Text after the time, by the identity of the frame; repeated records may share a frame."""
 
     def record(self, record: Record) -> str:
-        """Return the frame's line."""
+        """Return the line of the frame."""
         if self.origin_ns is None:
             self.origin_ns = record.time_ns
         frame = record.frame
@@ -112,7 +112,7 @@ class Lines(Listing):
         return f"{_head(view)}{text}\n"
 
     def pieces(self, path: Path) -> list[Piece]:
-        """Return the pieces of the lines of frames with a path."""
+        """Return the pieces of the lines of frames with the layers of ``path``."""
         return [*_HEAD, *_pieces_after_time(path, self._label, self._paint), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
@@ -120,7 +120,7 @@ class Lines(Listing):
         return short_or_bad(batch, interfaces)
 
     def parts(self, record: Record) -> tuple[str, str, str]:
-        """Return the parts of a line besides number, time and length: addresses, kind, summary."""
+        """Return the addresses, the type and the summary of a line."""
         view = View(record)
         addresses, kind, summary, flaws = _parts(view.locate(_MAX_DEPTH))
         return addresses(view), kind(view), summary(view) + flaws(view)
@@ -135,7 +135,7 @@ class Lines(Listing):
 
 @functools.lru_cache(maxsize=1024)
 def _parts(chain: Chain) -> tuple[Text, ...]:
-    """Return the functions that write addresses, kind, summary and flaws of frames by their formats."""
+    """Return functions that write the addresses, type, summary and flaws of frames with the given formats."""
     path = path_of(chain)
     summary = summary_of(path)
     addresses = _addresses(path, summary.addresses)
@@ -151,7 +151,7 @@ _head = compiled(_HEAD)
 
 
 def _pieces_after_time(path: Path, label: Callable[[str], str], paint: Paint) -> list[Piece]:
-    """Return the pieces after the time; ``label`` pads and paints a frame's kind."""
+    """Return the pieces after the time; ``label`` pads and paints the type of the frame."""
     summary = summary_of(path)
     detail = _with_marks(_elements_pieces(path, summary.detail), paint)
     word = summary.name[0]
@@ -167,7 +167,7 @@ def _pieces_after_time(path: Path, label: Callable[[str], str], paint: Paint) ->
 
 
 def _with_marks(pieces: Sequence[Piece], paint: Paint) -> list[Piece]:
-    """Return pieces with CE marks in the style of congestion."""
+    """Return pieces in which CE marks have the style of congestion."""
     marked: list[Piece] = []
     for piece in pieces:
         if isinstance(piece, When):
@@ -191,7 +191,7 @@ def _flaws(paint: Paint) -> list[Piece]:
 
 
 def _bad_sums(paint: Paint, record: Record, frame: Frame) -> str:
-    """Return the remarks on wrong check sequences."""
+    """Return remarks on incorrect check sequences."""
     remarks = ""
     if frame.fcs and not fcs_holds(record):
         remarks += " " + paint("[FCS bad]", "error")
@@ -207,7 +207,7 @@ def painted(paint: Paint, style: str, *pieces: Piece) -> list[Piece]:
 
 
 _HERE = "."
-"""Sample text, painted to find the prefix and suffix of a style."""
+"""Sample text that is painted to find the prefix and the suffix of a style."""
 
 
 def _addresses(path: Path, elements: Elements) -> list[Piece]:
@@ -223,13 +223,13 @@ def _addresses(path: Path, elements: Elements) -> list[Piece]:
 
 
 def _short_pair(record: Record, frame: Frame) -> str:
-    """Return the octets of truncated addresses."""
+    """Return the text of truncated addresses."""
     pair = record.octets[:12]
     return f"{pair[6:].hex(':') or '-':>17} → {pair[:6].hex(':') or '-':<17}"
 
 
 def fcs_holds(record: Record) -> bool:
-    """Return whether the frame's check sequence is right, or truncated."""
+    """Return whether the check sequence of the frame is correct or truncated."""
     fcs = record.frame.fcs
     return len(fcs) != _FCS_OCTETS or record.cut or frame_check_sequence(record.octets[:-4]) == fcs
 
@@ -251,7 +251,7 @@ def short_or_bad(batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bo
 
 
 def describe(frame: Frame) -> tuple[str, str]:
-    """Return a frame's kind, as one short word, and its summary."""
+    """Return the type of a frame as one short word, and its summary."""
     octets = b"".join([*(value.build() for value in frame.layers), frame.padding, frame.trailer, frame.fcs])
     view = View(
         Record(
@@ -264,16 +264,16 @@ def describe(frame: Frame) -> tuple[str, str]:
 
 
 def unknown_text(linktype: int) -> str:
-    """Return the text in place of the addresses of a frame without any: its link type."""
+    """Return the link type as the text for a frame without addresses."""
     return f"link type {linktype_name(linktype)} ({linktype})"
 
 
 Formats: TypeAlias = "tuple[type[Layer], ...]"
-"""Layers of a frame from the outside in."""
+"""Formats of the layers of a frame, outermost first."""
 
 
 class CompiledSummary:
-    """The summary of frames with given layers, of the frames quoted in them, and so on."""
+    """The summary of frames with given layers, including nested quoted frames."""
 
     def __init__(self, chain: tuple[Formats, ...]) -> None:
         frames: list[_FrameParts] = []
@@ -284,23 +284,23 @@ class CompiledSummary:
             frames.append(_FrameParts(formats, first, frames[-1] if frames else None))
             first += len(formats)
         self.name: Elements = frames[0].name
-        """The frame's kind, in a word."""
+        """Type of the frame, as one word."""
         shown: Elements = ()
         for outer, inner in zip(frames[-2::-1], frames[:0:-1], strict=True):
             shown = _sample(outer, inner, _detail(inner, shown, ", "))
         self.detail: Elements = _joined([*wrappers, _detail(frames[0], shown, " | ")], " | ")
-        """The rest of the summary."""
+        """Remaining text of the summary."""
         self.addresses: Elements = _FrameParts(chain[0], 0, None).bound("{:addresses}", 0)
-        """The addresses of a frame without an Ethernet header, if it has any."""
+        """Addresses of a frame without an Ethernet header; empty if the frame has no addresses."""
 
 
 _MAX_DEPTH = 7
-"""Maximum depth of summarised messages that quote messages; only forgeries are deeper."""
+"""Maximum depth of summarized messages that quote messages; only forged frames are deeper."""
 
 
 @functools.lru_cache(maxsize=1024)
 def summary_of(path: Path) -> CompiledSummary:
-    """Return the summary of frames with a path."""
+    """Return the summary of frames with the layers of ``path``."""
     chain, frame = [path.layers], path.sampled
     while frame is not None:
         chain.append(frame.layers)
@@ -309,7 +309,7 @@ def summary_of(path: Path) -> CompiledSummary:
 
 
 def _detail(frame: _FrameParts, shown: Elements, separator: str) -> Elements:
-    """Return the detail of a frame, with ``shown``, the summary of the quoted frame."""
+    """Return the detail of a frame; ``shown`` is the summary of the quoted frame."""
     detail, tags = frame.parts(separator)
     parts = [detail, *tags, shown] if frame.message else [*tags, detail]
     return _joined(parts, separator)
@@ -329,7 +329,9 @@ def _joined(parts: Sequence[Elements], separator: str) -> Elements:
 
 
 class _FrameParts:
-    """The summaries of the layers of one frame; the first of them is layer ``first`` among all."""
+    """The summaries of the layers of one frame; ``first`` is the index of its first layer in the whole
+    chain.
+    """
 
     def __init__(self, formats: Formats, first: int, outer: _FrameParts | None) -> None:
         self._formats, self._first, self._outer = formats, first, outer
@@ -341,7 +343,7 @@ class _FrameParts:
             for index, summary in summaries
             if getattr(summary, role)
         }
-        """The fields with the frame's addresses, by role."""
+        """Fields with the addresses of the frame, by role."""
         self.message = any(summary.detail_first for _, summary in summaries)
         self._summaries = summaries
         detailed = [each for each in summaries if each[1].detail or each[1].summarize]
@@ -350,7 +352,7 @@ class _FrameParts:
 
     @functools.cached_property
     def name(self) -> Elements:
-        """The frame's kind, in a word."""
+        """Type of the frame, as one word."""
         if self._main is not None and self._main[1].label:
             return (self._main[1].label,)
         for index, summary in reversed(self._summaries):
@@ -360,7 +362,7 @@ class _FrameParts:
         return ("data",)
 
     def parts(self, separator: str) -> tuple[Elements, list[Elements]]:
-        """Return the frame's detail, and the texts of its tags."""
+        """Return the detail of the frame, and the texts of its tags."""
         detail: Elements = ()
         if self._main is not None:
             index, summary = self._main
@@ -378,7 +380,7 @@ class _FrameParts:
         return detail, tags
 
     def _is_wrapped(self, index: int) -> bool:
-        """Return whether a wrapper follows the parts of another from a layer on."""
+        """Return whether a wrapper follows at ``index``, after the remaining parts of a previous wrapper."""
         behind = itertools.dropwhile(lambda cls: issubclass(cls, Part), self._formats[index:])
         return next(behind, Data).role == "wrapper"
 
@@ -386,7 +388,7 @@ class _FrameParts:
         return (Odd(function, self._first, separator),)
 
     def bound(self, clause: Clause, index: int, argument: str = "") -> Elements:
-        """Return a clause of layer ``index`` with its values; LookupError for a missing layer."""
+        """Return a clause of layer ``index`` with its values; raise LookupError for a missing layer."""
         if isinstance(clause, First):
             for template in clause.templates:
                 with suppress(LookupError):
@@ -502,7 +504,7 @@ def _mac(address: bytes | int) -> str:
 
 
 _SHOWN_ADDRESS = 20
-"""Maximum octets of a displayed address, the length of an InfiniBand one."""
+"""Maximum number of displayed octets of an address, which is the length of an InfiniBand address."""
 
 
 def _address(octets: bytes) -> str:
@@ -531,12 +533,15 @@ STYLES: Mapping[str, Callable[..., str]] = {
     for styles in (_STYLES, *(cls.summary.styles for cls in FORMATS))
     for name, style in styles.items()
 }
-"""Styles of values without a piece of their own, written as words."""
+"""Functions that write values of styles without a piece type; the results are words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A field of a layer: all of it, ``bits`` from one to another, or its ``size`` in octets."""
+    """A reference to a field of a layer.
+
+    The value is the whole field, the bits in the range ``bits``, or the ``size`` of the field in octets.
+    """
 
     layer: int
     key: str
@@ -554,13 +559,13 @@ class Value:
 
     @property
     def plain(self) -> Reference | None:
-        """The field, if the value is nothing else."""
+        """Field, if the value is only a field; otherwise ``None``."""
         ((times, reference), *others) = self.terms
         return reference if times == 1 and not others and not self.more else None
 
     @property
     def style(self) -> str:
-        """The default style."""
+        """Default style of the value."""
         reference = self.plain
         if reference is None or reference.size or reference.bits is not None:
             return "decimal"
@@ -570,7 +575,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Styled:
-    """Values in a style."""
+    """Values with a style."""
 
     values: tuple[Value, ...]
     style: str
@@ -578,7 +583,7 @@ class Styled:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """One of two texts, depending on the range of a value."""
+    """A choice between two texts, by the range of a value."""
 
     value: Value
     low: int
@@ -589,7 +594,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Odd:
-    """An element whose text a function makes from some of the layers, joined with ``separator``."""
+    """An element whose text a function makes from layers; ``separator`` joins the results of the function."""
 
     function: Callable[[Sequence[Layer]], list[str]]
     first: int
@@ -623,7 +628,7 @@ def _element_pieces(path: Path, element: Element) -> list[Piece]:
 
 
 def _text_pieces(path: Path, text: Styled) -> list[Piece]:
-    """Return values in a style: pieces where kernels write that style, otherwise words."""
+    """Return values in a style, as pieces if kernels can write the style, otherwise as words."""
     value = text.values[0]
     match text.style:
         case "decimal" | "signed":
@@ -656,11 +661,11 @@ def _may_be_hours(path: Path, value: Value) -> bool:
 
 
 _MINUTES_BITS = 41
-"""Bits of a number of ns below an hour, from which on the names of units change."""
+"""Maximum number of bits of a time in ns below one hour; the names of larger units differ."""
 
 
 def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
-    """Return ``times`` a number in the largest unit of which it has, rounded, at least one."""
+    """Return the product of ``times`` and a number, rounded, in the largest unit that does not exceed it."""
     (exponent, unit), *smaller = units
     pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
     if not smaller:
@@ -709,7 +714,7 @@ def _octets(path: Path, layer: int, reference: Reference) -> Octets:
 
 
 def _span(path: Path, value: Value) -> Octets:
-    """Return the octets of a field, or of its selected bits."""
+    """Return the octets of a field, or of the selected bits of a field."""
     reference = value.plain
     assert reference is not None, "octets are no sum"
     path, layer = _layer_of(path, reference.layer)
@@ -721,7 +726,10 @@ def _span(path: Path, value: Value) -> Octets:
 
 
 def _layer_of(path: Path, layer: int) -> tuple[Path, int]:
-    """Return the path of the frame with layer ``layer`` among all, and the layer's index in it."""
+    """Return the path of the frame that contains layer ``layer``, and the index of the layer in that frame.
+
+    ``layer`` counts the layers of the frame and of all quoted frames.
+    """
     while layer >= len(path.layers):
         layer -= len(path.layers)
         assert path.sampled is not None, "a layer of a frame"
@@ -730,11 +738,11 @@ def _layer_of(path: Path, layer: int) -> tuple[Path, int]:
 
 
 _Parts: TypeAlias = "tuple[str | tuple[Callable[..., str], int], ...]"
-"""Text, and styles with their number of values."""
+"""Parts of a word: text, or a style function with the number of its values."""
 
 
 def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | Octets]]:
-    """Return elements as parts of a single word, and the values that it depends on."""
+    """Return elements as parts of a single word, and the values on which the word depends."""
     parts: list[str | tuple[Callable[..., str], int]] = []
     values: list[Number | Octets] = []
     for element in elements:

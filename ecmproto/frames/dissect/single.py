@@ -1,6 +1,7 @@
-"""The text of one frame, from the same pieces as the programs of batches.
+"""The text of one frame, from the pieces that programs of batches also use.
 
-`compiled` turns pieces into a Python function, once for each sequence of layers; the function reads a `View`.
+`compiled` converts pieces into a Python function, once for each sequence of layers. The function reads a
+`View`.
 """
 
 from __future__ import annotations
@@ -51,22 +52,22 @@ from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import address_text
 
 MOST = (1 << 62) - 1
-"""The end of a range without one."""
+"""End of a range without an upper limit."""
 TAILS = 4
-"""Boundaries after the layers of each frame: padding, trailer, FCS, end."""
+"""Number of boundaries after the layers of each frame: padding, trailer, FCS, end."""
 
 
 Chain: TypeAlias = "tuple[tuple[type[Layer], ...], ...]"
-"""The formats of a frame's layers, of the frame quoted in it, and so on."""
+"""Formats of the layers of a frame, followed by the formats of each nested quoted frame."""
 
 
 class View:
-    """A frame of a capture as input for the functions of `compiled`."""
+    """A captured frame as input for the functions that `compiled` returns."""
 
     __slots__ = ("boundaries", "frames", "layers", "octets", "origin_ns", "record", "width")
 
     width: int
-    """Width set by the last `Widest`."""
+    """Width set by the previous `Widest`."""
 
     def __init__(self, record: Record, origin_ns: int | None = None) -> None:
         self.record: Record = record
@@ -74,7 +75,7 @@ class View:
         self.origin_ns: int | None = origin_ns
 
     def locate(self, depth: int = sys.maxsize) -> Chain:
-        """Find the layers of the frame and of at most ``depth`` quoted ones; return the formats."""
+        """Find the layers of the frame and of at most ``depth`` quoted frames; return their formats."""
         frame = self.record.frame
         self.layers: tuple[Layer | None, ...] = frame.layers
         self.boundaries: list[int] = [*frame.boundaries()]
@@ -99,7 +100,7 @@ class View:
 
 
 def _add_tails(frame: Frame, boundaries: list[int], end: int) -> None:
-    """Add the boundaries after a frame's last layer."""
+    """Append the boundaries after the last layer of a frame."""
     trailer = boundaries[-1] + len(frame.padding)
     boundaries += (trailer, trailer + len(frame.trailer), end)
 
@@ -109,7 +110,7 @@ _NO_LAYERS = (None,) * TAILS
 
 @functools.lru_cache(maxsize=4096)
 def path_of(chain: Chain) -> Path:
-    """Return the path of frames by their layers and the layers of quoted frames."""
+    """Return the path of frames with the given layers, including the layers of quoted frames."""
     firsts = [*accumulate((len(formats) + TAILS for formats in chain[:-1]), initial=0)]
     path = None
     for formats, first in zip(reversed(chain), reversed(firsts), strict=True):
@@ -122,7 +123,10 @@ Text: TypeAlias = "Callable[[View], str]"
 
 
 def compiled(pieces: Pieces, wrong: Callable[[Any], str] = str) -> Text:
-    """Return the function that writes the pieces of a frame; ``wrong`` returns the text of an error."""
+    """Return a function that writes the pieces of a frame.
+
+    ``wrong`` is the function that returns the text of an error.
+    """
     template = ""
     values: list[Callable[[View], object]] = []
     for piece in pieces:
@@ -142,7 +146,10 @@ _CACHED_OCTETS = 64
 
 
 def layer_text(pieces: Pieces) -> Callable[[bytes], str]:
-    """Return the function that writes pieces of a single layer at boundary 0, given its octets."""
+    """Return a function that writes pieces of a single layer; its argument is the octets of the layer.
+
+    The layer starts at boundary 0.
+    """
     text = compiled(pieces)
 
     def write(octets: bytes) -> str:
@@ -167,7 +174,7 @@ def _filled(template: str, values: list[Callable[[View], object]]) -> Text:
 
 
 def _compiled(piece: Piece, wrong: Callable[[Any], str]) -> tuple[str, Callable[[View], object]]:
-    """Return the format of a piece's value, and the function that reads it."""
+    """Return the format string for the value of a piece, and a function that reads the value."""
     match piece:
         case Decimal():
             number, times = reader(piece.number), piece.times
@@ -226,7 +233,7 @@ def _text(piece: Piece, wrong: Callable[[Any], str]) -> Text:
 
 @functools.lru_cache(maxsize=4096)
 def _binary_text(number: int, bits: int, offset: int) -> str:
-    """Return a number in binary digits in the form of `Binary`."""
+    """Return a number as binary digits, in the notation of `Binary`."""
     digits = f"{number & (1 << bits) - 1:0{bits}b}"
     gaps = [bit for bit in range(1, bits) if (offset + bit) % 4 == 0]
     return " ".join(digits[i:j] for i, j in zip([0, *gaps], [*gaps, None], strict=True))
@@ -270,7 +277,7 @@ def _attribute(value: OfLayer) -> Callable[[View], Any]:
 
 
 def octets_reader(span: Octets) -> Callable[[View], bytes]:
-    """Return the function that reads octets."""
+    """Return a function that reads octets."""
     if isinstance(span, OfLayer):
         return _attribute(span)
     begin, begin_at, end, end_at = span.begin, span.begin_at, span.end, span.end_at
@@ -283,7 +290,7 @@ def octets_reader(span: Octets) -> Callable[[View], bytes]:
 
 
 def reader(number: Number) -> Callable[[View], int]:
-    """Return the function that reads a number."""
+    """Return a function that reads a number."""
     match number:
         case RecordNumber():
             return _OF_RECORD[number]
@@ -357,7 +364,7 @@ _OF_RECORD: Mapping[RecordNumber, Callable[[View], int]] = {
 
 
 def octets_piece(field: Field, span: Octets) -> Piece:
-    """Return the piece for a value that is not a number: an address, a CPID, octets."""
+    """Return the piece for a value that is not a number: an address, a CPID or octets."""
     if field.kind == "mac":
         return Hex(span, separator=":")
     if field.kind == "ipv4":
@@ -366,7 +373,7 @@ def octets_piece(field: Field, span: Octets) -> Piece:
 
 
 def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
-    """Return the pieces ``then`` for frames that start with an Ethernet header, ``otherwise`` for others."""
+    """Return ``then`` for frames that start with an Ethernet header, ``otherwise`` for all other frames."""
     if path.layers[:1] == (Ethernet,):
         return then
     if path.layers and path.layers[0] is not Data:
@@ -376,7 +383,9 @@ def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
 
 
 def if_suspicious(path: Path, sampled: Path, *pieces: Piece) -> Iterator[Piece]:
-    """Yield pieces shown if a sampled frame's source differs from the message's destination."""
+    """Yield ``pieces``, shown only if the source of the sampled frame differs from the message's
+    destination.
+    """
     headers = [index for index, cls in enumerate(path.layers) if cls in (Ethernet, ITag)]
     if not headers or sampled.layers[:1] != (Ethernet,):
         return

@@ -1,7 +1,8 @@
-"""A frame in full: every layer with its octets and source, every field with its bits, value and meaning.
+"""The complete text of a frame: every layer with its octets and source, every field with bits, value and
+meaning.
 
-For frames with the same layers (a `Path`) the text is split into constant text and values: pieces, which
-`ecmproto.frames.dissect.single` writes for one frame and kernels for batches.
+For frames with the same layers (a `Path`), the text is split into constant text and values, called pieces.
+`ecmproto.frames.dissect.single` writes the pieces for one frame, and kernels write the pieces for batches.
 """
 
 from __future__ import annotations
@@ -89,17 +90,20 @@ _FCS_OCTETS = 4
 _MAC_WIDTHS, _IPV4_WIDTHS, _IPV6_WIDTHS = (17, 17), (7, 15), (2, 39)
 INDENT = "    "
 MAX_VALUE_WIDTH = 24
-"""Maximum width of values before the column of meanings."""
+"""Maximum width of values before the column of meanings, in characters."""
 TAILS = (
     ("eth.padding", "zero octets that fill the frame"),
     ("eth.trailer", "octets after the last layer"),
     ("eth.fcs", "frame check sequence"),
 )
-"""Fields after the last layer: names and descriptions."""
+"""Names and descriptions of the fields after the last layer."""
 
 
 class Trees(Listing):
-    """One tree a frame and an empty line; ``deep`` returns a further tree of an Ethernet frame's octets."""
+    """Form with one tree and an empty line per frame.
+
+    ``deep`` returns an additional tree of the octets of an Ethernet frame.
+    """
 
     commented = True
     wrong = str
@@ -110,7 +114,7 @@ class Trees(Listing):
         self.columnar: bool = deep is None
 
     def record(self, record: Record) -> str:
-        """Return the frame's tree."""
+        """Return the tree of the frame."""
         if self.origin_ns is None:
             self.origin_ns = record.time_ns
         text = tree_text(record, self._paint, origin_ns=self.origin_ns)
@@ -119,7 +123,7 @@ class Trees(Listing):
         return text + "\n"
 
     def pieces(self, path: Path) -> list[Piece]:
-        """Return the pieces of the trees of frames with a path."""
+        """Return the pieces of the trees of frames with the layers of ``path``."""
         return [*_Layout(self._paint, self.ethertypes).tree(path), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
@@ -128,10 +132,11 @@ class Trees(Listing):
 
 
 class TreeLine(NamedTuple):
-    """A line of a frame's tree: ``text`` without the indentation given by ``depth``.
+    """A line of a frame's tree; ``text`` has no indentation, and ``depth`` is the indentation level.
 
-    It describes octets ``start`` to ``stop`` (exclusive) of the frame; if these are equal, none in
-    particular. ``name`` is the filter name of a field or layer, "" for other lines.
+    The line describes octets ``start`` to ``stop`` (exclusive) of the frame. If ``start`` and ``stop`` are
+    equal, the line describes no octets. ``name`` is the filter name of a field or layer, and "" for all other
+    lines.
     """
 
     text: str
@@ -142,7 +147,7 @@ class TreeLine(NamedTuple):
 
 
 def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> Iterator[TreeLine]:
-    """Yield the lines of a frame's tree; ``origin_ns`` is the origin of its relative time."""
+    """Yield the lines of a frame's tree; ``origin_ns`` is the origin of the relative time."""
     for line in _text(record, paint, origin_ns, placed=True).splitlines():
         name, start, stop, shown = line.split("\t")
         text = shown.lstrip(" ")
@@ -150,7 +155,7 @@ def tree_lines(record: Record, paint: Paint = plain, *, origin_ns: int | None = 
 
 
 def tree_text(record: Record, paint: Paint = plain, *, origin_ns: int | None = None) -> str:
-    """Return the tree of a frame; ``origin_ns`` is the origin of its relative time."""
+    """Return the tree of a frame; ``origin_ns`` is the origin of the relative time."""
     return _text(record, paint, origin_ns, placed=False)
 
 
@@ -161,7 +166,7 @@ def _text(record: Record, paint: Paint, origin_ns: int | None, *, placed: bool) 
 
 @functools.lru_cache(maxsize=1024)
 def _compiled(chain: Chain, paint: Paint, ethertypes: EtherTypes, since: bool, placed: bool) -> Text:
-    """Return the function that writes the trees of frames by their formats."""
+    """Return a function that writes the trees of frames with the given formats."""
     layout = _Layout(paint, ethertypes, since=since, placed=placed, apart=not placed)
     return compiled(layout.tree(path_of(chain)))
 
@@ -170,7 +175,7 @@ def _compiled(chain: Chain, paint: Paint, ethertypes: EtherTypes, since: bool, p
 def _fields_text(
     cls: type[Layer], depth: int, paint: Paint, ethertypes: EtherTypes
 ) -> Callable[[bytes], str]:
-    """Return the function that writes the fields of a layer by its octets."""
+    """Return a function that writes the fields of a layer; its argument is the octets of the layer."""
     return layer_text(_Layout(paint, ethertypes).fields(Path(layers=(cls,)), 0, depth))
 
 
@@ -179,11 +184,11 @@ _NOWHERE: Pieces = ("0\t0",)
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A line of a layer: name, bits, value and meaning."""
+    """A line for a field of a layer: name, bits, value and meaning."""
 
     name: str
     where: Pieces
-    """Octets described by the line."""
+    """Range of the octets described by the line."""
     value: Pieces
     widths: tuple[int, int]
     """Minimum and maximum width of the value in characters."""
@@ -191,11 +196,11 @@ class _Row:
     certain: bool = True
     """Whether the meaning is never empty."""
     bits: tuple[Number, int, int, int] | None = None
-    """A number in bits, its width, its offset in a word of bits, and the width of that word."""
+    """The number, its width in bits, its offset in a word of bits, and the width of the word."""
 
     @property
     def pattern(self) -> str:
-        """The bits, all of them 0."""
+        """Bit pattern of the field, with all bits 0."""
         if self.bits is None:
             return ""
         _, bits, offset, width = self.bits
@@ -203,11 +208,11 @@ class _Row:
 
 
 class _Layout:
-    """Maker of the pieces of trees.
+    """Builder of the pieces of trees.
 
-    With ``since``, the time has an origin for relative times. With ``placed``, each line is preceded by the
-    name and the octets that it describes, separated by tabs. With ``apart``, the text of a layer is a word,
-    shared by frames with the same octets there.
+    With ``since``, times are also written relative to an origin. With ``placed``, the name and the octets
+    that a line describes precede the line, separated by tabs. With ``apart``, the text of a layer is a word,
+    which frames with the same octets in the layer share.
     """
 
     def __init__(
@@ -223,7 +228,7 @@ class _Layout:
         self._since, self._placed, self._apart = since, placed, apart
 
     def tree(self, path: Path) -> list[Piece]:
-        """Return the pieces of the trees of frames with a path."""
+        """Return the pieces of the trees of frames with the layers of ``path``."""
         captured, original = Decimal(RecordNumber.CAPTURED), Decimal(RecordNumber.ORIGINAL)
         cut = self._painted("dim", "[cut: ", captured, " of ", original, " octets were captured]")
         error = self._painted("error", "[malformed: ", Mark.ERROR, "]")
@@ -276,7 +281,7 @@ class _Layout:
             yield When(Size(span), 1, MOST, lines)
 
     def _frames(self, path: Path) -> list[Piece]:
-        """Return the lines of a frame's layers, and of the frames quoted by the last one."""
+        """Return the lines of a frame's layers, and the lines of its nested quoted frames."""
         pieces: list[Piece] = []
         end: list[Piece] = []
         shown: Path | None = path
@@ -327,7 +332,7 @@ class _Layout:
         yield from self.fields(path, layer, depth)
 
     def fields(self, path: Path, layer: int, depth: int) -> Pieces:
-        """Return the lines of a layer's fields."""
+        """Return the lines of the fields of a layer."""
         cls = path.layers[layer]
         if self._apart and not (cls.moving or cls.covers or issubclass(cls, TLV)):
             text = _fields_text(cls, depth, self._paint, self._ethertypes)  # type: ignore[arg-type]
@@ -335,11 +340,10 @@ class _Layout:
         return self._fields(path, layer, depth, list(cls.layout), [])
 
     def _fields(self, path: Path, layer: int, depth: int, fields: list[Field], rows: list[_Row]) -> Pieces:
-        """Return the lines of a layer with ``rows`` for its first fields, and the lines of the other
-        ``fields``.
+        """Return the lines of a layer: ``rows`` for its first fields, and lines for the remaining ``fields``.
 
-        The widths of the columns depend on the rows and their names. A value with alternative names, or
-        octets that may be missing, therefore leads to alternatives for all lines.
+        The widths of the columns depend on the rows and their names. If a value has alternative names, or if
+        octets may be missing, the result has alternatives for all lines.
         """
         if not fields:
             return self._lines(rows, depth)
@@ -407,7 +411,7 @@ class _Layout:
             yield _Row(part.name, where, [Decimal(number)], widths, named, not named, place)
 
     def _meaning(self, path: Path, layer: int, field: Field) -> tuple[Pieces, bool]:
-        """Return the pieces of a value's meaning, and whether it is never empty."""
+        """Return the pieces of the meaning of a value, and whether the meaning is never empty."""
         cls = path.layers[layer]
         if field.key == cls.covers:
             return [OfFrame(functools.partial(_crc_verdict, self._paint), path.first)], True
@@ -460,13 +464,13 @@ def _name(depth: int, name: str) -> str:
 
 
 def _at(mark: int, more: int = 0) -> Size | Sum:
-    """Return the offset of a boundary in the frame, plus ``more``."""
+    """Return the offset of a boundary in the frame plus ``more``."""
     size = Size(Span(0, 0, mark, 0))
     return Sum(size, more=more) if more else size
 
 
 def _between(begin: Number, end: Number) -> Pieces:
-    """Return the octets described by a line."""
+    """Return the pieces for the range of octets described by a line."""
     return (Decimal(begin), "\t", Decimal(end))
 
 
@@ -475,7 +479,7 @@ def _of_layer(path: Path, layer: int) -> Span:
 
 
 def _field_bounds(path: Path, layer: int, field: Field) -> tuple[Number, Number]:
-    """Return the offset of a field's first octet, and of the one after its last."""
+    """Return the start offset and the end offset of a field."""
     cls, boundary = path.layers[layer], path.first + layer
     if field not in cls.moving:
         if field.bits is None:
@@ -489,7 +493,7 @@ def _field_bounds(path: Path, layer: int, field: Field) -> tuple[Number, Number]
 
 
 def _octets_pieces(span: Octets) -> list[Piece]:
-    """Return the first octets of a span in hex, and their total number."""
+    """Return pieces for the first octets of a span in hex and the total number of octets."""
     first = Hex(span.part(0, SHOWN_OCTETS))
     shown = When(Size(span), SHOWN_OCTETS + 1, MOST, [first, "…"], [Hex(span)])
     plural = When(Size(span), 1, 1, [" octet)"], [" octets)"])
@@ -497,7 +501,10 @@ def _octets_pieces(span: Octets) -> list[Piece]:
 
 
 def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int]]:
-    """Return a field's value in the form of `ecmproto.wire.formats.text.text_of`, and its widths."""
+    """Return the value of a field as `ecmproto.wire.formats.text.text_of` writes it.
+
+    The second result is the minimum and maximum width of the value.
+    """
     if field.kind == "octets":
         return _octets_pieces(path.span(layer, field.key)), (len("00  (1 octet)"), MAX_VALUE_WIDTH)
     if field.kind not in ("uint", "sint"):
@@ -512,7 +519,7 @@ def _value(path: Path, layer: int, field: Field) -> tuple[Pieces, tuple[int, int
 
 
 def _bit_pattern_pieces(row: _Row, width: int) -> Iterator[Piece]:
-    """Yield the bits of a row in the form of `bit_pattern`, padded to a width, and two spaces."""
+    """Yield the bits of a row as `bit_pattern` writes them, padded to ``width``, followed by two spaces."""
     pattern = row.pattern
     if row.bits is None:
         yield " " * (width + 2)
@@ -523,7 +530,10 @@ def _bit_pattern_pieces(row: _Row, width: int) -> Iterator[Piece]:
 
 
 def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
-    """Return first bit and width of the run of sub-octet fields around ``field``; None if it fills octets."""
+    """Return the first bit and the width of the run of sub-octet fields that contains ``field``.
+
+    Returns ``None`` if the field fills whole octets.
+    """
     first = stop = 0
     run: list[Field] = []
     for other in layout:
@@ -539,7 +549,9 @@ def word_of(layout: tuple[Field, ...], field: Field) -> tuple[int, int] | None:
 
 
 def bit_pattern(value: int, offset: int, bits: int, width: int) -> str:
-    """Return a field's bits in a word of ``width`` bits as Wireshark draws them: ``011. .... .... ....``."""
+    """Return the bits of a field in a word of ``width`` bits, in Wireshark's notation: ``011. .... ....
+    ....``.
+    """
     digits = f"{value & (1 << bits) - 1:0{bits}b}"
     row = "." * offset + digits + "." * (width - offset - bits)
     return " ".join(row[i : i + 4] for i in range(0, width, 4))
@@ -579,14 +591,14 @@ def _tlv_text(layer: int, record: Record, frame: Frame) -> str:
 
 
 _LINK_BPS = 10_000_000_000
-"""Assumed rate for pause times: a frame does not contain its link's rate."""
+"""Link rate assumed for pause times in bit/s; a frame does not contain the rate of its link."""
 _TEXT_TLVS = (4, 5, 6)
 NO_LIMIT = "infinity: no limit yet"
 
 
 @functools.lru_cache(maxsize=512)
 def _special_meaning(cls: type[Layer], key: str) -> Callable[[int], str] | None:
-    """Return the function from a field's numbers to text, if the field has its own; otherwise None."""
+    """Return a function from the numbers of a field to text; ``None`` if the field has no such function."""
     if cls is E2CM and key == "type":
         return lambda got: E2CM_TYPES.get(got, "unassigned")
     if cls is IPv4 and key == "proto":
@@ -638,7 +650,7 @@ def _named(cls: type[Layer], key: str) -> Callable[[int], str]:
 
 
 def ethertype_text(ethertypes: EtherTypes, value: int) -> str:
-    """Return the meaning of a number in an EtherType field: a protocol, or an 802.3 length; "" if unknown."""
+    """Return the meaning of a number in an EtherType field: a protocol or an 802.3 length; "" if unknown."""
     return LENGTH if value <= MAX_LENGTH else ethertype_names(ethertypes).get(value, "")
 
 
@@ -647,7 +659,7 @@ LENGTH = "octets, an 802.3 length"
 
 @functools.lru_cache(maxsize=32)
 def ethertype_names(ethertypes: EtherTypes) -> dict[int, str]:
-    """Return the name of the protocol announced by each known EtherType."""
+    """Return the protocol name for each known EtherType."""
     names: dict[int, str] = {}
     for cls in FORMATS:
         value = announcement(cls, ethertypes)
