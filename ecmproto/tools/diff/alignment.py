@@ -1,13 +1,14 @@
-"""Alignment of two captures' frames by their digests: kept, moved, changed, missing, added.
+"""Alignment of the frames of two captures by their digests: kept, moved, changed, missing, added.
 
-Equal frames are paired first, with those that occur once on either side and those at the same time as guides.
-The longest list of pairs in order is *kept* (a longest increasing subsequence, found over runs of
-neighbours). This is repeated between each two kept pairs, where more frames are unique, their neighbours are
-equal, or a run of frames is. An equal frame elsewhere has *moved*. Of the remaining frames, those between the
-same kept pairs with a common payload, addresses, or time and length have *changed*; the rest is *missing* or
-*added*.
+First, equal frames are paired. Frames that occur once in each capture, and equal frames with equal times,
+serve as guides. The longest list of pairs in order is *kept* (a longest increasing subsequence, computed over
+runs of adjacent frames). Then more pairs are found between each two kept pairs: frames that are unique there,
+adjacent equal frames, and runs of equal frames. An equal frame at another position has *moved*. Of the
+remaining frames, two frames between the same kept pairs have *changed* if they have the same payload,
+addresses, or time and length. All other frames are *missing* or *added*.
 
-All steps are array operations over all gaps at once. Memory is a few times the size of the digests.
+All steps are array operations over all gaps at once. The memory required is a few times the size of the
+digests.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ Uint64 = NDArray[np.uint64]
 Mask = NDArray[np.bool_]
 
 MAX_FRAMES = 1 << 30
-"""Maximum number of frames of one capture aligned at a time, since rows have 32 bits."""
+"""Maximum number of frames of one capture aligned at a time, because row numbers have 32 bits."""
 
 ALONE = -1
-"""Partner of a frame without one."""
+"""Partner of a frame without a partner."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Alignment:
-    """The pairs of frames: rows of one capture's frames and of the other's, ascending except ``moved``."""
+    """The pairs of frames, as rows in each capture; rows ascend, except in ``moved``."""
 
     same: Pairs
     moved: Pairs
@@ -45,13 +46,13 @@ class Alignment:
     ordered: Pairs
     """Kept and changed pairs."""
     end_a: int
-    """Number of settled frames."""
+    """Number of settled frames of the first capture; ``end_b`` is the same for the second capture."""
     end_b: int
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pairs:
-    """Rows in one capture, and their partners' rows in the other."""
+    """Rows in the first capture, and the rows of their partners in the second capture."""
 
     a: Rows
     b: Rows
@@ -60,7 +61,7 @@ class Pairs:
         return len(self.a)
 
     def select(self, selection: Any) -> Pairs:
-        """Return some pairs."""
+        """Return the selected pairs."""
         return Pairs(a=self.a[selection], b=self.b[selection])
 
 
@@ -69,29 +70,29 @@ _NO_PAIRS = Pairs(a=_NO_ROWS, b=_NO_ROWS)
 
 
 def rows_where(mask: Mask) -> Rows:
-    """Return the rows where a mask is True."""
+    """Return the rows selected by a mask."""
     return np.flatnonzero(mask).astype(np.int32)
 
 
 class Parts(NamedTuple):
-    """The first rows of parts, in the same order in both captures; each part is aligned by itself."""
+    """The first rows of parts, in the same order in both captures; each part is aligned separately."""
 
     a: Rows
     b: Rows
 
 
 WHOLE = Parts(np.zeros(1, np.int32), np.zeros(1, np.int32))
-"""All of both captures as one part."""
+"""Both captures as a single part."""
 
 
 def align(
     a: Digests, b: Digests, *, reach: int | None = None, moves: bool = True, parts: Parts = WHOLE
 ) -> Alignment:
-    """Align frames.
+    """Return the alignment of the frames of two captures.
 
-    With a ``reach``, more frames follow: frames after the last common one are left out, unless there are more
-    than that. With ``moves`` False an equal frame elsewhere is missing and added. Frames of different
-    ``parts`` have different digests.
+    A ``reach`` means that more frames follow. Frames after the last common frame are then left out, unless
+    there are more than ``reach`` such frames. With ``moves`` False, an equal frame at another position is
+    missing and added. Frames of different ``parts`` must have different digests.
     """
     if len(a) == len(b) and bool((a.digest == b.digest).all()):
         rows = np.arange(len(a), dtype=np.int32)
@@ -129,7 +130,7 @@ def align(
 
 
 def _ends(ordered: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int, int]:
-    """Return the number of settled frames of each capture where more follow."""
+    """Return the number of settled frames of each capture, if more frames follow."""
     if not len(ordered):
         return frames_a, frames_b
     end_a, end_b = int(ordered.a[-1]) + 1, int(ordered.b[-1]) + 1
@@ -137,7 +138,7 @@ def _ends(ordered: Pairs, frames_a: int, frames_b: int, reach: int) -> tuple[int
 
 
 def _same_ends(a: Digests, b: Digests) -> tuple[int, int]:
-    """Return the number of frames at the start, and at the end, that are equal with equal times."""
+    """Return the number of frames at the start, and at the end, with equal digests and equal times."""
     shorter = min(len(a), len(b))
     same = (a.digest[:shorter] == b.digest[:shorter]) & (a.time_ns[:shorter] == b.time_ns[:shorter])
     first = shorter if same.all() else int(np.argmin(same))
@@ -149,7 +150,7 @@ def _same_ends(a: Digests, b: Digests) -> tuple[int, int]:
 
 
 def median_offset(times_a: Int64, times_b: Int64) -> int | None:
-    """Return the median of the differences of times in ns; None without any."""
+    """Return the median of the time differences in ns; ``None`` if no pair has times."""
     timed = (times_a != NO_TIME) & (times_b != NO_TIME)
     apart = times_b[timed] - times_a[timed]
     if not len(apart):
@@ -159,7 +160,11 @@ def median_offset(times_a: Int64, times_b: Int64) -> int | None:
 
 
 def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
-    """Return pairs, in no order, of equal keys: keys that occur once on either side, or the n-th of each."""
+    """Return pairs of equal keys, in no particular order.
+
+    With ``unique``, only keys that occur once in each capture are paired. Otherwise, the n-th occurrences of
+    a key are paired.
+    """
     runs_a, runs_b = _Runs(keys_a, unique=unique), _Runs(keys_b, unique=unique)
     if not len(runs_a.key) or not len(runs_b.key):
         return _NO_PAIRS
@@ -182,9 +187,9 @@ def matched(keys_a: Uint64, keys_b: Uint64, *, unique: bool) -> Pairs:
 
 
 class _Runs:
-    """The rows of keys, and the distinct keys in ascending order; rows of the same key ascend.
+    """The rows of keys, and the distinct keys in ascending order; rows with the same key ascend.
 
-    With ``unique``, only the keys that occur once, without ``start`` and ``count``.
+    With ``unique``, only keys that occur once are included, and ``start`` and ``count`` are missing.
     """
 
     def __init__(self, keys: Uint64, *, unique: bool) -> None:
@@ -219,29 +224,32 @@ def mixed(one: NDArray[Any], other: NDArray[Any]) -> Uint64:
 
 
 Key = Callable[[bool, Rows], "tuple[Uint64, Rows]"]
-"""Function from a capture (True: the second) and rows to the keys of rows that have one, and these rows."""
+"""Function that returns the keys of rows, and the rows that have a key.
+
+The first argument is True for the second capture. The second argument is the rows.
+"""
 
 _ROUNDS = 64
 _FIRST_A, _FIRST_B = 512, 4096
-"""Numbers of first differing frames among which the offset of times is determined."""
+"""Number of first differing frames from which the time offset is determined, in each capture."""
 _CONTEXT = 8
 """Number of consecutive frames that distinguish positions where each frame occurs many times."""
 
 
 class _Work:
-    """An alignment in progress: for each frame of the first capture its partner so far."""
+    """An alignment in progress, with the partner of each frame of the first capture."""
 
     def __init__(self, a: Digests, b: Digests, parts: Parts) -> None:
         self._a, self._b = a, b
         self._parts = parts
         self._partner = np.full(len(a), ALONE, np.int32)
-        """Partners of the first capture's frames in order: these ascend."""
+        """Partners of the first capture's frames; partners ascend."""
         self._free_a = np.ones(len(a), np.bool_)
         self._free_b = np.ones(len(b), np.bool_)
         self._offset_ns = 0
 
     def keep(self, pairs: Pairs) -> None:
-        """Add pairs that are in order with the existing ones."""
+        """Add pairs that are in order with the existing pairs."""
         self._partner[pairs.a] = pairs.b
         self._use(pairs)
 
@@ -259,7 +267,10 @@ class _Work:
         return Pairs(a=rows, b=self._partner[rows])
 
     def gaps(self, rows_a: Rows, rows_b: Rows) -> tuple[Rows, Rows]:
-        """Return the numbers of some frames' gaps, between pairs in order and within a part."""
+        """Return the number of the gap that contains each frame.
+
+        A gap lies between two adjacent pairs in order, within a part.
+        """
         ordered = self.pairs()
         # A pair belongs to one part, so that equal sums mean the same gap of the same part.
         gaps = (
@@ -276,7 +287,7 @@ class _Work:
         return (self._b if second else self._a).digest[rows], rows
 
     def context(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """Return hashes of each whole frame and some following ones."""
+        """Return hashes of each frame and some following frames."""
         digests = (self._b if second else self._a).digest
         keys = digests[rows]
         for step in range(1, _CONTEXT):
@@ -288,13 +299,13 @@ class _Work:
         return (self._b if second else self._a).payload[rows].astype(np.uint64), rows
 
     def inside(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """Return the digests of the inner parts of the MSDUs, for frames that have one."""
+        """Return the digests of the inner parts of the MSDUs, for frames with an inner part."""
         keys = (self._b if second else self._a).inside[rows].astype(np.uint64)
         nonzero = keys != 0
         return keys[nonzero], rows[nonzero]
 
     def header(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
-        """Return hashes of addresses and the EtherType after all tags."""
+        """Return hashes of the addresses and the EtherType after all tags."""
         return (self._b if second else self._a).header[rows].astype(np.uint64) >> np.uint64(16), rows
 
     def length(self, second: bool, rows: Rows) -> tuple[Uint64, Rows]:
@@ -302,7 +313,7 @@ class _Work:
         return (self._b if second else self._a).header[rows].astype(np.uint64) & np.uint64(0xFFFF), rows
 
     def timed(self, key: Key) -> Key:
-        """Return a key combined with the time of a frame, for frames with a time."""
+        """Return a key that also includes the time of a frame; frames without a time have no key."""
 
         def with_time(second: bool, rows: Rows) -> tuple[Uint64, Rows]:
             keys, rows = key(second, rows)
@@ -318,7 +329,7 @@ class _Work:
     # Steps.
 
     def keep_ends(self) -> None:
-        """Keep equal frames at the same times at the start and at the end."""
+        """Keep equal frames with equal times at the start and at the end."""
         first, last = _same_ends(self._a, self._b)
         rows = np.arange(first, dtype=np.int32)
         self.keep(Pairs(a=rows, b=rows))
@@ -326,7 +337,10 @@ class _Work:
         self.keep(Pairs(a=rows + np.int32(len(self._a)), b=rows + np.int32(len(self._b))))
 
     def guide(self) -> Pairs:
-        """Keep frames that are unique or equal in time, in order; return unique pairs in another order."""
+        """Keep guide frames that are in order; return the unique pairs that are in another order.
+
+        Guide frames are unique, or equal with equal times.
+        """
         rest_a, rest_b = self.left()
         unique = matched(self._a.digest[rest_a], self._b.digest[rest_b], unique=True)
         unique = Pairs(a=rest_a[unique.a], b=rest_b[unique.b])
@@ -345,7 +359,7 @@ class _Work:
         return unique.select(self._free_a[unique.a])
 
     def leave_out(self, end_a: int, end_b: int, moved: Pairs) -> Pairs:
-        """Leave out the frames from two rows on; return the remaining pairs of ``moved``."""
+        """Exclude the frames from rows ``end_a`` and ``end_b``; return the remaining pairs of ``moved``."""
         inside = (moved.a < end_a) & (moved.b < end_b)
         self._free_a[moved.a[~inside]] = True
         self._free_b[moved.b[~inside]] = True
@@ -354,7 +368,7 @@ class _Work:
         return moved.select(inside)
 
     def _usual_offset(self, rows_a: Rows, rows_b: Rows) -> int | None:
-        """Return the time offset of equal frames, if more than half of a sample have exactly that offset."""
+        """Return the time offset of equal frames if more than half of a sample have exactly that offset."""
         one, other = np.nonzero(self._a.digest[rows_a][:, None] == self._b.digest[rows_b])
         times_a, times_b = self._a.time_ns[rows_a[one]], self._b.time_ns[rows_b[other]]
         timed = (times_a != NO_TIME) & (times_b != NO_TIME)
@@ -364,14 +378,16 @@ class _Work:
         return int(apart[np.argmax(frames)])
 
     def _matched(self, key: Key, rest_a: Rows, rest_b: Rows) -> Pairs:
-        """Return pairs of frames with the same key, the n-th of each."""
+        """Return pairs of the n-th frames with the same key."""
         keys_a, rest_a = key(False, rest_a)
         keys_b, rest_b = key(True, rest_b)
         pairs = matched(keys_a, keys_b, unique=False)
         return Pairs(a=rest_a[pairs.a], b=rest_b[pairs.b])
 
     def extend(self) -> None:
-        """Keep more equal frames between the kept ones: neighbours, unique ones, one by one."""
+        """Keep more equal frames between kept pairs: adjacent frames, unique frames, then all other
+        frames.
+        """
         for _ in range(_ROUNDS):
             rest = self._open(self.digest)
             if rest is None:
@@ -387,7 +403,7 @@ class _Work:
                 return
 
     def pair_by(self, key: Key) -> None:
-        """Pair frames that share a key between the same others."""
+        """Pair frames that have the same key in the same gap."""
         for unique in (True, False):
             rest = self._open(key)
             if rest is None:
@@ -395,7 +411,10 @@ class _Work:
             self._pair(key, rest, unique=unique)
 
     def _open(self, key: Key) -> _Rest | None:
-        """Return remaining frames that may (by a hash) have a common key in the same gap; None for none."""
+        """Return remaining frames that may have a common key in the same gap, according to a hash.
+
+        Returns ``None`` if there are no such frames.
+        """
         rest_a, rest_b = self.left()
         if not len(rest_a) or not len(rest_b):
             return None
@@ -414,7 +433,9 @@ class _Work:
         return rest if len(rest.a) and len(rest.b) else None
 
     def _pair(self, key: Key, rest: _Rest, *, unique: bool) -> bool:
-        """Keep pairs of a key in the same gap that are in order; return whether there are any."""
+        """Keep pairs with the same key in the same gap that are in order; return whether any pair was
+        kept.
+        """
         keys_a, keys_b = key(False, rest.a)[0], key(True, rest.b)[0]
         pairs = matched(mixed(rest.gap_a, keys_a), mixed(rest.gap_b, keys_b), unique=unique)
         pairs_in_order = in_order([Pairs(a=rest.a[pairs.a], b=rest.b[pairs.b])], len(self._a))
@@ -422,7 +443,7 @@ class _Work:
         return bool(len(pairs_in_order))
 
     def _neighbours(self, rows_a: Rows) -> Pairs:
-        """Return pairs of equal frames that directly follow a kept pair, or directly precede the next."""
+        """Return pairs of equal frames that directly follow a kept pair or directly precede the next pair."""
         ordered = self.pairs()
         gaps = np.unique(np.searchsorted(ordered.a, rows_a))
         first_a, last_a = _bounds(ordered.a, len(self._a), gaps)
@@ -439,7 +460,7 @@ class _Work:
         return Pairs(a=np.concatenate(same_a).astype(np.int32), b=np.concatenate(same_b).astype(np.int32))
 
     def _unbroken(self, gap: Int64, rows_a: Int64, rows_b: Int64) -> Mask:
-        """Return a mask of the frames that are equal, with all preceding ones in the same gap."""
+        """Return a mask of the frames that are equal and follow only equal frames in the same gap."""
         other = self._a.digest[rows_a] != self._b.digest[rows_b]
         broken = np.cumsum(other)
         heads = np.flatnonzero(np.diff(gap, prepend=-1))
@@ -448,13 +469,13 @@ class _Work:
         return unbroken
 
     def moved(self, pairs: Pairs) -> Pairs:
-        """Add pairs that are in another order, if they are still free; return them."""
+        """Add pairs that are in another order if both frames have no partner yet; return the added pairs."""
         taken = pairs.select(self._free_a[pairs.a] & self._free_b[pairs.b])
         self._use(taken)
         return taken
 
     def moved_by(self, key: Key) -> Pairs:
-        """Pair remaining frames that share a key, wherever they are."""
+        """Pair remaining frames with the same key at any position."""
         rest_a, rest_b = self.left()
         if not len(rest_a) or not len(rest_b):
             return _NO_PAIRS
@@ -462,7 +483,7 @@ class _Work:
 
 
 class _Rest(NamedTuple):
-    """Remaining frames on both sides, and the gap of each."""
+    """Remaining frames of both captures, and the gap of each frame."""
 
     a: Rows
     b: Rows
@@ -481,17 +502,23 @@ def _bounds(ordered: Rows, frames: int, gaps: NDArray[Any]) -> tuple[Int64, Int6
 
 
 def _steps(counts: Int64) -> tuple[Int64, Int64]:
-    """Return, for each step of all counts, the index of its count and its index within that count."""
+    """Return two arrays with one entry for each step of each count.
+
+    The first array has the index of the count. The second array has the index of the step within the count.
+    """
     of = np.repeat(np.arange(len(counts)), counts)
     return of, np.arange(len(of)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 _INTERPRETED_RUNS = 4096
-"""Maximum number of runs for which Python takes less time than loading compiled code."""
+"""Maximum number of runs for which Python is faster than loading compiled code."""
 
 
 def in_order(parts: Sequence[Pairs], frames: int) -> Pairs:
-    """Return the longest selection of pairs that ascends on both sides; rows of ``a`` are unique."""
+    """Return the longest selection of pairs that ascends in both captures.
+
+    Rows of ``a`` must be unique.
+    """
     pairs = _by_rows(parts, frames)
     if len(pairs) < 2 or bool((pairs.b[1:] > pairs.b[:-1]).all()):
         return pairs
@@ -506,7 +533,7 @@ def in_order(parts: Sequence[Pairs], frames: int) -> Pairs:
 
 
 def _by_rows(parts: Sequence[Pairs], frames: int) -> Pairs:
-    """Return pairs in the order of their rows in the first capture, which are less than ``frames``."""
+    """Return pairs sorted by row in the first capture; all rows are less than ``frames``."""
     partner = np.full(frames, ALONE, np.int32)
     for part in parts:
         partner[part.a] = part.b
@@ -530,7 +557,11 @@ def _heaviest(position: Int64, weight: Int64) -> Mask:
 
 
 def _choose(position: Any, weight: Any, best: Any, before: Any, tree: Any, chosen: Any) -> None:
-    """Choose runs; ``tree``, a Fenwick tree over positions, has the best run so far, from 1; 0 without."""
+    """Select the runs of the heaviest subsequence.
+
+    ``tree`` is a Fenwick tree over positions. It contains the number of the best run, counted from 1, or 0
+    for no run.
+    """
     count = len(position)
     last, maximum = 0, 0
     for run in range(count):

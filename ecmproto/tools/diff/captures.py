@@ -1,7 +1,6 @@
-"""The two captures of a comparison, each read twice: all frames as digests, then the differing ones as
-frames.
+"""The two captures of a comparison, each read twice: first as digests, then only the differing frames.
 
-Input that can be read only once, stdin or a pipe, is first copied to a temporary file.
+Input that can be read only once (stdin or a pipe) is first copied to a temporary file.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from ecmproto.tools.diff.digests import Digester, Digests, Gatherer
 from ecmproto.wire.formats.ethertypes import DEFAULT, EtherTypes
 
 Watch: TypeAlias = "Callable[[Iterable[Batch], CaptureReader], Iterable[Batch]]"
-"""Function that passes on the batches of a reader and observes them."""
+"""Function that yields the batches of a reader and observes them."""
 
 
 class ReadTwice:
-    """A capture that can be read repeatedly, under its original name."""
+    """A capture that can be read repeatedly; errors contain the original name."""
 
     def __init__(
         self, path: str, stack: contextlib.ExitStack, *, outer: bool = False, ethertypes: EtherTypes = DEFAULT
@@ -64,7 +63,10 @@ class ReadTwice:
         return copy.name
 
     def reader(self) -> CaptureReader:
-        """Return a reader at the start, to be closed; CaptureError with the original name."""
+        """Return a new reader at the start of the capture, which the caller must close.
+
+        Raises CaptureError with the original name.
+        """
         try:
             return open_unwrapped((self._readable,), outer=self._outer, ethertypes=self._ethertypes)
         except CaptureError as error:
@@ -88,7 +90,10 @@ def _is_regular(path: str) -> bool:
 
 
 class DigestReader:
-    """Reader of a capture as digests, some frames at a time; returned frames come first the next time."""
+    """Reader of a capture as digests, a window at a time.
+
+    Frames that were given back are at the start of the next window.
+    """
 
     def __init__(
         self,
@@ -104,20 +109,20 @@ class DigestReader:
         self._reader: CaptureReader | None = capture.reader()
         self._batches = iter(watch(self._reader, self._reader))
         self.interfaces: list[Interface] = self._reader.interfaces
-        """Interfaces of the capture as far as it was read."""
+        """Interfaces read from the capture so far."""
         self.warnings: Sequence[str] = ()
-        """Warnings about the capture, once it is read."""
+        """Warnings about the capture, set at its end."""
         self.problem: CaptureError | None = None
         """Error that ended reading early."""
         self.unwrapped: str = ""
-        """One line on the frames that were unwrapped, once it is read; empty without any."""
+        """Line about the unwrapped frames, set at the end of the capture; empty if no frame was unwrapped."""
         self._digester = digester
         self._filter = filter
         self._ethertypes = ethertypes
         self._pool = pool
         self._gathered = Gatherer()
         self.frames: int = 0
-        """Number of compared frames read."""
+        """Number of frames read for the comparison."""
 
     @property
     def is_read(self) -> bool:
@@ -125,7 +130,11 @@ class DigestReader:
         return self._reader is None
 
     def window(self, frames: int) -> Digests:
-        """Return the next frames, returned ones first: ``frames`` and the rest of a batch, or all."""
+        """Return the next frames, starting with frames that were given back.
+
+        The window has ``frames`` frames and the remaining frames of the last batch, or all remaining frames
+        of the capture.
+        """
         while self._gathered.frames < frames and self._reader is not None:
             batch = next(self._batches, None)
             if batch is None:
@@ -146,7 +155,7 @@ class DigestReader:
             self._gathered.add(self._digester.digests(batch, self.interfaces, self._pool))
 
     def _end(self, reader: CaptureReader) -> None:
-        """Close the reader, and release the memory to which it mapped the file."""
+        """Close the reader, and release the memory mapping of the file."""
         self.warnings = reader.warnings
         self.unwrapped = getattr(reader, "summary", "")
         if reader.problem is not None:
@@ -160,13 +169,13 @@ class DigestReader:
             self._reader.close()
 
     def give_back(self, digests: Digests) -> None:
-        """Return frames, to come first the next time."""
+        """Put frames back, so that the next window starts with them."""
         if len(digests):
             self._gathered.add(digests)
 
 
 class FramePicker:
-    """Reader of selected frames of a capture; it starts again for frames before the current position."""
+    """Reader of selected frames of a capture; it restarts for frames before the current position."""
 
     def __init__(self, capture: ReadTwice) -> None:
         self._capture = capture
@@ -183,11 +192,11 @@ class FramePicker:
 
     @property
     def interfaces(self) -> Sequence[Interface]:
-        """Interfaces of the capture as far as it was read."""
+        """Interfaces read from the capture so far."""
         return self.reader.interfaces
 
     def take(self, numbers: NDArray[np.int64]) -> Batch:
-        """Return the frames with these 0-based numbers, which ascend."""
+        """Return the frames with the given 0-based numbers, which must ascend."""
         if self._batch is not None and len(numbers) and numbers[0] < self._batch.first:
             self.reader.close()
             self._start()
@@ -213,7 +222,7 @@ class FramePicker:
 
 
 def _copied(parts: Sequence[Batch], numbers: NDArray[np.int64]) -> Batch:
-    """Return the frames of batches as one, with octets of its own."""
+    """Return the frames of batches as one batch with copied octets."""
     none = np.empty(0, np.int64)
     made = Batch.from_frames(
         [frame for part in parts for frame in part.frames()],

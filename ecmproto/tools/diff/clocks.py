@@ -1,4 +1,4 @@
-"""Time differences of equal frames in two captures: offset, drift, and the remainder."""
+"""Time differences of equal frames in two captures: offset, drift, and remaining differences."""
 
 from __future__ import annotations
 
@@ -13,45 +13,48 @@ from ecmproto.tools.diff.rules import Alignment
 Int64 = NDArray[np.int64]
 
 _SAMPLE = 1 << 17
-"""Maximum number of pairs in medians; of more, a sample at equal intervals."""
+"""Maximum number of pairs for a median; more pairs are sampled at equal intervals."""
 _MAX_PPM = 500
 _MIN_PAIRS = 8
-"""Minimum number of pairs for determining a drift."""
+"""Minimum number of pairs to determine a drift."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class TimeDifference:
-    """The times of the second capture relative to the first, of frames in both, in ns."""
+    """Times of frames in the second capture relative to the same frames in the first capture, in ns."""
 
     pairs: int
-    """Number of compared frames with a time in both."""
+    """Number of compared frames with a time in both captures."""
     differing: int
-    """Number of differing times, before any correction."""
+    """Number of frames with different times, before any correction."""
     beyond: int
-    """Number of times that differ by more than the tolerance, after the correction."""
+    """Number of frames whose times differ by more than the tolerance, after the correction."""
     offset_ns: int
     min_ns: int
     max_ns: int
     drift_ppm: float
-    """Relative rate of the second clock in millionths; NaN for too few pairs or no elapsed time."""
+    """Relative rate of the second clock in parts per million; NaN for too few pairs or no elapsed time."""
     has_drift: bool
-    """Whether the times drift as clocks do, and not through delays of frames."""
+    """Whether the times drift as clocks do, rather than because of delays of frames."""
     low_ns: int
-    """5th percentile of the time differences from the median, or from the drift if there is one."""
+    """5th percentile of the time differences, relative to the median or, with a drift, to the drift line."""
     high_ns: int
-    """95th percentile of the time differences from the median, or from the drift if there is one."""
+    """95th percentile of the time differences, relative to the median or, with a drift, to the drift line."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The lead of the second capture's times over the first's: an offset, and a share of the elapsed time."""
+    """Lead of the second capture's times over the first capture's times.
+
+    The lead is an offset plus a fraction of the elapsed time.
+    """
 
     offset_ns: int = 0
     drift: float = 0.0
     origin_ns: int = 0
 
     def ahead_ns(self, times_ns: Int64) -> Int64:
-        """Return the lead at times of the first capture."""
+        """Return the lead in ns at times of the first capture."""
         if not self.drift:
             return np.full(len(times_ns), self.offset_ns)
         passed = (times_ns - self.origin_ns).astype(np.float64)
@@ -59,7 +62,7 @@ class Clock:
 
 
 class TimeSample:
-    """The times of pairs of frames, sampled for medians, and their extreme differences."""
+    """The times of pairs of frames, sampled for medians, and their minimum and maximum difference."""
 
     def __init__(self) -> None:
         self.pairs: int = 0
@@ -70,7 +73,7 @@ class TimeSample:
         self._apart: list[Int64] = []
 
     def add(self, times_a: Int64, times_b: Int64) -> None:
-        """Add pairs, both of which have a time."""
+        """Add pairs in which both frames have a time."""
         if not len(times_a):
             return
         apart = times_b - times_a
@@ -83,7 +86,7 @@ class TimeSample:
         self._apart.append(apart[::step])
 
     def clock(self, align_time: Alignment) -> Clock:
-        """Return the offset and drift to subtract from the second capture's times."""
+        """Return the offset and drift to subtract from the times of the second capture."""
         if align_time == "none" or not self.pairs:
             return Clock()
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)
@@ -93,7 +96,7 @@ class TimeSample:
         return Clock(offset_ns=offset, drift=0.0 if np.isnan(drift) else drift, origin_ns=origin)
 
     def difference(self) -> TimeDifference | None:
-        """Return the time differences of the pairs so far; None without any pair."""
+        """Return the time differences of the pairs added so far; ``None`` without pairs."""
         if not self.pairs:
             return None
         times, apart = np.concatenate(self._times), np.concatenate(self._apart)
@@ -131,9 +134,10 @@ def _median(values: Int64) -> int:
 
 
 def _line(times: Int64, apart: Int64) -> tuple[float, int, int]:
-    """Return slope, origin and offset of a line through differences of times, by medians of two halves.
+    """Return the slope, the origin and the offset of a line through time differences.
 
-    For too few pairs, or without elapsed time, the slope is NaN and the offset the median.
+    The line is determined from the medians of two halves. With too few pairs, or without elapsed time, the
+    slope is NaN and the offset is the median.
     """
     if len(times) < _MIN_PAIRS:
         return float("nan"), 0, _median(apart)
@@ -151,6 +155,6 @@ def _line(times: Int64, apart: Int64) -> tuple[float, int, int]:
 
 
 def timed_pairs(times_a: Int64, times_b: Int64) -> NDArray[np.bool_]:
-    """Return a mask of the pairs with a time on both sides."""
+    """Return a mask of the pairs with a time in both captures."""
     mask: NDArray[np.bool_] = (times_a != NO_TIME) & (times_b != NO_TIME)
     return mask

@@ -1,8 +1,9 @@
-"""A comparison of two captures: the differences in order, and their summary.
+"""Comparison of two captures: the differences in order, and their summary.
 
-Both captures are read as digests and aligned, a window of frames at a time; then the differing frames are
-read again and compared field by field. Memory depends on the window alone. Frames after the last common one
-of a window are left to the next; a frame that moved further than a window is missing and added.
+Both captures are read as digests and aligned, a window of frames at a time. Then the differing frames are
+read again and compared field by field. The memory required depends only on the window. Frames after the last
+common frame of a window are moved to the next window. A frame that moved further than a window is missing and
+added.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ Mask = NDArray[np.bool_]
 
 Kind: TypeAlias = Literal["changed", "retimed", "moved", "missing", "added"]
 KINDS: tuple[Kind, ...] = ("changed", "retimed", "moved", "missing", "added")
-"""Kinds of differences: frames in both with differing fields, or with a differing time alone, equal frames
-elsewhere, frames in the first capture alone, and in the second alone.
+"""Types of differences.
+
+A changed frame has differing fields. A retimed frame differs only in its time. A moved frame has an equal
+frame at another position. A missing frame is only in the first capture, and an added frame is only in the
+second capture.
 """
 _SAME = len(KINDS)
 _CHANGED, _RETIMED, _MOVED, _MISSING, _ADDED = range(_SAME)
@@ -50,7 +54,7 @@ _NO_TOLERANCE = Tolerance()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A frame in one of the captures: its number from 1, its time if it has one, and its interface."""
+    """A frame in one of the captures: its number from 1, its time or ``None``, and its interface."""
 
     number: int
     time_ns: int | None
@@ -60,22 +64,24 @@ class Place:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """A frame that differs; ``a`` is None where it was added, ``b`` where it is missing."""
+    """A frame that differs; ``a`` is ``None`` for an added frame, and ``b`` is ``None`` for a missing
+    frame.
+    """
 
     kind: Kind
     a: Place | None
     b: Place | None
     fields: tuple[FieldChange, ...] = ()
-    """Differing fields of changed frames, in the order of headers."""
+    """Differing fields of a changed frame, in the order of headers."""
     time_difference_ns: int | None = None
-    """Delay in the second capture, before any correction; None where either has no time."""
+    """Time in the second capture minus time in the first in ns, uncorrected; ``None`` without two times."""
     time_left_ns: int | None = None
-    """Delay after the rules' correction of offset and drift."""
+    """Time difference in ns after the correction of offset and drift."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounts:
-    """The frames of an interface: in the first capture, the same in both, and by kind of difference."""
+    """Counts of the frames of an interface: equal frames, and frames by type of difference."""
 
     name: str
     same: int
@@ -88,14 +94,14 @@ class FieldCount:
 
     frames: int = 0
     added: int = 0
-    """Number of changed frames in which the second capture alone has the field."""
+    """Number of changed frames in which only the second capture has the field."""
     gone: int = 0
-    """Number of changed frames in which the first capture alone has the field."""
+    """Number of changed frames in which only the first capture has the field."""
     change: FieldChange | None = None
-    """Values of the field, if they are the same in all of its frames."""
+    """Values of the field, if all frames counted have the same values."""
 
     def add(self, frames: int, change: FieldChange | None = None, *, added: int = 0, gone: int = 0) -> None:
-        """Count more frames, with the values of all of them if they are the same."""
+        """Count more frames; ``change`` has their values, if all of these frames have the same values."""
         self.change = change if not self.frames or self.change == change else None
         self.frames += frames
         self.added += added
@@ -104,21 +110,21 @@ class FieldCount:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """The summary of the differences."""
+    """Summary of the differences."""
 
     frames_a: int
     frames_b: int
     same: int
     kinds: dict[Kind, int]
-    """Number of frames of each kind of difference."""
+    """Number of frames with each type of difference."""
     fields: dict[str, FieldCount]
-    """The fields that differ in changed frames, the most frequent first."""
+    """Fields that differ in changed frames, most frequent first."""
     times: TimeDifference | None
-    """Time differences; None where no frame is in both with its time."""
+    """Time differences; ``None`` if no frame has a time in both captures."""
     clock: Clock
     """Correction subtracted from the times of the second capture."""
     interfaces: tuple[InterfaceCounts, ...]
-    """Counts by interface, if there are several."""
+    """Counts by interface; empty for a single interface."""
 
     @property
     def differences(self) -> int:
@@ -127,7 +133,7 @@ class Summary:
 
 
 class _Events(NamedTuple):
-    """Differences in order: kinds, and the rows of frames, −1 where there is none."""
+    """Differences in order: their types, and the rows of the frames, or −1 for no frame."""
 
     kind: NDArray[np.uint8]
     a: Rows
@@ -139,15 +145,16 @@ class _Events(NamedTuple):
 
 
 class Comparison:
-    """A comparison of two captures: paths, or ``-`` for stdin, once.
+    """A comparison of two captures, given as paths; one path may be ``-`` for stdin.
 
-    Iteration yields all differences in order; a missing frame comes in its former position. Frames with a
-    differing time alone are not listed if they are more than half, unless ``list_times`` overrides it;
-    `Summary.times` covers them. ``filter`` restricts the comparison in both captures. Of mirrors and tunnels
-    the innermost frames are compared, without regard to interfaces; ``outer`` compares wrappers. ``window``
-    is a number of frames, which determines the memory: some 100 bytes each.
+    Iteration yields all differences in order. A missing frame is listed at its position in the first capture.
+    Frames that differ only in time are not listed if more than half of the frames do so, unless
+    ``list_times`` is given. `Summary.times` includes these frames. ``filter`` restricts the comparison in
+    both captures. By default, the innermost frames of mirrors and tunnels are compared, without their
+    interfaces. With ``outer``, wrappers are compared. ``window`` is a number of frames; memory use is about
+    100 bytes per frame of the window.
 
-    CaptureError for a capture that cannot be read; one that breaks off is compared as far as possible, and
+    Raises CaptureError for an unreadable capture. A truncated capture is compared as far as possible, and
     ``problem`` is set afterwards.
     """
 
@@ -168,7 +175,7 @@ class Comparison:
         self.rules: Rules = rules or Rules()
         self.list_times = list_times
         self.listing: bool = True
-        """Whether differences are yielded or only counted; it may be changed during iteration."""
+        """Whether differences are yielded or only counted; may be changed during iteration."""
         self._window = window
         self._ethertypes = ethertypes
         self._pickers: tuple[FramePicker, ...] = ()
@@ -209,23 +216,23 @@ class Comparison:
 
     @property
     def warnings(self) -> list[str]:
-        """Warnings about the captures, with their names."""
+        """Warnings about the captures, with the names of the captures."""
         pairs = zip(self.captures, self._digests, strict=True)
         return [f"{capture.path}: {text}" for capture, digests in pairs for text in digests.warnings]
 
     @property
     def unwrapped(self) -> list[str]:
-        """Lines on the frames that were unwrapped, with the names of the captures."""
+        """Lines about unwrapped frames, with the names of the captures."""
         pairs = zip(self.captures, self._digests, strict=True)
         return [f"{capture.path}: {digests.unwrapped}" for capture, digests in pairs if digests.unwrapped]
 
     @property
     def problem(self) -> CaptureError | None:
-        """Error that ended the comparison of a capture early."""
+        """Error that ended the reading of a capture early."""
         return next((each.problem for each in self._digests if each.problem is not None), None)
 
     def run(self) -> Summary:
-        """Compare the rest without yielding differences."""
+        """Compare the remaining frames without yielding differences, and return the summary."""
         self.listing = False
         for _ in self:
             pass
@@ -267,7 +274,7 @@ class Comparison:
         )
 
     def _by_interfaces(self, a: Digests, b: Digests) -> tuple[Digests, Digests, Parts]:
-        """Return frames in the order of their interfaces' names, with one part an interface."""
+        """Return the frames sorted by interface name, and one part for each interface."""
         names = self._interface_names()
         number = {name: index for index, name in enumerate(dict.fromkeys([*names[0], *names[1]]))}
         sides, starts = [], []
@@ -280,7 +287,9 @@ class Comparison:
         return sides[0], sides[1], Parts(*starts)
 
     def _interface_names(self) -> tuple[list[str], list[str]]:
-        """Return the interfaces' names, or the numbers of all of them if one has no name."""
+        """Return the names of the interfaces; if any interface has no name, return the numbers of all
+        interfaces.
+        """
         a, b = (each.interfaces for each in self._digests)
         named = all(each.name for each in (*a, *b))
 
@@ -290,7 +299,10 @@ class Comparison:
         return names(a), names(b)
 
     def _compared(self, a: Digests, b: Digests, *, done: bool) -> Iterator[Difference]:
-        """Compare two windows; frames after their last common one are returned unless all was read."""
+        """Yield the differences between two windows.
+
+        Frames after the last common frame are given back to the readers, unless all frames were read.
+        """
         parts = WHOLE
         if self.rules.by_interface:
             a, b, parts = self._by_interfaces(a, b)
@@ -309,7 +321,7 @@ class Comparison:
             yield from self._differences(a, b, some)
 
     def _codes(self, a: Digests, b: Digests, alignment: Alignment) -> NDArray[np.uint8]:
-        """Return the kind of each of the ordered pairs, and record their times."""
+        """Return the type of difference for each ordered pair, and record the times of the pairs."""
         ordered = alignment.ordered
         codes = np.full(len(ordered), _SAME, np.uint8)
         codes[np.searchsorted(ordered.a, alignment.changed.a)] = _CHANGED
@@ -319,7 +331,7 @@ class Comparison:
         return codes
 
     def _classify(self, a: Digests, b: Digests, ordered: Pairs, codes: NDArray[np.uint8]) -> None:
-        """Set the kinds of pairs that differ in record data, or by more than a tolerance."""
+        """Set the type of pairs that differ in record data, or by more than a tolerance."""
         times_a, times_b = a.time_ns[ordered.a], b.time_ns[ordered.b]
         timed = timed_pairs(times_a, times_b)
         self._sample.add(times_a[timed], times_b[timed])
@@ -338,7 +350,7 @@ class Comparison:
                 codes[_apart(a.values[name], b.values[name], ordered, tolerance)] = _CHANGED
 
     def _beyond(self, times_a: Int64, times_b: Int64) -> Mask:
-        """Return a mask of the times that differ by more than the tolerance, or exist on one side only."""
+        """Return a mask of the times that differ by more than the tolerance, or exist in only one capture."""
         timed = timed_pairs(times_a, times_b)
         apart = times_b - times_a - (self._clock or Clock()).ahead_ns(times_a)
         tolerance = self.rules.tolerances.get(TIME, _NO_TOLERANCE).absolute
@@ -346,7 +358,7 @@ class Comparison:
         return beyond
 
     def _events(self, alignment: Alignment, codes: NDArray[np.uint8], parts: Parts) -> _Events:
-        """Return the differences in order; in one position, missing frames come before added ones."""
+        """Return the differences in order; at the same position, missing frames precede added frames."""
         ordered = alignment.ordered
         listed = codes != _SAME
         if not self.lists_times:
@@ -378,7 +390,7 @@ class Comparison:
 
     @property
     def lists_times(self) -> bool:
-        """Whether frames that differ in time alone are among the yielded differences."""
+        """Whether the yielded differences include frames that differ only in time."""
         if self.list_times is not None:
             return self.list_times
         return 2 * self._sample.beyond <= self._sample.pairs
@@ -489,7 +501,7 @@ def _frame_at(digests: Digests, row: int, names: Sequence[str], record: Record) 
 
 
 def _common(change: ChangedField, pairs: Sequence[int]) -> FieldChange | None:
-    """Return the values of a field in both captures if they are the same in all of some pairs of frames."""
+    """Return the values of a field in both captures if all ``pairs`` of frames have the same values."""
     a, b = change.a[pairs[0]], change.b[pairs[0]]
     if all(change.a[pair] == a and change.b[pair] == b for pair in pairs):
         return FieldChange(name=change.name, a=tuple(a), b=tuple(b))
@@ -497,7 +509,10 @@ def _common(change: ChangedField, pairs: Sequence[int]) -> FieldChange | None:
 
 
 def _apart(a: Numbers, b: Numbers, pairs: Pairs, tolerance: Tolerance) -> Mask:
-    """Return a mask of the pairs that differ in a field beyond its tolerance, or in its number of values."""
+    """Return a mask of the pairs that differ in a field.
+
+    Pairs differ if a value differs by more than the tolerance, or if the number of values differs.
+    """
     first_a, count_a = _spans(a, pairs.a)
     first_b, count_b = _spans(b, pairs.b)
     mask: Mask = count_a != count_b
@@ -515,6 +530,6 @@ def _apart(a: Numbers, b: Numbers, pairs: Pairs, tolerance: Tolerance) -> Mask:
 
 
 def _spans(numbers: Numbers, rows: Rows) -> tuple[Int64, Int64]:
-    """Return the index of the first value of frames, and the number of values of each."""
+    """Return the index of the first value of each frame, and the number of values of each frame."""
     first = np.searchsorted(numbers.row, rows)
     return first, np.searchsorted(numbers.row, rows, side="right") - first

@@ -1,9 +1,10 @@
-"""Digests of frames for the alignment of two captures: some forty bytes a frame, whatever its length.
+"""Digests of frames for the alignment of two captures, with about forty bytes per frame of any length.
 
-`Reduction` removes the parts of frames that the rules ignore: bits of fields become zero, and octets of
-variable number, such as whole layers, are deleted. A kernel computes four hashes of the rest of each frame:
-of all of it, and of parts, by which a changed frame is recognised. Their keys differ in each process, so that
-collisions cannot be forged.
+`Reduction` removes the parts of frames that the rules ignore. Ignored bits of fields are set to zero, and
+ignored octets of variable number, such as whole layers, are deleted. A kernel computes four hashes of the
+remaining octets of each frame. One hash covers the whole frame. The other hashes cover parts of the frame, so
+that a changed frame is still recognized. The keys of the hashes differ in each process, so that collisions
+cannot be forged.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _TAILS = {"eth.padding": PADDING, "eth.trailer": TRAILER, "eth.fcs": FCS}
 
 
 class Reduced(NamedTuple):
-    """The compared frames of a batch: their position in the buffer, and the start of each one's MSDU."""
+    """The compared frames of a batch: their octets in the buffer, and the start of each frame's MSDU."""
 
     buffer: Octets
     offset: Int64
@@ -55,7 +56,7 @@ class Reduced(NamedTuple):
 
 
 class _Cut(NamedTuple):
-    """Octets of frames: the row of each frame, and their start and stop in the buffer."""
+    """Octets to delete: the row of the frame, and the start and stop of the octets in the buffer."""
 
     row: NDArray[np.int32]
     start: Int64
@@ -65,16 +66,20 @@ class _Cut(NamedTuple):
 class Reduction:
     """Remover of the parts of frames that rules ignore.
 
-    With ``parsed``, frames remain decodable: only bits of fields and tags are removed; the reader of the
-    fields has to ignore the rest.
+    With ``parsed``, frames remain decodable, because only bits of fields and tags are removed. The caller
+    must ignore all other fields that the rules ignore.
     """
 
     def __init__(self, rules: Rules, ethertypes: EtherTypes, *, parsed: bool = False) -> None:
         self._ethertypes = ethertypes
         self._masks: dict[tuple[int, bool], list[tuple[int, bytes]]] = {}
-        """Masks by kind of layers, of frames or quoted frames: offsets in the layer, and the bits to keep."""
+        """Masks by layer type and by whether the frame is quoted: the offset in the layer, and the bits to
+        keep.
+        """
         self._cuts: dict[tuple[int, bool], bool] = {}
-        """Kinds to be removed: whether each is a tag, which is removed with the preceding EtherType."""
+        """Layer types to remove, with whether the type is a tag; the EtherType before a tag is removed
+        too.
+        """
         for cls, inner in rules.layers:
             if not parsed or _is_tag(cls):
                 self._cuts[NUMBER_OF[cls], inner] = _is_tag(cls)
@@ -137,7 +142,9 @@ class Reduction:
         low: int,
         pool: ThreadPoolExecutor | None,
     ) -> Iterator[_Cut]:
-        """Mask fields in ``buffer``, the batch's from ``low`` on; yield the octets to be cut."""
+        """Mask fields in ``buffer``, a copy of the batch's buffer from ``low``; yield the octets to
+        delete.
+        """
         inner = any(of_shown for _, of_shown in (*self._masks, *self._cuts))
         layers = find_layers(frames_of(batch, interfaces), SHOWN_AS if inner else (), self._ethertypes, pool)
         every = np.arange(len(batch), dtype=np.int32)
@@ -168,13 +175,16 @@ class Reduction:
 
 
 def _is_tag(cls: type[Layer]) -> bool:
-    """Return whether a layer is announced by the preceding EtherType and ends with the next one."""
+    """Return whether an EtherType announces the layer, and the layer ends with an EtherType."""
     last = cls.layout[-1]
     return bool(cls.announced_by) and cls.next_key == last.key and last.bits == 8 * _TYPE_OCTETS
 
 
 def _without(buffer: Octets, offset: Int64, batch: Batch, msdu: Int64, cuts: Sequence[_Cut]) -> Reduced:
-    """Return frames, now at ``offset`` in ``buffer``, without octets, which may overlap."""
+    """Return frames without the octets in ``cuts``, which may overlap.
+
+    ``offset`` has the offsets of the frames in ``buffer``.
+    """
     row = np.concatenate([cut.row for cut in cuts])
     start = np.concatenate([cut.start for cut in cuts])
     stop = np.concatenate([cut.stop for cut in cuts])
@@ -213,7 +223,7 @@ _SECRET = np.array(
     np.uint64,
 )
 _DEEP_OCTETS = 22
-"""Octets of the MSDU (EtherType and IPv4 header) after which the rest is hashed separately."""
+"""Octets at the start of the MSDU (EtherType and IPv4 header) that are hashed separately from the rest."""
 _MIN_OCTETS = 8
 _ADDRESSES_OCTETS = 12
 
@@ -250,7 +260,9 @@ def _digest(
     payload: Uint32,
     inside: Uint32,
 ) -> None:
-    """Hash each frame, with its length and link type ``more``; then the parts in `Digests`."""
+    """Hash each frame with its length and link type in ``more``, and hash the parts described in
+    `Digests`.
+    """
     high = np.uint64(32)
     last = secret[7]
     for i in range(len(offset)):
@@ -271,23 +283,25 @@ def _digest(
 
 
 NO_TIME = np.iinfo(np.int64).min
-"""Time of a frame whose record has none."""
+"""Time of a frame whose record has no time."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Numbers:
-    """The values of a field with a tolerance: the frame of each, ascending, and the value."""
+    """The values of a field with a tolerance, and the row of each value's frame in ascending order."""
 
     row: Int64
     value: Int64
 
     def part(self, start: int, stop: int) -> Numbers:
-        """Return the values of the frames from ``start`` to before ``stop``, counted from there."""
+        """Return the values of the frames from ``start`` to before ``stop``, with rows relative to
+        ``start``.
+        """
         first, last = np.searchsorted(self.row, (start, stop))
         return Numbers(row=self.row[first:last] - start, value=self.value[first:last])
 
     def at(self, rows: NDArray[Any]) -> Numbers:
-        """Return the values of the frames at ``rows``, counted among these."""
+        """Return the values of the frames at ``rows``, renumbered by their position in ``rows``."""
         index_of = np.full(int(max(self.row.max(initial=-1), rows.max(initial=-1))) + 1, -1)
         index_of[rows] = np.arange(len(rows))
         moved = index_of[self.row]
@@ -298,24 +312,24 @@ class Numbers:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Digests:
-    """Frames of a capture as input of the alignment; an entry a frame in all arrays."""
+    """Frames of a capture as input of the alignment; each array has one entry per frame."""
 
     first: int
     """0-based number of the first frame in its capture."""
     picked: Int64 | None
-    """Numbers of all frames, unless they are consecutive."""
+    """Numbers of all frames; ``None`` if the numbers are consecutive."""
     time_ns: Int64
-    """Time of each frame; `NO_TIME` without one."""
+    """Time of each frame; `NO_TIME` for a frame without a time."""
     interface: NDArray[np.uint16] | NDArray[np.int32]
-    """Index among all of the capture's interfaces."""
+    """Index among all interfaces of the capture."""
     digest: Uint64
     """Digest of the whole frame, its lengths and its link type."""
     header: Uint32
-    """16-bit hash of the addresses and the MSDU's EtherType; then the lowest 16 bits of the length."""
+    """16-bit hash of the addresses and the MSDU's EtherType, followed by the lowest 16 bits of the length."""
     payload: Uint32
-    """Digest of the MSDU, whatever precedes it."""
+    """Digest of the MSDU, without the octets that precede the MSDU."""
     inside: Uint32
-    """Digest of the MSDU's inner part; 0 if it is too short."""
+    """Digest of the inner part of the MSDU; 0 if the inner part is too short."""
     values: Mapping[str, Numbers]
     """Values of fields with a tolerance."""
 
@@ -323,7 +337,7 @@ class Digests:
         return len(self.digest)
 
     def part(self, start: int, stop: int) -> Digests:
-        """Return the frames from ``start`` to before ``stop``, copied."""
+        """Return a copy of the frames from ``start`` to before ``stop``."""
         arrays = {name: getattr(self, name)[start:stop].copy() for name in _ARRAYS}
         return Digests(
             first=self.first + start,
@@ -358,12 +372,12 @@ class Gatherer:
         """Number of frames collected."""
 
     def add(self, digests: Digests) -> None:
-        """Add some frames."""
+        """Add the digests of frames."""
         self._parts.append(digests)
         self.frames += len(digests)
 
     def pop_all(self) -> Digests:
-        """Return and remove all frames; one array at a time, so that little is in memory twice."""
+        """Return and remove all frames, one array at a time, so that only one array is in memory twice."""
         parts, self._parts, self.frames = self._parts, [], 0
         if len(parts) == 1:
             return parts[0]
@@ -392,7 +406,7 @@ class Gatherer:
 
 
 class Digester:
-    """Maker of digests of batches by rules."""
+    """Maker of the digests of batches, according to rules."""
 
     def __init__(self, rules: Rules, ethertypes: EtherTypes) -> None:
         self._reduction = Reduction(rules, ethertypes)
@@ -403,7 +417,7 @@ class Digester:
         """Fields with a tolerance, whose values are stored."""
 
     def cut(self, batch: Batch) -> Batch:
-        """Return the frames of a batch, limited to the compared octets."""
+        """Return the frames of a batch, truncated to the compared octets."""
         if self._snap_octets is None:
             return batch
         return dataclasses.replace(batch, captured=np.minimum(batch.captured, self._snap_octets))
@@ -411,7 +425,7 @@ class Digester:
     def digests(
         self, batch: Batch, interfaces: Sequence[Interface], pool: ThreadPoolExecutor | None
     ) -> Digests:
-        """Return the digests of a batch's frames."""
+        """Return the digests of the frames of a batch."""
         count = len(batch)
         reduced = self._reduction.reduced(batch, interfaces, pool)
         links, used = batch.links(interfaces)

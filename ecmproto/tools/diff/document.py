@@ -1,9 +1,10 @@
-"""Differences as JSON: objects of ``ecmproto/diff/1``, one a difference, and a summary.
+"""Differences as JSON: ``ecmproto/diff/1`` objects, one per difference, and a summary.
 
-A difference has ``kind`` (changed, retimed, moved, missing or added) and ``a`` and ``b``, the frame in either
-capture or null: ``number`` from 1, ``time_ns`` (null without one), ``interface``, ``summary``. Frames in both
-captures have ``time_difference_ns``, the delay in the second. Changed ones have ``fields``, a list of
-``name``, ``a`` and ``b``: lists of values, numbers as numbers, octets in hex, times in ns.
+A difference has ``kind`` (changed, retimed, moved, missing or added), ``a`` and ``b``. ``a`` and ``b`` are
+the frame in the two captures, or null: ``number`` from 1, ``time_ns`` (null without a time), ``interface``,
+``summary``. Frames in both captures have ``time_difference_ns``, the delay in the second capture. Changed
+frames have ``fields``, a list of objects with ``name``, ``a`` and ``b``. ``a`` and ``b`` are lists of values
+there: numbers as numbers, octets in hex, times in ns.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def _field(change: FieldChange) -> dict[str, Json]:
 
 
 def summary_document(comparison: Comparison) -> dict[str, Json]:
-    """Return the sums of a comparison so far, and its rules, as plain data."""
+    """Return the counts of a comparison so far, and its rules, as plain data."""
     summary, rules = comparison.summary, comparison.rules
     times = summary.times
     document: dict[str, Json] = {

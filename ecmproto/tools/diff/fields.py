@@ -1,8 +1,8 @@
-"""Field-by-field comparison of pairs of frames: whole batches at a time, as columns.
+"""Field-by-field comparison of pairs of frames, as columns of whole batches.
 
-The fields are the same as in filters and ``-e``. Fields of a quoted frame are ``encapsulated.NAME``; if one
-differs, the field with the quoted octets is not listed as well. A change of named bits is listed as a change
-of their number.
+The fields are the same as in filters and ``-e``. Fields of a quoted frame are ``encapsulated.NAME``. If such
+a field differs, the field with the quoted octets is not listed too. A change of named bits is listed as a
+change of the number that contains the bits.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ Value: TypeAlias = "int | bytes | str"
 INNER = "encapsulated."
 LINKTYPE = "linktype"
 _OF_FRAME = ("frame.protocols",)
-"""Fields implied by other fields."""
+"""Fields that follow from other fields."""
 
 
 class Side(NamedTuple):
-    """Frames of one capture, and its interfaces."""
+    """Frames of one capture, and the interfaces of the capture."""
 
     batch: Batch
     interfaces: Sequence[Interface]
@@ -45,7 +45,9 @@ class Side(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class FieldChange:
-    """A field that differs, and its values in either frame, none where the frame does not have it."""
+    """A field that differs, and its values in both frames; the values are empty for a frame without the
+    field.
+    """
 
     name: str
     a: tuple[Value, ...]
@@ -53,7 +55,7 @@ class FieldChange:
 
 
 class ChangedField(NamedTuple):
-    """A field that differs in some pairs of frames, and its values in all of them."""
+    """A field that differs in some pairs of frames, and its values in all pairs."""
 
     name: str
     pairs: Mask
@@ -62,7 +64,7 @@ class ChangedField(NamedTuple):
 
 
 class FieldComparison:
-    """A comparison of frames by rules; ignored parts are not listed."""
+    """Comparison of frames by rules; ignored parts are not listed."""
 
     def __init__(self, rules: Rules, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None) -> None:
         self._rules = rules
@@ -76,7 +78,7 @@ class FieldComparison:
         self._order = {name: index for index, name in enumerate((*_RECORD, *_compared()))}
 
     def changes(self, a: Side, b: Side) -> list[ChangedField]:
-        """Return the fields that differ between the frames of two batches, one by one, in their order."""
+        """Return the fields that differ between the n-th frames of two batches, in the order of fields."""
         changes_ = list(self._recorded(a, b))
         one, other = self._columns(a), self._columns(b)
         for name in dict.fromkeys([*one.found, *other.found]):
@@ -143,7 +145,7 @@ _RECORD = (LENGTH, CAPTURED, INTERFACE, LINKTYPE)
 
 @functools.cache
 def _compared() -> tuple[str, ...]:
-    """Return the names of the compared fields, in their order."""
+    """Return the names of the compared fields, in order."""
     parts = {part.name for cls in FORMATS for field in cls.layout for part in field.meta.parts}
     outer = [name for name in every_name() if name not in parts and name not in _OF_FRAME]
     inner = [f"{INNER}{name}" for name in outer if find(f"{INNER}{name}") is not None]
@@ -178,9 +180,9 @@ def _with(batch: Batch, reduced: Reduced) -> Batch:
 def differing_interfaces(
     of_a: Sequence[Interface], a: NDArray[Any], of_b: Sequence[Interface], b: NDArray[Any]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Mask]:
-    """Return the numbers of interfaces like ``frame.interface_id``, and a mask of those that differ.
+    """Return the interface numbers of both sides, as in ``frame.interface_id``, and a mask of differences.
 
-    Sessions of mirrors, numbered as they appear, equal every interface.
+    Sessions of mirrors are numbered by first appearance, so they count as equal to every interface.
     """
     one, other = (
         np.array([(each.local_index, each.wrapper != "") for each in known] or [(0, False)], np.int64)[which]
@@ -195,13 +197,13 @@ def _linktypes(side: Side) -> NDArray[np.int64]:
 
 
 def value_text(name: str, value: Value) -> str:
-    """Return a field's value in the form of ``-T fields``."""
+    """Return the value of a field as ``-T fields`` writes it."""
     got = _written(name, value, text_of)
     return str(got)
 
 
 def value_json(name: str, value: Value) -> int | str:
-    """Return a field's value in the form of JSON documents: numbers as numbers, octets in hex."""
+    """Return the value of a field for JSON documents: numbers as numbers, octets in hex."""
     return _written(name, value, json_of)
 
 

@@ -1,8 +1,8 @@
-"""Rules of a comparison: ignored fields and layers, and tolerances of numbers.
+"""Rules of a comparison: ignored fields and layers, and tolerances for numbers.
 
-Ignoring a field, or giving it a tolerance, also ignores the checksums that depend on it: the IPv4 header's
-for a field of IPv4, TCP's and UDP's and the invariant CRC for the fields that they cover, the frame check
-sequence for every field.
+If a field is ignored or has a tolerance, the checksums that depend on the field are ignored too. The IPv4
+header checksum depends on the fields of IPv4. The checksums of TCP and UDP and the invariant CRC depend on
+the fields that they cover. The frame check sequence depends on every field.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ Alignment = Literal["none", "offset", "drift"]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Tolerance:
-    """Maximum difference of numbers: ``absolute`` (own unit, ns), or a ``share`` of the larger magnitude."""
+    """Maximum difference of numbers: ``absolute``, or a ``share`` of the larger magnitude.
+
+    ``absolute`` is in the unit of the field; for times, the unit is ns.
+    """
 
     absolute: int = 0
     share: Fraction = Fraction(0)
 
     def allows(self, one: int, other: int) -> bool:
-        """Return whether two numbers count as the same."""
+        """Return whether two numbers are equal within the tolerance."""
         apart = abs(one - other)
         maximum: Fraction = self.share * max(abs(one), abs(other))
         return bool(apart <= self.absolute or apart <= maximum)
@@ -47,28 +50,28 @@ class Tolerance:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The subject and precision of a comparison; made by `rules_of`."""
+    """The rules of a comparison; created by `rules_of`."""
 
     ignored: tuple[str, ...] = ()
     """Fields and layers as given by the user."""
     fields: tuple[FilterField, ...] = ()
-    """Fields to be ignored, with dependent checksums but without fields of records."""
+    """Ignored fields, with dependent checksums but without fields of records."""
     layers: tuple[tuple[type[Layer], bool], ...] = ()
-    """Formats whose layers are ignored, in frames or (True) in quoted frames."""
+    """Formats whose layers are ignored; the second element is True for layers in quoted frames."""
     names: frozenset[str] = frozenset()
     """Names of all fields that are not compared exactly."""
     tolerances: Mapping[str, Tolerance] = dataclasses.field(default_factory=dict)
-    """Tolerances by name of a field; `TIME` is the only one of records."""
+    """Tolerances by field name; `TIME` is the only field of records."""
     align_time: Alignment = "none"
-    """Correction of the second capture's times: none, their median offset, or also their drift."""
+    """Correction of the second capture's times: none, the median offset, or offset and drift."""
     by_interface: bool = False
-    """Whether the order of frames counts within each interface alone."""
+    """Whether the order of frames is compared only within each interface."""
     snap_octets: int | None = None
-    """Number of compared octets of each frame; None: all captured ones."""
+    """Number of compared octets per frame; ``None`` means all captured octets."""
 
     @property
     def changes_frames(self) -> bool:
-        """Whether parts of the frames themselves are ignored."""
+        """Whether parts of the frames are ignored, in contrast to data of the records."""
         return bool(self.fields or self.layers)
 
 
@@ -80,11 +83,11 @@ def rules_of(
     by_interface: bool = False,
     snap_octets: int | None = None,
 ) -> Rules:
-    """Return the rules for fields and layers to ``ignore``, and tolerances by the names of fields.
+    """Return the rules for fields and layers to ``ignore``, and for tolerances by field name.
 
-    A tolerance is a number, in percent with a trailing %; for times, one with a unit, such as 1us. SpecError
-    for an unknown name, with the nearest; ParameterError for an unreadable tolerance, or one of a field
-    without numbers.
+    A tolerance is a number, or a percentage with a trailing %. For times, a tolerance is a time with a unit,
+    such as 1us. Raises SpecError, with the nearest name, for an unknown name. Raises ParameterError for an
+    unreadable tolerance, or for the tolerance of a field without numbers.
     """
     ignored = tuple(dict.fromkeys(_SHORT.get(name, name) for name in ignore))
     left_out: dict[FilterField, None] = {}
@@ -146,7 +149,7 @@ _NUMBER = re.compile(r"\d{1,18}")
 
 
 def _names(field: FilterField) -> Iterator[str]:
-    """Yield all names of the values of a field, or of a layer's fields."""
+    """Yield all names of the values of a field, or of the fields of a layer."""
     yield field.name
     prefix = "encapsulated." if field.inner else ""
     for cls in field.formats:
@@ -160,14 +163,17 @@ def _names(field: FilterField) -> Iterator[str]:
 
 
 def _layer(cls: type[Layer]) -> FilterField:
-    """Return a whole layer as a field, for the dependent checksums."""
+    """Return a whole layer as a field, to find the dependent checksums."""
     sources = tuple(FieldSource(format=cls, key=each.key) for each in cls.layout)
     return FilterField(name=cls.prefix, kind="octets", sources=sources)
 
 
 _LINK = frozenset({*FORMAT_OF.values(), MSDU, SNAP}) - {IPv4, IPv6}
 _MUTABLE = {IPv4: {"dsfield", "ttl", "checksum"}, IPv6: {"tclass", "flow", "hlim"}}
-"""Fields that routers may change, and the invariant CRC does not cover (`formats.infiniband.coverage`)."""
+"""Fields that routers may change and that the invariant CRC does not cover.
+
+See `formats.infiniband.coverage`.
+"""
 
 
 def _followers(fields: Iterable[FilterField]) -> Iterator[FilterField]:
@@ -188,7 +194,7 @@ def _followers(fields: Iterable[FilterField]) -> Iterator[FilterField]:
 
 
 def _is_transported(cls: type[Layer]) -> bool:
-    """Return whether a format is TCP's or UDP's, or follows them."""
+    """Return whether a format is TCP or UDP, or follows TCP or UDP."""
     if cls in _LINK:
         return False
     return (
