@@ -1,7 +1,7 @@
-"""Fields set in frames: ``vlan.id=7`` understood, found in the frames of a batch, and written there.
+"""Assignment of values to fields: parsing of ``vlan.id=7``, search for the fields in frames, writing.
 
-All places are found in the frames as they came, before anything is written: an EtherType that is set changes
-what the frame is read as afterwards, and not what else is set in it.
+All fields are located in the original frames before any field is written. If an assignment changes an
+EtherType, the frame is parsed differently afterwards, but the other assignments are not affected.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Octets = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 
 EVERY = -1
-"""In place of a number: every one of a frame's fields of the name."""
+"""Value of ``number`` that selects all fields of a frame with the name."""
 _NUMBERED = re.compile(r"(.+)\[(\*|0|[1-9][0-9]{0,3})\]")
 _OF_CAPTURE = {
     "frame.time_epoch": "--shift and --scale-time move times",
@@ -41,9 +41,10 @@ _OF_CAPTURE = {
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Writing:
-    """The octets that are written of a field in one format: ``octets``, as far as ``mask`` has ones.
+    """The octets to write into a field of one format; only bits that are set in ``mask`` are written.
 
-    ``at`` counts from the layer's first octet, or of a field of variable length from its own.
+    ``at`` is the offset of the octets in the layer. For a field of variable length, ``at`` is the offset in
+    the field.
     """
 
     source: FieldSource
@@ -56,9 +57,10 @@ class Writing:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Assignment:
-    """A field set to a value wherever frames have it: the ``number``-th of a frame's, from 0, or `EVERY` one.
+    """A value to write into a field of all frames that have the field.
 
-    ``text`` is how it was given; made by `assignments_from`.
+    ``number`` is the index of the field among the fields of a frame with the same name, from 0, or `EVERY`.
+    ``text`` is the original text of the assignment. Created by `assignments_from`.
     """
 
     text: str
@@ -68,16 +70,16 @@ class Assignment:
 
     @property
     def name(self) -> str:
-        """The field's name, with its number where that was given."""
+        """Name of the field, with its number if a number was given."""
         return self.text.partition("=")[0].strip()
 
 
 def assignments_from(texts: Iterable[str]) -> tuple[Assignment, ...]:
-    """Return the assignments of texts such as ``vlan.id=7`` or ``vlan.id[1]=7``.
+    """Return the assignments written as texts such as ``vlan.id=7`` or ``vlan.id[1]=7``.
 
-    The default is the first of a frame's fields of that name; ``[n]``: the n-th from 0, ``[*]``: each.
-    Raises SpecError for an unknown name, or a field without octets of its own; for an impossible value; and
-    for bits that are set twice.
+    By default, the first field with the name is set in each frame. ``[n]`` selects the n-th field, counted
+    from 0, and ``[*]`` selects all fields. Raises SpecError for an unknown name, a field that has no octets,
+    an impossible value, or bits that are set twice.
     """
     found = tuple(map(_assignment, texts))
     for index, each in enumerate(found):
@@ -189,11 +191,11 @@ def _bits(writing: Writing) -> int:
 
 
 outermost_layers: Callable[..., BatchLayers] = functools.partial(find_layers, nesting="outer")
-"""Return the layers of the outermost frames, which are edited; arguments as of `find_layers`."""
+"""Return the layers of the outermost frames, which are edited; arguments as in `find_layers`."""
 
 
 class Targets(NamedTuple):
-    """The targets of an assignment: the frames, one an entry, and the offset of each in the buffer."""
+    """The targets of an assignment: one entry per field, with the frame and the offset in the buffer."""
 
     assignment: Assignment
     writing: Writing
@@ -202,7 +204,7 @@ class Targets(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The written octets: the frames, their offsets, and the octets before and after, a row each."""
+    """The written octets: one row per field, with the frame, the offset, and the octets before and after."""
 
     row: NDArray[np.int32]
     start: Int64
@@ -211,7 +213,7 @@ class Written(NamedTuple):
 
     @property
     def differs(self) -> NDArray[np.bool_]:
-        """For each whether the octets are others now."""
+        """Mask of the fields whose octets have changed."""
         differs = np.zeros(len(self.row), np.bool_)
         # a row is short: column by column is quicker
         for column in range(self.before.shape[1]):
@@ -220,16 +222,17 @@ class Written(NamedTuple):
 
 
 def needed_layers(assignments: Iterable[Assignment]) -> dict[int, Want]:
-    """Return the kinds of layers whose places `targets_of` needs."""
+    """Return the layer types whose offsets `targets_of` needs."""
     return {writing.kind: Want(positions=True) for each in assignments for writing in each.writings}
 
 
 def targets_of(
     assignments: Sequence[Assignment], layers: BatchLayers, frame_of: NDArray[np.int32] | None = None
 ) -> list[Targets]:
-    """Return the targets of assignments in frames with their fields.
+    """Return the targets of assignments in frames with the assigned fields.
 
-    ``frame_of`` are the frames of a batch in which messages contain these; None: the batch's own.
+    ``frame_of`` has, for each quoted frame, the index of the batch frame that quotes it. ``None`` means that
+    the frames are the frames of the batch.
     """
     present = {kind: want for kind, want in needed_layers(assignments).items() if layers.count[kind]}
     collected = layers.collect(present)
@@ -279,7 +282,7 @@ def _numbered(
 
 
 def write(buffer: Octets, targets: Targets) -> Written:
-    """Write an assignment's octets into a buffer."""
+    """Write the octets of an assignment into a buffer."""
     octets = np.frombuffer(targets.writing.octets, np.uint8)
     mask = np.frombuffer(targets.writing.mask, np.uint8)
     before = rows_at(buffer, targets.start, len(octets))
@@ -290,7 +293,7 @@ def write(buffer: Octets, targets: Targets) -> Written:
 
 
 def rows_at(buffer: Octets, start: Int64, width: int) -> Octets:
-    """Return ``width`` octets from each place on, a row each."""
+    """Return ``width`` octets from each offset in ``start``, one row per offset."""
     if not len(start):
         return np.empty((0, width), np.uint8)
     # an item at every octet lets numpy copy whole rows
@@ -300,7 +303,7 @@ def rows_at(buffer: Octets, start: Int64, width: int) -> Octets:
 
 
 def put_rows(buffer: Octets, start: Int64, rows: Octets) -> None:
-    """Write a row of octets to each place."""
+    """Write one row of octets to each offset in ``start``."""
     width = rows.shape[1]
     if len(start) and width:
         items = np.ndarray((len(buffer) - width + 1,), f"V{width}", buffer, strides=(1,))

@@ -1,12 +1,12 @@
-"""Checksums of edited frames: the ones over written octets updated, or all computed anew.
+"""Checksums of edited frames: incremental updates, or complete computation.
 
-`keep_right` works like a router (RFC 1624): it subtracts the difference of the written octets from the
-checksum.  A right checksum stays right, also of a frame cut by a snap length and of a first fragment, and a
-wrong one stays wrong.  An invariant CRC (RoCE) or an FCS is computed anew where it was right before.
-A TCP header cut after its checksum counts; a checksum that is cut itself is counted.
+`keep_right` updates checksums as a router does (RFC 1624): it subtracts the difference of the written octets
+from the checksum. A correct checksum remains correct, and an incorrect checksum remains incorrect. This also
+works for frames truncated by a snap length and for first fragments. An invariant CRC (RoCE) or an FCS is
+recomputed only if it was correct before. The checksum is updated even if the TCP header is truncated after
+the checksum. If the checksum itself is truncated, the frame is counted.
 
-`put_right` computes all of a frame's lengths and checksums, right or wrong before, as far as its octets were
-captured.
+`put_right` computes all lengths and checksums of a frame, if the required octets were captured.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _BTHS = tuple(cls for cls in FORMATS if issubclass(cls, BTH))
 _LENGTHS = (Ethernet, VLAN, STag, ITag)
 _EXTENSIONS = tuple(cls for cls in FORMATS if issubclass(cls, Extension))
 COVERED = (IPv4, IPv6, GRH, LRH, UDP, TCP, ICRC, GREChecksum, *_BTHS, *_EXTENSIONS)
-"""The formats to be found for `keep_right`."""
+"""Formats that `keep_right` needs."""
 FIXED = (*COVERED, *_LENGTHS)
-"""The fields of `put_right`."""
+"""Formats that `put_lengths_right` and `put_checksums_right` need."""
 
 EXTENTS = frozenset(
     {
@@ -50,7 +50,7 @@ EXTENTS = frozenset(
         (IPv6, "nxt"), (UDP, "length"), (GRE, "flags"),
     }
 )  # fmt: skip
-"""Fields that determine the octets or the kind of a checksum after them."""
+"""Fields that determine the range or the type of a following checksum."""
 
 _IPV4_SUM, _UDP_SUM, _TCP_SUM = 10, 6, 16
 _IPV4_LEN, _IPV6_LEN, _UDP_LEN = 2, 4, 4
@@ -63,7 +63,7 @@ _ALL = 0xFFFF
 
 
 def _behind_ip() -> frozenset[type[Layer]]:
-    """Return the formats inside IP packets."""
+    """Return the formats that can occur inside IP packets."""
     found: set[type[Layer]] = {IPv4, IPv6, GRH, Data}
     for cls in FORMATS:
         if (
@@ -83,35 +83,43 @@ BEHIND_IP = _behind_ip()
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Packets:
-    """The network and transport headers of frames, an entry a frame: places in a buffer, NOWHERE without."""
+    """The network and transport headers of frames, with one entry per frame.
+
+    Entries are offsets in a buffer, or NOWHERE for a missing header.
+    """
 
     network: Int64
     is_ip4: NDArray[np.bool_]
     header_end: Int64
     transport: Int64
-    """The TCP or UDP header, whether it is whole or not."""
+    """Start of the TCP or UDP header, which may be truncated."""
     is_udp: NDArray[np.bool_]
     bth: Int64
     crc: Int64
-    """The invariant CRC, whether it was captured or not."""
+    """Start of the invariant CRC, which may be truncated."""
     gre: Int64
-    """GRE's checksum."""
+    """Start of the GRE checksum."""
     end: Int64
-    """The end of what was captured, without the FCS."""
+    """End of the captured octets, without the FCS."""
 
     @property
     def sum_at(self) -> Int64:
-        """The transport's checksum."""
+        """Offset of the TCP or UDP checksum."""
         return self.transport + np.where(self.is_udp, _UDP_SUM, _TCP_SUM)
 
     def captured(self, rows: NDArray[np.intp], at: Int64, octets: int) -> tuple[NDArray[np.intp], int]:
-        """Return the ``rows`` whose ``octets`` from ``at`` on are captured, and the number cut there."""
+        """Return the ``rows`` whose ``octets`` from ``at`` are captured.
+
+        The second result is the number of frames in which only a part of the octets is captured.
+        """
         start, end = at[rows], self.end[rows]
         return rows[start + octets <= end], int(((start < end) & (end < start + octets)).sum())
 
 
 def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
-    """Return the ends of frames without their FCS: of what was captured, and on the wire."""
+    """Return the ends of frames without their FCS: the end of the captured octets, and the end on the
+    wire.
+    """
     # the FCS is last on the wire, so a cut frame loses its FCS first
     lacks = np.maximum(frames.original - frames.captured, 0)
     end = frames.offset + frames.captured - np.maximum(frames.fcs - lacks, 0)
@@ -119,7 +127,7 @@ def frame_ends(frames: Frames) -> tuple[Int64, Int64]:
 
 
 def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
-    """Return the packets of frames as they came; a place is ``shift`` octets in front of where it was."""
+    """Return the headers in the original frames; all offsets are reduced by ``shift``."""
     buffer, count = layers.frames.buffer, len(layers.frames.offset)
 
     def first_of(*formats: type[Layer]) -> Int64:
@@ -161,9 +169,10 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
 
 
 def _behind_ip_headers(results: BatchLayers) -> tuple[Int64, Int64]:
-    """Return the ends of the IP headers and extensions of frames, and the protocols that follow.
+    """Return the end of the IP headers and extension headers of each frame, and the protocol that follows.
 
-    Both are NOWHERE without any; so is the protocol of a fragment that is not the first.
+    Both are NOWHERE for a frame without IP headers. The protocol is NOWHERE for a fragment that is not the
+    first fragment.
     """
     buffer, count = results.frames.buffer, len(results.frames.offset)
     end, protocol = np.full(count, NOWHERE, np.int64), np.full(count, NOWHERE, np.int64)
@@ -187,11 +196,11 @@ def keep_right(
     written: list[Written],
     set_fields: Collection[tuple[type[Layer], str]],
 ) -> tuple[Counter[str], Counter[str]]:
-    """Bring checksums up to date with what was ``written`` to ``buffer``.
+    """Update checksums for the octets ``written`` to ``buffer``.
 
-    Return the number of frames whose checksums changed, by field, and of those whose checksum was left since
-    the capture cuts it.  ``before`` is the buffer as it was, ``shift`` octets further; ``set_fields`` are the
-    fields that were set.
+    Returns the number of frames with changed checksums, by field. Also returns, by field, the number of
+    frames whose checksum is unchanged because it is truncated. ``before`` is the original buffer, in which
+    offsets are larger by ``shift``. ``set_fields`` are the fields that assignments set.
     """
     told: Counter[str] = Counter()
     left: Counter[str] = Counter()
@@ -227,7 +236,7 @@ def keep_right(
 def _add_differences(
     packets: Packets, written: Written, header: Int64, transport: Int64, tunnel: Int64
 ) -> None:
-    """Add what written octets make the sums differ by: IP's header, the transport's segment, GRE."""
+    """Add the differences of written octets to the sums of the IP header, the transport segment and GRE."""
     row = written.row
     network, behind = packets.network[row], packets.transport[row]
     is_ip4 = packets.is_ip4[row]
@@ -254,12 +263,14 @@ def _add_differences(
 
 
 def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool = False) -> int:
-    """Bring checksums up to date with what their sums differ by (RFC 1624); return how many changed."""
+    """Update checksums by the differences of their sums (RFC 1624); return the number of changed
+    checksums.
+    """
     return _put_checksum(buffer, at, _ALL - _number(buffer, at) + difference, zero_is_none=zero_is_none)
 
 
 def _put_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
-    """Write the checksums of sums; return how many changed."""
+    """Write the checksums for sums of octets; return the number of changed checksums."""
     # a sum of octets that are not all zero is 0xFFFF where it is 0 modulo 0xFFFF
     rest = total % _ALL
     checksum = _ALL - np.where(rest == 0, _ALL, rest)
@@ -279,9 +290,9 @@ def _number(buffer: Octets, at: Int64) -> Int64:
 def _renew_crc(
     packets: Packets, buffer: Octets, before: Octets, shift: int, written: list[Written]
 ) -> tuple[Written, int]:
-    """Compute anew those invariant CRCs that were right before octets they cover were written.
+    """Recompute the invariant CRCs that were correct before covered octets were written.
 
-    Return what was written, and the number of frames whose CRC is cut.
+    Returns the written CRCs, and the number of frames with a truncated CRC.
     """
     touched = np.zeros(len(packets.network), np.bool_)
     for each in written:
@@ -301,14 +312,14 @@ def _renew_crc(
 
 
 def _is_fragment(packets: Packets, buffer: Octets, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-    """Return a mask of the IPv4 fragments, whose transport checksum covers more than is captured."""
+    """Return a mask of the IPv4 fragments, whose transport checksum also covers octets of other fragments."""
     flags = _number(buffer, np.where(packets.is_ip4[rows], packets.network[rows] + 6, 0))
     fragments: NDArray[np.bool_] = packets.is_ip4[rows] & (flags & 0x3FFF != 0)
     return fragments
 
 
 def _invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], shift: int = 0) -> Octets:
-    """Return the right invariant CRCs of the packets of ``rows``, in the order of the wire."""
+    """Return the correct invariant CRCs of the packets in ``rows``, in wire order."""
     udp = np.where(packets.is_udp, packets.transport + shift, NOWHERE)
     crcs = invariant_crcs(
         buffer, packets.network[rows] + shift, packets.is_ip4[rows], udp[rows], packets.bth[rows] + shift,
@@ -318,7 +329,7 @@ def _invariant_crcs(packets: Packets, buffer: Octets, rows: NDArray[np.intp], sh
 
 
 def right_fcs(batch: Batch, fcs_octets: NDArray[np.integer], rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the ``rows`` of complete frames with a right FCS of four octets."""
+    """Return the ``rows`` of complete frames with a correct FCS of four octets."""
     whole = (fcs_octets[rows] == _FCS_OCTETS) & (batch.captured[rows] > _FCS_OCTETS)
     rows = rows[whole & (batch.original[rows] <= batch.captured[rows])]
     if not len(rows):
@@ -329,7 +340,7 @@ def right_fcs(batch: Batch, fcs_octets: NDArray[np.integer], rows: NDArray[np.in
 
 
 def put_fcs(batch: Batch, buffer: Octets, rows: NDArray[np.intp]) -> int:
-    """Compute the FCS of frames anew; return how many were not right."""
+    """Recompute the FCS of frames; return the number of FCSs that were incorrect."""
     at = batch.offset[rows] + batch.captured[rows] - _FCS_OCTETS
     new = _fcs(batch, rows)
     changed = (rows_at(buffer, at, _FCS_OCTETS) != new).any(axis=1)
@@ -351,9 +362,9 @@ def _fcs(batch: Batch, rows: NDArray[np.intp]) -> Octets:
 
 
 def put_lengths_right(layers: BatchLayers, buffer: Octets) -> Counter[str]:
-    """Set lengths that claim more than a frame has on the wire, or less than their header, to what it has.
+    """Correct length fields that exceed the frame on the wire or are shorter than their header.
 
-    Return the number of frames with such a length, by field.
+    The corrected length is the available length. Returns the number of corrected frames, by field.
     """
     told: Counter[str] = Counter()
     _, reach = frame_ends(layers.frames)
@@ -395,7 +406,7 @@ def put_lengths_right(layers: BatchLayers, buffer: Octets) -> Counter[str]:
 
 
 def _by_depth(results: BatchLayers, cls: type[Layer]) -> Iterator[Entries]:
-    """Yield the layers of a format: each frame's first, then the second and so on."""
+    """Yield the layers of a format: the first layer of each frame, then the second layers, and so on."""
     entries = results.entries.get(cls)
     if entries is None:
         return
@@ -414,10 +425,11 @@ def _set(
 
 
 def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[str], Counter[str]]:
-    """Compute the checksums of packets that are captured whole.
+    """Compute the checksums of completely captured packets.
 
-    Return how many frames had others, by field, and of how many they were left since octets are missing:
-    cut off, in other fragments, or in a routing header.
+    Returns the number of frames with changed checksums, by field. Also returns, by field, the number of
+    frames whose checksum is unchanged because octets are missing. Octets can be truncated, in other
+    fragments, or in a routing header.
     """
     told: Counter[str] = Counter()
     left: Counter[str] = Counter()
@@ -465,13 +477,16 @@ def put_checksums_right(layers: BatchLayers, buffer: Octets) -> tuple[Counter[st
 
 
 def _packet_end(buffer: Octets, network: Int64, is_ip4: NDArray[np.bool_]) -> Int64:
-    """Return the ends of packets by their network headers; one far off where those give no length."""
+    """Return the ends of packets according to their network headers.
+
+    Without a length in the header, the end is far beyond the buffer.
+    """
     lengths = _number(buffer, network + np.where(is_ip4, _IPV4_LEN, _IPV6_LEN))
     return network + np.where(lengths == 0, 1 << 40, lengths + np.where(is_ip4, 0, _IPV6_OCTETS))
 
 
 def _segment_end(packets: Packets, buffer: Octets, rows: NDArray[np.intp], kind: type[Layer]) -> Int64:
-    """Return the ends of transport segments by their headers."""
+    """Return the ends of transport segments according to their headers."""
     of_ip = _packet_end(buffer, packets.network[rows], packets.is_ip4[rows])
     if kind is not UDP:
         return of_ip
@@ -480,7 +495,7 @@ def _segment_end(packets: Packets, buffer: Octets, rows: NDArray[np.intp], kind:
 
 
 def _pseudo(packets: Packets, buffer: Octets, rows: NDArray[np.intp], stop: Int64, protocol: int) -> Int64:
-    """Return the sums of pseudo headers."""
+    """Return the sums of the pseudo headers."""
     network, is_ip4 = packets.network[rows], packets.is_ip4[rows]
     first = network + np.where(is_ip4, 12, 8)
     return _sums(buffer, first, first + np.where(is_ip4, 8, 32)) + (stop - packets.transport[rows]) + protocol
@@ -502,7 +517,7 @@ _SUMMED_OCTETS = 4 << 20
 
 
 def _sums(buffer: Octets, start: Int64, stop: Int64) -> Int64:
-    """Return the sums of stretches as numbers of two octets, the last one filled up with 0."""
+    """Return the sum of each octet range as 16-bit numbers; an odd last octet is padded with 0."""
     if len(start) and (start[1:] < start[:-1]).any():
         order = np.argsort(start)
         shuffled = np.empty(len(start), np.int64)

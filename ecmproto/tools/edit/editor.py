@@ -1,8 +1,9 @@
-"""The edits of a capture, done a batch at a time, and their counts.
+"""Edits of a capture, applied a batch at a time, and their counts.
 
-Frames are first unwrapped, then cut out by number and time, then a filter selects the frames to edit.  Their
-fields are set, tags removed and inserted, lengths and checksums fixed, times moved, octets beyond a snap
-length cut, and wrappers put around them, in this order; the others are written unchanged.
+First, frames are unwrapped. Then frames are selected by number and time, and a filter selects the frames to
+edit. The edits are made in this order: fields are set, tags are removed and inserted, lengths and checksums
+are fixed, times are moved, frames are truncated to a snap length, and wrappers are added. Frames that the
+filter does not select are written unchanged.
 """
 
 from __future__ import annotations
@@ -55,117 +56,120 @@ Int64 = NDArray[np.int64]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """The edits of a capture."""
+    """Edits to apply to a capture."""
 
     assignments: tuple[Assignment, ...] = ()
     filter: Filter | None = None
-    """The filter of the frames to edit; None: all."""
+    """Filter that selects the frames to edit; ``None`` selects all frames."""
     drop: str = ""
-    """The frames left out by the filter: "selected" or "others"; "": none."""
+    """Frames to drop: "selected" or "others", according to the filter; "" drops no frames."""
     frames: Frames | None = None
     span: Span | None = None
     strip: tuple[type[Layer], ...] = ()
-    """Tags to be taken out, all of these formats."""
+    """Tag formats to remove; all tags of these formats are removed."""
     tags: tuple[Layer, ...] = ()
-    """Tags to be put in, one after the other outside all tags that there are."""
+    """Tags to insert; each tag is inserted outside all tags already present."""
     replace_tags: bool = False
-    """Whether each tag replaces the ones of its kind, after the VLAN tags at the frame's start."""
+    """Whether an inserted tag replaces tags of the same format, after the VLAN tags at the frame's start."""
     clock: Clock | None = None
     snap_octets: int | None = None
     fix: bool = False
-    """Whether lengths and checksums are computed, whatever they were."""
+    """Whether lengths and checksums are recomputed, whatever their old values."""
     keep_checksums: bool = True
     """Whether checksums over edited fields are updated."""
     decap: bool = False
-    """Whether the innermost frames take the place of frames that mirrors and tunnels wrap."""
+    """Whether frames wrapped by mirrors and tunnels are replaced by their innermost frames."""
     wrappers: tuple[Wrapper, ...] = ()
-    """Wrappers to be put around frames, the last one outermost."""
+    """Wrappers to add to frames; the last wrapper becomes the outermost."""
     ethertypes: EtherTypes = DEFAULT
 
     @property
     def changes_frames(self) -> bool:
-        """Whether it writes into frames."""
+        """Whether the edits change octets in frames."""
         return bool(self.assignments or self.strip or self.tags or self.fix or self.wrappers)
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Assigned:
-    """The result of an assignment, in frames."""
+    """The result of an assignment, in numbers of frames."""
 
     text: str
     name: str
     frames: int = 0
-    """Frames that have the value now."""
+    """Number of frames that now have the value."""
     same: int = 0
-    """Frames among them that had it before."""
+    """Number of frames that already had the value."""
     without: int = 0
-    """Frames without the field, or with one of another length."""
+    """Number of frames without the field, or with a field of another length."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Tagged:
-    """The result of a tag to be inserted, in frames."""
+    """The result of the insertion of a tag, in numbers of frames."""
 
     name: str
     frames: int = 0
-    """Frames that got the tag."""
+    """Number of frames into which the tag was inserted."""
     replaced: int = 0
-    """Frames among them whose tags of its kind were replaced."""
+    """Number of frames in which the tag replaced tags of the same format."""
     without: int = 0
-    """Frames that did not: cut among their tags, or of another link than Ethernet."""
+    """Number of frames without the new tag: truncated within their tags, or not Ethernet."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Wrapped:
-    """The number of frames that got a wrapper."""
+    """The number of frames that received a wrapper."""
 
     name: str
     frames: int = 0
     without: int = 0
-    """Frames that did not: of another link than Ethernet, or too long for an IP packet."""
+    """Number of frames without the wrapper: not Ethernet, or too long for an IP packet."""
 
 
 @dataclasses.dataclass(slots=True, kw_only=True, repr=False)
 class Report(Tabular):
-    """The counts of a capture's frames; as a table, one row a count."""
+    """The counts of the frames of a capture; a table has one row per count."""
 
     read: int = 0
     taken: int = 0
-    """Frames within the requested numbers and times."""
+    """Number of frames within the requested numbers and times."""
     selected: int = 0
-    """Frames among them that the filter selects."""
+    """Number of frames that the filter selects among the frames taken."""
     written: int = 0
     changed: int = 0
-    """Frames with other octets, lengths or times."""
+    """Number of frames with changed octets, lengths or times."""
     assigned: list[Assigned] = dataclasses.field(default_factory=list)
     stripped: Counter[str] = dataclasses.field(default_factory=Counter)
     tagged: list[Tagged] = dataclasses.field(default_factory=list)
     wrapped: list[Wrapped] = dataclasses.field(default_factory=list)
     unwrapped: str = ""
-    """One line on the frames that were unwrapped; empty without any."""
+    """Line about the unwrapped frames; empty if no frame was unwrapped."""
     kept: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Updated checksums, by field."""
+    """Number of updated checksums, by field."""
     fixed: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Lengths and checksums that were wrong and no longer are, by field."""
+    """Number of corrected lengths and checksums, by field."""
     unknown: Counter[str] = dataclasses.field(default_factory=Counter)
-    """Checksums that could not be computed, by field."""
+    """Number of checksums that could not be computed, by field."""
     cut: int = 0
-    """Frames of which octets were cut."""
+    """Number of truncated frames."""
     moved: int = 0
-    """Frames whose time moved."""
+    """Number of frames with a moved time."""
     untimed: int = 0
-    """Frames without a time to move."""
+    """Number of frames without a time to move."""
     rounded: int = 0
-    """Frames whose new time is between two of the file's ticks."""
+    """Number of frames whose new time is rounded to a tick of the file."""
     warnings: list[str] = dataclasses.field(default_factory=list)
     problem: CaptureError | None = None
-    """The error that ended the reading early."""
+    """Error that ended reading early."""
 
     def __repr__(self) -> str:
         return f"{counted(self.written, 'frame')} written, {self.changed:,} of them changed"
 
     def records(self) -> list[dict[str, Any]]:
-        """Return a row for each count: what, the field or tag ("" for all frames), and the frames."""
+        """Return a row for each count: what was done, the field or tag, and the number of frames.
+
+        The field or tag is "" for counts of all frames.
+        """
         named = {
             "set": {each.name: each.frames for each in self.assigned},
             "stripped": self.stripped,
@@ -182,9 +186,9 @@ class Report(Tabular):
 
 
 class Editor:
-    """Edits the batches of a capture in order; ``report`` counts the frames so far.
+    """Editor of the batches of a capture, which must be passed in order; ``report`` counts the frames so far.
 
-    With ``in_records`` they are written as records of the capture's own format.
+    With ``in_records``, frames are written as records in the format of the capture.
     """
 
     def __init__(
@@ -213,14 +217,14 @@ class Editor:
 
     @property
     def is_done(self) -> bool:
-        """Whether no further frame is taken."""
+        """Whether all requested frames have been read."""
         frames = self.edit.frames
         return frames is not None and self.report.read >= frames.last
 
     def batch(self, batch: Batch, interfaces: Sequence[Interface]) -> Batch:
-        """Return the frames of a batch that stay, edited; with records as `CaptureReader` gives them.
+        """Return the remaining frames of a batch, edited, with records as `CaptureReader` returns them.
 
-        RecordError for a time that the capture's format cannot hold.
+        Raises RecordError for a time that the format of the capture cannot hold.
         """
         edit, report = self.edit, self.report
         report.read += len(batch)
@@ -343,7 +347,7 @@ class Editor:
         return batch, buffer
 
     def _set_in(self, *, inner: bool) -> frozenset[tuple[type[Layer], str]]:
-        """Return the fields of formats that are set in frames, or in those that they show."""
+        """Return the formats and keys of the assigned fields; ``inner`` selects fields of quoted frames."""
         return frozenset(
             (writing.source.format, writing.source.key)
             for each in self.edit.assignments
@@ -457,7 +461,10 @@ class Editor:
         wrapper: Wrapper,
         counts: Wrapped,
     ) -> Batch:
-        """Return a batch whose frames are wrapped; an FCS stays at the end, for the wrapper's to be."""
+        """Return a batch with wrapped frames.
+
+        An FCS remains at the end of the frame and is recomputed later as the FCS of the wrapper.
+        """
         # loads numba, which other edits do without
         from ecmproto.frames.batch.tags import NOWHERE, Splice, spliced_batch
 
@@ -487,9 +494,9 @@ _SIMPLE = "simple packet blocks of other lengths are written as enhanced ones, a
 
 
 class _Outcome(NamedTuple):
-    """The octets written into frames, a mask of the changed ones, and numbers by assignment.
+    """The octets written into frames, a mask of the changed frames, and counts for each assignment.
 
-    They are the number of frames with the field, and of changed ones.
+    The counts are the number of frames with the field, and the number of changed frames.
     """
 
     written: list[Written]
@@ -498,7 +505,9 @@ class _Outcome(NamedTuple):
 
 
 def _written(positions: Sequence[Targets], buffer: Octets, low: int, frames: int) -> _Outcome:
-    """Write the assigned values in ``frames`` frames, ``low`` octets before their former offsets."""
+    """Write the assigned values into ``frames`` frames, whose offsets in ``buffer`` are reduced by
+    ``low``.
+    """
     done = []
     changed = np.zeros(frames, np.bool_)
     masks: dict[Assignment, tuple[NDArray[np.bool_], NDArray[np.bool_]]] = {}
@@ -516,7 +525,7 @@ def _written(positions: Sequence[Targets], buffer: Octets, low: int, frames: int
 
 
 def _differ(before: Octets, after: Octets, frames: Batch) -> NDArray[np.bool_]:
-    """Return for each frame whether its octets in two buffers differ."""
+    """Return a mask of the frames whose octets differ between two buffers."""
     differs = np.concatenate([[0], np.cumsum(before != after, dtype=np.int64)])
     found: NDArray[np.bool_] = differs[frames.offset + frames.captured] != differs[frames.offset]
     return found
@@ -531,13 +540,14 @@ def edit_capture(
     force: bool = False,
     watch: Callable[[Iterable[Batch | Block], CaptureReader], Iterable[Batch | Block]] | None = None,
 ) -> Report:
-    """Write captures, several as one in the order of time, to ``out`` with their frames edited.
+    """Write captures with edited frames to ``out``; several captures are merged by time.
 
-    ``format`` is the output's, else the one of its name, else the input's.  ``watch`` is between reader and
-    editor.  Memory does not grow with the captures.
+    ``format`` is the format of the output. By default, the file name determines the format, or else the
+    format of the input is used. ``watch`` is a function that passes on the batches from the reader to the
+    editor. Memory does not grow with the captures.
 
-    Raises OutputError when ``out`` cannot be written, RecordError for times that its format cannot hold.  Of
-    a capture that cannot be read to its end, the readable part is written; see `Report.problem`.
+    Raises OutputError if ``out`` cannot be written, and RecordError for times that the output format cannot
+    hold. If a capture cannot be read to its end, the readable part is written; see `Report.problem`.
     """
     with ExitStack() as stack:
         reader = source = stack.enter_context(open_captures(paths))

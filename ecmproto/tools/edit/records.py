@@ -1,6 +1,7 @@
-"""Records of captures rewritten with other octets and lengths of frames, or other times.
+"""Capture records rewritten with other octets, lengths or times of frames.
 
-The rest of a record stays: pcapng's options, comments too, and the extra words of old pcap files.
+All other data of a record are kept, including pcapng options and comments, and the extra words of old pcap
+files.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _CLOCK = "what the interface's clock can show"
 
 
 def own_records(batch: Batch) -> tuple[Batch, Octets]:
-    """Return a batch whose buffer is a copy of no more than its records, and that buffer to write in."""
+    """Return a batch with a writable copy of its records, and the buffer with the copy."""
     low = int(batch.record_offset.min()) if len(batch) else 0
     high = int((batch.record_offset + batch.record_length).max()) if len(batch) else 0
     buffer = batch.buffer[low:high].copy()
@@ -43,10 +44,11 @@ def own_records(batch: Batch) -> tuple[Batch, Octets]:
 
 
 def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
-    """Return the records of ``batch`` with the octets and lengths of ``frames``, of the same number.
+    """Return the records of ``batch`` with the octets and lengths of ``frames``.
 
-    With ``swapped`` pcap records have the length on the wire first.  A simple packet block whose length
-    changes becomes an enhanced one at time 0, as it has no field for the captured length.
+    Both batches have the same number of frames. With ``swapped``, the length on the wire is the first length
+    in pcap records. A simple packet block whose length changes is replaced by an enhanced packet block at
+    time 0, because a simple packet block has no field for the captured length.
     """
     head = batch.offset - batch.record_offset
     records = batch.records
@@ -82,9 +84,9 @@ def with_frames(batch: Batch, frames: Batch, *, swapped: bool = False) -> Batch:
 
 
 def unwrapped_records(batch: Batch) -> tuple[Batch, NDArray[np.bool_]]:
-    """Return the records of a batch with its frames and interfaces, and whether each frame was unwrapped.
+    """Return the records of a batch with its frames and interfaces, and a mask of the unwrapped frames.
 
-    The records come from an `InnerReader`: enhanced packet blocks.
+    The records are enhanced packet blocks from an `InnerReader`.
     """
     records = batch.records
     assert records is not None
@@ -123,10 +125,9 @@ def _put_uint32s(out: Octets, at: Int64, numbers: Sequence[Int64], order: ByteOr
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Clock:
-    """The movement of times.
+    """A change of times.
 
-    The distance from the first frame's time is multiplied by ``numerator / denominator``, then ``shift_ns``
-    is added.
+    The time since the first frame is multiplied by ``numerator / denominator``. Then ``shift_ns`` is added.
     """
 
     shift_ns: int = 0
@@ -135,11 +136,11 @@ class Clock:
 
     @property
     def scales(self) -> bool:
-        """Whether times between frames change."""
+        """Whether the times between frames change."""
         return self.numerator != self.denominator
 
     def moved(self, time_ns: Int64, first_ns: int) -> Int64:
-        """Return times as they are afterwards, the nearest that 64 bits can hold."""
+        """Return the changed times, limited to 64 bits."""
         if not len(time_ns):
             return time_ns
         ends = [int(time_ns.min()), int(time_ns.max())]
@@ -152,7 +153,7 @@ class Clock:
         return np.array([in_64_bits(self.moved_one(each, first_ns)) for each in time_ns.tolist()], np.int64)
 
     def moved_one(self, time_ns: int, first_ns: int) -> int:
-        """Return a time as it is afterwards."""
+        """Return the changed time."""
         return first_ns + (time_ns - first_ns) * self.numerator // self.denominator + self.shift_ns
 
 
@@ -166,10 +167,11 @@ def move_times(
     *,
     in_records: bool = True,
 ) -> tuple[Batch, int]:
-    """Move the times of some frames in ``buffer``; return the batch and the number of rounded times.
+    """Change the times of the frames ``rows`` in ``buffer``; return the batch and the number of rounded
+    times.
 
-    Without ``in_records`` only the times of the batch move, as the output has records of another format.
-    Raises RecordError for a time that the file cannot hold.
+    Without ``in_records``, only the times of the batch change, because the output has records of another
+    format. Raises RecordError for a time that the file cannot hold.
     """
     if batch.timed is not None:
         rows = rows[batch.timed[rows]]
@@ -205,7 +207,7 @@ def move_times(
 def _ticks(
     before: NDArray[np.uint64], time_ns: Int64, clock: Clock, first_ns: int, link: Interface
 ) -> tuple[NDArray[np.uint64], int]:
-    """Return an interface's ticks for times, and how many of these lie between two of them."""
+    """Return the ticks of an interface for times, and the number of times that were rounded."""
     per_second = link.ticks_per_second
     delta, between = divmod(clock.shift_ns * per_second, NS_PER_S)
     if not clock.scales and between == 0:

@@ -1,4 +1,4 @@
-"""The frames of a capture selected by number and by time, and the tags to insert."""
+"""Selection of frames of a capture by number and by time, and the tags to insert."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ _LAST = (1 << 62) - 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Frames:
-    """The frames whose numbers, from 1, are in one of the ``ranges``, ends included."""
+    """The frames whose numbers, from 1, are in one of the ``ranges``; ranges include both ends."""
 
     ranges: tuple[tuple[int, int], ...]
 
     @property
     def last(self) -> int:
-        """The last number of all."""
+        """Highest frame number in the ranges."""
         return max(last for _, last in self.ranges)
 
     def mask(self, batch: Batch) -> NDArray[np.bool_]:
-        """Return for each frame of a batch whether it is among them."""
+        """Return a mask of the frames of a batch that are in the ranges."""
         numbers = batch.numbers + 1
         taken = np.zeros(len(batch), np.bool_)
         for first, last in self.ranges:
@@ -44,7 +44,10 @@ class Frames:
 
 
 def frames_from(text: str) -> Frames:
-    """Return the frames that ``100-200,300-`` means: ranges with both ends, ``n``, ``n-`` and ``-n``."""
+    """Return the frames for a text such as ``100-200,300-``.
+
+    A range is ``n-m``, ``n``, ``n-`` or ``-n``. Raises SpecError for an invalid range.
+    """
     ranges = []
     for part in text.split(","):
         found = _RANGE.fullmatch(part.strip())
@@ -62,14 +65,17 @@ def frames_from(text: str) -> Frames:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A time: ``ns`` since 1970, or since a capture's first frame."""
+    """A time in ns since 1970, or in ns since the first frame of a capture."""
 
     ns: int
     since_first: bool
 
 
 def moment_from(text: str, option: str) -> Moment:
-    """Return the time that a text means: ``1.5s`` since the first frame; seconds since 1970; or ISO 8601."""
+    """Return the time for a text: ``1.5s`` since the first frame, seconds since 1970, or ISO 8601.
+
+    Raises SpecError, with the name ``option``, for any other text.
+    """
     text = text.strip()
     seconds = _SECONDS.fullmatch(text)
     if seconds is not None:
@@ -98,15 +104,16 @@ def moment_from(text: str, option: str) -> Moment:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """The frames from a time on, and before another; None: from the first, to the last."""
+    """The frames from time ``start`` to before time ``stop``; ``None`` means no limit."""
 
     start: Moment | None = None
     stop: Moment | None = None
 
     def mask(self, batch: Batch, first_ns: int) -> NDArray[np.bool_]:
-        """Return for each frame of a batch whether it is within; one without a time is not.
+        """Return a mask of the frames of a batch that are within the span.
 
-        ``first_ns`` is the time of the capture's first frame.
+        A frame without a time is never within the span. ``first_ns`` is the time of the capture's first
+        frame.
         """
         taken = np.ones(len(batch), np.bool_) if batch.timed is None else batch.timed.copy()
         if self.start is not None:
@@ -122,7 +129,10 @@ def _clamped(moment: Moment, first_ns: int) -> int:
 
 
 def span_from(start: str | None, stop: str | None) -> Span | None:
-    """Return the span between two times, of which one may be left out; None without any.  SpecError."""
+    """Return the span between two times; ``None`` if no time is given.
+
+    Either time may be ``None``. Raises SpecError for an invalid time.
+    """
     if start is None and stop is None:
         return None
     return Span(
@@ -132,7 +142,7 @@ def span_from(start: str | None, stop: str | None) -> Span | None:
 
 
 def tag_named(name: str) -> type[Layer]:
-    """Return the format of tags called ``name``; SpecError, with those that there are, for any other."""
+    """Return the tag format called ``name``; raise SpecError, with the known tags, for any other name."""
     kind = format_named(name.strip(), where="--strip")
     if not is_tag(kind):
         raise SpecError(where="--strip", needed=f"a tag: {_tags()}", got=shown(name))
@@ -140,7 +150,10 @@ def tag_named(name: str) -> type[Layer]:
 
 
 def tag_from(text: str) -> Layer:
-    """Return the tag that ``vlan id=5 priority=3`` means; SpecError for none, EncodeError for a value."""
+    """Return the tag for a text such as ``vlan id=5 priority=3``.
+
+    Raises SpecError for an unknown tag, and EncodeError for an invalid value.
+    """
     name, *words = text.replace(",", " ").split() or [""]
     item: dict[str, object] = {"layer": name}
     for word in words:

@@ -1,7 +1,7 @@
-"""Frames wrapped as mirrors and tunnels do it: GRE, ERSPAN, NVGRE, VXLAN, VXLAN-GPE, Geneve and TZSP.
+"""Frames wrapped as by mirrors and tunnels: GRE, ERSPAN, NVGRE, VXLAN, VXLAN-GPE, Geneve and TZSP.
 
-A wrapper is an entry of `WRAPPERS`, whose layers are formats like any others.
-`ecmproto.frames.batch.inner` takes out again what is wrapped here.
+A wrapper is an entry of `WRAPPERS`, and its layers are ordinary formats. `ecmproto.frames.batch.inner`
+removes these wrappers.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ WRAPPERS: dict[str, tuple[Layer, ...]] = {
     "geneve": (Geneve(),),
     "tzsp": (TZSP(), Mark()),
 }
-"""The layers of wrappers, by the name of each."""
+"""Layers of each wrapper, by name."""
 _WHERE = "--encap"
 _ETHERNET_OCTETS, _IPV6_OCTETS = Ethernet.fixed_octets, IPv6.fixed_octets
 _IPV4_LENGTH_AT, _IPV6_LENGTH_AT, _UDP_LENGTH_AT, _UDP_SUM_AT = 2, 4, 4, 6
@@ -59,9 +59,9 @@ _MAX_LENGTH = 0xFFFF
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapper:
-    """The octets that go in front of each frame, and the offsets in them of what differs from frame to frame.
+    """The octets that precede each frame, and the offsets of the fields that differ between frames.
 
-    An offset of 0: the wrapper does not have it.  Made by `wrapper_from`.
+    An offset of 0 means that the wrapper has no such field. Created by `wrapper_from`.
     """
 
     name: str
@@ -74,15 +74,15 @@ class Wrapper:
 
     @property
     def max_frame_octets(self) -> int:
-        """The maximum length of a frame, for which the length in the IP header has room."""
+        """Maximum length in octets of a frame that fits into an IP packet."""
         behind = _ETHERNET_OCTETS + (_IPV6_OCTETS if self.is_ip6 else 0)
         return _MAX_LENGTH + behind - len(self.octets)
 
     def rows(self, frame_octets: Int64, whole: NDArray[np.bool_], time_ns: Int64, *, before: int) -> Octets:
-        """Return the octets in front of frames, a row each; the checksums are still to be computed.
+        """Return the octets that precede frames, one row per frame; checksums must be computed afterwards.
 
-        ``frame_octets`` are the lengths of the frames on the wire, ``before`` counts the frames that were
-        wrapped earlier.  A UDP checksum is 0 (none) unless the frame is ``whole``.
+        ``frame_octets`` are the lengths of the frames on the wire. ``before`` is the number of frames that
+        were wrapped earlier. The UDP checksum is 0 (no checksum) for frames that are not ``whole``.
         """
         rows = np.tile(np.frombuffer(self.octets, np.uint8), (len(frame_octets), 1))
         length = frame_octets + len(self.octets) - _ETHERNET_OCTETS
@@ -106,11 +106,11 @@ def _put(rows: Octets, at: int, octets: int, values: Int64) -> None:
 
 
 def wrapper_from(text: str) -> Wrapper:
-    """Return the wrapper that ``erspan2,session=12,src=10.0.0.1`` means; SpecError, EncodeError.
+    """Return the wrapper for a text such as ``erspan2,session=12,src=10.0.0.1``.
 
-    Keys are the fields of its layers (`WRAPPERS`), ``src`` and ``dst`` of its IP header (of IPv6 where one of
-    them is an IPv6 address), and fields of the headers in front by their names, as in ``eth.dst`` or
-    ``ip.ttl``.
+    Keys are the fields of the wrapper's layers (`WRAPPERS`), ``src`` and ``dst`` for the IP header, and names
+    of fields in the preceding headers, such as ``eth.dst`` or ``ip.ttl``. The IP header is IPv6 if one of the
+    addresses is an IPv6 address. Raises SpecError for an invalid text, and EncodeError for an invalid value.
     """
     name, *words = text.replace(",", " ").split() or [""]
     if name not in WRAPPERS:
@@ -140,7 +140,7 @@ def wrapper_from(text: str) -> Wrapper:
 
 
 def _offsets(layers: Sequence[Layer]) -> Iterator[tuple[str, int]]:
-    """Yield the key of each field of layers, and its first bit."""
+    """Yield the key and the first bit of each field of layers."""
     start = 0
     for value in layers:
         yield from ((field.key, 8 * start + field.bit_offset) for field in value.layout)
@@ -148,7 +148,10 @@ def _offsets(layers: Sequence[Layer]) -> Iterator[tuple[str, int]]:
 
 
 def _field(name: str, layers: list[Layer], key: str) -> tuple[int, Field]:
-    """Return the index of the layer with a number, and its field; a part of a header is added for it."""
+    """Return the index of the layer with the numeric field ``key``, and the field.
+
+    If the field belongs to an optional part of a header, the part is added to ``layers``.
+    """
     known: dict[str, tuple[int, Field]] = {
         field.key: (at, field) for at, value in enumerate(layers) for field in value.layout if field.is_number
     }
@@ -174,7 +177,7 @@ def _parts(wrapper: Layer) -> tuple[type[Layer], ...]:
 
 
 def _front(given: dict[str, str], wrapper: Layer) -> list[Layer]:
-    """Return the headers in front of a wrapper's own, with the values that are taken out of ``given``."""
+    """Return the headers that precede the wrapper, with values that are removed from ``given``."""
     protocol = PROTO_UDP if wrapper.ip_protocol is None else wrapper.ip_protocol
     items: dict[str, dict[str, object]] = {
         "eth": {"dst": bytes.fromhex("020000000002"), "src": bytes.fromhex("020000000001")}
