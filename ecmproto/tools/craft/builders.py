@@ -1,10 +1,10 @@
-"""Whole frames from given layers and fields: default layers and values, then computed ones.
+"""Complete frames from given layers and fields, with default layers, default values and computed fields.
 
 >>> build("cnm", qntz_fb=40, flow_id=7, vlan=5, prio=3)
 
-By default a source station sends to a destination through a congestion point.  Addresses are locally
-administered, IP addresses the documentation's.  `complete` adds the layers required by a kind and fills the
-missing fields, so that the bare name of a kind makes a frame that decodes.
+By default, a source station sends to a destination through a congestion point.  MAC addresses are locally
+administered, and IP addresses are from documentation ranges.  `complete` adds the required layers and the
+values of missing fields.  Therefore, the name of a format alone creates a valid frame.
 """
 
 from __future__ import annotations
@@ -45,12 +45,13 @@ from ecmproto.wire.formats.wrapper import may_wrap
 
 
 def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, **fields: object) -> Frame:
-    """Return a frame of ``kind``: the name of a format, or a line such as ``"vlan id=5 cntag flow_id=7"``.
+    """Return a frame of ``kind``, which is a format name or a line such as ``"vlan id=5 cntag flow_id=7"``.
 
-    ``fields`` belong to the last layer named or to a layer it implies (``flow_id`` of a CNM: a CN-TAG;
-    ``dst``, ``src``, ``vlan``, ``prio``).  What is left out gets the kind's default or is computed; what
-    is given is kept, also where it is wrong.  ``raw`` adds, computes and pads nothing.  SpecError for
-    an unknown name, EncodeError for a value out of range.
+    ``fields`` are fields of the last named layer or of a layer that the format implies. For example, a CNM
+    implies a CN-TAG with ``flow_id``, and the shorthands ``dst``, ``src``, ``vlan`` and ``prio`` apply to
+    every format. Missing fields are computed or get default values. Given values are kept, even if they are
+    invalid. ``raw`` disables default layers, computed fields and padding. Raises SpecError for an unknown
+    name, and EncodeError for a value out of range.
     """
     stack = stack_from_line(kind)
     give_fields(stack, fields)
@@ -60,7 +61,7 @@ def build(kind: str, /, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Finished:
-    """A frame with the keys that were given for each of its layers, and the parts they came from."""
+    """A complete frame, the keys of the given fields of each layer, and the `Part` of each layer."""
 
     frame: Frame
     given: tuple[frozenset[str], ...]
@@ -76,8 +77,8 @@ def finish(
     trailer: bytes = b"",
     fcs: bytes = b"",
 ) -> Finished:
-    """Return the frame that a settled ``stack`` stands for; EncodeError when a value does not fit."""
-    # completing adds parts, and a stack may be finished many times
+    """Return the complete frame of a settled ``stack``. Raises EncodeError for a value that does not fit."""
+    # complete() adds parts, and finish() may be called many times for a stack
     whole = Stack()
     whole.parts = list(stack.parts)
     defaults = [{} for _ in whole.parts] if raw else complete(whole)
@@ -92,7 +93,7 @@ def finish(
 
 
 def put_right(frame: Frame, given: Sequence[Collection[str]]) -> Frame:
-    """Return the frame with its types, lengths, checksums and padding computed, except fields given."""
+    """Return the frame with computed types, lengths, checksums and padding. Given fields are unchanged."""
     frame = fixed(frame, given)
     if not any(_needs_sum(value, keys) for value, keys in zip(frame.layers, given, strict=True)):
         return frame
@@ -103,7 +104,10 @@ def put_right(frame: Frame, given: Sequence[Collection[str]]) -> Frame:
 
 
 def _needs_sum(value: Layer, given: Collection[str]) -> bool:
-    """Return whether a checksum is left: one with a pseudo header, or one over fields that were given."""
+    """Return whether the checksum of a layer is not computed yet.
+
+    This applies to checksums with a pseudo header, and to checksums over given fields.
+    """
     if isinstance(value, IPv4):
         return not {"ihl", "len", "proto"}.isdisjoint(given)
     if isinstance(value, UDP):
@@ -112,14 +116,14 @@ def _needs_sum(value: Layer, given: Collection[str]) -> bool:
 
 
 SOURCE = bytes.fromhex("020000000001")
-"""The station whose frames are sampled."""
+"""MAC address of the station whose frames are sampled."""
 DESTINATION = bytes.fromhex("020000000002")
-"""The default destination."""
+"""Default destination MAC address."""
 CONGESTION_POINT = bytes.fromhex("0200000000c1")
-"""The bridge whose queue fills."""
+"""MAC address of the bridge with the congested queue."""
 
 SAMPLED_OCTETS = 48
-"""Octets of the sampled frame in an ECM, BCN or E²CM message (wire-formats 4)."""
+"""Number of octets of the sampled frame in an ECM, BCN or E²CM message (wire-formats 4)."""
 _TTL_S = 120
 _CHASSIS, _PORT, _TTL = 1, 2, 3
 _BY_MAC, _BY_NAME = b"\x04", b"\x05"
@@ -131,9 +135,10 @@ Values = dict[str, int | bytes]
 
 
 def complete(stack: Stack) -> list[Values]:
-    """Add the layers a frame cannot do without; return each layer's values for the fields left out.
+    """Add the required layers to a stack, and return the default values of each layer.
 
-    Given fields are the caller's to put on top; types, lengths and checksums are the encoder's to compute.
+    The caller overrides the default values with the given fields. The encoder computes types, lengths and
+    checksums.
     """
     frames = frames_in(stack.parts)
     stack.parts, values = [], []
@@ -152,7 +157,7 @@ def complete(stack: Stack) -> list[Values]:
 
 
 def _complete_frame(stack: Stack, *, headless: bool) -> list[Values]:
-    """Complete one frame of several, without an Ethernet header if ``headless``."""
+    """Complete one of several nested frames, without an Ethernet header if ``headless`` is true."""
     stack.parts += [] if stack.parts else [Part(Ethernet)]
     if stack.is_lldp:
         _complete_lldp(stack)
@@ -168,7 +173,7 @@ def _complete_frame(stack: Stack, *, headless: bool) -> list[Values]:
 
 
 def _complete_sequence(stack: Stack) -> None:
-    """Add the missing parts that follow a part, and the ones before it."""
+    """Add the missing parts before and after a part that belongs to a sequence of formats."""
     index = next((i for i, part in enumerate(stack.parts) if part.cls.closed_by is not None), None)
     if index is None:
         index = next((i for i, part in enumerate(stack.parts) if part.cls in LEADERS), None)
@@ -187,7 +192,11 @@ def _complete_sequence(stack: Stack) -> None:
 
 
 def _complete_ip(stack: Stack) -> None:
-    """Add missing headers: UDP under a format that has a port, IP under UDP or TCP, UDP in an empty IP."""
+    """Add missing UDP and IP headers.
+
+    UDP is added before a format with a UDP port, and as the payload of an empty IP header. IP is added before
+    UDP or TCP.
+    """
     _put_under(stack, lambda cls: bool(cls.udp_ports), (UDP, *_ROUTERS))
     _put_under(stack, lambda cls: cls.ip_protocol is not None and cls.role != "header", _IP)
     last = stack.parts[-1]
@@ -196,14 +205,15 @@ def _complete_ip(stack: Stack) -> None:
 
 
 _ROUTERS = tuple(cls for cls in FORMATS if cls.follows == "grh")
-"""Formats used instead of IP and UDP."""
+"""Formats that replace IP and UDP."""
 _IP = (IPv4, IPv6, *EXTENSIONS.values())
 
 
 def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[type[Layer], ...]) -> None:
-    """Put the first of the formats ``under`` in front of a part that needs one of them and has none.
+    """Insert the first format of ``under`` before a part that needs one of the formats and follows none of
+    them.
 
-    A format that has an EtherType too needs one only after IP.
+    A format that also has an EtherType needs a header from ``under`` only after IP.
     """
     for index, part in enumerate(stack.parts):
         before = stack.parts[index - 1].cls if index else None
@@ -213,7 +223,10 @@ def _put_under(stack: Stack, needs: Callable[[type[Layer]], bool], under: tuple[
 
 
 def _complete_lldp(stack: Stack) -> None:
-    """Add the TLVs of every LLDPDU: chassis, port and time to live first, an end last (802.1AB 8.2)."""
+    """Add the mandatory TLVs of an LLDPDU (802.1AB 8.2).
+
+    Chassis ID, port ID and time to live come first, and the end TLV comes last.
+    """
     first = next(i for i, part in enumerate(stack.parts) if part.is_tlv)
     if len(stack.parts) == first + 1 and not stack.parts[first].values and stack.parts[first].cls is TLV:
         stack.parts[first] = Part(CongestionNotificationTLV)
@@ -231,14 +244,14 @@ def _complete_lldp(stack: Stack) -> None:
 
 
 def _kind(stack: Stack) -> Part:
-    """Return the part that decides the kind of the frame: a message, a control frame, else the last."""
+    """Return the part that determines the frame type: a message, a control frame, or else the last part."""
     kinds = ("message", "flow control")
     # every LLDPDU ends with an empty TLV
     return next((part for part in stack.parts if part.cls.role in kinds or part.is_tlv), stack.parts[-1])
 
 
 def _addresses(stack: Stack) -> tuple[bytes, bytes]:
-    """Return DA and SA: those given, else those the kind of frame has."""
+    """Return the destination and source addresses. Missing addresses get the default of the frame type."""
     given = stack.parts[0].values
     dst, src = _default_addresses(_kind(stack))
     da, sa = given.get("dst", dst), given.get("src", src)
@@ -251,7 +264,7 @@ _STATIONS = {
     "data": (DESTINATION, SOURCE), "feedback": (SOURCE, CONGESTION_POINT), "reply": (SOURCE, DESTINATION),
     "link": (DESTINATION, CONGESTION_POINT),
 }  # fmt: skip
-"""The destination and source of a frame by its direction."""
+"""Destination and source of a frame, by direction."""
 
 
 def _default_addresses(kind: Part) -> tuple[bytes, bytes]:
@@ -271,7 +284,7 @@ def _values_of(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Valu
 
 
 def _declared(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    """Return a format's declared values, with the congestion point's CPID and the sampled frame."""
+    """Return the declared default values of a format, including the CPID and the sampled frame."""
     cls = part.cls
     values = dict(cls.crafting.values)
     point = addresses[1] if cls.role == "message" else CONGESTION_POINT
@@ -303,11 +316,14 @@ def _cnm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
 
 
 def _shown(stack: Stack, station: bytes) -> bytes:
-    """Return the frame from ``station`` in a message, after tags like the message's."""
+    """Return the sampled frame of a message.
+
+    The frame comes from ``station`` and has the tags of the message.
+    """
     tags: list[Layer] = []
     for tag in stack.parts:
         if tag.cls in VLAN_TAGS:
-            # the message has a priority of its own, the sampled frame untagged traffic's
+            # the priority of the message does not apply to the sampled frame, which gets the default priority
             tags.append(tag.cls().replace(**_only(tag, "id")))
         elif tag.cls is CNTag:
             tags.append(CNTag().replace(**_only(tag, "flow_id")))
@@ -334,7 +350,7 @@ def _e2cm(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
 
 @functools.lru_cache(maxsize=64)
 def _sampled(tags: tuple[Layer, ...], dst: bytes, src: bytes) -> bytes:
-    """Return the sampled frame of a message: UDP from the source station, after ``tags``."""
+    """Return the octets of a sampled UDP frame with ``tags`` after the addresses."""
     ip = IPv4(src=SOURCE_IP, dst=DESTINATION_IP)
     udp = UDP(srcport=SOURCE_PORT, dstport=DESTINATION_PORT)
     layers = (Ethernet(dst=dst, src=src), *tags, ip, udp, Data(data=_SAMPLED_DATA))
@@ -342,7 +358,10 @@ def _sampled(tags: tuple[Layer, ...], dst: bytes, src: bytes) -> bytes:
 
 
 def _pfc(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    """The times given are the ones enabled, 0 included: it resumes the priority."""
+    """Return an enable vector with the priorities whose times are given.
+
+    A given time of 0 is enabled too, because a time of 0 resumes the priority.
+    """
     enabled = [priority for priority in range(8) if f"time{priority}" in part.values]
     if enabled:
         return {"class_enable_vector": sum(1 << priority for priority in enabled)}
@@ -354,7 +373,10 @@ def _cn_tlv(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
 
 
 def _arp(part: Part, stack: Stack, addresses: tuple[bytes, bytes]) -> Values:
-    """Return the MAC and IPv4 addresses; of others, one as long as the other that is given."""
+    """Return the default addresses of an ARP packet: MAC and IPv4 addresses.
+
+    For other address types, a missing address gets zeros and the length of the given address.
+    """
     known = {"src_hw": addresses[1], "src_proto": SOURCE_IP, "dst_proto": DESTINATION_IP}
     kinds = {field.key: field.kind for field in part.cls.layout}
     values: dict[str, int | bytes] = {key: value for key, value in known.items() if kinds[key] != "octets"}
@@ -370,4 +392,4 @@ _FILL: dict[type[Layer], Callable[[Part, Stack, tuple[bytes, bytes]], Values]] =
     Ethernet: _ethernet, ITag: _i_tag, CNM: _cnm, E2CM: _e2cm, PFC: _pfc, CongestionNotificationTLV: _cn_tlv,
     ARP: _arp, EthernetARP: _arp, IPv4ARP: _arp, OtherARP: _arp,
 }  # fmt: skip
-"""Defaults that depend on more than a format's declaration."""
+"""Functions that return default values, for formats whose defaults depend on other layers or fields."""

@@ -1,13 +1,13 @@
-"""Frames from files of columns, a row per frame: Parquet, Arrow's IPC formats, CSV with a line of names.
+"""Frames from files of columns with one row per frame: Parquet, Arrow IPC, or CSV with a header line.
 
-A template gets its fields from the columns, or frames are rebuilt from all of them.  Columns have the names
-of ``--sweep``: a field of the template or of a layer it implies (``flow_id`` of a CNM: a CN-TAG),
-``vlan.id[1]`` of the second layer with the field, ``eth.padding`` and the like, and ``encapsulated.NAME``.
-Derived defaults come from the first row.
+The columns set the fields of a template. Without a template, whole frames are rebuilt from all columns.
+Columns have the same names as ``--sweep`` fields: a field of the template, or a field of an implied layer
+(``flow_id`` of a CNM belongs to a CN-TAG). ``vlan.id[1]`` is the field of the second layer with ``vlan.id``.
+There are also names such as ``eth.padding``, and ``encapsulated.NAME``. Derived defaults use the first row.
 
-Files are read in batches of rows.  A few octets of a compressed file may expand to gigabytes, so the size of
-a batch is bounded, and a value longer than any frame is refused.  CSV cells are text; large CSV files are
-read by pyarrow where it is installed, all others by Python.
+Files are read in batches of rows. A few octets of a compressed file can expand to gigabytes. Therefore, the
+size of a batch is limited, and a value longer than any frame is rejected. CSV cells are text. Large CSV files
+are read by pyarrow if pyarrow is installed. Other CSV files are read by the Python csv module.
 """
 
 from __future__ import annotations
@@ -58,29 +58,30 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 1 << 16
 BATCH_OCTETS = 64 << 20
-"""The size at which a batch of Parquet or CSV ends."""
+"""Size at which a batch of Parquet or CSV rows ends, in octets."""
 MAX_VALUE_OCTETS = 1 << 20
-"""In one value; four times what a capture cuts frames to."""
+"""Maximum length of a value, in octets. This is four times the maximum captured length of a frame."""
 _MAX_LISTED = 1 << 17
-"""Values in one row of a list: layers of two octets in the longest frame."""
+"""Maximum number of list values in one row. The longest frame has this number of layers of two octets."""
 _ROWS_AT_ONCE = 1 << 11
-"""Rows of Parquet that are read before their values' lengths are known."""
+"""Number of Parquet rows that are read at once, before the lengths of their values are known."""
 LARGE_OCTETS = 4 << 20
-"""From this size on a CSV file is worth the import of pyarrow."""
+"""Minimum size of a CSV file that is read by pyarrow, in octets."""
 
 _BLOCK_OCTETS = 4 << 20
 
 SUFFIXES = {".parquet": "parquet", ".arrow": "arrow", ".feather": "arrow", ".ipc": "arrow", ".csv": "csv"}
 
 Rows = Mapping[str, Any]
-"""Columns by name, each an Arrow array or a list of texts."""
+"""Columns by name. Each column is an Arrow array or a list of texts."""
 
 
 def column_batches(path: str) -> Iterator[tuple[int, Rows]]:
-    """Yield the number of rows and their columns, batch by batch; ``-`` is CSV from stdin.
+    """Yield the number of rows and the columns of each batch. The path ``-`` reads CSV from standard input.
 
-    Raises SpecError, with the row, for a file that does not match its name; MissingDependencyError where the
-    format needs pyarrow.  A file without rows has one empty batch.
+    Raises SpecError with the row for a file that does not have the format of its suffix. Raises
+    MissingDependencyError if the format requires pyarrow and pyarrow is not installed. A file without rows
+    yields one empty batch.
     """
     form = form_of(path)
     if form == "csv":
@@ -90,7 +91,10 @@ def column_batches(path: str) -> Iterator[tuple[int, Rows]]:
 
 
 def form_of(path: str) -> str:
-    """Return the file format of a path by its suffix: "parquet", "arrow" or "csv"; SpecError for others."""
+    """Return the file format of a path from its suffix: "parquet", "arrow" or "csv".
+
+    Raises SpecError for other suffixes.
+    """
     form = "csv" if path == "-" else next((SUFFIXES[end] for end in SUFFIXES if path.endswith(end)), None)
     if form is None:
         raise SpecError(where=path, needed=f"a name that ends in {', '.join(SUFFIXES)}", got="another")
@@ -109,13 +113,13 @@ def _pyarrow(path: str) -> Any:
 
 @contextlib.contextmanager
 def _refusing(path: str, needed: str) -> Iterator[None]:
-    """Raise errors of pyarrow as a SpecError of one sentence."""
+    """Convert pyarrow errors to a SpecError with a one-line message."""
     pa = _pyarrow(path)
     try:
         yield
-    except MemoryError:  # of pyarrow's own type too, which does not describe the file
+    except MemoryError:  # includes the memory error of pyarrow, which is not an error in the file
         raise
-    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter for names
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # UnicodeDecodeError: invalid column names
         raise SpecError(where=path, needed=needed, got=shown(str(error).splitlines()[0])) from None
     except OSError as error:
         if error.errno is not None:
@@ -130,7 +134,7 @@ def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
 
         texts = [field.name for field in pyarrow.parquet.read_schema(file) if pa.types.is_string(field.type)]
         file.seek(0)
-        # of text, which is addresses mostly, each different one is read once
+        # text columns mostly contain addresses: each distinct value is read once
         source = pyarrow.parquet.ParquetFile(file, read_dictionary=texts)
         _check_row_groups(path, source.metadata)
         pieces = source.iter_batches(min(_ROWS_AT_ONCE, BATCH_ROWS))
@@ -138,7 +142,9 @@ def _parquet(path: str) -> Iterator[tuple[int, Rows]]:
 
 
 def _check_row_groups(path: str, metadata: Any) -> None:
-    """Refuse columns whose values are too long, or too many in a row, by the file's own metadata."""
+    """Raise SpecError if the metadata of a Parquet file declares too long values or too many values in a
+    row.
+    """
     for index in range(metadata.num_row_groups):
         group = metadata.row_group(index)
         for place in range(group.num_columns):
@@ -153,7 +159,10 @@ def _check_row_groups(path: str, metadata: Any) -> None:
 
 
 def _gathered(path: str, pieces: Iterable[pa.RecordBatch], pa: Any) -> Iterator[pa.RecordBatch]:
-    """Put pieces together to batches of at most `BATCH_ROWS` rows, and of few more than `BATCH_OCTETS`."""
+    """Combine pieces into batches of at most `BATCH_ROWS` rows.
+
+    A batch also ends when its size reaches `BATCH_OCTETS`.
+    """
     held: list[pa.RecordBatch] = []
     rows = octets = 0
     for piece in pieces:
@@ -177,7 +186,7 @@ def _joined(pieces: list[pa.RecordBatch], pa: Any) -> pa.RecordBatch:
 
 
 def _check_lengths(path: str, batch: pa.RecordBatch, pa: Any) -> None:
-    """Refuse values that are longer than any frame."""
+    """Raise SpecError for values that are longer than any frame."""
     import pyarrow.compute
 
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
@@ -209,7 +218,7 @@ def _arrow(path: str) -> Iterator[tuple[int, Rows]]:
 
 def _sliced(batches: Any) -> Iterator[Any]:
     for batch in batches:
-        # offsets that a hostile file has are not to be followed
+        # rejects invalid offsets from a hostile file
         batch.validate(full=True)
         for start in range(0, batch.num_rows, BATCH_ROWS):
             yield batch.slice(start, BATCH_ROWS)
@@ -300,7 +309,7 @@ def _ragged(path: str, row: int, needed: int, got: int) -> SpecError:
 
 
 def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
-    """Read by pyarrow, all cells as text."""
+    """Yield the batches of a CSV file that pyarrow reads. All cells are text."""
     import pyarrow as pa
     import pyarrow.csv
 
@@ -310,7 +319,7 @@ def _large_csv(path: str) -> Iterator[tuple[int, Rows]]:
     ragged: list[SpecError] = []
 
     def refuse(row: Any) -> str:
-        # its numbers count the line of names
+        # row.number includes the header line
         ragged.append(_ragged(path, (row.number or 1) - 1, row.expected_columns, row.actual_columns))
         return "error"
 
@@ -338,16 +347,17 @@ _BEHIND = tuple(f"eth.{key}" for key in TAILS)
 _SECONDS = re.compile(r"([0-9]{1,10})(?:\.([0-9]{1,9}))?")
 
 _LINKTYPES = {"sll": LINUX_SLL, "sll2": LINUX_SLL2, "lrh": INFINIBAND, "ip": RAW_IP, "ipv6": RAW_IP}
-"""The link type of a capture by its frames' first layer; Ethernet for all others."""
+"""Link type of a capture by the first layer of its frames. All other layers have the Ethernet link type."""
 
 
 def frames_of_template(
     path: str, stack: Stack, *, ethertypes: EtherTypes = DEFAULT, raw: bool = False, timed: bool = False
 ) -> Iterator[Chunk]:
-    """Yield the frames of a settled ``stack``, one for each row of the file at ``path``.
+    """Yield a frame of the settled ``stack`` for each row of the file at ``path``.
 
-    With ``timed`` their times come from elsewhere.  Raises SpecError with the file, row and column of a
-    fault; rows count from 1 after the line of names.
+    ``timed`` means that the caller sets the times of the frames. In this case, a time column is an error.
+    Raises SpecError with the file, row and column of an invalid value. Row 1 is the first row after the
+    header line.
     """
     done, template = 0, None
     for count, rows in column_batches(path):
@@ -368,9 +378,9 @@ def rebuilt_frames(
     fix: bool = False,
     timed: bool = False,
 ) -> Iterator[Chunk]:
-    """Yield the frames that the file at ``path`` has all columns of, as ``dissect -T parquet`` writes them.
+    """Yield the frames of a file with all columns, such as a file from ``dissect -T parquet``.
 
-    Their interfaces are described in ``capture``.  Errors as in `frames_of_template`.
+    The interfaces of the frames are added to ``capture``. Raises the same errors as `frames_of_template`.
     """
     from ecmproto.frames.columns.building.rebuilding import batch_from
 
@@ -402,7 +412,7 @@ def _check_timed(rows: Rows, timed: bool) -> None:
 
 
 class _Template:
-    """A template whose fields the columns of a file set."""
+    """A frame template whose fields are set from the columns of a file."""
 
     def __init__(self, stack: Stack, rows: Rows, count: int, ethertypes: EtherTypes, raw: bool) -> None:
         named: list[tuple[str, Part, Field]] = []
@@ -410,7 +420,7 @@ class _Template:
             if name == TIME or name in _BEHIND or name in _FLAGS or name.startswith(INNER):
                 continue
             numbered = _NUMBERED.fullmatch(name)
-            # what sweeps count from 1
+            # sweeps count layers from 1
             other = f"{numbered[1]}#{int(numbered[2]) + 1}" if numbered else name
             try:
                 part, field = located(stack, other, raw=raw)
@@ -420,7 +430,7 @@ class _Template:
                 raise SpecError(where=where, needed=error.needed, got=error.got, hint=error.hint) from None
             named.append((name, part, field))
         made = finish(stack, ethertypes=ethertypes, raw=raw)
-        # padded anew as each row needs it
+        # the padding is computed again for each row
         self._frame = dataclasses.replace(made.frame, padding=b"")
         self._finish = Finish(fix=not raw, transport=True, keep=made.given)
         targets = [
@@ -431,7 +441,7 @@ class _Template:
         check_once(made.frame, self._targets)
 
     def chunk(self, rows: Rows, count: int) -> Chunk:
-        """Return a frame for each row."""
+        """Return a chunk with a frame for each row."""
         columns = [
             (target, values_for(self._frame, target, rows[target.name], count)) for target in self._targets
         ]
@@ -444,7 +454,7 @@ class _Template:
 
 
 def _first(target: Target, cells: Any, count: int) -> int | bytes:
-    """Return a column's first value, which the template has; without rows the field's default."""
+    """Return the first value of a column for the template. Without rows, return the default of the field."""
     if not count:
         return target.field.meta.default
     value = each(target, cells[:1], 1)
@@ -454,7 +464,10 @@ def _first(target: Target, cells: Any, count: int) -> int | bytes:
 
 
 def _times(cells: Any, count: int) -> NDArray[np.int64]:
-    """Return times: timestamps and integers are in ns, text is in seconds."""
+    """Return the times of a column in nanoseconds.
+
+    Integer cells are in nanoseconds, and text cells are in seconds.
+    """
     plain_cells = plain(octets_target(TIME), cells)
     if isinstance(plain_cells, Coded):
         plain_cells = [plain_cells.values[code] for code in plain_cells.codes.tolist()]
@@ -474,14 +487,14 @@ def _seconds(text: Any, row: int | None) -> int:
 
 
 def _table(rows: Rows) -> Any:
-    """Return columns as an Arrow table; texts as they are."""
+    """Return columns as an Arrow table."""
     import pyarrow as pa
 
     return pa.table(dict(rows))
 
 
 def _linktype(rows: Rows) -> int:
-    """Return the link type of frames, from the layer that they start with."""
+    """Return the link type of frames, based on the first layer of the frames."""
     protocols = rows["frame.protocols"].unique().to_pylist() if "frame.protocols" in rows else []
     starts = {str(each).partition(":")[0] for each in protocols}
     found = {_LINKTYPES.get(start, ETHERNET) for start in starts - {"data", ""}} or {ETHERNET}
@@ -493,7 +506,7 @@ def _linktype(rows: Rows) -> int:
 
 @contextlib.contextmanager
 def _placed(path: str, done: int) -> Iterator[None]:
-    """Put the file, and the row in it, in front of the text of an error raised inside."""
+    """Add the file name and row number to errors that are raised in a ``with`` block."""
     try:
         yield
     except ColumnError as error:

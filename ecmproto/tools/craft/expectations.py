@@ -1,11 +1,12 @@
-"""Expectations of a test recipe, and verdicts over the frames that came back.
+"""Expectations of a test recipe, and verdicts about the frames that arrived.
 
-A recipe's frames leave by one interface, the near side, and its returning traffic by another, the far side;
-both capture the frames of the device under test.  An expectation covers the frames that a display filter
-selects on one side, or frames of exact octets: their number in a span of time from the recipe's first frame
-on, their rate, order and latency, and whether they changed on the way.
+The frames of a recipe are sent from one interface, the near side. Its reverse traffic is sent from another
+interface, the far side. Both interfaces capture the frames from the device under test. An expectation applies
+to the frames that a display filter selects on one side, or to frames with exact octets. It defines the number
+of these frames in a time span from the first frame of the recipe. It can also define their rate, order and
+latency, and whether the frames may change in transit.
 
-Frames to be recognised carry `MARK` and a number in their payload.
+Frames that the receiver needs to recognise have `MARK` and a number in the payload.
 """
 
 from __future__ import annotations
@@ -33,23 +34,25 @@ Outcome: TypeAlias = Literal["passed", "failed", "unknown"]
 
 SCHEMA = "ecmproto/expectation/1"
 MARK = b"ecmp"
-"""In front of a frame's number, four octets, in its payload."""
+"""Prefix of a frame number in the payload of a frame. The frame number has four octets."""
 MOST_FRAMES = 1_000_000
-"""More frames are not judged: each is remembered."""
+"""Maximum number of frames that a judge accepts, because the judge keeps a record of each frame in memory."""
 _TAIL_OCTETS = 32
 _EXCUSED_NS = 5_000_000
-"""The time that frames released by a lapse may take to arrive."""
+"""Maximum time in nanoseconds until frames arrive that were sent during a lapse of the pause."""
 _UNEXPECTED = 10_000
-"""The maximum number of unexpected frames kept, to be shown beside a missing one."""
+"""Maximum number of unexpected frames in memory. An unexpected frame is shown next to a similar missing
+frame.
+"""
 
 
 def marked_payload(number: int, octets: int = _TAIL_OCTETS) -> str:
-    """Return a payload that carries a number, in hex."""
+    """Return a payload that contains `MARK` and a number, in hexadecimal."""
     return (MARK + number.to_bytes(4, "big")).hex().ljust(2 * octets, "0")
 
 
 def number_in(octets: bytes) -> int | None:
-    """Return the number of a frame after `MARK`; None without one."""
+    """Return the frame number after `MARK`, or ``None`` if the frame has no mark."""
     at = octets.find(MARK, 14)
     if at < 0 or len(octets) < at + 8:
         return None
@@ -58,13 +61,16 @@ def number_in(octets: bytes) -> int | None:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """The expectation of the frames that ``filter`` selects on a side, or with exactly ``octets``.
+    """The expectation for frames that ``filter`` selects on one side, or for frames with exactly ``octets``.
 
-    ``frames`` and ``rate_fps`` are the minimum and the maximum, None for no bound; ``during_ns`` is a span
-    from the first frame on, with None for no end.  ``latency_ns`` is the maximum latency of a marked frame
-    between the sides; with ``in_order`` the numbers rise; with ``unchanged`` the octets are the ones sent.
-    With ``after_others`` the verdict is open unless such a frame came before; with ``pause_ns`` it is open
-    where the tester's own pauses, of this length, were not renewed in time.
+    ``frames`` and ``rate_fps`` are minimum and maximum values, and ``None`` means no maximum. ``during_ns``
+    is a time span relative to the first frame, and ``None`` means no end. ``latency_ns`` is the maximum
+    latency of a marked frame between the sides. ``in_order`` requires increasing frame numbers. ``unchanged``
+    requires that the octets of a frame do not change in transit.
+
+    With ``after_others``, the verdict is unknown unless a matching frame arrived before the time span.
+    ``pause_ns`` is the length of the pauses that the tester sends. With ``pause_ns``, a failure is reported
+    as unknown if the tester did not renew its pauses in time.
     """
 
     name: str
@@ -81,7 +87,7 @@ class Expectation:
     pause_ns: int | None = None
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the expectation as plain data."""
         said = {
             field.name: getattr(self, field.name)
             for field in dataclasses.fields(self)
@@ -90,7 +96,7 @@ class Expectation:
         return {"schema": SCHEMA, "kind": "frames", "expected": self.sentence(), **said}
 
     def sentence(self) -> str:
-        """Return it in words."""
+        """Return the expectation as text."""
         parts = [_bounds_text(self.frames)]
         if self.during_ns is not None:
             parts.append(span_text(self.during_ns))
@@ -102,7 +108,7 @@ class Expectation:
         return f"{self.name}: {', '.join(parts)}"
 
     def item(self) -> dict[str, Any]:
-        """Return it as an ``[[expect]]`` of a specification, which `expectations_from` reads."""
+        """Return the expectation as an ``[[expect]]`` item of a specification for `expectations_from`."""
         found: dict[str, Any] = {"name": self.name, "side": self.side}
         found |= {key: getattr(self, key) for key in ("filter", "octets") if getattr(self, key)}
         found["frames"] = _written(self.frames, str)
@@ -133,7 +139,10 @@ def _written(bounds: tuple[_T, _T | None], text: Callable[[_T], str]) -> str:
 
 
 def _bounds(given: str, read: Callable[[str], _T]) -> tuple[_T, _T | None]:
-    """Parse ``a``, ``a..`` or ``a..b``, each end by ``read``; ValueError or ParameterError for others."""
+    """Parse ``a``, ``a..`` or ``a..b``, and convert each end with ``read``.
+
+    Raises ValueError or ParameterError for other text.
+    """
     first, dots, last = given.partition("..")
     least = read(first.strip())
     most = (read(last.strip()) if last.strip() else None) if dots else least
@@ -156,7 +165,10 @@ def _fps(text: str) -> float:
 
 
 def expectations_from(items: object, name: str) -> list[Expectation]:
-    """Return the expectations of a specification's ``[[expect]]``; SpecError or FilterError for others."""
+    """Return the expectations of the ``[[expect]]`` items of a specification.
+
+    Raises SpecError or FilterError for an invalid item.
+    """
     if not isinstance(items, list) or len(items) > _MOST_EXPECTATIONS:
         needed = f"[[expect]], one for each, at most {_MOST_EXPECTATIONS:,}"
         raise SpecError(where=name, needed=needed, got=shown(items))
@@ -183,7 +195,7 @@ def _expectation(item: object, where: str) -> Expectation:
         got = "both" if given.get("filter") else "none"
         raise SpecError(where=where, needed="a filter, or octets of a frame", got=got)
     if "filter" in given:
-        from ecmproto.frames.filter import compile_filter  # takes a grammar with it
+        from ecmproto.frames.filter import compile_filter  # slow import: includes a grammar
 
         compile_filter(given["filter"])
     return Expectation(**{"side": "far"} | given)
@@ -245,7 +257,7 @@ def _bounds_text(bounds: tuple[int, int | None]) -> str:
 
 
 def span_text(during_ns: tuple[int, int | None]) -> str:
-    """Return a span of time in words."""
+    """Return a time span as text."""
     first, last = during_ns
     return (
         f"from {format_time(first)} on"
@@ -256,14 +268,14 @@ def span_text(during_ns: tuple[int, int | None]) -> str:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """The outcome of an expectation, and in words what was found."""
+    """The outcome of an expectation, with a text about the observed frames."""
 
     expectation: Expectation
     outcome: Outcome
     result: str
 
     def document(self) -> dict[str, Any]:
-        """Return it as plain data."""
+        """Return the verdict as plain data."""
         return {
             "name": self.expectation.name,
             "outcome": self.outcome,
@@ -275,20 +287,21 @@ class Verdict:
 
 @dataclasses.dataclass(slots=True)
 class _Arrivals:
-    """The frames that an expectation is about, as they came."""
+    """The frames that match an expectation, in arrival order."""
 
     times: list[int] = dataclasses.field(default_factory=list)
     numbers: list[int] = dataclasses.field(default_factory=list)
-    """−1 for a frame without one."""
+    """Frame numbers; −1 for a frame without a number."""
     changed: list[bool] = dataclasses.field(default_factory=list)
     first_changed: bytes = b""
 
 
 class Judge:
-    """Takes the frames of both sides and judges expectations.
+    """Judge of expectations, based on the captured frames of both sides.
 
-    ``sent`` has the frames that leave by each side with their times from the recipe's begin.  They are
-    excluded where they are captured on their own side, and mark the recipe's begin.
+    ``sent`` contains the frames that are sent from each side, with times relative to the start of the recipe.
+    A sent frame that is captured on its own side is not counted as a received frame. Such a frame determines
+    the start of the recipe.
     """
 
     def __init__(
@@ -313,7 +326,7 @@ class Judge:
         self._due_ns: dict[int, int] = {}
         for side, frames in sent.items():
             for due_ns, octets in reversed(frames):
-                self._own[side][octets] = due_ns  # the first of several
+                self._own[side][octets] = due_ns  # if octets repeat, the first time is kept
                 number = number_in(octets)
                 if number is not None:
                     self._octets[number] = octets
@@ -329,12 +342,12 @@ class Judge:
         self._began_ns: int | None = None
         self._came_ns: int | None = None
         self.frames: dict[Side, int] = {"near": 0, "far": 0}
-        """Frames that the device sent, by side."""
+        """Number of frames from the device under test, by side."""
         self.seen: set[Side] = set()
         """Sides that were captured."""
 
     def take(self, side: Side, batch: Batch, interfaces: Sequence[Interface]) -> None:
-        """Take frames that were captured on a side, in the order in which they came."""
+        """Add frames that were captured on one side, in arrival order."""
         self.seen.add(side)
         for record in records(batch, interfaces, ethertypes=self._ethertypes):
             if record.time_ns is None or not record.is_ethernet:
@@ -362,7 +375,7 @@ class Judge:
         number = number_in(record.octets)
         sent = self._octets.get(number) if number is not None else None
         if self._came_ns is None:
-            # at the latest: without the capture of the side that it left by
+            # an upper limit, used if the sending side was not captured
             due_ns = self._sent_octets(side).get(record.octets if sent is None else sent)
             self._came_ns = None if due_ns is None else time_ns - due_ns
         exact = self._exact.get((side, record.octets), ())
@@ -386,7 +399,7 @@ class Judge:
 
     @property
     def anchored(self) -> bool:
-        """Whether it is known when the recipe began: a frame of it was seen."""
+        """Whether the start time of the recipe is known, because one of its frames was captured."""
         return self._began_ns is not None or self._came_ns is not None
 
     def verdicts(self) -> list[Verdict]:
@@ -415,7 +428,7 @@ class Judge:
         told = self._result_text(expectation, found, times, rows)
         if problems and expectation.pause_ns is not None:
             lapses = self._lapses(expectation.pause_ns, began_ns)
-            # what comes outside of them came although it was paused
+            # frames outside of lapses arrived although they were paused
             excused = [row for row in rows if any(a <= times[row] <= b + _EXCUSED_NS for a, b in lapses)]
             if lapses and (expectation.frames != (0, 0) or len(excused) == len(rows)):
                 late = f"{len(lapses):,} refresh{'es' if len(lapses) > 1 else ''}"
@@ -428,7 +441,7 @@ class Judge:
         return verdict("passed", told)
 
     def _lapses(self, pause_ns: int, began_ns: int) -> list[tuple[int, int]]:
-        """Return the lapses of the tester's own pauses."""
+        """Return the start and end of each lapse of the pauses that the tester sent."""
         return [
             (before_ns + pause_ns - began_ns, next_ns - began_ns)
             for (before_ns, holds), (next_ns, _) in pairwise(self._pauses)
@@ -436,7 +449,10 @@ class Judge:
         ]
 
     def _latencies(self, results: _Arrivals, rows: Sequence[int]) -> list[int]:
-        """Return the latencies of marked frames from their capture on the near side, or their due time."""
+        """Return the latencies of marked frames in nanoseconds.
+
+        A latency is measured from the capture of the frame on the near side, or else from the scheduled time.
+        """
         began_ns = self._came_ns if self._began_ns is None else self._began_ns
         late = []
         for row in rows:
@@ -505,14 +521,16 @@ class Judge:
 
 
 def _rate_of(times: Sequence[int]) -> float | None:
-    """Return the frames a second of frames that came at these times; None where that is not known."""
+    """Return the rate of frames with the given arrival times, or ``None`` if the rate cannot be
+    determined.
+    """
     if len(times) < 2 or times[-1] <= times[0]:
         return None
     return (len(times) - 1) * NS_PER_S / (times[-1] - times[0])
 
 
 def of_frames(expected: Iterable[Mapping[str, Any]]) -> list[Expectation]:
-    """Return the expectations of a recipe with a verdict for each data frame (``received``)."""
+    """Return the expectations of a recipe whose steps define the received octets of each data frame."""
     wanted = [
         Expectation(
             name=f"frame {each['frame']}: {_kind_text(each)}",

@@ -1,4 +1,7 @@
-"""Crafted frames going out: hex, pcap, pcapng, a Python script, JSON; each written chunk by chunk."""
+"""Output formats of crafted frames: hex, line, pcap, pcapng, Python script, JSON.
+
+All formats are written chunk by chunk.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ if TYPE_CHECKING:
 
 FORMS = ("hex", "line", "pcap", "pcapng", "python", "json", "ndjson")
 _MAX_PCAP_FCS_OCTETS = 30
-"""Four bits of a pcap header count words of two octets."""
+"""Maximum FCS length in a pcap header, whose 4-bit length field counts 16-bit words."""
 MAX_SCRIPT_FRAMES = 100_000
 
 
 class Output(Protocol):
-    """A destination of frames; ``warnings`` name the data that its form could not hold."""
+    """Destination of frames. ``warnings`` lists data that the output format cannot store."""
 
     warnings: list[str]
 
@@ -39,13 +42,14 @@ class Output(Protocol):
         """Write the next frames."""
 
     def finish(self) -> None:
-        """Write the text after the last frame."""
+        """Write the text that follows the last frame."""
 
 
 def output_of(form: str, sink: Sink, capture: CaptureInfo, *, ethertypes: EtherTypes = DEFAULT) -> Output:
-    """Return the output of a form (one of ``FORMS``) that writes into ``sink``.
+    """Return an output that writes frames in a format of ``FORMS`` to ``sink``.
 
-    ``capture`` describes the capture of the frames read so far; the default is Ethernet.
+    ``capture`` describes the capture of the frames. An interface is Ethernet if ``capture`` does not describe
+    it.
     """
     capture.describe(0, ETHERNET)
     makers: dict[str, Callable[[], Output]] = {
@@ -66,19 +70,19 @@ class _Text:
         self.warnings: list[str] = []
 
     def finish(self) -> None:
-        """Write nothing more."""
+        """Write nothing, because no text follows the last frame."""
 
 
 class _Hex(_Text):
-    """Plain hex, a frame per line."""
+    """Hexadecimal output with one frame per line."""
 
     def write(self, chunk: Chunk) -> None:
-        """Write a line per frame."""
+        """Write one line per frame."""
         self.sink.write("".join(f"{octets.hex()}\n" for octets in chunk.octets()))
 
 
 class _Pcap:
-    """A pcap file; the header is the document's own where it has one."""
+    """Pcap output. The file header is copied from the source document if the document contains a header."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
         first = capture.interfaces[0]
@@ -98,7 +102,7 @@ class _Pcap:
         self.warnings = self._writer.warnings
 
     def write(self, chunk: Chunk) -> None:
-        """Write a record per frame."""
+        """Write one record per frame."""
         if chunk.linktype != self._linktype:
             raise SpecError(
                 where="pcap",
@@ -111,11 +115,11 @@ class _Pcap:
         _write(self._writer, chunk)
 
     def finish(self) -> None:
-        """Leave the file to its sink."""
+        """Do nothing, because the caller closes the file."""
 
 
 class _Pcapng:
-    """A pcapng file with the document's interfaces."""
+    """Pcapng output with the interfaces of the source document."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo) -> None:
         self._capture = capture
@@ -128,7 +132,7 @@ class _Pcapng:
         self.warnings = self._writer.warnings
 
     def write(self, chunk: Chunk) -> None:
-        """Write a block per frame."""
+        """Write one block per frame."""
         for interface in self._capture.interfaces[len(self._writer.interfaces) :]:
             self._writer.add_interface(interface)
         if chunk.comments:
@@ -137,7 +141,7 @@ class _Pcapng:
             _write(self._writer, chunk)
 
     def _commented(self, chunk: Chunk) -> bytes:
-        """Return the block of a frame with each of its comments (pcapng 3.5)."""
+        """Return the block of a frame with its comments (pcapng 3.5)."""
         batch = chunk.batch()
         plain = self._writer.builder.from_batch(batch).tobytes()
         order = self._capture.byte_order
@@ -146,7 +150,7 @@ class _Pcapng:
         return plain[:4] + total + plain[8:-4] + comments + total
 
     def finish(self) -> None:
-        """Leave the file to its sink."""
+        """Do nothing, because the caller closes the file."""
 
 
 def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
@@ -157,7 +161,7 @@ def _write(writer: PcapWriter | PcapngWriter, chunk: Chunk) -> None:
 
 
 class _NdJson(_Text):
-    """Frames as `ecmproto.frames.dissect` shows them: one document per frame, one per line."""
+    """NDJSON output in the format of `ecmproto.frames.dissect`, with one document per line for each frame."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
         super().__init__(sink)
@@ -167,7 +171,7 @@ class _NdJson(_Text):
         self._count = 0
 
     def write(self, chunk: Chunk) -> None:
-        """Write a line per frame."""
+        """Write one line per frame."""
         batch = chunk.batch(first=self._count)
         self._count += len(chunk)
         for record in records(batch, self._capture.interfaces, ethertypes=self._ethertypes):
@@ -177,24 +181,24 @@ class _NdJson(_Text):
 
 
 class _Line(_NdJson):
-    """The summaries of `ecmproto dissect`."""
+    """Output of summary lines in the format of `ecmproto dissect`."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
-        from ecmproto.frames.dissect.lines import Lines  # takes longer to import than others to write
+        from ecmproto.frames.dissect.lines import Lines  # slow import
 
         super().__init__(sink, capture, ethertypes)
         self._form = Lines()
 
 
 class _Json(_NdJson):
-    """One document for all frames."""
+    """JSON output with one document for all frames."""
 
     def __init__(self, sink: Sink, capture: CaptureInfo, ethertypes: EtherTypes) -> None:
         super().__init__(sink, capture, ethertypes)
         self._form = Json()
 
     def write(self, chunk: Chunk) -> None:
-        """Write a line per frame."""
+        """Write one line per frame. The first call also writes the start of the document."""
         if not self._count and len(chunk):
             self.sink.write(self._begin())
         super().write(chunk)
@@ -204,7 +208,7 @@ class _Json(_NdJson):
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def finish(self) -> None:
-        """Close the document."""
+        """Write the end of the document."""
         self.sink.write(("\n" if self._count else self._begin()) + "]}\n")
 
 
@@ -224,7 +228,7 @@ def _capture_document(capture: CaptureInfo) -> dict[str, object]:
 
 
 class _Script(_Text):
-    """A Python script that makes the same octets."""
+    """Python script that creates the same octets."""
 
     def __init__(self, sink: Sink, ethertypes: EtherTypes) -> None:
         super().__init__(sink)
@@ -233,7 +237,7 @@ class _Script(_Text):
         self._frames: list[str] = []
 
     def write(self, chunk: Chunk) -> None:
-        """Keep the frames until the names to import are known."""
+        """Store the frames in memory, because the names to import are not known yet."""
         if len(self._frames) + len(chunk) > MAX_SCRIPT_FRAMES:
             raise SpecError(
                 where="python",
@@ -261,7 +265,7 @@ class _Script(_Text):
 
 
 def _literal(frame: Frame) -> str:
-    """Return Python that makes an equal frame."""
+    """Return a Python expression that creates an equal frame."""
     layers = "".join(f"            {value!r},\n" for value in frame.layers)
     tails = "".join(
         f"        {key}=bytes.fromhex({octets.hex()!r}),\n"

@@ -1,7 +1,7 @@
-"""Recipes: the frames of a line, a specification or a document, with their number and times.
+"""Recipes: frames of a line, a specification or a document, with their number and times.
 
-Also their numbers, times and rates, checked, and the original capture of a document's frames, so that it
-can be written again.
+This module also checks numbers, times and rates, and describes the original capture of a document. With this
+description, the capture can be written again.
 """
 
 from __future__ import annotations
@@ -25,29 +25,30 @@ from ecmproto.tools.craft.sweep import Plan, Sweep
 from ecmproto.units import NO_UNIT, NS_PER_S, parse_time
 
 UNASKED_FRAMES = 100_000_000
-"""The maximum number of frames built without a requested number."""
+"""Maximum number of frames of a recipe without a requested number."""
 
 MAX_TIME_NS = (1 << 63) - 1
 _IN_TIME = "times of less than 2^63 ns"
 
 
 class WireRate(NamedTuple):
-    """The rate of a wire with frames in sequence, each with FCS, preamble and gap."""
+    """The rate of a link that sends frames without pauses. Each frame has an FCS, a preamble and a gap."""
 
     rate_bps: int
 
 
 Spacing: TypeAlias = "Fraction | WireRate"
-"""The spacing of frames: exact ns, or the time on a wire of a rate."""
+"""Interval between frames: exact nanoseconds, or the transmission time at a link rate."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chunk:
-    """Some frames in order: a matrix with a frame per row, a list of frames, or a batch of them.
+    """Some frames in order: a matrix with one frame per row, a list of frames, or a batch.
 
-    The rest belongs to their records: ``time_ns`` is None for times that follow from the frames before,
-    ``original`` each frame's length on the wire where it differs, ``interface`` one for all or one each,
-    ``linktype`` the frames', ``comments`` for a chunk of one frame.
+    The other attributes describe the records of the frames. ``time_ns`` contains the times, and ``None``
+    means that the times follow from the previous frames. ``original`` contains the lengths on the wire, and
+    ``None`` means the captured lengths. ``interface`` is one interface for all frames, or one interface per
+    frame. ``linktype`` applies to all frames. Only a chunk of one frame has ``comments``.
     """
 
     frames: NDArray[np.uint8] | list[bytes] | Batch
@@ -61,11 +62,14 @@ class Chunk:
         return len(self.frames)
 
     def times(self) -> NDArray[np.int64]:
-        """Return each frame's time; 0 if it depends on frames that are not known yet."""
+        """Return the time of each frame, or 0 if the time depends on unknown previous frames."""
         return np.zeros(len(self), np.int64) if self.time_ns is None else self.time_ns
 
     def batch(self, *, first: int = 0) -> Batch:
-        """Return the frames with their records' data; ``first`` is the number of the first one, from 0."""
+        """Return the frames and their record data as a batch.
+
+        ``first`` is the number of the first frame, counted from 0.
+        """
         if isinstance(self.frames, Batch):
             captured = self.frames.captured
             return dataclasses.replace(
@@ -85,7 +89,7 @@ class Chunk:
         return Batch.from_matrix(self.frames, first=first, **said)
 
     def octets(self) -> Iterator[bytes]:
-        """Yield each frame's octets."""
+        """Yield the octets of each frame."""
         if not isinstance(self.frames, np.ndarray):
             yield from self.frames if isinstance(self.frames, list) else self.frames.frames()
             return
@@ -97,11 +101,12 @@ class Chunk:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Recipe:
-    """One kind of frame, swept or not.
+    """A template for frames, with or without swept fields.
 
-    ``count`` frames are built (None: every combination once); a sweep repeats or ends early to reach it.
-    ``spacing`` separates them; ``time_ns`` is the first one's time, None to follow the frames before.
-    ``where`` is the recipe's place in its specification.
+    ``count`` is the number of frames. A sweep repeats or stops early to reach ``count``. If ``count`` is
+    ``None``, every combination is built once. ``spacing`` is the interval between frames. ``time_ns`` is the
+    time of the first frame, and ``None`` means that this frame follows the previous frames. ``where`` is the
+    position of the recipe in its specification.
     """
 
     plan: Plan
@@ -115,12 +120,11 @@ class Recipe:
 def chunks(
     recipes: Iterable[Recipe | Chunk], *, start_ns: int = 0, spacing: Spacing = Fraction(0)
 ) -> Iterator[Chunk]:
-    """Yield the frames of every recipe in order; ready-made chunks pass through.
+    """Yield the frames of all recipes in order.
 
-    Those that have no times get them as recipes do.
-
-    ``spacing`` is for recipes without one of their own.  SpecError for a sweep of more than
-    ``UNASKED_FRAMES`` without a count, and for times that no capture can hold.
+    ``spacing`` is the default for recipes without ``spacing``. Chunks are passed through, but a chunk without
+    times gets times as a recipe does. Raises SpecError for a sweep of more than ``UNASKED_FRAMES`` frames
+    without a count. Raises SpecError for times that no capture format can store.
     """
     clock = _Clock(Fraction(start_ns), spacing)
     for item in recipes:
@@ -141,7 +145,7 @@ def chunks(
 
 
 class _Clock:
-    """Gives frames their times, of one spacing from a first time on."""
+    """Clock that assigns times to frames, with a fixed spacing from a start time."""
 
     def __init__(self, first: Fraction, spacing: Spacing) -> None:
         self._first = first
@@ -158,7 +162,7 @@ class _Clock:
         return self._first + self._wire.end_ns
 
     def times(self, chunk: Chunk) -> NDArray[np.int64]:
-        """Return the times of the next frames, in whole ns."""
+        """Return the times of the next frames in nanoseconds, rounded down."""
         if isinstance(self._spacing, Fraction):
             times = _times(self.now, self._spacing, len(chunk))
             self._frames += len(chunk)
@@ -170,7 +174,7 @@ class _Clock:
         return int(self._first) + due
 
     def check(self, count: int, where: str) -> None:
-        """Raise SpecError if ``count`` more frames end later than a capture's maximum time."""
+        """Raise SpecError if the next ``count`` frames end after the maximum time of a capture."""
         if isinstance(self._spacing, Fraction) and self.now + self._spacing * count > MAX_TIME_NS:
             got = f"{count:,} frames {float(self._spacing):g} ns apart"
             raise SpecError(where=where, needed=_IN_TIME, got=got)
@@ -187,7 +191,10 @@ def _labelled(
 
 
 def count_of(recipe: Recipe) -> int:
-    """Return the number of frames of a recipe; SpecError with the arithmetic beyond `UNASKED_FRAMES`."""
+    """Return the number of frames of a recipe.
+
+    Raises SpecError with the calculation if the number was not requested and exceeds `UNASKED_FRAMES`.
+    """
     if recipe.count is not None:
         return recipe.count
     total = recipe.plan.combinations
@@ -204,7 +211,7 @@ def count_of(recipe: Recipe) -> int:
 
 
 def _times(first: Fraction, interval: Fraction, count: int) -> NDArray[np.int64]:
-    """Return ⌊first + i·interval⌋ for i from 0 on, exactly."""
+    """Return exactly ⌊first + i·interval⌋ for each i in 0..count−1."""
     denominator = interval.denominator * first.denominator
     start, step = int(first * denominator), int(interval * denominator)
     if start + step * count > MAX_TIME_NS:
@@ -214,7 +221,10 @@ def _times(first: Fraction, interval: Fraction, count: int) -> NDArray[np.int64]
 
 
 def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where: str) -> int:
-    """Return an integer of a document, or its default; SpecError when it is none in 0..highest."""
+    """Return an integer of a document, or the default value.
+
+    Raises SpecError if the value is not an integer in 0..highest.
+    """
     value = item.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= highest:
         raise SpecError(where=f"{where}.{key}", needed=f"an integer in 0..{highest}", got=shown(value))
@@ -223,19 +233,22 @@ def integer(item: Mapping[str, Any], key: str, default: int, highest: int, where
 
 _RATE_CHARACTERS = 24
 MAX_TEXT_OCTETS = 65_535
-"""The longest comment or name that pcapng has room for."""
+"""Maximum length of a comment or name in pcapng, in octets."""
 
 
 def is_text(value: object) -> bool:
-    """Return whether a value is text that a capture can hold: UTF-8, and not too long for an option."""
+    """Return whether a value is UTF-8 text that is short enough for a pcapng option."""
     try:
         return isinstance(value, str) and len(value.encode()) <= MAX_TEXT_OCTETS
-    except UnicodeEncodeError:  # JSON can write halves of characters
+    except UnicodeEncodeError:  # JSON can contain single surrogates
         return False
 
 
 def time_of(given: object, where: str) -> int:
-    """Parse a time such as ``"1us"`` into ns; SpecError otherwise, also for a number without its unit."""
+    """Return a time such as ``"1us"`` in nanoseconds.
+
+    Raises SpecError for other text, including a number without a unit.
+    """
     needed = "a time such as 15ms, 500us or 1s, in whole ns"
     if isinstance(given, bool) or not isinstance(given, int | str):
         raise SpecError(where=where, needed=needed, got=shown(given))
@@ -250,7 +263,7 @@ def time_of(given: object, where: str) -> int:
 
 
 def time_text(ns: int) -> str:
-    """Return a time exactly, as `time_of` reads it."""
+    """Return an exact time as text for `time_of`."""
     for factor, unit in ((10**9, "s"), (10**6, "ms"), (10**3, "us")):
         if ns % factor == 0:
             return f"{ns // factor}{unit}"
@@ -258,7 +271,9 @@ def time_text(ns: int) -> str:
 
 
 def rate_of(given: object) -> Spacing:
-    """Return the spacing of frames at a rate: ``"1000pps"`` frames, ``"1G"`` bits a second."""
+    """Return the spacing of frames at a rate such as ``"1000pps"`` (frames per second) or ``"1G"`` (bits per
+    second).
+    """
     needed = "frames a second such as 1000pps or 1.5Mpps, or bits a second on the line such as 1G"
     refusal = SpecError(where="rate", needed=needed, got=shown(given))
     text = given.strip() if isinstance(given, str) else str(given)
@@ -273,7 +288,7 @@ def rate_of(given: object) -> Spacing:
 
 @contextmanager
 def placed(where: str) -> Iterator[None]:
-    """Put the place in the specification in front of the text of an error raised inside."""
+    """Add the position in the specification to errors that are raised in a ``with`` block."""
     try:
         yield
     except SpecError as error:
@@ -291,9 +306,10 @@ MAX_INTERFACES = 65_536
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class CaptureInfo:
-    """A capture's form: ``header`` is a pcap file's own, where its records can follow it.
+    """The format and interfaces of a capture.
 
-    ``interfaces`` grows as frames name interfaces that were not described.
+    ``header`` is the header of a pcap file, and ``None`` if new records cannot follow the header.
+    ``interfaces`` grows when a frame refers to an unknown interface.
     """
 
     format: Format = "pcap"
@@ -302,17 +318,19 @@ class CaptureInfo:
     header: PcapHeader | None = None
     interfaces: list[Interface] = dataclasses.field(default_factory=list)
     warnings: list[str] = dataclasses.field(default_factory=list)
-    """Differences between the frames read so far and the frames written."""
+    """Differences between the frames that were read and the frames that were written."""
 
     def describe(self, index: int, linktype: int) -> None:
-        """Make sure that interface ``index`` is described."""
+        """Add default descriptions for unknown interfaces up to ``index``."""
         while len(self.interfaces) <= index:
             fresh = Interface(index=len(self.interfaces), linktype=linktype, ticks_per_second=NS_PER_S)
             self.interfaces.append(fresh)
 
 
 def capture_info(document: object, *, where: str) -> CaptureInfo:
-    """Return the capture that a ``capture`` object describes; SpecError when it describes none."""
+    """Return the capture format that a ``capture`` object describes. Raises SpecError for an invalid
+    object.
+    """
     if not isinstance(document, Mapping):
         raise SpecError(where=where, needed="an object", got=_short(document))
     format = _choice(document, "format", ("pcap", "pcapng"), where)
@@ -364,7 +382,7 @@ def _header(given: object, where: str) -> PcapHeader | None:
             where=where, needed=f"the {HEADER_OCTETS} octets of a pcap header in hex", got=_short(given)
         )
     header = parse_header(octets, where)
-    # the records of old and modified variants look different from those written here
+    # old and modified variants of pcap have records that this module cannot write
     is_plain = header.record_header_octets == 16 and header.lengths == 0
     return header if is_plain else None
 

@@ -1,17 +1,18 @@
-"""Sequences: frames that belong together, by name, with parameters: ``cnm-flood flows=0..99 fb=1..63``.
+"""Named sequences of frames with parameters, such as ``cnm-flood flows=0..99 fb=1..63``.
 
-A sequence is written as items of a specification (`craft.spec`), which can be saved and changed.  Some also
-contain the expected behaviour of a switch under test.
+A sequence is written as items of a specification (`craft.spec`), which users can save and edit. Some
+sequences also contain the expected behaviour of a switch under test.
 
-``cnd-boundary`` checks the boundary of a congestion notification domain, a port in each defence mode.  LLDP
-Congestion Notification TLVs announce the sender as a neighbour without CNPV, with CNPVs, ready; after each
-come data frames of every priority and an untagged one, with and without CN-TAG.  The expected result is the
-behaviour of the edge in `mechanisms.qcn` (wire-formats 9; 802.1Q 33.5).
+``cnd-boundary`` tests a port at the boundary of a congestion notification domain in each defence mode. LLDP
+Congestion Notification TLVs announce a neighbour without CNPVs, with CNPVs, or with CNPVs that are ready.
+After each announcement, the sequence sends an untagged frame and a frame of every priority, with and without
+CN-TAG. The expected result is the behaviour of the edge in `mechanisms.qcn` (wire-formats 9; 802.1Q 33.5).
 
-A pause storm (wire-formats 8) sends PAUSE or PFC frames so often that the paused traffic never runs.  A
-pause of q quanta lasts q·512 bit times of the link, so that at least rate/(512·q) frames a second hold a
-queue.  The next frame comes after a share of that time; the remainder is the margin for late frames.  A
-storm consists of the frames that hold, and one with times of 0 that releases.
+A pause storm (wire-formats 8) repeats PAUSE or PFC frames before the paused traffic can restart. A pause of q
+quanta lasts q·512 bit times of the link. Therefore, at least rate/(512·q) frames per second are needed to
+pause a queue without gaps. The next frame is sent after a share of the pause time. The remaining time is the
+margin for late frames. A storm consists of the pause frames and a final frame with times of 0, which releases
+the pause.
 """
 
 from __future__ import annotations
@@ -60,15 +61,15 @@ from ecmproto.wire.formats.mac_control import PFC, Pause
 from ecmproto.wire.formats.text import text_of
 
 MAX_RATE = 10**9
-"""More frames a second have no times of their own."""
+"""Maximum frames per second. At a higher rate, frames would have equal times."""
 
 Values = Mapping[str, str]
-"""The value of each parameter, given or default."""
+"""Values of the parameters by name. Missing parameters have default values."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Parameter:
-    """The default of a sequence's parameter, and its description."""
+    """The default value and description of a sequence parameter."""
 
     default: str
     doc: str
@@ -76,9 +77,10 @@ class Parameter:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """An item of a specification, and what is expected of its frame, as plain data; None of nothing.
+    """An item of a specification, with the expected result for its frame as plain data.
 
-    With ``reverse`` it comes from the far side of the device under test, the other way.
+    ``expected`` is ``None`` if the item has no expected result. With ``reverse``, the frame is sent from the
+    far side of the device under test.
     """
 
     item: Mapping[str, Any]
@@ -88,9 +90,11 @@ class Step:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Sequence:
-    """A named series of frames; ``make`` returns its steps, ``expects`` if some have an expectation.
+    """A named sequence of frames.
 
-    ``expectations`` returns the ones of the whole series; without it each step has its own.
+    ``make`` returns the steps. ``expects`` is true if the sequence has expectations. ``expectations`` returns
+    the expectations of the whole sequence. Without ``expectations``, each step defines its own expected
+    result.
     """
 
     name: str
@@ -101,11 +105,14 @@ class Sequence:
     expectations: Callable[[Values, EtherTypes], list[Expectation]] | None = None
 
     def steps(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Step]:
-        """Return the steps for the given parameters; SpecError or ParameterError for invalid ones."""
+        """Return the steps for the given parameters.
+
+        Raises SpecError or ParameterError for invalid parameters.
+        """
         return list(self.make(self._values(given), ethertypes))
 
     def expected(self, given: Mapping[str, str], *, ethertypes: EtherTypes = DEFAULT) -> list[Expectation]:
-        """Return the expectations for the given parameters; errors as `steps`."""
+        """Return the expectations for the given parameters. Raises the same errors as `steps`."""
         if self.expectations is not None:
             return self.expectations(self._values(given), ethertypes)
         if not self.expects:
@@ -125,7 +132,10 @@ class Sequence:
 
 
 def given_by(assignments: Words[str], name: str) -> dict[str, str]:
-    """Return the parameters that words such as ``["flows=0..99"]`` give; SpecError where they give none."""
+    """Return the parameters from words such as ``["flows=0..99"]``.
+
+    Raises SpecError for a word that is not an assignment, and for a parameter that is given twice.
+    """
     given: dict[str, str] = {}
     for word in assignments:
         key, equals, value = word.partition("=")
@@ -137,14 +147,17 @@ def given_by(assignments: Words[str], name: str) -> dict[str, str]:
 
 
 def number_of(text: str, name: str, highest: int, *, lowest: int = 0) -> int:
-    """Return a parameter's number; ParameterError when it is none in ``lowest``..``highest``."""
+    """Return the integer value of a parameter.
+
+    Raises ParameterError if the text is not an integer in ``lowest``..``highest``.
+    """
     if text.isascii() and text.isdigit() and len(text) < 20 and lowest <= int(text) <= highest:
         return int(text)
     raise ParameterError(name=name, needed=f"an integer in {lowest}..{highest}", got=shown(text))
 
 
 def frames_per_s_of(rate: str) -> int:
-    """Return the frames a second of a rate such as ``100pps``; ParameterError otherwise."""
+    """Return the frames per second of a rate such as ``100pps``. Raises ParameterError for other text."""
     number = rate.removesuffix("pps").strip()
     if number == rate.strip() and number.isdecimal() and number.strip("0"):
         raise ParameterError(name="rate", needed=f"{NO_UNIT}: {shown(number)[1:-1]}pps?", got=shown(rate))
@@ -152,12 +165,15 @@ def frames_per_s_of(rate: str) -> int:
 
 
 def interval_ns_of(rate: str) -> int:
-    """Return the ns between frames at a rate such as ``100pps``, rounded down; ParameterError otherwise."""
+    """Return the interval between frames at a rate such as ``100pps``, in nanoseconds, rounded down.
+
+    Raises ParameterError for an invalid rate.
+    """
     return NS_PER_S // frames_per_s_of(rate)
 
 
 def only_given(values: Values, *names: str) -> dict[str, str]:
-    """Return the parameters of these names that have a value, as keys of an item."""
+    """Return the named parameters that are not empty, as keys of an item."""
     return {name: values[name] for name in names if values[name]}
 
 
@@ -178,7 +194,7 @@ def _item(values: Values, frame: str, sweep: dict[str, str]) -> Step:
 
 
 def _cnms(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
-    # the last runs fastest: all flows of all congestion points, again and again with other feedback
+    # the last field changes first: all flows, then the next congestion point, then the next feedback
     fields = {"cnm.qntz_fb": "fb", "cnm.cpid": "cpids", "cntag.flow_id": "flows"}
     yield _item(values, "cnm", {field: values[name] for field, name in fields.items()})
 
@@ -221,25 +237,25 @@ MODES = {
     "automatic": AUTOMATIC, "disabled": DefenceMode.DISABLED, "interior": DefenceMode.INTERIOR,
     "interiorReady": DefenceMode.INTERIOR_READY, "edge": DefenceMode.EDGE,
 }  # fmt: skip
-"""The defence modes of a port, with the MIB's names."""
+"""Defence modes of a port by their MIB names."""
 _NAMES = {mode: name for name, mode in MODES.items()}
 _ALL = (1 << PRIORITIES) - 1
 _LONGEST_SETTLING_NS = 86_400 * 10**9
 _DATA_OCTETS = 32
-"""Enough that a frame does not need padding when it loses its tags."""
+"""Payload length that makes padding unnecessary even if a frame loses its tags."""
 _DISCARD = 9
-"""A UDP port whose datagrams are discarded (RFC 863)."""
+"""UDP port of the discard service (RFC 863)."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Check:
-    """The settings of a test sequence: the device under test, addresses of frames, and intervals."""
+    """The settings of a test sequence: the device under test, frame addresses, and intervals."""
 
     parameters: QCNEdgeParameters
     ethertypes: EtherTypes
     vlan: int
     addresses: str
-    """Addresses of data frames, as words of a line."""
+    """Addresses of data frames as words of a frame line."""
     lldp_source: str
     interval_ns: int
     settle_ns: int
@@ -249,7 +265,7 @@ def _steps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
     check = _check(values, ethertypes)
     cnpv = sum(1 << priority for priority in check.parameters.cnpv)
     number, time_ns = 1, 0
-    # Ready without CNPV means nothing, others' CNPVs are not this port's, announcements can be undone
+    # includes Ready without CNPV, CNPVs that the port does not have, and withdrawn announcements
     for said in ((0, 0), (cnpv, 0), (cnpv, cnpv), (0, cnpv), (_ALL, _ALL), (0, 0)):
         neighbour = CongestionNotificationTLV(cnpv=said[0], ready=said[1])
         modes = defence_modes(check.parameters, neighbour)
@@ -286,7 +302,7 @@ def _announcement(
 def _data(
     check: _Check, rules: DefenceRules, priority: int | None, tagged: bool, number: int, time_ns: int
 ) -> Step:
-    """Return the step of a data frame; its number is its flow ID and in its payload."""
+    """Return the step of a data frame. The frame number is the flow ID and the start of the payload."""
     vlan = "" if priority is None else f"vlan id={check.vlan} priority={priority} "
     tag = f"cntag flow_id={number} " if tagged else ""
     data = number.to_bytes(4, "big").hex().ljust(2 * _DATA_OCTETS, "0")
@@ -373,10 +389,11 @@ CND_BOUNDARY = Sequence(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Storm:
-    """A pause storm: the frame that stops, the one that releases, and the interval of the first.
+    """A pause storm: the pause frame, the release frame, and the interval between pause frames.
 
-    ``hold`` and ``release`` are lines of the frames; with ``raw`` nothing is added to them.  ``priorities``
-    are the held ones, None for the whole link.
+    ``hold`` is the line of the pause frame, and ``release`` is the line of the release frame. With ``raw``,
+    nothing is added to the frames. ``priorities`` are the paused priorities, and ``None`` means the whole
+    link.
     """
 
     renewal: Renewal
@@ -387,24 +404,26 @@ class Storm:
 
     @property
     def subject(self) -> str:
-        """The priorities that it holds, in words."""
+        """The paused priorities as text."""
         if self.priorities is None:
             return "the whole link"
         named = ", ".join(map(str, self.priorities))
         return f"priority {named}" if len(self.priorities) == 1 else f"priorities {named}"
 
     def frames(self, duration_ns: int) -> int:
-        """Return the number of frames that hold for ``duration_ns``."""
+        """Return the number of pause frames for a storm of ``duration_ns``."""
         return -(-duration_ns // self.renewal.interval_ns)
 
     def check_duration(self, duration_ns: int, *, start_ns: int = 0) -> None:
-        """Raise ParameterError for a duration that cannot be."""
+        """Raise ParameterError if the duration is not positive, or if the storm ends too late for a
+        capture.
+        """
         if not 0 < duration_ns <= MAX_TIME_NS - start_ns:
             needed = "a time of more than 0 that ends before 2^63 ns"
             raise ParameterError(name="duration", needed=needed, got=f"{duration_ns} ns")
 
     def items(self, duration_ns: int, *, start_ns: int = 0, release: bool = True) -> list[dict[str, Any]]:
-        """Return the storm as items of a specification; ParameterError for a duration that cannot be."""
+        """Return the storm as items of a specification. Raises ParameterError for an invalid duration."""
         self.check_duration(duration_ns, start_ns=start_ns)
         raw = {"raw": True} if self.raw else {}
         interval = time_text(self.renewal.interval_ns)
@@ -424,10 +443,10 @@ def storm_of(
     ethertypes: EtherTypes = DEFAULT,
     raw: bool = False,
 ) -> Storm:
-    """Return the storm of the PAUSE or PFC frame that a settled ``stack`` stands for.
+    """Return the storm that repeats the PAUSE or PFC frame of a settled ``stack``.
 
-    Of several priorities with different times the shortest decides.  SpecError for a frame that pauses
-    nothing, ParameterError as `Renewal`.
+    If priorities have different times, the shortest time determines the interval. Raises SpecError for a
+    frame that pauses nothing. Raises ParameterError in the same cases as `Renewal`.
     """
     frame = finish(stack, ethertypes=ethertypes, raw=raw).frame
     pause = next((value for value in frame.layers if isinstance(value, Pause | PFC)), None)
@@ -454,14 +473,16 @@ def storm_of(
 
 
 def _held(pause: Pause | PFC) -> Mapping[str, int]:
-    """Return the keys of the times that stop something, with their priorities."""
+    """Return the paused priorities by the key of their time field."""
     if isinstance(pause, Pause):
         return {"pause_time": 0} if pause.pause_time else {}
     return {f"time{p}": p for p, time in enumerate(pause.times) if time and pause.enabled(p)}
 
 
 def _line(stack: Stack, pause: Layer) -> str:
-    """Return the line of the frame with every field of ``pause``, also all eight times of a PFC frame."""
+    """Return the line of the frame with every field of ``pause``, including all eight times of a PFC
+    frame.
+    """
     words: list[str] = []
     for part in stack.parts:
         is_pause = part.cls is type(pause)

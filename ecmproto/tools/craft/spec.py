@@ -1,4 +1,4 @@
-"""Specifications: frames described in TOML or JSON by a person, or in JSON by ``dissect`` and ``craft``.
+"""Specifications of frames in TOML or JSON.  Users write TOML or JSON; ``dissect`` and ``craft`` write JSON.
 
 ::
 
@@ -7,17 +7,18 @@
     [[frames]]
     frame = "cnm qntz_fb=40 flow_id=7"       # as on the command line, or layers = [{layer = "cnm", …}, …]
     vlan = 5                                 # also prio, dst, src, flow
-    count = 10                               # number of frames; of a sweep the first ones, or repeated
-    interval = "1us"                         # between two frames, or rate = "1000pps", "1G"
-    time = "1s"                              # of the first, or time_ns
+    count = 10                               # number of frames; a sweep stops early or repeats
+    interval = "1us"                         # time between frames, or rate = "1000pps", "1G"
+    time = "1s"                              # time of the first frame, or time_ns
     sweep = {"cnm.qntz_fb" = "0..63"}
-    raw = false                              # true adds, computes and pads nothing
-    comment = "…"                            # goes into pcapng
+    raw = false                              # true: no default layers, computed fields or padding
+    comment = "…"                            # is written to pcapng
 
-A frame with ``captured_octets``, or any frame with ``layers`` read by `exact`, is taken unchanged.
+A frame with ``captured_octets`` is an exact frame, which is read without changes.  With `Reading.exact`, all
+frames with ``layers`` are exact frames.
 
-JSON is read in pieces: of one document with a long list of frames, or of one document per line, memory holds
-one frame and the members outside the list (`ecmproto.documents`).
+JSON is read in pieces.  The input can be one document with a long list of frames, or one document per line.
+Memory contains only one frame and the members outside the list (`ecmproto.documents`).
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ from ecmproto.wire.formats.schema import Field
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Exact:
-    """A frame's octets and the data of its record, as in `Chunk`."""
+    """The octets and record data of a frame, with the same attributes as `Chunk`."""
 
     octets: bytes
     time_ns: int
@@ -71,13 +72,13 @@ class Exact:
     comments: tuple[str, ...]
 
     def goes_with(self, other: Exact) -> bool:
-        """Return whether both fit into one chunk, this one first."""
+        """Return whether this frame and the next frame ``other`` fit into one chunk."""
         same = (self.interface, self.linktype) == (other.interface, other.linktype)
         return same and not self.comments
 
 
 def chunk_of(frames: list[Exact]) -> Chunk:
-    """Return frames that go together as one chunk."""
+    """Return one chunk of frames that fit together (`Exact.goes_with`)."""
     return Chunk(
         frames=[frame.octets for frame in frames],
         time_ns=np.array([frame.time_ns for frame in frames], dtype=np.int64),
@@ -91,9 +92,9 @@ def chunk_of(frames: list[Exact]) -> Chunk:
 def exact(
     item: Mapping[str, Any], where: str, capture: CaptureInfo, ethertypes: EtherTypes, fix: bool
 ) -> Exact:
-    """Return a frame as its document has it, corrected only with ``fix``.
+    """Return the exact frame that a document describes. The frame is corrected only if ``fix`` is true.
 
-    ``capture`` describes its interface.  Raises SpecError with ``where`` for an impossible frame.
+    The interface of the frame is added to ``capture``. Raises SpecError with ``where`` for an invalid frame.
     """
     for key in item:
         if key not in RECORD_KEYS and key not in frame_keys():
@@ -112,7 +113,7 @@ def exact(
     capture.describe(interface, linktype)
     captured = integer(item, "captured_octets", len(octets), 0xFFFFFFFF, where)
     original = integer(item, "original_octets", captured, 0xFFFFFFFF, where)
-    if captured != len(octets):  # a value was changed by hand: what was cut off stays cut off
+    if captured != len(octets):  # a user changed a value: the truncated octets stay truncated
         original = len(octets) + max(0, original - captured)
     comments = item.get("comments", [])
     if not isinstance(comments, list) or not all(map(is_text, comments)):
@@ -128,7 +129,7 @@ def exact(
 
 
 def _captured_time(item: Mapping[str, Any], where: str, capture: CaptureInfo) -> int:
-    """Return the time of a captured frame, of those that a capture can hold the nearest."""
+    """Return the time of a captured frame, limited to the range of a capture."""
     given = item.get("time_ns")
     if given is None:
         return 0
@@ -151,22 +152,27 @@ _LINE = re.compile(rf'\{{\s*"schema"\s*:\s*"{re.escape(FRAME_SCHEMA)}"')
 
 @dataclasses.dataclass(slots=True, kw_only=True)
 class Reading:
-    """Options for reading specifications: the EtherType map, correction of exact frames, randomness."""
+    """Options for reading specifications: the EtherType map, exact frames, and the random number
+    generator.
+    """
 
     ethertypes: EtherTypes = DEFAULT
     exact: bool = False
-    """Take every frame with layers unchanged."""
+    """Whether every frame with layers is read as an exact frame without changes."""
     fix: bool = False
-    """Compute the types, lengths and checksums of unchanged frames, and pad them."""
+    """Whether types, lengths, checksums and padding of exact frames are computed."""
     random: Random = dataclasses.field(default_factory=lambda: Random(0))
     capture: CaptureInfo = dataclasses.field(default_factory=CaptureInfo)
-    """The document's description of its capture, once its frames are being read."""
+    """Description of the capture in the document. It is available after the reader reached the frames."""
 
 
 def read_toml(
     stream: IO[bytes], name: str, reading: Reading, *, side: Side = "near"
 ) -> Iterator[Recipe | Chunk]:
-    """Yield the frames of a TOML specification that leave by ``side``; SpecError where something is wrong."""
+    """Yield the frames of a TOML specification that are sent from ``side``.
+
+    Raises SpecError for an invalid specification.
+    """
     document = read_document(stream, name)
     known = ("schema", "frames", "expect")
     for key in document:
@@ -184,7 +190,7 @@ def read_toml(
 
 
 def _of_side(items: Iterable[tuple[str, Any]], side: Side) -> Iterator[tuple[str, Any]]:
-    """Yield the items that leave by ``side``, without its name; the default is near."""
+    """Yield the items that are sent from ``side``, without the ``side`` key. The default side is near."""
     for where, item in items:
         if isinstance(item, Mapping) and "side" in item:
             if item["side"] not in ("near", "far"):
@@ -196,17 +202,26 @@ def _of_side(items: Iterable[tuple[str, Any]], side: Side) -> Iterator[tuple[str
 
 
 def read_expectations(stream: IO[bytes], name: str) -> list[Expectation]:
-    """Return the expectations of a TOML specification; errors as `read_toml` and `expectations_from`."""
+    """Return the expectations of a TOML specification.
+
+    Raises the same errors as `read_toml` and `expectations_from`.
+    """
     return expectations_from(read_document(stream, name).get("expect", []), name)
 
 
 def read_items(items: Iterable[Any], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield the frames of items, each as a ``[[frames]]`` of TOML has it; SpecError as `read_toml`."""
+    """Yield the frames of items that have the keys of ``[[frames]]`` in TOML.
+
+    Raises SpecError as in `read_toml`.
+    """
     return _items(((f"{name}: frames[{i}]", item) for i, item in enumerate(items)), reading)
 
 
 def read_json(stream: IO[str], name: str, reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield the frames of a JSON document, or of one document per line; SpecError as `read_toml`."""
+    """Yield the frames of a JSON document, or of a stream with one document per line.
+
+    Raises SpecError for an invalid document.
+    """
     return _items(_json_frames(JsonStream(stream, name), name, reading), reading)
 
 
@@ -249,7 +264,7 @@ def _check_schema(value: object, name: str) -> None:
 
 
 def _items(items: Iterable[tuple[str, Any]], reading: Reading) -> Iterator[Recipe | Chunk]:
-    """Yield the recipe of each item; unchanged frames are gathered into chunks."""
+    """Yield the recipe of each item. Exact frames are combined into chunks."""
     gathered: list[Exact] = []
     for where, item in items:
         if not isinstance(item, Mapping):
@@ -305,10 +320,10 @@ def _recipe(item: Mapping[str, Any], where: str, reading: Reading) -> Recipe:
 
 
 def plan_of(stack: Stack, sweeps: Mapping[str, object], *, random: Random, **options: Any) -> Plan:
-    """Return the plan for a settled stack and its sweeps, ``{"cnm.qntz_fb": "0..63"}``.
+    """Return the plan for a settled stack and sweeps such as ``{"cnm.qntz_fb": "0..63"}``.
 
-    ``options`` are the plan's own.  SpecError for an unknown field or one given as well as swept,
-    EncodeError for a value that does not fit.
+    ``options`` are attributes of `Plan`. Raises SpecError for an unknown field, and for a field that is both
+    given and swept. Raises EncodeError for a value that does not fit.
     """
     axes = []
     for name, values in sweeps.items():
@@ -322,7 +337,7 @@ def plan_of(stack: Stack, sweeps: Mapping[str, object], *, random: Random, **opt
 
 
 def located(stack: Stack, name: str, *, raw: bool) -> tuple[Part, Field]:
-    """Return the layer and field a sweep means, also in a layer that the frame gets by default."""
+    """Return the layer and field with the name ``name``, including the default layers of the frame."""
     try:
         return stack.locate(name, None)
     except SpecError:
@@ -389,9 +404,9 @@ def _time(item: Mapping[str, Any]) -> int | None:
 
 
 def toml_of(items: Iterable[Mapping[str, Any]], expectations: Iterable[Expectation] = ()) -> Iterator[str]:
-    """Yield the text of a specification with these items and expectations, piece by piece.
+    """Yield the TOML text of a specification with the given items and expectations, piece by piece.
 
-    Values are text, integers, booleans and mappings of these.
+    Values can be text, integers, booleans, and mappings of text, integers and booleans.
     """
     yield f"schema = {_value(FRAMES_SCHEMA)}\n"
     for item in items:

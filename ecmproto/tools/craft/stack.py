@@ -1,9 +1,9 @@
-"""The layers of one frame during its construction, with the given fields of each.
+"""The layers of a frame under construction, with the given fields of each layer.
 
-A field that the current layer does not have may belong to a layer that the kind of frame implies: ``cnm
-flow_id=7`` means a CN-TAG in front of the CNM.  `Stack.locate` finds it, or raises an error with the nearest
-name.  The one-line form of a frame, ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7 ip … udp …``,
-is read here too.
+A given field can belong to a layer that the frame type implies. For example, ``cnm flow_id=7`` means a CN-TAG
+before the CNM. `Stack.locate` finds this layer, or raises an error with the most similar name. This module
+also parses the line notation of a frame, such as ``cnm qntz_fb=40 flow_id=7`` or ``vlan id=5 cntag flow_id=7
+ip … udp …``.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ ALIASES: dict[str, dict[str, str]] = {
     | {"enable": "class_enable_vector"},
     "pause": {"quanta": "pause_time", "time": "pause_time"},
 }
-"""Common names of some fields, by format."""
+"""Alternative field names of each format."""
 
 SHORTHANDS = {"dst": "eth.dst", "src": "eth.src"}
-"""Names that mean a field of the frame whatever its kind, beside ``vlan``, ``prio`` and ``flow``."""
+"""Short field names that are valid in all frames. ``vlan``, ``prio`` and ``flow`` are handled separately."""
 
 _NUMBERED = re.compile(r"(.+)#([1-9][0-9]{0,3})")
 
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Part:
-    """One layer to be: its format and the values given for its fields."""
+    """A planned layer: its format and the given field values."""
 
     cls: type[Layer]
     values: dict[str, int | bytes] = dataclasses.field(default_factory=dict)
     bits: dict[str, dict[BitPart, int]] = dataclasses.field(default_factory=dict)
-    """The given bits of fields that are given in part."""
+    """Values of bit ranges, for fields that are only partly given."""
 
     @property
     def given(self) -> frozenset[str]:
-        """The keys of the fields that were given, if only in part."""
+        """The keys of fields that were given completely or partly."""
         return frozenset(self.values) | frozenset(self.bits)
 
     def made(self, filled: Mapping[str, int | bytes]) -> Layer:
-        """Return the layer, with ``filled`` where nothing was given."""
+        """Return the layer. Fields that were not given have the values in ``filled``."""
         values = {**filled, **self.values}
         for key, bits in self.bits.items():
             number = values.get(key, _field(self.cls, key).meta.default)
@@ -68,11 +68,11 @@ class Part:
 
     @property
     def is_tlv(self) -> bool:
-        """Whether it is a TLV of LLDP."""
+        """Whether the layer is an LLDP TLV."""
         return issubclass(self.cls, AnyTLV)
 
     def give(self, field: Field, value: int | bytes) -> None:
-        """Take a field's value; SpecError when it has one already."""
+        """Set the value of a field. Raises SpecError if the field already has a value."""
         bits = self.bits.get(field.key, {})
         if field.key in self.values or field.part in bits or (bits and field.part is None):
             raise SpecError(
@@ -81,7 +81,9 @@ class Part:
         self.set(field, value)
 
     def set(self, field: Field, value: int | bytes) -> None:
-        """Take a field's value in place of the one it has; EncodeError for bits that cannot hold it."""
+        """Set or replace the value of a field. Raises EncodeError if a bit range is too small for the
+        value.
+        """
         if field.part is None:
             self.values[field.key] = value
             return
@@ -92,7 +94,7 @@ class Part:
         self.bits.setdefault(field.key, {})[field.part] = value
 
     def own(self, name: str) -> Field | None:
-        """Return the field of this layer that goes by ``name``, with or without its prefix."""
+        """Return the field of this layer with the name ``name``. The prefix of the format is optional."""
         prefix = self.cls.prefix
         key = ALIASES.get(prefix, {}).get(name.removeprefix(f"{prefix}."), name)
         for field in self.cls.layout:
@@ -100,7 +102,7 @@ class Part:
                 return field
         for field in self.cls.layout:
             for part in field.parts():
-                # single bits go by their whole names alone
+                # single bits have no short names
                 short = part.name.rpartition(".")[2] if part.maximum > 1 else part.name
                 if name in (part.name, short, f"{prefix}.{short}"):
                     return part
@@ -108,7 +110,7 @@ class Part:
 
 
 class Stack:
-    """The parts of one frame, outermost first."""
+    """The parts of a frame, outermost first."""
 
     def __init__(self) -> None:
         self.parts: list[Part] = []
@@ -117,18 +119,24 @@ class Stack:
         self.priority: int | None = None
 
     def add(self, name: str, *, where: str) -> Part:
-        """Append a layer by its format's name; SpecError with the nearest name otherwise."""
+        """Append a layer by the name of its format.
+
+        Raises SpecError with the most similar name for an unknown format.
+        """
         part = Part(format_named(name, where=where))
         self.parts.append(part)
         return part
 
     def get(self, cls: type[Layer]) -> Part | None:
-        """Return the outermost layer of a format."""
+        """Return the outermost layer of a format in the innermost frame, or ``None``."""
         return next((part for part in self._frame if part.cls is cls), None)
 
     @property
     def _begin(self) -> int:
-        """The index of the first part of the innermost frame; wrappers at its end belong to it."""
+        """The index of the first part of the innermost frame.
+
+        Wrappers at the end of the stack belong to this frame.
+        """
         inner = [part.cls.role == "wrapper" for part in self.parts]
         ends = [at for at in range(1, len(inner)) if inner[at - 1] and not inner[at]]
         return max(ends, default=0)
@@ -140,20 +148,20 @@ class Stack:
 
     @property
     def is_mac_control(self) -> bool:
-        """Whether this is a PAUSE, a PFC or another MAC Control frame."""
+        """Whether the frame is a PAUSE, PFC or other MAC Control frame."""
         return any(part.cls.role == "flow control" for part in self._frame)
 
     @property
     def is_lldp(self) -> bool:
-        """Whether this is an LLDPDU: every TLV of it is a layer."""
+        """Whether the frame is an LLDPDU, in which every TLV is a layer."""
         return any(part.is_tlv for part in self._frame)
 
     def tags(self) -> Iterator[Part]:
-        """Yield the VLAN tags, outermost first."""
+        """Return an iterator over the VLAN tags, outermost first."""
         return (part for part in self._frame if part.cls in VLAN_TAGS)
 
     def give(self, name: str, given: object, part: Part | None) -> None:
-        """Set the field ``name``, written after ``part`` or for the frame; SpecError if there is none."""
+        """Set the field ``name`` of ``part`` or of the whole frame. Raises SpecError for an unknown field."""
         own = part.own(name) if part else None
         if own is None and name == "vlan":
             self.give_vlans(given)
@@ -166,7 +174,10 @@ class Stack:
             owner.give(field, value_of(field, given))
 
     def give_vlans(self, given: object) -> None:
-        """Take the VLAN ids of the tags, outermost first: a number or ``"100,5"``."""
+        """Set the VLAN IDs of the tags, outermost first.
+
+        ``given`` is a number, a list, or a text such as ``"100,5"``.
+        """
         if self.vlan_ids is not None:
             raise SpecError(where="vlan", needed="VLAN ids once", got="them twice")
         field = _field(VLAN, "id")
@@ -174,13 +185,13 @@ class Stack:
         self.vlan_ids = [_number(field, item) for item in items]
 
     def give_priority(self, given: object) -> None:
-        """Take the outermost tag's priority."""
+        """Set the priority of the outermost tag."""
         if self.priority is not None:
             raise SpecError(where="prio", needed="the priority once", got="it twice")
         self.priority = _number(_field(VLAN, "priority"), given)
 
     def give_ip(self, given: object) -> None:
-        """Take the IP addresses of source and destination: ``"10.0.0.1,10.0.0.2"``, or two of IPv6."""
+        """Set the IP addresses of source and destination: ``"10.0.0.1,10.0.0.2"``, or two IPv6 addresses."""
         if self.ip_ends is not None:
             raise SpecError(where="ip", needed="IP addresses once", got="them twice")
         items = given.split(",") if isinstance(given, str) else given
@@ -196,7 +207,8 @@ class Stack:
     def settle(self) -> None:
         """Add the tags for ``vlan`` and ``prio``, and the addresses and header for ``ip``.
 
-        Of several VLAN ids all but the last are S-TAGs'; a priority without a tag makes a priority tag.
+        Of several VLAN IDs, the last ID belongs to a C-TAG, and the other IDs belong to S-TAGs. A priority
+        without a VLAN tag adds a priority tag.
         """
         self._settle_ip()
         ids, priority = self.vlan_ids, self.priority
@@ -229,9 +241,12 @@ class Stack:
             part.give(_field(version, key), octets)
 
     def locate(self, name: str, part: Part | None) -> tuple[Part, Field]:
-        """Return the layer and field that ``name`` means after ``part``; add the layer if it is implied.
+        """Return the layer and field that ``name`` means after ``part``.
 
-        ``vlan.id#2`` is the field of the second layer that has it.  SpecError with the nearest name.
+        An implied layer is added if it is missing.
+
+        ``vlan.id#2`` is the field of the second layer with the field ``vlan.id``. Raises SpecError with the
+        most similar name for an unknown field.
         """
         numbered = _NUMBERED.fullmatch(name)
         if numbered:
@@ -246,7 +261,7 @@ class Stack:
             tag = self._outermost_tag()
             return tag, _field(tag.cls, "id" if name == "vlan" else "priority")
         if name == "flow":
-            # requested by its own name, a CN-TAG goes into any frame that may be tagged
+            # an explicitly requested CN-TAG can be added to any frame that can have tags
             self._refuse_tags(name)
             tag = self.get(CNTag) or self._insert(CNTag)
             return tag, _field(CNTag, "flow_id")
@@ -262,7 +277,7 @@ class Stack:
         raise self._unknown(name, part)
 
     def _in_header(self, wrapper: Part, name: str) -> tuple[Part, Field] | None:
-        """Return the field of a part of a wrapper's header, which is added where it is missing."""
+        """Return a field of the header parts of a wrapper. A missing part is added."""
         at = self.parts.index(wrapper) + 1
         for cls in max(wrapper.cls.sequences.values(), key=len, default=()):
             present = at < len(self.parts) and self.parts[at].cls is cls
@@ -284,11 +299,11 @@ class Stack:
         return found[number - 1]
 
     def _implied(self) -> tuple[type[Layer], ...]:
-        """The formats that this kind of frame implies when one of their fields is given."""
+        """Formats that the frame type implies if one of their fields is given."""
         outside: tuple[type[Layer], ...] = (Ethernet,)
         if self.is_mac_control or self.is_lldp:
             return outside
-        # of the messages, only a CNM carries a CN-TAG (wire-formats 3 to 7)
+        # a CNM is the only message with a CN-TAG (wire-formats 3 to 7)
         message = any(part.cls.role == "message" for part in self._frame)
         return (Ethernet, VLAN) if message and not self.get(CNM) else (Ethernet, VLAN, CNTag)
 
@@ -344,9 +359,10 @@ def _is_carried(cls: type[Layer]) -> bool:
 
 
 def _leaders() -> dict[type[Layer], tuple[type[Layer], str, int]]:
-    """Return for each format of sequences the format, its field and value that it follows by default.
+    """Return the default leader of each format in a sequence, as a format, the key of a field and its value.
 
-    It is the sequence of the fewest formats, and of these the last one.
+    The default is the sequence with the fewest formats. Among sequences of equal length, the last sequence is
+    used.
     """
     leaders: dict[type[Layer], tuple[type[Layer], str, int]] = {}
     for leader in FORMATS:
@@ -371,7 +387,7 @@ def _number(field: Field, given: object) -> int:
 
 
 def stack_from_arguments(arguments: Sequence[str], *, where: str = "frame") -> Stack:
-    """Return the layers that words such as ``["cnm", "qntz_fb=40"]`` name; SpecError otherwise."""
+    """Return the layers from words such as ``["cnm", "qntz_fb=40"]``. Raises SpecError for invalid words."""
     stack = Stack()
     part = None
     for word in arguments:
@@ -396,13 +412,13 @@ _LAYERS = "ecmproto fields lists them"
 
 
 def _layer_first(word: str) -> str:
-    """Return the hint for a field without a layer in front of it."""
+    """Return the hint for a field that does not follow a layer."""
     prefix, _, field = word.lower().rpartition(".")
     return f"write: {prefix} {field}" if prefix in BY_PREFIX else _LAYERS
 
 
 def stack_from_line(line: str, *, where: str = "frame") -> Stack:
-    """Return the layers of a line; words are split as a shell would."""
+    """Return the layers from a line. The line is split into words by the rules of a shell."""
     try:
         words = shlex.split(line)
     except ValueError as error:
@@ -411,7 +427,7 @@ def stack_from_line(line: str, *, where: str = "frame") -> Stack:
 
 
 def give_fields(stack: Stack, fields: Mapping[str, object]) -> None:
-    """Give the last layer of ``stack``, and the layers it implies, some fields by name."""
+    """Set fields of the last layer of ``stack``, or of its implied layers, by name."""
     part = stack.parts[-1]
     for name, value in fields.items():
         stack.give(name, value, part)

@@ -1,13 +1,14 @@
-"""A frame swept over the values of some of its fields: every combination, the last field fastest.
+"""Frames with every combination of the values of swept fields. The value of the last field changes first.
 
-Values are ``0..63``, ``63..0:3``, ``1,5,8..12`` or ``random:1000``; ends of a range may be anything the field
-takes: numbers, MAC and IP addresses, CPIDs, octets in hex.
+Values are ``0..63``, ``63..0:3``, ``1,5,8..12`` or ``random:1000``. The ends of a range can be numbers, MAC
+or IP addresses, CPIDs, or octets in hexadecimal.
 
-One template is encoded; the bits of the swept fields are then set in many copies at once, and the
-checksums that cover them computed anew (`columns.building.template`).  A swept field that decides
-what the frame looks like (octets of variable length, the type of an E²CM message or of a TLV) gets a frame
-template per value.
-Frames come in batches of bounded size, so that a sweep of any length needs no more memory than a short one.
+One template is encoded. Then the bits of the swept fields are set in many copies at once, and the checksums
+of these fields are computed (`columns.building.template`). Some swept fields determine the structure of the
+frame: octets of variable length, and the type of an E²CM message or a TLV. Each value of such a field has its
+own template.
+
+Frames are produced in batches of limited size, so memory use does not depend on the length of a sweep.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from ecmproto.wire.formats.schema import Field
 from ecmproto.wire.formats.text import value_of
 
 MAX_LISTED = 1_000_000
-"""The most values a sweep may list or draw; a plain range a..b may be of any length."""
+"""Maximum number of listed or random values of a sweep. The length of a single range a..b is not limited."""
 
 _STEP_DIGITS = 20
 _NEEDED = "values such as 0..63, 0..63:2, 1,5,9 or random:1000"
@@ -40,10 +41,10 @@ _NEEDED = "values such as 0..63, 0..63:2, 1,5,9 or random:1000"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Axis:
-    """A swept field of one layer, with its values in order.
+    """A swept field of a layer, with its values in order.
 
-    ``values`` are numbers (an address as the number its octets make), or octets for a field of
-    variable length.
+    ``values`` are numbers, or octets for a field of variable length. An address is represented by the number
+    of its octets in network byte order.
     """
 
     part: Part
@@ -51,7 +52,7 @@ class Axis:
     values: Sequence[int | bytes]
 
     def at(self, index: int) -> int | bytes:
-        """Return the field's value number ``index``."""
+        """Return the field value with the index ``index``."""
         value = self.values[index]
         if isinstance(value, bytes) or self.field.is_number:
             return value
@@ -60,7 +61,7 @@ class Axis:
 
     @property
     def count(self) -> int:
-        """The number of values; unlike ``len()``, for ranges of any length."""
+        """The number of values. Unlike ``len()``, this also works for very long ranges."""
         values = self.values
         if isinstance(values, range):
             return max(
@@ -70,10 +71,10 @@ class Axis:
 
 
 def axis_of(part: Part, field: Field, text: object, random: Random) -> Axis:
-    """Return the axis that ``text``, or a list of values, describes.
+    """Return the axis that ``text`` or a list of values describes.
 
-    SpecError when it does not, EncodeError for a value the field cannot hold; ``random`` is drawn from
-    for ``random:N``.
+    ``random`` generates the values for ``random:N``. Raises SpecError for invalid text, and EncodeError for a
+    value that does not fit the field.
     """
     name = f"sweep {part.cls.prefix}.{field.key}"
     items = [item.strip() for item in text.split(",")] if isinstance(text, str) else text
@@ -101,7 +102,7 @@ def _piece(part: Part, field: Field, item: object, random: Random, name: str) ->
 
 
 def _end_and_step(field: Field, text: str) -> tuple[int | bytes, int]:
-    """Return a range's end and step; a colon may also be part of an address."""
+    """Return the end and step of a range. A colon can also be part of an address."""
     try:
         return value_of(field, text), 1
     except SpecError:
@@ -152,7 +153,7 @@ def _as_number(value: int | bytes) -> int:
 
 
 def _check(part: Part, field: Field, value: int | bytes) -> None:
-    """Raise EncodeError for a value that the field cannot hold."""
+    """Raise EncodeError for a value that does not fit the field."""
     alone = Part(part.cls)
     alone.set(field, value)
     alone.made({}).build()
@@ -165,12 +166,12 @@ _CHUNK_OCTETS = 4 << 20
 _CHUNK_FRAMES = 32_768
 _TEMPLATES_KEPT = 4096
 _WIDE = 1 << 62
-"""Counts from here on are not divided by: no frame number reaches them."""
+"""Value counts from this limit on are not used as divisors, because frame numbers are always smaller."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Plan:
-    """A plan of frames to build: the layers, the swept fields, and padding, trailer and FCS."""
+    """A plan of frames to build: layers, swept fields, padding, trailer and FCS."""
 
     stack: Stack
     axes: tuple[Axis, ...] = ()
@@ -186,7 +187,7 @@ class Plan:
         return math.prod(axis.count for axis in self.axes)
 
     def finished(self) -> Finished:
-        """Return the frame with the values its parts have now."""
+        """Return the frame with the current values of its parts."""
         return finish(
             self.stack,
             ethertypes=self.ethertypes,
@@ -198,7 +199,7 @@ class Plan:
 
 
 class AxisValues:
-    """The values of a swept field of fixed width, as a place takes them."""
+    """Values of a swept field of fixed width, in the representation of a `BitRange`."""
 
     def __init__(self, axis: Axis) -> None:
         assert axis.field.bits is not None
@@ -208,9 +209,11 @@ class AxisValues:
             self._listed = np.array([int(value) & _ALL for value in axis.values], dtype=np.uint64)
 
     def of(self, digits: Int64) -> NDArray[np.unsignedinteger]:
-        """Return the values of these numbers: numbers in two's complement, or rows of octets."""
+        """Return the values with the given indices, as 64-bit two's complement numbers or as rows of
+        octets.
+        """
         values = self._values
-        if self._octets:  # IPv6 addresses, which no machine word holds
+        if self._octets:  # IPv6 addresses do not fit into 64 bits
             numbers = (int(values[digit]) for digit in digits.tolist())
             joined = b"".join([number.to_bytes(self._octets, "big") for number in numbers])
             return np.frombuffer(joined, dtype=np.uint8).reshape(-1, self._octets)
@@ -225,7 +228,7 @@ _ALL = (1 << 64) - 1
 
 
 class Sweep:
-    """The frames of a plan by number, built in chunks; they repeat after the last combination."""
+    """The frames of a plan, built in chunks. The frames repeat after the last combination."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -238,7 +241,7 @@ class Sweep:
         plan.finished()
 
     def chunks(self, count: int) -> Iterator[Octets | list[bytes]]:
-        """Yield the first ``count`` frames: as matrices where all are equally long, else as lists."""
+        """Yield the first ``count`` frames, as matrices of frames with equal length or as lists."""
         start = 0
         while start < count:
             digits = self._digits(start, min(_CHUNK_FRAMES, count - start))
@@ -248,7 +251,10 @@ class Sweep:
             start += rows
 
     def _digits(self, start: int, count: int) -> list[Int64]:
-        """Return, for frames ``start`` on, the number of each axis's value; the shaping axes come first."""
+        """Return the value index of each axis for ``count`` frames from ``start``.
+
+        The axes that determine the frame structure come first.
+        """
         numbers = np.arange(count, dtype=np.int64)
         total = self.plan.combinations
         numbers = (numbers + start % total) % total if total < _WIDE else numbers + start
@@ -267,7 +273,7 @@ class Sweep:
         return self._mixed(np.stack(shaping, axis=1), setting, rows)
 
     def _filled(self, shape: tuple[int, ...], setting: list[Int64], rows: int) -> Octets:
-        """Return frames of one shape."""
+        """Return frames of one template."""
         template = self._template(shape)
         out = np.empty((rows, len(template.octets)), dtype=np.uint8)
         sources = [
@@ -277,7 +283,7 @@ class Sweep:
         return out
 
     def _mixed(self, shaping: Int64, setting: list[Int64], rows: int) -> list[bytes]:
-        """Return frames of several shapes in their order."""
+        """Return frames of several templates in frame order."""
         frames = [b""] * rows
         shapes, group = np.unique(shaping, axis=0, return_inverse=True)
         group = group.reshape(-1)
@@ -317,6 +323,6 @@ def _picked(values: AxisValues, digits: Int64, rows: slice) -> NDArray[np.unsign
 
 
 def _shapes(axis: Axis) -> bool:
-    """Return whether a field's value decides what else the frame holds."""
+    """Return whether the value of a field determines the structure of the frame."""
     cls, key = axis.part.cls, axis.field.key
     return axis.field.bits is None or key == cls.sequence_key or (cls in (E2CM, TLV) and key == "type")

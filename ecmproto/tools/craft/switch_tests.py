@@ -1,12 +1,15 @@
-"""Recipes for tests of switches: pause storms, late refreshes, CNP floods, ECN sweeps; all sequences by name.
+"""Recipes for switch tests: pause storms, late refreshes, CNP floods and ECN sweeps.
 
-The tester sends by one interface (the near side) and listens on another (the far side); data frames of every
-priority go both ways, each with its number.  PFC comes from the near side, so that what it may stop is what
-the switch sends there: the returning traffic.  What has to become of it follows from the pauses' timetable
-and from a watchdog's, if the switch has one; the expectations (`ecmproto.tools.craft.expectations`) are data.
+The module also contains the list of all sequences by name.
 
-A watchdog acts on a priority that is paused for its detection time, drops or forwards its frames, and lets go
-once no pause has come for its restoration time.
+The tester sends from one interface (the near side) and receives at another interface (the far side). Numbered
+data frames of every priority are sent in both directions. PFC frames are sent from the near side, so they can
+only stop the traffic that the switch sends to the near side. This is the reverse traffic. The times of the
+pauses and of a watchdog in the switch determine which frames are expected. The expectations
+(`ecmproto.tools.craft.expectations`) are data.
+
+A watchdog intervenes if a priority is paused for the detection time. Then the watchdog drops or forwards the
+frames of the priority. It stops when no pause frame has arrived for the restoration time.
 """
 
 from __future__ import annotations
@@ -41,7 +44,7 @@ NEAR_ADDRESS, FAR_ADDRESS = "02:00:00:00:00:02", "02:00:00:00:00:01"
 PAUSING_ADDRESS = "02:00:00:00:00:c1"
 _FIRST_PORT = 49152
 _LEAD_NS, _TAIL_NS = 200_000_000, 300_000_000
-"""Data alone before the first pause and after the last."""
+"""Nanoseconds of unpaused data before the first pause and after the last pause."""
 _LONGEST_NS = 3600 * NS_PER_S
 MOST_STEPS = 100_000
 WATCHDOGS = ("none", "drop", "forward")
@@ -51,19 +54,19 @@ Span = tuple[int, int]
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _PauseTest:
-    """A test by PFC: pauses, their timetable, and the data frames around them."""
+    """A PFC test: pauses, the times of the pauses, and data frames."""
 
     priorities: frozenset[int]
-    """Paused ones."""
+    """Paused priorities."""
     enabled: bool
-    """Whether the switch obeys pauses of these."""
+    """Whether PFC is enabled in the switch for the paused priorities."""
     bursts: tuple[Span, ...]
-    """From the first frame that pauses until the end of the last pause."""
+    """Time spans from the first pause frame of a storm to the end of the pause."""
     pauses: tuple[tuple[int, int], ...]
-    """The time of each PFC frame, and its quanta."""
+    """The time and quanta of each PFC frame."""
     pause_ns: int
     held: bool
-    """Whether each frame comes before the pause of the one before it is over."""
+    """Whether each pause frame is sent before the previous pause ends."""
     watchdog: str
     detect_ns: int
     restore_ns: int
@@ -74,18 +77,18 @@ class _PauseTest:
 
     @property
     def end_ns(self) -> int:
-        """The time at which the last data frames leave."""
+        """The end of the data traffic, in nanoseconds."""
         silence = self.restore_ns if self.watchdog != "none" else 0
         return self.bursts[-1][1] + silence + _TAIL_NS
 
     @property
     def rounds(self) -> int:
-        """The number of data frames of each priority in each direction."""
+        """The number of data frames per priority and direction."""
         return 1 + (self.end_ns - 1) // self.interval_ns
 
     @property
     def mitigated(self) -> tuple[Span, ...]:
-        """The spans in which the watchdog acts on the priorities."""
+        """The time spans in which the watchdog drops or forwards frames."""
         found: list[Span] = []
         for first, last in self.bursts:
             if found and first < found[-1][1]:
@@ -96,7 +99,7 @@ class _PauseTest:
 
 
 def _steps(test: _PauseTest) -> Iterator[Step]:
-    """Yield the frames of a test in the order of their times."""
+    """Yield the frames of a test, sorted by time."""
     frames: list[tuple[int, int, Step]] = []
     words = " ".join(f"prio{priority}={{quanta}}" for priority in sorted(test.priorities))
     named = _named(test.priorities)
@@ -176,13 +179,13 @@ def _expectations(test: _PauseTest) -> list[Expectation]:
 
 
 def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectation]:
-    """Yield the expectations of the returning frames of a paused priority."""
+    """Yield the expectations for the reverse frames of a paused priority."""
     every = (test.rounds, test.rounds)
 
     def during(name: str, span: tuple[int, int | None], *, stopped: bool) -> Expectation:
         first, last = span[0] + test.margin_ns, None if span[1] is None else span[1] - test.margin_ns
         if last is not None and last - first < 2 * test.interval_ns:
-            # or nothing would come of itself
+            # in a shorter span, no frame would arrive even without a pause
             needed = f"two data frames of each priority within {format_time(max(0, last - first))}"
             got = f"one in {format_time(test.interval_ns)}"
             raise ParameterError(name="rate", needed=needed, got=got)
@@ -207,7 +210,7 @@ def _paused(test: _PauseTest, priority: int, filter: str) -> Iterator[Expectatio
         if test.watchdog == "drop":
             yield during("is dropped by the watchdog", span, stopped=True)
             continue
-        # between the storms it would run without one, too
+        # between storms, frames are forwarded without a watchdog too
         for number, (first, last) in enumerate(test.bursts, 1):
             which = f" in storm {number}" if len(test.bursts) > 1 else ""
             yield during(f"is forwarded by the watchdog{which}", (max(first, span[0]), last), stopped=False)
@@ -287,7 +290,7 @@ def _pause_test(
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class _Timing:
-    """The times that bursts are made of."""
+    """The times that determine the bursts of a test."""
 
     duration_ns: int
     detect_ns: int
@@ -300,7 +303,9 @@ def _one_burst(timing: _Timing) -> Sequence[Span]:
 
 
 def _two_bursts(timing: _Timing) -> Sequence[Span]:
-    """Return two storms that a watchdog takes for one: the second comes before restoration."""
+    """Return two storms that a watchdog handles as one storm, because the second storm starts before
+    restoration.
+    """
     length = 2 * timing.detect_ns
     second = _LEAD_NS + length + timing.restore_ns // 2
     return [(_LEAD_NS, _LEAD_NS + length), (second, second + length)]
@@ -396,7 +401,7 @@ def _cnps(values: Values, ethertypes: EtherTypes) -> Iterator[Step]:
         item["vlan"] = values["vlan"]
         item["prio"] = values["prio"]
     if item["count"] > 1:
-        del item["comment"]  # comments are for a lone frame
+        del item["comment"]  # only a single frame can have a comment
     yield Step(item=item)
 
 
@@ -490,7 +495,10 @@ SEQUENCES: dict[str, Recipe] = {
 
 
 def sequence_named(name: str) -> Recipe:
-    """Return the sequence of this name; SpecError with the nearest otherwise."""
+    """Return the sequence with the given name.
+
+    Raises SpecError with the most similar name for an unknown sequence.
+    """
     if name not in SEQUENCES:
         raise SpecError(
             where="frame", needed="the name of a layer or of a sequence", got=repr(name),

@@ -1,7 +1,7 @@
-"""Wrappers of crafted frames: what is in which frame, and the parts that wrappers need.
+"""Wrappers of crafted frames: the nesting of frames, and the parts that wrappers need.
 
-A wrapper needs the one that announces it, as ERSPAN does GRE, the parts that its flags announce, and, if its
-content may not follow it, one in between.
+A wrapper needs the wrapper that announces it, as ERSPAN needs GRE. A wrapper also needs the header parts that
+its flags announce. If the content cannot follow a wrapper directly, another wrapper is inserted between them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _WRAPPERS = [cls for cls in FORMATS if issubclass(cls, Wrapper)]
 
 
 def frames_in(parts: Sequence[Part]) -> list[list[Part]]:
-    """Return the parts of each frame, from the outside in: all but the last end with wrappers."""
+    """Return the parts of each nested frame, outermost frame first.
+
+    Every frame except the last ends with wrappers.
+    """
     frames: list[list[Part]] = [[]]
     wrapper: type[Layer] | None = None
     for part in parts:
@@ -39,9 +42,9 @@ def frames_in(parts: Sequence[Part]) -> list[list[Part]]:
 
 
 def complete_wrappers(parts: list[Part], content: Part | None) -> dict[Part, dict[str, int | bytes]]:
-    """Add the wrappers and parts of their headers that the wrappers of a frame need around ``content``.
+    """Add the wrappers and header parts that are required around ``content``.
 
-    Return the values by which wrappers announce the parts of their headers.
+    Return the field values with which the wrappers announce their header parts.
     """
     filled: dict[Part, dict[str, int | bytes]] = {}
     first = next(index for index, part in enumerate(parts) if part.cls.role == "wrapper")
@@ -57,7 +60,9 @@ def complete_wrappers(parts: list[Part], content: Part | None) -> dict[Part, dic
 
 
 def _holder(cls: type[Layer]) -> type[Layer] | None:
-    """Return the wrapper without which a format is not announced; None if something else announces it."""
+    """Return the wrapper that must announce a format, or ``None`` if another header can announce the
+    format.
+    """
     if cls.udp_ports or cls.announced_by or cls.ip_protocol is not None:
         return None
     holders = (each for each in _WRAPPERS if cls in (*each.holds, *_parts_of(each)) or may_wrap(each, cls))
@@ -65,12 +70,14 @@ def _holder(cls: type[Layer]) -> type[Layer] | None:
 
 
 def _parts_of(cls: type[Layer]) -> tuple[type[Layer], ...]:
-    """Return all parts of a wrapper's header, in order."""
+    """Return all header parts of a wrapper, in order."""
     return max(cls.sequences.values(), key=len, default=())
 
 
 def _complete_header(parts: list[Part], index: int) -> dict[str, int | bytes]:
-    """Add the parts that the wrapper at ``index`` announces; return the value that announces all of them."""
+    """Add the header parts of the wrapper at ``index``, and return the field value that announces these
+    parts.
+    """
     part = parts[index]
     behind = [each.cls for each in itertools.takewhile(_is_part, parts[index + 1 :])]
     order = [*part.cls.holds, *_parts_of(part.cls)]
@@ -103,7 +110,9 @@ def _is_part(part: Part) -> bool:
 def _possible(
     cls: type[Layer], behind: Sequence[type[Layer]], content: Part | None
 ) -> Iterator[tuple[int, tuple[type[Layer], ...]]]:
-    """Yield the sequences of a wrapper that have given parts, and after which the content may follow."""
+    """Yield the header sequences of a wrapper that include the given parts and allow the content to
+    follow.
+    """
     assert issubclass(cls, Wrapper)
     for value, sequence in [(0, ()), *cls.sequences.items()]:
         fits = (

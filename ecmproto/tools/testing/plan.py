@@ -1,18 +1,18 @@
-"""Plans: storms and other streams out of many ports at once, read from a TOML file.
+"""Plans in TOML files: storms and other streams that are sent from many ports at once.
 
 ::
 
     schema = "ecmproto/plan/1"
-    seed = 7                            # of orders that are random
+    seed = 7                            # seed of random orders
 
     [[storm]]
-    ports = ["eth0", "eth1"]            # interfaces to send out of
-    at = ["eth8", "eth9"]               # where each arrives, to be judged there (none given: not judged)
-    frame = "pfc prio3=65535"           # or priorities = [3, 4] and quanta = 65535: a frame for each
-    speed = "400G"                      # of the links (none given: the interface's)
-    renew = "0.5"                       # share of a pause after which it is renewed
-    start = "0s"                        # also duration = "10s"
-    on = "3ms"                          # XOFF for so long, then XON for `off`, over and over
+    ports = ["eth0", "eth1"]            # output interfaces
+    at = ["eth8", "eth9"]               # receiving interfaces (none given: arrivals are not verified)
+    frame = "pfc prio3=65535"           # or priorities = [3, 4] and quanta = 65535: one frame each
+    speed = "400G"                      # link speed (none given: speed of the interface)
+    renew = "0.5"                       # share of the pause time until the next pause frame
+    start = "0s"                        # start time; also duration = "10s"
+    on = "3ms"                          # XOFF time, followed by XON for the time `off`, repeatedly
     off = "2ms"
     order = "together"                  # or "round robin", "random": one port and priority at a time
 
@@ -22,11 +22,11 @@
     frame = "cnp qp=0x11"               # as on the command line
     sweep = { "ip.dsfield" = "0..255" }
     rate = "10kpps"
-    start = "1s"                        # also duration
-    at = ["eth8"]                       # numbers the frames, and judges those that arrive here:
+    start = "1s"                        # start time; also duration
+    at = ["eth8"]                       # receiving interfaces: frames are numbered and verified
     lossless = true
     in_order = true
-    latency = "1ms"                     # at most
+    latency = "1ms"                     # maximum latency
 """
 
 from __future__ import annotations

@@ -229,7 +229,7 @@ class _Holding:
             sender.run()
         except _EndedError:
             pass
-        except BaseException as error:  # raised where the thread is joined
+        except BaseException as error:  # raised again after the thread is joined
             self._error = error
 
     @contextmanager

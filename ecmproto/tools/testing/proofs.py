@@ -66,14 +66,14 @@ class Capturing:
         self._thread.start()
 
     def _run(self) -> None:
-        # before ordinary processes, after senders: what is not captured is no proof
+        # higher priority than ordinary processes, lower than senders: missing frames would prove nothing
         with contextlib.suppress(PermissionError):
             run_in_realtime(behind_devices=True)
         try:
             for batch in self.reader:
                 if len(batch):
                     self._take(batch)
-        except BaseException as error:  # raised where the thread is joined
+        except BaseException as error:  # raised again after the thread is joined
             self._error = error
 
     def end(self, warn: Callable[[str], None] = lambda _: None) -> None:
@@ -187,7 +187,7 @@ class Watch:
         self._storms, self._data = tuple(storms), tuple(data)
         self._lapses = Lapses({each.port: each.rate_bps for each in storms})
         for storm in self._storms[:1]:
-            self._lapses.take(storm.port, Batch.from_frames([]))  # compiled before frames come
+            self._lapses.take(storm.port, Batch.from_frames([]))  # compiles kernels before frames arrive
         self._sides = [(each, _Numbers(each), _Numbers(each)) for each in data]
         takes: dict[str, list[Callable[[Batch], None]]] = {}
         for name in {each.port for each in storms}:

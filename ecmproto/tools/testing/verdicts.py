@@ -32,7 +32,7 @@ _SETTLE_NS = 300_000_000
 class Test:
     """A recipe with its expectations and the frames of each side, sorted by time."""
 
-    __test__ = False  # no test of pytest's
+    __test__ = False  # pytest does not collect this class
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ def judge_captures(test: Test, far: str, near: str | None, warn: Warn) -> None:
     """Read captures of the far side and, optionally, the near side into the judge of a test."""
     sides: list[tuple[Side, str]] = [("far", far)]
     if near is not None:
-        # first: when each frame left is known then
+        # the near side is first, because it contains the send time of each frame
         sides.insert(0, ("near", near))
     for side, path in sides:
         with open_captures((path,)) as reader:
@@ -142,7 +142,7 @@ class _Returning:
                     Transmission(sender, schedule_of(), check=self._check).run(batches)
         except _EndedError:
             pass
-        except BaseException as error:  # raised where the thread is joined
+        except BaseException as error:  # raised again after the thread is joined
             self._error = error
 
     def _check(self) -> None:
