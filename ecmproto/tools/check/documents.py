@@ -261,7 +261,7 @@ def without_known(checked: Checked, baseline: Baseline) -> Checked:
     """Return the result of a check without the findings that the baseline accepts.
 
     If a rule has more findings about a subject than the baseline accepts, all these findings remain, because
-    the new findings cannot be told apart.
+    new findings look like known findings.
     """
     return dataclasses.replace(
         checked, results=tuple(_without_known(result, baseline) for result in checked.results)

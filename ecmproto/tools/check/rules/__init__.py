@@ -1,1 +1,1 @@
-"""The rules, a file for each family."""
+"""The rules, with one file for each family."""

@@ -1,4 +1,4 @@
-"""Rules of enhanced BCN: contents of its messages, and the RRT tags of limited flows."""
+"""Rules for the contents of enhanced BCN messages, and for the RRT tags of limited flows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STOP = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNRules(intervals.Sampling):
-    """The settings of a capture's BCN congestion points."""
+    """Settings of the BCN congestion points in a capture."""
 
     qeq_octets: int = drafts.qeq("S004 IV A")
     weight: float = redeclared(BCNCongestionPointParameters, "weight")
@@ -43,7 +43,7 @@ def _capacity(rows: Rows, parameters: BCNRules) -> Judged:
 
 
 class _Silence(reactions.Reactions):
-    """Compares the octets that flows send before and after messages that stop them."""
+    """A comparison of the octets that flows send before and after STOP messages (BCN007)."""
 
     RULE, MESSAGE, PARAMETERS = "BCN007", "bcn.cpid", BCNRules
 
@@ -54,7 +54,7 @@ class _Silence(reactions.Reactions):
 
 
 class _Intervals(intervals.DraftIntervals):
-    """Holds the octets between two messages of a congestion point against the sampling interval."""
+    """A comparison of the octets between two BCN messages with the sampling interval (BCN009)."""
 
     RULE, PREFIX, FIELDS, PARAMETERS = "BCN009", "bcn", ("e", "type"), BCNRules
     GROWN_BY = ("qeq", "w")
@@ -64,7 +64,7 @@ class _Intervals(intervals.DraftIntervals):
     )
 
     def grown(self, pairs: Pairs) -> Int64:
-        """Return the most that the queue grew by e, which is −Qoff − w·Qdelta: as from an empty queue."""
+        """Return the maximum growth of the queue for e = −(Qoff + w·Qdelta), which assumes an empty queue."""
         octets = (1 - pairs.now[:, 5]) * QUEUE_UNIT_OCTETS + self._qeq_octets
         grown: Int64 = (octets / (1 + self._parameters.weight)).astype(np.int64)
         return grown

@@ -1,4 +1,4 @@
-"""Rules of QCN: addresses and VLAN of CNMs, taken from the sampled frame and its switch."""
+"""Rules for the addresses and the VLAN of a CNM, which depend on the sampled frame and the switch."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _own_cpid(cnms: Rows, parameters: object) -> Judged:
 
 
 class Sampled:
-    """Frames that stations send, and the frames in CNMs: QCN014 and QCN015."""
+    """The frames that stations send, compared with the sampled frames in CNMs (QCN014 and QCN015)."""
 
     _MOST = 1 << 15
 
@@ -51,12 +51,14 @@ class Sampled:
         from ecmproto.frames.stats.tally import Numbering
 
         self._sent = Numbering(self._MOST)
-        """Source and VLAN (0: no tag) of data frames, and their destination."""
+        """Data frames by source with VLAN, and by destination. VLAN 0 means that the frame has no tag."""
         self._cnms = FirstEvents(self._MOST, 4)
-        """CNMs by all of this, with their CPIDs."""
+        """CNMs by source, VLAN and destination of the sampled frame. Each entry contains the CPID of the
+        CNM.
+        """
 
     def add(self, rows: Rows) -> None:
-        """Note the frames that stations send, and the frames in CNMs."""
+        """Record the frames that stations send, and the sampled frames in CNMs."""
         vlan = rows["vlan.id"]
         if not len(rows.columns["cnm.cpid"]):
             self._sent.numbers(rows["eth.src"] << _VLAN_BITS | vlan, rows["eth.dst"])
@@ -76,7 +78,7 @@ class Sampled:
         self._cnms.join(later._cnms, shift)
 
     def end(self, report: Report) -> None:
-        """Report CNMs of frames that their stations do not send."""
+        """Report CNMs for frames that the destination of the CNM does not send."""
         if not len(self._cnms) or self._sent.left_out:
             return
         sent, sent_to = self._sent.low.astype(np.int64), self._sent.high.astype(np.int64)

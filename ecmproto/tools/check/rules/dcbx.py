@@ -1,6 +1,6 @@
-"""Rules of DCBX: the lossless priorities that both ends of a link advertise, and the frames on it.
+"""Rules for DCBX, which compare the lossless priorities of both ends of a link, and the frames on the link.
 
-The latest LLDPDU of each station counts, at each interface by itself.
+At each interface, the latest LLDPDU of each station counts.
 """
 
 from __future__ import annotations
@@ -43,18 +43,18 @@ from ecmproto.wire.formats.registry import FORMATS
 _BTH, _PFC = "infiniband.bth.opcode", "macc.cbfc.enbv"
 _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(8))
 _MOST_TRAFFIC = 1 << 14
-"""The maximum number of kinds of RoCE and PFC frames, by interface, priority and DSCP."""
+"""The maximum number of entries for RoCE frames, and for PFC frames."""
 _UNTAGGED, _NO_DSCP = 8, 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCBXRules(Parameters):
-    """Nothing: both ends advertise their settings."""
+    """The parameters of the DCBX rules: none, because both ends advertise their settings."""
 
 
 @plain_value
 class _Seen(NamedTuple):
-    """The first of some frames, and how many there are."""
+    """The number and time of the first frame in a group, and the number of frames in the group."""
 
     number: int
     time_ns: int
@@ -62,7 +62,7 @@ class _Seen(NamedTuple):
 
 
 class _Station(NamedTuple):
-    """An end of a link, by its latest LLDPDU."""
+    """An end of a link, as described by the latest LLDPDU of the station."""
 
     address: int
     number: int
@@ -71,17 +71,19 @@ class _Station(NamedTuple):
 
 
 class _Links:
-    """The ends of links by LLDP, PFC frames by priority, RoCE frames by priority and DSCP."""
+    """The ends of each link according to LLDP, and the PFC and RoCE frames on the link."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._neighbours = NeighbourCounts()
         self._pauses: dict[tuple[int, ...], _Seen] = {}
-        """By interface and priority."""
+        """PFC frames by interface and priority."""
         self._roce: dict[tuple[int, ...], _Seen] = {}
-        """By interface, priority (`_UNTAGGED`) and DSCP (`_NO_DSCP`: RoCEv1); CNPs are none of them."""
+        """RoCE frames other than CNPs, by interface, priority (or `_UNTAGGED`) and DSCP (`_NO_DSCP` for
+        RoCEv1).
+        """
 
     def add(self, rows: Rows) -> None:
-        """Look at LLDP, PFC and RoCE frames."""
+        """Record the LLDP, PFC and RoCE frames of a batch."""
         batch = CountedBatch(batch=rows.batch, columns=rows.columns, slots=np.zeros(0, np.int64))
         self._neighbours.add(batch, rows.interfaces, rows.ethertypes)
         for priority, name in enumerate(_TIMES):
@@ -116,7 +118,7 @@ class _Links:
                 _take(into, (interface + shift.interfaces, *rest), moved)
 
     def end(self, report: Report) -> None:
-        """Report what does not fit together."""
+        """Report contradictions between the ends of a link, or between an end and the frames."""
         links: dict[int, list[_Station]] = {}
         for (interface, source), latest in sorted(self._neighbours.latest.items()):
             neighbour = neighbour_of(interface, address_octets(source), latest)
@@ -143,7 +145,7 @@ def _take(into: dict[tuple[int, ...], _Seen], key: tuple[int, ...], seen: _Seen)
 
 
 class _Teller:
-    """Reports on one link."""
+    """A function that reports findings about one link."""
 
     def __init__(self, report: Report, interface: int) -> None:
         self._report, self._interface = report, interface
@@ -151,7 +153,9 @@ class _Teller:
     def __call__(
         self, rule: str, at: _Station | _Seen, wrong: bool, what: str, measured: Value, allowed: Value = None
     ) -> None:
-        """Report whether a frame, or a station by its latest one, is wrong."""
+        """Report a judged frame or station. The finding about a station has the frame of the latest
+        LLDPDU.
+        """
         subject = at.address if isinstance(at, _Station) and rule in _OF_STATIONS else self._interface
         place = (at.number, at.time_ns, self._interface, subject)
         where = Where(*(np.array([each], np.int64) for each in place))
@@ -162,7 +166,7 @@ _OF_STATIONS = ("DCB003", "DCB004")
 
 
 def _station(tell: _Teller, station: _Station) -> None:
-    """Report on one end of a link."""
+    """Judge one end of a link."""
     neighbour = station.neighbour
     for bandwidths, what in (
         (neighbour.bandwidths, "the sum of the bandwidth shares is wrong"),
@@ -177,7 +181,7 @@ def _station(tell: _Teller, station: _Station) -> None:
 
 
 def _pair(tell: _Teller, one: _Station, other: _Station) -> None:
-    """Report on the two ends of a link."""
+    """Compare the two ends of a link."""
     latest = max(one, other, key=lambda each: each.number)
     here, there = one.neighbour, other.neighbour
     if here.dialects and there.dialects:
@@ -219,7 +223,7 @@ def _traffic(
     pauses: Iterable[tuple[tuple[int, ...], _Seen]],
     roce: Iterable[tuple[tuple[int, ...], _Seen]],
 ) -> None:
-    """Report on PFC and RoCE frames that do not fit the ends of their link."""
+    """Compare the PFC and RoCE frames on a link with the settings of the ends."""
     masks = [each.neighbour.pfc_enabled for each in stations if each.neighbour.pfc_enabled is not None]
     enabled = sorted({priority for mask in masks for priority in mask})
     allowed = f"only priorities with PFC ({priorities_text(enabled)})"
@@ -248,7 +252,9 @@ def _frames(seen: _Seen) -> str:
 
 
 def _assigned(neighbour: Neighbour, dscp: int) -> tuple[str, tuple[int, ...]] | None:
-    """Return the identifier of an end for RoCE frames of a DSCP, and the priorities of these frames."""
+    """Return the application entry of an end that matches RoCE frames with a DSCP, and the assigned
+    priorities.
+    """
     ways = {("dscp", dscp), *((name, ROCE_PORT) for name in ("udp port", "port"))}
     if dscp == _NO_DSCP:
         ways = {("ethertype", ROCE_ETHERTYPE)}

@@ -1,7 +1,7 @@
-"""Rules of congestion notification domains: CN-TAGs stay inside their domain (802.1Q 30 to 33).
+"""Rules for congestion notification domains: CN-TAGs stay inside their domain (802.1Q 30 to 33).
 
-By LLDP each end of a link announces its CNPVs, and the priorities for which it accepts CN-TAGs.  An
-announcement at any time counts, as both ends begin not ready.
+Each end of a link uses LLDP to announce its CNPVs, and the priorities for which the end accepts CN-TAGs. An
+announcement at any time counts, because both ends start as not ready.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from ecmproto.tools.check.rules.malformed import malformed
 _CNTAG = ("cntag.flow_id",)
 _TAGS_AND_LLDP = (*_CNTAG, "lldp.tlv.type")
 _CNM = "cnm.cpid"
-"""A CNM has the tag of the flow that it is about, in a priority of its own."""
+"""The field of a CNM. A CNM has a copy of the flow's CN-TAG, but may have another priority."""
 _CNPV, _READY = "lldp.ieee.802_1qau.cnpv", "lldp.ieee.802_1qau.ready"
 _INNER = "ieee8021ah.isid"
-"""The field of a frame in a provider backbone, which has CN-TAGs outside and inside."""
+"""The field of a frame in a provider backbone. Such a frame has an outer and an inner CN-TAG."""
 _MOST_SENT = 1 << 15
 _MOST_LINKS = 1024
-"""The maximum number of interfaces with a priority, and of LLDP speakers on interfaces."""
+"""The maximum number of pairs of interface and priority, and of pairs of interface and LLDP speaker."""
 
 _CNPVS = "A congestion notification priority value (CNPV) is a priority that uses congestion notification."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainRules(Parameters):
-    """The settings of a domain."""
+    """Settings of a congestion notification domain."""
 
     cnpv: frozenset[int] = priority_set(
         "cnpv", frozenset(range(8)), source="802.1Q 30; wire-formats 9",
@@ -89,16 +89,16 @@ def _priorities(vector: int) -> str:
 
 
 class _Tags:
-    """The links with CN-TAGs, and the LLDP announcements of their ends."""
+    """The links with CN-TAGs, and the LLDP announcements of both ends."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._tags: dict[tuple[int, int], tuple[int, int, int]] = {}
-        """By interface and priority: the number and the time of the first frame, and how many there are."""
+        """Number and time of the first frame, and the number of frames, by interface and priority."""
         self._speakers: dict[tuple[int, int], tuple[int, int]] = {}
-        """By interface and address: the CNPVs, and the priorities that it is ready for."""
+        """CNPVs and ready priorities of each LLDP speaker, by interface and address."""
 
     def add(self, rows: Rows) -> None:
-        """Look at CN-TAGs and at LLDP."""
+        """Record the CN-TAGs and LLDP announcements of a batch."""
         tagged = np.flatnonzero(rows.has(_CNTAG[0]) & ~rows.has(_CNM))
         if len(tagged):
             keys = rows.interface[tagged] << 3 | rows.priority[tagged]
@@ -129,7 +129,7 @@ class _Tags:
             self._speak((interface + shift.interfaces, address), vectors)
 
     def end(self, report: Report) -> None:
-        """Report CN-TAGs on links with an end that does not support them."""
+        """Report CN-TAGs on links with an end that does not support CN-TAGs in this priority."""
         for (interface, priority), (number, time_ns, frames) in sorted(self._tags.items()):
             speakers = [
                 (address, vectors)
@@ -161,16 +161,21 @@ def _listed(addresses: list[int]) -> str:
 
 
 class _Edges:
-    """Stations outside of the domain by their LLDP, and the priorities of their frames: DOM006."""
+    """The stations outside the domain according to LLDP, and the priorities of their frames (DOM006)."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._sent = FirstEvents(_MOST_SENT, 2)
-        """Tagged frames by source, priority and interface, with source and priority."""
+        """Tagged frames by source, priority and interface. Each entry contains the source and the
+        priority.
+        """
         self._speakers: dict[tuple[int, int], int] = {}
         """The CNPVs of each speaker, by interface and address."""
 
     def add(self, rows: Rows) -> None:
-        """Note LLDP, and in a capture of several interfaces the priorities that stations send in."""
+        """Record LLDP announcements.
+
+        With several interfaces, also record the priorities of each station's frames.
+        """
         if len(rows.columns["lldp.tlv.type"]):
             for at in np.flatnonzero(rows.has("lldp.tlv.type")).tolist():
                 self._speak((int(rows.interface[at]), int(rows["eth.src"][at])), int(rows[_CNPV][at]))
@@ -195,9 +200,9 @@ class _Edges:
             self._speak((interface + shift.interfaces, address), cnpv)
 
     def end(self, report: Report) -> None:
-        """Report frames from outside in a CNPV, after the edge of the domain."""
+        """Report frames from stations outside the domain that have a CNPV after the edge of the domain."""
         foreign: dict[int, int] = {}
-        """By station outside the CNPVs of the port that it is at."""
+        """For each station, the CNPVs of the port at the other end that are not CNPVs of the station."""
         for (link, address), own in self._speakers.items():
             for (where, other), cnpv in self._speakers.items():
                 if where == link and other != address:

@@ -1,6 +1,6 @@
-"""Common rules of ECM, BCN and E²CM, whose messages contain the sampled frame and whose flows are tagged.
+"""Common rules for ECM, BCN and E²CM, whose messages contain the sampled frame and whose flows have tags.
 
-The prefix of a format's fields, as ``ecm``, selects parameters and expressions.
+The field prefix of a format, such as ``ecm``, selects the parameters and the expressions.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from ecmproto.wire.formats.ethertypes import EtherTypes
 GROUP = 1 << 40
 SHOWN = "encapsulated."
 TAGGED_WITHIN_OCTETS = 42
-"""Octets of a frame up to the end of its CM-Tag after QinQ and a CN-TAG."""
+"""The number of octets from the start of a frame to the end of a CM-Tag after QinQ tags and a CN-TAG."""
 _LARGEST_UNITS = 16383
-"""Qeq·Qscale is at most that many units of 64 octets (wire-formats 4)."""
+"""The maximum of Qeq·Qscale in units of 64 octets (wire-formats 4)."""
 
 
 def qeq(source: str) -> int:
-    """Return the parameter for the queue length at equilibrium."""
+    """Return the parameter for the equilibrium queue length."""
     return octets(
         "qeq", 0, (0, 1 << 30), source=source,
         doc="equilibrium queue length of the congestion points (Qeq); 0 means that Qeq is unknown",
@@ -49,7 +49,7 @@ def qeq(source: str) -> int:
 
 
 def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: object) -> Judged:
-    """Judge that bits without a meaning are 0."""
+    """Judge that the reserved fields are 0."""
     values = {name: rows[f"{prefix}.{name}"] for name in names}
     wrong = np.zeros(len(rows), np.bool_)
     for each in values.values():
@@ -62,7 +62,7 @@ def reserved_bits(prefix: str, names: tuple[str, ...], rows: Rows, parameters: o
 
 
 def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that a message goes to the source of the frame that it shows."""
+    """Judge that the destination of a message is the source of the sampled frame."""
     dst, source = rows["eth.dst"], rows[f"{SHOWN}eth.src"]
     return Judged(
         (dst != source) | (dst & GROUP != 0), "the message's destination is not the sampled frame's source",
@@ -72,7 +72,7 @@ def to_source(prefix: str, rows: Rows, parameters: object) -> Judged:
 
 
 def is_feedback(prefix: str, rows: Rows) -> Mask:
-    """Return a mask of the messages that are feedback, not probes."""
+    """Return a mask of the messages with feedback. Probes are not feedback."""
     if prefix != "e2cm":
         return np.ones(len(rows), np.bool_)
     feedback: Mask = rows["e2cm.type"] <= 2
@@ -80,7 +80,7 @@ def is_feedback(prefix: str, rows: Rows) -> Mask:
 
 
 def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that the frame which a message shows is one that is sampled."""
+    """Judge that the sampled frame in a message is not a control frame."""
     types, local = rows.ethertypes, rows[f"{SHOWN}eth.dst"] & ~0xF == 0x0180C2000000
     etype = rows[f"{SHOWN}eth.type"]
     tagged = rows.has(f"{SHOWN}vlan.etype")
@@ -97,14 +97,16 @@ def sampled_frame(prefix: str, rows: Rows, parameters: object) -> Judged:
 
 
 def control_frames(types: EtherTypes) -> dict[int, str]:
-    """Return the EtherTypes of frames that are never sampled, with their names."""
+    """Return the EtherTypes of control frames, which are never sampled, with their names."""
     return {
         types.cnm: "a CNM", types.message: "a congestion message", types.mac_control: "a MAC Control frame"
     }  # fmt: skip
 
 
 def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
-    """Judge that Qoff and Qdelta are clamped to Qeq and 2·Qeq: those given, or the largest that there are."""
+    """Judge that Qoff is within ±Qeq and Qdelta is within ±2·Qeq. If Qeq is not set, the maximum Qeq is
+    used.
+    """
     scaled = parameters.qeq_octets * parameters.qscale or _LARGEST_UNITS * 64
     most_off, most_delta = int(scaled) // 64, int(2 * scaled) // 64
     q_off, q_delta = rows[f"{prefix}.q_off"], rows[f"{prefix}.q_delta"]
@@ -125,9 +127,9 @@ def within_limits(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that only flows with a tag of this congestion point get a Qoff below 0.
+    """Judge that a message with a negative Qoff is about a flow with a tag of the same congestion point.
 
-    0 may be a Qoff of up to 63 octets above it.
+    A Qoff of 0 is not judged, because a Qoff of 1 to 63 octets is also sent as 0.
     """
     cpid, shown = rows[f"{prefix}.cpid"], rows[f"{SHOWN}cmtag.cpid"]
     tagged = rows.has(f"{SHOWN}cmtag.cpid")
@@ -144,7 +146,7 @@ def suppressed(prefix: str, rows: Rows, parameters: object) -> Judged:
 
 
 def shown_octets(prefix: str, rows: Rows) -> Int64:
-    """Return the number of octets of the sampled frame in each message."""
+    """Return the number of octets of the sampled frame that each message contains."""
     column = rows.columns[f"{prefix}.payload"].outermost()
     assert isinstance(column.values, Stretches)
     octets = np.zeros(len(rows), np.int64)
@@ -153,7 +155,7 @@ def shown_octets(prefix: str, rows: Rows) -> Int64:
 
 
 def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
-    """Judge that a tagged message has the priority of messages, or the sampled frame's."""
+    """Judge that a tagged message has the message priority or the priority of the sampled frame."""
     outer, inner = PRIORITY_FIELDS[1], PRIORITY_FIELDS[0]
     shown = np.where(rows.has(f"{SHOWN}{outer}"), rows[f"{SHOWN}{outer}"], rows[f"{SHOWN}{inner}"])
     return Judged(
@@ -165,7 +167,7 @@ def message_priority(prefix: str, rows: Rows, parameters: Any) -> Judged:
 
 
 def copied_timestamp(prefix: str, rows: Rows, parameters: object) -> Judged:
-    """Judge that a message has the timestamp of the CM-Tag in its sampled frame, or 0."""
+    """Judge that a message has the timestamp of the sampled frame's CM-Tag, or 0 without a CM-Tag."""
     names = ("timestamp", "unit")
     sent = [rows[f"{prefix}.{name}"] for name in names]
     there = rows.has(f"{SHOWN}cmtag.cpid")
@@ -184,7 +186,7 @@ _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 
 
 def mixed(one: Int64, other: Int64) -> Int64:
-    """Return one key of 64 bits for two: the same for none others, but for chances of 1 in 2^64."""
+    """Return a 64-bit hash of two keys. Two pairs of keys collide with a probability of 2^-64."""
     high, low = (np.uint64(each) for each in _ODD)
     mix = one.astype(np.uint64) * high
     mix ^= mix >> np.uint64(29)
@@ -194,27 +196,28 @@ def mixed(one: Int64, other: Int64) -> Int64:
 
 
 class Associations:
-    """Holds the tags of limited flows against the messages that their senders got: ECM007, BCN006, E2CM007.
+    """The tags of limited flows, compared with earlier messages to the senders (ECM007, BCN006, E2CM007).
 
-    A flow that was seen without the tag got it since: so its sender had a message of that point before.
+    A flow with earlier frames without the tag must have received a message of the same congestion point
+    before the first tag.
     """
 
     RULES = ("ECM007", "BCN006", "E2CM007")
     _MOST = 1 << 15
     _MESSAGES = ("ecm.cpid", "bcn.cpid", "e2cm.cpid")
     _TAGS = (("cmtag.cpid", 0), ("rrttag.cpid", 1), ("cmtag.cpid", 2))
-    """The tag of each, and its protocol."""
+    """The tag field and the protocol number of each rule."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._flows = FirstEvents(self._MOST, 0)
         self._tagged = FirstEvents(self._MOST, 4)
-        """Tags by flow, with sender, CPID, flow and which rule."""
+        """The first tag of each flow and CPID, with the sender, the CPID, the flow and the rule index."""
         self._told = FirstEvents(self._MOST, 0)
-        """Messages by station and CPID."""
+        """The first message to each station from each CPID."""
         self._stations = SeenKeys(self._MOST)
 
     def add(self, rows: Rows) -> None:
-        """Note flows, their tags, and messages to their senders."""
+        """Record the flows, the tags, and the messages to senders."""
         is_message = np.zeros(len(rows), np.bool_)
         for name in (*self._MESSAGES, "fecn.rate", "dbp.rate", "cnm.cpid"):
             if len(rows.columns[name]):
@@ -250,7 +253,7 @@ class Associations:
         self._stations.join(later._stations)
 
     def end(self, report: Report) -> None:
-        """Report tags without a message before them."""
+        """Report tags without an earlier message."""
         if not len(self._tagged):
             return
         for each in (self._flows, self._tagged, self._told):
@@ -297,31 +300,31 @@ ONLY_DATA = (
 
 
 def zero_fields(message: str, *, has_q: bool) -> str:
-    """Return the sentence of a rule for the bits of a message without a meaning."""
+    """Return the sentence of the rule for the reserved fields of a message."""
     bit = ", the Q bit" if has_q else ""
     return f"The Version field{bit} and the reserved bits of {message} are 0."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """Words in which the same rules of several drafts differ; each method returns one of these rules."""
+    """The names that differ between drafts with common rules. Each method returns a common rule."""
 
     prefix: str
-    """The prefix of its messages' fields."""
+    """The prefix of the message fields."""
     message: str
-    """The name of its messages with the article, such as ``an ECM message``."""
+    """The name of the message with an article, such as ``an ECM message``."""
     source: str
-    """The clause of rules that give none."""
+    """The default clause of the rules."""
 
     def rule(self, number: int, **attributes: Any) -> Rule:
-        """Return a rule on the draft's messages, about congestion points."""
+        """Return a rule for the messages of the draft. The subject is the congestion point."""
         on = (f"{self.prefix}.cpid",)
         known: dict[str, Any] = {"severity": "error", "subject": congestion_point(*on), "on": on}
         known["clause"] = self.source
         return Rule(id=f"{self.prefix.upper()}{number:03}", **known | attributes)
 
     def reserved_bits(self, names: tuple[str, ...], **attributes: str) -> Rule:
-        """Return the rule for bits without a meaning."""
+        """Return the rule for the reserved fields."""
         return self.rule(
             1,
             name="version and reserved bits",
@@ -346,7 +349,7 @@ class Draft:
         )
 
     def sampled_frame(self, **attributes: str) -> Rule:
-        """Return the rule for frames that cause no message."""
+        """Return the rule for control frames, which cause no message."""
         return self.rule(
             3,
             name="sampled frame",
@@ -395,7 +398,7 @@ class Draft:
         )
 
     def message_priority(self, number: int) -> Rule:
-        """Return the rule on the priority of messages."""
+        """Return the rule for the priority of messages."""
         return self.rule(
             number,
             name="priority of messages",
@@ -432,5 +435,5 @@ class Draft:
 
     @property
     def _type(self) -> tuple[str, ...]:
-        """The field that separates feedback from probes, where the format has one."""
+        """The field that distinguishes feedback from probes, if the format has such a field."""
         return ("e2cm.type",) if self.prefix == "e2cm" else ()

@@ -1,4 +1,4 @@
-"""Rules of E²CM: contents of messages, replies to probes, and plausible latencies."""
+"""Rules for the contents of E²CM messages, the replies to probes, and plausible latencies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SECOND = 10**9
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class E2CMRules(Parameters):
-    """The settings of a capture's E²CM network."""
+    """Settings of the E²CM network in a capture."""
 
     qeq_octets: int = drafts.qeq("S002")
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
@@ -81,7 +81,7 @@ _CRC = _table()
 
 
 def flow_ids(dst: Int64, src: Int64, priority: Int64) -> Int64:
-    """Return the CRC-16/CCITT-FALSE of each destination, source and priority, as E²CM's Flow ID is."""
+    """Return the E²CM Flow IDs, which are the CRC-16/CCITT-FALSE of destination, source and priority."""
     crc = np.full(len(dst), 0xFFFF, np.int64)
     octets_of = [address >> shift & 0xFF for address in (dst, src) for shift in range(40, -1, -8)]
     for octet in (*octets_of, priority):
@@ -119,9 +119,9 @@ FLOW = Subject(name="flow", fields=("e2cm.cpid", "e2cm.flow_id"), key=_flow_key,
 
 
 class Answers:
-    """Holds forward probes against the replies of their flows: E2CM008.
+    """The forward probes of each flow, compared with the replies (E2CM008).
 
-    Probes are few, so that this looks at one after the other.
+    This class processes each probe in Python, because a capture has few probes.
     """
 
     _MOST = 1 << 14
@@ -134,7 +134,7 @@ class Answers:
         self._last_ns = NO_TIME
 
     def add(self, rows: Rows) -> None:
-        """Look at the probes of a batch."""
+        """Process the probes of a batch."""
         timed = rows.time_ns != NO_TIME
         if timed.any():
             self._last_ns = max(self._last_ns, int(rows.time_ns[timed].max()))
@@ -164,7 +164,11 @@ class Answers:
         self._judge(self._report, due)
 
     def _judge(self, report: Report, due: list[list[int]]) -> None:
-        """Judge probes, each the first of some, with their flows and when they were answered or given up."""
+        """Judge probes.
+
+        Each entry contains the first probe without a reply, the flow, and the time of the reply or of the
+        capture's end.
+        """
         number, time_ns, interface, key, until_ns = np.array(due, np.int64).reshape(-1, 5).T
         taken = until_ns - time_ns
         report.tell(
@@ -174,7 +178,7 @@ class Answers:
         )  # fmt: skip
 
     def join(self, later: Answers, shift: Shift) -> None:
-        """Go on with the flows of a later part."""
+        """Add the flows of a later part."""
         self._replies += later._replies
         self._last_ns = max(self._last_ns, later._last_ns)
         for key, there in later._flows.items():
@@ -198,7 +202,7 @@ class Answers:
             here.open = still_open
 
     def end(self, report: Report) -> None:
-        """Judge what is open, where the capture has replies at all."""
+        """Judge the pending probes, if the capture contains replies."""
         due: list[list[int]] = []
         for key, flow in self._flows.items():
             if flow.head is not None and flow.first_reply_ns is not None:
@@ -211,7 +215,10 @@ class Answers:
 @plain_value
 @dataclass(slots=True)
 class _Probed:
-    """A flow: the first probe that waits for a reply, and the first that did before any reply came."""
+    """The probes of a flow.
+
+    ``open`` is the oldest probe without a reply. ``head`` is the oldest probe before the first reply.
+    """
 
     open: list[int] | None = None
     head: list[int] | None = None
@@ -219,7 +226,7 @@ class _Probed:
 
 
 class Latencies:
-    """Compares the time in a probe with the previous probe: E2CM009."""
+    """A comparison of the time in each probe with the time in the previous probe (E2CM009)."""
 
     _MOST = 1 << 13
 
@@ -229,7 +236,9 @@ class Latencies:
         self._chain = Chain(self._MOST, 3)
 
     def add(self, rows: Rows) -> None:
-        """Follow the probes of each flow, each way and on each interface."""
+        """Compare the probes of each flow with the previous probe in the same direction on the same
+        interface.
+        """
         kind = rows["e2cm.type"]
         probes = np.flatnonzero((rows.time_ns != NO_TIME) & ((kind == PROBE_FWD) | (kind == PROBE_REV)))
         key, is_reply = _flow_key(rows)[probes], (kind[probes] == PROBE_REV).astype(np.int64)
@@ -258,7 +267,7 @@ class Latencies:
         )  # fmt: skip
 
     def join(self, later: Latencies, shift: Shift) -> None:
-        """Go on with the flows of a later part."""
+        """Add the flows of a later part."""
         self._take(self._chain.join(later._chain, shift))
 
     def end(self, report: Report) -> None:

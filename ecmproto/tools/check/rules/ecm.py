@@ -1,4 +1,4 @@
-"""Rules of ECM: contents of its messages, and the CM-Tags of limited flows."""
+"""Rules for the contents of ECM messages, and for the CM-Tags of limited flows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DETECTION, _REACTION = "S000 3.2; algorithms 1", "S000 3.3; algorithms 1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ECMRules(intervals.Sampling):
-    """The settings of a capture's ECM congestion points."""
+    """Settings of the ECM congestion points in a capture."""
 
     qeq_octets: int = drafts.qeq("S000 3.2")
     qscale: float = redeclared(AIMDCongestionPointParameters, "qscale")
@@ -30,30 +30,30 @@ class ECMRules(intervals.Sampling):
 
 
 class _Silence(reactions.Reactions):
-    """Compares the octets that flows send before and after messages that stop them."""
+    """A comparison of the octets that flows send before and after ECM(0,0) messages."""
 
     RULE, MESSAGE, PARAMETERS = "ECM008", "ecm.cpid", ECMRules
 
     def strong(self, rows: Rows) -> Mask:
-        """Return the ECM(0,0), which stop their flows."""
+        """Return the ECM(0,0) messages, which stop their flows."""
         stop: Mask = (rows["ecm.q_off"] == 0) & (rows["ecm.q_delta"] == 0)
         return stop
 
 
 class _Intervals(intervals.DraftIntervals):
-    """Holds the octets between two messages of a congestion point against the sampling interval."""
+    """A comparison of the octets between two ECM messages with the sampling interval."""
 
     RULE, PREFIX, FIELDS, PARAMETERS = "ECM010", "ecm", ("q_off", "q_delta"), ECMRules
     GROWN_BY = ("qscale",)
 
     def grown(self, pairs: Pairs) -> Int64:
-        """Return the message's own Qdelta, rounded up."""
+        """Return the Qdelta of each message, rounded up."""
         octets = (pairs.now[:, 6] + 1) * QUEUE_UNIT_OCTETS / self._parameters.qscale
         grown: Int64 = octets.astype(np.int64)
         return grown
 
     def is_judged(self, pairs: Pairs) -> Mask:
-        """Return a mask of the messages with Qdelta = 2·Qoff, each truncated: not ECM(0,0), not saturated."""
+        """Return a mask of the messages that are neither ECM(0,0) nor saturated."""
         q_off, q_delta = pairs.now[:, 5], pairs.now[:, 6]
         judged: Mask = (q_delta <= 0) & (q_off != 0) | (q_delta > 0) & (np.abs(q_delta - 2 * q_off) > 1)
         return judged

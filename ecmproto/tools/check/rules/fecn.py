@@ -1,4 +1,4 @@
-"""Rules of FECN and DBP: advertised rates on their way, back again, and every 10 ms."""
+"""Rules for FECN and DBP, which check rates in RD tags, returned rates, and reports every 10 ms."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _NONE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FECNRules(Parameters):
-    """The settings of a capture's FECN network."""
+    """Settings of the FECN network in a capture."""
 
     interval_ns: int = duration(
         "interval", _MS, (1000, _SECOND), source="S003; algorithms 5",
@@ -87,7 +87,7 @@ def _rate_text(kbps: int) -> str:
 
 
 def _queue_key(rows: Rows) -> Int64:
-    """Return the source and number of each frame's rate-limited queue."""
+    """Return a key with the source and the number of each frame's rate-limited queue."""
     return rows["eth.src"] << 16 | rows["rdtag.rlq_id"]
 
 
@@ -99,10 +99,10 @@ QUEUE = Subject(name="queue", fields=("eth.src", "rdtag.rlq_id"), key=_queue_key
 
 
 class AlongPaths:
-    """Holds an RD tag against the same tag on another interface before: FECN003.
+    """A comparison of each RD tag with the same tag on an earlier interface (FECN003).
 
-    A source tags a frame every τ: what follows on another interface within half of that is the same frame,
-    some hops later.  Queues that are tagged more often are not judged.
+    A source sends a tagged frame every τ. A tagged frame on another interface within τ/2 is therefore the
+    same frame, some hops later. Queues with more frequent tags are not judged.
     """
 
     _MOST = 1 << 13
@@ -113,13 +113,13 @@ class AlongPaths:
         self._chain = Chain(self._MOST, 3)
         self._same = Chain(self._MOST, 1)
         self._often: set[int] = set()
-        """Queues that are tagged more often than every τ."""
+        """Queues with tags more often than every τ."""
         self._lowered: dict[int, int] = {}
         self._raised: Int64 = np.zeros((0, 7), np.int64)
-        """Tags that were raised, with the rate before."""
+        """Tags with an increased rate. The last column is the previous rate."""
 
     def add(self, rows: Rows) -> None:
-        """Follow the tags of each queue."""
+        """Process the tags of each queue."""
         tags = np.flatnonzero(rows.time_ns != NO_TIME)
         key = _queue_key(rows)[tags]
         place = drafts.mixed(key, rows["eth.dst"][tags] << 3 | rows.priority[tags])
@@ -144,7 +144,7 @@ class AlongPaths:
         self._often |= set(np.unique(pairs.now[often, 3]).tolist())
 
     def join(self, later: AlongPaths, shift: Shift) -> None:
-        """Go on with the queues of a later part."""
+        """Add the queues of a later part."""
         # its keys are places, and hold no interface
         self._take(self._chain.join(later._chain, shift, keys_move=False))
         self._count(self._same.join(later._same, shift))
@@ -154,7 +154,7 @@ class AlongPaths:
         self._raised = first_of(self._raised, moved(later._raised, shift), self._MOST_RAISED)
 
     def end(self, report: Report) -> None:
-        """Report the queues with sufficiently few tags."""
+        """Report the results for queues that do not have too frequent tags."""
         raised = self._raised[~np.isin(self._raised[:, 5], list(self._often))]
         wrong = dict(zip(*np.unique(raised[:, 5], return_counts=True), strict=True))
         passed = {
@@ -183,15 +183,17 @@ DESTINED = Subject(name="queue", fields=("eth.dst", "fecn.rlq_id"), key=_destine
 
 
 class Returns:
-    """Compares returned rates with the RD tags that went out: FECN004.
+    """A comparison of each returned rate with the rates in earlier RD tags (FECN004).
 
-    The rate is in a tag on its way, or lower where a switch follows.  A tag within half of τ on another
-    interface is the same tag some hops later; its lowest rate counts.
+    A returned rate is at most the rate in the tag, because later switches may lower the rate. A tag within
+    τ/2 on another interface is the same tag, some hops later. The lowest rate of the tag counts.
     """
 
     _MOST = 1 << 13
     _TAGS = 8
-    """The latest tags of a queue; a frame with one may be on its way while the one before comes back."""
+    """The maximum number of latest tags of a queue. A new tag may be in transit when the previous tag
+    returns.
+    """
     _HEAD = 64
 
     def __init__(self, settings: Settings, report: Report) -> None:
@@ -200,7 +202,10 @@ class Returns:
         self._queues: dict[int, _Queue] = {}
 
     def add(self, rows: Rows) -> None:
-        """Look at tags and returning frames one after the other: there are few."""
+        """Process the tags and the returned rates of a batch.
+
+        The loop is in Python, because there are few frames.
+        """
         is_tag = rows.has("rdtag.rate")
         keys = np.where(is_tag, _queue_key(rows), _destined_key(rows))
         rates = np.where(is_tag, rows["rdtag.rate"], rows["fecn.rate"])
@@ -218,7 +223,7 @@ class Returns:
         self._judge(self._report, due)
 
     def _take(self, queue: _Queue, key: int, tag: bool, rate: int, event: list[int]) -> list[list[int]]:
-        """Add an event to the first ones of a queue, or return what is to be judged of it."""
+        """Add an event to the first events of a queue. If the list is full, return the entries to judge."""
         if queue.is_full or len(queue.head) == self._HEAD:
             return self._meet(queue, key, tag, rate, event)
         queue.head.append((tag, rate, event))
@@ -228,7 +233,11 @@ class Returns:
         return []
 
     def _meet(self, queue: _Queue, key: int, tag: bool, rate: int, event: list[int]) -> list[list[int]]:
-        """Note a tag, or return a returning frame with the highest rate of the latest tags."""
+        """Process an event of a queue.
+
+        A tag is added to the latest tags. For a returned rate, the result is an entry with the highest rate
+        of the latest tags.
+        """
         if not tag:
             return [[*event, key, rate, max(each[1] for each in queue.tags)]] if queue.tags else []
         latest = queue.tags[-1] if queue.tags else None
@@ -245,7 +254,10 @@ class Returns:
 
     @staticmethod
     def _judge(report: Report, due: list[list[int]]) -> None:
-        """Judge returning frames, with their queues, their rates and the highest of the latest tags."""
+        """Judge returned rates.
+
+        Each entry contains the frame, the queue, the returned rate, and the highest rate of the latest tags.
+        """
         number, time_ns, interface, key, rate, most = np.array(due, np.int64).reshape(-1, 6).T
         report.tell(
             "FECN004", Where(number, time_ns, interface, key),
@@ -257,7 +269,7 @@ class Returns:
         )  # fmt: skip
 
     def join(self, later: Returns, shift: Shift) -> None:
-        """Go on with the queues of a later part: their first events are looked at again."""
+        """Add the queues of a later part, and process their first events again."""
         due: list[list[int]] = []
         for key, there in later._queues.items():
             here = self._queues.get(key)
@@ -286,17 +298,17 @@ class Returns:
 
 
 class UnknownQueues:
-    """Holds what comes back against the queues that were tagged before: FECN006."""
+    """The queues of returned rates, compared with the queues of earlier tags (FECN006)."""
 
     _MOST = 1 << 13
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._interval_ns = settings.of(FECNRules).interval_ns
         self._tagged, self._returned = FirstEvents(self._MOST, 0), FirstEvents(self._MOST, 0)
-        """The first tag of each queue, and the first frame that comes back for it."""
+        """The first tag and the first returned rate of each queue."""
 
     def add(self, rows: Rows) -> None:
-        """Note the queues of tags and of returning frames."""
+        """Record the queues of tags and of returned rates."""
         for name, first, key in (
             ("rdtag.rate", self._tagged, _queue_key), ("fecn.rate", self._returned, _destined_key)
         ):  # fmt: skip
@@ -309,7 +321,7 @@ class UnknownQueues:
         self._returned.join(later._returned, shift)
 
     def end(self, report: Report) -> None:
-        """Report queues that get a rate back and were never tagged."""
+        """Report queues with a returned rate and no earlier tag."""
         if self._tagged.is_full:
             return
         tagged_ns = dict(zip(self._tagged.keys.tolist(), self._tagged.events[:, TIME].tolist(), strict=True))
@@ -336,33 +348,38 @@ _NEVER_NS = 1 << 62
 @plain_value
 @dataclass(slots=True)
 class _Queue:
-    """The latest tags of a queue, and its first events until the list is full."""
+    """The latest tags of a queue, and the first events of the queue until this list is full."""
 
     tags: deque[list[int]]
-    """For each tag its first time, its lowest rate, and the interfaces it was seen on."""
+    """The first time, the lowest rate and the interfaces of each tag."""
     head: list[tuple[bool, int, list[int]]] = field(default_factory=list)
     is_full: bool = False
     often: bool = False
-    """Whether it is tagged more often than every τ, so that tags on other interfaces may be others."""
+    """Whether the queue has tags more often than every τ. A tag on another interface may then be another
+    tag.
+    """
 
 
 @plain_value
 @dataclass(slots=True)
 class _Reported:
-    """Reports to a source by a destination on an interface; of data the times, NO_TIME without any."""
+    """The reports from a destination to a source on an interface.
+
+    The times of data frames are NO_TIME if there was no data frame.
+    """
 
     station: int
     first: list[int]
-    """Number, time and interface of the first report."""
+    """The number, time and interface of the first report."""
     before_ns: int
-    """The first data in front of it."""
+    """The time of the first data frame before the first report."""
     last: list[int]
     behind_ns: int = NO_TIME
-    """The time of the first data after the last report."""
+    """The time of the first data frame after the last report."""
 
 
 class Reports:
-    """Holds rate reports against those before, and against the data that they are due for: DBP002."""
+    """A comparison of rate reports with the previous reports and with the reported data (DBP002)."""
 
     _MOST = 1 << 13
 
@@ -371,13 +388,16 @@ class Reports:
         self._interval_ns, self._jitter_ns = parameters.report_ns, parameters.jitter_ns
         self._report = report
         self._data = FirstEvents(self._MOST, 0)
-        """The first data frame of each source and destination, after any report or in two intervals."""
+        """The first data frame from each source to each destination.
+
+        Before the first report, only the first two intervals of the capture count.
+        """
         self._reported: dict[tuple[int, int], _Reported] = {}
-        """By source and destination, and interface."""
+        """Reports by the pair of source and destination, and by interface."""
         self._head_ns = self._last_ns = NO_TIME
 
     def add(self, rows: Rows) -> None:
-        """Note data, and follow the reports to each source, from each destination, on each interface."""
+        """Record data frames, and process the reports for each source, destination and interface."""
         timed = rows.time_ns != NO_TIME
         if not timed.any():
             return
@@ -401,7 +421,7 @@ class Reports:
         self._follow(rows, reports, keys, _Sent(pair[known], data[known], rows.time_ns))
 
     def _follow(self, rows: Rows, reports: Int64, keys: Int64, sent: _Sent) -> None:
-        """Follow the reports of a batch, of which ``sent`` is the data."""
+        """Process the reports of a batch. ``sent`` contains the data frames of the batch."""
         due: list[list[int]] = []
         latest: dict[tuple[int, int], int] = {}
         before = np.where(
@@ -428,7 +448,11 @@ class Reports:
         self._judge(due)
 
     def _judge(self, due: list[list[int]]) -> None:
-        """Judge reports by the times of the ones before and of the first data since."""
+        """Judge reports.
+
+        Each entry contains the report, the time of the previous report, and the time of the first data frame
+        after the previous report.
+        """
         number, time_ns, interface, station, last_ns, data_ns = np.array(due, np.int64).reshape(-1, 6).T
         passed = time_ns - last_ns
         low, high = self._interval_ns - self._jitter_ns, self._interval_ns + self._jitter_ns
@@ -444,7 +468,11 @@ class Reports:
         )  # fmt: skip
 
     def _is_late(self, time_ns: Int64, last_ns: Int64, data_ns: Int64) -> Mask:
-        """Return a mask of the times too long after the last report for the first data since."""
+        """Return a mask of the late reports.
+
+        ``last_ns`` is the time of the previous report, and ``data_ns`` is the time of the first data frame
+        after this report.
+        """
         interval_ns, jitter_ns = self._interval_ns, self._jitter_ns
         # a source that began again is due an interval later
         began = data_ns > last_ns + interval_ns - jitter_ns
@@ -453,7 +481,7 @@ class Reports:
         return late
 
     def join(self, later: Reports, shift: Shift) -> None:
-        """Go on with the reports of a later part."""
+        """Add the reports of a later part."""
         due: list[list[int]] = []
         moved_on = {
             (key, interface + shift.interfaces): each for (key, interface), each in later._reported.items()
@@ -480,7 +508,7 @@ class Reports:
         self._judge(due)
 
     def end(self, report: Report) -> None:
-        """Report the sources that send on without a report."""
+        """Report sources that continue to send data without a further report."""
         table = [[*each.last, each.station, each.behind_ns] for each in self._reported.values()]
         number, time_ns, interface, station, data_ns = np.array(table, np.int64).reshape(-1, 5).T
         late = self._is_late(np.full(len(table), self._last_ns), time_ns, data_ns)
@@ -495,14 +523,14 @@ class Reports:
 
 
 class _Sent:
-    """Data frames of a batch by source and destination."""
+    """The data frames of a batch, sorted by key. A key is a pair of source and destination."""
 
     def __init__(self, keys: Int64, rows: Int64, time_ns: Int64) -> None:
         order = np.argsort(keys, kind="stable")
         self._keys, self._rows, self._time_ns = keys[order], rows[order], time_ns
 
     def first_ns(self, key: int, after: int, before: int) -> int:
-        """Return the time of the first one of a key between two rows, NO_TIME without one."""
+        """Return the time of the first data frame of a key between two rows, or NO_TIME if there is none."""
         start, end = np.searchsorted(self._keys, key, "left"), np.searchsorted(self._keys, key, "right")
         place = start + np.searchsorted(self._rows[start:end], after, "right")
         there = place < end and self._rows[place] < before
@@ -510,7 +538,7 @@ class _Sent:
 
 
 def _data_times(data: FirstEvents, positions: Iterable[tuple[int, int]]) -> dict[int, int]:
-    """Return the time of the first data of each source and destination, NO_TIME without any."""
+    """Return the time of the first data frame for each key, or NO_TIME if the key has no data frame."""
     keys = np.array([key for key, _ in positions], np.int64)
     return dict(zip(keys.tolist(), data.of(keys, TIME, NO_TIME).tolist(), strict=True))
 

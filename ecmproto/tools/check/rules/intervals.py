@@ -1,6 +1,7 @@
-"""Sampling intervals: octets between two messages of a congestion point, compared with the minimum.
+"""Rules for sampling intervals, which are the octets between two messages of a congestion point.
 
-A capture contains arriving or departing frames; the growth of the queue in messages bounds the difference.
+A capture contains the arriving frames or the departing frames of a queue. The growth of the queue, as
+reported in the messages, limits the difference.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from ecmproto.units import QUEUE_UNIT_OCTETS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted(Closed):
-    """Base of the parameters of families with such a rule."""
+    """The base class for parameters of families with a sampling interval rule."""
 
     has_all: bool = flag(
         "has_all", False, source="choice",
@@ -49,7 +50,7 @@ class Counted(Closed):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling(Counted):
-    """The sampling of ECM's and BCN's congestion points."""
+    """Sampling parameters of ECM and BCN congestion points."""
 
     fixed_octets: int = redeclared(SamplingParameters, "fixed_octets")
     random_octets: int = redeclared(
@@ -60,7 +61,9 @@ class Sampling(Counted):
     oversampling_shift: int = redeclared(SamplingParameters, "oversampling_shift")
 
     def __post_init__(self) -> None:
-        """Check the fields and their relations; raises ParameterError."""
+        """Validate the fields and the relations between fields. Raises ParameterError for an invalid
+        value.
+        """
         sampling = SamplingParameters(
             fixed_octets=self.fixed_octets,
             random_octets=self.random_octets,
@@ -71,27 +74,32 @@ class Sampling(Counted):
 
 
 class Intervals:
-    """Holds the octets between two messages of a congestion point against the least; one class per rule."""
+    """A comparison of the octets between two messages of a congestion point with the minimum.
+
+    Each rule has a subclass.
+    """
 
     RULE = ""
     PREFIX = ""
-    """The prefix of the messages' fields."""
+    """The prefix of the message fields."""
     SHOWS = f"{SHOWN}eth.type"
-    """A field that messages have which show the sampled frame's priority."""
+    """A field that is present if the message contains the priority of the sampled frame."""
     PRIORITIES: tuple[str, ...] = tuple(SHOWN + name for name in PRIORITY_FIELDS)
-    """The sampled frame's priority, the outermost last."""
+    """The fields with the priority of the sampled frame. The field of the outermost tag is last."""
     FIELDS: tuple[str, str]
-    """Two fields of a message that its interval, or the next one, depends on."""
+    """Two fields of a message that determine the sampling interval."""
     BY = ""
-    """The source of the least number of octets."""
+    """The names of the values that determine the minimum number of octets, for findings."""
     PARAMETERS: type[Counted]
     GIVEN = ""
-    """The parameter without which the rule is silent, if there is one."""
+    """The parameter that the rule requires, or an empty text. Without this parameter, the rule judges
+    nothing.
+    """
 
     _MOST_POINTS = 1024
     _MOST_SHORT = 1000
     _FEW = 0.2
-    """Above this share of intervals that are too short it is the capture that has too little."""
+    """The maximum share of too short intervals. Above this share, the capture is assumed to be incomplete."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters: Any = settings.of(self.PARAMETERS)
@@ -100,23 +108,28 @@ class Intervals:
         self._largest = 0
         self._chain = Chain(self._MOST_POINTS, 4)
         self._points: dict[int, list[int]] = {}
-        """For each CPID octets counted and needed, and intervals."""
+        """The counted octets, the required octets and the number of intervals for each CPID."""
         self._short: Int64 = np.zeros((0, 6), np.int64)
 
     def needed(self, pairs: Pairs) -> Int64:
-        """Return the least number of octets in the interval of each pair; columns 5 and 6 are `FIELDS`."""
+        """Return the minimum number of octets between the two messages of each pair.
+
+        Columns 5 and 6 are `FIELDS`.
+        """
         raise NotImplementedError
 
     def grown(self, pairs: Pairs) -> Int64:
-        """Return the growth of the queue in the interval of each pair, in octets, or a bound of it."""
+        """Return the growth of the queue between the two messages of each pair, in octets, or an upper
+        bound.
+        """
         raise NotImplementedError
 
     def is_judged(self, pairs: Pairs) -> Mask:
-        """Return a mask of the pairs that report the growth of the queue."""
+        """Return a mask of the pairs whose messages report the growth of the queue."""
         return np.ones(len(pairs.low), np.bool_)
 
     def add(self, rows: Rows) -> None:
-        """Count octets by priority up to each message."""
+        """Count the octets of each priority, and process the messages."""
         if self._is_silent:
             return
         cpid = f"{self.PREFIX}.cpid"
@@ -131,7 +144,7 @@ class Intervals:
         self._largest = max(self._largest, int(octets.max(initial=0)))
 
     def _followed(self, rows: Rows, at: Int64, priority: Int64, octets: Int64) -> Pairs:
-        """Return the messages at some rows, each with the one before it."""
+        """Return the messages in the given rows as pairs with the previous message."""
         sampled = np.zeros(len(at), np.int64)
         for name in self.PRIORITIES:
             sampled = np.where(rows.has(name)[at], rows[name][at], sampled)
@@ -163,7 +176,7 @@ class Intervals:
             self._short = first_of(self._short, more, self._MOST_SHORT)
 
     def join(self, later: Intervals, shift: Shift) -> None:
-        """Add the pairs of a later part, whose octet counts begin at 0."""
+        """Add the pairs of a later part, whose octet counts start at 0."""
 
         def change(rows: Int64) -> Int64:
             rows[:, 3] += self._totals[rows[:, 4]]
@@ -179,7 +192,7 @@ class Intervals:
         self._largest = max(self._largest, later._largest)
 
     def end(self, report: Report) -> None:
-        """Report intervals below the minimum where the capture has enough frames of the congestion point."""
+        """Report too short intervals of congestion points with enough captured octets."""
         # a frame may precede or follow the message that it caused in the capture
         short = self._short[self._short[:, 4] + 2 * self._largest < self._short[:, 5]]
         for cpid, (have, need, intervals) in self._points.items():
@@ -202,16 +215,16 @@ class Intervals:
 
 
 class DraftIntervals(Intervals):
-    """The intervals of ECM and BCN, which do not depend on the contents of messages."""
+    """The base class for intervals of ECM and BCN, which do not depend on the contents of messages."""
 
     GIVEN, BY = "sf", "sf, sr and sscale"
     GROWTH = "The growth of the queue is Qdelta ÷ Qscale."
-    """The sentence on the source of the queue's growth."""
+    """A sentence that explains the growth of the queue."""
     GROWN_BY: tuple[str, ...]
-    """The parameters by which it is found."""
+    """The parameters that determine the growth of the queue."""
 
     def needed(self, pairs: Pairs) -> Int64:
-        """Return Sf less Sr, over-sampled."""
+        """Return (Sf − Sr) ÷ 2^Sscale for each pair."""
         sampling = self._parameters
         least = max(0, sampling.fixed_octets - sampling.random_octets) >> sampling.oversampling_shift
         return np.full(len(pairs.low), least, np.int64)
@@ -224,7 +237,7 @@ COUNTED = (
 
 
 def condition(family: str) -> str:
-    """Return the sentence on the captures to which a rule applies."""
+    """Return a sentence on the captures to which the rule applies."""
     return (
         f"The rule applies if the capture contains enough octets for most intervals (see {family}.enough), "
         f"or with --set {family}.has_all=yes."

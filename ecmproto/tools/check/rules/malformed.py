@@ -1,4 +1,4 @@
-"""Frames too short for the format that they announce: a rule a family, its number 0."""
+"""Rules for malformed frames, such as frames that are too short. The rule of each family has number 0."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MESSAGES = (
     "cnm.cpid", "ecm.cpid", "bcn.cpid", "e2cm.cpid", "fecn.rate", "dbp.rate", "macc.pause_time",
     "macc.cbfc.enbv",
 )  # fmt: skip
-"""All of these rules are on the same fields, so that frames are looked at once."""
+"""The common fields of these rules. With common fields, the checker selects the frames only once."""
 
 
 def malformed(
@@ -25,9 +25,9 @@ def malformed(
     right: tuple[str, ...] = (),
     other: str = "",
 ) -> Rule:
-    """Return the rule for ``what``, the subject of the rule's sentence, in some ``layers``.
+    """Return the rule for malformed frames in ``layers``. ``what`` is the subject of the rule's sentence.
 
-    ``right`` are fields of frames that keep to it; frames with the field ``other`` are another rule's.
+    ``right`` contains fields of well-formed frames. Frames with the field ``other`` belong to another rule.
     """
     return Rule(
         id=f"{family}000",
@@ -50,7 +50,7 @@ def malformed(
 def _readable(
     layers: frozenset[str], right: tuple[str, ...], other: str, rows: Rows, parameters: object
 ) -> Judged:
-    """Judge that the decoder reports no error in some layers."""
+    """Judge that the decoder reports no error in the given layers."""
     errors = rows.columns[ERROR]
     texts = errors.values
     assert isinstance(texts, Texts)

@@ -1,8 +1,9 @@
-"""Pacing of CNPs: the interval between a network card's CNPs, and the scope of the interval (lossless 2).
+"""Pacing of CNPs: the interval between CNPs of a network card, and the scope of this interval (lossless 2).
 
-Cards pace by queue pair, by pair of addresses, by destination or by port.  CNPs with an interval by port have
-it by destination too, and so on to queue pairs: scopes are nested, from the narrowest, which lets fewest CNPs
-through, to the widest.  Some cards send a CNP with a NAK as well: one after a NAK is not judged.
+Network cards limit the CNPs for each queue pair, address pair, destination or port. The scopes are nested. A
+minimum interval for a port is also a minimum interval for each destination, address pair and queue pair. The
+narrowest scope is the port, which permits the fewest CNPs. Some cards also send a CNP with a NAK, so a CNP
+after a NAK is not judged.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ SCOPES: Mapping[str, str] = {
     "port": "from the same port", "destination": "from the same port to the same destination",
     "address-pair": "between the same addresses", "queue-pair": "to the same queue pair",
 }  # fmt: skip
-"""The scopes, the narrowest first, and the CNPs that each keeps apart."""
+"""The scopes from the narrowest to the widest, with descriptions for findings."""
 WIDEST = "queue-pair"
 _OF_ONE_DESTINATION = frozenset(("address-pair", WIDEST))
 
@@ -30,14 +31,14 @@ _MIX = np.array(
     np.uint64,
 )
 _KIND, _QUEUE_PAIR, _LOW, _HIGH = range(INTERFACE + 1, INTERFACE + 5)
-"""Columns of events: whether it is a CNP, its queue pair, the halves of the address that it comes from."""
+"""Columns of events: whether the frame is a CNP, the queue pair, and both halves of the source address."""
 _UINT64 = (1 << 64) - 1
 _NAMED = 3
-"""Senders that a note names for each scope."""
+"""The maximum number of senders that a note names for each scope."""
 
 
 def mixed_halves(halves: Sequence[Int64]) -> Int64:
-    """Return a number for numbers side by side."""
+    """Return a hash of each row of several columns."""
     mixed = np.zeros(len(halves[0]), np.uint64)
     for half, factor in zip(halves, _MIX, strict=False):
         part = (half.view(np.uint64) + mixed) * factor
@@ -46,16 +47,18 @@ def mixed_halves(halves: Sequence[Int64]) -> Int64:
 
 
 class Pacing:
-    """CNPs and NAKs by each scope, and for each sender whether the scope holds."""
+    """The CNPs and NAKs in each scope, and the number of early CNPs of each sender."""
 
     def __init__(self, interval_ns: int, scope: str, report: Report) -> None:
         self._interval_ns, self._scope, self._report = interval_ns, scope, report
         self._chains = {name: Chain(MOST_QUEUE_PAIRS, 4) for name in SCOPES}
         self._senders: dict[tuple[int, int], Int64] = {}
-        """By the halves of an address: CNPs after another in each scope, and the number of early ones."""
+        """The number of successive CNPs and the number of early CNPs in each scope, by both halves of the
+        address.
+        """
 
     def add(self, rows: Rows, ends: Sequence[Int64], cnps: Mask, naks: Mask) -> None:
-        """Take the CNPs and NAKs of a batch; ``ends`` has the halves of each row's addresses."""
+        """Add the CNPs and NAKs of a batch. ``ends`` contains the halves of each row's addresses."""
         picks = np.flatnonzero(cnps | naks)
         if not len(picks):
             return
@@ -82,7 +85,7 @@ class Pacing:
             self._judge(scope, chain.join(later._chains[scope], shift))
 
     def _judge(self, scope: str, pairs: Pairs) -> None:
-        """Count CNPs and early ones, and report the early ones of the configured scope."""
+        """Count all CNPs and the early CNPs, and report the early CNPs of the configured scope."""
         pairs = pairs.select((pairs.before[:, _KIND] & pairs.now[:, _KIND]) == 1)
         now, least_ns = pairs.now, self._interval_ns * 4 // 5
         apart_ns = now[:, TIME] - pairs.before[:, TIME]
@@ -111,9 +114,10 @@ class Pacing:
             self._senders[sender] = self._senders.get(sender, 0) + counts
 
     def _scopes_of(self, sender: tuple[int, int]) -> list[str]:
-        """Return the narrowest scope that holds, and the ones it is not separable from; [] without evidence.
+        """Return the narrowest scope without early CNPs, and the scopes with equal evidence.
 
-        Evidence for a scope are successive CNPs in it and in no wider one: to other queue pairs, or to other
+        The result is empty without evidence. The evidence for a scope is successive CNPs that are in the same
+        scope, but not in the same wider scope. Such CNPs go to different queue pairs or different
         destinations.
         """
         pairs, close = self._senders[sender].tolist()
@@ -124,7 +128,7 @@ class Pacing:
 
     @property
     def by_scope(self) -> Mapping[str, list[str]]:
-        """The addresses of senders by the narrowest scope that holds, ``port`` or ``port or destination``."""
+        """The addresses of senders by their narrowest scope, such as ``port`` or ``port or destination``."""
         found: dict[str, list[str]] = {}
         for low, high in sorted(self._senders):
             scopes = self._scopes_of((low, high))
@@ -135,7 +139,7 @@ class Pacing:
 
     @property
     def sharing(self) -> frozenset[str]:
-        """The addresses of senders whose CNPs to several destinations are kept apart."""
+        """The addresses of senders whose scope is the port or the destination."""
         return frozenset(
             address
             for scope, senders in self.by_scope.items()
@@ -144,7 +148,7 @@ class Pacing:
         )
 
     def end(self, report: Report) -> None:
-        """Report the scopes that hold."""
+        """Add a note on the scopes of the senders."""
         for scope, senders in self.by_scope.items():
             more = f" and {len(senders) - _NAMED} more" if len(senders) > _NAMED else ""
             named = f"{', '.join(senders[:_NAMED])}{more}"

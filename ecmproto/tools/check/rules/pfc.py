@@ -1,4 +1,4 @@
-"""Rules of PAUSE and PFC: frames that a receiver may refuse, pauses that run out, and storms (lossless 3)."""
+"""Rules for PAUSE and PFC: invalid frames, expired pauses, and pause storms (lossless 3)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TIMES = tuple(f"macc.cbfc.pause_time.c{priority}" for priority in range(LINK))
 _CLASSES = LINK + 1
 _CLAUSE = "lossless 3; 802.1Q 36.1.3; 802.3 31D"
 _OTHERS = (*range(0x0002, 0x0007), 0xFFFE)
-"""Opcodes of MAC Control other than PAUSE and PFC: multipoint control and the extension (802.3 31A)."""
+"""MAC Control opcodes other than PAUSE and PFC: multipoint control and the extension (802.3 31A)."""
 _SECOND, _MS, _US = NS_PER_S, 10**6, 10**3
 _FASTEST_BPS = 1 << 62
 _INDIVIDUAL = "an individual address other than 0"
@@ -52,7 +52,7 @@ _INDIVIDUAL = "an individual address other than 0"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCRules(Parameters):
-    """The settings of a capture's links."""
+    """Settings of the links in a capture."""
 
     lossless: frozenset[int] = priority_set(
         "lossless",
@@ -80,7 +80,10 @@ class PFCRules(Parameters):
 
 
 class _Faults:
-    """Frames that a receiver may refuse: judged by themselves, for each of `PFC_FAULTS` but the last."""
+    """A check of each PFC frame for faults that a receiver may reject.
+
+    The check covers all `PFC_FAULTS` except the last fault.
+    """
 
     frames_alone = True
 
@@ -88,7 +91,7 @@ class _Faults:
         self._report = report
         self._lossless = settings.of(PFCRules).lossless if settings.is_given("pfc.lossless") else None
         self._is_untold = False
-        """Whether priorities were paused without a setting of the lossless ones."""
+        """Whether the capture has PFC frames but the lossless priorities are not set."""
         self._asks = settings.is_active("PFC004") and self._lossless is None
 
     def add(self, rows: Rows) -> None:
@@ -114,11 +117,11 @@ class _Faults:
                 self._report.judge(rule.id, rows, Judged(wrong, what, *told.get(fault, (None, None))))
 
     def join(self, later: _Faults, shift: Shift) -> None:
-        """Add whether there were PFC frames; each is judged by itself."""
+        """Add whether the later part has PFC frames. Each frame was judged alone."""
         self._is_untold |= later._is_untold
 
     def end(self, report: Report) -> None:
-        """Report the frames that were not judged, and the reason."""
+        """Add a note if PFC004 was skipped."""
         if self._is_untold:
             report.note(
                 "pfc.lossless",
@@ -128,7 +131,9 @@ class _Faults:
 
 
 class _PauseFaults:
-    """PAUSE frames that a receiver may refuse: judged by themselves, for all of `PAUSE_RULES` at once."""
+    """A check of each PAUSE frame for faults that a receiver may reject. The check covers all
+    `PAUSE_RULES`.
+    """
 
     frames_alone = True
 
@@ -155,10 +160,10 @@ class _PauseFaults:
             self._report.judge(rule.id, rows, judged)
 
     def join(self, later: _PauseFaults, shift: Shift) -> None:
-        """Do nothing: each frame is judged by itself."""
+        """Do nothing, because each frame was judged alone."""
 
     def end(self, report: Report) -> None:
-        """Report nothing more."""
+        """Do nothing, because all frames are already judged."""
 
 
 def _opcode(frames: Rows, parameters: PFCRules) -> Judged:
@@ -177,11 +182,11 @@ def _listed(vector: int) -> str:
 
 
 _UNTIL, _QUANTA = 3, 4
-"""Columns of a pause: the time at which it runs out, and its quanta."""
+"""Columns of a pause: the end time and the quanta."""
 
 
 class _Renewals:
-    """Pauses that ran out shortly before their renewal."""
+    """Pauses that expired shortly before their renewal."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(PFCRules)
@@ -190,7 +195,7 @@ class _Renewals:
         self._assumed = False
 
     def add(self, rows: Rows) -> None:
-        """Follow the requested pauses, class by class."""
+        """Compare each requested pause with the previous pause of the same priority."""
         speed_bps = np.array([each.speed_bps for each in rows.interfaces] or [0], np.int64)
         rate_bps = speed_bps[np.minimum(rows.interface, len(speed_bps) - 1)]
         stated = (rate_bps > 0) & (rate_bps < _FASTEST_BPS)
@@ -236,7 +241,7 @@ class _Renewals:
         self._judge(self._report, self._pauses.join(later._pauses, shift))
 
     def end(self, report: Report) -> None:
-        """Report the assumed rate."""
+        """Add a note on the assumed link speed."""
         if self._assumed:
             report.note(
                 "pfc.rate",
@@ -246,7 +251,7 @@ class _Renewals:
 
 
 class _Storms:
-    """Classes that were paused nearly all of the time."""
+    """Pause storms, in which a priority is paused for nearly all of the time."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         parameters = settings.of(PFCRules)
@@ -264,7 +269,7 @@ class _Storms:
         self._pauses.join(later._pauses, shift.interfaces)
 
     def end(self, report: Report) -> None:
-        """Report each storm, and the senders without one."""
+        """Report each storm, and count the senders without a storm as correct."""
         times = self._pauses.times(self._times.last_ns)
         if times is None:
             return
@@ -288,7 +293,7 @@ class _Storms:
 
 
 def _where(positions: list[tuple[int, int, bytes | None]]) -> Where:
-    """Return times, interfaces and addresses as what is about no one frame."""
+    """Return a place without a frame for each time, interface and address."""
     table = np.array(
         [(0, time, interface, int.from_bytes(source or b"", "big")) for time, interface, source in positions],
         np.int64,
@@ -362,7 +367,7 @@ FAULT_RULES = tuple(
     )
     for number, (name, sentence, why, severity) in enumerate(_FAULTS_SAID, 1)
 )
-"""In the order of `PFC_FAULTS` but the last."""
+"""The rules for `PFC_FAULTS` except the last fault, in the same order."""
 
 _PAUSE_SAID: tuple[tuple[str, str, str, Severity], ...] = (
     (

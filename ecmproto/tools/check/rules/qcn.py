@@ -1,6 +1,6 @@
-"""Rules of QCN: contents, destination and interval of CNMs.
+"""Rules for the contents, the destination and the interval of CNMs.
 
-Each number in a CNM is truncated to 64 octets, so every comparison allows the hidden part.
+Queue lengths in a CNM are truncated to 64 octets, so every comparison allows for the truncated part.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LINK_LOCAL = 0x0180C2000000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNRules(intervals.Counted):
-    """The settings of a capture's QCN congestion points."""
+    """Settings of the QCN congestion points in a capture."""
 
     qeq_octets: int = redeclared(QCNCongestionPointParameters, "qeq_octets")
     weight: float = redeclared(QCNCongestionPointParameters, "weight")
@@ -133,15 +133,15 @@ _WEIGHTS = (2.0, *(2.0**power for power in range(-10, 11) if power != 1))
 
 
 class _Reading(NamedTuple):
-    """A reading of CNMs: 802.1Q's, or a mistake with its correction."""
+    """An interpretation of CNMs: as in 802.1Q, or as sent by an implementation with a mistake."""
 
     mistake: str = ""
     added: int = 0
-    """A constant that the mistake adds to the feedback."""
+    """The constant that the implementation adds to the feedback."""
     sign: int = 1
     """The sign of the offset."""
     unit: int = QUEUE_UNIT_OCTETS
-    """Octets in which offset and delta count."""
+    """The unit of offset and delta, in octets."""
     weights: Sequence[float] = _WEIGHTS
 
 
@@ -152,11 +152,14 @@ _OTHERS = (
     _Reading("the feedback is too high by 1", added=1), _Reading("the feedback is too low by 1", added=-1),
     _Reading(weights=[quarters / 4 for quarters in range(1, 41)]),
 )  # fmt: skip
-"""Readings tried where CNMs do not fit; the last is no mistake, but a weight that is no power of 2."""
+"""Interpretations to try if the CNMs do not match 802.1Q.
+
+The last interpretation is not a mistake, but allows weights that are not powers of 2.
+"""
 
 
 class _Fit(NamedTuple):
-    """The parameters that explain the most CNMs of a point by a reading, and which share these are."""
+    """The parameters that match the most CNMs of a congestion point, and the share of these CNMs."""
 
     reading: _Reading
     w: float = 0.0
@@ -165,11 +168,12 @@ class _Fit(NamedTuple):
 
 
 class FeedbackAgainstQueue:
-    """Holds the quantized feedback of CNMs against their offset and delta: QCN003.
+    """A comparison of the quantized feedback of CNMs with their offset and delta (QCN003).
 
-    Where w or Qeq is not given, each congestion point's are estimated, from its CNMs among the first
-    `_KEPT`, which are kept for that.  Parts checked apart are estimated apart where they have more.  A point
-    whose CNMs fit no parameters is a finding itself, with the mistake that explains them.
+    If w or Qeq is not given, the rule estimates the missing values for each congestion point. The rule keeps
+    the first `_KEPT` CNMs of the capture for this estimate. Parts of a capture that are checked separately
+    have separate estimates if a part has more CNMs. If the CNMs of a congestion point match no parameters,
+    the rule reports the point, with the mistake that explains the CNMs.
     """
 
     frames_alone = True
@@ -179,10 +183,10 @@ class FeedbackAgainstQueue:
     _ESTIMATED_FROM = 1 << 12
     _LEAST_CNMS = 8
     _LEAST_SHARE, _CLEAR_SHARE = 2 / 3, 0.95
-    """The minimum share that a fit explains, and the share above which no other reading is tried."""
+    """The minimum share of matching CNMs, and the share above which no other interpretation is tried."""
     _LARGEST_FRAME = 1 << 14
     _MOST_GROWN = 0.1
-    """The share of CNMs whose queue may have grown by more than a sampling interval lets in."""
+    """The maximum share of CNMs whose queue grew by more than the octets of a sampling interval."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(QCNRules)
@@ -195,7 +199,7 @@ class FeedbackAgainstQueue:
         self._estimates: dict[int, tuple[float, int] | None] = {}
 
     def add(self, cnms: Rows) -> None:
-        """Keep CNMs, and judge them once there are enough."""
+        """Keep the CNMs of a batch, and judge the CNMs when enough CNMs are kept."""
         seen = events(
             cnms.number, cnms.time_ns, cnms.interface, cnms["cnm.cpid"], cnms["cnm.qntz_fb"],
             cnms["cnm.q_offset"], cnms["cnm.q_delta"],
@@ -204,7 +208,7 @@ class FeedbackAgainstQueue:
         self._take(self._of_followed(rows_where(usable, seen)))
 
     def _of_followed(self, seen: Int64) -> Int64:
-        """Return the CNMs of the congestion points that came first, up to `_MOST_POINTS`."""
+        """Return the CNMs of the first `_MOST_POINTS` congestion points."""
         cpids = seen[:, 3]
         if self._followed.issuperset(np.unique(cpids).tolist()):
             return seen
@@ -229,7 +233,7 @@ class FeedbackAgainstQueue:
             self._take(seen[room:])
 
     def join(self, later: FeedbackAgainstQueue, shift: Shift) -> None:
-        """Add the frames and estimates that a later part has kept."""
+        """Add the kept CNMs and the estimates of a later part."""
         for part in later._kept:
             self._take(self._of_followed(moved(part, shift)))
         for cpid, estimate in later._estimates.items():
@@ -246,13 +250,13 @@ class FeedbackAgainstQueue:
                 self._estimates.setdefault(cpid, estimate)
 
     def end(self, report: Report) -> None:
-        """Judge what is kept."""
+        """Judge the kept CNMs."""
         if self._kept:
             kept = np.concatenate(self._kept)
             self._judge(report, kept, self._estimates | self._estimated(kept, report))
 
     def _estimated(self, retained: Int64, report: Report) -> dict[int, tuple[float, int] | None]:
-        """Return w and Qeq of each congestion point, None where none fit."""
+        """Return w and Qeq of each congestion point, or ``None`` for a point without matching values."""
         found: dict[int, tuple[float, int] | None] = {}
         for cpid in np.unique(retained[:, 3]).tolist():
             if self._w is not None and self._qeq is not None:
@@ -262,7 +266,9 @@ class FeedbackAgainstQueue:
         return found
 
     def _estimate(self, rows: Int64, report: Report) -> tuple[float, int] | None:
-        """Return w and Qeq of a congestion point, None where none fit; the report gets a note."""
+        """Return w and Qeq of a congestion point, or ``None`` if no values match. Adds a note to the
+        report.
+        """
         used, written = self._fit(rows[: self._ESTIMATED_FROM], _AS_WRITTEN)
         is_enough, is_given = used >= self._LEAST_CNMS, self._w is not None or self._qeq is not None
         fit = written
@@ -289,7 +295,7 @@ class FeedbackAgainstQueue:
         return (fit.w, fit.qeq) if fit.qeq else None
 
     def _best(self, rows: Int64, written: _Fit) -> _Fit:
-        """Return the fit that explains the most CNMs, 802.1Q's where no other is clearly better."""
+        """Return the fit that matches the most CNMs, or the 802.1Q fit if no other fit is clearly better."""
         if self._grown(rows) > self._MOST_GROWN:
             octets = self._fit(rows, _OCTETS)[1]
             if octets.share >= self._LEAST_SHARE:
@@ -301,12 +307,15 @@ class FeedbackAgainstQueue:
         return best if best.share >= needed else written
 
     def _grown(self, rows: Int64) -> float:
-        """Return the share of CNMs whose queue grew by more than came in a sampling interval."""
+        """Return the share of CNMs whose queue grew by more than the octets of a sampling interval."""
         most = self._parameters.sample_base_octets * (1 + self._parameters.jitter) + self._LARGEST_FRAME
         return float((rows[:, 6] * QUEUE_UNIT_OCTETS > most).mean())
 
     def _tell(self, report: Report, rows: Int64, fit: _Fit, best: _Fit) -> None:
-        """Report a congestion point whose CNMs fit no parameters, at the first of them."""
+        """Report a congestion point whose CNMs match no parameters.
+
+        The finding has the frame of the first CNM.
+        """
         told = f"at most {format_share(fit.share)} of the CNMs match any values of w and Qeq"
         if best.reading is _OCTETS:
             most = int(rows[:, 6].max()) * QUEUE_UNIT_OCTETS
@@ -324,7 +333,7 @@ class FeedbackAgainstQueue:
         report.tell("QCN003", Where(number, time_ns, interface, cpid), judged)
 
     def _fit(self, rows: Int64, reading: _Reading) -> tuple[int, _Fit]:
-        """Return the number of usable CNMs, and the w and Qeq that explain the most by a reading."""
+        """Return the number of usable CNMs, and the fit that matches the most CNMs with an interpretation."""
         fb, offset, delta = rows[:, 4:].T
         whole = (fb > 0) & (fb < _MOST_FB) & (delta < _MOST) & (delta > _LEAST)
         fb, offset, delta = fb - reading.added, reading.sign * offset, delta
@@ -381,14 +390,16 @@ class FeedbackAgainstQueue:
 
 
 def _pushed(offset: Int64, delta: Int64, w: float, unit: int) -> tuple[Any, Any]:
-    """Return between which numbers −Fb lies in octets: fields are cut to their unit."""
+    """Return the lower and the upper limit of −Fb in octets, because the fields are truncated to their
+    unit.
+    """
     middle = unit * (w * delta - offset)
     hidden = (unit - 1) * (1 + w)
     return middle - hidden, middle + hidden
 
 
 def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]:
-    """Return by how many intervals a point is covered at most, and from where to where that is so."""
+    """Return the maximum number of overlapping intervals, and the range where this number is reached."""
     whole = minimum < maximum
     starts, ends = np.sort(minimum[whole]), np.sort(maximum[whole])
     if not len(starts):
@@ -401,7 +412,7 @@ def _max_coverage(minimum: Any, maximum: Any) -> tuple[int, tuple[float, float]]
 
 
 def _roundest(low: float, high: float, usual: int) -> int:
-    """Return the number between two that has the fewest digits, the usual one if it is there."""
+    """Return ``usual`` if it is in the range, or the number in the range with the fewest digits."""
     if low <= usual <= high:
         return usual
     step = 10 ** int(np.log10(max(high, 1)))
@@ -415,20 +426,22 @@ def _roundest(low: float, high: float, usual: int) -> int:
 
 
 class Flows:
-    """Holds the stations and flows that CNMs go to against those that send: QCN008 and QCN009."""
+    """The destination stations and flows of CNMs, compared with the senders in the capture (QCN008 and
+    QCN009).
+    """
 
     _MOST = 1 << 16
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._sent = SeenKeys(self._MOST)
-        """Sources and flows, 0 for frames without CN-TAG."""
+        """Pairs of source and flow. Flow 0 means that the frame has no CN-TAG."""
         self._edges = SeenKeys(self._MOST)
-        """Backbone edge bridges; the flows after them are other stations'."""
+        """Backbone edge bridges. Flows from an edge bridge belong to other stations."""
         self._told = FirstEvents(self._MOST, 2)
-        """CNMs by station and flow, with the station and the CPID."""
+        """The first CNM for each pair of station and flow."""
 
     def add(self, rows: Rows) -> None:
-        """Note senders, their flows, and the flows in CNMs."""
+        """Record the senders with their flows, and the flows in CNMs."""
         source, flow = rows["eth.src"], rows["cntag.flow_id"]
         is_cnm = rows.has("cnm.cpid")
         has_cnms = len(rows.columns["cnm.cpid"]) > 0
@@ -453,7 +466,7 @@ class Flows:
         self._told.join(later._told, shift)
 
     def end(self, report: Report) -> None:
-        """Report CNMs about stations and flows that send nothing."""
+        """Report CNMs for stations or flows without frames in the capture."""
         if not len(self._told):
             return
         number, time_ns, interface, station, flow = self._told.events.T
@@ -479,26 +492,26 @@ class Flows:
 
 
 class SamplingIntervals(intervals.Intervals):
-    """Holds the octets between two CNMs of a congestion point against the table: QCN010."""
+    """A comparison of the octets between two CNMs of a congestion point with the sampling table (QCN010)."""
 
     RULE, PREFIX, PARAMETERS = "QCN010", "cnm", QCNRules
     SHOWS, PRIORITIES = "cnm.encap_prio", ("cnm.encap_prio",)
     FIELDS, BY = ("qntz_fb", "q_offset"), "the feedback in the previous CNM"
 
     def needed(self, pairs: Pairs) -> Int64:
-        """Return the table's octets for the feedback of the CNM before, less the jitter."""
+        """Return the table entry for the feedback in the previous CNM, reduced by the jitter."""
         parameters = self._parameters
         table = np.array(SAMPLE_OCTETS, np.int64) * parameters.sample_base_octets // _LEAST_SAMPLE
         needed: Int64 = (table[pairs.before[:, 5] // 8] * (1 - parameters.jitter)).astype(np.int64)
         return needed
 
     def grown(self, pairs: Pairs) -> Int64:
-        """Return the change of the offset."""
+        """Return the change of the offset between the two CNMs of each pair, in octets."""
         return (pairs.before[:, 6] - pairs.now[:, 6]) * QUEUE_UNIT_OCTETS
 
 
 _STRONG_FB = 32
-"""Takes a quarter of the rate."""
+"""The feedback that reduces the rate by a quarter."""
 
 
 def _flow_key(rows: Rows) -> Int64:
@@ -513,22 +526,22 @@ _FLOW = Subject(name="flow", fields=("eth.dst", "cntag.flow_id"), key=_flow_key,
 
 
 class Reactions(reactions.Reactions):
-    """Compares the octets that flows send before and after strong CNMs: QCN011."""
+    """A comparison of the octets that flows send before and after strong CNMs (QCN011)."""
 
     RULE, MESSAGE, LEAST, PARAMETERS = "QCN011", "cnm.qntz_fb", 10, QCNRules
 
     def strong(self, rows: Rows) -> Mask:
-        """Return the CNMs that take a quarter of the rate or more."""
+        """Return a mask of the CNMs that reduce the rate by at least a quarter."""
         strong: Mask = rows["cnm.qntz_fb"] >= _STRONG_FB
         return strong
 
     def flows_and_subjects(self, rows: Rows) -> tuple[Int64, Int64]:
-        """Return the station and flow that each CNM goes to, which are the subject too."""
+        """Return the destination and flow of each CNM as the flow and as the subject."""
         flow = _flow_key(rows)
         return flow, flow
 
     def sent(self, rows: Rows, at: Int64) -> Int64:
-        """Return the sources and flows of the data frames at some rows."""
+        """Return the source and flow of the data frames in the given rows."""
         return rows["eth.src"][at] << 16 | rows["cntag.flow_id"][at]
 
 

@@ -1,7 +1,8 @@
-"""Reactions of sources: octets that a flow sends after strong feedback, compared with the octets before.
+"""Reactions of sources: the octets that a flow sends after strong feedback, compared with the octets before.
 
-The round trip and the queue separate the two windows.  A single message proves little: the sums over all
-strong messages to a flow are judged, for flows with several, in captures where another flow reacts.
+A gap between the two windows allows for the round trip and the queue. A single message proves little. The
+rule therefore adds up all strong messages to a flow. The rule judges flows with several messages, if another
+flow in the capture reacts.
 """
 
 from __future__ import annotations
@@ -18,17 +19,20 @@ from ecmproto.units import format_share
 
 WINDOW_NS, DELAY_NS = 200_000, 100_000
 _MOST_ROWS = 1 << 16
-"""Data frames of the latest window that are kept."""
+"""The maximum number of kept data frames of the latest window."""
 _MOST_WAITING = 1 << 12
-"""Messages whose window is not over."""
+"""The maximum number of messages with an incomplete window."""
 _MOST_FLOWS = 1 << 12
 _REACTS, _IGNORES = 0.8, 0.9
-"""The octets sent after a message as a share of the octets before."""
+"""The maximum share for a flow that reacts, and the minimum share for a flow that does not react.
+
+A share is the octets after the messages divided by the octets before.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closed(Parameters):
-    """Base of the parameters of families with such a rule."""
+    """The base class for parameters of families with a reaction rule."""
 
     closed: bool = flag(
         "closed", False, source="choice",
@@ -48,17 +52,20 @@ _Data = tuple[Int64, Int64, Int64]
 _NO_DATA: _Data = (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 _NO_MESSAGES: Int64 = np.zeros((0, 5), np.int64)
 _HEAD_NS = 2 * WINDOW_NS + DELAY_NS
-"""The time from a part's begin in which frames serve messages of the part before and of the first window."""
+"""The time from the start of a part for which all data frames are kept.
+
+These frames complete the windows of messages in the previous part and in the first window of this part.
+"""
 
 
 class Reactions:
-    """Sums the octets of each flow before and after strong messages to it; each rule derives a class."""
+    """The sums of each flow's octets before and after strong messages. Each rule has a subclass."""
 
     RULE = ""
     MESSAGE = ""
-    """The field that its messages have."""
+    """The field that identifies messages."""
     LEAST = 3
-    """The minimum number of strong messages for a flow to be judged."""
+    """The minimum number of strong messages for judging a flow."""
     PARAMETERS: type[Closed] = Closed
 
     def __init__(self, settings: Settings, report: Report) -> None:
@@ -67,29 +74,33 @@ class Reactions:
         self._data = _NO_DATA
         """Times, flows and octets of the latest data frames."""
         self._waiting: Int64 = _NO_MESSAGES
-        """Strong messages whose window is not over: time, flow, subject, number and interface."""
+        """Strong messages with an incomplete window: time, flow, subject, number and interface."""
         self._flows: dict[int, list[int]] = {}
-        """By flow: messages, octets before and after; subject; number, time and interface of the first."""
+        """The sums of each flow.
+
+        Each entry contains the number of messages, the octets before, the octets after, the subject, and the
+        number, time and interface of the first message.
+        """
         self._first_data = _NO_DATA
-        """The data frames of the first `_HEAD_NS`."""
+        """The data frames in the first `_HEAD_NS` of this part."""
         self._first_messages: Int64 = _NO_MESSAGES
-        """Strong messages of the first window, which may begin in a part before this one: see `join`."""
+        """Strong messages in the first window, which may start in the previous part (see `join`)."""
 
     def strong(self, rows: Rows) -> Mask:
-        """Return a mask of the strong messages among the rows with the field."""
+        """Return a mask of the strong messages among the rows with `MESSAGE`."""
         raise NotImplementedError
 
     def flows_and_subjects(self, rows: Rows) -> tuple[Int64, Int64]:
-        """Return the flow that each message is about, and the subject of the rule."""
+        """Return the flow and the subject of each message."""
         source = rows[f"{SHOWN}eth.src"]
         return mixed(source, rows[f"{SHOWN}eth.dst"]), source
 
     def sent(self, rows: Rows, at: Int64) -> Int64:
-        """Return the flows of the data frames at some rows."""
+        """Return the flows of the data frames in the given rows."""
         return mixed(rows["eth.src"][at], rows["eth.dst"][at])
 
     def add(self, rows: Rows) -> None:
-        """Take data frames, and judge the messages whose windows are over."""
+        """Add the data frames and messages of a batch, and sum the complete windows."""
         timed = rows.time_ns != NO_TIME
         if not timed.any():
             return
@@ -117,7 +128,7 @@ class Reactions:
         return np.column_stack([rows.time_ns[at], flow, subject, rows.number[at], rows.interface[at]])
 
     def _take(self, data: _Data, messages: Int64, last_ns: int) -> None:
-        """Take data frames and messages up to a time."""
+        """Add data frames and messages up to ``last_ns``, and sum the complete windows."""
         is_first = data[0] < self._first_ns + _HEAD_NS
         if is_first.any():
             room = max(0, _MOST_ROWS - len(self._first_data[0]))
@@ -134,7 +145,9 @@ class Reactions:
         self._data = _some(found, np.flatnonzero(found[0] >= since)[-_MOST_ROWS:])
 
     def join(self, later: Reactions, shift: Shift) -> None:
-        """Add a later part: its first frames are taken again, after the frames here."""
+        """Add a later part. The first frames of the later part are added again after the frames of this
+        part.
+        """
         if later._first_ns == NO_TIME:
             return
         if self._first_ns == NO_TIME:
@@ -151,7 +164,7 @@ class Reactions:
             _count(self._flows, flow, [count, before, behind, subject, *place])
 
     def _summed(self) -> dict[int, list[int]]:
-        """Return the sums of all messages with complete windows, the first ones included."""
+        """Return the sums of all messages with complete windows, including the first messages."""
         flows: dict[int, list[int]] = {}
         over = self._first_messages[:, 0] + DELAY_NS + WINDOW_NS < self._last_ns
         _sum(self._first_messages[over], self._first_data, flows)
@@ -160,7 +173,7 @@ class Reactions:
         return flows
 
     def end(self, report: Report) -> None:
-        """Report flows that continue to send where others stop."""
+        """Report flows that do not slow down although other flows slow down."""
         flows = self._summed()
         if not flows:
             return
@@ -192,7 +205,7 @@ def _joined(one: _Data, other: _Data) -> _Data:
 
 
 def _sum(messages: Int64, data: _Data, flows: dict[int, list[int]]) -> None:
-    """Sum the windows of messages, which are over."""
+    """Add the octets in the complete windows of messages to ``flows``."""
     times, keys, octets = data
     asked = np.flatnonzero(np.isin(keys, messages[:, 1]))
     order = asked[np.lexsort((times[asked], keys[asked]))]
@@ -220,7 +233,7 @@ def _count(flows: dict[int, list[int]], flow: int, more: list[int]) -> None:
 
 
 def comparison(message: str, minimum: int, family: str) -> str:
-    """Return the sentences on the octets that a rule compares, and on the flows to which it applies."""
+    """Return sentences on the octets that the rule compares, and on the flows to which the rule applies."""
     return (
         f"The rule counts the flow's octets in the 0.2 ms before {message}. The rule also counts the flow's "
         f"octets in the 0.2 ms that begin 0.1 ms after {message}. The rule reports a flow if the second sum "
@@ -232,7 +245,7 @@ def comparison(message: str, minimum: int, family: str) -> str:
 
 
 def silence(stop: str, *, memory: type[Reactions], clause: str) -> Rule:
-    """Return the rule for flows after messages that stop them."""
+    """Return the rule for flows after messages that stop the flow."""
     return Rule(
         id=memory.RULE,
         name="silence",

@@ -1,4 +1,4 @@
-"""Rules of RoCEv2 and DCQCN: CNPs and the marks that they answer, lengths, checksums."""
+"""Rules for RoCEv2 and DCQCN, which check CNPs and CE marks, lengths, and checksums."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _BTH = ("infiniband.bth.opcode",)
 _QP = "infiniband.bth.destqp"
 _SYNDROME = "infiniband.aeth.syndrome"
 _RNR_NAK, _NAK = 1, 3
-"""The upper bits of a syndrome that refuses."""
+"""The upper three bits of the syndrome in an RNR NAK and in a NAK."""
 
 
 RETRANSMISSIONS = {"go-back-n": GO_BACK_N, "selective-repeat": SELECTIVE_REPEAT}
@@ -58,7 +58,7 @@ RETRANSMISSIONS = {"go-back-n": GO_BACK_N, "selective-repeat": SELECTIVE_REPEAT}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DCQCNRules(Closed):
-    """The settings of a capture's notification points."""
+    """Settings of the notification points in a capture."""
 
     interval_ns: int = redeclared(DCQCNEdgeParameters, "interval_ns")
     closed: bool = redeclared(
@@ -129,19 +129,21 @@ def _invariant_crc(packets: Rows, parameters: DCQCNRules) -> Judged:
 
 
 class _Answers:
-    """Flows with marks, and the CNPs that go against them: CNP003 to CNP006."""
+    """Flows with CE marks, and the CNPs in the opposite direction (CNP003 to CNP006)."""
 
     def __init__(self, settings: Settings, report: Report) -> None:
         self._parameters = settings.of(DCQCNRules)
         self._times = CountedTimes()
         self._counts = RoceCounts(self._times.timeline)
         self._cnps = Chain(MOST_QUEUE_PAIRS, 5)
-        """CNPs by addresses, queue pair and interface, with the halves of both addresses, and queue pairs."""
+        """CNPs by addresses, queue pair and interface. Each event contains the halves of both addresses and
+        the queue pair.
+        """
         self._pacing = Pacing(self._parameters.interval_ns, self._parameters.scope, report)
         self._first_ns = _NEVER_NS
 
     def add(self, rows: Rows) -> None:
-        """Count the RoCE frames of a batch."""
+        """Add the RoCE frames of a batch."""
         ends = self._counts.add(self._times.counted(rows))
         timed = rows.time_ns != NO_TIME
         if timed.any():
@@ -163,7 +165,10 @@ class _Answers:
         self._first_ns = min(self._first_ns, later._first_ns)
 
     def end(self, report: Report) -> None:
-        """Report marks without an answer, and answers to nothing, as far as the capture has both ways."""
+        """Report CE marks without a CNP, CNPs without a CE mark, and retransmissions.
+
+        Flows are judged only if the capture contains both directions.
+        """
         traffic = self._counts.traffic
         if traffic is None:
             return
@@ -174,7 +179,9 @@ class _Answers:
             self._answered(report, traffic.queue_pairs)
 
     def _answered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
-        """Report CNPs that answer no mark, and those to queue pairs that the sender does not have."""
+        """Report CNPs without an earlier CE mark, and CNPs to queue pairs that the destination does not
+        use.
+        """
         first, last = (
             # of those on several interfaces
             np.array(
@@ -223,7 +230,7 @@ class _Answers:
         )  # fmt: skip
 
     def _unanswered(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
-        """Report flows with unanswered marks, where the capture has the way back."""
+        """Report flows with CE marks but without CNPs, if the capture contains the opposite direction."""
         answered = {(each.destination, each.source) for each in queue_pairs if each.cnps}
         if not answered and not self._parameters.closed:
             return
@@ -250,7 +257,7 @@ class _Answers:
         )
 
     def _sent_again(self, report: Report, queue_pairs: Sequence[QueuePair]) -> None:
-        """Report flows that send packets again unasked, or in another way than they are set to."""
+        """Report flows that retransmit without a NAK, or in another mode than the configured mode."""
         seen = [
             each
             for each in queue_pairs
@@ -286,7 +293,7 @@ class _Answers:
 
 
 _MANY = 3
-"""The inverse of the maximum share of retransmitted frames."""
+"""The inverse of the maximum share of repeated frames. A flow with more repeated frames is not judged."""
 
 
 def _of_no_frame(flows: Sequence[QueuePair]) -> Where:
@@ -298,7 +305,7 @@ _NEVER_NS = 1 << 62
 
 
 def _by_flow(cnps: Int64) -> dict[tuple[int, ...], list[list[int]]]:
-    """Return CNPs by their addresses and queue pairs."""
+    """Return CNPs by their addresses and queue pair."""
     found: dict[tuple[int, ...], list[list[int]]] = {}
     for each in cnps.tolist():
         found.setdefault(tuple(each[INTERFACE + 1 :]), []).append(each)
@@ -329,7 +336,7 @@ def _udp_length(packets: Rows, parameters: DCQCNRules) -> Judged:
 
 
 class _MarkedChecksums:
-    """Header checksums of marked IPv4 packets: ECN001."""
+    """A check of the header checksums of CE-marked IPv4 packets (ECN001)."""
 
     frames_alone = True
 
@@ -337,7 +344,7 @@ class _MarkedChecksums:
         self._report = report
 
     def add(self, rows: Rows) -> None:
-        """Judge the marked packets of a batch."""
+        """Judge the CE-marked packets of a batch."""
         services = rows.columns["ip.dsfield"].outermost()
         marked = services.rows[np.asarray(services.values) & CE == CE]
         if not len(marked):
@@ -362,14 +369,14 @@ class _MarkedChecksums:
         )  # fmt: skip
 
     def join(self, later: _MarkedChecksums, shift: Shift) -> None:
-        """Do nothing: each packet is judged by itself."""
+        """Do nothing, because each packet was judged alone."""
 
     def end(self, report: Report) -> None:
-        """Report nothing more."""
+        """Do nothing, because all packets are already judged."""
 
 
 def _checksums(buffer: NDArray[np.uint8], start: Int64) -> tuple[Int64, Int64]:
-    """Return the checksums that IPv4 headers have, and those that they should have (RFC 1071)."""
+    """Return the checksums in IPv4 headers, and the correct checksums (RFC 1071)."""
     octets = 4 * (buffer[start].astype(np.int64) & 15)
     total, there = np.zeros(len(start), np.int64), np.zeros(len(start), np.int64)
     for length in np.unique(octets).tolist():
