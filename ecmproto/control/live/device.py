@@ -1,8 +1,8 @@
-"""A live device, its network interfaces, and the loop between them.
+"""A live device, the network interfaces of the device, and the loop between them.
 
-A `Device` has neither sockets nor a clock; a `LiveInterface` survives going down, coming back and vanishing;
-`run` moves frames between the interfaces and the device, and sleeps in between. A device with a compiled loop
-runs that loop itself while all its interfaces are up.
+A `Device` has neither sockets nor a clock. A `LiveInterface` remains usable after the interface goes down,
+returns or vanishes. `run` moves frames between the interfaces and the device, and sleeps when there is
+nothing to do. A device with a compiled loop runs this loop while all interfaces are up.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ from ecmproto.units import NS_PER_S
 _AGAIN_NS = NS_PER_S
 """The interval between searches for a vanished interface."""
 _LONGEST_SLEEP_NS = NS_PER_S
-"""The maximum sleep, for searches of vanished interfaces; all other events wake the loop."""
+"""The maximum sleep between searches for vanished interfaces; all other events wake the loop."""
 EXAMPLE_FRAME = bytes.fromhex("020000000002020000000001810000010800").ljust(1500, b"\0")
-"""A data frame with a VLAN tag, for code that is compiled before frames come."""
+"""A data frame with a VLAN tag, for code that is compiled before the first frame is received."""
 _EXAMPLE_MESSAGES = (
     bytes.fromhex("0200000000010200000000cc88b50700").ljust(60, b"\0"),
     bytes.fromhex("0180c200000e0200000000fb88cc0207040200000000fb0403076162060200780000").ljust(60, b"\0"),
 )
 EXAMPLE_FRAMES = 400
 TAKEN_AT_ONCE = 64
-"""The maximum batch of frames from Python to a reaction point or an edge, without their compiled loops."""
+"""The maximum batch that Python passes to a reaction point or an edge when the compiled loop does not run."""
 EXERCISED_NS = 10 * NS_PER_S
 """The end time of `exercise`, for devices that start at 0."""
 _PR_SET_TIMERSLACK = 29
@@ -56,13 +56,19 @@ _FINE_NS = 1
 MACHINE_COUNTS = "/proc/stat"
 _COUNTS_OCTETS = 100
 _MACHINE_COUNTS_OCTETS = 1 << 16
-"""A bound on the lines of all processors, which come first."""
+"""The maximum length of the text read from `MACHINE_COUNTS`, whose first lines have the processors'
+counters.
+"""
 _STARVED = 50
-"""A fiftieth of the time: in 20 ms of a second 50 Mb/s are 125 kB, more than any set point for that rate."""
-Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], None]
-"""The sender of frames by an interface: its number, the frames' octets, their offsets and lengths.
+"""The part of the time, a fiftieth, above which a device is starved.
 
-The octets stay valid until it returns.
+In 20 ms, a line of 50 Mb/s sends 125 kB, which is more than any set point for that rate.
+"""
+Send = Callable[[int, NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], None]
+"""A function that sends frames by an interface.
+
+The arguments are the interface's number, the frames' octets, offsets and lengths. The octets stay valid until
+the function returns.
 """
 
 
@@ -70,9 +76,10 @@ The octets stay valid until it returns.
 class Snapshot:
     """Counters and state of a device at one time.
 
-    ``counters`` never decrease, nor do ``messages``, the sent ones by kind, and ``mechanism``, the
-    mechanism's own counters. ``gauges`` are the current state; units are in the names. ``warnings`` are
-    sentences for the user, each present since it became true.
+    ``counters`` never decrease. ``messages`` are the numbers of sent messages by type, and ``mechanism`` are
+    the mechanism's own counters; these numbers never decrease either. ``gauges`` are the current state, with
+    units in the names. ``warnings`` are sentences for the user. A warning stays in the list after it was
+    first issued.
     """
 
     counters: Mapping[str, int]
@@ -87,36 +94,37 @@ class Device(Protocol):
 
     @property
     def due_ns(self) -> int:
-        """Return the next time to call `advance`; NEVER_NS for none."""
+        """Return the time of the next call of `advance`, or NEVER_NS if no event is pending."""
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` until ``now_ns``; times never decrease."""
 
     def advance(self, now_ns: int) -> None:
-        """Process all events due by ``now_ns``."""
+        """Process all events that are due at ``now_ns``."""
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """Return counters and state at ``now_ns``."""
+        """Return the counters and the state at ``now_ns``."""
 
 
 class CompiledDevice(Device, Protocol):
-    """A device with a compiled loop of its own, for the time when all its interfaces are up."""
+    """A device with a compiled loop, which runs while all interfaces are up."""
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Move frames between real interfaces until ``until_ns``, or until another event wakes it.
+        """Move frames between real interfaces until ``until_ns``, or until another event wakes the loop.
 
-        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
+        The function returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterfaceCounts:
-    """Counters of an interface, frames without FCS; all but ``down`` and ``gone`` never decrease.
+    """Counters of an interface, with frame lengths without FCS.
 
-    ``received_frames`` were passed to the device. ``overflow_frames`` were dropped by the kernel before they
-    were read, or were unread at the end; ``unsent_frames`` found full buffers, the interface down or a far
-    end that does not accept their length, ``refused_frames`` exceeded the MTU. ``lost`` counts the times that
-    the interface vanished.
+    All counters but ``down`` and ``gone`` never decrease. ``received_frames`` were passed to the device.
+    ``overflow_frames`` were dropped by the kernel before the device read these frames, or were unread at the
+    end. ``unsent_frames`` were lost because the buffers were full, the interface was down, or the other end
+    does not accept frames of this length. ``refused_frames`` exceeded the MTU. ``lost`` counts how often the
+    interface vanished.
     """
 
     received_frames: int
@@ -131,9 +139,10 @@ class InterfaceCounts:
 
 
 class LiveInterface:
-    """The interface called ``name``; InterfaceError if it is missing or not permitted.
+    """An open network interface with the name ``name``.
 
-    ``frame_octets`` is the maximum length received completely; None for the MTU plus headers.
+    ``frame_octets`` is the maximum frame length that is received completely; ``None`` means the MTU plus
+    headers. Raises InterfaceError if the interface is missing or may not be opened.
     """
 
     def __init__(self, name: str, *, frame_octets: int | None = None) -> None:
@@ -142,7 +151,9 @@ class LiveInterface:
         self._before = (0, 0, 0, 0, 0)
         self._unsent = self._lost = 0
         self.opened: int = 0
-        """The number of times that it was opened: again after each time it vanished."""
+        """The number of times the interface was opened: once at first, and once after each time the interface
+        vanished.
+        """
         self._again_ns = 0
         self._receiver: FrameReceiver | None = None
         self._sender: FrameSender | None = None
@@ -164,7 +175,7 @@ class LiveInterface:
 
     @property
     def is_open(self) -> bool:
-        """Return whether the interface can be waited for."""
+        """Return whether the loop can wait for the interface."""
         return self._receiver is not None
 
     @property
@@ -173,19 +184,23 @@ class LiveInterface:
         return self._receiver is not None and self._receiver.down
 
     def fileno(self) -> int:
-        """Return the descriptor to wait for."""
+        """Return the file descriptor to wait for."""
         assert self._receiver is not None
         return self._receiver.fileno()
 
     def precompile(self) -> None:
-        """Load and compile the code that receives, and that searches for a vanished interface."""
+        """Load and compile the code that receives frames and the code that searches for a vanished
+        interface.
+        """
         if self._receiver is not None:
             self._receiver.warm_up()
         with suppress(InterfaceError):
             interface_facts("")
 
     def receive(self) -> Batch | None:
-        """Return the received frames, which the next call overwrites; None without any."""
+        """Return the received frames, which the next call overwrites, or ``None`` if no frame was
+        received.
+        """
         if self._receiver is None:
             return None
         try:
@@ -195,10 +210,11 @@ class LiveInterface:
             return None
 
     def send(self, octets: NDArray[np.uint8], offset: NDArray[np.int64], length: NDArray[np.int64]) -> None:
-        """Send frames; those that find full buffers, or no interface, are lost and counted.
+        """Send frames, and count the frames that are lost because buffers are full or the interface is
+        missing.
 
-        The kernel reports a frame too long for the far end of a veth pair as a full buffer. Such a frame is
-        skipped, and the following ones are sent.
+        The kernel reports a full buffer if a frame is too long for the other end of a veth pair. Such a frame
+        is skipped, and the following frames are sent.
         """
         count, done = len(offset), 0
         while done < count and self._sender is not None:
@@ -216,25 +232,27 @@ class LiveInterface:
 
     @property
     def descriptors(self) -> tuple[int, int]:
-        """Return the descriptors to receive from and to send to."""
+        """Return the descriptor for receiving and the descriptor for sending."""
         assert self._receiver is not None
         assert self._sender is not None
         return self._receiver.fileno(), self._sender.fileno()
 
     @property
     def ring(self) -> Ring:
-        """Return the memory that frames are received in."""
+        """Return the memory in which the kernel stores received frames."""
         assert self._receiver is not None
         return self._receiver.ring
 
     @property
     def frame_octets(self) -> int:
-        """Return the maximum frame length received completely."""
+        """Return the maximum frame length that is received completely."""
         assert self._receiver is not None
         return self._receiver.frame_octets
 
     def count_with(self, wires: Wires, number: int) -> None:
-        """Count the frames that ``wires`` send by interface ``number`` as this interface's from now on."""
+        """Include the frames that ``wires`` send by interface ``number`` in the counters of this interface
+        from now on.
+        """
         with self._closing:
             sent, octets = self._sent_by_wires()
             received, overflow, *others, refused = self._before
@@ -248,7 +266,7 @@ class LiveInterface:
         return int(wires.sent[number]), int(wires.sent_octets[number])
 
     def fail(self, number: int) -> None:
-        """Record that receiving from this interface's descriptor failed with error ``number``."""
+        """Record that receiving from the descriptor of this interface failed with error ``number``."""
         if self._receiver is None:  # sending has already detected that it vanished
             return
         try:
@@ -257,7 +275,7 @@ class LiveInterface:
             self._lose()
 
     def revive(self, now_ns: int) -> bool:
-        """Search for a vanished interface, at intervals; return whether it is back."""
+        """Search for a vanished interface at intervals; return whether the interface has returned."""
         if now_ns < self._again_ns:
             return False
         self._again_ns = now_ns + _AGAIN_NS
@@ -268,9 +286,9 @@ class LiveInterface:
         return True
 
     def counts(self, *, last: bool = False) -> InterfaceCounts:
-        """Return the counters of the interface, including the time before it vanished.
+        """Return the counters of the interface, including the time before the interface vanished.
 
-        With ``last`` no receive follows, so that unread frames count as overflow.
+        ``last`` means that no receive follows, so unread frames count as overflow.
         """
         with self._closing:
             with suppress(InterfaceError):  # one that has vanished, as `receive` will detect
@@ -305,7 +323,7 @@ class LiveInterface:
         return one, two, three, four, five
 
     def _lose(self) -> None:
-        """Close the sockets of a vanished interface, and keep its counters."""
+        """Close the sockets of a vanished interface, and keep the counters."""
         with self._closing:
             self._before = self._totals(last=True)
             if self._wires is not None:
@@ -326,13 +344,14 @@ class LiveInterface:
 _Result = TypeVar("_Result")
 _RINGS = 4096
 ReportAt = Callable[[int], None]
-"""A callback for reports, with the time of the report."""
+"""A callback for reports, called with the time of the report."""
 
 
 class Stop:
-    """SIGINT and SIGTERM as requests to end the loop; ``number`` is the received signal, 0 for none.
+    """Handler of SIGINT and SIGTERM, which request the end of the loop.
 
-    Other threads may request the end of the loop, or a call of a function between two wakes.
+    ``number`` is the received signal, or 0 if none was received. Other threads may request the end of the
+    loop, or a function call between two wakes.
     """
 
     def __init__(self) -> None:
@@ -349,7 +368,7 @@ class Stop:
         self.number = number
 
     def ask(self, number: int) -> None:
-        """Request the end of another thread's loop, as if this signal had been received."""
+        """Request the end of another thread's loop, as if signal ``number`` had been received."""
         self.number = number
         self._ring()
 
@@ -358,9 +377,9 @@ class Stop:
             self._bell.send(b"\0")
 
     def call(self, function: Callable[[], _Result]) -> _Result:
-        """Let the loop call ``function`` between two wakes, and return its result.
+        """Let the loop call ``function`` between two wakes, and return the result.
 
-        Without a loop it is called here.
+        Without a loop, the calling thread calls ``function``.
         """
         with self._change:
             if not self._running:
@@ -372,7 +391,7 @@ class Stop:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Serve the loop for as long as it runs."""
+        """Serve requests of other threads while the loop runs."""
         self._running = True
         try:
             yield
@@ -382,7 +401,7 @@ class Stop:
             self.answer()
 
     def answer(self) -> None:
-        """Call the functions requested by other threads; the loop does so between two wakes."""
+        """Call the functions that other threads requested; the loop calls this method between two wakes."""
         with suppress(BlockingIOError):
             self.waker.recv(_RINGS)
         while self._calls:
@@ -399,7 +418,7 @@ class Stop:
 
     @contextmanager
     def held(self) -> Iterator[Stop]:
-        """Handle the signals within the context."""
+        """Handle the signals while the context is active."""
         before = {
             number: signal.signal(number, self._take_signal) for number in (signal.SIGINT, signal.SIGTERM)
         }
@@ -431,11 +450,12 @@ def run(
     coalesce_ns: int = 0,
     spin_ns: int = 0,
 ) -> None:
-    """Drive ``device``, whose interface i is ``links[i]``, until a stop is requested or ``until_ns``.
+    """Run ``device`` until a stop is requested or until ``until_ns``.
 
-    Times are the monotonic clock's. ``report`` is called every ``report_every_ns``. With ``coalesce_ns`` the
-    loop waits that long after a wake for further events, which saves processor time; without it the compiled
-    loop ends its sleep ``spin_ns`` early and polls the clock from then on.
+    Interface number i of the device is ``links[i]``. Times are readings of the monotonic clock. ``report`` is
+    called every ``report_every_ns``. With ``coalesce_ns``, the loop waits that long for further events after
+    each wake, which saves processor time. Without ``coalesce_ns``, the compiled loop ends each sleep
+    ``spin_ns`` early, and then polls the clock.
     """
     report_ns = time.monotonic_ns() + report_every_ns if report is not None else NEVER_NS
     compiled = _CompiledLoop(device, links, stop, spin_ns) if hasattr(device, "serve") else None
@@ -464,7 +484,7 @@ def run(
 
 
 class _CompiledLoop:
-    """The compiled loop of a device, and its interfaces."""
+    """The compiled loop of a device, and the device's interfaces."""
 
     def __init__(self, device: Any, links: Sequence[LiveInterface], stop: Stop, spin_ns: int) -> None:
         self._device: CompiledDevice = device
@@ -483,7 +503,9 @@ class _CompiledLoop:
             self._links[int(state.interface)].fail(int(state.error))
 
     def _attach(self) -> None:
-        """Use the current sockets of the interfaces; one that came back has new ones."""
+        """Use the current sockets of the interfaces; a vanished interface has new sockets after it
+        returns.
+        """
         # An interface that came back may have equal descriptors, but is another one.
         attached = [(link.opened, link.descriptors) for link in self._links]
         if attached != self._attached:
@@ -499,7 +521,7 @@ class _CompiledLoop:
 
 
 def _wait_ready(links: Sequence[LiveInterface], stop: Stop, sleep_ns: int) -> set[int]:
-    """Return the ready descriptors, after a sleep of at most ``sleep_ns``."""
+    """Return the descriptors that are ready after a sleep of at most ``sleep_ns``."""
     waited: list[Any] = [link.fileno() for link in links if link.is_open]
     ready, _, _ = select.select([*waited, stop.waker], [], [], max(0, sleep_ns) / NS_PER_S)
     return {each for each in ready if isinstance(each, int)}
@@ -518,18 +540,18 @@ def _serve(device: Device, links: Sequence[LiveInterface], ready: set[int]) -> N
 
 
 def is_starved(waited_ns: int, elapsed_ns: int) -> bool:
-    """Return whether waiting for the processor has made a device's figures unreliable.
+    """Return whether a device waited so long for the processor that the figures are unreliable.
 
-    ``waited_ns`` is the time for which it was ready to run but did not, from `ProcessorWait`.
+    ``waited_ns`` is the time in which the device was ready to run but did not run, from `ProcessorWait`.
     """
     return waited_ns * _STARVED > elapsed_ns
 
 
 class ProcessorWait:
-    """The time for which the creating thread was ready to run but did not, and its processor time.
+    """The processor time of the creating thread, and the time in which the thread was ready but did not run.
 
-    Linux counts both (``/proc/thread-self/schedstat``), and in a virtual machine the time that the hypervisor
-    took from its processors (``/proc/stat``); without these files, the times are 0.
+    Linux counts both times in ``/proc/thread-self/schedstat``. In a virtual machine, Linux also counts the
+    time that the hypervisor took from the processors (``/proc/stat``). Without these files, the times are 0.
     """
 
     def __init__(self) -> None:
@@ -546,11 +568,11 @@ class ProcessorWait:
         return int(ran_ns), int(waited_ns)
 
     def ns(self) -> int:
-        """Return the time since creation for which the thread was ready and did not run."""
+        """Return the time since creation in which the thread was ready but did not run."""
         return self._counts()[1] - self._before[1]
 
     def stolen_ns(self) -> int:
-        """Return the time since creation that the hypervisor took from a processor, on average."""
+        """Return the time that the hypervisor took from a processor since creation, on average."""
         return _stolen_ns(self._machine_file) - self._stolen_before_ns
 
     def ran_ns(self) -> int:
@@ -573,7 +595,7 @@ def _opened(path: str) -> io.FileIO | None:
 
 
 def _stolen_ns(file: io.FileIO | None) -> int:
-    """Return the time that a hypervisor has taken from a processor of this machine, on average."""
+    """Return the time that the hypervisor took from a processor of this machine, on average."""
     if file is None:
         return 0
     with suppress(OSError, ValueError, IndexError):
@@ -585,14 +607,16 @@ def _stolen_ns(file: io.FileIO | None) -> int:
 
 
 def sleep_precisely() -> None:
-    """Set the thread's timer slack to 1 ns; by default the kernel wakes it up to 50 µs late."""
+    """Set the thread's timer slack to 1 ns; with the default slack, the kernel wakes the thread up to 50 µs
+    late.
+    """
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, ctypes.c_ulong(_FINE_NS), 0, 0, 0)
 
 
 @method_errors()
 def exercise(device: Device) -> None:
-    """Pass some frames and messages through a device without interfaces, so that its code is compiled."""
+    """Pass some frames and messages through a device without interfaces, so that the code is compiled."""
     data = Batch.from_matrix(np.tile(np.frombuffer(EXAMPLE_FRAME, np.uint8), (EXAMPLE_FRAMES, 1)))
     messages = Batch.from_frames(_EXAMPLE_MESSAGES)
     batches = ((data, 0), (data, 1), (messages, 1), (messages, 0), (data, 0))
@@ -604,4 +628,4 @@ def exercise(device: Device) -> None:
 
 
 def discard(*_: object) -> None:
-    """Discard frames; a `Send` for devices without interfaces."""
+    """Discard frames; this is the `Send` function of devices without interfaces."""

@@ -67,27 +67,34 @@ _PROGRAMS = {
 }
 _TIMEOUT_S = 10
 PAYLOAD_OCTETS = 1500
-"""The maximum payload of stations without jumbo frames."""
+"""The maximum payload, in octets, of stations without jumbo frames."""
 MTU_OCTETS = 1600
-"""The MTU to set if it is too small, with space for every stack of tags, including provider bridges'."""
+"""The MTU to set if the current MTU is too small.
+
+The MTU has space for every stack of tags, including the tags of provider bridges.
+"""
 TAG_OCTETS = VLAN.fixed_octets + max(cls.fixed_octets for cls in FORMATS if is_tag(cls))
-"""The octets that a VLAN tag and the longest tag of congestion management add to a frame."""
+"""The number of octets that a VLAN tag and the longest congestion tag add to a frame."""
 _MERGING = frozenset(("tso", "gso", "gro", "lro"))
 _SOFTWARE = frozenset(("veth", "virtio_net", "tun", "dummy", "bridge", "ifb"))
-"""Drivers of virtual interfaces, for which the checksums that the kernel omits are never computed."""
+"""Drivers of virtual interfaces, for which no hardware computes the checksums that the kernel omits."""
 _CONSUMED = "network cards consume PAUSE and PFC frames, so no capture shows them"
 _SHOWN_COUNTERS = 16
 _LOOPBACK = "lo"
 CheckState = Literal["ok", "note", "finding", "fixed"]
-"""A ``note`` is information, a ``finding`` prevents a function, or did until it was ``fixed``."""
+"""The state of a check.
+
+A ``note`` is information. A ``finding`` prevents a function; ``fixed`` means that the finding was resolved.
+"""
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Diagnosis:
-    """One result: the ``subject`` (``system`` or an interface), the check's ``name``, and a sentence.
+    """The result of one check.
 
-    ``commands`` would resolve it. ``mend`` does so from here, None if that is not possible; ``refusal`` is
-    the reason why it failed.
+    ``subject`` is ``system`` or an interface, ``name`` is the check's name, and ``text`` is a sentence.
+    ``commands`` resolve the finding. ``mend`` resolves the finding from this process; ``None`` means that
+    this is not possible. ``refusal`` is the reason why ``mend`` failed.
     """
 
     subject: str
@@ -100,9 +107,10 @@ class Diagnosis:
 
 
 def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
-    """Yield the results for the system, then for each interface: the given ones, or all Ethernet that is up.
+    """Yield the results for the system, and then the results for each interface.
 
-    InterfaceError for a missing interface.
+    Without ``interfaces``, all Ethernet interfaces that are up are examined. Raises InterfaceError for a
+    missing interface.
     """
     facts = [interface_facts(name) for name in interfaces or interface_names()]
     yield from of_system()
@@ -112,9 +120,10 @@ def examine(interfaces: Sequence[str] = ()) -> Iterator[Diagnosis]:
 
 
 def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis]:
-    """Yield the LLDP and DCBX advertisements of the stations at the other ends, as they arrive.
+    """Yield the LLDP and DCBX advertisements of neighbours as the frames are received.
 
-    It waits ``wait_ns`` at most.  InterfaceError for an interface that is missing or may not be opened.
+    The function waits at most ``wait_ns``. Raises InterfaceError for an interface that is missing or may not
+    be opened.
     """
     from ecmproto.frames.capture.linux.reader import open_interface
     from ecmproto.frames.filter import compile_filter
@@ -141,7 +150,7 @@ def of_neighbours(interfaces: Sequence[str], wait_ns: int) -> Iterator[Diagnosis
 
 
 def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
-    """Return the words of the station at the other end."""
+    """Return a description of the neighbour."""
     advertised = {
         "DCBX": ", ".join(neighbour.dialects) or None, "PFC": neighbour.pfc_text, "ETS": neighbour.ets_text,
         "applications": neighbour.applications_text, "CNPV": neighbour.cnpvs_text,
@@ -153,7 +162,7 @@ def _neighbour(name: str, neighbour: Neighbour) -> Diagnosis:
 
 
 def mended(check: Diagnosis) -> Diagnosis:
-    """Return the check after resolving a finding with ``mend``; any other unchanged."""
+    """Return the check after ``mend`` resolved the finding; any other check is returned unchanged."""
     if check.state != "finding" or check.mend is None:
         return check
     try:
@@ -164,7 +173,7 @@ def mended(check: Diagnosis) -> Diagnosis:
 
 
 def of_system() -> Iterator[Diagnosis]:
-    """Yield the results for the machine and the process."""
+    """Yield the results for the system and this process."""
     yield _system_check(
         "kernel", "ok", f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
     )
@@ -182,7 +191,7 @@ def of_system() -> Iterator[Diagnosis]:
 
 
 def _kernels() -> Iterator[Diagnosis]:
-    """Yield the form of the machine code that runs over frames."""
+    """Yield the results for the compiled code that processes frames."""
     built = library.information()
     if built:
         text = (
@@ -228,7 +237,7 @@ def _storms() -> Diagnosis:
 
 
 def _held(status: str) -> int:
-    """Return the effective capabilities in /proc/self/status, a bit each."""
+    """Return the effective capabilities in /proc/self/status, one bit per capability."""
     match = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.MULTILINE)
     return int(match[1], 16) if match else 0
 
@@ -260,7 +269,7 @@ def _tshark() -> Iterator[Diagnosis]:
 
 
 def _extras() -> Iterator[Diagnosis]:
-    """Yield for each extra of this project whether all its packages are installed."""
+    """Yield, for each optional extra of this project, whether all packages are installed."""
     try:
         required = metadata.requires("ecmproto") or []
     except metadata.PackageNotFoundError:
@@ -353,7 +362,9 @@ def _offload(name: str, offload: Offload, software: bool) -> Iterator[Diagnosis]
 
 
 def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
-    """Yield an interface's treatment of PAUSE and PFC frames, and its counters of them."""
+    """Yield the treatment of PAUSE and PFC frames by an interface, and the interface's counters of such
+    frames.
+    """
     state = flow_control(name)
     counters = {
         counter: value
@@ -380,7 +391,7 @@ def _pause(name: str, software: bool) -> Iterator[Diagnosis]:
 
 
 def _counted(counters: dict[str, int]) -> str:
-    """Return the counters that are not 0, or the first ones."""
+    """Return the text of the counters that are not 0, or of all counters if all are 0."""
     busy = {counter: value for counter, value in counters.items() if value} or counters
     shown = [f"{counter} {value}" for counter, value in list(busy.items())[:_SHOWN_COUNTERS]]
     more = len(busy) - len(shown)
