@@ -1,1 +1,3 @@
-"""The laboratory: networks of hosts and switches in virtual time, on the machines and ports of the engine."""
+"""Laboratory that simulates networks of hosts and switches in virtual time, with the engine's state machines
+and ports.
+"""

@@ -1,8 +1,8 @@
-"""The model of an experiment: nodes, links, flows, control and measurement, in whole SI units.
+"""Model of an experiment: nodes, links, flows, control and measurement, in whole SI units.
 
-`lab.setup.scenario` builds it from a file, `lab.setup.topology` from one line;
-`ecmproto.control.lab.simulation.simulate` runs it. Names are unique over all nodes. Times are ns from the
-start, rates bit/s, lengths octets without FCS.
+`lab.setup.scenario` builds an experiment from a file, and `lab.setup.topology` builds a network from one
+line. `ecmproto.control.lab.simulation.simulate` runs the experiment. Each name is unique among all nodes.
+Times are in ns from the start, rates in bit/s, and lengths in octets without FCS.
 """
 
 from __future__ import annotations
@@ -16,95 +16,105 @@ LINK_RATE_BPS = 10**10
 PROPAGATION_NS = 500
 FRAME_OCTETS = 1500
 PATHS = ("ecmp", "spray", "flowlet")
-"""Selections among paths of equal length: by a hash of flow and switch, by frame in turn, by flowlet."""
+"""Ways to select among paths of equal length: by a hash of flow and switch, round robin by frame, or by
+flowlet.
+"""
 BASELINES = ("none", "pause", "pfc")
-"""The baselines of every mechanism: no control, and flow control alone."""
+"""Baselines for every mechanism: no control, and flow control alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """A host with one link; it sends flows, receives them, and has reaction points."""
+    """Host with one link; a host sends flows, receives flows, and has reaction points."""
 
     name: str
     delay_ns: int = 0
-    """The delay from a frame's arrival to its processing by the host."""
+    """Delay in ns from a frame's arrival until the host processes the frame."""
     reaction_delay_ns: int = 0
-    """The delay from a message's arrival to the reaction point's action."""
+    """Delay in ns from a message's arrival until the reaction point acts."""
     queue_octets: int = 1_000_000
-    """The size of each queue of the NIC; a frame that exceeds it is lost."""
+    """Size of each NIC queue in octets; a frame that does not fit is lost."""
     storms: tuple[tuple[int, int], ...] = ()
-    """The times (from, until) in which the host is broken and stops its link by PAUSE or PFC."""
+    """Time ranges (start, end) in which the host is broken and stops its link with PAUSE or PFC frames."""
     adapter: Adapter | None = None
-    """The receive buffer after the link; None if the host takes frames as they come."""
+    """Receive buffer at the end of the link; ``None`` means that the host accepts frames without a buffer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
-    """An egress adapter: a host's receive buffer, which it empties at ``rate_bps`` (S002)."""
+    """Egress adapter: a host's receive buffer, which the host empties at ``rate_bps`` (S002)."""
 
     rate_bps: int
     buffer: Buffer
     pause: Thresholds | None = None
-    """The thresholds for stopping the switch; None for no PAUSE."""
+    """Thresholds for stopping the switch; ``None`` means that the adapter sends no PAUSE."""
     rate_changes: tuple[RateChange, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """The XOFF and XON thresholds of PAUSE or PFC, for one input's frames or for an output queue."""
+    """XOFF and XON thresholds of PAUSE or PFC, for one input's frames or for an output queue."""
 
     high_octets: int
     low_octets: int
     on_output: bool = False
     alpha: float = 0.0
-    """The share of ``shared_octets`` minus the octets held in it that is XOFF; 0 for static thresholds."""
+    """Factor of dynamic thresholds: XOFF is this share of the free part of ``shared_octets``. 0 means static
+    thresholds.
+    """
     shared_octets: int = 0
-    """The memory for all inputs, without their headroom."""
+    """Memory in octets that all inputs share, without their headroom."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Switch:
-    """An output-queued, store-and-forward switch."""
+    """Output-queued store-and-forward switch."""
 
     name: str
     delay_ns: int = 0
-    """The delay from a frame's arrival to its output queue."""
+    """Delay in ns from a frame's arrival until the frame enters its output queue."""
     buffer: Buffer
-    """The capacity of one output port."""
+    """Capacity of one output port."""
     memory: Buffer | None = None
-    """The capacity of all ports together; None for the sum of their buffers."""
+    """Capacity of all ports together; ``None`` means the sum of the port buffers."""
     partition: Buffer | None = None
-    """The capacity for frames of one input, to any outputs; None for no limit."""
+    """Capacity for the frames of one input, to any output; ``None`` means no limit."""
     pause: Thresholds | None = None
-    """The thresholds if the experiment has flow control; None for ones by each input's headroom."""
+    """Thresholds for experiments with flow control; ``None`` means thresholds that follow from each input's
+    headroom.
+    """
     alpha: float = 0.0
-    """The share of the free memory that is an input's XOFF; 0 for static thresholds."""
+    """Factor of dynamic thresholds: an input's XOFF is this share of the free memory. 0 means static
+    thresholds.
+    """
     watchdog_ns: int = 0
-    """The time after which a stopped port serves a priority with waiting frames nevertheless; 0 for never."""
+    """Time in ns after which a stopped port serves a priority with waiting frames anyway; 0 means never."""
     watchdog_forwards: bool = False
-    """Whether the watchdog sends these frames; otherwise it drops them."""
+    """Whether the watchdog sends the waiting frames; otherwise the watchdog drops these frames."""
     lossless: frozenset[int] | None = None
-    """The priorities for which the switch sends PFC; None for all that flow control stops."""
+    """Priorities for which the switch sends PFC; ``None`` means all priorities with flow control."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Link:
-    """A link of two directions, from ``a`` to ``b`` and back."""
+    """Link with two directions: from ``a`` to ``b`` and from ``b`` to ``a``."""
 
     a: str
     b: str
     rate_bps: int = LINK_RATE_BPS
     rate_back_bps: int | None = None
-    """The rate from ``b`` to ``a``; None for the same in both directions."""
+    """Rate in bit/s from ``b`` to ``a``; ``None`` means the same rate in both directions."""
     propagation_ns: int = PROPAGATION_NS
     propagation_back_ns: int | None = None
     rate_changes: tuple[RateChange, ...] = ()
     """Changes of the rate from ``a`` to ``b``."""
     rate_changes_back: tuple[RateChange, ...] = ()
     loss: float = 0.0
-    """The probability that a frame is lost, in each direction."""
+    """Probability that a frame is lost, in each direction."""
     down: tuple[tuple[int, int], ...] = ()
-    """The times (from, until) in which the link is down: frames on it are lost, and routes avoid it."""
+    """Time ranges (start, end) in which the link is down: frames on the link are lost, and routes avoid the
+    link.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +129,7 @@ class Line:
 
 
 def directions(link: Link) -> tuple[Line, Line]:
-    """Return the directions of a link, from ``a`` to ``b`` first."""
+    """Return both directions of a link, starting with the direction from ``a`` to ``b``."""
     back_bps = link.rate_bps if link.rate_back_bps is None else link.rate_back_bps
     back_ns = link.propagation_ns if link.propagation_back_ns is None else link.propagation_back_ns
     return (
@@ -142,52 +152,58 @@ def directions(link: Link) -> tuple[Line, Line]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """Hosts, switches and links; frames take shortest paths."""
+    """Network of hosts, switches and links; frames take shortest paths."""
 
     hosts: tuple[Host, ...]
     switches: tuple[Switch, ...]
     links: tuple[Link, ...]
     paths: str = "ecmp"
-    """The selection among paths of equal length (PATHS)."""
+    """Method that selects among paths of equal length (an entry of PATHS)."""
     flowlet_gap_ns: int = 50_000
-    """The with flowlets, idle time after which a flow may take another path."""
+    """Idle time in ns after which a flow may change its path; applies to flowlets."""
 
 
 class Pattern(Enum):
-    """The times at which a flow has frames to send."""
+    """Pattern of the times at which a flow has frames to send."""
 
     SATURATING = "saturating"
-    """Always, at the rate of its host."""
+    """The flow always has frames, and sends at its host's rate."""
     CBR = "cbr"
-    """At equal intervals, ``rate_bps``."""
+    """Frames are sent at equal intervals, at ``rate_bps``."""
     BERNOULLI = "bernoulli"
-    """In each slot of a frame's time on the link with equal probability, ``rate_bps`` on average."""
+    """Each slot has a frame with equal probability, at ``rate_bps`` on average. A slot is one frame time on
+    the link.
+    """
     POISSON = "poisson"
-    """At exponentially distributed intervals, ``rate_bps`` on average."""
+    """Frames are sent at exponentially distributed intervals, at ``rate_bps`` on average."""
     ON_OFF = "on-off"
-    """At ``rate_bps`` while on, as at first; times on and off have means ``on_ns``, ``off_ns``."""
+    """Frames are sent at ``rate_bps`` during on times. Mean durations are ``on_ns`` and ``off_ns``; the flow
+    starts on.
+    """
     TCP = "tcp"
-    """A TCP connection that always has data to send."""
+    """A TCP connection always has data to send."""
     TRANSACTIONS = "transactions"
-    """TCP: a request, a response of ``response_octets``, an idle time, repeated."""
+    """TCP transactions repeat: a request, a response of ``response_octets``, and an idle time."""
     SIZES = "sizes"
-    """Flows in sequence or at once, with random sizes and Poisson start times: ``rate_bps`` on average."""
+    """Flows with random sizes start at Poisson times, one after another or concurrently, at ``rate_bps`` on
+    average.
+    """
     SCHEDULE = "schedule"
-    """Bursts of given octets at given times."""
+    """Bursts of given sizes start at given times."""
     ALL_REDUCE = "all-reduce"
-    """A collective of hosts, made of schedules that wait for one another."""
+    """A collective of hosts follows schedules that wait for one another."""
     CAPTURE = "capture"
-    """The frames of a capture, with their times and lengths."""
+    """Frames of a capture are sent with their captured times and lengths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TCP:
-    """The parameters of a TCP connection; windows in segments of a frame each."""
+    """Parameters of a TCP connection; windows are in segments, and each segment is one frame."""
 
     algorithm: str = "newreno"
-    """The congestion control: reno, newreno, cubic or dctcp."""
+    """Congestion control algorithm: reno, newreno, cubic or dctcp."""
     window: int = 64
-    """The maximum number of segments in flight."""
+    """Maximum number of segments in flight."""
     initial_window: int = 1
     rto_min_ns: int = 1_000_000
     rto_max_ns: int = 1_000_000_000
@@ -198,12 +214,12 @@ class TCP:
     sack: bool = True
     """Whether acknowledgements are selective."""
     ecn: bool = False
-    """Whether segments may be marked by congestion points; always with dctcp."""
+    """Whether congestion points may mark segments; always true for dctcp."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flow:
-    """A stream of frames from one host to another."""
+    """Stream of frames from one host to another."""
 
     name: str
     source: str
@@ -212,120 +228,144 @@ class Flow:
     priority: int = 0
     frame_octets: int = FRAME_OCTETS
     rate_bps: int = 0
-    """The offered rate, for patterns that have one."""
+    """Offered rate in bit/s, for patterns with a rate."""
     start_ns: int = 0
     stop_ns: int | None = None
-    """The end of the offer; None for never."""
+    """Time in ns at which the flow stops offering frames; ``None`` means never."""
     random_start: bool = False
-    """Whether the first frame comes at a random time of its period, drawn from the seed."""
+    """Whether the first frame is sent at a random time within the first period; the seed determines this
+    time.
+    """
     on_ns: int = 0
     off_ns: int = 0
     shape: float = 0.0
-    """The Pareto shape of times on and off; 0 for exponential times, below 0 for constant ones."""
+    """Pareto shape of on and off times; 0 means exponential times, and a negative value means constant
+    times.
+    """
     backlog_octets: int = 0
-    """The octets that may wait in the host, beyond which the source drops frames; 0 for no such limit."""
+    """Maximum number of octets that wait in the host; the source drops further frames. 0 means no limit."""
     connections: int = 1
-    """The number of concurrent TCP connections."""
+    """Number of concurrent TCP connections."""
     tcp: TCP | None = None
-    """The parameters of TCP, which flows of a size distribution use only if set; None for the defaults."""
+    """TCP parameters; ``None`` means the defaults. Flows with a size distribution use TCP only if parameters
+    are set.
+    """
     request_octets: int = 60
-    """The length of the request frame of ``destination``; 0 if ``source`` sends without requests."""
+    """Length in octets of the request frame that ``destination`` sends; 0 means that ``source`` sends without
+    requests.
+    """
     response_octets: int = 10_000
-    """The octets that ``source`` sends in each transaction."""
+    """Number of octets that ``source`` sends in each transaction."""
     idle_ns: int = 0
-    """The mean idle time between transactions (exponential)."""
+    """Mean idle time in ns between transactions (exponential)."""
     sizes: tuple[tuple[int, float], ...] = ()
-    """The distribution of flow sizes: (octets, share of flows up to that size), rising to 1."""
+    """Cumulative distribution of flow sizes: pairs (octets, share of flows up to this size); shares rise to
+    1.
+    """
     bursts: tuple[tuple[int, int], ...] = ()
-    """The schedule: (ns, octets)."""
+    """Scheduled bursts: pairs (start in ns, octets)."""
     after: tuple[str, ...] = ()
-    """The scheduled flows for which burst n waits: until burst n − ``lead`` of each has completed."""
+    """Scheduled flows that delay this flow: burst n waits until burst n − ``lead`` of each such flow has
+    completed.
+    """
     lead: int = 0
-    """The number of bursts that wait for none."""
+    """Number of bursts at the start that do not wait for other flows."""
     capture: str = ""
-    """The file of the offered capture; time 0 is the first frame's."""
+    """Capture file with the frames to offer; time 0 is the time of the first frame."""
     capture_source: str = ""
-    """The source MAC address of the capture's offered frames; empty for all."""
+    """Source MAC address that selects frames of the capture; an empty text selects all frames."""
     capture_outer: bool = False
-    """Whether frames are offered in the wrappers of mirrors and tunnels."""
+    """Whether frames are offered with the outer headers of mirrors and tunnels."""
     group: str = ""
-    """The group in tables; empty for none."""
+    """Group of the flow in tables; an empty text means no group."""
     hops: int = 0
-    """The number of congestion points on the path, if flows differ; 0 for `Control.hops`."""
+    """Number of congestion points on this flow's path, if flows differ; 0 means `Control.hops`."""
     via: tuple[str, ...] = ()
-    """The switches of an explicit path; empty for a shortest path."""
+    """Switches of an explicit path; an empty value means a shortest path."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
-    """The mechanism, its parameters, and the transport of messages."""
+    """Mechanism, its parameters, and the transport of messages."""
 
     mechanism: str = "none"
     parameters: tuple[str, ...] = ()
-    """Assignments, as ``rp.ru=4Mb/s``."""
+    """Parameter assignments, such as ``rp.ru=4Mb/s``."""
     flow_control: str | None = None
-    """The flow control besides the mechanism, pause or pfc; None for neither."""
+    """Flow control in addition to the mechanism: pause or pfc. ``None`` means no flow control."""
     in_band: bool = False
-    """Whether messages are frames that queue on their path; else they have only the delay of the links."""
+    """Whether messages are frames that queue on their path; otherwise only the delay of the links applies to
+    messages.
+    """
     message_priority: int = 6
     message_delay_ns: int | None = None
-    """The delay of a message out of band on any path; None for the delays of its links and nodes."""
+    """Delay in ns of an out-of-band message on any path; ``None`` means the sum of the link and node
+    delays.
+    """
     points: tuple[str, ...] = ()
-    """The switches, or ports as ``switch>peer``, with congestion points; empty for all."""
+    """Switches, or ports such as ``switch>peer``, with congestion points; an empty value means all
+    switches.
+    """
     hops: int = 1
-    """The number of congestion points on a flow's path, for mechanisms that need it (E²CM's fairness)."""
+    """Number of congestion points on a flow's path, for mechanisms with such a parameter (E²CM's
+    fairness).
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Band:
-    """The range required of a figure, ``low`` to ``high``, and the published source of the requirement."""
+    """Required range of a figure, from ``low`` to ``high``, and the publication that states the
+    requirement.
+    """
 
     figure: str
-    """The expression (`lab.setup.figures`), as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
+    """Expression (`lab.setup.figures`), such as ``queue.mean`` or ``ratio(one_hop, two_hop)``."""
     low: float | None = None
-    """The lower limit in octets, bit/s, ns, or a plain number, in the figure's unit."""
+    """Lower limit in the figure's unit: octets, bit/s, ns, or a plain number."""
     high: float | None = None
     source: str = ""
     median_of: int = 1
-    """The number of seeds whose median is checked; 1 for each seed's own figure."""
+    """Number of seeds over which a median is checked; 1 means that each seed's own figure is checked."""
     note: str = ""
-    """A restriction, such as that the parameters were chosen with the same seeds."""
+    """Restriction on the band, for example that the parameters were chosen with the same seeds."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A figure printed in a document."""
+    """Figure that a document prints."""
 
     figure: str
     value: str
     source: str = ""
     note: str = ""
-    """The reason for our difference, if any."""
+    """Reason for the difference between our figure and the published figure, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """The measured time and port, and the figures to compare with."""
+    """Measured time and port, and the figures to compare."""
 
     from_ns: int = 100_000_000
     until_ns: int | None = None
     window_ns: int = 1_000_000
     port: str = ""
-    """The port of queue figures, as ``switch>peer``; empty for the fullest on average."""
+    """Port for queue figures, such as ``switch>peer``; an empty text means the port with the longest mean
+    queue.
+    """
     bands: tuple[Band, ...] = ()
     published: tuple[Published, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """A complete experiment, independent of its source (`ecmproto.control.lab.setup.scenario`)."""
+    """Complete experiment, independent of its source (`ecmproto.control.lab.setup.scenario`)."""
 
     name: str
     title: str
     source: str = ""
     duration_ns: int
     overhead_octets: int = 0
-    """The overhead of a frame on a link; the papers count none."""
+    """Overhead of a frame on a link, in octets; the papers do not count this overhead."""
     network: Network
     flows: tuple[Flow, ...]
     control: Control = field(default_factory=Control)
