@@ -1,9 +1,9 @@
-"""The edge of a domain: an inline bridge before a receiver, driven by its caller's clock.
+"""The edge of a domain: an inline bridge before a receiver, which uses its caller's clock.
 
-Frames from the network go to the host without the mechanism's tags; probes and tags are answered, and the
-mechanism's domain performs its edge functions (`mechanisms.api.machine.DomainEdge`). Compiled code (`step`)
-forwards frames between the interfaces; Python generates answers, and examines the non-data frames that the
-mechanism or its domain may use.
+Frames from the network are forwarded to the host without the mechanism's tags. The edge answers probes and
+tags, and the mechanism's domain performs the edge functions (`mechanisms.api.machine.DomainEdge`). Compiled
+code (`step`) forwards frames between the interfaces. Python generates answers, and examines the non-data
+frames that the mechanism or the domain may use.
 """
 
 from __future__ import annotations
@@ -70,14 +70,14 @@ from ecmproto.wire.codec import EtherTypes
 from ecmproto.wire.formats.ethertypes import DEFAULT
 
 NET, HOST = 0, 1
-"""The interfaces: towards the network, and towards the receiver."""
+"""The interfaces to the network and to the receiver."""
 LARGEST_STATIONS = 256
 LARGEST_FLOWS = 16
-"""The maximum number of flows per sender, and of senders, that are distinguished and answered."""
+"""The maximum number of flows per sender, and of senders, that the edge distinguishes and answers."""
 LARGEST_OCTETS = 2048
-"""The default maximum length of a frame."""
+"""The default maximum length of a frame, in octets."""
 SERVE, TAKE, GO_ON = range(3)
-"""Tasks of `step`: serve real interfaces, take the current frames, or continue with them."""
+"""Tasks of `step`: serve real interfaces, process the current frames, or continue with these frames."""
 _MESSAGES_AT_ONCE = 4096
 _SHOWN_OCTETS = 256
 _GROUP_BIT = 1
@@ -91,46 +91,50 @@ class EdgeCounts:
     host_frames: int
     stripped_frames: int
     probes: int
-    """Answered probes, which are not forwarded."""
+    """Answered probes; answered probes are not forwarded."""
     consumed_frames: int
-    """LLDP frames, and CNMs for the backbone's edge."""
+    """LLDP frames, and CNMs that the edge of a backbone converts."""
     unanswered: int
-    """Answers to flows without a stored frame, or without an address to answer."""
+    """Answers that were not sent, because the flow has no stored frame or the answer has no destination
+    address.
+    """
     refused_frames: int
-    """Frames longer than the device accepts."""
+    """Frames that are longer than the device accepts."""
 
 
 class EdgeFacts:
-    """The constants of an edge, and its time; a record."""
+    """The constants and the time of an edge; a record."""
 
     own: int
     """The edge's address, as a number."""
     start_ns: int
     now_ns: int
-    """The time at which the current frames were received, since ``start_ns``."""
+    """The time since ``start_ns`` at which the current frames were received."""
     delivers: int
-    """1 if frames are delivered to receivers."""
+    """1 if the edge delivers frames to receivers."""
     asks_net: int
     asks_host: int
-    """1 if the caller examines non-data frames from the host first; ``asks_net`` for the network's."""
+    """1 if the caller examines non-data frames from the host first; ``asks_net`` is the flag for the
+    network.
+    """
     strips: int
-    """1 if the mechanism's tags end here."""
+    """1 if the edge removes the mechanism's tags."""
 
 
 class EdgeProgress:
-    """The progress through the last received frames; a record."""
+    """The progress through the batch of received frames; a record."""
 
     passed: int
-    """The index up to which frames are forwarded without examination."""
+    """The end index of the frames that are forwarded without examination."""
     probe: int
-    """The index of a sender's probe, −1 for none; ``mark`` is its mark."""
+    """The index of a sender's probe, or −1 for no probe; ``mark`` is the mark of the probe."""
     mark: int
     unsent: int
-    """The index up to which frames are to be sent next."""
+    """The end index of the frames to send next."""
 
 
 class EdgeState(Struct):
-    """The state of an edge. Tables are by priority."""
+    """The state of an edge, with tables by priority."""
 
     facts: EdgeFacts
     counts: EdgeCounts
@@ -140,9 +144,9 @@ class EdgeState(Struct):
     outbox: Outbox
     strips: NDArray[np.bool_]
     received: NDArray[np.int64]
-    """The priority assigned to a frame from the host."""
+    """The priority that the edge assigns to a frame from the host."""
     entered: NDArray[np.int64]
-    """Frames from the host since the last report to the domain."""
+    """The frames received from the host since the last report to the domain."""
     priority: NDArray[np.uint8]
     is_data: NDArray[np.bool_]
     """Whether each current frame from the network is data."""
@@ -151,18 +155,19 @@ class EdgeState(Struct):
     flow: NDArray[np.int32]
     examples: NDArray[np.uint8]
     example_octets: NDArray[np.int64]
-    """The start of each flow's first frame, a template for answers."""
+    """The start of the first frame of each flow, which is a template for answers."""
 
 
 @released
 def step(
     edge: EdgeState, receivers: Receivers, wires: Wires, task: int, until_ns: int, coalesce_ns: int
 ) -> int:
-    """Do ``task``, or serve until ``until_ns``, until the caller is needed.
+    """Do ``task``, or serve until ``until_ns``, and return when the caller must act.
 
-    Return the reason (`capture.linux.wires`), TIME_CAME if the task is complete. The caller has to send the
-    frames from ``wires.state.position`` to ``progress.unsent`` (NOT_SENT), to send the messages in the
-    outbox, or to examine the frame at that index (FRAMES_CAME), and calls again.
+    The result is a reason of `capture.linux.wires`; TIME_CAME means that the task is complete. NOT_SENT means
+    that the caller sends the frames from ``wires.state.position`` to ``progress.unsent``. Other reasons mean
+    that the caller sends the messages in the outbox, or examines the frame at ``wires.state.position``
+    (FRAMES_CAME). Then the caller calls the function again.
     """
     state, facts = wires.state, edge.facts
     if task == TAKE:
@@ -195,14 +200,14 @@ def step(
 
 @compiled
 def _report(receivers: Receivers, now_ns: int, outbox: Outbox) -> None:
-    """Post the receivers' reports that are due by ``now_ns``, up to the capacity."""
+    """Post the receivers' reports that are due at ``now_ns``, up to the capacity of the outbox."""
     while receivers.next_report_ns() <= now_ns and has_capacity(outbox, EVENT_MESSAGES):
         receivers.post_reports(max(receivers.next_report_ns(), 0), outbox)
 
 
 @compiled
 def _begin(edge: EdgeState, wires: Wires) -> None:
-    """Start with the last received frames."""
+    """Start to process the batch of received frames."""
     state, tables = wires.state, edge.tagging.tables
     slots = wires.rings[state.interface].octets
     edge.progress.passed = state.position = 0
@@ -242,7 +247,7 @@ def _begin(edge: EdgeState, wires: Wires) -> None:
 
 @compiled
 def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
-    """Forward the remaining current frames; return the values of `step`."""
+    """Forward the remaining current frames; return a reason as `step` does."""
     state, progress = wires.state, edge.progress
     offset, captured, original = wires.offset, wires.captured, wires.original
     from_net = state.interface == NET
@@ -286,7 +291,10 @@ def _carry_on(edge: EdgeState, receivers: Receivers, wires: Wires) -> int:
 
 @inlined
 def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int) -> bool:
-    """Deliver a frame from the network and prepare it for the host; return False if it is to be examined."""
+    """Deliver a frame from the network and prepare the frame for the host.
+
+    Return False if the caller must examine the frame.
+    """
     facts, progress, tagging = edge.facts, edge.progress, edge.tagging
     if facts.asks_net != 0 and not edge.is_data[frame] and frame >= progress.passed:
         return False
@@ -306,7 +314,7 @@ def _pass_to_host(edge: EdgeState, receivers: Receivers, wires: Wires, frame: in
 
 @inlined
 def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
-    """Prepare a frame from the host for the network; return False if it is to be examined."""
+    """Prepare a frame from the host for the network; return False if the caller must examine the frame."""
     slots, tagging = wires.rings[HOST].octets, edge.tagging
     start, octets = wires.offset[frame], wires.captured[frame]
     if (
@@ -328,7 +336,7 @@ def _pass_to_net(edge: EdgeState, wires: Wires, frame: int) -> bool:
 
 @compiled
 def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is_probe: bool) -> None:
-    """Deliver a frame to the receivers, unless it has no station or flow."""
+    """Deliver a frame to the receivers, unless the frame has no station or flow."""
     station, flow = edge.station[frame], edge.flow[frame]
     if station < 0 or flow < 0:
         return
@@ -356,10 +364,11 @@ def _deliver(edge: EdgeState, receivers: Receivers, wires: Wires, frame: int, is
 class Edge:
     """A device with the network at interface NET and the receiver at interface HOST.
 
-    ``mac`` is the edge's own address: LLDP reports it, and CNMs to it are converted (a backbone's edge).
-    ``vlan`` is the control information of a C-TAG for untagged frames from the host, removed from frames to
-    it. With QCN and ``edge.cnpv`` set, defence modes decide about tags and priorities; otherwise all tags end
-    here. Frames of more than ``largest_octets`` are refused.
+    ``mac`` is the edge's own address. LLDP reports this address, and the edge of a backbone converts CNMs
+    that are sent to this address. ``vlan`` is the control information of a C-TAG. The edge adds this C-TAG to
+    untagged frames from the host, and removes the C-TAG from frames to the host. With QCN and ``edge.cnpv``,
+    defence modes decide about tags and priorities; otherwise the edge removes all tags. Frames of more than
+    ``largest_octets`` are refused.
     """
 
     def __init__(
@@ -428,12 +437,12 @@ class Edge:
 
     @property
     def counts(self) -> Any:
-        """Return the counters of frames, a record of `EdgeCounts`."""
+        """Return the counters of frames, a record of type `EdgeCounts`."""
         return self._edge.counts
 
     @property
     def due_ns(self) -> int:
-        """Return the next time to call `advance`."""
+        """Return the time of the next call of `advance`."""
         due_ns = min(int(self.receivers.next_report_ns()), self._domain_ns())
         return NEVER_NS if due_ns >= NEVER_NS else self._start_ns + due_ns
 
@@ -441,13 +450,13 @@ class Edge:
         return NEVER_NS if self.domain is None else self.domain.due_ns
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` until ``now_ns``; times never decrease."""
         for first in range(0, len(batch), self._sockets.capacity):
             self._sockets.fill(batch, interface, first)
             self._follow(self._step(self._sockets, TAKE, now_ns), self._sockets)
 
     def advance(self, now_ns: int) -> None:
-        """Process all events due by ``now_ns``."""
+        """Process all events that are due at ``now_ns``."""
         time_ns = now_ns - self._start_ns
         while self.receivers.next_report_ns() <= time_ns:
             _report(self._interface, time_ns, self._edge.outbox)
@@ -461,9 +470,9 @@ class Edge:
                 self._send_one(NET, frame)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Move frames between real interfaces until ``until_ns``, or until another event wakes it.
+        """Move frames between real interfaces until ``until_ns``, or until another event wakes the loop.
 
-        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
+        The function returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
         sockets.wires.state.error = 0
         while True:
@@ -483,7 +492,7 @@ class Edge:
         return int(step(self._edge, self._interface, sockets.wires, task, until_ns, coalesce_ns))
 
     def _follow(self, why: int, sockets: Sockets) -> None:
-        """Do the tasks that compiled code leaves to Python, until all are complete."""
+        """Do the tasks that compiled code leaves to Python, until all tasks are complete."""
         state, progress = sockets.wires.state, self._edge.progress
         while why != TIME_CAME:
             if why == NOT_SENT:
@@ -498,7 +507,7 @@ class Edge:
             why = self._step(sockets, GO_ON, 0)
 
     def _look(self, sockets: Sockets) -> None:
-        """Examine a non-data frame: it may be for the edge itself, or a probe; otherwise it passes."""
+        """Examine a non-data frame, and forward the frame unless it is a probe or addressed to the edge."""
         state, progress, domain = sockets.wires.state, self._edge.progress, self.domain
         position = int(state.position)
         octets, is_own = sockets.received().frame(position), False
@@ -519,7 +528,7 @@ class Edge:
             state.position += 1
 
     def _is_probe(self, octets: bytes, position: int) -> bool:
-        """Return whether a frame is a sender's probe, to be delivered next.
+        """Return whether a frame is a sender's probe, which is delivered next.
 
         A probe of an unknown flow is not delivered.
         """
@@ -537,13 +546,13 @@ class Edge:
         return True
 
     def _update_rules(self) -> None:
-        """Update the rules of priorities from the domain."""
+        """Update the priority rules from the domain."""
         if self.domain is not None:
             self._edge.received[:] = self.domain.received
             self._edge.strips[:] = True if self.domain.strips is None else self.domain.strips
 
     def _count_entered(self) -> None:
-        """Report the frames from the host since the last report to the domain."""
+        """Report to the domain the number of frames from the host since the last report."""
         entered = self._edge.entered
         for priority, frames in enumerate(entered.tolist()):
             if frames and self.domain is not None:
@@ -573,7 +582,7 @@ class Edge:
         outbox.posted.count = 0
 
     def _example(self, station: int, flow: int) -> bytes:
-        """Return the start of the first frame of a flow; empty if there was none."""
+        """Return the start of the first frame of a flow; the result is empty for an unknown flow."""
         if station < 0 or flow < 0:
             return b""
         number = station * LARGEST_FLOWS + flow
@@ -600,7 +609,7 @@ class Edge:
 
 
 def precompile_edge(machine: Machine, ethertypes: EtherTypes) -> None:
-    """Compile the code that an edge with ``machine`` runs."""
+    """Compile the code that is used by an edge with ``machine``."""
     edge = Edge(
         machine, link_rate_bps=10**8, mac=EXAMPLE_FRAME[:6], seed=1, start_ns=0, send=discard,
         ethertypes=ethertypes,
