@@ -66,20 +66,20 @@ from ecmproto.kernels.record import columns, new_record, new_records
 from ecmproto.kernels.structs import Struct
 
 HOST, NET = 0, 1
-"""The interfaces: towards the sender, and towards the network."""
+"""The interfaces to the sender and to the network."""
 SERVE, TAKE, ADVANCE, GO_ON = range(4)
-"""Tasks of `step`: serve real interfaces, take the current frames, let time pass, or continue."""
+"""Tasks of `step`: serve real interfaces, process the current frames, advance the time, or continue."""
 MOST_FRAMES = 16_384
-"""The maximum number of waiting frames, over all limiters."""
+"""The maximum number of waiting frames in all limiters."""
 _SPARE_FRAMES = 64
 _LATEST_NS = 10_000_000
-"""The maximum delay that the device makes up for."""
+"""The maximum delay for which the device catches up."""
 _NOWHERE = -1
 _GROUP_BIT = 1
 
 
 class ReactionPointCounts:
-    """Counters of frames besides the loop's; a record (``kernels.record``)."""
+    """Counters of frames in addition to the counters of the loop; a record (``kernels.record``)."""
 
     host_frames: int
     net_frames: int
@@ -90,17 +90,17 @@ class ReactionPointCounts:
     probes: int
     held_out_frames: int
     held_out_octets: int
-    """Octets of frames for which the limiter's queue had no space."""
+    """Octets of the frames for which the limiter's queue had no space."""
     overflow_frames: int
-    """Frames that came at the maximum number of waiting frames."""
+    """Frames that arrived when the number of waiting frames was at the maximum."""
     untagged_frames: int
-    """Frames sent without a tag, which would have made them too long."""
+    """Frames that were sent without a tag, because the tag would have made these frames too long."""
     consumed_frames: int
-    """Feedback that is not forwarded to the host."""
+    """Feedback frames that are not forwarded to the host."""
     refused_frames: int
-    """Frames longer than the device accepts."""
+    """Frames that are longer than the device accepts."""
     missed_ns: int
-    """The time for which the device was later than it makes up for."""
+    """The part of delays for which the device does not catch up."""
 
 
 class PointFacts:
@@ -109,25 +109,27 @@ class PointFacts:
     own: int
     message_port: int
     message_octet: int
-    """The first octet after the UDP header of messages over IP, on port ``message_port``; 0 for none."""
+    """The offset of the payload in messages over IP to UDP port ``message_port``, or 0 without such
+    messages.
+    """
     longest_octets: int
-    """The maximum frame length of the network, without a C-TAG."""
+    """The maximum frame length of the network without a C-TAG, in octets."""
     largest_octets: int
-    """The maximum frame length of the device."""
+    """The maximum frame length of the device, in octets."""
     slot_octets: int
-    """The capacity for a waiting frame, with free octets before it."""
+    """The capacity for a waiting frame, including the free octets before the frame."""
     store_at: int
-    """The address of the waiting frames' octets."""
+    """The memory address of the octets of waiting frames."""
     start_ns: int
-    """The start of the device's own time, by the caller's clock."""
+    """The start of the device's own time, as a reading of the caller's clock."""
     now_ns: int
     """The device's own time, which stops while the device is too late."""
 
 
 class PointProgress:
-    """The progress through the last received frames; a record.
+    """The progress through the batch of received frames; a record.
 
-    Of ``rows`` arrivals, the first ``position`` have entered the loop, and ``drained`` of the logged passages
+    The first ``position`` of ``rows`` arrivals have entered the loop. The first ``drained`` logged passages
     are processed.
     """
 
@@ -136,21 +138,21 @@ class PointProgress:
     first: int
     """The number of the first arrival."""
     serial: int
-    """The number of the next frame of all."""
+    """The serial number of the next frame."""
     are_frames: int
-    """1 if arrivals are frames of the host, 0 for an empty arrival."""
+    """1 if arrivals are frames from the host, or 0 for an empty arrival."""
     drained: int
     message: int
-    """The index up to which messages are processed, the last probe's."""
+    """The end index of the processed messages; the last processed message is a probe."""
     passed: int
-    """The index up to which frames of the network are for the host without examination."""
+    """The end index of the network's frames that go to the host without examination."""
     leaving: int
-    """The number of frames to send to the network next."""
+    """The number of frames that are sent to the network next."""
     last_at: int
     last_octets: int
-    """The length of the frame that left last; ``last_at`` is its address."""
+    """The length of the last frame that left; ``last_at`` is the address of this frame."""
     unsent: int
-    """The index up to which frames of the network are to be sent to the host next."""
+    """The end index of the network's frames that are sent to the host next."""
     owes: int
     """1 if due events were not processed since the last sleep."""
     free: int
@@ -160,11 +162,11 @@ class PointProgress:
 
 
 class HeldFrame:
-    """A slot of a waiting frame; a record."""
+    """A slot for a waiting frame; a record."""
 
     serial: int
     following: int
-    """The next slot with an equal hash of the serial, or the next free slot."""
+    """The next slot whose serial number has an equal hash, or the next free slot."""
     octets: int
     tagged: int
     tag: int
@@ -172,7 +174,7 @@ class HeldFrame:
 
 
 class LeavingFrame(NamedTuple):
-    """A leaving frame: its offset in a buffer, and the mechanism's tag on its arrival."""
+    """A leaving frame: the offset in a buffer, and the mechanism's tag on arrival."""
 
     start: int
     octets: int
@@ -182,7 +184,7 @@ class LeavingFrame(NamedTuple):
 
 
 class PointState(Struct):
-    """The state of a reaction point. Its columns of arrivals are described in `engine.arrivals`."""
+    """The state of a reaction point; `engine.arrivals` describes the columns of arrivals."""
 
     counts: ReactionPointCounts
     facts: PointFacts
@@ -202,24 +204,24 @@ class PointState(Struct):
     station: NDArray[np.int32]
     flow: NDArray[np.int32]
     numbered: NDArray[np.bool_]
-    """Whether an arrival has a station."""
+    """Whether each arrival has a station."""
     left: NDArray[np.bool_]
-    """Whether an arrival has left."""
+    """Whether each arrival has left."""
     message: NDArray[np.int32]
     until: NDArray[np.int32]
     messages: Sequence[Message]
-    """The messages in feedback: `engine.feedback.CapturedFeedback` of the first arrival."""
+    """The messages in feedback, as `engine.feedback.CapturedFeedback` of the first arrival."""
     held: Sequence[HeldFrame]
     firsts: NDArray[np.int64]
-    """The first slot by the low bits of a frame's serial."""
+    """The first slot of each hash, which is the low bits of a frame's serial number."""
     store: NDArray[np.uint8]
     leaving_at: NDArray[np.int64]
     leaving_octets: NDArray[np.int64]
-    """The lengths of the frames to send next; ``leaving_at`` has their addresses."""
+    """The lengths of the frames that are sent next; ``leaving_at`` has the addresses of these frames."""
     leaving_ns: NDArray[np.int64]
-    """The scheduled departure times of frames that waited; below 0 for the others."""
+    """The scheduled departure times of frames that waited; frames that did not wait have a negative value."""
     lateness: NDArray[np.int64]
-    """The delays of departures, as `ecmproto.frames.capture.linux.departures.new_counts`."""
+    """The delays of departures, as in `ecmproto.frames.capture.linux.departures.new_counts`."""
 
 
 @released
@@ -233,11 +235,12 @@ def step(
     until_ns: int,
     coalesce_ns: int,
 ) -> int:
-    """Do ``task``, or serve until ``until_ns``, until the caller is needed.
+    """Do ``task``, or serve until ``until_ns``, and return when the caller must act.
 
-    Return the reason (`capture.linux.wires`), TIME_CAME if the task is complete. The caller has to send the
-    remaining frames (NOT_SENT), to make the posted probe, or to read the network's frame at
-    ``wires.state.position``, which may be feedback (FRAMES_CAME), and calls again.
+    The result is a reason of `capture.linux.wires`; TIME_CAME means that the task is complete. NOT_SENT means
+    that the caller sends the remaining frames. FRAMES_CAME means that the caller reads the network's frame at
+    ``wires.state.position``, which may be feedback. If a probe was posted, the caller sends the probe. Then
+    the caller calls the function again.
     """
     state, progress = wires.state, point.progress
     if task == ADVANCE:
@@ -277,7 +280,7 @@ def step(
 
 @inlined
 def _due_ns(point: PointState) -> int:
-    """Return the time of the next event; NEVER_NS while nothing waits and no timer runs."""
+    """Return the time of the next event, or NEVER_NS if no frame waits and no timer runs."""
     due_ns = first_ns(point.network.events)
     return NEVER_NS if due_ns == NEVER_NS else int(point.facts.start_ns + due_ns)
 
@@ -295,7 +298,7 @@ def _pass_until(point: PointState, now_ns: int) -> None:
 
 @inlined
 def _begin_moment(point: PointState) -> None:
-    """Start with an empty arrival, which lets time pass."""
+    """Start to process an empty arrival, which advances the time."""
     progress = point.progress
     progress.rows, progress.position, progress.are_frames = 1, 0, 0
     progress.first = progress.serial
@@ -309,7 +312,7 @@ def _begin_moment(point: PointState) -> None:
 
 @compiled
 def _begin(point: PointState, wires: Wires) -> None:
-    """Start with the last received frames."""
+    """Start to process the batch of received frames."""
     state, progress = wires.state, point.progress
     if state.interface == NET:
         point.counts.net_frames += state.frames
@@ -344,17 +347,17 @@ def _begin(point: PointState, wires: Wires) -> None:
 
 @inlined
 def _drop_beyond(point: PointState, spare: int) -> None:
-    """Drop the arrivals beyond the loop's capacity."""
+    """Drop the arrivals that exceed the loop's capacity."""
     point.counts.overflow_frames += point.progress.rows - spare
     point.progress.rows = spare
 
 
 @inlined
 def _read(point: PointState, wires: Wires) -> int:
-    """Fill the columns of arrivals with the last received frames; return their number.
+    """Fill the columns of arrivals with the batch of received frames, and return the number of arrivals.
 
-    These frames are then the first of ``wires``, with the device's VLAN tag. Frames for bridges only leave at
-    once.
+    These frames become the first frames of ``wires``, with the device's VLAN tag. Frames that no bridge
+    forwards are sent at once.
     """
     slots, offset, captured = wires.rings[HOST].octets, wires.offset, wires.captured
     counts = point.counts
@@ -401,7 +404,7 @@ def _is_message(point: PointState, slots: NDArray[np.uint8], start: int, end: in
 def _carry_on(
     point: PointState, senders: Senders, receivers: Receivers, sources: Sources, wires: Wires
 ) -> int:
-    """Finish the current task; return the values of `step`."""
+    """Finish the current task; return a reason as `step` does."""
     progress, network = point.progress, point.network
     while True:
         why = _drain(point, wires)
@@ -431,7 +434,9 @@ def _carry_on(
 
 @compiled
 def _drain(point: PointState, wires: Wires) -> int:
-    """Send the frames that have left the stations, and drop rejected ones; return the values of `step`."""
+    """Send the frames that have left the stations, and drop rejected frames; return a reason as `step`
+    does.
+    """
     progress, network, counts = point.progress, point.network, point.counts
     while progress.drained < network.log.passages:
         passage = network.passages[progress.drained]
@@ -489,7 +494,10 @@ def _let_leave(point: PointState, wires: Wires, passage: Passage, row: int, is_n
 
 @inlined
 def _leave(point: PointState, at: int, octets: int, when_ns: int) -> None:
-    """Queue the frame at address ``at`` for sending; it was due at ``when_ns`` unless that is below 0."""
+    """Queue the frame at address ``at`` for sending.
+
+    ``when_ns`` is the scheduled departure time, or a negative number if there is none.
+    """
     progress = point.progress
     point.leaving_at[progress.leaving], point.leaving_octets[progress.leaving] = at, octets
     point.leaving_ns[progress.leaving] = when_ns
@@ -501,7 +509,7 @@ def _leave(point: PointState, at: int, octets: int, when_ns: int) -> None:
 def _tagged(
     point: PointState, buffer: NDArray[np.uint8], passage: Passage, frame: LeavingFrame
 ) -> tuple[int, int]:
-    """Add the tag of ``passage`` to a frame if its length allows; return its start and its length."""
+    """Add the tag of ``passage`` to a frame if the length allows, and return the frame's start and length."""
     start, octets, facts = frame.start, frame.octets, point.facts
     if passage.tagged == 0 or (frame.tagged and frame.tag == passage.tag and frame.mark == passage.mark):
         return start, octets
@@ -520,7 +528,7 @@ def _tagged(
 
 @inlined
 def _flush(point: PointState, wires: Wires) -> bool:
-    """Send the leaving frames; return whether all were sent. Otherwise only the others remain."""
+    """Send the leaving frames; return whether all were sent. Unsent frames remain in the queue."""
     progress, at, octets = point.progress, point.leaving_at, point.leaving_octets
     count = progress.leaving
     if count == 0:
@@ -538,7 +546,7 @@ def _flush(point: PointState, wires: Wires) -> bool:
 
 @compiled
 def _hold(point: PointState, wires: Wires) -> None:
-    """Store the frames that came and did not leave."""
+    """Store the frames that arrived and have to wait."""
     progress, facts, held = point.progress, point.facts, point.held
     slots = wires.rings[HOST].octets
     for row in range(progress.rows):
@@ -560,7 +568,10 @@ def _hold(point: PointState, wires: Wires) -> None:
 
 @inlined
 def _take_out(point: PointState, serial: int) -> int:
-    """Return the slot of a frame that waited; it is free, and keeps its octets until it is reused."""
+    """Return the slot of a frame that waited, and mark the slot as free.
+
+    The slot keeps the frame's octets until the slot is reused.
+    """
     held, progress, before = point.held, point.progress, _NOWHERE
     end = serial & (len(point.firsts) - 1)
     slot = point.firsts[end]
@@ -578,7 +589,9 @@ def _take_out(point: PointState, serial: int) -> int:
 
 @compiled
 def _pass_to_host(point: PointState, wires: Wires) -> int:
-    """Send the network's frames to the host, up to the first non-data frame; return the values of `step`."""
+    """Send the network's frames to the host, up to the first non-data frame; return a reason as `step`
+    does.
+    """
     state, progress, slots = wires.state, point.progress, wires.rings[NET].octets
     if state.interface != NET:
         return TIME_CAME
@@ -613,7 +626,7 @@ def _pass_to_host(point: PointState, wires: Wires) -> int:
 def new_point_state(
     network: NetworkState, flows: FlowTable, tagging: Tagging, longest_octets: int, largest_octets: int
 ) -> PointState:
-    """Return the initial state of a reaction point; ``flows`` has numbered no flow."""
+    """Return the initial state of a reaction point; ``flows`` must not have numbered any flow yet."""
     facts, progress, held = (
         new_record(PointFacts),
         new_record(PointProgress),

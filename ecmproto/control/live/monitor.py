@@ -1,4 +1,4 @@
-"""Monitoring of an interface: changes over time, and a capture in rotating files."""
+"""Monitor of an interface: changes over time, and a capture in rotating files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ecmproto.units import NS_PER_S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindChange:
-    """Frames of a kind: all so far, and the rate since the previous statistics."""
+    """Frames of one type: the total count, and the rate since the previous statistics."""
 
     kind: Kind = field(metadata=in_json(plain=attrgetter("name")))
     frames: int
@@ -32,7 +32,7 @@ class KindChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PointChange:
-    """Messages of a congestion point; ``kind`` is their format."""
+    """Messages of a congestion point; ``kind`` is the format of the messages."""
 
     kind: str
     cpid: int = field(metadata=CPID)
@@ -42,10 +42,10 @@ class PointChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseChange:
-    """The time for which a sender of PAUSE (``priority`` None) or PFC stopped its link partner.
+    """The time for which a sender of PAUSE or PFC frames stopped its link partner.
 
-    ``share`` is the fraction of the time since the previous statistics; it may exceed 1 if a requested pause
-    lasts longer.
+    ``priority`` is ``None`` for PAUSE. ``share`` is the fraction of the time since the previous statistics;
+    ``share`` may exceed 1 if a requested pause lasts longer.
     """
 
     source: bytes | None
@@ -54,18 +54,18 @@ class PauseChange:
     paused_ns: int
     share: float
     transitions: int
-    """Transitions from not paused to paused, over all time so far."""
+    """The total number of transitions from not paused to paused."""
     recent_ns: int | None
     """The start of the latest pause."""
     recent_paused_ns: int
     expired: int
-    """Pauses that expired, neither renewed nor ended in time."""
+    """The number of pauses that expired, because the sender neither renewed nor ended the pause in time."""
     in_storm: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoceChange:
-    """RoCE frames: all so far, and marks and CNPs since the previous statistics."""
+    """RoCE frames: the total count, and the marks and CNPs since the previous statistics."""
 
     frames: int
     frames_per_s: float
@@ -75,7 +75,9 @@ class RoceChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePairChange:
-    """RoCE frames to a queue pair: all so far, rates, and problems since the previous statistics."""
+    """RoCE frames to one queue pair: the total count, and the rates and problems since the previous
+    statistics.
+    """
 
     source: str
     destination: str
@@ -84,7 +86,7 @@ class QueuePairChange:
     bits_per_s: float
     ce_share: float
     cnps: int
-    """CNPs for these frames."""
+    """CNPs that answer these frames."""
     psns_missing: int
     psn_repeats: int
     naks: int
@@ -92,7 +94,7 @@ class QueuePairChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """Statistics of ``span_ns``; ``frames`` and ``octets`` are totals so far."""
+    """Statistics of a span of ``span_ns``; ``frames`` and ``octets`` are totals since the start."""
 
     span_ns: int
     frames: int
@@ -104,13 +106,16 @@ class Change:
     pauses: tuple[PauseChange, ...]
     roce: RoceChange | None = None
     queue_pairs: tuple[QueuePairChange, ...] = ()
-    """The queue pairs with most problems so far, `MAX_QUEUE_PAIRS` at most."""
+    """The queue pairs with the most problems since the start, at most `MAX_QUEUE_PAIRS`."""
     neighbours: tuple[Neighbour, ...] = ()
-    """The stations that speak LLDP, as they are now."""
+    """The stations that currently send LLDP."""
 
 
 def change_between(before: Statistics | None, after: Statistics, span_ns: int) -> Change:
-    """Return the change between two statistics, ``span_ns`` apart (None: since the start)."""
+    """Return the change between two statistics that are ``span_ns`` apart.
+
+    ``before`` is ``None`` for the change since the start.
+    """
     per_second = NS_PER_S / max(1, span_ns)
     kinds = {each.kind.name: (each.frames, each.octets) for each in before.kinds} if before else {}
     points = {(each.kind, each.cpid): each.frames for each in before.congestion_points} if before else {}
@@ -225,17 +230,18 @@ def _roce(before: RoceTraffic | None, after: RoceTraffic | None, per_second: flo
 
 
 def _paused(statistics: Statistics) -> list[tuple[tuple[bytes | None, int | None], ClassPause]]:
-    """Return the pauses by sender and class."""
+    """Return the pauses by sender and priority."""
     senders = statistics.pauses.senders if statistics.pauses else ()
     return [((sender.source, each.priority), each) for sender in senders for each in sender.classes]
 
 
 class Rotation:
-    """A writer of batches to ``path``, or to rotating files numbered like ``name_00001.pcapng``.
+    """A writer of batches to ``path``, or to rotating files with names like ``name_00001.pcapng``.
 
-    A file ends before a frame that would exceed ``octets`` (before compression), or that is ``span_ns`` or
-    more after its first one; a single frame always fits. The last ``keep`` files stay (None: all).
-    ``interfaces`` are those in the batches. Raises OutputError for an unwritable file.
+    A new file starts if a frame would make the current file longer than ``octets`` (before compression), or
+    if the frame's time is ``span_ns`` or more after the first frame of the file. A file can always store at
+    least one frame. The last ``keep`` files remain; ``None`` means that all files remain. ``interfaces`` are
+    the interfaces of the batches. Raises OutputError if a file cannot be written.
     """
 
     def __init__(
@@ -299,11 +305,11 @@ class Rotation:
             at += fitting
 
     def flush(self) -> None:
-        """Flush the written frames, so that the file stays readable if this process dies."""
+        """Flush the written frames, so that the file stays readable if this process terminates."""
         self._writer.sink.flush()
 
     def _fitting(self, batch: Batch) -> int:
-        """Return the number of frames that fit into the open file."""
+        """Return the number of frames of the batch that fit into the open file."""
         if not self._turns:
             return len(batch)
         if self._first_ns is None:

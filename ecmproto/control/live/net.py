@@ -60,7 +60,7 @@ _LARGEST_VLAN, _LARGEST_PRIORITY = 4094, 7
 _PRIORITY_BIT = 13
 
 Make = Callable[[Sequence[LiveInterface], Send, int], Device]
-"""A factory of a device, from its interfaces, its sender of frames, and its start time."""
+"""A factory that creates a device from its interfaces, its sender of frames and its start time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +73,7 @@ class DeviceSpec:
     precompile: Callable[[], None]
     make: Make
     code: tuple[object, ...]
-    """The key of the compiled code: devices with equal keys run the same code."""
+    """The key of the compiled code; devices with equal keys run the same code."""
 
 
 def congestion_point(
@@ -92,7 +92,9 @@ def congestion_point(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe a switch port; ParameterError, or SpecError for an address, if it is invalid."""
+    """Describe a switch port; raise ParameterError for an invalid value and SpecError for an invalid
+    address.
+    """
     names = (*inputs, output)
     for name in names:
         if names.count(name) > 1:
@@ -153,7 +155,10 @@ def reaction_point(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe a reaction point; ``vlan`` is the control information of a tag. ParameterError as above."""
+    """Describe a reaction point; raise ParameterError for an invalid value.
+
+    ``vlan`` is the control information of a VLAN tag.
+    """
     machine = _machine(host, net, mechanism, assignments)
     octets = parse_octets(QUEUE) if queue_octets is None else queue_octets
     config = LoopConfig(link_rate_bps=link_rate_bps, queue_octets=octets, hops=hops)
@@ -193,7 +198,10 @@ def edge(
     seed: int,
     ethertypes: EtherTypes = DEFAULT,
 ) -> DeviceSpec:
-    """Describe an edge, by default with the address of ``net``; otherwise as above."""
+    """Describe an edge; raise ParameterError for an invalid value and SpecError for an invalid address.
+
+    The default address is the address of ``net``. ``vlan`` is the control information of a VLAN tag.
+    """
     machine = _machine(host, net, mechanism, assignments)
     own = None if mac is None else mac_of(mac)
 
@@ -229,7 +237,7 @@ def _machine(host: str, net: str, mechanism: str, assignments: Iterable[str]) ->
 
 
 def vlan_control(identifier: int | None, priority: int) -> int | None:
-    """Return the control information of a C-TAG; None for no tag."""
+    """Return the control information of a C-TAG, or ``None`` for no tag."""
     return None if identifier is None else priority << _PRIORITY_BIT | identifier
 
 
@@ -283,7 +291,7 @@ host = "veth3"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetDevice:
-    """A named device among several; ``where`` is its path in the file."""
+    """A device with a name; ``where`` is the path of the device in the file."""
 
     name: str
     where: str
@@ -295,7 +303,7 @@ class NetDevice:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """A key of a device's table: the expected value, its parser, and the resulting argument."""
+    """A key of a device's table: the expected value, the parser of the value, and the resulting argument."""
 
     needed: str
     read: Callable[[Any], Any]
@@ -310,9 +318,9 @@ def read_net(
     assignments: Sequence[str] = (),
     ethertypes: EtherTypes = DEFAULT,
 ) -> list[NetDevice]:
-    """Return the devices of a TOML file; ``assignments`` change their parameters.
+    """Return the devices of a TOML file; ``assignments`` change the parameters of these devices.
 
-    SpecError with the path of the wrong value, OSError for an unreadable file.
+    Raises SpecError, with the path of the invalid value, or OSError for an unreadable file.
     """
     with open(path, "rb") as stream:
         document = read_document(stream, path)
@@ -334,7 +342,7 @@ def read_net(
 
 
 def _check_together(path: str, devices: Sequence[NetDevice]) -> None:
-    """Check that there are devices, with distinct names and interfaces."""
+    """Check that the file has devices, and that their names and interfaces are distinct."""
     if not 1 <= len(devices) <= MAX_DEVICES:
         needed = f"1 to {MAX_DEVICES} devices, as [cp.name], [rp.name] and [edge.name]"
         raise SpecError(where=path, needed=needed, got=str(len(devices)))
@@ -365,7 +373,7 @@ class _DeviceReader:
     def device(
         self, name: str, mechanism: str, parameters: Sequence[str], *, seed: int, ethertypes: EtherTypes
     ) -> NetDevice:
-        """Return the device, with ``mechanism`` and ``seed`` as defaults."""
+        """Return the device; ``mechanism`` and ``seed`` are defaults."""
         describe, keys = _ROLES[self.role]
         check_names(self.where, self.table, keys)
         for key, kind in keys.items():
@@ -407,7 +415,7 @@ class _DeviceReader:
             raise SpecError(where=f"{self.where}.{key}", needed=kind.needed, got=shown(value)) from None
 
     def _path(self, name: str) -> str:
-        """Return the path of an error's value."""
+        """Return the path of the value that an error refers to."""
         keys = _ROLES[self.role][1]
         for key, kind in keys.items():
             if name in (key, kind.argument):
@@ -435,7 +443,7 @@ def _parameters(where: str, table: object) -> list[str]:
 
 
 def read_text(where: str, value: object) -> str:
-    """Return a text; SpecError for any other value."""
+    """Return ``value`` if it is a text; raise SpecError for any other value."""
     if not isinstance(value, str):
         raise SpecError(where=where, needed="a text in quotes", got=shown(value))
     return value
@@ -544,7 +552,7 @@ _ROLES: Mapping[str, tuple[Callable[..., DeviceSpec], Mapping[str, _Key]]] = {
 
 
 class DevicePart(NamedTuple):
-    """A device among several: its run function, its stop, and its processor."""
+    """One of several devices: the function that runs the device, the stop, and the processor."""
 
     run: Callable[[Stop], None]
     stop: Stop
@@ -554,9 +562,9 @@ class DevicePart(NamedTuple):
 def run_together(
     parts: Mapping[str, DevicePart], stop: Stop, failed: Callable[[str, BaseException], None]
 ) -> list[str]:
-    """Run each of ``parts`` in its own thread, until all have ended; ``stop`` stops them all.
+    """Run each of ``parts`` in a separate thread until all have ended, and return the names of failed parts.
 
-    A failure is reported to ``failed`` at once, and the others continue. Return the names of the failed ones.
+    ``stop`` stops all parts. A failure is reported to ``failed`` at once, and the other parts continue.
     """
     done, bell = socket.socketpair()
     raised: dict[str, BaseException] = {}
