@@ -105,7 +105,7 @@ class Frame:
     @overload
     def get(self, key: str) -> Any: ...
     def get(self, key: type[Layer] | str) -> Any:
-        """Return the layer or value of ``frame[key]``, or ``None`` if the frame has no such layer or field."""
+        """Return the layer or value of ``frame[key]``, or ``None`` if there is no such layer or field."""
         return next(self._matches(key), None)
 
     def _matches(self, key: type[Layer] | str) -> Iterator[Layer | int | bytes]:

@@ -15,14 +15,14 @@ from ecmproto.wire.formats.schema import CPID, REST, octets, sint, uint
 from ecmproto.wire.formats.summary import Case, Summary
 
 NORMAL, STOP = range(2)
-"""The values of Type in the discriminator word."""
+"""Values of the Type field in the discriminator word."""
 
 TYPES = {NORMAL: "normal", STOP: "STOP"}
 
 
 @layer("bcn", title="BCN message", source="S004 Fig. 2; wire-formats 5", protocol=1)
 class BCN(Sampling):
-    """Feedback e and the capacity of the congested link; Type 1 stops the flow."""
+    """BCN message with feedback e and the capacity of the congested link. Type 1 stops the flow."""
 
     cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
@@ -53,7 +53,7 @@ class BCN(Sampling):
 
 @layer("rrttag", title="RRT tag", source="S004 Fig. 3; wire-formats 5", protocol=1)
 class RRTTag(Proposed):
-    """The rate-regulated tag, with the congestion point that regulates the frame's flow."""
+    """Rate-regulated tag, which names the congestion point that regulates the frame's flow."""
 
     cpid: CPID = uint(
         64,

@@ -1,4 +1,4 @@
-"""Congestion notification of 802.1Q (802.1Qau, QCN): the CN-TAG and the congestion notification message."""
+"""Congestion notification of 802.1Q (802.1Qau, QCN): the CN-TAG and the message (CNM)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from ecmproto.wire.formats.schema import CPID, Address, Count, mac, octets, sint
 from ecmproto.wire.formats.summary import First, Summary
 
 CNM_PRIORITY = 6
-"""The priority of a CNM (wire-formats 1.2)."""
+"""Priority of a CNM (wire-formats 1.2)."""
 
 MAX_MSDU = 64
-"""The maximum octets of a CNM's Encapsulated MSDU."""
+"""Maximum length of a CNM's Encapsulated MSDU, in octets."""
 
 
 @layer("cntag", title="Congestion notification tag (CN-TAG)", source="802.1Q clause 33; wire-formats 2")
 class CNTag(Layer):
-    """The flow of a data frame; 4 octets with its EtherType, after the VLAN tags."""
+    """CN-TAG, which identifies the flow of a data frame. The tag has 4 octets and follows the VLAN tags."""
 
     flow_id: int = uint(
         16,
@@ -40,7 +40,10 @@ class CNTag(Layer):
 
 @layer("cnm", title="Congestion notification message (CNM)", source="802.1Q 33.4; wire-formats 3")
 class CNM(Layer):
-    """The congestion of a queue, for the source of a sampled frame: 24 octets and up to 64 of its MSDU."""
+    """Message about a congested queue, sent to the source of a sampled frame.
+
+    The message has 24 octets and contains up to 64 octets of the sampled frame's MSDU.
+    """
 
     version: int = uint(4, default=0, doc="0; receivers treat any version as 0", source="802.1Q 33.4")
     reserved: int = uint(6, default=0, doc="ReservedV: 0 on transmission, ignored", source="802.1Q 33.4")

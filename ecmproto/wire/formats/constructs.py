@@ -1,7 +1,7 @@
-"""The construct schemas of formats, made from their declared fields on request.
+"""Schemas of formats for the construct library, derived from the declared fields on request.
 
-Nothing that runs over captures needs them: the code that reads and writes frames is generated from the same
-declarations (`ecmproto.wire.formats.base`), and importing construct would take a tenth of a command's start.
+Reading and writing of frames does not use these schemas: `ecmproto.wire.formats.base` generates code from the
+same declarations. Importing construct would take a tenth of a command's start time.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from ecmproto.wire.formats.schema import Count, Meta, Width
 if TYPE_CHECKING:
 
     class Adapter:
-        """construct's class, with types."""
+        """Typed declaration of construct's Adapter class."""
 
         def __init__(self, subcon: Any) -> None:
             self.subcon = subcon
 
         def parse(self, data: bytes, **context: Any) -> Any:
-            """Return the values in octets."""
+            """Parse octets and return the values."""
 
         def build(self, obj: Any, **context: Any) -> bytes:
-            """Return the octets of values."""
+            """Return the octets of the values."""
             return b""
 
 else:
@@ -44,7 +44,7 @@ else:
 
 
 class Documented(Subconstruct):  # type: ignore[misc]  # construct is untyped
-    """A construct that carries a field's `Meta` and, for a variable one, its `Count`."""
+    """Construct with a field's `Meta` and, for a variable field, the `Count`."""
 
     def __init__(self, subcon: Any, meta: Meta, count: Count | None = None) -> None:
         super().__init__(subcon)
@@ -53,7 +53,7 @@ class Documented(Subconstruct):  # type: ignore[misc]  # construct is untyped
 
 
 class FlatStruct(Adapter):
-    """A Struct whose BitStruct members, named ``_bits…``, show as fields of the whole."""
+    """Struct that shows the members of nested BitStructs (named ``_bits…``) as direct fields."""
 
     def _decode(self, obj: Any, context: Any, path: str) -> Any:
         flat = Container()
@@ -75,7 +75,10 @@ class FlatStruct(Adapter):
 
 
 def schema_of(widths: Iterable[tuple[str, Width]]) -> FlatStruct:
-    """Return the construct: octet fields unchanged, runs of sub-octet fields as BitStructs."""
+    """Return the construct of a format.
+
+    Consecutive fields that are not whole octets are grouped into BitStructs.
+    """
     members: list[Any] = []
     run: list[Any] = []
     run_bits = 0

@@ -1,6 +1,7 @@
-"""CSIG's compact tag: the congestion of the most congested hop of a path (draft-ravi-ippm-csig).
+"""CSIG's compact tag, which shows the congestion of the most congested hop on a path (draft-ravi-ippm-csig).
 
-No EtherType is assigned to it, so it is decoded only if the `EtherTypes` map has one.
+No EtherType is assigned to the tag. The tag is decoded only if the `EtherTypes` map contains an EtherType for
+CSIG.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ SIGNALS = {
     AVAILABLE: "available bandwidth", SHARE: "available share of capacity", DELAY: "per-hop delay",
     DEPTH: "queue depth",
 }  # fmt: skip
-"""The signals: the minimum on the path of the first two, the maximum of the others."""
+"""Names of the signals. The first two are the minimum on the path, the others the maximum."""
 
 
 def signal_text(signal: int) -> str:
@@ -26,7 +27,7 @@ def signal_text(signal: int) -> str:
 
 @layer("csig", title="CSIG compact tag", source=_SOURCE)
 class CSIG(Layer):
-    """A tag of data frames; each hop inserts its own value if it is more congested."""
+    """Tag of data frames. Each hop that is more congested than the tag's value replaces the value."""
 
     t: int = uint(3, default=AVAILABLE, doc="signal type", source=_SOURCE, names=SIGNALS)
     r: int = uint(1, default=0, doc="reserved", source=_SOURCE)

@@ -1,7 +1,7 @@
-"""DCBX in LLDP: bandwidth shares, lossless priorities and applications of a link's ends.
+"""DCBX in LLDP: bandwidth shares, lossless priorities and applications at both ends of a link.
 
-There are two dialects.  802.1Qaz has a TLV for each subject, with entries for applications.  CEE has one TLV,
-with a TLV for each subject inside.  CIN, its predecessor, is recognised by name only.
+The module decodes two dialects. 802.1Qaz has one TLV per subject. CEE has a single TLV that contains one TLV
+per subject. CIN, the predecessor of CEE, is only recognised by name.
 
 Sources: 802.1Q Annex D.2; DCBX 1.01 (CEE).
 """
@@ -29,11 +29,11 @@ from ecmproto.wire.formats.lldp import (
 from ecmproto.wire.formats.schema import Count, octets, uint
 
 OUI_INTEL = 0x001B21
-"""The OUI that CEE and CIN have."""
+"""OUI of CEE and CIN."""
 ETS_CONFIGURATION, ETS_RECOMMENDATION, PFC_CONFIGURATION, APPLICATIONS = range(9, 13)
-"""Subtypes of 802.1Qaz."""
+"""Subtypes of the 802.1Qaz TLVs."""
 CIN, CEE_VERSION = 1, 2
-"""Subtypes of Intel's."""
+"""Subtypes under Intel's OUI."""
 STRICT, CREDIT_BASED, ETS, VENDOR = 0, 1, 2, 255
 ALGORITHMS = {
     STRICT: "strict priority", CREDIT_BASED: "credit-based shaper", ETS: "enhanced transmission selection",
@@ -45,12 +45,12 @@ SELECTORS = {
     ETHERTYPE: "EtherType", TCP_PORT: "TCP port", UDP_PORT: "UDP port", EITHER_PORT: "port of either",
     DSCP: "DSCP",
 }  # fmt: skip
-"""Identifiers of applications in 802.1Qaz; EtherType 0 is the default."""
+"""Types of application identifiers in 802.1Qaz. EtherType 0 means the default application."""
 CEE_ETHERTYPE, CEE_PORT = range(2)
 CEE_SELECTORS = {CEE_ETHERTYPE: "EtherType", CEE_PORT: "TCP or UDP port"}
-"""The same in CEE."""
+"""Types of application identifiers in CEE."""
 STRICT_GROUP = 15
-"""The priority group of CEE that is served first, and has no share."""
+"""Priority group of CEE that is served first and has no bandwidth share."""
 CONTROL, GROUPS, CEE_PFC, CEE_APPLICATIONS = range(1, 5)
 CEE_TYPES = {
     CONTROL: "control", GROUPS: "priority groups", CEE_PFC: "PFC", CEE_APPLICATIONS: "applications",
@@ -112,7 +112,7 @@ def _protocol(source: str) -> int:
 
 
 def shares_text(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: str = "TC") -> str:
-    """Return the text of the bandwidths of traffic classes, and of those that are strict."""
+    """Return the bandwidths of traffic classes, and the list of strict classes, as text."""
     shares = [f"{noun} {number} {share} %" for number, share in bandwidth.items() if share]
     first = [str(number) for number, is_strict in strict.items() if is_strict]
     return ", ".join([*shares, *([f"{noun} {','.join(first)} strict"] if first else [])])
@@ -120,7 +120,7 @@ def shares_text(bandwidth: Mapping[int, int], strict: Mapping[int, bool], noun: 
 
 @shared
 class _Qaz(AnyTLV):
-    """Base of the TLVs of 802.1Qaz."""
+    """Base of the 802.1Qaz TLVs."""
 
     __slots__ = ()
 
@@ -132,7 +132,7 @@ class _Qaz(AnyTLV):
 
 @shared
 class _Groups(LLDPPart):
-    """Base of formats with the group of each priority, and the bandwidth of each group."""
+    """Base of formats with a group for each priority and a bandwidth for each group."""
 
     __slots__ = ()
 
@@ -155,18 +155,18 @@ class _Groups(LLDPPart):
 
     @property
     def classes(self) -> tuple[int, ...]:
-        """The traffic class (CEE: priority group) of each priority."""
+        """Traffic class (CEE: priority group) of each priority."""
         return tuple(getattr(self, f"prio{priority}") for priority in range(8))
 
     @property
     def bandwidths(self) -> tuple[int, ...]:
-        """The bandwidth of each traffic class (CEE: priority group) in percent."""
+        """Bandwidth of each traffic class (CEE: priority group) in percent."""
         return tuple(getattr(self, f"per{number}") for number in range(8))
 
 
 @shared
 class _Allocation(_Groups):
-    """Base of the TLVs of enhanced transmission selection."""
+    """Base of the TLVs for enhanced transmission selection (ETS)."""
 
     __slots__ = ()
 
@@ -184,7 +184,7 @@ class _Allocation(_Groups):
 
     @property
     def algorithms(self) -> tuple[int, ...]:
-        """The transmission selection algorithm of each traffic class."""
+        """Transmission selection algorithm of each traffic class."""
         return tuple(getattr(self, f"tsa{number}") for number in range(8))
 
     def _shares(self) -> str:
@@ -195,7 +195,7 @@ class _Allocation(_Groups):
 
 @shared
 class _Configured(_Qaz):
-    """Base of the configuration: the fields before its shares."""
+    """Base of the ETS configuration, with the fields before the shares."""
 
     __slots__ = ()
 
@@ -213,19 +213,19 @@ class _Configured(_Qaz):
 
 @layer("lldpets", title="DCBX ETS Configuration TLV", source=_QAZ, subtype=ETS_CONFIGURATION)
 class ETSConfiguration(_Allocation, _Configured):
-    """Bandwidth shares of an end: the traffic class of each priority, and the share of each class."""
+    """ETS configuration of a port: the traffic class of each priority, and each class's bandwidth share."""
 
     selected_by = (information(OUI_8021, ETS_CONFIGURATION),)
 
     @property
     def summary_text(self) -> str:
-        """The shares."""
+        """Bandwidth shares as text for the summary line."""
         return f"ETS {self._shares()}{_if_willing(self.willing)}"
 
 
 @shared
 class _Recommended(_Qaz):
-    """Base of the recommendation: the fields before its shares."""
+    """Base of the ETS recommendation, with the fields before the shares."""
 
     __slots__ = ()
 
@@ -234,13 +234,13 @@ class _Recommended(_Qaz):
 
 @layer("lldpetsrec", title="DCBX ETS Recommendation TLV", source=_QAZ, subtype=ETS_RECOMMENDATION)
 class ETSRecommendation(_Allocation, _Recommended):
-    """Bandwidth shares that an end recommends to a willing neighbour."""
+    """ETS recommendation: bandwidth shares that a port recommends to a willing neighbour."""
 
     selected_by = (information(OUI_8021, ETS_RECOMMENDATION),)
 
     @property
     def summary_text(self) -> str:
-        """The shares."""
+        """Bandwidth shares as text for the summary line."""
         return f"ETS recommended {self._shares()}"
 
 
@@ -248,7 +248,7 @@ class ETSRecommendation(_Allocation, _Recommended):
     "lldppfc", title="DCBX PFC Configuration TLV", source=_QAZ, length=_PFC_OCTETS, subtype=PFC_CONFIGURATION
 )
 class PFCConfiguration(_Qaz):
-    """The priorities that PFC protects at an end."""
+    """Priorities that PFC protects at a port."""
 
     willing: int = _willing(_QAZ, "lldp.dcbx.ieee.willing")
     mbc: int = uint(
@@ -268,13 +268,13 @@ class PFCConfiguration(_Qaz):
 
     @property
     def summary_text(self) -> str:
-        """The priorities."""
+        """Protected priorities as text for the summary line."""
         return f"PFC {listed_priorities(self.enable)}{_if_willing(self.willing)}"
 
 
 @layer("lldpapp.entry", title="DCBX application", source=_QAZ)
 class Application(LLDPPart):
-    """The priority that frames of an application are to have."""
+    """Priority for the frames of an application."""
 
     priority: int = uint(
         3, default=0, doc="priority of the application's frames", source=_QAZ, name="lldp.dcbx.ieee.app.prio"
@@ -288,11 +288,11 @@ class Application(LLDPPart):
 
     @property
     def summary_text(self) -> str:
-        """The application and its priority."""
+        """Application and priority as text for the summary line."""
         return f"{application_text(SELECTORS, self.selector, self.protocol)}: priority {self.priority}"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another entry follows, as long as the TLV goes on."""
+        """Return the format of the next application entry, or ``None`` at the end of the TLV."""
         return (Application if end < stop else None), stop
 
 
@@ -301,7 +301,7 @@ class Application(LLDPPart):
     subtype=APPLICATIONS,
 )  # fmt: skip
 class Applications(_Qaz):
-    """The priorities of applications: an entry for each."""
+    """Application priority TLV, with one entry per application."""
 
     reserved: int = uint(8, default=0, base="hex", doc="0", source=_QAZ, name="lldp.dcbx.ieee.app.reserved")
     constants = ("type", "oui", "subtype")
@@ -310,14 +310,14 @@ class Applications(_Qaz):
     holds = (Application,)
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
-        """Return the entries."""
+        """Return the format of the first application entry, or ``None``, and the end of the TLV."""
         until = start + HEADER_OCTETS + self.length
         return (Application if end < min(until, stop) else None), until
 
 
 @shared
 class _InsideCEE(LLDPPart):
-    """Base of the TLVs inside CEE's."""
+    """Base of the TLVs inside the CEE TLV."""
 
     __slots__ = ()
 
@@ -329,16 +329,16 @@ class _InsideCEE(LLDPPart):
     )
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another of these follows, as long as the TLV around goes on."""
+        """Return the format of the next inner TLV, or ``None`` at the end of the CEE TLV."""
         return _inside_cee(data, end, stop), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the length of the octets after it."""
+        """Return the value of the length field."""
         return {"length": information_octets(self, rest if self.holds else b"")}
 
 
 def _inside_cee(data: bytes, pos: int, stop: int) -> type[Layer] | None:
-    """Return the format of the TLV at ``data[pos:stop]``, None where none is left."""
+    """Return the format of the inner TLV at ``data[pos:stop]``, or ``None`` if no octets remain."""
     return _BY_TYPE.get(data[pos] >> 1, CEETLV) if pos < stop else None
 
 
@@ -354,14 +354,14 @@ def _flag(name: str, doc: str) -> int:
 
 @layer("lldpcee.tlv", title="CEE TLV", source=_CEE)
 class CEETLV(_InsideCEE):
-    """A TLV inside CEE's with another subject."""
+    """TLV inside the CEE TLV with a subject that is not decoded."""
 
     value: bytes = octets(Count(key="length"), default=b"", doc="the information", source=_CEE)
 
 
 @layer("lldpcee.control", title="CEE control", source=_CEE, type=CONTROL, length=10)
 class CEEControl(_InsideCEE):
-    """Sequence and acknowledgement numbers of an end."""
+    """Sequence number and acknowledgement number of a port."""
 
     version: int = _version("version", "operating version of the protocol")
     max_version: int = _version("max_version", "highest version of the protocol supported")
@@ -379,7 +379,7 @@ class CEEControl(_InsideCEE):
 
 @shared
 class _Feature(_InsideCEE):
-    """Base of the TLVs of features."""
+    """Base of the feature TLVs inside the CEE TLV."""
 
     __slots__ = ()
 
@@ -396,7 +396,10 @@ class _Feature(_InsideCEE):
 
 @layer("lldpcee.pg", title="CEE priority groups", source=_CEE, type=GROUPS, length=17)
 class CEEGroups(_Groups, _Feature):
-    """The priority group of each priority, 15 of those that go first, and the bandwidth of each group."""
+    """Priority group of each priority, and the bandwidth of each group.
+
+    Priorities of group 15 are served first.
+    """
 
     numtcs: int = uint(
         8, default=8, doc="number of traffic classes supported", source=_CEE,
@@ -407,14 +410,14 @@ class CEEGroups(_Groups, _Feature):
 
     @property
     def summary_text(self) -> str:
-        """The shares."""
+        """Bandwidth shares as text for the summary line."""
         strict = {STRICT_GROUP: STRICT_GROUP in self.classes}
         return shares_text(dict(enumerate(self.bandwidths)), strict, "PG") + _if_willing(self.willing)
 
 
 @layer("lldpcee.pfc", title="CEE PFC", source=_CEE, type=CEE_PFC, length=6)
 class CEEPFC(_Feature):
-    """The priorities that PFC protects at an end."""
+    """Priorities that PFC protects at a port, in CEE."""
 
     enable: int = _enabled(_CEE)
     numtcs: int = uint(
@@ -426,13 +429,13 @@ class CEEPFC(_Feature):
 
     @property
     def summary_text(self) -> str:
-        """The priorities."""
+        """Protected priorities as text for the summary line."""
         return f"PFC {listed_priorities(self.enable)}{_if_willing(self.willing)}"
 
 
 @layer("lldpcee.app.entry", title="CEE application", source=_CEE)
 class CEEApplication(LLDPPart):
-    """The priorities that frames of an application are to have."""
+    """Priorities for the frames of an application, in CEE."""
 
     protocol: int = _protocol(_CEE)
     oui_upper: int = uint(6, default=0, base="hex", doc="upper bits of the OUI", source=_CEE)
@@ -452,12 +455,12 @@ class CEEApplication(LLDPPart):
 
     @property
     def summary_text(self) -> str:
-        """The application and its priorities."""
+        """Application and priorities as text for the summary line."""
         application = application_text(CEE_SELECTORS, self.selector, self.protocol)
         return f"{application}: priority {listed_priorities(self.priorities)}"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another entry follows, as long as the TLV goes on."""
+        """Return the format of the next application entry, or ``None`` at the end of the TLV."""
         return (CEEApplication if end < stop else None), stop
 
 
@@ -466,14 +469,14 @@ class CEEApplication(LLDPPart):
     length=_CEE_APPLICATIONS_OCTETS,
 )  # fmt: skip
 class CEEApplications(_Feature):
-    """The priorities of applications: an entry for each."""
+    """Application TLV of CEE, with one entry per application."""
 
     constants = ("type",)
     limits = (Limit(key="length", low=_CEE_APPLICATIONS_OCTETS, high=511),)
     holds = (CEEApplication,)
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
-        """Return the entries."""
+        """Return the format of the first application entry, or ``None``, and the end of the TLV."""
         until = start + HEADER_OCTETS + self.length
         return (CEEApplication if end < min(until, stop) else None), until
 
@@ -485,7 +488,10 @@ _BY_TYPE: dict[int, type[Layer]] = {
 
 @layer("lldpcee", title="DCBX TLV of CEE or CIN", source=_CEE)
 class CEE(AnyTLV):
-    """DCBX before 802.1Qaz: a TLV for each subject inside; of CIN, what came before, the octets."""
+    """DCBX TLV from before 802.1Qaz.
+
+    The CEE TLV contains one TLV per subject. The content of a CIN TLV is not decoded.
+    """
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(_CEE_OCTETS)
@@ -505,11 +511,11 @@ class CEE(AnyTLV):
 
     @property
     def summary_text(self) -> str:
-        """The name of the dialect, CEE or CIN."""
+        """Name of the dialect, CEE or CIN, as text for the summary line."""
         return "DCBX of CIN" if self.proto == CIN else "DCBX of CEE"
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
-        """Return the TLVs inside."""
+        """Return the format of the first inner TLV, or ``None``, and the end of the CEE TLV."""
         until = start + HEADER_OCTETS + self.length
         return _inside_cee(data, end, min(until, stop)), until
 
@@ -519,6 +525,6 @@ def _if_willing(willing: int) -> str:
 
 
 def application_text(selectors: Mapping[int, str], selector: int, protocol: int) -> str:
-    """Return the text of an application's identifier, as ``UDP port 4791``."""
+    """Return an application's identifier as text, for example ``UDP port 4791``."""
     name = selectors.get(selector, f"selector {selector}")
     return f"{name} {protocol:#06x}" if name == SELECTORS[ETHERTYPE] else f"{name} {protocol}"

@@ -11,14 +11,16 @@ from ecmproto.wire.formats.summary import Case, Summary
 
 TYPES = {0: "BCN", 1: "BCN_MAX", 2: "BCN_ZERO", 3: "BCN_PROBE_FWD", 4: "BCN_PROBE_REV"}
 BCN_TYPES = (0, 1, 2)
-"""The types that a congestion point sends, which contain the sampled frame, unlike probes."""
+"""Types that congestion points send. Messages of these types contain the sampled frame; probes do not."""
 
 PROBE_FWD, PROBE_REV = 3, 4
 
 
 @layer("e2cm", title="E²CM frame", source="S002; wire-formats 6", protocol=2)
 class E2CM(Sampling):
-    """A congestion point's feedback, or a probe on its way there (FWD) or back (REV), by ``type``."""
+    """Feedback of a congestion point, a forward probe (FWD) or a returned probe (REV), depending on
+    ``type``.
+    """
 
     cpid: CPID = uint(
         64, default=DEFAULT_CPID, kind="cpid", base="hex",
@@ -69,7 +71,11 @@ class E2CM(Sampling):
 
     @classmethod
     def direction_of(cls, values: Mapping[str, int | bytes]) -> Direction:
-        """Return the direction of its type: a forward probe with the flow, its reply back."""
+        """Return the direction of a message, depending on the type.
+
+        A forward probe has the direction of data, a returned probe is a reply, and all other types are
+        feedback.
+        """
         kind = values.get("type")
         return "data" if kind == PROBE_FWD else "reply" if kind == PROBE_REV else "feedback"
 

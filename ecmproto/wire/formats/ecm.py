@@ -12,9 +12,10 @@ _UNIT = "one tick of the timestamp = 2^Unit µs"
 
 @layer("ecm", title="ECM frame", source="S000 3.1; wire-formats 4", protocol=0)
 class ECM(Sampling):
-    """The distance of a queue from its equilibrium, and its growth, for the source of a sampled frame.
+    """Message about a queue, sent to the source of a sampled frame.
 
-    ECM(0,0) is ``q_off == q_delta == 0``: stop for a while.
+    The message contains the queue's distance from the equilibrium, and the growth of the queue. ECM(0,0) has
+    ``q_off == q_delta == 0`` and means that the source stops for a while.
     """
 
     cpid: CPID = uint(
@@ -59,7 +60,10 @@ class ECM(Sampling):
 
 @layer("cmtag", title="CM-Tag", source="S000 3.1; wire-formats 4", protocol=0)
 class CMTag(Proposed):
-    """The tag of a rate-limited frame, with the limiting congestion point; Protocol 2 in E²CM's frames."""
+    """Tag of a rate-limited frame, which names the congestion point that limits the rate.
+
+    Protocol is 2 in frames of E²CM.
+    """
 
     cpid: CPID = uint(
         64,
@@ -91,11 +95,11 @@ class CMTag(Proposed):
 
 
 def ticks_to_ns(value: Layer) -> int:
-    """Return the timestamp of an ECM frame or CM-Tag in ns: ticks of 2^Unit µs (S000 3.1)."""
+    """Return the timestamp of an ECM frame or CM-Tag in ns. A tick is 2^Unit µs (S000 3.1)."""
     assert isinstance(value, ECM | CMTag)
     return timestamp_ns(value.timestamp, value.unit)
 
 
 def timestamp_ns(ticks: int, unit: int) -> int:
-    """Return ticks of 2^``unit`` µs in ns."""
+    """Return ``ticks`` of 2^``unit`` µs in ns."""
     return (ticks << unit) * 1000

@@ -1,6 +1,6 @@
-"""ERSPAN, types II and III: the headers of mirror sessions in GRE.
+"""Headers of mirror sessions in GRE: ERSPAN types II and III.
 
-Type I has no header.  Source: draft-foschiano-erspan.
+Type I has no header. Source: draft-foschiano-erspan.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _SOURCE = "draft-foschiano-erspan"
 _TRUNCATED = "whether the mirror truncated the frame"
 _DIRECTIONS = {0: "in", 1: "out"}
 GRANULARITIES = {0: "100 µs", 1: "100 ns", 2: "IEEE 1588", 3: "user"}
-"""Units of time stamps."""
+"""Names of the units of timestamps, by code."""
 TICK_NS = {0: 100_000, 1: 100}
-"""Units of time stamps in ns, where they count from a fixed time or wrap."""
+"""Units of timestamps in ns, by code. Codes without an entry have no usable unit."""
 
 
 def direction_text(direction: int) -> str:
@@ -27,7 +27,7 @@ def direction_text(direction: int) -> str:
 
 @layer("erspan", title="ERSPAN II", source=_SOURCE)
 class ERSPAN(Wrapper):
-    """The session and port of a mirrored frame."""
+    """Header of ERSPAN type II, with the session and port of a mirrored frame."""
 
     version: int = uint(4, default=1, doc="1", source=_SOURCE)
     vlan: int = uint(12, default=0, doc="VLAN identifier of the frame", source=_SOURCE)
@@ -47,7 +47,7 @@ class ERSPAN(Wrapper):
 
 @layer("erspan3.platform", title="ERSPAN III platform subheader", source=_SOURCE)
 class Platform(Part):
-    """Further numbers of a mirror, by platform."""
+    """Platform-specific subheader of ERSPAN type III."""
 
     platform: int = uint(6, default=0, doc="platform", source=_SOURCE, name="erspan.platid")
     info: int = uint(26, default=0, base="hex", doc="platform-specific information", source=_SOURCE)
@@ -56,7 +56,7 @@ class Platform(Part):
 
 @layer("erspan3", title="ERSPAN III", source=_SOURCE)
 class ERSPAN3(Wrapper):
-    """The session, direction and time stamp of a mirrored frame."""
+    """Header of ERSPAN type III, with the session, direction and timestamp of a mirrored frame."""
 
     version: int = uint(4, default=2, doc="2", source=_SOURCE, name="erspan.version")
     vlan: int = uint(12, default=0, doc="VLAN identifier of the frame", source=_SOURCE, name="erspan.vlan")

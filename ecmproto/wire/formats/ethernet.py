@@ -1,7 +1,8 @@
-"""The first headers of frames: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
+"""First headers of frames: Ethernet, VLAN tags, the PBB I-TAG, LLC with SNAP, Linux cooked headers.
 
-Every header and tag here contains the EtherType, or 802.3 length, of what follows it (802.3; 802.1Q clause 9;
-802.2; RFC 1042).  A cooked header replaces the link layer header in some Linux captures.
+Each header and tag of this module contains the EtherType or 802.3 length of the next header or payload
+(802.3; 802.1Q clause 9; 802.2; RFC 1042). A cooked header replaces the link layer header in some Linux
+captures.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _SNAP_SAP, _UNNUMBERED = 0xAA, 3
 
 @layer("eth", title="Ethernet", source="802.3 3.2")
 class Ethernet(Layer):
-    """Destination, source and the type or length of what follows."""
+    """Ethernet header: destination, source, and the type or length of the content."""
 
     dst: Address = mac(default=bytes(6), doc="destination address", source="802.3 3.2.3")
     src: Address = mac(default=bytes(6), doc="source address", source="802.3 3.2.3")
@@ -31,7 +32,7 @@ class Ethernet(Layer):
 
 @layer("vlan", title="VLAN tag (C-TAG)", source="802.1Q 9.6")
 class VLAN(Layer):
-    """A customer VLAN tag."""
+    """Customer VLAN tag."""
 
     priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
     dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
@@ -45,7 +46,7 @@ class VLAN(Layer):
 
 @layer("ieee8021ad", title="Service VLAN tag (S-TAG)", source="802.1Q 9.6")
 class STag(Layer):
-    """A service VLAN tag: provider bridges' outer tag, or the B-TAG of PBB."""
+    """Service VLAN tag: the outer tag of provider bridges, or the B-TAG of PBB."""
 
     priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.6")
     dei: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.6")
@@ -59,7 +60,7 @@ class STag(Layer):
 
 @layer("ieee8021ah", title="Backbone service instance tag (I-TAG)", source="802.1Q 9.7")
 class ITag(Layer):
-    """PBB's I-TAG with the customer addresses that follow its I-TCI."""
+    """I-TAG of PBB, including the customer addresses after the I-TCI."""
 
     priority: int = uint(3, default=0, doc=_PCP, source="802.1Q 9.7")
     drop: int = uint(1, default=0, doc=_DEI, source="802.1Q 9.7")
@@ -78,7 +79,7 @@ class ITag(Layer):
 
 @shared
 class LLC(Layer):
-    """Base of the headers after an 802.3 length: service access points and control."""
+    """Base of the headers after an 802.3 length, with service access points and control."""
 
     __slots__ = ()
 
@@ -96,20 +97,20 @@ class LLC(Layer):
     )  # fmt: skip
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Octets follow."""
+        """Return `Data`, because the content is not decoded."""
         return Data, stop
 
 
 @layer("llc_other", title="LLC", source="802.2", dsap=0x42, ssap=0x42)
 class OtherLLC(LLC):
-    """An LLC header without SNAP, for example of the spanning tree protocol."""
+    """LLC header without SNAP, for example of the spanning tree protocol."""
 
     follows = "data"
 
 
 @shared
 class _Organization(LLC):
-    """Base of LLC headers with SNAP."""
+    """Base of the LLC headers with SNAP."""
 
     __slots__ = ()
 
@@ -118,7 +119,7 @@ class _Organization(LLC):
 
 @layer("llc_snap", title="LLC and SNAP of an organization", source="802 10.3", oui=0x00000C)
 class OtherSNAP(_Organization):
-    """LLC and SNAP headers with a protocol of an organization, for example of Cisco."""
+    """LLC and SNAP headers with the protocol of an organization, for example of Cisco."""
 
     pid: int = uint(
         16, default=0, base="hex", doc="protocol of the organization", source="802 10.3", name="llc.pid"
@@ -129,7 +130,7 @@ class OtherSNAP(_Organization):
 
 @layer("llc", title="LLC and SNAP", source="802.2; RFC 1042")
 class SNAP(_Organization):
-    """LLC and SNAP headers after an 802.3 length that announce IPv4, IPv6 or ARP as an EtherType would."""
+    """LLC and SNAP headers after an 802.3 length, with an EtherType that announces IPv4, IPv6 or ARP."""
 
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of the payload", source="RFC 1042", name="llc.type"
@@ -139,25 +140,25 @@ class SNAP(_Organization):
     constants = ("dsap", "ssap", "control", "oui")
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of IPv4, IPv6, ARP and others decoded here; else octets."""
+        """Return the format that the EtherType announces, or `Data` for formats not allowed after SNAP."""
         if self.etype not in formats.behind_snap:
             return Data, stop
         return formats.announced(self.etype, data, end, stop)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the EtherType of the next layer, if it has one."""
+        """Return the EtherType of the next layer, or no value if the next layer has no EtherType."""
         ethertype = formats.ethertype_of(following)
         return {} if ethertype is None else {"etype": ethertype}
 
 
 SNAP_START = bytes((_SNAP_SAP, _SNAP_SAP, _UNNUMBERED))
-"""The first octets of LLC and SNAP headers; an OUI and two octets follow."""
+"""First octets of LLC and SNAP headers, before the OUI and the protocol."""
 NOVELL = b"\xff\xff"
-"""The first octets of a packet without LLC after an 802.3 length."""
+"""First octets of a packet without LLC after an 802.3 length."""
 
 
 def llc_at(data: bytes, pos: int, stop: int) -> type[Layer]:
-    """Return the format of the octets ``data[pos:stop]`` after an 802.3 length."""
+    """Return the format of the octets ``data[pos:stop]``, which follow an 802.3 length."""
     if stop - pos < OtherLLC.fixed_octets or data.startswith(NOVELL, pos):
         return Data
     if stop - pos < SNAP.fixed_octets or not data.startswith(SNAP_START, pos):
@@ -167,7 +168,10 @@ def llc_at(data: bytes, pos: int, stop: int) -> type[Layer]:
 
 @layer("msdu", title="MSDU", source="802.1Q; wire-formats 3")
 class MSDU(Layer):
-    """The start of an Encapsulated MSDU: the sampled frame's payload EtherType or length, no addresses."""
+    """Start of an Encapsulated MSDU: the EtherType or length of the sampled frame's payload.
+
+    The MSDU does not contain the addresses.
+    """
 
     type: int = uint(16, default=0, doc=_TYPE, source="802.3 3.2.6", base="hex", length_name="msdu.len")
     next_key = "type"
@@ -175,13 +179,13 @@ class MSDU(Layer):
 
 @layer("data", title="Data", source="802.3 3.2.7")
 class Data(Layer):
-    """Octets of no format known here: a payload, the rest of a truncated layer, malformed octets."""
+    """Octets without a known format: a payload, the remainder of a truncated layer, or malformed octets."""
 
     data: bytes = octets(REST, default=b"", doc="the octets", source="802.3 3.2.7")
     summary = Summary(gives_way=True, detail="{#data:octets}")
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return nothing."""
+        """Return no values, because `Data` has no computed fields."""
         return {}
 
 
@@ -192,7 +196,7 @@ _MIN_ETHERTYPE = 0x0600
 
 
 class Cooked(Layer):
-    """Base of the two cooked headers."""
+    """Base of both cooked headers."""
 
     __slots__ = ()
 
@@ -204,18 +208,21 @@ class Cooked(Layer):
     follows = "cooked"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format that the EtherType announces; smaller values are Linux's own, not lengths."""
+        """Return the format that the EtherType announces.
+
+        Values below 0x0600 are codes of Linux instead of lengths.
+        """
         return (Data, stop) if self.etype < _MIN_ETHERTYPE else formats.announced(self.etype, data, end, stop)
 
     @property
     def sender(self) -> bytes:
-        """The sender's MAC address, empty where the link has no such addresses."""
+        """MAC address of the sender, empty if the link has no MAC addresses."""
         return self.src if self.halen == 6 else b""
 
 
 @layer("sll", title="Linux cooked capture", source=_SLL)
 class SLL(Cooked):
-    """Linux's replacement of a link layer header, version 1."""
+    """Linux cooked header, version 1, which replaces the link layer header."""
 
     pkttype: int = uint(
         16, default=0, doc="direction of the packet", source=_SLL, names=PACKET_TYPES, name="sll.pkttype"
@@ -230,7 +237,7 @@ class SLL(Cooked):
 
 @layer("sll2", title="Linux cooked capture v2", source=_SLL2)
 class SLL2(Cooked):
-    """Linux's replacement of a link layer header, version 2, with the interface."""
+    """Linux cooked header, version 2, which also contains the interface."""
 
     etype: int = uint(16, default=0, base="hex", doc="protocol", source=_SLL2, name="sll.etype")
     reserved: int = uint(16, default=0, doc="0", source=_SLL2, name="sll.reserved")

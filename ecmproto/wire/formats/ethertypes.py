@@ -1,4 +1,4 @@
-"""The map of EtherTypes to formats: the defaults of wire-formats 1, all of them changeable."""
+"""Map of EtherTypes to formats. The defaults are in wire-formats 1, and each EtherType can be changed."""
 
 from __future__ import annotations
 
@@ -9,46 +9,47 @@ from ecmproto.errors import ParameterError
 from ecmproto.values import dataclass
 
 MAX_LENGTH = 1500
-"""The maximum EtherType/length value that is an 802.3 length (802.3 3.2.6)."""
+"""Maximum value of the EtherType/length field that is an 802.3 length (802.3 3.2.6)."""
 
 OFF = -2
-"""The value of a role without an assigned EtherType, whose format is not decoded."""
+"""Value for a format without an EtherType; the format is not decoded."""
 
 _UNCHANGEABLE = {0x0800: "IPv4", 0x0806: "ARP", 0x86DD: "IPv6"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtherTypes:
-    """The EtherType map that every function which encodes or decodes accepts.
+    """EtherType map for encoding and decoding.
 
-    Each value is in 0x0600..0xFFFF, no two roles may share one, and IPv4, IPv6 and ARP keep theirs;
-    ParameterError otherwise.  A role that is OFF by default has none until it is given one.
+    Each value is in 0x0600..0xFFFF, and no two attributes may have the same value. The EtherTypes of IPv4,
+    IPv6 and ARP are reserved. Raises ParameterError for other values. Formats whose default is OFF are not
+    decoded until an EtherType is set.
     """
 
     c_tag: int = 0x8100
-    """Customer VLAN tag (802.1Q)."""
+    """EtherType of the customer VLAN tag (802.1Q)."""
     s_tag: int = 0x88A8
-    """Service VLAN tag (802.1Q, provider bridging)."""
+    """EtherType of the service VLAN tag (802.1Q, provider bridging)."""
     old_s_tag: int = 0x9100
-    """Service VLAN tag before 0x88A8 was assigned; read like a C-TAG."""
+    """EtherType of service VLAN tags before 0x88A8 was assigned. Such a tag is decoded like a C-TAG."""
     i_tag: int = 0x88E7
-    """Backbone service instance tag (802.1Q, PBB)."""
+    """EtherType of the backbone service instance tag (802.1Q, PBB)."""
     cn_tag: int = 0x22E9
-    """Congestion notification tag (802.1Q)."""
+    """EtherType of the congestion notification tag (802.1Q)."""
     cnm: int = 0x22E7
-    """Congestion notification message (802.1Q)."""
+    """EtherType of the congestion notification message (802.1Q)."""
     mac_control: int = 0x8808
-    """MAC Control: PAUSE and PFC (802.3)."""
+    """EtherType of MAC Control, which includes PAUSE and PFC (802.3)."""
     lldp: int = 0x88CC
-    """Link layer discovery (802.1AB)."""
+    """EtherType of the link layer discovery protocol (802.1AB)."""
     message: int = 0x88B5
-    """Messages of ECM, BCN, E²CM, FECN and DBP: local experimental 1 (this project's choice)."""
+    """EtherType of ECM, BCN, E²CM, FECN and DBP messages: local experimental 1 (this project's choice)."""
     tag: int = 0x88B6
-    """CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
+    """EtherType of the CM-Tag, RRT tag and RD tag: local experimental 2 (this project's choice)."""
     csig: int = OFF
-    """CSIG's compact tag (draft-ravi-ippm-csig), without an assigned one; some switches use 0x9900."""
+    """EtherType of CSIG's compact tag (draft-ravi-ippm-csig). None is assigned; some switches use 0x9900."""
     key_frame: int = OFF
-    """Key frames of the Arista 7150; it sends them with 0x88B5 unless it is set to another one."""
+    """EtherType of the Arista 7150's key frames. The switch sends key frames with 0x88B5 by default."""
 
     def __post_init__(self) -> None:
         roles = dict(_UNCHANGEABLE)
@@ -80,4 +81,4 @@ def _shown(value: object) -> str:
 
 
 DEFAULT = EtherTypes()
-"""The map of wire-formats 1."""
+"""Default map (wire-formats 1)."""

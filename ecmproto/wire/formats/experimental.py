@@ -1,8 +1,8 @@
-"""The discriminator word at the start of every pre-standard message and tag (wire-formats 1.1).
+"""Discriminator word at the start of every pre-standard message and tag (wire-formats 1.1).
 
-An experimental EtherType is free for all.  Octets that merely begin with the word of a proposal differ from
-its messages and tags in a CPID that is zero or a group's address, or in more octets than a padded message
-without payload.
+Any protocol may use an experimental EtherType. The octets of another protocol can start with a valid word.
+Such octets are rejected if the CPID is zero or has a group address, or if a message without payload is longer
+than a padded message.
 """
 
 from __future__ import annotations
@@ -16,38 +16,41 @@ from ecmproto.wire.formats.schema import REST, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
 PROTOCOLS = {0: "ECM", 1: "BCN", 2: "E²CM", 3: "FECN", 4: "DBP", 5: "HPCC"}
-"""The Protocol values of the word; 6 and 7 are unassigned."""
+"""Values of Protocol in the word. Values 6 and 7 are unassigned."""
 
 MESSAGE_PRIORITY = 7
-"""The priority of a message, except forward probes (wire-formats 1.2)."""
+"""Priority of a message, except forward probes (wire-formats 1.2)."""
 
 MIN_SAMPLED_OCTETS = 24
-"""The minimum octets of the sampled frame in an ECM, BCN or E²CM message (S000 3.1)."""
+"""Minimum length of the sampled frame in an ECM, BCN or E²CM message, in octets (S000 3.1)."""
 
 MOST_OCTETS = 64
-"""The maximum octets of a message without payload, padded to 60, with an FCS and a tap's trailer."""
+"""Maximum length of a message without payload, in octets.
+
+The message is padded to 60 octets, and may be followed by an FCS and the trailer of a tap.
+"""
 
 CPID_AT, CPID_OCTETS = 2, 8
-"""The offset of the CPID in messages and tags that have one, and its length in octets."""
+"""Offset and length of the CPID in messages and tags with a CPID, in octets."""
 
 DEFAULT_CPID = 0x0200_0000_0001_0001
-"""The default CPID, 02:00:00:00:00:01/1, which is valid."""
+"""Default CPID, 02:00:00:00:00:01/1, which is valid."""
 
 UNKNOWN_LENGTH = UNBOUNDED >> 1
-"""The minimum length of a frame that counts as unknown."""
+"""Minimum length that means an unknown frame length."""
 
 _GROUP_BIT = 1
 _SOURCE = "wire-formats 1.1 (choice)"
 
 
 def selector(protocol: int, type: int) -> int:
-    """Return the selector value of an experimental format in `Formats`."""
+    """Return the number that selects an experimental format in `Formats`."""
     return protocol << 4 | type
 
 
 @layer("word", title="Discriminator word", source=_SOURCE)
 class Word(Layer):
-    """The common 16 bits of experimental messages and tags, inherited by their formats."""
+    """Discriminator word: the first 16 bits of all experimental messages and tags."""
 
     version: int = uint(
         4, default=0, doc="0; receivers decode higher versions as version 0", source="S000 3.1"
@@ -60,7 +63,10 @@ class Word(Layer):
 
 @layer("expmsg", title="Unknown experimental message", source=_SOURCE, protocol=7)
 class UnknownMessage(Word):
-    """A message of no proposal: unassigned, without a valid CPID or too long; its octets are kept."""
+    """Message that no proposal defines, stored as octets.
+
+    The Protocol or Type is unassigned, the CPID is invalid, or the message is too long.
+    """
 
     body: bytes = octets(REST, default=b"", doc="octets after the first word", source=_SOURCE)
     role = "message"
@@ -76,7 +82,10 @@ class UnknownMessage(Word):
 
 @layer("exptag", title="Unknown experimental tag", source=_SOURCE, protocol=7)
 class UnknownTag(Word):
-    """A tag of no proposal, unassigned or without a valid CPID: the rest of the frame is its octets."""
+    """Tag that no proposal defines. The tag contains all remaining octets of the frame.
+
+    The Protocol or Type is unassigned, or the CPID is invalid.
+    """
 
     body: bytes = octets(REST, default=b"", doc="octets after the first word", source=_SOURCE)
     role = "tag"
@@ -94,11 +103,11 @@ class Proposed(Word):
 
     otherwise: ClassVar[type[Layer] | None] = UnknownMessage
     has_cpid: ClassVar[bool] = False
-    """Whether it has a CPID, after the word."""
+    """Whether a CPID follows the word."""
     padded: ClassVar[bool] = True
-    """Whether only padding follows its fields, unless it contains a frame."""
+    """Whether only padding follows the fields of a message without a sampled frame."""
     showing: ClassVar[tuple[int, ...]] = ()
-    """The types that contain a sampled frame, from its DA on, after their other fields."""
+    """Values of Type with a sampled frame after the other fields. The sampled frame starts with the DA."""
     crafting = Crafting(priority=MESSAGE_PRIORITY)
 
     @classmethod
@@ -114,7 +123,7 @@ class Proposed(Word):
 
 
 class Sampling(Proposed):
-    """Base of the messages with a sampled frame: at least its first 24 octets (S000 3.1)."""
+    """Base of the messages with a sampled frame of at least 24 octets (S000 3.1)."""
 
     __slots__ = ()
 
@@ -125,7 +134,7 @@ class Sampling(Proposed):
 
     @classmethod
     def short(cls, data: bytes, start: int, stop: int, reach: int) -> DecodeError | None:
-        """Return the error of a message without all of its fields, or whose sampled frame is too short."""
+        """Return the error of a message with missing fields or a sampled frame that is too short."""
         wrong = too_few(cls, start, stop, reach)
         if wrong is None and _type_at(data, start, stop) in cls.showing:
             return _short_sample(cls, start, reach)
@@ -137,7 +146,7 @@ class Sampling(Proposed):
 
 
 def is_no_cpid(octets: bytes) -> bool:
-    """Return whether the eight octets of a CPID are all zero or have a group address."""
+    """Return whether the eight octets of a CPID are invalid: all zero, or with a group address."""
     return bool(octets[0] & _GROUP_BIT) or not any(octets)
 
 

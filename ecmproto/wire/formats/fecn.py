@@ -15,7 +15,7 @@ _RLQ = "rate-limited queue of the source, from 1"
 
 @layer("rdtag", title="Rate-discovery tag (RD tag)", source="S003; wire-formats 7", protocol=3)
 class RDTag(Proposed):
-    """A tag of data frames that collects the rate allowed by the path's switches."""
+    """Tag of data frames that collects the rate that the switches on the path allow."""
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
@@ -35,7 +35,7 @@ class RDTag(Proposed):
 
 @layer("fecn", title="FECN returning frame", source="S003; wire-formats 7", protocol=3, type=1)
 class FECNReturn(Proposed):
-    """The message that returns an RD tag's rate to the source."""
+    """Message that returns the rate of an RD tag to the source."""
 
     rlq_id: int = uint(16, default=0, doc=_RLQ, source="S003; wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="S003; wire-formats 7")
@@ -49,7 +49,7 @@ class FECNReturn(Proposed):
 
 @layer("dbp", title="DBP rate report", source="S002 (M. Seaman); wire-formats 7", protocol=4)
 class DBPRateReport(Proposed):
-    """A destination's message to each active source; every switch on the way back lowers the rate."""
+    """Message from a destination to each active source. Each switch on the way back may reduce the rate."""
 
     rlq_id: int = uint(16, default=0, doc="0", source="wire-formats 7")
     rate: int = uint(32, default=RATE_INFINITY, unit="kb/s", doc=_RATE, source="wire-formats 7")

@@ -1,4 +1,4 @@
-"""Geneve: frames in UDP, with options."""
+"""Geneve, which encapsulates frames in UDP, with options."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCE = "RFC 8926 3.4"
 
 @layer("geneve", title="Geneve", source=_SOURCE)
 class Geneve(Wrapper):
-    """A frame, or packet, of a virtual network."""
+    """Header of a frame or packet in a virtual network."""
 
     version: int = uint(2, default=0, doc="0", source=_SOURCE)
     optlen: int = uint(6, default=0, unit="32-bit words", doc="length of the options", source=_SOURCE)

@@ -1,4 +1,4 @@
-"""GRE, which wraps packets and frames in IP, with its optional numbers."""
+"""GRE, which encapsulates packets and frames in IP, with optional fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ecmproto.wire.formats.wrapper import Part, Wrapper
 _SOURCE, _OPTIONS = "RFC 2784", "RFC 2890"
 BRIDGED, ERSPAN_TYPE, ERSPAN_3_TYPE, SONIC = 0x6558, 0x88BE, 0x22EB, 0x8949
 CHECKSUM, ROUTING, KEY, SEQUENCE = 8, 4, 2, 1
-"""The upper bits of the flags."""
+"""Upper bits of the flags field."""
 
 
 @layer("gresum", title="GRE checksum", source=_SOURCE)
@@ -33,14 +33,17 @@ class GREChecksum(Part):
 
 @layer("grekey", title="GRE key", source=_OPTIONS)
 class GREKey(Part):
-    """The key of a GRE tunnel; of NVGRE, an identifier of 24 bits and 8 bits of the flow."""
+    """Key of a GRE tunnel."""
 
     key: int = uint(32, default=0, base="hex", doc="key of the tunnel", source=_OPTIONS, name="gre.key")
 
 
 @layer("nvgre", title="NVGRE key", source="RFC 7637 3.2")
 class NVGREKey(Part):
-    """The key of a GRE tunnel as NVGRE has it; frames do not show which they have."""
+    """Key of an NVGRE tunnel: an identifier of 24 bits, and 8 bits that identify the flow.
+
+    Frames do not show whether a key is of GRE or NVGRE.
+    """
 
     vsid: int = uint(24, default=0, doc="virtual subnet identifier", source="RFC 7637 3.2")
     flow: int = uint(8, default=0, doc="flow identifier", source="RFC 7637 3.2")
@@ -48,7 +51,7 @@ class NVGREKey(Part):
 
 @layer("greseq", title="GRE sequence number", source=_OPTIONS)
 class GRESequence(Part):
-    """The sequence number of a GRE packet, whose gaps are lost packets."""
+    """Sequence number of a GRE packet. Gaps between sequence numbers are lost packets."""
 
     sequence: int = uint(32, default=0, doc="sequence number", source=_OPTIONS, name="gre.sequence_number")
 
@@ -75,10 +78,9 @@ _PLAIN: dict[int, type[Layer]] = {
 
 @layer("gre", title="GRE", source=f"{_SOURCE}; {_OPTIONS}")
 class GRE(Wrapper):
-    """Generic routing encapsulation: flags for the numbers after it, and the protocol inside.
+    """Generic routing encapsulation: flags for the optional fields, and the type of the content.
 
-    ERSPAN without a sequence number is type I, a frame without a header of its own.  Source routing is not
-    decoded.
+    ERSPAN without a sequence number is type I, which has no ERSPAN header. Source routing is not decoded.
     """
 
     flags: int = uint(
@@ -119,7 +121,7 @@ class GRE(Wrapper):
 
     @classmethod
     def contents(cls, selected: int) -> Mapping[int, type[Layer]]:
-        """Return the formats inside; ERSPAN has a header where there is a sequence number."""
+        """Return the formats of the content. ERSPAN has a header only with a sequence number."""
         if selected & ROUTING:
             return {}
         return _PLAIN | {ERSPAN_TYPE: ERSPAN} if selected & SEQUENCE else _PLAIN

@@ -1,7 +1,9 @@
-"""HPCC's in-band telemetry: records of hops in data frames, and their echo (SIGCOMM 2019; wire-formats 7.1).
+"""In-band telemetry of HPCC: per-hop records in data frames, and the message that returns the records.
 
-A record has the widths and units of HPCC's public simulator, which reserves five records and a count of hops.
-All else is a choice: no document assigns numbers, or an order of octets.
+Sources: SIGCOMM 2019; wire-formats 7.1.
+
+A record has the same widths and units as in HPCC's public simulator, which reserves five records and a hop
+count. All other properties are choices of this project: no document defines numbers or an octet order.
 """
 
 from __future__ import annotations
@@ -17,16 +19,16 @@ _SIMULATOR = "HPCC's public simulator"
 _CHOICE = "wire-formats 7.1 (choice)"
 
 GBPS = (25, 50, 100, 200, 400, 10, 40, 800)
-"""The rate of a link by its code, in Gb/s; the last three are a choice."""
+"""Link rates by code, in Gb/s. The last three rates are this project's choice."""
 RATE_BITS, TIME_BITS, SENT_BITS, QLEN_BITS = 3, 24, 20, 17
 SENT_UNIT, QLEN_UNIT = 128, 80
-"""The units of transmitted octets and of a queue's length, in octets."""
+"""Units of transmitted octets and queue length, in octets."""
 RECORDS = 5
-"""The records in a stack; further hops are only counted."""
+"""Number of records in a stack. Further hops are only counted."""
 RECORD_FIELDS = tuple(
     tuple(f"{name}{hop}" for name in ("rate", "time", "sent", "qlen")) for hop in range(1, RECORDS + 1)
 )
-"""The fields of each record, 64 bits in all, from the highest on."""
+"""Fields of each record, from the highest bits down; the fields have 64 bits in total."""
 _RATES = {code: f"{rate} Gb/s" for code, rate in enumerate(GBPS)}
 _SEQ = "octets of the flow up to the end of the frame, modulo 2^32"
 _PATH = "exclusive or of the numbers of all ports on the path"
@@ -51,7 +53,7 @@ def _qlen(hop: int) -> Any:
 
 @layer("telemetry", title="HPCC telemetry", source=_CHOICE, protocol=5)
 class Telemetry(Proposed):
-    """The stack: a record of each hop, in the order of the path, at its frame's departure."""
+    """Stack of telemetry: one record per hop in path order, measured when the frame left the hop."""
 
     seq: int = uint(32, default=0, unit="octets", doc=_SEQ, source=_CHOICE)
     path: int = uint(16, default=0, base="hex", doc=_PATH, source="SIGCOMM 2019 (pathID); width: choice")
@@ -80,7 +82,7 @@ class Telemetry(Proposed):
 
 @layer("inttag", title="HPCC telemetry tag (INT tag)", source=_CHOICE, protocol=5)
 class INTTag(Telemetry):
-    """A tag of data frames with space for five records; each port on the path fills the next one."""
+    """Tag of data frames with space for five records. Each port on the path fills the next record."""
 
     etype: int = uint(
         16, default=0, base="hex", doc="EtherType of the payload, or its length in octets if 1500 or less",
@@ -98,7 +100,7 @@ class INTTag(Telemetry):
 
 @layer("hpcc", title="HPCC acknowledgement", source=_CHOICE, protocol=5, type=1)
 class HPCCAck(Telemetry):
-    """The message that returns a data frame's sequence number and stack to its source."""
+    """Message that returns the sequence number and stack of a data frame to the source."""
 
     role = "message"
     counted_as = "HPCC acknowledgement"
