@@ -5,11 +5,11 @@
 ...     ...
 >>> write_columns("in.pcapng", "out.parquet")
 
-and frames from columns:
+Frames can also be made from columns:
 
 >>> batch = frames_from(template, 1_000_000, {"cntag.flow_id": flow_ids, "cnm.qntz_fb": 40})
 
-The names are loaded at their first use; those that return Arrow types need the extra ``arrow``.
+The names are loaded at their first use. Functions that return Arrow types need the extra ``arrow``.
 """
 
 from __future__ import annotations

@@ -380,7 +380,7 @@ def _number(
     bounds[0] = 0
     for i in range(len(codes)):
         start = i * width
-        # most values are the same as the one before
+        # most values equal the previous value
         if i == 0 or not _are_equal(octets, start, start - width, width):
             slot = _mixed(octets, start, width) & last
             code = int(known[slot])

@@ -145,7 +145,7 @@ class Column:
             return False
         if rows.base is _every[0]:
             return True
-        # Rows ascend: without duplicates, one row for each frame means all frames.
+        # Rows ascend: one row per frame, without duplicates, means that all frames have the field.
         return not len(rows) or bool(rows[0] == 0 and rows[-1] == len(rows) - 1 and _strictly(rows))
 
     @property

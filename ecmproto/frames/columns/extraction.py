@@ -57,7 +57,7 @@ class Columns(Mapping[str, Column]):
     def __getitem__(self, name: str) -> Column:
         column = self._columns.get(name)
         if column is None:
-            # Most columns have no values; they are made at their first use.
+            # Most columns have no values; such columns are made at their first use.
             field = self._fields[name]
             column = Column(
                 name=name, kind=field.kind, frames=self.frames, rows=_NO_ROWS, values=_no_values(field)
@@ -180,7 +180,7 @@ def _of_frames(fields: Iterable[FilterField]) -> _FrameFields:
 
 
 def _columns(sought: _FrameFields, layers: BatchLayers) -> Iterator[Column]:
-    """Yield the columns of fields in frames, except those without values."""
+    """Yield the columns of fields in frames, except columns without values."""
     every = every_row(len(layers.frames.offset))
     for field in sought.texts:
         rows, texts = (
@@ -201,7 +201,7 @@ def _columns(sought: _FrameFields, layers: BatchLayers) -> Iterator[Column]:
 def _inner(
     sought: _FrameFields, layers: BatchLayers, ethertypes: EtherTypes, pool: ThreadPoolExecutor | None
 ) -> Iterator[Column]:
-    """Yield the columns of the frames quoted by messages; rows are the frames that quote them."""
+    """Yield the columns of quoted frames; rows are the indices of the quoting frames."""
     rows, frames = sampled_frames(layers)
     count = len(layers.frames.offset)
     for column in _columns(sought, find_layers(frames, (), ethertypes, pool)):
@@ -392,7 +392,7 @@ def _in_order(parts: list[_KindValues], layers: BatchLayers) -> RowValues:
     """Return the values from several layer types in the order of the frames, outermost first."""
     rows = np.concatenate([part.row for part in parts])
     starts = np.concatenate([part.start for part in parts])
-    # Stable: values of one layer stay in the order of the sources.
+    # A stable sort keeps values of one layer in the order of the sources.
     order = np.argsort((rows.astype(np.int64) << 32) + starts - layers.frames.offset[rows], kind="stable")
     if isinstance(parts[0].values, Stretches):
         octets = np.concatenate([part.values.octets for part in parts if isinstance(part.values, Stretches)])

@@ -69,13 +69,13 @@ def batch_tasks(
     ethertypes: EtherTypes = DEFAULT,
     watch: Callable[[Iterable[Batch]], Iterable[Batch]] = iter,
 ) -> Iterator[Callable[[], Columns]]:
-    """Yield a task for each batch that makes its columns ``names()``.
+    """Yield, for each batch, a task that makes the columns ``names()`` of the batch.
 
     Any thread can run a task, in any order.
     """
     wanted = _compiled(filter) if isinstance(filter, str) else filter
     for batch in watch(_up_to(limit, reader)):
-        # Interfaces described later are appended after those that matter here.
+        # Interfaces that are described later are appended, so the interfaces of this batch are known.
         made = partial(_columns_of, interfaces=reader.interfaces, names=names, ethertypes=ethertypes)
         if DISPLAYED not in (*names(), *(() if wanted is None else wanted.fields)):
             yield partial(made, batch, filter=wanted)
@@ -174,7 +174,7 @@ def _up_to(limit: int | None, batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def _compiled(text: str) -> Filter:
-    # the grammar takes a tenth of a second to load
+    # loading the parser takes a tenth of a second
     from ecmproto.frames.filter import compile_filter
 
     return compile_filter(text)

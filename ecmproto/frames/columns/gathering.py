@@ -208,7 +208,7 @@ def typed(field: Field, read: NDArray[Any]) -> NDArray[Any]:
     numbers = read.view(kind)
     unused = 8 * kind.itemsize - (field.bits or 0)
     if field.kind == "sint" and unused:
-        # two's complement of fewer bits than the array's numbers have
+        # sign extension from the field's width to the width of the array's numbers
         numbers = np.right_shift(np.left_shift(numbers, unused), unused)
     return numbers
 
@@ -480,7 +480,7 @@ class Census:
         kind = new[self._kind]
         chosen = np.flatnonzero(kind != UNWANTED)
         group = self._owner[chosen] * len(types) + kind[chosen]
-        # Stable: layers of one kind and layout stay in order.
+        # A stable sort keeps layers of one type and layout in order.
         order = np.argsort(group, kind="stable")
         chosen, group = chosen[order], group[order]
         heads = np.flatnonzero(np.diff(group, prepend=-1))
@@ -527,7 +527,7 @@ class _Collection:
         self._row_to, rows = _bounds(np.where(self._whole, 0, self._total))
         self._place_to, octets = _bounds(np.where(positions, self._total, 0))
         self._positions = positions
-        # Starts needed for one block only, of each part, follow the requested ones.
+        # The requested starts are followed by the starts that each part needs for one block only.
         self._block_to, block = self._blocks(octets)
         self._fields, self._value_to, size = self._fields_of(wants)
         bounds = list(itertools.accumulate((size, 8 * block, 8 * octets, 4 * rows)))

@@ -87,7 +87,7 @@ _READ, _KEPT, _DATA = 0, 3, 1
 
 def _prefetching(_: Any, source: Any, at: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        # A prefetch loads nothing: its address may be outside the array.
+        # A prefetch loads no value, so its address may be outside the array.
         made = context.make_array(signature.args[0])(context, builder, arguments[0])
         pointer = builder.gep(made.data, [arguments[1]])
         number = ir.IntType(32)

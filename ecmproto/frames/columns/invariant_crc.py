@@ -71,7 +71,7 @@ def crc_states(source: WalkedLayers) -> tuple[NDArray[np.int32], NDArray[np.int8
     bth, network, udp, ip4 = (_last(layers, kinds, len(row)) for kinds in (bths, NETWORKS, udps, [IPv4]))
     is_ip4 = (network != _NOWHERE) & (ip4 == network)
     checked = (network != _NOWHERE) & (bth != _NOWHERE)
-    checked[layers.get(NUMBER_OF[LRH], _NO_LAYERS)[0]] = False  # it is covered too
+    checked[layers.get(NUMBER_OF[LRH], _NO_LAYERS)[0]] = False  # the CRC also covers the LRH
     for cls in ip4s:
         at, start, _ = layers.get(NUMBER_OF[cls], _NO_LAYERS)
         checked[at[source.frames.buffer[start + _FLAGS_AT] & _MORE_FRAGMENTS != 0]] = False

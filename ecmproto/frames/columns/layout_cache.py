@@ -146,7 +146,7 @@ def hashed(tables: ParseTables, buffer: Octets, start: int, captured: int, link:
         return NO_LAYOUT
     if first != _ETHERNET:
         return int(link & (_SLOTS - 1))
-    # No branches here: with frames in random order the processor could not predict them.
+    # No branches here: the processor could not predict branches for frames in random order.
     more = eight_octets(buffer, start + 14)
     announced = np.int64(eight_octets(buffer, start + 12) >> np.uint64(48))
     protocol = np.int64(eight_octets(buffer, start + _IPV4_PROTOCOL_AT - 7) & np.uint64(0xFF))
@@ -212,7 +212,7 @@ def has_layout(
     length = two_octets(buffer, start + min(layout[row, LENGTH_AT], captured - 2))
     differs = (length + layout[row, LENGTH_LACKS] - captured) & layout[row, LENGTH_BITS]
     differs |= (layout[row, LINK] - link) | (layout[row, CUT] - cut)
-    # Negative outside of the limits.
+    # The differences are negative outside the limits.
     differs |= ((captured - layout[row, LEAST]) | (layout[row, MOST] - captured)) >> 63
     if differs != 0:
         return False
@@ -332,7 +332,7 @@ def add_layout(
         return NO_LAYOUT
     zeros = max(0, min(result.padding_end, result.fcs) - result.tail)
     shared = result.settled and bucket != NO_LAYOUT and result.layers <= _MAX_LAYERS
-    # Only the last layer or the octets after it may grow, and all these frames have them.
+    # Only the last layer or the octets after the last layer may grow, and all these frames have such octets.
     has_trailer = result.fcs > result.tail + zeros and (zeros == 0 or result.fcs >= result.padding_end)
     longer = shared and original <= captured and (result.open_ended or has_trailer) and not result.exact
     length_at = result.length_at if longer else NO_LENGTH
@@ -377,7 +377,7 @@ def _complete(
         for index in range(layers):
             for column in range(3):
                 layer[cache.used[2] + index, column] = layer[first_layer + index, column]
-    # converts an offset into one relative to the frame's end
+    # makes an offset relative to the frame's end
     from_end = -captured - FROM_END if longer else 0
     tail = result.tail
     if longer and result.open_ended:

@@ -50,7 +50,7 @@ def copy_octets(buffer: Octets, start: Int64, octets: Int64, stop: Int64, out: O
         source, target = np.uint64(start[i]), np.uint64(stop[i] - count)
         left = np.uint64(count)
         while left >= np.uint64(_WORD):
-            # All eight are loaded before any is stored, so that the compiler combines them.
+            # All eight octets are loaded before any octet is stored, so that the compiler combines the loads.
             a, b, c, d = _four(buffer, source)
             e, f, g, h = _four(buffer, source + np.uint64(4))
             _put_four(out, target, a, b, c, d)

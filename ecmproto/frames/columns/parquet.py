@@ -47,17 +47,18 @@ def write_parquet(
 
 
 def _table(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
-    # One dictionary for each column: pyarrow writes one in a row group.
+    # One dictionary for each column: pyarrow writes one dictionary per row group.
     return arrow().Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
 
 
 def _settings(schema: pa.Schema) -> dict[str, Any]:
     """Return pyarrow's options for the columns of a schema."""
     pa = arrow()
-    # Columns of few values are worth a dictionary; octet strings would fill one, and pyarrow drop it.
+    # A dictionary is worthwhile for columns with few values. Octet strings would fill a dictionary, and
+    # pyarrow would then drop it.
     few = [field.name for field in schema if pa.types.is_dictionary(field.type) or _is_small(field.type)]
     growing = [name for name in _GROWING if name in schema.names]
-    # Minimum and maximum help readers to skip row groups, but hardly ever for octets or lists.
+    # The minimum and maximum allow readers to skip row groups, but rarely for octets or lists.
     bounded = [field.name for field in schema if pa.types.is_integer(field.type) or field.name in growing]
     return {
         "compression": "lz4",

@@ -181,7 +181,7 @@ def _as_numbers(items: Iterable[Item], width: int) -> list[Item]:
         first, last = ends.first.value, ends.last.value
         assert isinstance(first, bytes)
         assert isinstance(last, bytes)
-        # Longer octets are greater.
+        # Longer octet strings are greater.
         if len(first) <= width <= len(last):
             low = int.from_bytes(first) if len(first) == width else 0
             high = int.from_bytes(last) if len(last) == width else (1 << 8 * width) - 1

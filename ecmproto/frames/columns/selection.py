@@ -566,7 +566,7 @@ def integers_anded(left: NDArray[np.integer], right: NDArray[np.integer]) -> NDA
     """Return ``left & right`` with the semantics of Python integers, which are signed and unbounded."""
     if left.dtype.kind == right.dtype.kind:
         return left & right
-    # One of them has no negative numbers, and so has the result.
+    # One operand has no negative numbers, so the result has none.
     return _unsigned(left) & _unsigned(right)
 
 

@@ -15,7 +15,7 @@ _Result = TypeVar("_Result")
 
 def new_pool(threads: int = 1) -> ThreadPoolExecutor:
     """Return a pool of threads."""
-    from concurrent.futures import ThreadPoolExecutor  # with it comes logging, as long as a small capture
+    from concurrent.futures import ThreadPoolExecutor  # also imports logging, which is slow
 
     return ThreadPoolExecutor(threads)
 
@@ -62,7 +62,7 @@ class _Pending(Generic[_Result]):
         self.future = type(self.future)()
         try:
             self.future.set_result(self.work())
-        except Exception as error:  # raised when its result is due
+        except Exception as error:  # raised by result()
             self.future.set_exception(error)
         return True
 

@@ -286,7 +286,7 @@ def walk(
                 if wrong.what != NO_ERROR:
                     broken = True
                     _record_error(errors, row, layer, pos - begin, wrong.what, wrong.first, wrong.second)
-            # A second error in one frame is not recorded.
+            # Only the first error of a frame is recorded.
             if after + missing > reach:
                 _record_error(errors, row, layer, pos - begin, SHORT, after + missing - pos, after - pos)
         if broken:
@@ -433,7 +433,7 @@ def assign(
         layout[np.uint64(number), FRAMES] += 1
         layout_of[at] = number
         row += 1
-        # Captures are full of runs: the next frames are first compared with the current layout.
+        # Runs of one layout are common, so the next frames are first compared with the current layout.
         alike = alike + 1 if number == before and number == known else 0
         before = number
         if alike >= _RUN_FRAMES:
@@ -499,7 +499,7 @@ def decoded_frame(frames: Frames, ethertypes: EtherTypes, row: int) -> Frame:
 def _moving_fields(layers: Sequence[Layer], bounds: Sequence[int]) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield the number and the bounds of each field without a fixed offset."""
     for value, end in zip(layers, bounds[1:], strict=True):
-        # They are the last fields of their layer.
+        # These fields are the last fields of their layer.
         for field in reversed(type(value).moving):
             start = end - len(getattr(value, field.key))
             yield MOVING_FIELDS[type(value), field.key], (start, end)

@@ -335,7 +335,7 @@ def commented(batch: Batch) -> NDArray[np.bool_]:
     rows = np.flatnonzero(at + 4 <= end)
     rows = rows[number(batch.record_offset[rows], 4) != SIMPLE_PACKET]
     at, end = at[rows], end[rows]
-    # one option of all blocks at a time
+    # each step reads one option of all blocks
     while len(rows):
         code, octets = number(at, 2), number(at + 2, 2)
         whole = (code != END_OF_OPTIONS) & (at + 4 + octets <= end)

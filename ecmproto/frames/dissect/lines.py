@@ -277,7 +277,7 @@ class CompiledSummary:
 
     def __init__(self, chain: tuple[Formats, ...]) -> None:
         frames: list[_FrameParts] = []
-        # The innermost frame is summarised, after the wrappers around it.
+        # The wrappers are followed by the summary of the innermost frame.
         first = max(inner_frames(chain[0]), default=0)
         wrappers = _FrameParts(chain[0][:first], 0, None).parts(" | ")[1]
         for formats in (chain[0][first:], *chain[1:]):
@@ -444,7 +444,7 @@ class _FrameParts:
             prefixes = [cls.prefix for cls in self._formats]
             if prefix not in prefixes:
                 raise LookupError(prefix)
-            # The nearest layer around the layer itself: addresses of an inner packet are its own.
+            # Search outwards from the layer, so that an inner packet has its own addresses.
             around = prefixes[: index - self._first + 1]
             outermost = prefix not in around
             position = prefixes.index(prefix) if outermost else len(around) - 1 - around[::-1].index(prefix)
@@ -468,11 +468,11 @@ CLAUSES: Mapping[str, Clause] = {
         "[{ipv6.src}]:{srcport} → [{ipv6.dst}]:{dstport}",
         "port {srcport} → {dstport}",
     )),
-    # The address of a congestion point that sends under its own is omitted.
+    # The address of a congestion point is omitted if it is also the source of the message.
     "cpid": Case(
         "cpid[0:48]-sender", 0, 0, "CPID src/{cpid[48:64]}", "CPID {cpid[0:48]:mac}/{cpid[48:64]}"
     ),
-    # A sampled frame's source is omitted where it is the message's destination.
+    # The source of a sampled frame is omitted if it is the destination of the message.
     "source": First(("{:other}", "")),
     "other": First(("{:stranger}", "{sender} ")),
     "stranger": Case(
@@ -525,7 +525,7 @@ _STYLES: Mapping[str, Callable[..., str]] = {
     "flags": tcp_flags_text,
     "packet": lambda type: PACKET_TYPES.get(type, f"packet type {type}"),
     "ethertype": lambda value: "LLC" if value <= MAX_LENGTH else f"{value:#06x}",
-    # Smaller numbers are Linux's own.
+    # Linux defines the smaller numbers.
     "protocol": lambda value: "data" if value <= MAX_LENGTH else f"{value:#06x}",
 }
 STYLES: Mapping[str, Callable[..., str]] = {
@@ -670,7 +670,7 @@ def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> li
     pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
     if not smaller:
         return pieces
-    # A number that four digits round up to a whole unit (0.99995 and more) is written in that unit.
+    # A number of at least 0.99995 units is rounded up to one unit, so it is written in that unit.
     lowest, whole = -(-99_995 * 10**exponent // (100_000 * times)), -(-(10**exponent) // times)
     below = prefixed(number, times, smaller)
     if lowest < whole:
@@ -756,7 +756,7 @@ def _word_parts(path: Path, elements: Elements) -> tuple[_Parts, list[Number | O
     return tuple(parts), values
 
 
-# The same function for the same parts, since words are identified by it.
+# Equal parts must return the same function, because words are identified by their function.
 @functools.cache
 def _addresses_word(parts: _Parts) -> Callable[..., str]:
     return lambda *values: (

@@ -241,7 +241,7 @@ def _binary_text(number: int, bits: int, offset: int) -> str:
 
 def _chosen(piece: When, wrong: Callable[[Any], str]) -> Text:
     number, low, high = reader(piece.number), piece.low, piece.high
-    texts: dict[bool, Text] = {}  # compiled when first needed: most frames take the same branch
+    texts: dict[bool, Text] = {}  # compiled at first use: most frames need the same branch
 
     def choose(view: View) -> str:
         holds = low <= number(view) <= high
@@ -378,7 +378,7 @@ def where_ethernet(path: Path, then: Pieces, otherwise: Pieces) -> Pieces:
         return then
     if path.layers and path.layers[0] is not Data:
         return otherwise
-    # Whatever the link type, the octets are too few or of an unsupported format.
+    # The octets are too few or have an unsupported format, so only the link type decides.
     return [When(RecordNumber.LINKTYPE, ETHERNET, ETHERNET, then, otherwise)]
 
 

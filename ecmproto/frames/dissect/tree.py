@@ -351,7 +351,7 @@ class _Layout:
         more = [*rows, *self._rows(path, layer, field)]
         then = self._fields(path, layer, depth, left, more)
         if field.bits is None or field in path.layers[layer].moving:
-            # Empty options and payloads need no line.
+            # Empty options and payloads have no line.
             without = self._fields(path, layer, depth, left, rows)
             return [When(Size(path.span(layer, field.key)), 1, MOST, then, without)]
         if field.meta.length_name and field.meta.base == "hex":

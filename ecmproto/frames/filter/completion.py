@@ -91,7 +91,7 @@ def _names(typed: str) -> tuple[Candidate, ...]:
     names = [name for name in known() if find(prefix + name) is not None]
     begin = [name for name in names if name.startswith(prefix_)]
     if "." not in prefix_:
-        # Fields are listed once a layer is chosen.
+        # Fields are listed only after a layer is complete.
         begin = [name for name in begin if "." not in name or name.partition(".")[0] == prefix_]
     inside = [name for name in names if f".{prefix_}" in name and name not in begin] if prefix_ else []
     opening = [Candidate(text=word) for word in _OPENING if word.startswith(prefix_) and not prefix]

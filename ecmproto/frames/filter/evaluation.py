@@ -104,7 +104,7 @@ def _sequential_predicate(test: Test) -> Predicate:
         if captured.number <= number:
             last_ns = None
         number = captured.number
-        selected = holds(InSequence(captured))  # other attributes are the frame's
+        selected = holds(InSequence(captured))  # other attributes are read from the frame
         if selected and captured.time_ns is not None:
             last_ns = captured.time_ns
         return selected
@@ -364,7 +364,7 @@ def _relation(test: Comparison) -> Callable[[Any, Any], bool]:
     relation = RELATIONS[test.relation]
     if test.relation in ("==", "!=", "contains") or test.left.kind not in _OCTETS:
         return relation
-    # Octets differ in length, and so do masked addresses.
+    # Octets can differ in length, and so can masked addresses.
     return lambda left, right: relation(rank(left), rank(right))
 
 

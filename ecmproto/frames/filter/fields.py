@@ -151,7 +151,7 @@ def _layers() -> Iterator[FilterField]:
     formats: dict[str, list[type[Layer]]] = {}
     for cls in FORMATS:
         prefixes = {field.name.partition(".")[0]: 0 for field in cls.layout}
-        # An extension header is no IPv6 header, though its fields are named after it.
+        # An extension header is no IPv6 header, although its fields have the prefix of IPv6.
         for name in {cls.prefix: 0} | ({} if "." in cls.prefix else prefixes):
             formats.setdefault(name, []).append(cls)
     yield FilterField(name="frame", kind="layer", origin="record")

@@ -257,10 +257,10 @@ def expression(pattern: bytes) -> Callable[[bytes], bool]:
     to the number of octets for every expression. Raises SpecError for an invalid expression; ``where`` is the
     invalid part, if known.
     """
-    # Loading the engine takes longer than decoding a small capture: only filters that use it wait for it.
+    # Loading the engine takes longer than decoding a small capture, so only filters that need it load it.
     import re2
 
-    engine: Any = re2  # stubs, where others install them, lack some names
+    engine: Any = re2  # stubs, if installed, lack some names
     options = engine.Options()
     options.encoding = engine.Options.Encoding.LATIN1  # an octet is a character
     options.case_sensitive = False

@@ -117,7 +117,7 @@ class _Translator:
     def __init__(self, ethertypes: EtherTypes) -> None:
         self._ethertypes = ethertypes
         self._tags = (ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag)
-        # The layers after these are not searched: they may be anything.
+        # The layers after other tags are not searched, so such frames are accepted.
         steps = {*self._tags, ethertypes.cn_tag}
         tags = {announcement(cls, ethertypes) for cls in FORMATS if cls.role == "tag"} - {None}
         self._opaque = tuple(sorted(value for value in tags if value is not None and value not in steps))
@@ -342,7 +342,7 @@ def _condition(test: _Leaf, value: Value, *, less: int = 0, shift: int = 0) -> C
         return None
 
     def scaled(number: object) -> int:
-        assert isinstance(number, int)  # the checker allows no other constants for numbers
+        assert isinstance(number, int)  # the checker allows only integers for numbers
         return number - less << shift
 
     relation = test.relation if isinstance(test, Comparison) else "=="

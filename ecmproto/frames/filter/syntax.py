@@ -157,7 +157,7 @@ class _Parser:
             return None
         end = ")" if inside else _END
         if self._next.type != end:
-            # At the end, or at a closing parenthesis, the whole test has been written.
+            # At the end, or at a closing parenthesis, the test is complete.
             more = () if self._next.type in _ENDS else self._more
             self._fail((*more, *_AND, *_OR, end))
         result = _together("either", level.either)

@@ -524,7 +524,7 @@ def in_order(parts: Sequence[Pairs], frames: int) -> Pairs:
         return pairs
     rank = np.empty(len(pairs), np.int32)
     rank[np.argsort(pairs.b, kind="stable")] = np.arange(len(pairs), dtype=np.int32)
-    # Rows that are adjacent on both sides stay together in some longest subsequence.
+    # Some longest subsequence keeps rows together that are adjacent in both captures.
     heads = np.flatnonzero(np.diff(rank, prepend=np.int32(-2)) != 1)
     weight = np.diff(heads, append=len(pairs))
     position = np.empty(len(heads), np.int64)

@@ -169,7 +169,7 @@ class DigestReader:
             self._reader.close()
 
     def give_back(self, digests: Digests) -> None:
-        """Put frames back, so that the next window starts with them."""
+        """Put frames back, so that the next window starts with these frames."""
         if len(digests):
             self._gathered.add(digests)
 

@@ -313,8 +313,8 @@ class Comparison:
         codes = self._codes(a, b, alignment)
         events = self._events(alignment, codes, parts)
         self._count(a, b, alignment, codes)
-        # For consecutive interfaces the captures are read again, so that more differences are processed at a
-        # time.
+        # With several parts, the captures are read again for each interface, so more differences are
+        # processed at a time.
         at_once = _AT_ONCE if parts is WHOLE else 8 * _AT_ONCE
         for start in range(0, len(events.kind), at_once):
             some = events.part(start, start + at_once)
@@ -458,7 +458,7 @@ class Comparison:
             if record is not None:
                 place_a = _frame_at(a, row_a, names_a, record)
             if row_b >= 0:
-                # A moved frame is the same in the first capture.
+                # A moved frame is equal in both captures, so the record of the first capture is used.
                 record_b = next(other) if kind in (_CHANGED, _ADDED) else record
                 assert record_b is not None
                 place_b = _frame_at(b, row_b, names_b, record_b)

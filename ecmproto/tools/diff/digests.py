@@ -190,7 +190,7 @@ def _without(buffer: Octets, offset: Int64, batch: Batch, msdu: Int64, cuts: Seq
     stop = np.concatenate([cut.stop for cut in cuts])
     order = np.argsort(start, kind="stable")
     row, start, stop = row[order], start[order], stop[order]
-    # Octets already removed are not removed again.
+    # No octet is removed twice.
     start = np.maximum(start, np.concatenate([[0], np.maximum.accumulate(stop)[:-1]]))
     stop = np.maximum(start, stop)
     gone = np.concatenate([[0], np.cumsum(stop - start)])
@@ -434,7 +434,7 @@ class Digester:
         length = np.zeros(count, np.int64) if self._without_length else reduced.original
         digest = np.empty(count, np.uint64)
         header, payload, inside = (np.empty(count, np.uint32) for _ in range(3))
-        with np.errstate(over="ignore"):  # in plain Python, products wrap at 64 bits on purpose
+        with np.errstate(over="ignore"):  # products wrap at 64 bits on purpose, also in plain Python
             _digest(
                 fixed(reduced.buffer), fixed(reduced.offset), fixed(reduced.captured), fixed(reduced.msdu),
                 fixed((length << 16 | linktype).astype(np.uint64)), fixed(_SECRET),

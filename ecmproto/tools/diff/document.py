@@ -3,8 +3,8 @@
 A difference has ``kind`` (changed, retimed, moved, missing or added), ``a`` and ``b``. ``a`` and ``b`` are
 the frame in the two captures, or null: ``number`` from 1, ``time_ns`` (null without a time), ``interface``,
 ``summary``. Frames in both captures have ``time_difference_ns``, the delay in the second capture. Changed
-frames have ``fields``, a list of objects with ``name``, ``a`` and ``b``. ``a`` and ``b`` are lists of values
-there: numbers as numbers, octets in hex, times in ns.
+frames have ``fields``, a list of objects with ``name``, ``a`` and ``b``. There, ``a`` and ``b`` are lists
+of values: numbers as numbers, octets in hex, times in ns.
 """
 
 from __future__ import annotations

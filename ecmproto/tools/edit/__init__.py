@@ -1,10 +1,10 @@
-"""Captures edited: fields set, frames dropped, cut and wrapped, tags changed, times moved, checksums fixed.
+"""Editing of captures: set fields, drop, truncate and wrap frames, change tags, move times, fix checksums.
 
 >>> edit = Edit(assignments=assignments_from(["vlan.id=7"]), filter=compile_filter("vlan"))
 >>> report = edit_capture(["in.pcapng"], "out.pcapng", edit)
 >>> report.assigned[0].frames
 
-Everything else is written unchanged, octet for octet.
+All other octets are written unchanged.
 """
 
 from __future__ import annotations

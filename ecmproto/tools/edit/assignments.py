@@ -124,7 +124,7 @@ def _writings(field: FilterField, text: str, where: str) -> tuple[Writing, ...]:
         except SpecError as error:
             errors.append(error)
     if not writings:
-        # the one of most bits takes most values
+        # the widest field accepts most values
         raise errors[max(range(len(errors)), key=lambda index: _width(field.sources[index]))]
     return tuple(writings)
 
@@ -215,7 +215,7 @@ class Written(NamedTuple):
     def differs(self) -> NDArray[np.bool_]:
         """Mask of the fields whose octets have changed."""
         differs = np.zeros(len(self.row), np.bool_)
-        # a row is short: column by column is quicker
+        # rows are short, so a loop over columns is faster
         for column in range(self.before.shape[1]):
             differs |= self.before[:, column] != self.after[:, column]
         return differs

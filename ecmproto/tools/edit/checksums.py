@@ -135,7 +135,7 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
         for kind in formats:
             entries = layers.entries.get(kind)
             if entries is not None:
-                # the last one written is the outermost
+                # the reversed assignment keeps the outermost header
                 offset[entries.row[::-1]] = entries.start[::-1]
         return offset
 
@@ -151,11 +151,11 @@ def packets_in(layers: BatchLayers, shift: int = 0) -> Packets:
     end, reach = frame_ends(layers.frames)
     rows = np.flatnonzero((bth >= 0) & (crc < 0) & (network >= 0))
     if len(rows):
-        # an extended header is not whole; the CRC is last all the same
+        # an extended header may be truncated, but the CRC is still at the end
         stop = np.minimum(reach[rows], _packet_end(buffer, network[rows], (ip4 >= 0)[rows]))
         crc[rows] = np.where(stop - bth[rows] >= BTH.least_octets, stop - ICRC.fixed_octets, NOWHERE)
 
-    # with a link header of InfiniBand, it covers that too
+    # the CRC also covers a link header of InfiniBand, which is not supported here
     crc[first_of(LRH) >= 0] = NOWHERE
 
     def moved(offset: Int64) -> Int64:
@@ -225,7 +225,7 @@ def keep_right(
                 continue
             rows, left[f"{name}.checksum"] = packets.captured(np.flatnonzero(difference), sum_at, 2)
             if kind is UDP:
-                # 0: none
+                # 0 means no checksum
                 rows = rows[_number(buffer, sum_at[rows]) != 0]
             told[f"{name}.checksum"] = _update(
                 buffer, sum_at[rows], difference[rows], zero_is_none=kind is UDP
@@ -271,7 +271,7 @@ def _update(buffer: Octets, at: Int64, difference: Int64, *, zero_is_none: bool 
 
 def _put_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
     """Write the checksums for sums of octets; return the number of changed checksums."""
-    # a sum of octets that are not all zero is 0xFFFF where it is 0 modulo 0xFFFF
+    # a sum that is 0 modulo 0xFFFF is 0xFFFF, unless all octets are zero
     rest = total % _ALL
     checksum = _ALL - np.where(rest == 0, _ALL, rest)
     if zero_is_none:
@@ -358,7 +358,7 @@ def _fcs(batch: Batch, rows: NDArray[np.intp]) -> Octets:
     return np.array(crcs, "<u4").view(np.uint8).reshape(-1, _FCS_OCTETS)
 
 
-# all of them
+# complete computation
 
 
 def put_lengths_right(layers: BatchLayers, buffer: Octets) -> Counter[str]:
@@ -502,7 +502,7 @@ def _pseudo(packets: Packets, buffer: Octets, rows: NDArray[np.intp], stop: Int6
 
 
 def _replace_checksum(buffer: Octets, at: Int64, total: Int64, *, zero_is_none: bool) -> int:
-    # both zeros of ones' complement are right, of an IPv4 header too
+    # both zeros of ones' complement are correct, also for an IPv4 header
     wrong = (total + _number(buffer, at)) % _ALL != 0
     return _put_checksum(buffer, at[wrong], total[wrong], zero_is_none=zero_is_none)
 
@@ -527,7 +527,7 @@ def _sums(buffer: Octets, start: Int64, stop: Int64) -> Int64:
     done = 0
     while done < len(start):
         low = int(start[done])
-        # spans are in order, so that some neighbours are near to one another
+        # ranges are sorted, so adjacent ranges are near each other
         last = max(done + 1, int(np.searchsorted(start, low + _SUMMED_OCTETS)))
         part = slice(done, last)
         low -= low & 1

@@ -362,7 +362,7 @@ class Editor:
         interfaces: Sequence[Interface],
         touched: NDArray[np.bool_],
     ) -> Batch:
-        # loads numba, which other edits do without
+        # this import loads numba, which other edits do not need
         from ecmproto.frames.batch.tags import NOWHERE, spliced_batch, tag_splice, tags_of, without_tags
 
         edit, report = self.edit, self.report
@@ -417,7 +417,7 @@ class Editor:
         found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
         lengths = put_lengths_right(found, buffer)
         if lengths:
-            # octets after a wrong length are read now
+            # octets after an incorrect length are now decoded
             found = outermost_layers(frames, FIXED, edit.ethertypes, pool)
         sums, left = put_checksums_right(found, buffer)
         report.fixed += lengths + sums
@@ -465,7 +465,7 @@ class Editor:
 
         An FCS remains at the end of the frame and is recomputed later as the FCS of the wrapper.
         """
-        # loads numba, which other edits do without
+        # this import loads numba, which other edits do not need
         from ecmproto.frames.batch.tags import NOWHERE, Splice, spliced_batch
 
         frames = frames_of(batch, interfaces)

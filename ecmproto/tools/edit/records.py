@@ -211,7 +211,7 @@ def _ticks(
     per_second = link.ticks_per_second
     delta, between = divmod(clock.shift_ns * per_second, NS_PER_S)
     if not clock.scales and between == 0:
-        # what is finer than a ns stays
+        # fractions of a ns are kept
         most = [int(before.min()) + delta, int(before.max()) + delta]
         if min(most) < 0 or max(most) >= 1 << 64:
             far = max(most) >= 1 << 64

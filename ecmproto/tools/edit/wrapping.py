@@ -129,7 +129,7 @@ def wrapper_from(text: str) -> Wrapper:
     octets = [each.build() for each in (*front, *layers)]
     start = sum(map(len, octets[: len(front)]))
     places = {key: start + bit // 8 for key, bit in _offsets(layers)}
-    # A time stamp that is given is the same in all frames.
+    # A given time stamp is the same in all frames.
     tick_ns = TICK_NS.get(getattr(layers[-1], "granularity", -1)) if "timestamp" not in given else None
     return Wrapper(
         name=name, octets=b"".join(octets), is_ip6=isinstance(front[1], IPv6),

@@ -44,7 +44,7 @@ def whole(given: Any) -> Any:
 def unpacked(target: Target, array: Any) -> Any:
     """Return an Arrow array without nulls as numpy arrays, strings or codes."""
     kind = array.type
-    if isinstance(array, pa.ChunkedArray):  # too many octets for one array leave several chunks
+    if isinstance(array, pa.ChunkedArray):  # the octets are too many for one array
         raise target.error("octets that fit in one Arrow array", f"{array.nbytes} octets")
     if pa.types.is_dictionary(kind):
         return Coded(np.asarray(array.indices), array.dictionary.to_pylist())
@@ -82,7 +82,7 @@ def listed(columns: Any, names: list[str]) -> Iterator[tuple[str, Any, NDArray[n
 
     The bounds are the offset of each frame's first value, followed by the number of values.
     """
-    # Most columns have no values or one for each frame: they share their offsets.
+    # Most columns have no values, or one value for each frame. Such columns share their offsets.
     none, every = np.zeros(columns.num_rows + 1, np.int64), np.arange(columns.num_rows + 1)
     for name in names:
         array = whole(columns.column(name))

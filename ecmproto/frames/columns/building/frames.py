@@ -1,7 +1,7 @@
 """Many frames of one template, with fields from columns.
 
-Frames of equal length are cast together from one `FrameTemplate`. `pack` does so for one format, the reverse
-of its layout, a row per frame:
+Frames of equal length are built together from one `FrameTemplate`. `pack` encodes a single format, with one
+row per frame:
 
 >>> pack(CMTag, 3, cpid=cpids, timestamp=ticks, etype=0x0800)      # 3 × 16 octets
 """
@@ -307,7 +307,7 @@ def _equally_long(columns: Sequence[TargetValues], count: int) -> Iterator[tuple
     for values in ragged.values():
         lengths, inverse = np.unique(values.octets, return_inverse=True)
         if len(lengths) > 1:
-            # Renumbered for each column, so that the codes stay small.
+            # The codes are renumbered for each column, so that they remain small.
             codes = np.unique(codes * len(lengths) + inverse.reshape(-1), return_inverse=True)[1].reshape(-1)
     if not codes.any():
         yield slice(None), {index: int(values.octets[0]) for index, values in ragged.items()}

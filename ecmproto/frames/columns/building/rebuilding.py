@@ -288,7 +288,7 @@ def _record(sheet: ColumnSheet, octets: Int64) -> dict[str, Int64]:
     record = {}
     original, captured = sheet.numbers("frame.len"), sheet.numbers(_CAP_LEN)
     if original is not None:
-        # Octets removed by a snap length stay removed, also from frames whose length changed.
+        # Octets removed by a snap length remain removed, also from frames whose length changed.
         record["original"] = original if captured is None else original - captured + octets
     interface = sheet.numbers("frame.interface_id")
     return record if interface is None else record | {"interface": interface}
@@ -399,7 +399,7 @@ def sheet_of(columns: Any) -> ColumnSheet:
         if names.count(name) > 1:
             raise SpecError(where="columns", needed="each column once", got=f"{name!r} twice")
     if not is_arrow:
-        # Most columns have no values or one for each frame: they share their offsets.
+        # Most columns have no values, or one value for each frame. Such columns share their offsets.
         none, every = np.zeros(columns.frames + 1, np.int64), np.arange(columns.frames + 1)
         sheet = {}
         for name, column in columns.items():
@@ -464,7 +464,7 @@ def tlv_formats(
     tlvs = _tlvs_of(names)
     if len(types) != len(lengths) or len(types) > MAX_TLVS:
         return None
-    # By index of the TLV reached: candidates, each the TLVs so far and the values used.
+    # Candidates by the index of the last TLV: each has the TLVs and the values used so far.
     candidates: dict[int, list[tuple[tuple[int, ...], tuple[int, ...]]]] = {-1: [((), ())]}
     for index, (type_, length) in enumerate(zip(types, lengths, strict=True)):
         is_last = index == len(types) - 1
@@ -476,7 +476,7 @@ def tlv_formats(
                     value = _value(tlvs[other][0], type_, length, values, used, is_last)
                     if value is not None:
                         following.setdefault(other, []).append(((*chosen, other), (*used, value)))
-        # Two candidates are as ambiguous as a hundred.
+        # Two candidates suffice to show that the frame is ambiguous.
         candidates = {at: reached[:2] for at, reached in following.items()}
     ends = [each for each in candidates.get(len(tlvs) - 1, []) if max(each[1], default=-1) == len(values) - 1]
     if len(ends) != 1:
@@ -492,7 +492,7 @@ def _value(
 
     Returns ``None`` if the TLV cannot have that format.
     """
-    # A TLV of another length is malformed, and nothing after it is read as TLVs.
+    # A TLV of another length is malformed, and no TLVs are read after it.
     fits = cls is TLV or all(each.low <= length <= each.high for each in cls.limits)
     if cls is not TLV and (type_ != ORGANIZATIONALLY_SPECIFIC or not (fits or is_last)):
         return None

@@ -121,7 +121,7 @@ def finished(frame: Frame, finish: Finish) -> Frame:
         return frame
     given = finish.given(frame)
     frame = fixed(frame, given)
-    # A computed header checksum is right already unless a given field is wrong.
+    # A computed header checksum is already correct, unless a given field is wrong.
     is_summed = not finish.transport and not any(given)
     return frame if is_summed else summed(frame, given, transport=finish.transport)
 
@@ -196,7 +196,7 @@ class BitRange:
         if values.ndim == 2:
             self.put_octets(frames, values.astype(np.uint8, copy=False))
         elif self.bits in _WORDS and self.bit % 8 == 0:
-            # one store a row; octet by octet takes twice the time
+            # one store per row; a store per octet takes twice the time
             word = frames[:, self.octets.start : self.octets.stop].view(f">u{self.bits // 8}")
             np.copyto(word[:, 0], values, casting="unsafe")
         else:
@@ -217,7 +217,7 @@ class BitRange:
         mask = ((1 << self.bits) - 1) << shift
         numbers = values.astype(np.uint64, casting="unsafe", copy=False)
         for octet in span:
-            # number of bits by which this octet's lowest bit is above the number's
+            # number of bits between the lowest bit of the number and the lowest bit of this octet
             above = 8 * (span.stop - 1 - octet) - shift
             part = (numbers >> np.uint64(above) if above >= 0 else numbers << np.uint64(-above)).astype(
                 np.uint8

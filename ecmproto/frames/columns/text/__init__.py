@@ -1,9 +1,8 @@
-"""Whole batches as text: each output form's text of a frame, written by compiled kernels.
+"""Whole batches as text in any output form, written by compiled kernels.
 
 A form maps each sequence of layers (`pieces.Path`) to the pieces of a frame's text: literal text, numbers and
 octets of the frame, and `Word`s, which are cached results of a Python function. A `renderer.Renderer`
-compiles the pieces and writes all frames of a batch; frames without a program are left to the form's
-one-frame text.
+compiles the pieces and writes all frames of a batch. The form writes frames without a program one by one.
 
 >>> def line(path: Path) -> list[Piece] | None:
 ...     if path.layers[:2] != (Ethernet, VLAN):
@@ -16,7 +15,8 @@ one-frame text.
 >>> for text in renderer.batch(batch, one_by_one, interfaces=reader.interfaces, origin_ns=first_ns):
 ...     out.write(text)
 
-With ``sampled=True``, `Path.sampled` is the path of the frame quoted by a congestion message; its numbers and
-octets are used alike. Numbers of the record (its time, its length) are `RecordNumber`s; ``Size(span)`` is
-the number of octets of a span. A `Word`'s function is also called where a `When` around it does not hold.
+With ``sampled=True``, `Path.sampled` is the path of the frame quoted by a congestion message. Numbers and
+octets of the quoted frame are used in the same way. Numbers of the record, such as the time and the length,
+are `RecordNumber`s. ``Size(span)`` is the number of octets of a span. The function of a `Word` is called even
+if the condition of an enclosing `When` is false.
 """

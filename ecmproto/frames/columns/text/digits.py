@@ -25,7 +25,7 @@ _DAY_S = 86_400
 @inlined
 def four_digits(number: int) -> int:
     """Return the four digits of a number < 10^4, with the first digit in the least significant octet."""
-    # 5243 / 2^19 and 103 / 2^10 are a hundredth and a tenth, exact enough for such small numbers.
+    # 5243 / 2^19 is about 1/100, and 103 / 2^10 is about 1/10; both are exact enough for numbers < 10^4.
     hundreds = (number * 5243) >> 19
     pairs = hundreds | ((number - 100 * hundreds) << 16)
     tens = ((pairs * 103) >> 10) & 0x000F000F
@@ -132,7 +132,7 @@ def moment(out: Octets, at: int, number: int) -> int:
     """Write a number of ns since 1970 as UTC with nine decimals; the year must have four digits."""
     second = number // 1_000_000_000
     day = second // _DAY_S
-    # Days and years begin in March 0000, so that a leap day is the last of its year.
+    # Days and years are counted from March 0000, so that a leap day is the last day of a year.
     days = day + 719_468
     era = days // 146_097
     of_era = days - 146_097 * era
@@ -188,7 +188,7 @@ def hex_octets(out: Octets, at: int, buffer: Octets, start: int, stop: int) -> i
     """Write octets in hex."""
     whole = stop - (stop - start) % 4
     for i in range(start, whole, 4):
-        # Spread the octets by pairs, then singly; then split each into halves.
+        # Spread pairs of octets, then single octets; then split each octet into halves.
         spread = load_4(buffer, i)
         spread = (spread | (spread << 16)) & 0x0000FFFF0000FFFF
         spread = (spread | (spread << 8)) & 0x00FF00FF00FF00FF
@@ -286,8 +286,8 @@ def _rounded(number: int, unit: int, divisor: int) -> int:
     twice = 2 * (number - above * unit)
     if twice != unit:
         return above + int(twice > unit)
-    # Half-way: Python rounds the quotient as a double, which is slightly more or less. The last 64 bits of
-    # the products suffice for that difference.
+    # Half-way: Python rounds the quotient as a double, which can be slightly more or less than the exact
+    # quotient. The lowest 64 bits of the products suffice to compute the difference.
     quotient = float(number) / float(divisor)
     bits = 52 if quotient < _LARGE else 42
     error = int(quotient * float(1 << bits)) * divisor - (int(number) << bits)

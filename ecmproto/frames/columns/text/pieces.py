@@ -6,7 +6,8 @@ frames with that path, so values that differ between frames are `Number`s or `Sp
 >>> def line(path: Path) -> list[Piece] | None:
 ...     return [Decimal(RecordNumber.NUMBER, width=5), " ", Hex(path.span(0, "src"), separator=":"), "\\n"]
 
-The classes have no slots, which would make their definition, and so each start, six times slower.
+The classes have no slots, because slots would make the class definitions, and so each start of the program,
+six times slower.
 """
 
 from __future__ import annotations
@@ -93,8 +94,8 @@ class Span:
 
 @dataclass(frozen=True)
 class OfLayer:
-    """An attribute, or part of an attribute, of a layer without a fixed offset; programs do not support
-    it.
+    """An attribute, or part of an attribute, of a layer without a fixed offset; not supported by
+    programs.
     """
 
     boundary: int

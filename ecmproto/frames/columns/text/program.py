@@ -310,7 +310,7 @@ class Assembler:
                 raise UnsupportedPieceError
             case Sum():
                 first = self._number(number.first)
-                # 0 times itself without a second one
+                # without a second number: 0 times the first number
                 second, times = (
                     (first, 0) if number.second is None else (self._number(number.second), number.times)
                 )
@@ -375,7 +375,7 @@ def _term_at(
     first, second, third = numbers[here, 1], numbers[here, 2], numbers[here, 3]
     if kind == OF_LAYER:
         number = load_number(buffer, boundaries[np.uint64(base + first)] + second, third) & numbers[here, 4]
-        # A sign bit counts negative.
+        # A sign bit has a negative value.
         return int(number - 2 * (number & numbers[here, 5]))
     if kind == OF_RECORD:
         return int(record[first, row])
@@ -458,14 +458,14 @@ def render(
                 return row
             at = copy(out, at, singles, start, octets)
             continue
-        # The capacity for the whole row is checked here, so that no operation has to.
+        # The capacity for the whole row is checked here, so that operations need no checks.
         needed = capacity[which, 0] + _HEX_OCTETS * capacity[which, 1] * record[_CAPTURED, row]
         needed += capacity[which, 2] * longest + SPARE_OCTETS
         if at + needed > len(out):
             used[0], used[1] = at, needed
             return row
-        # In out, the row begins at line and the current cell at cell; the text so far ends at at. wide is the
-        # width of a group's widest cell so far. UNLESS and JUMP move step forward only: each row ends.
+        # In out, the row starts at line, the current cell at cell, and the text ends at at. wide is the width
+        # of the widest text of a group. UNLESS and JUMP only move step forward, so each row ends.
         base = boundaries_at[row]
         line = cell = at
         wide = 0

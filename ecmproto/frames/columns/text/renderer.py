@@ -393,7 +393,7 @@ class RenderBuffers:
             if at > before:
                 texts.append(self._out[: used[0]].data)
             if at < end:
-                # The old buffer stays alive with its text.
+                # Views of the text keep the old buffer alive.
                 self._out = np.empty(max(min(2 * len(self._out), _MAX_OCTETS), int(used[1])), np.uint8)
         return texts
 
@@ -526,7 +526,7 @@ class Renderer:
         texts = layers.errors.words
         if self._wrong is None or not texts:
             return texts
-        # Decode one frame for each; of several in the array assignment the last remains.
+        # Decode one frame for each error: the array assignment keeps the last frame of several.
         rows = np.zeros(len(texts), np.int64)
         rows[layers.errors.codes] = layers.error_rows
         errors = (decoded_frame(layers.frames, ethertypes, row).error for row in rows.tolist())

@@ -69,7 +69,7 @@ def look_up(
             continue
         base = boundaries_at[row]
         for call in range(bounds[which], bounds[which + 1]):
-            # The key is written to the next free entry, where it stays if it is new.
+            # The key is written to the next free entry. A new key remains there.
             keys[known, 0] = calls[call, 0]
             count = calls[call, 1]
             for part in range(count):
