@@ -1,10 +1,11 @@
-"""Arithmetic of lossless links: pauses in quanta, time and octets, their renewal, and the required headroom.
+"""Calculations for lossless links: the duration and renewal of pauses, and the required headroom.
 
-A quantum is 512 bit times at the link's own rate (802.3 Annex 31B). Everything is exact until it is written:
-times and frames per second are fractions.
+Pauses are measured in quanta, time or octets. A quantum is 512 bit times at the link rate (802.3 Annex 31B).
+Values are exact: times and frames per second are fractions, which are rounded only in output.
 
-Headroom is the free capacity that a receiver needs when it decides to stop a priority (802.1Q-2022 Annex N,
-which was 802.1Qbb's Annex O), for all frames until the other end has stopped.
+Headroom is the free buffer that a receiver needs when the receiver decides to stop a priority (802.1Q-2022
+Annex N, formerly 802.1Qbb Annex O). The headroom stores all frames that arrive until the other end has
+stopped.
 """
 
 from __future__ import annotations
@@ -29,19 +30,22 @@ from ecmproto.units import (
 )
 
 FLOW_CONTROLS = ("pause", "pfc")
-"""The mechanisms that stop links by thresholds."""
+"""Mechanisms that stop links by thresholds."""
 MOST_QUANTA = 0xFFFF
-"""The maximum pause in a frame."""
+"""Maximum pause in a frame, in quanta."""
 MAX_RATE_BPS = 10**15
 PAUSE_OCTETS = 60
-"""The length of a PAUSE or PFC frame without FCS."""
+"""Length of a PAUSE or PFC frame without FCS."""
 DEFAULT_SHARE = Fraction(1, 2)
-"""A frame every half pause: one may be lost, or late by half a pause, without a gap in the stop."""
+"""Default share of a pause after which the pause is renewed.
+
+With one half, the link stays stopped if one frame is lost, or late by half a pause.
+"""
 QUANTUM_OCTETS = QUANTUM_BITS // 8
 
 
 def check_rate(rate_bps: int) -> int:
-    """Return a link's rate; ParameterError for an invalid one."""
+    """Return a link rate in bit/s. Raises ParameterError for an invalid rate."""
     if not 0 < rate_bps <= MAX_RATE_BPS:
         needed = f"a rate of more than 0 and at most {format_rate(MAX_RATE_BPS)}"
         raise ParameterError(name="rate", needed=needed, got=format_rate(rate_bps))
@@ -49,7 +53,7 @@ def check_rate(rate_bps: int) -> int:
 
 
 def parse_quanta(text: str, rate_bps: int, *, name: str = "amount") -> Fraction:
-    """Return the quanta in ``text`` at a rate: ``65535``, ``83.88us`` or ``4.19MB`` on the wire."""
+    """Return the number of quanta at ``rate_bps`` for a text such as ``65535``, ``83.88us`` or ``4.19MB``."""
     given = text.strip()
     if _QUANTA.fullmatch(given):
         return Fraction(given)
@@ -69,7 +73,10 @@ MAX_METRES = 10**6
 
 
 def parse_length(text: str) -> Fraction:
-    """Return the metres in ``text``: ``100m``, ``2.5km``, ``30cm``; ParameterError otherwise."""
+    """Return the length in metres for a text such as ``100m``, ``2.5km`` or ``30cm``.
+
+    Raises ParameterError for an invalid text.
+    """
     match = _LENGTH.fullmatch(text.strip())
     metres = Fraction(match[1]) * _METRES[match[2]] if match else None
     if metres is None or metres > MAX_METRES:
@@ -80,10 +87,10 @@ def parse_length(text: str) -> Fraction:
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Renewal:
-    """The renewal of a ``quanta`` pause on a link of ``rate_bps``, after ``share`` of its duration.
+    """The renewal of a pause of ``quanta`` on a link of ``rate_bps``, after ``share`` of the pause.
 
-    ``octets`` is the length of a frame without FCS. ParameterError for no quanta, a link without speed, a
-    share outside 0 to 1, or more frames than the link has capacity for.
+    ``octets`` is the length of a frame without FCS. Raises ParameterError for a pause of 0 quanta, a link
+    rate of 0, a share outside 0 to 1, or more frames than the link can carry.
     """
 
     quanta: int
@@ -92,7 +99,7 @@ class Renewal:
     share: Fraction = DEFAULT_SHARE
 
     def __post_init__(self) -> None:
-        """Check all fields; raises ParameterError."""
+        """Check each field; raises ParameterError."""
         if self.rate_bps < 1:
             raise ParameterError(
                 name="storm", needed="a link of more than 0 bit/s", got=format_rate(self.rate_bps)
@@ -117,37 +124,37 @@ class Renewal:
 
     @property
     def pause_ns(self) -> int:
-        """The pause by one frame, rounded up."""
+        """Duration of the pause by one frame in ns, rounded up."""
         return quanta_to_ns(self.quanta, self.rate_bps)
 
     @property
     def needed_fps(self) -> Fraction:
-        """The minimum frames per second to keep the link stopped: one at the end of every pause."""
+        """Minimum number of frames per second to keep the link stopped, one at the end of each pause."""
         return Fraction(self.rate_bps, QUANTUM_BITS * self.quanta)
 
     @property
     def interval_ns(self) -> int:
-        """The time between two frames: ``share`` of the pause, in whole ns."""
+        """Time between two frames in whole ns, which is ``share`` of the pause."""
         return int(self.share * NS_PER_S / self.needed_fps)
 
     @property
     def frames_per_s(self) -> Fraction:
-        """The frames per second of the storm."""
+        """Number of frames per second."""
         return Fraction(NS_PER_S, self.interval_ns)
 
     @property
     def octets_per_s(self) -> Fraction:
-        """The octets per second on the line, with FCS, preamble and gap."""
+        """Number of octets per second on the line, including FCS, preamble and gap."""
         return self.frames_per_s * self._wire_bits / 8
 
     @property
     def link_share(self) -> Fraction:
-        """The share of the link used by the storm."""
+        """Share of the link that the frames use."""
         return self.frames_per_s * self._wire_bits / self.rate_bps
 
 
 def share_of(text: str) -> Fraction:
-    """Parse a share such as ``0.5`` or ``50%``; ParameterError unless it is between 0 and 1."""
+    """Parse a share such as ``0.5`` or ``50%``. Raises ParameterError unless the share is between 0 and 1."""
     number = text.strip().removesuffix("%")
     if len(number) <= 20 and number.isascii() and number.replace(".", "", 1).isdigit():
         share = Fraction(number) / (100 if number != text.strip() else 1)
@@ -162,7 +169,11 @@ RESPONSE_QUANTA: Mapping[int, int] = {
     10**8: 1, 10**9: 2, 10 * 10**9: 60, 25 * 10**9: 80, 40 * 10**9: 118, 50 * 10**9: 147, 100 * 10**9: 394,
     200 * 10**9: 453, 400 * 10**9: 905,
 }  # fmt: skip
-"""The maximum quanta from a pause frame at a station's connector until it starts no frame, by rate."""
+"""Maximum response time in quanta by link rate in bit/s.
+
+The response time is from the arrival of a pause frame at the station's connector until the station starts no
+frame.
+"""
 
 FIBRE_NS_PER_M = 5
 DEFAULT_LARGEST_OCTETS = 9216
@@ -174,7 +185,7 @@ _RESPONSE = "802.3 31B.3.7"
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class HeadroomTerm:
-    """A term of the headroom: the bits that arrive meanwhile, the reason, and the source."""
+    """A term of the headroom, with the number of bits, the reason and the source."""
 
     name: str
     bits: Fraction
@@ -183,25 +194,25 @@ class HeadroomTerm:
 
     @property
     def octets(self) -> Fraction:
-        """The term in octets."""
+        """Size of the term in octets."""
         return self.bits / 8
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Headroom:
-    """The data that arrives after a receiver has decided to stop a priority, term by term."""
+    """The data that arrives after a receiver has decided to stop a priority, as a list of terms."""
 
     rate_bps: int
     terms: tuple[HeadroomTerm, ...]
 
     @property
     def bits(self) -> Fraction:
-        """The sum of all terms."""
+        """Sum of all terms in bits."""
         return sum((term.bits for term in self.terms), Fraction(0))
 
     @property
     def octets(self) -> int:
-        """The whole octets of buffer for the headroom."""
+        """Buffer size for the headroom in octets, rounded up."""
         return math.ceil(self.bits / 8)
 
 
@@ -214,11 +225,11 @@ def headroom(
     response_quanta: Fraction | None = None,
     interface_quanta: Fraction | None = None,
 ) -> Headroom:
-    """Return the headroom of a priority on a link of ``metres``; lengths of frames include the FCS.
+    """Return the headroom of a priority on a link of ``metres``. Frame lengths include the FCS.
 
-    The response of the other end is by default 802.3's bound for the rate, and the delay of this end's own
-    interface, out and in, is by default as long. ParameterError for a rate without such a bound, and for
-    frames of impossible length.
+    ``response_quanta`` is the response time of the other end, by default the maximum of 802.3 for the rate.
+    ``interface_quanta`` is the delay of this end's interface in both directions, by default the response
+    time. Raises ParameterError for a rate without a maximum in 802.3, and for an impossible frame length.
     """
     check_rate(rate_bps)
     lossless = largest_octets if largest_lossless_octets is None else largest_lossless_octets
@@ -269,25 +280,26 @@ def headroom(
 
 
 def output_thresholds(buffer_octets: int) -> tuple[int, int]:
-    """Return XOFF and XON thresholds of an output queue with a buffer, by S003's rule of thumb.
+    """Return XOFF and XON thresholds of an output queue with a given buffer, by the rule of thumb in S003.
 
-    The rule: XOFF at 2 RTT, XON at 1 RTT, a buffer of 3 RTT. Here the buffer is given, and the RTT follows:
-    the longest without loss.
+    The rule sets XOFF to 2 RTT and XON to 1 RTT for a buffer of 3 RTT. The RTT in this function is the
+    longest RTT without loss.
     """
     return max(1, 2 * buffer_octets // 3), buffer_octets // 3
 
 
 def input_thresholds(capacity_octets: int, headroom_octets: int) -> tuple[int, int]:
-    """Return XOFF and XON thresholds of an input with its own capacity: XON at half of XOFF.
+    """Return XOFF and XON thresholds of an input with a buffer; XON is half of XOFF.
 
-    An excess over the capacity minus the headroom may be lost; without any, each frame stops the input.
+    XOFF is the capacity minus the headroom. If the headroom exceeds the capacity, each frame stops the input,
+    and frames may be lost.
     """
     high_octets = max(1, capacity_octets - headroom_octets)
     return high_octets, high_octets // 2
 
 
 def check_time(ns: Fraction, name: str) -> Fraction:
-    """Return a time that can be written; ParameterError beyond the range of captures and counters."""
+    """Return ``ns``. Raises ParameterError for a time above the range of captures and counters."""
     if ns >= 1 << 63:
         raise ParameterError(name=name, needed="less than 2^63 ns", got=format_time(float(ns)))
     return ns

@@ -1,1 +1,1 @@
-"""HPCC (SIGCOMM 2019): a window for each flow, set by the records of every port on its path."""
+"""HPCC (SIGCOMM 2019): each flow has a window, which depends on the records of all ports on the path."""

@@ -1,7 +1,7 @@
-"""HPCC's congestion point: a record of the port in each frame that leaves it.
+"""The HPCC congestion point, which adds a record of the port to each frame that leaves the port.
 
-The reaction point uses only shares of the link's rate.  A port whose rate has no code therefore reports the
-next higher rate that has one, and its octets in proportion.
+The reaction point uses only shares of the link rate. A port reports the next higher rate if no code exists
+for the port rate. The octets in records are then scaled by the same factor.
 """
 
 from __future__ import annotations
@@ -21,40 +21,43 @@ _BPS = 10**9
 
 
 class HPCCPortState:
-    """The state of a port; a record (``kernels.record``)."""
+    """Record of a port's state (``kernels.record``)."""
 
     rate_code: int
     scale: float
-    """The factor of octets in records: the reported rate over the port's own."""
+    """Scale factor for octets in records: the reported rate divided by the port rate."""
     line_octets: int
-    """The octets on the line up to the last record."""
+    """Number of octets sent on the line until the last record."""
     sent_octets: float
-    """The same octets, as reported."""
+    """Number of sent octets, scaled for records."""
     records: int
-    """Records added to frames."""
+    """Number of records added to frames."""
     full_stacks: int
-    """Frames of full stacks, which got no record."""
+    """Number of frames without a new record because the stack was full."""
 
 
 @inlined
 def record_of(rate_code: int, now_ns: int, sent_octets: int, queue_octets: int) -> int:
-    """Return a record as a signed number of 64 bits; a longer queue than a record can contain is cut."""
+    """Return a record as a signed 64-bit number; the queue length is limited to the maximum of the field."""
     record = rate_code << TIME_BITS | now_ns & (1 << TIME_BITS) - 1
     record = record << SENT_BITS | sent_octets // SENT_UNIT & (1 << SENT_BITS) - 1
     return record << QLEN_BITS | min(queue_octets // QLEN_UNIT, (1 << QLEN_BITS) - 1)
 
 
 class HPCCPort(NullCongestionPoint):
-    """The congestion point of a port; the mark is the number of hops, then the path in 16 bits."""
+    """The congestion point of a port.
+
+    The mark of a frame is the number of hops followed by the path in 16 bits.
+    """
 
     state: HPCCPortState
     number: int
-    """The port's number in the path."""
+    """Number of the port, which is combined into the path."""
 
     def add_record(
         self, now_ns: int, line_octets: int, port_octets: int, mark: int, stack: NDArray[np.int64]
     ) -> int:
-        """Add the port's record after the earlier ones, and count the hop."""
+        """Add a record of the port after the existing records, and count the hop in the mark."""
         state, hops = self.state, mark >> NUMBER_BITS & _NUMBERS
         state.sent_octets += float(line_octets - state.line_octets) * state.scale
         state.line_octets = line_octets
@@ -68,13 +71,13 @@ class HPCCPort(NullCongestionPoint):
 
 
 def set_capacity(state: HPCCPortState, rate_bps: int) -> None:
-    """Set the rate of the port's line for later records."""
+    """Set the line rate of the port for later records."""
     reported = min((each for each in GBPS if each * _BPS >= rate_bps), default=max(GBPS))
     state.rate_code, state.scale = GBPS.index(reported), reported * _BPS / rate_bps
 
 
 def new_port(context: PortContext) -> HPCCPort:
-    """Return a port before its first frame."""
+    """Return a port before the first frame."""
     state = new_record(HPCCPortState)
     set_capacity(state, context.rate_bps)
     return HPCCPort(state, int.from_bytes(context.cp_mac[-2:]))

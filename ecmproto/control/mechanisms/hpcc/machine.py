@@ -1,4 +1,4 @@
-"""HPCC's machine, and its destinations, which acknowledge each tagged frame with its records."""
+"""The HPCC mechanism, whose destinations acknowledge each tagged frame with the records of the frame."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ _MARK = ("nhop", "path")
 
 
 class HPCCReceiverCounts:
-    """The counters of destinations; a record (``kernels.record``)."""
+    """Record of the counters of destinations (``kernels.record``)."""
 
     acknowledged: int
 
 
 class HPCCReceivers(NullReceivers):
-    """The destinations."""
+    """Destinations that acknowledge tagged frames."""
 
     counts: HPCCReceiverCounts
 
@@ -63,7 +63,7 @@ class HPCCReceivers(NullReceivers):
 
 
 class HPCCMachine(Machine):
-    """HPCC with its parameters."""
+    """HPCC with parameters."""
 
     flow_key = FlowKey(vlan=True, dst=True, priority=False)
     tag = TagFormat(
@@ -86,16 +86,16 @@ class HPCCMachine(Machine):
         self._rp = parameters[Role.REACTION_POINT]
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the port's congestion point."""
+        """Return the congestion point of the port."""
         return new_port(context)
 
     def set_capacity(self, point: CongestionPoint, capacity_bps: int) -> None:
-        """Set the line's rate for later records."""
+        """Set the line rate for later records."""
         if isinstance(point, HPCCPort):
             set_capacity(point.state, capacity_bps)
 
     def senders(self, context: PortContext, generator: np.random.Generator) -> Senders:
-        """Return reaction points before their first frames."""
+        """Return reaction points before the first frames."""
         return new_stations(self._rp, context)
 
     def receivers(self, context: PortContext, generator: np.random.Generator) -> Receivers:

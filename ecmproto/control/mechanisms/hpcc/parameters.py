@@ -23,7 +23,7 @@ _MAX_NS = 10**12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HPCCReactionPointParameters(Parameters):
-    """The parameters of a station's reaction points, one for each flow."""
+    """Parameters of a station's reaction points, one reaction point per flow."""
 
     eta: float = ratio(
         "eta", 0.95, (0.01, 1), source=f"{_PAPER} η",

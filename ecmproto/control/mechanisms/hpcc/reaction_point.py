@@ -55,7 +55,7 @@ _TAG_OCTETS = INTTag.fixed_octets
 
 
 class AckPayload:
-    """The payload of an acknowledgement: the records, then the tag's mark and sequence number; a record."""
+    """Record of an acknowledgement's payload: records of ports, and mark and sequence number of the tag."""
 
     record1: int
     record2: int
@@ -70,68 +70,68 @@ ack_payload = payload_view(AckPayload, "payload")
 
 
 class HPCCLimiter(RateLimiter):
-    """The reaction point of one flow; a record (``kernels.record``)."""
+    """Record of the reaction point of one flow (``kernels.record``)."""
 
     started: int
-    """1 from its first frame on."""
+    """1 from the first frame on, otherwise 0."""
     window_octets: float
-    """W."""
+    """Window W in octets."""
     reference_octets: float
-    """W^c."""
+    """Reference window W^c in octets."""
     utilisation: float
-    """U."""
+    """Average utilisation U."""
     stage: int
-    """incStage: additive increases in a row."""
+    """Number of consecutive additive increases (incStage)."""
     update_octets: int
-    """lastUpdateSeq: the octets after which an acknowledgement changes W^c; 0 before the first one."""
+    """Octet number after which an acknowledgement changes W^c (lastUpdateSeq); 0 before the first."""
     next_octets: int
-    """snd_nxt: octets sent so far."""
+    """Number of octets sent so far (snd_nxt)."""
     acked_octets: int
     progress_ns: int
-    """The time of the last acknowledgement, or of the first frame in flight."""
+    """Time of the last acknowledgement, or of the first frame in flight."""
     mark: int
-    """The mark of the acknowledgement with ``records``: hops and path."""
+    """Mark of the acknowledgement that contained ``records``, with hops and path."""
     records: Annotated[NDArray[np.int64], RECORDS]
-    """L: the records of the last acknowledgement."""
+    """Records of the last acknowledgement (L)."""
 
 
 class HPCCStation:
-    """The timer of a station, and its counters; a record."""
+    """Record of a station's timer and counters."""
 
     due_ns: int
     acks: int
     unknown_flow: int
-    """Acknowledgements ignored because their flow has sent nothing."""
+    """Number of acknowledgements ignored because the flow has not sent any frames."""
     stale: int
-    """Acknowledgements of octets that were already acknowledged, or never sent."""
+    """Number of acknowledgements of octets that were acknowledged before or never sent."""
     unmeasured: int
-    """Acknowledgements without records, or of more hops than a stack has records."""
+    """Number of acknowledgements without records, or with more hops than records in a stack."""
     new_paths: int
-    """Acknowledgements of another path than the last one's, with flows' first."""
+    """Number of acknowledgements for a new path, including the first acknowledgement of each flow."""
     updates: int
-    """Changes of a reference window."""
+    """Number of changes of a reference window."""
     multiplicative: int
-    """Changes of a reference window that followed the utilisation."""
+    """Number of changes of a reference window that followed the utilisation."""
     timeouts: int
 
 
 class HPCCSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction point parameters that the kernels read."""
 
     eta: float
     max_stage: int
     base_rtt_ns: int
     increase_octets: int
     first_octets: float
-    """The first and largest window."""
+    """Initial and maximum window in octets."""
     floor_octets: float
-    """The smallest window."""
+    """Minimum window in octets."""
     timeout_ns: int
 
 
 @compiled
 def measure(limiter: HPCCLimiter, settings: HPCCSettings, records: NDArray[np.int64], hops: int) -> None:
-    """Update U by the records of ``hops`` links, and store these (MeasureInflight)."""
+    """Update U from the records of ``hops`` links, and store the records (MeasureInflight)."""
     base_ns, busiest, busiest_ns = settings.base_rtt_ns, 0.0, 0
     for hop in range(hops):
         new, old = records[hop], limiter.records[hop]
@@ -154,7 +154,7 @@ def measure(limiter: HPCCLimiter, settings: HPCCSettings, records: NDArray[np.in
 def compute_window(
     station: HPCCStation, limiter: HPCCLimiter, settings: HPCCSettings, changes_reference: bool
 ) -> None:
-    """Set the window by U (ComputeWind), within its limits."""
+    """Set the window from U, between the minimum and the maximum window (ComputeWind)."""
     share = limiter.utilisation / settings.eta
     follows = share >= 1.0 or limiter.stage >= settings.max_stage
     window = limiter.reference_octets
@@ -203,12 +203,12 @@ def acknowledge(
 
 @inlined
 def rate_of(settings: HPCCSettings, limiter: HPCCLimiter) -> float:
-    """Return the rate R = W/T."""
+    """Return the rate R = W/T in bit/s."""
     return limiter.window_octets * _OCTET_BITS * NS_PER_S / settings.base_rtt_ns
 
 
 class HPCCStations(NullReactionPoints):
-    """The reaction points of stations, with consecutive records per station."""
+    """Reaction points of all stations, with the same number of consecutive records per station."""
 
     points: Sequence[HPCCStation]
     slots: Sequence[HPCCLimiter]
@@ -220,11 +220,11 @@ class HPCCStations(NullReactionPoints):
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of ``flow``: its own, or the last one for further flows."""
+        """Return the limiter of ``flow``; all flows beyond the table share the last limiter."""
         return NO_LIMITER if flow < 0 else min(flow, self.slots_each - 1)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Start a flow with its first frame."""
+        """Start a flow at the first frame."""
         slot = self.slots[station * self.slots_each + limiter]
         if slot.started == 0:
             slot.started = 1
@@ -233,14 +233,14 @@ class HPCCStations(NullReactionPoints):
             slot.rate_bps = rate_of(self.settings, slot)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the time when the head of the queue may leave; NEVER_NS with a full window in flight."""
+        """Return the earliest departure time of the first frame in the queue; NEVER_NS for a full window."""
         slot = self.slots[station * self.slots_each + limiter]
         if float(slot.next_octets - slot.acked_octets) >= slot.window_octets:
             return NEVER_NS
         return leaves_ns(slot, now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Count a frame at its limiter, and give it a tag without records."""
+        """Count a frame at the limiter, and add a tag without records."""
         if departure.limiter == NO_LIMITER:
             return Sent(departure.tagged, departure.tag, departure.mark, 0)
         added, point = 0 if departure.tagged else _TAG_OCTETS, self.points[departure.station]
@@ -265,11 +265,11 @@ class HPCCStations(NullReactionPoints):
         )
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return a time up to which no flow's acknowledgements are overdue."""
+        """Return a lower bound of the next time at which an acknowledgement is overdue."""
         return self.points[station].due_ns
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Give up the octets in flight of flows without an acknowledgement for so long."""
+        """Stop counting octets in flight for each flow without an acknowledgement within the timeout."""
         point, first = self.points[station], station * self.slots_each
         point.due_ns = NEVER_NS
         for slot in self.slots[first : first + self.slots_each]:
@@ -282,12 +282,12 @@ class HPCCStations(NullReactionPoints):
                 point.due_ns = min(point.due_ns, slot.progress_ns + self.settings.timeout_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the flow's current rate."""
+        """Return the current rate of the flow in bit/s."""
         return self.slots[station * self.slots_each + limiter].rate_bps
 
 
 def new_stations(parameters: HPCCReactionPointParameters, context: PortContext) -> HPCCStations:
-    """Return stations before their first frames, with a record for each flow of a station."""
+    """Return the reaction points of all stations before the first frames, with a record per flow."""
     first_octets = context.link_rate_bps * parameters.base_rtt_ns / (_OCTET_BITS * NS_PER_S)
     floor_octets = parameters.min_rate_bps * parameters.base_rtt_ns / (_OCTET_BITS * NS_PER_S)
     settings = record_from(
@@ -301,7 +301,7 @@ def new_stations(parameters: HPCCReactionPointParameters, context: PortContext) 
 
 
 def station_counters(stations: HPCCStations) -> dict[str, int]:
-    """Return the sums of the counters of all stations, by name."""
+    """Return the counters by name, each summed over all stations."""
     return total(
         stations.points, "acks", "unknown_flow", "stale", "unmeasured", "new_paths", "updates",
         "multiplicative", "timeouts",

@@ -41,53 +41,53 @@ CLASSES = 8
 
 
 class OccupancyMeter:
-    """An occupancy compared with the XOFF and XON thresholds; a record (``kernels.record``)."""
+    """Record of the comparison of an occupancy with the XOFF and XON thresholds (``kernels.record``)."""
 
     above: int
-    """1 from when the occupancy exceeds the high mark until it is at or below the low one, else 0."""
+    """1 after the occupancy exceeds XOFF, and 0 after the occupancy drops to XON."""
 
 
 class FlowControlState:
-    """The stops in force on one link, per class; a record. Its initial state is all zero."""
+    """Record of the stops in force on one link, by class; all fields are initially 0."""
 
     demands: Annotated[NDArray[np.int64], CLASSES]
-    """The number of meters that stop the class."""
+    """Number of meters that stop the class."""
     refresh_ns: Annotated[NDArray[np.int64], CLASSES]
-    """The time of the next refresh, if the class is stopped."""
+    """Time of the next refresh, if the class is stopped."""
     since_ns: Annotated[NDArray[np.int64], CLASSES]
-    """The start of the stop, if the class is stopped."""
+    """Start of the stop, if the class is stopped."""
     stopped_ns: Annotated[NDArray[np.int64], CLASSES]
-    """The total stopped time of the class, up to its last XON."""
+    """Total time of completed stops of the class."""
     xoff_frames: int
     xon_frames: int
     refresh_frames: int
 
 
 class FlowControlSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the flow control parameters that the kernels read."""
 
     high_octets: int
     low_octets: int
     pause_quanta: int
     refresh_after_ns: int
     class_mask: int
-    """Bit n: class n is ever stopped."""
+    """Bit mask of the classes that the port stops."""
     alpha: float
-    """The share of the free memory that is XOFF; 0 for static thresholds."""
+    """Ratio of the XOFF threshold to the free memory; 0 for static thresholds."""
     shared_octets: int
-    """The memory of which a share is XOFF; ``hysteresis_octets`` below XOFF is XON."""
+    """Shared memory in octets; dynamic XON thresholds are ``hysteresis_octets`` below XOFF."""
     hysteresis_octets: int
 
 
 class Signal(NamedTuple):
-    """A frame to send: ``quanta`` for the classes in ``enable_vector``; none if that is 0."""
+    """A frame with ``quanta`` for the classes in ``enable_vector``; 0 in ``enable_vector`` means no frame."""
 
     enable_vector: int
     quanta: int
 
 
 def flow_control_settings(parameters: GenerationParameters, *, rate_bps: int) -> FlowControlSettings:
-    """Return the record of settings for ``parameters`` on a link of ``rate_bps``."""
+    """Return the settings record for ``parameters`` on a link of ``rate_bps``."""
     return record_from(
         FlowControlSettings, parameters, class_mask=sum(1 << number for number in parameters.classes),
         refresh_after_ns=quanta_to_ns(parameters.pause_quanta, rate_bps) // 2,
@@ -97,7 +97,7 @@ def flow_control_settings(parameters: GenerationParameters, *, rate_bps: int) ->
 
 @inlined
 def judge(meter: OccupancyMeter, settings: FlowControlSettings, occupancy_octets: int) -> int:
-    """Return 1 if the occupancy starts to require a stop, −1 if that ends, 0 without a change."""
+    """Return 1 if the occupancy starts to require a stop, −1 if the requirement ends, otherwise 0."""
     if meter.above == 0 and occupancy_octets > settings.high_octets:
         meter.above = 1
         return 1
@@ -111,7 +111,7 @@ def judge(meter: OccupancyMeter, settings: FlowControlSettings, occupancy_octets
 def demand(
     state: FlowControlState, settings: FlowControlSettings, now_ns: int, number: int, change: int
 ) -> Signal:
-    """Apply a meter's ``change`` of class ``number``; return XOFF for the first stop, XON after the last."""
+    """Apply a ``change`` to class ``number``; return XOFF for the first stop, and XON after the last stop."""
     if not (settings.class_mask >> number) & 1:
         return Signal(0, 0)
     before = state.demands[number]
@@ -130,9 +130,9 @@ def demand(
 
 @compiled
 def on_timer(state: FlowControlState, settings: FlowControlSettings, now_ns: int) -> Signal:
-    """Return one frame that refreshes every stop that is due at ``now_ns``.
+    """Return a frame that refreshes all stops that are due at ``now_ns``.
 
-    The next refresh counts from this one, early enough even if this one was late.
+    The time of the next refresh counts from ``now_ns``, so a late call does not delay later refreshes.
     """
     due = 0
     for number in range(CLASSES):
@@ -147,7 +147,7 @@ def on_timer(state: FlowControlState, settings: FlowControlSettings, now_ns: int
 
 @compiled
 def next_timer_ns(state: FlowControlState) -> int:
-    """Return the next time to call ``on_timer``, NEVER_NS if nothing is stopped."""
+    """Return the next time to call ``on_timer``, or NEVER_NS if no class is stopped."""
     first_ns = NEVER_NS
     for number in range(CLASSES):
         if state.demands[number] > 0:
@@ -156,21 +156,21 @@ def next_timer_ns(state: FlowControlState) -> int:
 
 
 class RefreshClock:
-    """The next refresh of stops; a record (``kernels.record``)."""
+    """Record of the next refresh of stops (``kernels.record``)."""
 
     stops: int
-    """The number of stopped classes, over all links."""
+    """Number of stopped classes on all links."""
     refresh_ns: int
-    """A lower bound of the next refresh, while ``stops`` is not 0."""
+    """Lower bound of the next refresh time, if ``stops`` is not 0."""
     held_octets: int
-    """The octets of all links' frames."""
+    """Number of octets in the frames of all links."""
 
 
 class FlowControlPoint(NullCongestionPoint):
-    """The occupancy of a port compared with the thresholds, by input and class or by class only.
+    """Comparison of a port's occupancy with the thresholds, by class, or by input and class.
 
-    ``octets`` and ``meters`` have CLASSES consecutive entries for each link of ``links``. A link is a
-    station's, or all of them together.
+    ``octets`` and ``meters`` have CLASSES consecutive entries for each link in ``links``. A link is either
+    the link of one station or all links together.
     """
 
     octets: NDArray[np.int64]
@@ -180,23 +180,23 @@ class FlowControlPoint(NullCongestionPoint):
     settings: Sequence[FlowControlSettings]
     kind: int
     by_priority: bool
-    """Whether classes are priorities; otherwise there is only class 0."""
+    """Whether classes are priorities; otherwise the only class is 0."""
     by_station: bool
-    """Whether each station's frames count separately, and only it is stopped."""
+    """Whether the frames of each station are counted and stopped separately."""
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count an enqueued frame; post XOFF if that exceeds the XOFF threshold."""
+        """Count an enqueued frame; post XOFF if the occupancy exceeds the XOFF threshold."""
         if arrival.enqueued:
             _change(self, arrival.now_ns, arrival.station, arrival.priority, arrival.octets, outbox)
 
     def on_dequeue(
         self, now_ns: int, station: int, priority: int, octets: int, port_octets: int, outbox: Outbox
     ) -> None:
-        """Remove the frame; post XON if that reaches the XON threshold."""
+        """Subtract a frame that left; post XON if the occupancy drops to the XON threshold."""
         _change(self, now_ns, station, priority, -octets, outbox)
 
     def next_timer_ns(self) -> int:
-        """Return a lower bound of the next refresh."""
+        """Return a lower bound of the next refresh time."""
         return self.clock.refresh_ns if self.clock.stops > 0 else NEVER_NS
 
     def on_timer(self, now_ns: int, qlens_octets: NDArray[np.int64], outbox: Outbox) -> None:
@@ -208,7 +208,7 @@ class FlowControlPoint(NullCongestionPoint):
 def _change(
     point: FlowControlPoint, now_ns: int, station: int, priority: int, octets: int, outbox: Outbox
 ) -> None:
-    """Add a frame to a link's occupancy or remove it, and stop or resume its stations if required."""
+    """Change the occupancy of a link by ``octets``, and stop or resume the link's stations if required."""
     link = station if point.by_station else 0
     if link < 0:
         return
@@ -234,7 +234,7 @@ def _change(
 
 @inlined
 def _share(settings: FlowControlSettings, held_octets: int) -> None:
-    """Set dynamic thresholds by the free memory (Choudhury and Hahne, 1998)."""
+    """Set the dynamic thresholds from the free memory (Choudhury and Hahne, 1998)."""
     free_octets = max(0, settings.shared_octets - held_octets)
     settings.high_octets = int(settings.alpha * float(free_octets))
     # An input that is stopped has frames here: at its last one it resumes.

@@ -1,13 +1,12 @@
-"""The sending ends of many stations, which PAUSE and PFC stop independently of any mechanism.
+"""The sending ends of all stations, which PAUSE and PFC stop independently of a congestion mechanism.
 
-A station that obeys both kinds has separate timers for them: a PFC frame does not resume what PAUSE has
-stopped, nor PAUSE what PFC has. Before a frame starts the caller reads ``opens_ns``; a frame on the wire is
-never stopped. Each ``obey`` may change ``opens_ns``.
+A station that obeys both PAUSE and PFC has separate timers for the two: a PFC frame does not end a PAUSE, and
+a PAUSE frame does not end a PFC stop. The caller reads ``opens_ns`` before a frame starts. A frame on the
+wire is never stopped. Each ``obey`` may change ``opens_ns``.
 
-A priority of a station is stopped while a pause is in force for it, from the station's first frame of it on
-(`starts_sending`): PAUSE stops all eight, but only those with frames to send count. That time is recorded for
-each station and priority (`paused_ns`), and as the time in which at least one station was stopped, for each
-priority and for any of them (`Standstill`).
+PAUSE stops all eight priorities. The stopped time of a priority counts only from the station's first frame of
+this priority (`starts_sending`). `paused_ns` returns the stopped time of a station and priority. `Standstill`
+records the time in which at least one station was stopped, for each priority and for all priorities together.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ from ecmproto.kernels.record import new_record, new_records
 from ecmproto.kernels.structs import Struct
 
 ANY_PRIORITY = PRIORITIES
-"""The row of all priorities together in a `Standstill`; rows 0 to 7 are the priorities."""
+"""Row of a `Standstill` for all priorities together; rows 0 to 7 are single priorities."""
 
 STANDSTILL_SPANS = 512
 
@@ -47,30 +46,31 @@ _FIRST_SHIFT = 10
 
 
 class Stopped:
-    """The stopped time of one station's priorities by PAUSE or PFC; a record (``kernels.record``)."""
+    """Record of the time for which PAUSE or PFC stopped a station, by priority (``kernels.record``)."""
 
     sending_mask: int
-    """Bit p: the station has had frames of priority p."""
+    """Bit mask of the priorities of which the station has had frames."""
 
     settled_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """The time up to which ``paused_ns`` is added up."""
+    """Time until which ``paused_ns`` is up to date."""
     paused_ns: Annotated[NDArray[np.int64], PRIORITIES]
 
 
 class Standstill:
-    """The time in which at least one station was stopped, by priority and for any of them; a record.
+    """Record of the time in which at least one station was stopped, by priority and for all priorities.
 
-    It has spans of equal length, which double, with neighbours merged, whenever the time exceeds them.
+    The time is divided into spans of equal length. When the time exceeds all spans, adjacent spans are merged
+    and the span length doubles.
     """
 
     settled_ns: int
-    """The time up to which ``stopped_ns`` and ``over_time_ns`` are added up."""
+    """Time until which ``stopped_ns`` and ``over_time_ns`` are up to date."""
     stale: int
     """Whether a pause has started or ended since ``until_ns`` was computed."""
     span_shift: int
-    """The log2 of the length of a span, in ns."""
+    """Binary logarithm of the span length in ns."""
     until_ns: Annotated[NDArray[np.int64], _ROWS]
-    """The end of the last pause in force."""
+    """End of the last pause in force."""
     stopped_ns: Annotated[NDArray[np.int64], _ROWS]
     over_time_ns: Annotated[NDArray[np.int64], (_ROWS, STANDSTILL_SPANS)]
 
@@ -87,10 +87,10 @@ class Gates(Struct):
 
 
 def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: frozenset[int]) -> Gates:
-    """Return open gates of ``stations`` stations on links of ``rate_bps``.
+    """Return the open gates of ``stations`` stations on links of ``rate_bps``.
 
-    ``pause`` is whether they obey PAUSE, ``pfc_priorities`` the priorities for which they obey PFC. Other
-    frames are counted as ignored.
+    ``pause`` is whether the stations obey PAUSE. ``pfc_priorities`` are the priorities for which the stations
+    obey PFC. Other frames are counted as ignored.
     """
     pause_settings = pause_reaction_settings(PauseReactionParameters(), rate_bps=rate_bps)
     if not pause:
@@ -114,10 +114,10 @@ def new_gates(stations: int, *, rate_bps: int, pause: bool, pfc_priorities: froz
 
 @compiled
 def obey(gates: Gates, station: int, message: Message, now_ns: int) -> None:
-    """Stop or resume ``station`` by a PAUSE_KIND or PFC_KIND message, whose reception ends at ``now_ns``.
+    """Stop or resume ``station`` by a PAUSE_KIND or PFC_KIND message, received completely at ``now_ns``.
 
-    ``quanta`` holds for the priorities in ``enable_vector``, for PAUSE for all. A message of another kind is
-    counted as refused.
+    A PFC_KIND message applies to the priorities in ``enable_vector``, and a PAUSE_KIND message applies to all
+    priorities. A message of another kind is counted as refused.
     """
     settle_standstill(gates, now_ns)
     gates.standstill.stale = 1
@@ -137,16 +137,16 @@ def obey(gates: Gates, station: int, message: Message, now_ns: int) -> None:
 
 @inlined
 def opens_ns(gates: Gates, station: int, priority: int, now_ns: int) -> int:
-    """Return the earliest start of a frame of ``priority`` ready at ``now_ns``, if nothing changes."""
+    """Return the earliest start of a frame of ``priority`` that is ready at ``now_ns``."""
     return int(max(now_ns, _until_ns(gates, station, priority)))
 
 
 @inlined
 def paused_ns(gates: Gates, station: int, priority: int, now_ns: int) -> int:
-    """Return the total time, up to ``now_ns``, for which ``station`` could start no frame of ``priority``.
+    """Return the time, up to ``now_ns``, for which ``station`` could not start a frame of ``priority``.
 
-    It counts from the first frame of the priority on, reported by `starts_sending`. ``now_ns`` is not before
-    the last message.
+    The time counts from the first frame of the priority, which the caller reports with `starts_sending`.
+    ``now_ns`` is not before the last message.
     """
     stopped = gates.stopped[station]
     running_ns = min(now_ns, _until_ns(gates, station, priority)) - stopped.settled_ns[priority]
@@ -161,7 +161,7 @@ def is_sending(gates: Gates, station: int, priority: int) -> bool:
 
 @compiled
 def starts_sending(gates: Gates, station: int, priority: int, now_ns: int) -> None:
-    """Count ``priority`` of ``station`` from ``now_ns`` on, the time of its first frame."""
+    """Start counting the stopped time of ``priority`` at the first frame from ``station`` at ``now_ns``."""
     settle_standstill(gates, now_ns)
     gates.standstill.stale = 1
     stopped = gates.stopped[station]
@@ -202,7 +202,7 @@ def _find_ends(gates: Gates) -> None:
 
 @inlined
 def _spread(still: Standstill, row: int, start_ns: int, end_ns: int) -> None:
-    """Add a span of time to the row's spans."""
+    """Add the time from ``start_ns`` to ``end_ns`` to the spans of a row."""
     while end_ns > STANDSTILL_SPANS << still.span_shift:
         for each in range(_ROWS):
             for span in range(STANDSTILL_SPANS // 2):
@@ -220,7 +220,7 @@ def _spread(still: Standstill, row: int, start_ns: int, end_ns: int) -> None:
 
 
 def counters(gates: Gates) -> dict[str, int]:
-    """Return the sums of the counters of all stations, by name (`PauseTimers`)."""
+    """Return the counters by name (`PauseTimers`), each summed over all stations."""
     names = ("pause_frames", "pfc_frames", "ignored_frames", "ignored_times", "refused_frames")
     pause, pfc = total(gates.pause_states, *names), total(gates.pfc_states, *names)
     return {name: pause[name] + pfc[name] for name in names}

@@ -1,4 +1,4 @@
-"""The machines that send PAUSE and PFC."""
+"""The PAUSE and PFC mechanisms."""
 
 from __future__ import annotations
 
@@ -32,10 +32,11 @@ from ecmproto.kernels.record import new_record, new_records
 
 
 class FlowControlMachine(Machine):
-    """PAUSE or PFC with its parameters, without a mechanism of its own.
+    """Base class of PAUSE and PFC, which send messages without a reaction point.
 
-    A message's ``priority`` is its class, the lowest if it refreshes several; its ``qlen_octets`` is the
-    measured occupancy: of the station's frames at the port, or of all.
+    The ``priority`` of a message is the class, or the lowest class if the message refreshes several classes.
+    The ``qlen_octets`` of a message are the measured occupancy, either of one station's frames or of all
+    frames.
     """
 
     kind: int
@@ -47,7 +48,7 @@ class FlowControlMachine(Machine):
         self.knows_stations: bool = self._cp.pause_on == "input"
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return the congestion point of a port, with nothing stopped."""
+        """Return the congestion point of a port without stopped classes."""
         links = context.stations if self.knows_stations else 1
         settings: Any = new_records(FlowControlSettings, links)
         settings[:] = flow_control_settings(self._cp, rate_bps=context.link_rate_bps)
@@ -74,14 +75,14 @@ class FlowControlMachine(Machine):
 
 
 class PauseMachine(FlowControlMachine):
-    """PAUSE with its parameters."""
+    """PAUSE with parameters."""
 
     kind = PAUSE_KIND
     by_priority = False
 
 
 class PFCMachine(FlowControlMachine):
-    """PFC with its parameters."""
+    """PFC with parameters."""
 
     kind = PFC_KIND
     by_priority = True

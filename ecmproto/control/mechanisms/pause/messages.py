@@ -1,4 +1,4 @@
-"""PAUSE and PFC frames, made and read (wire-formats 8)."""
+"""Functions that create and parse PAUSE and PFC frames (wire-formats 8)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ecmproto.wire.formats.mac_control import DESTINATION
 
 
 class PauseDiscards:
-    """The counter of refused frames, named as in `PauseTimers`; a record (``kernels.record``)."""
+    """Record of the counter of refused frames, named as in `PauseTimers` (``kernels.record``)."""
 
     refused_frames: int
 
@@ -32,14 +32,14 @@ _REFUSED = PauseFrame(KIND_REFUSED, 0, (0, 0, 0, 0, 0, 0, 0, 0))
 
 
 def pause_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of the PAUSE for ``signal``, padded to 60, without FCS."""
+    """Return the PAUSE frame for ``signal``, padded to 60 octets, without FCS."""
     return _frame(Pause(pause_time=signal.quanta), src, ethertypes)
 
 
 def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of the PFC frame for ``signal``, padded to 60, without FCS.
+    """Return the PFC frame for ``signal``, padded to 60 octets, without FCS.
 
-    It has all eight times; the times of disabled priorities are 0.
+    The frame contains all eight times. The times of disabled priorities are 0.
     """
     times = {
         f"time{priority}": signal.quanta
@@ -50,7 +50,7 @@ def pfc_frame(signal: Signal, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -
 
 
 def flow_control_frame(message: Message, *, src: bytes, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the octets of a PAUSE_KIND or PFC_KIND message from any machine, padded to 60, without FCS.
+    """Return the frame of a PAUSE_KIND or PFC_KIND message, padded to 60 octets, without FCS.
 
     Raises ParameterError for a message of another kind.
     """
@@ -69,9 +69,9 @@ def _frame(message: Pause | PFC, src: bytes, ethertypes: EtherTypes) -> bytes:
 
 
 def read_flow_control(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> PauseFrame:
-    """Return the fields of the MAC Control frame ``octets`` (without FCS); never raises.
+    """Return the fields of the MAC Control frame ``octets`` without FCS; invalid octets raise no exception.
 
-    Anything but a complete, untagged PAUSE or PFC frame to 01-80-C2-00-00-01 is of KIND_REFUSED.
+    The kind is KIND_REFUSED unless the frame is a complete, untagged PAUSE or PFC frame to 01-80-C2-00-00-01.
     """
     try:
         layers = decode(octets, ethertypes=ethertypes).layers
@@ -92,9 +92,10 @@ def read_flow_control(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> Pau
 def parse_flow_control(
     octets: bytes, refusals: PauseDiscards, *, ethertypes: EtherTypes = DEFAULT
 ) -> list[Mapping[str, int]]:
-    """Return the fields of the messages in a MAC Control frame (without FCS); none, counted, if refused.
+    """Return the fields of the messages in a MAC Control frame without FCS.
 
-    A PFC frame is one message for each distinct time. The caller sets station and flow.
+    A PFC frame is returned as one message per distinct time. A refused frame is counted, and the result is
+    empty. The caller sets the station and the flow.
     """
     frame = read_flow_control(octets, ethertypes=ethertypes)
     if frame.kind == KIND_REFUSED:

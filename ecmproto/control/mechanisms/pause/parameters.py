@@ -1,7 +1,7 @@
 """Parameters of PAUSE and PFC.
 
-On a port of a replay or of ``live cp``, thresholds that are not assigned come from
-`engine.port.fitting_thresholds`, which fits them to the port's buffer, not from these defaults.
+On a port of a replay or of ``live cp``, `engine.port.fitting_thresholds` computes thresholds from the port's
+buffer. The defaults of this module do not apply there.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _ALL = frozenset(range(8))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationParameters(Parameters):
-    """The parameters of sending PAUSE: its XOFF and XON thresholds.
+    """Parameters of a port that sends PAUSE, with the XOFF and XON thresholds.
 
-    Raises ParameterError on a value out of its range, or an XON threshold above XOFF's.
+    Raises ParameterError for a value out of range, and for an XON threshold above the XOFF threshold.
     """
 
     high_octets: int = octets(
@@ -52,7 +52,7 @@ class GenerationParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field, and the order of the thresholds."""
+        """Check each field and the order of the thresholds; raises ParameterError."""
         # Not super(): a slotted dataclass differs from the class that super() would use.
         Parameters.__post_init__(self)
         if self.low_octets > self.high_octets:
@@ -62,13 +62,13 @@ class GenerationParameters(Parameters):
 
     @property
     def classes(self) -> frozenset[int]:
-        """Return the classes that are stopped separately: with PAUSE one for the whole link, class 0."""
+        """Return the classes that the port stops separately: with PAUSE, only class 0 for the whole link."""
         return frozenset({0})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCGenerationParameters(GenerationParameters):
-    """The parameters of sending PFC: the thresholds hold for each priority separately."""
+    """Parameters of a port that sends PFC; the thresholds apply to each priority separately."""
 
     priorities: frozenset[int] = priority_set(
         "priorities", _ALL, source="802.3 Annex 31D; wire-formats 8",
@@ -77,23 +77,23 @@ class PFCGenerationParameters(GenerationParameters):
 
     @property
     def classes(self) -> frozenset[int]:
-        """Return the classes that are stopped separately: with PFC each participating priority."""
+        """Return the classes that the port stops separately: with PFC, each participating priority."""
         return self.priorities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PauseReactionParameters(Parameters):
-    """The parameters of obeying PAUSE: there are none."""
+    """Parameters of a station that obeys PAUSE; the class has no fields."""
 
     @property
     def priorities(self) -> frozenset[int]:
-        """Return all priorities: PAUSE stops every one."""
+        """Return all priorities, since PAUSE stops all of them."""
         return _ALL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PFCReactionParameters(Parameters):
-    """The parameters of obeying PFC."""
+    """Parameters of a station that obeys PFC."""
 
     priorities: frozenset[int] = redeclared(
         PFCGenerationParameters, "priorities",

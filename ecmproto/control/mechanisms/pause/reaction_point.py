@@ -1,9 +1,9 @@
-"""The receivers of PAUSE and PFC: a timer per priority (algorithms §6), on a plain state record.
+"""The receivers of PAUSE and PFC, with a timer per priority (algorithms §6).
 
-A link has one record of :class:`PauseTimers`. A received frame overwrites the timers of its enabled
-priorities, from the end of its reception on; 0 resumes. The sender starts a frame at the resume; a frame
-on the wire is never stopped, and a stop affects only the start of frames: rate limiters drain, and every
-other timer continues. A resume requires only a new check, at ``next_timer_ns``.
+A link has a record of type :class:`PauseTimers`. A received frame overwrites the timers of the enabled
+priorities. The timers start at the end of the frame's reception, and a time of 0 ends the pause. A pause
+prevents only the start of frames, and never stops a frame on the wire. Rate limiters and all other timers
+continue during a pause. The caller checks again at ``next_timer_ns``, the end of the pause.
 """
 
 from __future__ import annotations
@@ -23,42 +23,42 @@ PRIORITIES = 8
 ALL_PRIORITIES = 0xFF
 
 KIND_PAUSE, KIND_PFC, KIND_REFUSED = 0, 1, 2
-"""The type of a received frame: PAUSE, PFC, or invalid."""
+"""Type of a received frame: PAUSE, PFC, or invalid."""
 
 # The function for kernels.
 _quanta_to_ns = compiled(quanta_to_ns)
 
 
 class PauseTimers:
-    """The pause timers of one link's sending end, per priority; a record. Its initial state is all zero."""
+    """Record of the pause timers at the sending end of a link, by priority; all fields are initially 0."""
 
     until_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """The time before which the priority starts no frame."""
+    """Time before which no frame of the priority starts."""
     settled_ns: Annotated[NDArray[np.int64], PRIORITIES]
-    """The time up to which ``paused_ns`` is added up."""
+    """Time until which ``paused_ns`` is up to date."""
     paused_ns: Annotated[NDArray[np.int64], PRIORITIES]
     pause_frames: int
     pfc_frames: int
     ignored_frames: int
-    """Frames of a kind that this end does not obey, or without an enabled priority."""
+    """Number of frames of a type that the station does not obey, or without an enabled priority."""
     ignored_times: int
-    """Times in obeyed frames for priorities that do not participate."""
+    """Number of times in obeyed frames for priorities that do not participate."""
     refused_frames: int
-    """Frames that are malformed, tagged, of an unknown opcode or to a foreign address."""
+    """Number of frames that are malformed, tagged, for a foreign address, or have an unknown opcode."""
 
 
 class PauseReactionSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction parameters that the kernels read."""
 
     rate_bps: int
     kind: int
-    """The kind of frame to obey; KIND_REFUSED for none."""
+    """Type of frame that the station obeys; KIND_REFUSED for no type."""
     priority_mask: int
-    """Bit n: priority n obeys."""
+    """Bit mask of the priorities that obey."""
 
 
 class PauseFrame(NamedTuple):
-    """A received frame: its kind, and eight times in quanta, valid for priorities in ``enable_vector``."""
+    """A received frame with eight times in quanta, valid for the priorities in ``enable_vector``."""
 
     kind: int
     enable_vector: int
@@ -68,7 +68,7 @@ class PauseFrame(NamedTuple):
 def pause_reaction_settings(
     parameters: PauseReactionParameters | PFCReactionParameters, *, rate_bps: int
 ) -> PauseReactionSettings:
-    """Return the record of settings for ``parameters`` on a link of ``rate_bps``."""
+    """Return the settings record for ``parameters`` on a link of ``rate_bps``."""
     return record_from(
         PauseReactionSettings, parameters, rate_bps=rate_bps,
         kind=KIND_PFC if isinstance(parameters, PFCReactionParameters) else KIND_PAUSE,
@@ -78,7 +78,7 @@ def pause_reaction_settings(
 
 @compiled
 def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: int, frame: PauseFrame) -> int:
-    """Process a frame received until ``received_ns``; return the mask of the timers that it overwrote."""
+    """Process a frame, received completely at ``received_ns``; return a mask of the overwritten timers."""
     if frame.kind == KIND_REFUSED:
         state.refused_frames += 1
         return 0
@@ -106,7 +106,7 @@ def on_frame(state: PauseTimers, settings: PauseReactionSettings, received_ns: i
 
 @compiled
 def next_timer_ns(state: PauseTimers, now_ns: int) -> int:
-    """Return the time of the next resume, NEVER_NS if no priority is paused at ``now_ns``."""
+    """Return the time of the next end of a pause, or NEVER_NS if no priority is paused at ``now_ns``."""
     first_ns = NEVER_NS
     for priority in range(PRIORITIES):
         if state.until_ns[priority] > now_ns:
@@ -116,7 +116,7 @@ def next_timer_ns(state: PauseTimers, now_ns: int) -> int:
 
 @compiled
 def paused_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
-    """Return the total pause of ``priority``, up to ``now_ns``."""
+    """Return the total paused time of ``priority`` up to ``now_ns``."""
     _settle(state, priority, now_ns)
     return int(state.paused_ns[priority])
 

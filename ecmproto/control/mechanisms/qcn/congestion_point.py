@@ -36,9 +36,9 @@ from ecmproto.kernels.structs import Draws, Random, payload_view
 
 @inlined
 def spread(jitter: float, generator: Random) -> float:
-    """Return U(1 − jitter, 1 + jitter).
+    """Return a random number between 1 − ``jitter`` and 1 + ``jitter``, uniformly distributed.
 
-    Draws one random number; ``random()`` returns equal numbers in compiled and plain code.
+    The function draws one random number. Compiled and plain code draw equal numbers.
     """
     return 1.0 - jitter + 2.0 * jitter * generator.random()
 
@@ -49,27 +49,27 @@ _QNTZ_FB_PER_STEP = 8
 
 
 class QCNPointState:
-    """The state of one congestion point; a record (``kernels.record``)."""
+    """Record of a congestion point's state (``kernels.record``)."""
 
     countdown_octets: int
-    """Enqueued octets until the next sample."""
+    """Number of octets to enqueue until the next sample."""
     qlen_old_octets: int
-    """Qlen at the last sampling instant."""
+    """Qlen in octets at the last sampling instant."""
 
 
 class QCNPointSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the congestion point parameters that the kernels read."""
 
     qeq_octets: int
     weight_1024: int
-    """The weight w in 1/1024."""
+    """Weight w in units of 1/1024."""
     reload_octets: Annotated[NDArray[np.float64], _STEPS]
-    """Octets to the next sample for QntzFb div 8 = 0…7, before the jitter."""
+    """Number of octets to the next sample, without jitter, for QntzFb div 8 = 0…7."""
     jitter: float
 
 
 class QCNFeedback(NamedTuple):
-    """The result of one sample, in octets: ``fb_1024`` is Fb in units of 1/1024 octet, exact for every w."""
+    """The result of one sample. ``fb_1024`` is the exact Fb in units of 1/1024 octet."""
 
     qoff_octets: int
     qdelta_octets: int
@@ -78,7 +78,7 @@ class QCNFeedback(NamedTuple):
 
 
 def settings_record(parameters: QCNCongestionPointParameters) -> QCNPointSettings:
-    """Return the record of settings for ``parameters``."""
+    """Return the settings record for ``parameters``."""
     base = parameters.sample_base_octets
     return record_from(
         QCNPointSettings, parameters, weight_1024=int(parameters.weight * WEIGHT_DENOMINATOR),
@@ -88,14 +88,14 @@ def settings_record(parameters: QCNCongestionPointParameters) -> QCNPointSetting
 
 @compiled
 def start(state: QCNPointState, settings: QCNPointSettings, generator: Random) -> None:
-    """Initialise ``state`` (rule 3): a full, jittered countdown and Qlen_old 0."""
+    """Initialise ``state`` with a full countdown, including jitter, and Qlen_old 0 (rule 3)."""
     state.qlen_old_octets = 0
     state.countdown_octets = reload_octets(settings, generator, 0)
 
 
 @inlined
 def count(state: QCNPointState, octets: int) -> bool:
-    """Count an enqueued frame of ``octets``; return whether it is a sample (rule 1)."""
+    """Count an enqueued frame of ``octets``; return whether the frame is sampled (rule 1)."""
     state.countdown_octets -= octets
     return bool(state.countdown_octets < 0)
 
@@ -104,10 +104,9 @@ def count(state: QCNPointState, octets: int) -> bool:
 def sample(
     state: QCNPointState, settings: QCNPointSettings, generator: Random, qlen_octets: int
 ) -> QCNFeedback:
-    """Return the feedback at a sampling instant with ``qlen_octets`` in the queue, and prepare the next.
+    """Return the feedback for ``qlen_octets`` in the queue at a sampling instant; reload the countdown.
 
-    Every sampling instant updates Qlen_old, and the reload replaces the rest of the countdown, with or
-    without a CNM (rules 1 and 3).
+    Each sampling instant updates Qlen_old and reloads the countdown, with or without a CNM (rules 1 and 3).
     """
     qoff = qlen_octets - settings.qeq_octets
     qdelta = qlen_octets - state.qlen_old_octets
@@ -120,7 +119,7 @@ def sample(
 
 @compiled
 def quantize(settings: QCNPointSettings, fb_1024: int) -> int:
-    """Return QntzFb of a feedback (rule 2): min(63, ⌊−Fb·63 / (Qeq·(2w + 1))⌋), 0 unless Fb < 0."""
+    """Return QntzFb (rule 2): min(63, ⌊−Fb·63 / (Qeq·(2w + 1))⌋) for Fb < 0, otherwise 0."""
     if fb_1024 >= 0:
         return 0
     full_scale_1024 = settings.qeq_octets * (2 * settings.weight_1024 + WEIGHT_DENOMINATOR)
@@ -129,7 +128,7 @@ def quantize(settings: QCNPointSettings, fb_1024: int) -> int:
 
 @compiled
 def reload_octets(settings: QCNPointSettings, generator: Random, qntz_fb: int) -> int:
-    """Return the octets to the next sample (rule 3): base[QntzFb div 8] × U(1 − jitter, 1 + jitter)."""
+    """Return the octets to the next sample: base[QntzFb div 8] × U(1 − jitter, 1 + jitter) (rule 3)."""
     base = float(settings.reload_octets[qntz_fb // _QNTZ_FB_PER_STEP])
     return math.floor(base * spread(settings.jitter, generator))
 
@@ -139,11 +138,11 @@ PRIORITIES = 8
 
 
 class CNMPayload:
-    """The payload of a CNM, or of a sample that caused none; a record."""
+    """Record of the payload of a CNM, or of a sample without a CNM."""
 
     qntz_fb: int
     cpid: int
-    """The CPID; 0 before it is in a frame."""
+    """CPID of the CNM; 0 before the message is in a frame."""
 
 
 cnm_payload: Callable[[Any], CNMPayload] = payload_view(CNMPayload, "payload")
@@ -155,12 +154,12 @@ class QCNPoints(NullCongestionPoint):
     states: Sequence[QCNPointState]
     has_point: NDArray[np.bool_]
     without_cn_tag: bool
-    """Whether a frame without CN-TAG is answered."""
+    """Whether frames without CN-TAG are answered."""
     settings: QCNPointSettings
     generator: Draws
 
     def on_arrival(self, arrival: Arrival, outbox: Outbox) -> None:
-        """Count an enqueued frame; post a CNM, or a silent sample, if it was sampled."""
+        """Count an enqueued frame, and post a CNM or silent sample if the frame is sampled."""
         if (
             arrival.enqueued
             and arrival.sampled
@@ -172,7 +171,7 @@ class QCNPoints(NullCongestionPoint):
 
 @compiled
 def _answer(points: QCNPoints, arrival: Arrival, outbox: Outbox) -> None:
-    """Post the CNM, or the silent sample, of a sampled frame."""
+    """Post the CNM or silent sample for a sampled frame."""
     priority = arrival.priority
     feedback = sample(points.states[priority], points.settings, points.generator, arrival.qlen_octets)
     kind = CNM_KIND if feedback.qntz_fb > 0 else SILENT

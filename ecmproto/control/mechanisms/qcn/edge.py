@@ -1,8 +1,8 @@
-"""The edge of a QCN domain: CND defence modes (wire-formats 9) and the backbone edge's CNMs (3.1).
+"""The edge of a QCN domain: CND defence modes (wire-formats 9), and CNMs at the backbone edge (3.1).
 
-A port has one :class:`QCNEdge` record of counters and, while its neighbour does not change, one
-:class:`DefenceRules` with the actions per priority. A caller with whole batches reads the rules' tables and
-calls `receive` and `transmit` only for the frames that they change.
+A port has a record of counters, :class:`QCNEdge`. While the neighbour does not change, the port also has a
+:class:`DefenceRules` with the actions per priority. A caller with batches of frames reads the tables of the
+rules. Such a caller calls `receive` and `transmit` only for frames that the rules change.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ from ecmproto.wire.formats.lldp import DESTINATION, TLV
 def strip_cn_tag(
     octets: bytes, *, length_octets: int | None = None, ethertypes: EtherTypes = DEFAULT
 ) -> bytes:
-    """Return the frame without CN-TAG, padded to 60 octets if it became shorter.
+    """Return the frame without CN-TAG, padded to 60 octets.
 
-    ``length_octets`` is the frame's length, if a snap length may have truncated it: such a frame is not
+    ``length_octets`` is the frame length before a snap length truncated the frame. A truncated frame is not
     padded.
     """
     stripped, count = without_tags(octets, TAG, ethertypes)
@@ -57,7 +57,7 @@ def strip_cn_tag(
 
 
 def with_priority(octets: bytes, priority: int, *, ethertypes: EtherTypes = DEFAULT) -> bytes:
-    """Return the frame with ``priority`` in its outermost VLAN tag; an untagged one unchanged."""
+    """Return the frame with ``priority`` in the outermost VLAN tag; an untagged frame is unchanged."""
     for tag in tags_in(octets, ethertypes)[0]:
         if isinstance(tag.layer, VLAN | STag):
             row = tag.layer.replace(priority=priority).build()[:-TYPE_OCTETS]
@@ -66,7 +66,7 @@ def with_priority(octets: bytes, priority: int, *, ethertypes: EtherTypes = DEFA
 
 
 def received_priority(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int:
-    """Return the priority in the outermost VLAN tag, 0 for an untagged frame."""
+    """Return the priority in the outermost VLAN tag, or 0 for an untagged frame."""
     for tag in tags_in(octets, ethertypes)[0]:
         if isinstance(tag.layer, VLAN | STag):
             return tag.layer.priority
@@ -75,33 +75,33 @@ def received_priority(octets: bytes, *, ethertypes: EtherTypes = DEFAULT) -> int
 
 _TYPE_AT, _ADDRESS_OCTETS = 12, 6
 UNCHANGED = tuple(range(PRIORITIES))
-"""The priority regeneration table that changes nothing (802.1Q 6.9.4)."""
+"""Priority regeneration table that changes no priority (802.1Q 6.9.4)."""
 
 _GROUP_BIT = 0x01
 
 
 class QCNEdge(CNMReceiver):
-    """Counters of one port; a record (``kernels.record``)."""
+    """Record of the counters of a port (``kernels.record``)."""
 
     remapped_frames: int
-    """Frames received in a CNPV and given the alternate priority."""
+    """Number of frames that were received in a CNPV and got the alternate priority."""
     kept_out_frames: int
-    """Frames that would have entered a CNPV by the regeneration table, and kept their priority."""
+    """Number of frames whose priority was kept because the regeneration table maps it to a CNPV."""
     cn_tags_stripped: int
     cnms_converted: int
     cnms_inconvertible: int
-    """CNMs discarded because the Encapsulated MSDU does not extend beyond the customer's tags."""
+    """Number of CNMs discarded because the Encapsulated MSDU ends within the customer's tags."""
     cnms_misdirected: int
-    """CNMs discarded because the customer's source is a group address, or this bridge's own."""
+    """Number of CNMs discarded because the customer's source is a group address or the bridge itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefenceRules:
-    """The rules of a port's congestion notification domain defence, per priority 0 to 7.
+    """The rules of congestion notification domain defence at a port, by priority from 0 to 7.
 
-    ``modes`` is the defence mode (disabled if it is no CNPV), ``received`` the priority given to a frame
-    received in this one, ``keeps_out`` whether the regeneration table has a CNPV instead, and ``strips``
-    whether frames transmitted in this priority lose their CN-TAG.
+    ``modes`` is the defence mode, which is disabled for a priority that is not a CNPV. ``received`` is the
+    new priority of a received frame. ``keeps_out`` is whether the regeneration table maps the priority to a
+    CNPV, which the rules prevent. ``strips`` is whether transmitted frames lose their CN-TAG.
     """
 
     modes: tuple[DefenceMode, ...]
@@ -113,7 +113,7 @@ class DefenceRules:
 def defence_modes(
     parameters: QCNEdgeParameters, neighbour: CongestionNotificationTLV | None
 ) -> tuple[DefenceMode, ...]:
-    """Return the mode of each priority for the neighbour's last advertisement; None if there is none."""
+    """Return the mode of each priority; ``neighbour`` is the last advertisement, or ``None``."""
     cnpv = 0 if neighbour is None else neighbour.cnpv
     ready = 0 if neighbour is None else neighbour.ready
     return tuple(
@@ -133,7 +133,7 @@ def _automatic(neighbour_cnpv: int, neighbour_ready: int) -> DefenceMode:
 
 
 def advertisement(parameters: QCNEdgeParameters, modes: Sequence[DefenceMode]) -> CongestionNotificationTLV:
-    """Return the TLV that advertises the CNPVs, Ready if they are not remapped (802.1Q 33.5)."""
+    """Return the TLV that advertises the CNPVs; a CNPV is Ready unless it is remapped (802.1Q 33.5)."""
     enabled = [p for p in sorted(parameters.cnpv) if modes[p] is not DefenceMode.DISABLED]
     ready = [p for p in enabled if modes[p] is not DefenceMode.EDGE]
     return CongestionNotificationTLV(cnpv=_mask(enabled), ready=_mask(ready))
@@ -147,7 +147,7 @@ def _mask(priorities: Sequence[int]) -> int:
 
 
 def alternate_priority(parameters: QCNEdgeParameters, priority: int) -> int:
-    """Return the alternate of ``priority``, a CNPV: the next lower that is no CNPV, else the next higher."""
+    """Return the alternate of a CNPV: the next lower priority that is not a CNPV, or the next higher."""
     if parameters.alternate_priority != AUTOMATIC_ALTERNATE:
         return parameters.alternate_priority
     candidates: list[int] = [*range(priority - 1, -1, -1), *range(priority + 1, PRIORITIES)]
@@ -160,9 +160,9 @@ def port_rules(
     *,
     regeneration: Sequence[int] = UNCHANGED,
 ) -> DefenceRules:
-    """Return the rules of a port with these modes and this priority regeneration table.
+    """Return the rules of a port with the given modes and priority regeneration table.
 
-    Raises ParameterError unless ``regeneration`` has eight priorities.
+    Raises ParameterError unless ``regeneration`` contains eight priorities.
     """
     if len(regeneration) != PRIORITIES or not set(regeneration) <= set(UNCHANGED):
         raise ParameterError(name="regeneration", needed="eight priorities 0 to 7", got=str(regeneration))
@@ -186,9 +186,9 @@ def port_rules(
 def receive(
     edge: QCNEdge, rules: DefenceRules, octets: bytes, *, ethertypes: EtherTypes = DEFAULT
 ) -> tuple[bytes, int]:
-    """Return a received frame with its outermost VLAN priority by the rules, and that priority.
+    """Return a received frame with the priority by the rules in the outermost VLAN tag, and this priority.
 
-    An untagged frame counts as priority 0; its new priority is only returned.
+    An untagged frame is unchanged and counts as priority 0.
     """
     priority = received_priority(octets, ethertypes=ethertypes)
     ruled = rules.received[priority]
@@ -199,7 +199,7 @@ def receive(
 
 
 def count_received(edge: QCNEdge, rules: DefenceRules, priority: int, frames: int) -> None:
-    """Count frames that the port received in ``priority`` and that already have the rules' priority."""
+    """Count frames that were received in ``priority``; this function does not change the frames."""
     edge.remapped_frames += frames * (rules.modes[priority] is DefenceMode.EDGE)
     edge.kept_out_frames += frames * rules.keeps_out[priority]
 
@@ -213,7 +213,7 @@ def transmit(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
-    """Return a frame for transmission in ``priority``: without CN-TAG if that is the mode."""
+    """Return a frame for transmission in ``priority``, without CN-TAG if the defence mode requires it."""
     if not rules.strips[priority]:
         return octets
     stripped = strip_cn_tag(octets, length_octets=length_octets, ethertypes=ethertypes)
@@ -229,9 +229,9 @@ def convert(
     *,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes | None:
-    """Return the customer's CNM for one that the backbone sent to this edge bridge, None if discarded.
+    """Return the customer's CNM for a CNM from the backbone to this edge bridge, or ``None`` if discarded.
 
-    ``own_mac`` is the backbone address of the bridge. Every discard is counted, with the reason.
+    ``own_mac`` is the backbone address of the bridge. Each discarded CNM is counted by reason.
     """
     received = read_cnm(edge, octets, own_mac, ethertypes=ethertypes)
     if not isinstance(received, ReceivedCNM):
@@ -250,17 +250,18 @@ def convert(
 
 _INTERVAL_NS = 30 * NS_PER_S
 _HOLD = 4
-"""802.1AB 9.2.5: msgTxInterval and msgTxHold."""
+"""Value of msgTxHold, which multiplies the LLDP interval msgTxInterval (802.1AB 9.2.5)."""
 _CHASSIS, _PORT, _TIME_TO_LIVE = 1, 2, 3
 _BY_MAC, _LOCAL = b"\x04", b"\x07"
 _Speaker = tuple[bytes, bytes, bytes]
-"""The sender of LLDP frames: its source address, chassis and port identifiers."""
+"""Identity of an LLDP sender: source address, chassis identifier and port identifier."""
 
 
 class Defence:
-    """One port's defence mode of each priority; ``rules`` are its effects on frames.
+    """The defence mode of each priority at one port; ``rules`` are the effects of the modes on frames.
 
-    The last LLDP speaker decides. There should be only one: two that alternate are in ``warnings``.
+    The last LLDP sender decides the modes. A port should have only one LLDP sender. If two senders alternate,
+    ``warnings`` contains a warning.
     """
 
     def __init__(
@@ -291,7 +292,7 @@ class Defence:
         return min(self._next_lldp_ns, self._expires_ns)
 
     def on_timer(self, now_ns: int) -> bytes | None:
-        """Remove a silent neighbour; return the LLDP frame to send now, if any."""
+        """Remove an expired neighbour; return the LLDP frame to send now, or ``None``."""
         if now_ns >= self._expires_ns:
             self._set_neighbour(None, NEVER_NS)
         if now_ns < self._next_lldp_ns:
@@ -300,7 +301,7 @@ class Defence:
         return self._frame()
 
     def on_lldp(self, octets: bytes, now_ns: int) -> None:
-        """Process an LLDP frame from the neighbour, with any content."""
+        """Process an LLDP frame with arbitrary content from the neighbour."""
         try:
             layers = decode(octets, ethertypes=self._ethertypes).layers
         except DecodeError:
@@ -322,7 +323,7 @@ class Defence:
         self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
 
     def _note_speaker(self, speaker: _Speaker) -> None:
-        """Count changes of the speaker, and warn of two that alternate."""
+        """Count a change of the LLDP sender, and add a warning if two senders alternate."""
         if self._speaker is None:
             self._speaker = speaker
         if speaker == self._speaker:
@@ -363,10 +364,10 @@ def _is_lldp(octets: bytes, ethertypes: EtherTypes) -> bool:
 
 
 class QCNDomainEdge:
-    """The port of a bridge between a CN domain and a host, as `mechanisms.api.machine.DomainEdge`.
+    """The port of a bridge between a CN domain and a host, as a `mechanisms.api.machine.DomainEdge`.
 
-    With ``cnpv`` set, defence modes decide about tags and priorities; CNMs to its own address are a
-    backbone's, and are converted to the customer's.
+    If ``cnpv`` is set, the defence modes decide about tags and priorities. CNMs to the address of the port
+    are from a backbone, and are converted to CNMs for the customer.
     """
 
     def __init__(
@@ -382,17 +383,17 @@ class QCNDomainEdge:
 
     @property
     def due_ns(self) -> int:
-        """The next time to call `on_timer`; NEVER_NS without defence."""
+        """Next time to call `on_timer`; NEVER_NS without defence."""
         return NEVER_NS if self.defence is None else self.defence.due_ns
 
     @property
     def strips(self) -> Sequence[bool] | None:
-        """Whether frames to the host lose their CN-TAGs; None without defence: all do."""
+        """Whether frames to the host lose their CN-TAGs, by priority; ``None`` means all frames."""
         return None if self.defence is None else self.defence.rules.strips
 
     @property
     def received(self) -> Sequence[int]:
-        """The priority assigned to a frame from the host."""
+        """New priority of a frame from the host, by the priority in the frame."""
         return UNCHANGED if self.defence is None else self.defence.rules.received
 
     @property
@@ -401,11 +402,11 @@ class QCNDomainEdge:
         return () if self.defence is None else self.defence.warnings
 
     def on_timer(self, now_ns: int) -> bytes | None:
-        """Return the LLDP frame to send now, if any."""
+        """Return the LLDP frame to send now, or ``None``."""
         return None if self.defence is None else self.defence.on_timer(now_ns)
 
     def take_from_net(self, octets: bytes) -> tuple[bool, bytes | None]:
-        """Process LLDP and a backbone's CNMs; return whether it was one, and the customer's CNM."""
+        """Process LLDP and CNMs; return whether the frame was for the edge, and a converted CNM."""
         if octets[:6] == self._mac:
             return True, convert(
                 self.record, self._parameters, octets, self._mac, ethertypes=self._ethertypes
@@ -413,19 +414,19 @@ class QCNDomainEdge:
         return self.defence is not None and _is_lldp(octets, self._ethertypes), None
 
     def take_from_host(self, octets: bytes, now_ns: int) -> bool:
-        """Process the neighbour's LLDP; return whether it was LLDP."""
+        """Process LLDP from the neighbour; return whether the frame was LLDP."""
         if self.defence is None or not _is_lldp(octets, self._ethertypes):
             return False
         self.defence.on_lldp(octets, now_ns)
         return True
 
     def count_entering(self, priority: int, frames: int) -> None:
-        """Count frames from the host, with the priority of the port's defence mode."""
+        """Count frames from the host that already have the priority by the rules."""
         if self.defence is not None:
             count_received(self.record, self.defence.rules, priority, frames)
 
     def counters(self) -> dict[str, int]:
-        """Return the counters of LLDP frames and of changes."""
+        """Return the counters of LLDP frames, sender changes and mode changes."""
         if self.defence is None:
             return {}
         return {
@@ -436,6 +437,6 @@ class QCNDomainEdge:
         }
 
     def mechanism_counters(self) -> dict[str, int]:
-        """Return the counters of a port's frames and CNMs."""
+        """Return the counters of frames and CNMs."""
         record: Any = self.record
         return {name: int(record[name]) for name in record.dtype.names}

@@ -1,4 +1,4 @@
-"""QCN's machine."""
+"""The QCN mechanism."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ from ecmproto.wire.formats.text import cpid
 
 
 class QCNMachine(Machine):
-    """QCN with its parameters."""
+    """QCN with parameters."""
 
     flow_key: FlowKey = FlowKey(vlan=True, dst=True, priority=True, cn_tag=True)
     tag = TAG
@@ -86,7 +86,7 @@ class QCNMachine(Machine):
         self._has_point = np.isin(np.arange(PRIORITIES), list(self._cp.cnpv))
 
     def congestion_point(self, context: PortContext, generator: np.random.Generator) -> CongestionPoint:
-        """Return one congestion point for each CN priority."""
+        """Return a congestion point for each CN priority."""
         states = new_records(cp.QCNPointState, PRIORITIES)
         settings, draws = cp.settings_record(self._cp), Draws(generator)
         for priority in sorted(self._cp.cnpv):
@@ -107,7 +107,7 @@ class QCNMachine(Machine):
         )
 
     def frame(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
-        """Return the CNM."""
+        """Return the CNM as a frame."""
         return notification(
             NotifiedFrame(
                 octets=about.octets,
@@ -133,7 +133,7 @@ class QCNMachine(Machine):
         *,
         length_octets: int | None = None,
     ) -> ParsedFeedback | None:
-        """Return the feedback in a CNM, with queue lengths in octets, as exactly as its fields give them."""
+        """Return the feedback in a CNM, with queue lengths in octets as exact as the fields."""
         received = read_cnm(
             refusals, octets, station_mac, length_octets=length_octets, ethertypes=context.ethertypes
         )
@@ -159,14 +159,14 @@ class QCNMachine(Machine):
         return ParsedFeedback(fields, about)
 
     def domain_edge(self, context: PortContext, port: str) -> DomainEdge | None:
-        """Return the port's defence modes, and its conversion of a backbone's CNMs."""
+        """Return the edge of a CN domain, with the defence modes of the port and the conversion of CNMs."""
         parameters = self.parameters.get(Role.EDGE)
         if not isinstance(parameters, QCNEdgeParameters):
             parameters = QCNEdgeParameters()
         return QCNDomainEdge(parameters, mac=context.cp_mac, port=port, ethertypes=context.ethertypes)
 
     def counters(self, machine: CongestionPoint | Senders | Receivers) -> dict[str, int]:
-        """Return the reaction points' counters."""
+        """Return the counters of the reaction points."""
         if not isinstance(machine, QCNStations):
             return {}
         return total(

@@ -1,4 +1,4 @@
-"""QCN's frames, a CNM made and read (wire-formats 1.2 and 3)."""
+"""Functions that create and parse CNMs of QCN (wire-formats 1.2 and 3)."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ TAG = TagFormat(format=CNTag, tag="flow_id")
 
 
 class Discard(Enum):
-    """The reason to ignore a frame as a CNM; the value is the name of its counter in :class:`CNMReceiver`."""
+    """Reason to discard a frame; each value is the name of a counter in :class:`CNMReceiver`."""
 
     NOT_A_CNM = "not_cnms"
     GROUP_ADDRESS = "group_cnms"
     FOREIGN_ADDRESS = "foreign_cnms"
     SHORT_PDU = "short_cnms"
-    """Fewer than 24 octets after the EtherType, or fewer captured."""
+    """Fewer than 24 octets after the EtherType, or fewer than 24 captured octets."""
     MSDU_TOO_LONG = "long_msdu_cnms"
     """Encapsulated MSDU length above 64."""
     MSDU_NOT_PRESENT = "lying_msdu_cnms"
-    """Encapsulated MSDU length above the octets that follow it."""
+    """Encapsulated MSDU length above the number of remaining octets."""
 
 
 class CNMReceiver:
-    """Counters of received frames; a record (``kernels.record``)."""
+    """Record of the counters of received frames (``kernels.record``)."""
 
     taken_cnms: int
     not_cnms: int
@@ -48,7 +48,7 @@ class CNMReceiver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceivedCNM:
-    """A CNM accepted by a receiver: the algorithm's fields, and the whole frame."""
+    """A CNM accepted by a receiver, with the fields for the reaction point and the complete frame."""
 
     feedback: CNMFeedback
     frame: Frame
@@ -62,11 +62,12 @@ def read_cnm(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> ReceivedCNM | Discard:
-    """Return the CNM in ``octets`` for the station ``own_mac``, or the reason to discard it; count either.
+    """Return the CNM in ``octets`` for the station ``own_mac``, or the reason to discard the frame.
 
-    ``octets`` start at the DA and have no FCS; ``length_octets`` is their number on the wire, if a snap
-    length may have truncated them. Any Version is read as 0, and a frame without CN-TAG is about flow 0.
-    Quantized Feedback 0 is accepted: the reaction point counts and ignores it.
+    The function counts the frame in both cases. ``octets`` start at the DA and have no FCS. ``length_octets``
+    is the frame length on the wire, for a frame that a snap length may have truncated. The Version field is
+    ignored, and a frame without CN-TAG is about flow 0. A Quantized Feedback of 0 is accepted here, and
+    ignored and counted by the reaction point.
     """
     frame = decode_lax(octets, original_octets=length_octets, ethertypes=ethertypes)
     cnm = frame.get(CNM)
@@ -97,9 +98,9 @@ def _discard(frame: Frame, cnm: CNM | None, own_mac: bytes) -> Discard | None:
 
 
 def _announces_cnm(frame: Frame) -> bool:
-    """Return whether the headers lead to a CNM, even if it is too short to be read.
+    """Return whether the headers announce a CNM, even if the CNM is truncated.
 
-    A CNM after an I-TAG is a customer's in transit through a backbone, not for the frame's receiver.
+    A CNM after an I-TAG is for a customer of the backbone, and not for the receiver of the frame.
     """
     announcing = [layer for layer in frame.layers if layer.next_key]
     if not announcing or ITag in frame:
@@ -117,11 +118,11 @@ _TYPE_OCTETS = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifiedFrame:
-    """A sampled frame, as a CNM needs it.
+    """A sampled frame with the properties that a CNM needs.
 
-    ``octets`` are the captured ones from its DA on, at least its complete Ethernet header; ``length_octets``
-    is the length on the wire; both without FCS. ``msdu_offset`` is the offset of its payload EtherType or
-    length, ``priority`` its queue's.
+    ``octets`` are the captured octets from the DA on, with at least a complete Ethernet header.
+    ``length_octets`` is the length on the wire. Neither includes the FCS. ``msdu_offset`` is the offset of
+    the payload's EtherType or length field. ``priority`` is the priority of the queue.
     """
 
     octets: bytes
@@ -141,10 +142,10 @@ def notification(
     parameters: QCNCongestionPointParameters,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
-    """Return the octets of the CNM that answers ``sampled``, padded to 60, without FCS.
+    """Return the CNM that answers ``sampled`` as a frame, padded to 60 octets, without FCS.
 
-    ``qoff_octets`` is Qlen − Qeq at the congestion point; the message carries its opposite. The caller
-    decides whether a CNM is sent at all.
+    ``qoff_octets`` is Qlen − Qeq at the congestion point, and the CNM contains the value with the opposite
+    sign. The caller decides whether to send a CNM.
     """
     header = sampled.octets[: sampled.msdu_offset + _TYPE_OCTETS].ljust(
         sampled.msdu_offset + _TYPE_OCTETS, b"\0"
@@ -176,7 +177,7 @@ def notification(
 def _cnm_tags(
     layers: tuple[Layer, ...], cnm_priority: int, ethertypes: EtherTypes
 ) -> list[tuple[int, VLAN | STag | CNTag]]:
-    """Return the CNM's tags, each with the EtherType that announces it: the VLAN stack, then the CN-TAG."""
+    """Return pairs of an EtherType and a tag of the CNM: first the VLAN tags, then the CN-TAG."""
     stack: list[tuple[int, VLAN | STag | CNTag]] = []
     cn_tag = CNTag(flow_id=0)
     has_cn_tag = False

@@ -1,4 +1,4 @@
-"""Parameters of QCN. Ranges are the IEEE8021-CN-MIB's, if it has them."""
+"""Parameters of QCN, with the ranges of the IEEE8021-CN-MIB if the MIB defines a range."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from ecmproto.errors import ParameterError
 from ecmproto.units import NS_PER_S, format_rate
 
 SAMPLE_OCTETS = (150_000, 75_000, 50_000, 37_500, 30_000, 25_000, 21_500, 18_500)
-"""Octets to the next sample for QntzFb div 8 = 0…7 when the minimum sample base is its default."""
+"""Octets to the next sample for QntzFb div 8 = 0…7, if the minimum sample base is the default."""
 
 WEIGHT_DENOMINATOR = 1024
-"""The denominator of w, a whole number of 2^-10, the MIB's minimum, which keeps decisions in integers."""
+"""Denominator of w; w is a multiple of 2^-10, the minimum of the MIB, so feedback stays an integer."""
 
 _MIB = "802.1Q, IEEE8021-CN-MIB"
 _CHOICE = "choice (wire-formats)"
@@ -34,9 +34,9 @@ _CHOICE = "choice (wire-formats)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNCongestionPointParameters(Parameters):
-    """The parameters of a QCN congestion point; one set serves every CN priority of a port.
+    """Parameters of a QCN congestion point, which apply to all CN priorities of a port.
 
-    Raises ParameterError on a value out of its range.
+    Raises ParameterError for a value out of range.
     """
 
     qeq_octets: int = octets(
@@ -78,18 +78,18 @@ class QCNCongestionPointParameters(Parameters):
 
 _MBPS = 10**6
 _MAX = 4_294_967_295
-"""The largest value of the MIB's 32-bit objects."""
+"""Maximum value of the MIB's 32-bit objects."""
 
 
 PSEUDOCODE, STANDARD = "pseudocode", "standard"
-"""The two published readings of the rate increase."""
+"""The two published variants of the rate increase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNReactionPointParameters(Parameters):
-    """The parameters of the reaction points of a QCN station.
+    """Parameters of the reaction points of a QCN station.
 
-    Raises ParameterError on a value out of its range, and if the minimum rate is above the maximum.
+    Raises ParameterError for a value out of range, and if the minimum rate is above the maximum rate.
     """
 
     byte_reset_octets: int = octets(
@@ -150,25 +150,27 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field and the order of the rates; raises ParameterError."""
+        """Check each field and the order of the rates; raises ParameterError."""
         Parameters.__post_init__(self)
         if self.max_rate_bps:
             check_rates(self.min_rate_bps, self.max_rate_bps)
 
     @property
     def standard(self) -> bool:
-        """Return whether the variant is 802.1Q's state diagram."""
+        """Return whether the variant is the state diagram of 802.1Q."""
         return self.variant == STANDARD
 
     def highest_rate_bps(self, link_rate_bps: int) -> int:
-        """Return the maximum rate on a link; raises ParameterError if the minimum is above it."""
+        """Return the maximum rate on a link. Raises ParameterError if the minimum rate is above the
+        result.
+        """
         highest_bps = min(self.max_rate_bps or link_rate_bps, link_rate_bps)
         check_rates(self.min_rate_bps, highest_bps)
         return highest_bps
 
 
 def check_rates(min_rate_bps: int, max_rate_bps: int) -> None:
-    """Raise ParameterError unless the minimum rate is at most the maximum."""
+    """Raise ParameterError if the minimum rate is above the maximum rate."""
     if min_rate_bps > max_rate_bps:
         raise ParameterError(
             name="min_rate",
@@ -183,7 +185,7 @@ AUTOMATIC_ALTERNATE = -1
 
 
 class DefenceMode(IntEnum):
-    """A port's CND defence mode for one priority, numbered as in the MIB (wire-formats 9)."""
+    """The CND defence mode of a port for one priority, with the numbers of the MIB (wire-formats 9)."""
 
     DISABLED = 1
     INTERIOR = 2
@@ -193,10 +195,10 @@ class DefenceMode(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNEdgeParameters(Parameters):
-    """The parameters of a port at the edge of a congestion notification domain.
+    """Parameters of a port at the edge of a congestion notification domain.
 
-    Raises ParameterError on a value out of its range, if all eight priorities are CNPVs, and if the alternate
-    priority is one.
+    Raises ParameterError for a value out of range, if all eight priorities are CNPVs, and if the alternate
+    priority is a CNPV.
     """
 
     cnpv: frozenset[int] = priority_set(
@@ -221,7 +223,7 @@ class QCNEdgeParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check every field and their relations; raises ParameterError."""
+        """Check each field and the relations between fields; raises ParameterError."""
         Parameters.__post_init__(self)
         if len(self.cnpv) == PRIORITIES:
             raise ParameterError(name="cnpv", needed="at most seven priorities", got="all eight")
@@ -235,7 +237,7 @@ class QCNEdgeParameters(Parameters):
 
 _SAMPLE_NS = 4_000_000
 _MIN_SAMPLE_OCTETS, _MAX_SAMPLE_OCTETS = 40_000, 150_000
-"""Limits of the sampling at a slow port, where 150 kB last too long; too short ones reduce fairness."""
+"""Limits of the sampling interval at a slow port; 150 kB last too long, short intervals lack fairness."""
 
 
 def _low_rate(rate_bps: int) -> list[str]:

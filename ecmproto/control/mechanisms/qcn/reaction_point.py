@@ -43,19 +43,19 @@ from ecmproto.kernels.record import new_record, new_records, record_from
 from ecmproto.kernels.structs import Draws, Random
 
 _FULL = 1.0 - 1e-6
-"""A rate within this of the maximum counts as the maximum (rule 2)."""
+"""Share of the maximum rate from which a rate counts as the maximum rate (rule 2)."""
 _TARGET_EXCESS = 10.0
 _TARGET_CUT = 8.0
 
 FAST_RECOVERY, ACTIVE_INCREASE, HYPER_ACTIVE_INCREASE = range(3)
-"""The effect of the end of a stage: the target stays, grows by R_AI, or by R_HAI times the later stages."""
+"""Effect of the end of a stage: keep the target, add R_AI, or add a multiple of R_HAI."""
 
 
 class CNMFeedback(NamedTuple):
-    """The CNM fields that the reaction point algorithm uses, named as on the wire.
+    """The CNM fields that the reaction point algorithm uses, with the names of the wire format.
 
-    The key of the limiter is (``encap_prio``, ``flow_id``). CPID, cnmQOffset and cnmQDelta are not used by it
-    (S001).
+    The key of the limiter is (``encap_prio``, ``flow_id``). The algorithm does not use CPID, cnmQOffset and
+    cnmQDelta (S001).
     """
 
     flow_id: int
@@ -64,63 +64,63 @@ class CNMFeedback(NamedTuple):
 
 
 class QCNLimiter(RateLimiter):
-    """One rate limiter; a record (``kernels.record``).  The last one of a station is shared."""
+    """Record of a rate limiter (``kernels.record``). The last limiter of a station is shared."""
 
     target_bps: float
     byte_countdown_octets: int
-    """Octets to send until the byte counter expires."""
+    """Number of octets to send until the byte counter expires."""
     byte_stage: int
     time_stage: int
     expires_ns: int
-    """The expiry of the timer; NEVER_NS while the limiter is free."""
+    """Expiry time of the timer; NEVER_NS while the limiter is free."""
     waiting: int
-    """The number of frames in its queue; the caller has the frames."""
+    """Number of frames in the queue of the limiter; the caller stores the frames."""
     lease: int
-    """The number of uses of the limiter from 1; it no longer limits a flow of an earlier use."""
+    """Number of the current use of the limiter, from 1 on; flows of an earlier use are no longer limited."""
     active: int
-    """1 in use, 0 free."""
+    """1 while the limiter is in use, otherwise 0."""
 
 
 class QCNFlow:
-    """The limiter of a flow, while ``lease`` is still the limiter's; a record."""
+    """Record of a flow's limiter, which is valid while ``lease`` equals the ``lease`` of the limiter."""
 
     index: int
     lease: int
 
 
 class QCNStation:
-    """The state of a station besides its limiters, and its counters; a record."""
+    """Record of a station's counters and its state outside the limiters."""
 
     due_ns: int
-    """The time of the first timer of all; NEVER_NS for none."""
+    """Time of the next timer of all limiters; NEVER_NS if no timer is running."""
     due_index: int
-    """The index of the limiter with the first timer."""
+    """Index of the limiter with the next timer."""
     active: int
     messages: int
-    """CNMs, each counted as decreased, without feedback or of an unknown flow."""
+    """Number of CNMs, each also counted as decreased, without feedback or of an unknown flow."""
     decreased: int
     without_feedback: int
-    """CNMs ignored because their Quantized Feedback is 0."""
+    """Number of CNMs ignored because the Quantized Feedback is 0."""
     unknown_flow: int
-    """CNMs ignored because this station never sent such a flow."""
+    """Number of CNMs ignored because the station never sent such a flow."""
     created: int
     released: int
     sharing: int
-    """Flows sent to the shared limiter because no other was free."""
+    """Number of times that a flow got the shared limiter because no other limiter was free."""
     saturated: int
-    """Decreases limited by the maximum decrease."""
+    """Number of decreases limited by the maximum decrease."""
     floored: int
-    """Decreases limited by the minimum rate."""
+    """Number of decreases limited by the minimum rate."""
     byte_expiries: int
     time_expiries: int
     cut: int
-    """Expiries that divided a target far above the rate by 8."""
+    """Number of expiries that divided a target by 8 because the target was far above the rate."""
     capped: int
-    """Increases of a target limited by the maximum rate."""
+    """Number of target increases limited by the maximum rate."""
 
 
 class QCNStationSettings:
-    """The parameters as the kernels read them; a record."""
+    """Record of the reaction point parameters that the kernels read."""
 
     max_rate_bps: float
     min_rate_bps: float
@@ -128,17 +128,17 @@ class QCNStationSettings:
     hai_rate_bps: float
     gd: float
     min_factor: float
-    """The factor 1 − the maximum decrease."""
+    """Minimum factor of a decrease, 1 − the maximum decrease."""
     byte_reset_octets: float
     time_reset_ns: float
     past_stage: int
-    """The first stage beyond fast recovery."""
+    """First stage after fast recovery."""
     jitter: float
     halves_in_hyper_only: int
 
 
 class QCNLimiters(NamedTuple):
-    """A station's reaction points: ``max_rps`` limiters and the shared one, and its possible flows."""
+    """The reaction points of one station: ``max_rps`` limiters, a shared limiter, and the possible flows."""
 
     point: QCNStation
     slots: Sequence[QCNLimiter]
@@ -146,7 +146,10 @@ class QCNLimiters(NamedTuple):
 
 
 def settings_record(parameters: QCNReactionPointParameters, *, link_rate_bps: int) -> QCNStationSettings:
-    """Return the record of settings for ``parameters`` on a link; raises ParameterError if it is too slow."""
+    """Return the settings record for ``parameters`` on a link.
+
+    Raises ParameterError if the minimum rate is above the maximum rate on this link.
+    """
     return record_from(
         QCNStationSettings, parameters, max_rate_bps=parameters.highest_rate_bps(link_rate_bps),
         min_factor=1.0 - parameters.largest_decrease,
@@ -156,7 +159,7 @@ def settings_record(parameters: QCNReactionPointParameters, *, link_rate_bps: in
 
 
 def new_reaction_point(parameters: QCNReactionPointParameters, *, flows: int) -> QCNLimiters:
-    """Return a station's reaction points, initialised, for flows 0 to ``flows`` − 1."""
+    """Return the initialised reaction points of a station for flows 0 to ``flows`` − 1."""
     point = new_record(QCNStation)
     point.due_ns = NEVER_NS
     slots = new_records(QCNLimiter, parameters.max_rps + 1)
@@ -177,7 +180,10 @@ def route(limiters: QCNLimiters, flow: int) -> int:
 
 @inlined
 def join(limiters: QCNLimiters, index: int) -> None:
-    """Count a frame that queues for limiter ``index``, which is not released before that frame departs."""
+    """Count a frame that enters the queue of limiter ``index``.
+
+    The limiter is not released before the frame departs.
+    """
     limiters.slots[index].waiting += 1
 
 
@@ -190,9 +196,10 @@ def receive(
     flow: int,
     now_ns: int,
 ) -> int:
-    """React to a CNM about ``flow`` (rule 1); return the limiter that it slowed, or NO_LIMITER.
+    """React to a CNM about ``flow`` (rule 1); return the index of the slowed limiter, or NO_LIMITER.
 
-    Draws the byte counter's reload if there is one, then the timer's.
+    The function draws a random number for the byte counter, if the counter is reloaded, and then one for the
+    timer.
     """
     on_timer(limiters, settings, generator, now_ns)
     point = limiters.point
@@ -232,9 +239,9 @@ def depart(
     now_ns: int,
     octets: int,
 ) -> None:
-    """Send the head of limiter ``index``'s queue, a frame of ``octets``, at ``now_ns``.
+    """Send the first frame, of ``octets``, from the queue of limiter ``index`` at ``now_ns``.
 
-    It adds to the debt and to the byte counter (rule 2); the limiter may be released (rule 3).
+    The frame adds to the debt and advances the byte counter (rule 2). The limiter may be released (rule 3).
     """
     on_timer(limiters, settings, generator, now_ns)
     limiter = limiters.slots[index]
@@ -260,7 +267,7 @@ def next_timer_ns(limiters: QCNLimiters) -> int:
 
 @compiled
 def on_timer(limiters: QCNLimiters, settings: QCNStationSettings, generator: Random, now_ns: int) -> None:
-    """Run every timer that is due by ``now_ns`` at its own time, the earliest first (rule 2)."""
+    """Run all timers that are due by ``now_ns``, earliest first, each with its own due time (rule 2)."""
     point = limiters.point
     while point.due_ns <= now_ns:
         index = point.due_index
@@ -277,7 +284,10 @@ def on_timer(limiters: QCNLimiters, settings: QCNStationSettings, generator: Ran
 
 @compiled
 def release(limiters: QCNLimiters, settings: QCNStationSettings, index: int) -> bool:
-    """Free limiter ``index`` if it is at the maximum rate with an empty queue (rule 3); return whether."""
+    """Release limiter ``index`` if its rate is the maximum and its queue is empty (rule 3).
+
+    Returns whether the limiter was released.
+    """
     limiter = limiters.slots[index]
     if not limiter.active or limiter.waiting > 0 or limiter.rate_bps < settings.max_rate_bps:
         return False
@@ -292,7 +302,7 @@ def release(limiters: QCNLimiters, settings: QCNStationSettings, index: int) -> 
 
 @compiled
 def _assign(limiters: QCNLimiters, flow: int) -> int:
-    """Give ``flow`` the first free limiter, or the shared one, and return its index."""
+    """Assign the first free limiter, or the shared limiter, to ``flow``, and return the limiter index."""
     shared = len(limiters.slots) - 1
     index = 0
     while index < shared and limiters.slots[index].active:
@@ -332,7 +342,7 @@ def _lower(
 
 @compiled
 def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimiter, now_ns: int) -> None:
-    """Raise the rate at the end of a stage: fast recovery, active or hyper-active increase (rule 2)."""
+    """Increase the rate at the end of a stage: fast recovery, active or hyper-active increase (rule 2)."""
     low = min(limiter.byte_stage, limiter.time_stage)
     is_first = limiter.byte_stage == 1 or limiter.time_stage == 1
     target_bps = limiter.target_bps
@@ -357,7 +367,10 @@ def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimite
 
 @inlined
 def phase(settings: QCNStationSettings, limiter: QCNLimiter) -> int:
-    """Return the phase: active increase with one counter past the threshold, hyper-active with both."""
+    """Return the phase of the increase.
+
+    The phase is active increase if one counter is past the threshold, and hyper-active increase if both are.
+    """
     if min(limiter.byte_stage, limiter.time_stage) >= settings.past_stage:
         return HYPER_ACTIVE_INCREASE
     if max(limiter.byte_stage, limiter.time_stage) >= settings.past_stage:
@@ -367,7 +380,7 @@ def phase(settings: QCNStationSettings, limiter: QCNLimiter) -> int:
 
 @inlined
 def _period(settings: QCNStationSettings, limiter: QCNLimiter, stage: int, reset: float) -> float:
-    """Return the period that follows the counter's new ``stage``: ``reset``, or half of it."""
+    """Return the period after the new ``stage`` of a counter, which is ``reset`` or half of ``reset``."""
     if settings.halves_in_hyper_only:
         stage = min(limiter.byte_stage, limiter.time_stage)
     return reset / 2.0 if stage >= settings.past_stage else reset
@@ -381,7 +394,7 @@ def _reload(settings: QCNStationSettings, generator: Random, period: float) -> i
 
 @compiled
 def _schedule(limiters: QCNLimiters) -> None:
-    """Set the timer that is due first; of several, the lowest index's."""
+    """Store the earliest timer and the index of its limiter; at equal times, the lowest index."""
     due_ns = NEVER_NS
     for index in range(len(limiters.slots)):
         if limiters.slots[index].expires_ns < due_ns:
@@ -391,13 +404,13 @@ def _schedule(limiters: QCNLimiters) -> None:
 
 
 TAG_OCTETS = 4
-"""The length that a CN-TAG adds to a frame."""
+"""Number of octets that a CN-TAG adds to a frame."""
 LAST_FLOW_ID = 0xFFFF
-"""The first flow id that a station assigns, counting down: the ids in frames usually count up."""
+"""First flow id that a station assigns; further flow ids count down, since ids in frames often count up."""
 
 
 class QCNStations(NullReactionPoints):
-    """The reaction points of stations, with consecutive records per station."""
+    """Reaction points of all stations, with the same number of consecutive records per station."""
 
     points: Sequence[QCNStation]
     slots: Sequence[QCNLimiter]
@@ -410,23 +423,23 @@ class QCNStations(NullReactionPoints):
     generator: Draws
 
     def limiters(self) -> int:
-        """Return the number of a station's limiters, the shared one included."""
+        """Return the number of limiters per station, including the shared limiter."""
         return self.slots_each
 
     def route(self, station: int, flow: int, priority: int, now_ns: int) -> int:
-        """Return the limiter of ``flow``."""
+        """Return the index of the limiter of ``flow``, or NO_LIMITER."""
         return route(_limiters(self, station), flow)
 
     def on_enqueue(self, station: int, limiter: int) -> None:
-        """Count a frame that queues for ``limiter``."""
+        """Count a frame that enters the queue of ``limiter``."""
         join(_limiters(self, station), limiter)
 
     def next_tx_ns(self, station: int, limiter: int, now_ns: int) -> int:
-        """Return the time when the head of the queue may leave."""
+        """Return the earliest departure time of the first frame in the queue."""
         return leaves_ns(self.slots[station * self.slots_each + limiter], now_ns)
 
     def on_transmit(self, departure: Departure, outbox: Outbox) -> Sent:
-        """Add the CN-TAG to a frame of a CN priority, and count it at its limiter with the tag."""
+        """Add a CN-TAG to a frame of a CN priority, and count the frame with the tag at the limiter."""
         added, tagged, tag = 0, departure.tagged, departure.tag
         if not tagged and self.has_point[departure.priority]:
             added, tagged, tag = TAG_OCTETS, True, LAST_FLOW_ID - departure.flow
@@ -443,15 +456,15 @@ class QCNStations(NullReactionPoints):
         receive(limiters, self.settings, self.generator, feedback, message.flow, now_ns)
 
     def next_station_timer_ns(self, station: int) -> int:
-        """Return the time of the first timer of the station's limiters."""
+        """Return the time of the next timer of the station."""
         return next_timer_ns(_limiters(self, station))
 
     def on_station_timer(self, station: int, now_ns: int) -> None:
-        """Run the station's timers that are due."""
+        """Run the timers of the station that are due."""
         on_timer(_limiters(self, station), self.settings, self.generator, now_ns)
 
     def limit_bps(self, station: int, limiter: int) -> float:
-        """Return the limiter's current rate."""
+        """Return the current rate of the limiter in bit/s."""
         return self.slots[station * self.slots_each + limiter].rate_bps
 
 
