@@ -1,1 +1,1 @@
-"""Results: figures, bands and models of runs, over seeds and points, and pages of them."""
+"""Results: figures, bands and analytical models of runs, over seeds and sweep points, and result pages."""

@@ -1,4 +1,4 @@
-"""Figures read from a run: the measurements of `ecmproto.control.lab.setup.figures`."""
+"""Figures computed from a run: the measurements of `ecmproto.control.lab.setup.figures`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from ecmproto.units import NS_PER_S
 Floats = NDArray[np.float64]
 
 AVERAGE_NS = 1_000_000
-"""The averaging time for settling times (S002): 1 ms."""
+"""Averaging time for settling times: 1 ms (S002)."""
 _REST = 0.1
-"""The final part of the time, whose mean is the final value of a settling measurement."""
+"""Final share of the measured time; the mean over this share is the final value of a settling measurement."""
 
 
 class RunFigures:
-    """The measurements of one run; implements `ecmproto.control.lab.setup.figures.Figures`."""
+    """Measurements of one run; implements `ecmproto.control.lab.setup.figures.Figures`."""
 
     def __init__(self, result: RunResult) -> None:
         self.result = result
@@ -39,17 +39,19 @@ class RunFigures:
 
     @property
     def flows(self) -> Mapping[str, str]:
-        """The names of all flows, each with its group, or with an empty text."""
+        """The names of all flows, each with its group; the group is empty for a flow without a group."""
         return {each.name: each.group if each.group != each.name else "" for each in self.result.flows}
 
     @property
     def ports(self) -> Sequence[str]:
-        """The names of all ports, switches' and adapters' first."""
+        """The names of all ports; ports of switches and adapters precede ports of hosts."""
         return sorted(self._ports, key=lambda name: self._ports[name].kind == "host")
 
     @cached_property
     def main_port(self) -> str:
-        """The port of queue figures: the experiment's, else the fullest on average."""
+        """The port for queue figures: the experiment's port if set, else the port with the longest mean
+        queue.
+        """
         named = self.result.experiment.measure.port
         if named:
             return named
@@ -59,7 +61,10 @@ class RunFigures:
         return fullest.name if fullest else ""
 
     def port(self, name: str) -> PortSeries:
-        """Return a port by its name, the main one for an empty text; SpecError for an unknown one."""
+        """Return the port called ``name``; an empty name means the main port.
+
+        Raises SpecError for an unknown port.
+        """
         port_name = name or self.main_port
         if port_name not in self._ports:
             raise SpecError(
@@ -72,8 +77,8 @@ class RunFigures:
     ) -> float:
         """Return a measurement by the rules of `ecmproto.control.lab.setup.figures.Figures`.
 
-        Percentiles, the deviation and the share within limits of a queue use its exact length over the
-        experiment's measured time, and averages of windows over any other.
+        Over the experiment's measured time, queue percentiles, deviation and share within limits are exact.
+        Over any other time, these measurements use the means of windows.
         """
         span = (
             self.from_ns if from_ns is None else min(from_ns, self.result.duration_ns),
@@ -118,13 +123,13 @@ class RunFigures:
 
     @cached_property
     def edges_ns(self) -> NDArray[np.int64]:
-        """The start of each window, and the end of the last."""
+        """The start of each window, and the end of the last window, in ns."""
         edges = np.arange(self.result.windows + 1, dtype=np.int64) * self.result.window_ns
         edges[-1] = self.result.duration_ns
         return edges
 
     def _until(self, values: NDArray[np.int64] | Floats, times_ns: Floats) -> Floats:
-        """Return the sum of ``values`` up to each of the times, all window borders."""
+        """Return the sum of ``values`` up to each time; all times are window edges."""
         totals = np.concatenate(([0.0], np.cumsum(values)))
         windows = np.ceil(times_ns / self.result.window_ns).astype(np.int64)
         return totals[np.minimum(windows, len(values))]
@@ -134,15 +139,15 @@ class RunFigures:
         return float(last - first)
 
     def _inside(self, span: tuple[int, int]) -> slice:
-        """Return the windows of ``span``."""
+        """Return the slice of windows within ``span``."""
         return slice(span[0] // self.result.window_ns, -(-span[1] // self.result.window_ns))
 
     def averages(
         self, values: NDArray[np.int64] | Floats, span: tuple[int, int], average_ns: float
     ) -> tuple[Floats, float]:
-        """Return the means of ``values`` per ns over equal parts of ``span``, and the parts' length.
+        """Return the means of ``values`` per ns over equal parts of ``span``, and the length of a part in ns.
 
-        Parts consist of one or more whole windows; a remainder at the end is left out.
+        A part consists of one or more whole windows; a remainder at the end is ignored.
         """
         window_ns = self.result.window_ns
         length = float(window_ns * max(1, math.ceil(average_ns / window_ns)))
@@ -181,7 +186,7 @@ class RunFigures:
         return min(peak, _percentile(levels, float(detail.removeprefix("p"))))
 
     def _averaged_levels(self, port: PortSeries, span: tuple[int, int]) -> Levels:
-        """Return levels from the means of windows, for a time without a histogram."""
+        """Return the levels of a queue from window means, for a time without a histogram."""
         means, length = self.averages(port.octet_ns, span, 0.0)
         order = np.sort(means)
         return Levels(octets=order.round().astype(np.int64), held_ns=np.full(len(order), int(length)))
@@ -199,7 +204,9 @@ class RunFigures:
     def _rate(
         self, octets: NDArray[np.int64], detail: str, limits: tuple[float, ...], span: tuple[int, int]
     ) -> float:
-        """Return the mean rate of ``octets``, its settling time, or the time when it reaches a limit."""
+        """Return the mean rate of ``octets``, the settling time of this rate, or the time at which the rate
+        reaches a limit.
+        """
         if not detail:
             return 8 * NS_PER_S * self._sum(octets, span) / (span[1] - span[0])
         if detail == "settling":
@@ -219,7 +226,7 @@ class RunFigures:
         return _mean(sent, sum(self._sum(each.sent_octets, span) for each in uplinks))
 
     def _stops(self, port: PortSeries, span: tuple[int, int]) -> int:
-        """Return the number of times a port was stopped; a frame that extends a pause does not count."""
+        """Return the number of times that a port was stopped; a frame that extends a pause does not count."""
         events = self.result.flow_control
         number = self.result.ports.index(port)
         own = events.port == number
@@ -271,7 +278,7 @@ class RunFigures:
 
     @cached_property
     def _completion_rows(self) -> dict[str, NDArray[np.int64]]:
-        """The rows of each flow among the completions."""
+        """The indices of each flow's completions, by flow name."""
         of = self.result.completions.flow
         order = np.argsort(of, kind="stable")
         borders = np.searchsorted(of[order], np.arange(1, len(self.result.flows)))
@@ -279,7 +286,7 @@ class RunFigures:
         return dict(zip(names, np.split(order, borders), strict=True))
 
     def completions(self, flow: FlowSeries, span: tuple[int, int]) -> tuple[Floats, Floats]:
-        """Return the durations of the transactions or sized flows that ended in ``span``, and the octets."""
+        """Return the durations in ns and the octets of transactions or sized flows that ended in ``span``."""
         completions, rows = self.result.completions, self._completion_rows[flow.name]
         end_ns = completions.end_ns[rows]
         rows = rows[(end_ns >= span[0]) & (end_ns < span[1])]
@@ -287,13 +294,16 @@ class RunFigures:
         return took_ns, completions.octets[rows].astype(np.float64)
 
     def slowdowns(self, flow: FlowSeries, took_ns: Floats, octets: Floats) -> Floats:
-        """Return durations divided by those in an empty network."""
+        """Return each duration divided by the duration in an empty network."""
         slowdowns: Floats = took_ns / np.maximum(1.0, self._unloaded_ns(flow, octets))
         return slowdowns
 
     @cached_property
     def _links(self) -> dict[str, tuple[float, float]]:
-        """The rate and delay of each link by its port. The delay includes the node at the end."""
+        """The rate and the delay of each link, by port name.
+
+        The delay includes the delay of the receiving node.
+        """
         network = self.result.experiment.network
         delays_ns = {host.name: host.delay_ns for host in network.hosts}
         delays_ns |= {switch.name: switch.delay_ns for switch in network.switches}
@@ -311,7 +321,7 @@ class RunFigures:
         return {flow.name: flow.frame_octets for flow in self.result.experiment.flows}
 
     def _unloaded_ns(self, flow: FlowSeries, octets: Floats) -> Floats:
-        """Return the time that ``octets`` would take in an empty network, until their last bit."""
+        """Return the time in ns until the last bit of ``octets`` arrives through an empty network."""
         experiment = self.result.experiment
         frame = self._frame_octets[flow.name]
         known = [self._links[port] for port in flow.path if port in self._links]
@@ -328,11 +338,11 @@ class RunFigures:
 
 
 def settling_ns(means: Floats, length_ns: float, limits: tuple[float, ...]) -> float:
-    """Return the time from which averages stay within their limits.
+    """Return the time in ns from which averages stay within the limits.
 
-    ``means`` are averages over ``length_ns`` each. Limits are (low, high, …), or (share, …) for a share of
-    the mean over the last tenth (S002's absolute and relative accuracy). Infinity if the last average is
-    outside, or if there is none.
+    ``means`` are averages over ``length_ns`` each. ``limits`` are (low, high, …) or (share, …): S002's
+    absolute or relative accuracy. A share refers to the mean over the last tenth. Return infinity if the last
+    average is outside the limits, or if there is no average.
     """
     if not len(means):
         return math.inf
@@ -352,15 +362,16 @@ def _limits(means: Floats, limits: tuple[float, ...]) -> tuple[float, float]:
 
 
 def _is_share(limits: tuple[float, ...]) -> bool:
-    """Return whether limits are a share of the final value, with an optional time: 25 %, 0.5 ms.
+    """Return whether the limits are a share of the final value, optionally with a time: 25 %, 0.5 ms.
 
-    Otherwise two limits are minimum and maximum, neither of them a fraction of an octet or of a bit/s.
+    Otherwise, two limits are a minimum and a maximum. These two limits are never fractions of an octet or of
+    a bit/s.
     """
     return len(limits) == 1 or (len(limits) == 2 and 0 < limits[0] <= 1)
 
 
 def _average_ns(limits: tuple[float, ...]) -> float:
-    """Return the averaging time: the last limit if present, else 1 ms."""
+    """Return the averaging time in ns: the last limit if present, else 1 ms."""
     rest = limits[1:] if _is_share(limits) else limits[2:]
     return rest[0] if rest else AVERAGE_NS
 
@@ -376,7 +387,7 @@ def _share_within(levels: Levels, low: float, high: float) -> float:
 
 
 def _percentile(levels: Levels, percent: float) -> float:
-    """Return the length that a queue did not exceed for ``percent`` of the time."""
+    """Return the queue length that was not exceeded for ``percent`` of the time."""
     held = np.cumsum(levels.held_ns)
     if not len(held) or not held[-1]:
         return math.nan

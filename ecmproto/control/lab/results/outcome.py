@@ -1,4 +1,4 @@
-"""The outcome of an experiment over seeds: figures and published ones, bands, and missing events."""
+"""Outcome of an experiment over seeds: measured and published figures, bands, and missing events."""
 
 from __future__ import annotations
 
@@ -26,42 +26,46 @@ STANDARD = (
     "utilisation", "jain(rate(*))", "drops", "pause.count", "pause.time", "control.frames", "control.lost",
     "control.octets", "control.overhead",
 )  # fmt: skip
-"""Figures displayed for every experiment; figures of flows and transactions are added."""
+"""Figures shown for every experiment; figures of flows and transactions are appended."""
 
 PASSING = 0.9
-"""The minimum share of seeds on which a band holds."""
+"""Minimum share of seeds on which a band must hold."""
 
 _FLOWS_SHOWN = 16
 
 
 @dataclass(frozen=True, kw_only=True)
 class FigureRow:
-    """A figure on all seeds, with its published values and its band."""
+    """Figure on all seeds, with published values and band."""
 
     figure: Figure
     values: tuple[tuple[float, ...], ...]
-    """The values for each seed: one, or one per flow."""
+    """Values for each seed: one value, or one value per flow."""
     published: tuple[Published, ...] = ()
     band: Band | None = None
 
     @property
     def medians(self) -> tuple[float, ...]:
-        """Return the median over seeds of each value; a value of an event that never happened is infinite."""
+        """Return the median of each value over the seeds; an event that never happened has an infinite
+        value.
+        """
         return tuple(_median(column) for column in zip(*self.values, strict=True))
 
     @property
     def ranges(self) -> tuple[tuple[float, float], ...]:
-        """Return the minimum and maximum over seeds of each value, without missing values."""
+        """Return the minimum and the maximum of each value over the seeds, without missing values."""
         return tuple(_range(column) for column in zip(*self.values, strict=True))
 
     @property
     def inside(self) -> tuple[bool, ...]:
-        """Return whether each seed's value, or each median of the band's number of seeds, is in the band."""
+        """Return whether each compared value is in the band: a value per seed, or a median per group of
+        seeds.
+        """
         return tuple(all(self.outside_by(value) == 0.0 for value in each) for each in self._compared)
 
     @property
     def _compared(self) -> tuple[tuple[float, ...], ...]:
-        """The values to compare with the band: values of seeds, or medians over complete groups of them."""
+        """The values to compare with the band: a value per seed, or a median per complete group of seeds."""
         size = self.band.median_of if self.band else 1
         if size == 1 or len(self.values) < size:
             return self.values
@@ -70,16 +74,18 @@ class FigureRow:
 
     @property
     def judged(self) -> bool:
-        """Return whether there is a band, and enough seeds for its median."""
+        """Return whether the figure has a band and enough seeds for the band's median."""
         return self.band is not None and len(self.values) >= self.band.median_of
 
     @property
     def holds(self) -> bool:
-        """Return whether the band holds on enough seeds; True without a judgement."""
+        """Return whether the band holds on enough seeds; True if the band cannot be checked."""
         return not self.judged or sum(self.inside) >= PASSING * len(self.inside)
 
     def outside_by(self, value: float) -> float:
-        """Return the distance of a value above the band (or below: negative), as a fraction of the limit."""
+        """Return how far a value is outside the band, as a fraction of the exceeded limit; a negative value
+        is below the band.
+        """
         band = self.band
         if band is None:
             return 0.0
@@ -92,11 +98,11 @@ class FigureRow:
         return 0.0
 
     def ours_text(self) -> str:
-        """Return the medians as text."""
+        """Return the measured medians as text."""
         return self._texts(self.medians)
 
     def range_text(self) -> str:
-        """Return minimum and maximum as text; empty if all seeds agree."""
+        """Return the minimum and the maximum as text; empty if all seeds have equal values."""
         if len(self.values) < 2:
             return ""
         show = self.figure.show
@@ -108,7 +114,7 @@ class FigureRow:
         return "" if show(low) == show(high) else f"{show(low)} … {show(high)}"
 
     def band_text(self) -> str:
-        """Return the band as text; empty without one."""
+        """Return the band as text; empty if there is no band."""
         return band_text(self.band) if self.band is not None else ""
 
     def published_text(self) -> str:
@@ -117,13 +123,13 @@ class FigureRow:
 
     @cached_property
     def published_ratios(self) -> tuple[float, ...]:
-        """The medians divided by the published numbers; empty if there are none."""
+        """The medians divided by the published numbers; empty if there are no published numbers."""
         texts = (each.value for each in self.published)
         ratios = (published_ratios(text, self.figure.dimension, self.medians) for text in texts)
         return next(filter(None, ratios), ())
 
     def verdict_text(self) -> str:
-        """Return whether the band and the published numbers are met."""
+        """Return the verdict on the band and on the published numbers."""
         return "; ".join(filter(None, (self._band_verdict(), self._published_verdict())))
 
     def _published_verdict(self) -> str:
@@ -143,7 +149,7 @@ class FigureRow:
         )  # fmt: skip
 
     def _band_verdict(self) -> str:
-        """Return whether the band holds, on how many seeds, and the deviation of the worst one."""
+        """Return whether the band holds, on how many seeds, and the worst deviation."""
         if self.band is None:
             return ""
         if not self.judged:
@@ -170,7 +176,7 @@ class FigureRow:
         return ", ".join(texts)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the row for JSON; a missing or infinite value is null."""
+        """Return the row for JSON; a missing or infinite value becomes null."""
         row: dict[str, Any] = {
             "figure": self.figure.text,
             "unit": unit_of(self.figure),
@@ -199,7 +205,7 @@ def band_text(band: Band) -> str:
 
 
 def unit_of(figure: Figure) -> str:
-    """Return the unit of a figure's values in JSON and CSV; empty for numbers."""
+    """Return the unit of a figure's values in JSON and CSV; empty for plain numbers."""
     octets, rate, time = figure.dimension
     named = {(1, 0, 0): "octets", (0, 1, 0): "bit/s", (0, 0, 1): "ns", (0, 0, 0): ""}
     parts = (("octets", octets), ("bit/s", rate), ("ns", time))
@@ -207,7 +213,7 @@ def unit_of(figure: Figure) -> str:
 
 
 def finite_or_none(value: float) -> float | None:
-    """Return a value for JSON, which has neither infinity nor NaN."""
+    """Return a value for JSON; ``None`` replaces infinity and NaN."""
     return value if math.isfinite(value) else None
 
 
@@ -235,9 +241,9 @@ def _maximum(values: Iterable[float]) -> float:
 def figure_rows(
     measure: Measure, values: Mapping[str, tuple[tuple[float, ...], ...]], more: Iterable[str]
 ) -> tuple[FigureRow, ...]:
-    """Return the rows of an experiment: its bands, then published figures without one, then ``more``.
+    """Return the rows of an experiment: bands first, then published figures without a band, then ``more``.
 
-    ``values`` has the values of each figure on each seed.
+    ``values`` contains the values of each figure on each seed.
     """
     published: dict[str, list[Published]] = {}
     for each in measure.published:
@@ -255,7 +261,7 @@ def figure_rows(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """The result of an expectation on each seed, with its values as text."""
+    """Result of an expectation on each seed, with the compared values as text."""
 
     text: str
     held: tuple[bool, ...]
@@ -263,11 +269,13 @@ class Check:
 
     @property
     def holds(self) -> bool:
-        """Return whether it held on all seeds."""
+        """Return whether the expectation held on all seeds."""
         return all(self.held)
 
     def sentence(self) -> str:
-        """Return the result as a sentence, with the values of the first seed that contradicts it."""
+        """Return the result as a sentence, with the values of the first seed on which the expectation
+        failed.
+        """
         if self.holds:
             return f"holds: {self.text} ({self.shown[0]})"
         first = self.held.index(False)
@@ -276,9 +284,10 @@ class Check:
 
 
 class Outcome(Tabular):
-    """The runs of one experiment on several seeds; ``others`` are runs that its figures name by ``@``.
+    """Runs of one experiment on several seeds.
 
-    These have the same seeds. ``figures`` are displayed in addition to the experiment's own.
+    ``others`` are runs, on the same seeds, that figures refer to by ``@``. ``figures`` are shown in addition
+    to the experiment's own figures.
     """
 
     def __init__(
@@ -294,24 +303,24 @@ class Outcome(Tabular):
         self.experiment = experiment
         self.variant = variant
         self.label = label
-        """The name among other outcomes; empty for the mechanism's."""
+        """Name that distinguishes this outcome from others; an empty text means the mechanism's name."""
         self.runs: list[RunFigures] = list(runs)
         self._others = others or {}
         self._figures = figures
 
     @property
     def name(self) -> str:
-        """The scenario's name, with its variant."""
+        """The scenario's name, with its variant if there is one."""
         return f"{self.experiment.name}:{self.variant}" if self.variant else self.experiment.name
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """The seeds, in the order of all values."""
+        """The seeds; all values are in this order."""
         return tuple(run.result.seed for run in self.runs)
 
     @cached_property
     def rows(self) -> tuple[FigureRow, ...]:
-        """All figures: the experiment's own in order, then the standard ones."""
+        """All figures: first the experiment's own figures, then the standard figures."""
         measure = self.experiment.measure
         own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
         texts = dict.fromkeys((*own, *self._figures, *self._standard()))
@@ -319,7 +328,9 @@ class Outcome(Tabular):
         return figure_rows(measure, values, [*self._figures, *self._standard()])
 
     def records(self) -> list[dict[str, Any]]:
-        """Return one row a value of each figure: median and range over the seeds, band and verdict."""
+        """Return a row for each value of each figure, with median and range over the seeds, band and
+        verdict.
+        """
         return [
             {
                 "figure": row.figure.text,
@@ -350,7 +361,7 @@ class Outcome(Tabular):
         return tuple(values)
 
     def row(self, text: str) -> FigureRow:
-        """Return a figure on all seeds, without published values and band."""
+        """Return the row of a figure on all seeds, without published values and band."""
         return FigureRow(figure=parse_figure(text), values=self.values(text))
 
     def _others_of(self, index: int) -> dict[str, RunFigures]:
@@ -416,7 +427,7 @@ class Outcome(Tabular):
         return all(row.holds for row in self.rows)
 
     def table(self, paint: Paint = plain) -> str:
-        """Return the outcome as text: figures and published ones, then missing events."""
+        """Return the outcome as text: measured and published figures, then missing events."""
         experiment = self.experiment
         seeds = ", ".join(map(str, self.seeds))
         facts = [
@@ -438,7 +449,7 @@ class Outcome(Tabular):
         return "\n\n".join(parts)
 
     def time_text(self) -> str:
-        """Return the simulated and the measured time as text."""
+        """Return the simulated time and the measured time as text."""
         first = self.runs[0]
         measured = f"measured {format_time(first.from_ns)} to {format_time(first.until_ns)}"
         text = f"{format_time(first.result.duration_ns)}, {measured}"
@@ -472,7 +483,7 @@ class Outcome(Tabular):
 
 
 def control_text(experiment: Experiment) -> str:
-    """Return the mechanism with its parameters, its flow control, and the transport of messages."""
+    """Return the mechanism with its parameters, the flow control, and the transport of messages as text."""
     control = experiment.control
     text = " ".join((control.mechanism, *control.parameters))
     if control.flow_control:
@@ -483,16 +494,18 @@ def control_text(experiment: Experiment) -> str:
 
 
 HEADINGS = ("figure", "result", "range", "published", "band", "verdict")
-"""The columns of tables of figures."""
+"""Column headings of tables of figures."""
 
 
 def used_columns(cells: Sequence[tuple[str, ...]]) -> list[int]:
-    """Return the indices of columns that are not empty; a figure and ours are always shown."""
+    """Return the indices of columns that are not empty; the columns of figures and of measured values are
+    always shown.
+    """
     return [column for column in range(len(HEADINGS)) if column < 2 or any(row[column] for row in cells)]
 
 
 def figure_table(rows: Sequence[FigureRow], *, paint: Paint = plain) -> str:
-    """Return figures in lines, without empty columns."""
+    """Return figures as lines of text, without empty columns."""
     cells = [row.cells() for row in rows]
     used = used_columns(cells)
     widths = {column: max(len(row[column]) for row in (HEADINGS, *cells)) for column in used}
@@ -513,9 +526,10 @@ _WIDTH = 80
 
 
 class Comparison:
-    """Outcomes of one scenario side by side: its own mechanism, others, and the baselines.
+    """Outcomes of one scenario side by side: the scenario's own mechanism, other mechanisms, and the
+    baselines.
 
-    Queue figures of all use the same port: the first's.
+    Queue figures of all outcomes use the main port of the first outcome.
     """
 
     def __init__(self, outcomes: Mapping[str, Outcome]) -> None:
@@ -527,12 +541,12 @@ class Comparison:
 
     @property
     def figures(self) -> list[str]:
-        """The figures of all outcomes, in the order of the first."""
+        """The figures of all outcomes, in the order of the first outcome."""
         texts = [row.figure.text for outcome in self.outcomes.values() for row in outcome.rows]
         return [text for text in dict.fromkeys(texts) if not parse_figure(text).runs]
 
     def table(self, paint: Paint = plain, *, width: int = _WIDTH) -> str:
-        """Return a line per figure, with a column per outcome, and the published values."""
+        """Return a line for each figure, with a column for each outcome and a column for published values."""
         first = next(iter(self.outcomes.values()))
         published = {row.figure.text: row.published_text() for row in first.rows}
         names = list(self.outcomes)
@@ -559,7 +573,7 @@ class Comparison:
         return "\n\n".join([*parts, "\n".join(remarks)] if remarks else parts)
 
     def _curves(self, paint: Paint, width: int) -> str:
-        """Return the queue of each over the whole time, for the first seed, on one scale."""
+        """Return the queue curve of each outcome over the whole time of the first seed, on a common scale."""
         ports = {name: outcome.runs[0].port("") for name, outcome in self.outcomes.items()}
         top = max(int(port.peak_octets.max(initial=0)) for port in ports.values())
         name_width = max(map(len, ports))
@@ -581,7 +595,7 @@ class Comparison:
 
 
 def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
-    """Yield sentences about runs that are invalid, were stopped, or came to a standstill."""
+    """Yield sentences about runs that are invalid, were stopped, or deadlocked."""
     distrust = "its figures are not reliable"
     for run in runs:
         result = run.result
@@ -602,7 +616,7 @@ def problems(runs: Sequence[RunFigures]) -> Iterator[str]:
 
 
 def explanations(runs: Sequence[RunFigures]) -> Iterator[str]:
-    """Yield a sentence with the reason for each expected event that no run had."""
+    """Yield a sentence for each expected event that happened in no run, with the reason."""
     if not runs:
         return
     yield from _no_flow_control(runs)

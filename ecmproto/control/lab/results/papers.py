@@ -1,4 +1,4 @@
-"""A page for each source document: its published figures and claims next to ours, over fixed seeds."""
+"""Page for each source document: published figures and claims next to measured figures, over fixed seeds."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ DOCUMENTS: Mapping[str, str] = {
     "S003": "J. Jiang, R. Jain, C. So-In: FECN (2007)",
     "S004": "J. Jiang, R. Jain: Analysis of Backward Congestion Notification (2008)",
 }
-"""The documents, by their names in scenarios."""
+"""Source documents, by their names in scenarios."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """A scenario, or a variant of one, on its seeds."""
+    """Scenario, or a variant of a scenario, with its results on all seeds."""
 
     name: str
-    """The name with its variant."""
+    """Name of the scenario, with its variant if there is one."""
     title: str
     experiment: Experiment
     seeds: tuple[int, ...]
     rows: tuple[FigureRow, ...]
     lines: tuple[str, ...]
-    """Problems and missing events."""
+    """Sentences about problems and missing events."""
 
     @property
     def missed(self) -> list[FigureRow]:
@@ -59,12 +59,12 @@ class Entry:
 
     @property
     def judged(self) -> list[FigureRow]:
-        """Return the rows that have a band."""
+        """Return the rows whose band was checked."""
         return [row for row in self.rows if row.judged]
 
 
 def document_of(experiment: Experiment) -> str:
-    """Return the document of an experiment: the first word of its source."""
+    """Return the source document of an experiment: the first word of the experiment's source."""
     word = experiment.source.replace(",", " ").split(maxsplit=1)
     return word[0] if word and word[0] in DOCUMENTS else ""
 
@@ -80,7 +80,7 @@ def entries_of(document: str) -> Iterator[Scenario]:
 
 
 def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
-    """Return the tasks of a scenario's entry; its seeds follow from its name and the commit."""
+    """Return the tasks of a scenario's entry; the seeds follow from the scenario's name and the commit."""
     tasks = []
     for seed in seeds_of(scenario.name, commit, seeds):
         data = {"scenario": scenario.name, "seed": seed}
@@ -90,7 +90,7 @@ def tasks_of(scenario: Scenario, commit: str, seeds: int) -> list[Task]:
 
 
 class EntryRow(TypedDict):
-    """The row of a run, as `run_entry` returns it."""
+    """Row of a run, as returned by `run_entry`."""
 
     digest: str
     scenario: str
@@ -103,7 +103,7 @@ class EntryRow(TypedDict):
 
 
 def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Run a scenario, and those that its figures are compared with, on one seed; return figures and lines."""
+    """Run a scenario on one seed, with all runs that its figures refer to; return figures and sentences."""
     scenario = load_scenario(data["scenario"])
     experiment = scenario.experiment()
     seed = data["seed"]
@@ -128,11 +128,13 @@ def run_entry(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
 
 
 CALL = Call(f"{__name__}:{run_entry.__name__}")
-"""The call for each task of an entry."""
+"""Call for each task of an entry."""
 
 
 def named_run(scenario: Scenario, name: str) -> Scenario:
-    """Return the run that figures call ``@name``: a variant of the scenario, or another mechanism in it."""
+    """Return the run that figures call ``@name``: a variant of the scenario, or the scenario with another
+    mechanism.
+    """
     base, _, _ = scenario.name.partition(":")
     if name in scenario.variants:
         return load_scenario(base).with_variant(name)
@@ -143,7 +145,7 @@ _NEVER, _NONE = "never", None
 
 
 def _stored(value: float) -> float | str | None:
-    """Return a value for JSON; infinity as a word, NaN as null."""
+    """Return a value for JSON: infinity becomes a word, and NaN becomes null."""
     if math.isnan(value):
         return _NONE
     return value if math.isfinite(value) else _NEVER
@@ -162,18 +164,18 @@ STANDARD = (
     "drops",
     "control.overhead",
 )
-"""Figures of every entry besides its own."""
+"""Figures of every entry, in addition to the entry's own figures."""
 
 
 def texts_of(experiment: Experiment) -> list[str]:
-    """Return the figures of an entry."""
+    """Return the expressions of an entry's figures."""
     measure = experiment.measure
     own = [*(band.figure for band in measure.bands), *(each.figure for each in measure.published)]
     return list(dict.fromkeys((*own, *STANDARD)))
 
 
 def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
-    """Return the entry of a scenario from the rows of its points."""
+    """Return the entry of a scenario, from the rows of its runs."""
     experiment = scenario.experiment()
     values = {
         text: tuple(tuple(map(_value, row["figures"].get(text, (None,)))) for row in rows)
@@ -192,7 +194,7 @@ def entry_of(scenario: Scenario, rows: Sequence[Row]) -> Entry:
 
 
 def _common(lines: Sequence[Sequence[str]]) -> list[str]:
-    """Return the first seed's sentences for which every seed has one with the same start."""
+    """Return sentences of the first seed whose start, up to the colon, appears on every seed."""
     starts = [{line.partition(":")[0] for line in each} for each in lines]
     return [line for line in lines[0] if all(line.partition(":")[0] in each for each in starts)]
 
@@ -201,12 +203,12 @@ def _common(lines: Sequence[Sequence[str]]) -> list[str]:
 
 
 def page_name(document: str) -> str:
-    """Return the name of a document's page."""
+    """Return the file name of a document's page."""
     return f"{document}.md"
 
 
 def page(document: str, entries: Sequence[Entry], *, commit: str, pictures: Mapping[str, str]) -> str:
-    """Return a document's page as Markdown; ``pictures`` are files by the names of entries."""
+    """Return a document's page as Markdown; ``pictures`` contains picture files by entry name."""
     judged = [row for entry in entries for row in entry.judged]
     held = sum(row.holds for row in judged)
     published = [row.published_ratios for entry in entries for row in entry.rows if row.published_ratios]
@@ -259,7 +261,9 @@ def table(rows: Iterable[FigureRow]) -> str:
 
 
 def index(entries: Mapping[str, Sequence[Entry]]) -> str:
-    """Return the page with links to the documents' pages and the number of bands that hold by scenario."""
+    """Return the index page, with links to the documents' pages and, by scenario, the number of bands that
+    hold.
+    """
     lines = [
         "# Published and measured figures",
         "",

@@ -1,4 +1,4 @@
-"""Published figures as numbers: those that a document prints, beside measured values."""
+"""Published figures as numbers: numbers printed in a document, for comparison with measured values."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from ecmproto.control.lab.setup.figures import Dimension, parse_value
 from ecmproto.errors import ParameterError
 
 READING = 0.1
-"""The accuracy of a published number: most are read off plots, or rounded."""
+"""Accuracy of a published number; most published numbers are rounded, or are read off plots."""
 _STATED = re.compile(r"(?:(less than|convergence <)|(more than)|about|around)?\s*(?=\d)(.*)")
 _NUMBER = re.compile(r"\d(?:[\d,.]*\d)?")
 _UNIT = re.compile(r"(?<=[\d+])\s*(%|[kMGT]?b/s|[kM]?B|[µmn]?s)(?!\w)")
 
 
 def published_ratios(text: str, dimension: Dimension, values: Sequence[float]) -> tuple[float, ...]:
-    """Return measured values divided by the numbers of a published text, 1 where a stated limit is kept.
+    """Return measured values divided by the numbers of a published text; a kept limit gives 1.
 
-    Text without a number for each value, or one for all, gives none; parentheses are not read.
+    Return no ratios unless the text has one number for each value or one number for all. Text in parentheses
+    is ignored.
     """
     stated = _STATED.match(text.partition("(")[0])
     if stated is None:
@@ -46,5 +47,5 @@ def _ratio(value: float, number: float) -> float:
 
 
 def are_met(ratios: Sequence[float]) -> bool:
-    """Return whether all values are as published, within `READING`."""
+    """Return whether all values match the published numbers within `READING`."""
     return all(abs(ratio - 1) < READING + 1e-9 for ratio in ratios)

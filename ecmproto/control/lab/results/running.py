@@ -1,4 +1,4 @@
-"""Runs of experiments over seeds: in this process, or in several others at a time."""
+"""Runs of experiments over seeds, in this process or in several processes."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ from ecmproto.control.lab.simulation.simulate import simulate
 from ecmproto.frames.capture import PcapngWriter
 
 WatchOf = Callable[[Experiment, int], Watch]
-"""A factory of a run's watch; the watch can stop that run, and all later ones."""
+"""Factory of a run's progress callback; the callback can stop the run, and all later runs."""
 
 
 class Runs:
-    """Experiments by name, run on the same seeds; ``stopped`` once a watch has ended one.
+    """Experiments by name, all run on the same seeds.
 
-    All frames of the very first run go to ``trace``.
+    ``stopped`` is true after a watch or Ctrl-C has ended a run. All frames of the first run are written to
+    ``trace``.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Runs:
         self.results: dict[str, list[RunFigures]] = {}
 
     def run(self, watch_of: WatchOf | None = None, done: Callable[[RunResult], None] | None = None) -> None:
-        """Run all of them; a stopped run keeps its results so far, and later ones are omitted."""
+        """Run all experiments; a stopped run keeps its results so far, and later runs are skipped."""
         tasks = [
             (name, experiment, seed) for name, experiment in self.experiments.items() for seed in self.seeds
         ]
@@ -72,7 +73,7 @@ class Runs:
 
 
 def _ignore_interrupts() -> None:
-    """Leave Ctrl-C to the parent process."""
+    """Ignore Ctrl-C, so that only the parent process handles the interrupt."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -84,9 +85,9 @@ def _run_task(task: tuple[str, Experiment, int]) -> tuple[str, RunResult]:
 def runs_named(
     experiment: Experiment, *, figures: Sequence[str] = (), expectations: Sequence[Expectation] = ()
 ) -> list[str]:
-    """Return the other runs that an experiment's figures, further ones and expectations name by ``@``.
+    """Return the other runs that figures and expectations of an experiment refer to by ``@``.
 
-    SpecError for a range of time that is not of whole windows.
+    Raises SpecError for a time range that does not consist of whole windows.
     """
     measure = experiment.measure
     own = [*map(parse_figure, figures), *(figure for each in expectations for figure in each.figures)]
@@ -99,7 +100,7 @@ def runs_named(
 
 
 def commit_of_code() -> str:
-    """Return the commit of this code's checkout; its version if it is installed."""
+    """Return the commit of this code's checkout; for installed code, return the version."""
     root = Path(__file__).resolve().parents[4]
     if not (root / ".git").exists():
         return __version__

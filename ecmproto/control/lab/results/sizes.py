@@ -1,4 +1,4 @@
-"""Completion times and slowdowns by the size of flows, over all seeds of an experiment."""
+"""Completion times and slowdowns by flow size, over all seeds of an experiment."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ecmproto.control.lab.results.measurements import RunFigures
 from ecmproto.units import format_octets, format_time
 
 HEADINGS = ("size", "flows", "median", "99 %", "slowdown", "99 %")
-"""The columns of tables by size: completion times and slowdowns, their medians and 99th percentiles."""
+"""Column headings of tables by flow size: medians and 99th percentiles of completion times and slowdowns."""
 _MAX_OCTETS = 10**15
 _BORDERS_OCTETS = (0, *(10**power for power in range(3, 9)), _MAX_OCTETS)
 
 
 class Size(NamedTuple):
-    """The flows of more than ``low_octets`` and at most ``high_octets``, and their percentiles."""
+    """Size class of flows, above ``low_octets`` and up to ``high_octets``, with percentiles."""
 
     low_octets: int
     high_octets: int
@@ -41,7 +41,9 @@ class Size(NamedTuple):
 
 
 def by_size(runs: Sequence[RunFigures]) -> list[Size]:
-    """Return the sizes of flows that ended in the measured time of ``runs``; empty without such flows."""
+    """Return the size classes of flows that ended in the measured time of ``runs``; empty without such
+    flows.
+    """
     parts = []
     for run in runs:
         transactions = {

@@ -1,7 +1,8 @@
-"""Sweeps: many points of an experiment's parameters, with seeds, which resume after an interruption.
+"""Sweeps: many points of an experiment's parameters and seeds; an interrupted sweep can be resumed.
 
-A point is settings (``path=value``) and a seed. Its row of figures is a line of the result file, under a
-digest of the scenario, the figures, the point, the seed and the code (`ecmproto.executors.running`).
+A point consists of settings (``path=value``) and a seed. Each point has one line of figures in the result
+file. The key of this line is a digest of the scenario, the figures, the point and the code
+(`ecmproto.executors.running`).
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ MOST_POINTS = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axis:
-    """A parameter and its values, as text."""
+    """Parameter of a sweep, with its values as text."""
 
     path: str
     values: tuple[str, ...]
 
 
 def parse_axis(text: str) -> Axis:
-    """Return the axis for ``path=a,b,c``; a value may be a range, ``1..4`` or ``13kB..52kB:13kB``."""
+    """Return the axis for ``path=a,b,c``; a value may be a range, such as ``1..4`` or ``13kB..52kB:13kB``."""
     path, equals, listed = text.partition("=")
     items = [value.strip() for value in listed.split(",") if value.strip()]
     values = tuple(itertools.chain.from_iterable(map(_values_of, items)))
@@ -56,11 +57,11 @@ def parse_axis(text: str) -> Axis:
 
 _NUMBER = r"(-?\d+(?:\.\d+)?)\s*([^\d.:\s]*)"
 _RANGE = re.compile(rf"{_NUMBER}\.\.{_NUMBER}(?::{_NUMBER})?")
-"""A range of numbers with units: from, to, and the step, which is 1 without units."""
+"""Range of numbers with units: start, end and step. Without units, the step defaults to 1."""
 
 
 def _values_of(text: str) -> Iterable[str]:
-    """Return the values of a range, the text itself if it is none."""
+    """Return the values of a range; text that is not a range is returned as the only value."""
     match = _RANGE.fullmatch(text)
     if match is None:
         return (text,)
@@ -78,7 +79,7 @@ def _values_of(text: str) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One run: its settings and its seed."""
+    """One run: settings and a seed."""
 
     settings: tuple[tuple[str, str], ...]
     seed: int
@@ -91,7 +92,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Combinations(Sequence[Point]):
-    """A lazy sequence of points: the combinations of values with the indices ``numbers``."""
+    """Lazy sequence of points: the combinations of values at the indices ``numbers``."""
 
     axes: Sequence[Axis]
     seeds: Sequence[int]
@@ -118,7 +119,7 @@ class _Combinations(Sequence[Point]):
 
 
 def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point]:
-    """Return every combination of the axes' values, each with every seed; the last axis varies fastest."""
+    """Return every combination of the axes' values with every seed; the last axis varies fastest."""
     combinations = math.prod(len(axis.values) for axis in axes) * len(seeds)
     if combinations > MOST_POINTS:
         raise ParameterError(name="sweep", needed=f"at most {MOST_POINTS:,} points", got=f"{combinations:,}")
@@ -129,9 +130,9 @@ def full_factorial(axes: Sequence[Axis], seeds: Sequence[int]) -> Sequence[Point
 
 
 def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
-    """Return a point for each line of ``path=value path=value``, each with every seed; # begins a comment.
+    """Return points for lines such as ``path=value path=value``, each with every seed; # begins a comment.
 
-    A repeated line is one point.
+    Duplicate lines are ignored.
     """
     points = []
     for number, line in enumerate(lines, 1):
@@ -147,9 +148,9 @@ def listed_points(lines: Iterable[str], seeds: Sequence[int]) -> list[Point]:
 
 
 def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
-    """Return deterministic seeds: the 32-bit words of SHA-256(``name`` + ``commit``), from the start.
+    """Return deterministic seeds: consecutive 32-bit words of SHA-256(``name`` + ``commit``).
 
-    After the eighth, they come from the digest of that text followed by 1, 2, …
+    After eight seeds, the digest input is the same text with 1, 2, … appended.
     """
     words: list[int] = []
     for block in itertools.count():
@@ -164,7 +165,7 @@ def seeds_of(name: str, commit: str, count: int) -> tuple[int, ...]:
 
 
 def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
-    """Return the call for each point of a sweep: `run_point`."""
+    """Return the call for each point of a sweep (`run_point`)."""
     document = scenario.document
     location = {"folder": os.path.abspath(document.folder), "outside": document.outside}
     options = {"scenario": scenario.toml(), "figures": list(figures), **location}
@@ -172,7 +173,7 @@ def sweep_call(scenario: Scenario, figures: Sequence[str]) -> Call:
 
 
 class PointRow(TypedDict):
-    """The row of a point, as `run_point` returns it."""
+    """Row of a point, as returned by `run_point`."""
 
     digest: str
     settings: Mapping[str, str]
@@ -183,7 +184,7 @@ class PointRow(TypedDict):
 
 
 def run_point(data: Mapping[str, Any], options: Mapping[str, Any]) -> Row:
-    """Run a point of a scenario and return its figures; a figure without a finite value is None."""
+    """Run a point of a scenario and return the figures; a figure without a finite value is ``None``."""
     from ecmproto.control.lab.results.measurements import RunFigures
     from ecmproto.control.lab.simulation.simulate import simulate
 
@@ -209,7 +210,7 @@ def _scenario(toml: str, folder: str, outside: bool) -> Scenario:
 
 @functools.lru_cache(maxsize=4)
 def _experiment(toml: str, folder: str, outside: bool, settings: tuple[tuple[str, str], ...]) -> Experiment:
-    """Return the experiment of a point, cached for all of its seeds."""
+    """Return the experiment of a point; the experiment is cached for all seeds of the point."""
     return with_settings(_scenario(toml, folder, outside), settings).experiment()
 
 
@@ -221,7 +222,10 @@ def _figure(text: str) -> Figure:
 
 
 def with_settings(scenario: Scenario, settings: Iterable[Sequence[str]]) -> Scenario:
-    """Return a scenario at a point of the sweep; SpecError for an invalid key or value."""
+    """Return a scenario with the settings of a sweep point.
+
+    Raises SpecError for an invalid key or value.
+    """
     for path, value in settings:
         scenario = scenario.with_value(path, value)
     return scenario
@@ -234,7 +238,7 @@ def point_task(point: Point, call: Call) -> Task:
 
 
 def row_of(result: TaskResult) -> Row:
-    """Return the row of a point; without figures, its settings, its seed and ``failure``."""
+    """Return the row of a point; a failed point has settings, seed and ``failure`` instead of figures."""
     failure = result.failure
     data = result.task.data
     point = {"digest": result.task.key, "settings": dict(data["settings"]), "seed": data["seed"]}
@@ -247,14 +251,14 @@ def row_of(result: TaskResult) -> Row:
 
 
 def in_order(rows: Iterable[Row], points: Iterable[Point]) -> list[Row]:
-    """Return rows in the order of their points."""
+    """Return rows sorted in the order of their points."""
     indices = {(tuple(dict(point.settings).items()), point.seed): index for index, point in enumerate(points)}
     return sorted(rows, key=lambda row: indices[tuple(row["settings"].items()), row["seed"]])
 
 
 @dataclass(frozen=True, slots=True)
 class _PointTasks(Collection[Task]):
-    """The tasks of points, created lazily."""
+    """Lazy sequence of the tasks of points."""
 
     points: Sequence[Point]
     call: Call
@@ -278,9 +282,9 @@ def run_sweep(
     tally: Tally | None = None,
     progress: Callable[[Tally], None] = lambda tally: None,
 ) -> Iterator[Row]:
-    """Yield the row of each finished point, first those in the store; see `row_of`, `run_tasks`.
+    """Yield the row of each finished point, stored rows first; see `row_of` and `run_tasks`.
 
-    Points are distinct; each becomes a task when it is due.
+    Points must be distinct. The task of a point is created only when it is due.
     """
     counts = tally if tally is not None else Tally()
     counts.total = len(points)
@@ -293,13 +297,13 @@ def run_sweep(
 
 
 def value_of(row: Row, figure: str) -> float:
-    """Return the mean of a figure's values in a row; NaN without values."""
+    """Return the mean of a figure's values in a row; NaN if there are no values."""
     values = [value for value in row["figures"].get(figure, ()) if value is not None]
     return statistics.fmean(values) if values else math.nan
 
 
 def cells(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> dict[tuple[str, ...], list[float]]:
-    """Return the values of a figure on all seeds for each combination of the axes' values."""
+    """Return the values of a figure on all seeds, for each combination of the axes' values."""
     result: dict[tuple[str, ...], list[float]] = {}
     for row in rows:
         settings: Mapping[str, str] = row["settings"]
@@ -310,20 +314,21 @@ def cells(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> dict[tuple[
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """The effect of a factor, or of several together, on a figure: half the change from low to high."""
+    """Effect of a factor, or of several factors together, on a figure: half the change from low to high."""
 
     factors: tuple[str, ...]
-    """The factors; None for the mean."""
+    """Factors of the effect; an empty value means the mean."""
     effect: float
     explained: float
-    """The share of the figure's variation explained by the effect; NaN for the mean."""
+    """Share of the figure's variation that the effect explains; NaN for the mean."""
 
 
 def effects(rows: Iterable[Row], axes: Sequence[Axis], figure: str) -> list[Effect]:
-    """Return the effects of a 2ᵏ design (S004 has k = 2): the mean, each factor, and their interactions.
+    """Return the effects of a 2ᵏ design: the mean, each factor, and the interactions (S004 has k = 2).
 
-    The second value of each axis is the high one. The residual of the seeds is the last, without factors and
-    with the effect NaN. ParameterError unless every axis has two values and every combination a number.
+    The second value of each axis is the high value. The last entry is the residual of the seeds, without
+    factors and with the effect NaN. Raises ParameterError unless every axis has two values and every
+    combination has a number.
     """
     for axis in axes:
         if len(axis.values) != 2:

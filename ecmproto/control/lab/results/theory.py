@@ -1,8 +1,8 @@
-"""The documents' analytical models, to be drawn next to a simulation.
+"""Analytical models of the documents, drawn next to a simulation.
 
-`proportional_rates` is the optimum of S004's Lyapunov function (equation 14); `bcn_fluid` integrates S004's
-equations 3 to 5 for sources that share one link, `qcn_fluid` the averaged QCN byte counter. `curves_of` has
-the models that apply to a run. Rates are bit/s, lengths octets, times ns.
+`proportional_rates` computes the optimum of S004's Lyapunov function (equation 14). `bcn_fluid` integrates
+S004's equations 3 to 5 for sources that share one link. `qcn_fluid` integrates the averaged QCN byte counter.
+`curves_of` returns the models that apply to a run. Rates are in bit/s, lengths in octets, times in ns.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 _ROUNDS = 200
 _HALVINGS = 80
 _TOLERANCE = 1e-9
-"""The relative change of rates at which the iteration of link prices ends."""
+"""Relative rate change below which the iteration of link prices ends."""
 
 
 def proportional_rates(
@@ -34,8 +34,8 @@ def proportional_rates(
 ) -> Floats:
     """Return the rates that maximise Σ log(r + ``offset_bps``) within the capacities of the links.
 
-    ``paths`` has the links of each flow, as indices of ``capacities_bps``. S004's equation 14 has the offset
-    Gi·Ru/Gd (`bcn_offset_bps`); without one it is proportional fairness.
+    ``paths`` lists the links of each flow as indices of ``capacities_bps``. S004's equation 14 has the offset
+    Gi·Ru/Gd (`bcn_offset_bps`). Without an offset, the rates are proportionally fair.
     """
     crossing = np.zeros((len(capacities_bps), len(paths)), np.bool_)
     for flow, links in enumerate(paths):
@@ -53,12 +53,12 @@ def proportional_rates(
 
 
 def bcn_offset_bps(*, gi: float, gd: float, ru_bps: float) -> float:
-    """Return Gi·Ru/Gd, the offset of each rate under the logarithm in S004's optimum."""
+    """Return Gi·Ru/Gd, the offset added to each rate in the logarithm of S004's optimum."""
     return gi * ru_bps / gd
 
 
 def _rates_at(prices: Floats, crossing: NDArray[np.bool_], offset_bps: float) -> Floats:
-    """Return the rates at equilibrium when links cost ``prices``."""
+    """Return the equilibrium rates for the link prices ``prices``."""
     cost = prices @ crossing
     with np.errstate(divide="ignore"):
         rates: Floats = np.maximum(0.0, 1.0 / cost - offset_bps)
@@ -66,7 +66,10 @@ def _rates_at(prices: Floats, crossing: NDArray[np.bool_], offset_bps: float) ->
 
 
 def _price(link: int, prices: Floats, crossing: NDArray[np.bool_], limit_bps: float, offset: float) -> float:
-    """Return the price at which the flows of ``link`` just fill it, 0 if they cannot, with others fixed."""
+    """Return the price at which the flows of ``link`` exactly fill the link, with all other prices fixed.
+
+    Return 0 if the flows cannot fill the link.
+    """
     if not crossing[link].any():
         return 0.0
     flows = crossing[:, crossing[link]]
@@ -88,30 +91,30 @@ def _price(link: int, prices: Floats, crossing: NDArray[np.bool_], limit_bps: fl
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FluidCurve:
-    """Queue and rates of a fluid model, one entry for each of ``time_ns``."""
+    """Queue length and rates of a fluid model, one entry for each time of ``time_ns``."""
 
     time_ns: Floats
     queue_octets: Floats
     rate_bps: Floats
-    """The rate of one source; all are equal."""
+    """Rate of one source; all sources have equal rates."""
     sources: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FluidLink:
-    """The link that the sources of a fluid model share."""
+    """Link shared by the sources of a fluid model."""
 
     capacity_bps: float = 1e10
     buffer_octets: float = 150_000
     set_point_octets: float = 24_000
-    """The set point of the queue, Qeq."""
+    """Set point of the queue (Qeq)."""
     feedback_delay_ns: float = 0.0
-    """The delay from the congestion point back to the sources."""
+    """Delay from the congestion point back to the sources."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BCNGains:
-    """The parameters of S004's model, in its own units: packets, and Mb/s as bit/s."""
+    """Parameters of S004's model, in S004's units: packets and Mb/s; Mb/s are converted to bit/s."""
 
     w: float = 2.0
     gi: float = 4.0
@@ -132,8 +135,8 @@ def bcn_fluid(
 ) -> FluidCurve:
     """Integrate S004's model of ``sources`` with equal rates over one link.
 
-    dq/dt = (Σr − C)/S (equation 3); e = Qeq − q − W·dq/dt·S/(C·Pm) (4); a source acts on each of the r·Pm/S
-    messages a second that its own packets cause: Gi·Ru·e for e > 0, Gd·e·r else (5).
+    dq/dt = (Σr − C)/S (equation 3); e = Qeq − q − W·dq/dt·S/(C·Pm) (4). The packets of a source cause r·Pm/S
+    messages per second. Each message changes the rate by Gi·Ru·e for e > 0, otherwise by Gd·e·r (5).
     """
     packet_bits = 8 * gains.packet_octets
     set_point = link.set_point_octets / gains.packet_octets
@@ -161,7 +164,7 @@ def bcn_fluid(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QCNGains:
-    """The parameters of the QCN model."""
+    """Parameters of the QCN model."""
 
     w: float = 2.0
     gd: float = 1 / 128
@@ -169,13 +172,13 @@ class QCNGains:
     byte_reset_octets: int = 150_000
     threshold: int = 5
     sample_octets: float = 150_000
-    """The base of the sampling interval at weak feedback."""
+    """Base sampling interval, for weak feedback."""
     packet_octets: int = 1500
     min_rate_bps: float = 10e6
 
 
 _SAMPLE_DIVISORS = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 150 / 21.5, 150 / 18.5)
-"""The sampling intervals of algorithms §3, base over interval, by the quantized feedback div 8."""
+"""Divisors of the base sampling interval, by the quantized feedback div 8 (algorithms §3)."""
 _LARGEST_QNTZ_FB = 63
 
 
@@ -191,9 +194,9 @@ def qcn_fluid(
     """Integrate the averaged model of QCN with its byte counter, for ``sources`` with equal rates.
 
     A packet causes a message with probability p, a function of the feedback; n packets are a cycle of the
-    byte counter. Of r packets a second r·p have a message, and r·p/((1 − p)⁻ⁿ − 1) complete a cycle since the
-    last: a cycle takes the rate half-way to the target, one after ``threshold`` of them adds R_AI to it. The
-    timer of the reaction point, and hyper increase, are not in this model.
+    byte counter. At r packets per second, r·p messages are sent, and r·p/((1 − p)⁻ⁿ − 1) cycles without a
+    message are completed. Each cycle moves the rate half-way to the target. After ``threshold`` cycles, each
+    further cycle adds R_AI to the target. The model omits the reaction point's timer and hyper increase.
     """
     packet_bits = 8 * gains.packet_octets
     cycle = gains.byte_reset_octets / gains.packet_octets
@@ -226,19 +229,19 @@ def qcn_fluid(
 
 
 def _feedback(queue: float, slope: float, link: FluidLink, gains: QCNGains) -> float:
-    """Return −Fb in octets: the offset, and w times the change over a sampling interval."""
+    """Return −Fb in octets: the queue offset plus w times the queue change over a sampling interval."""
     return queue - link.set_point_octets + gains.w * slope * 8 * gains.sample_octets / link.capacity_bps
 
 
 def _chance(level: float, gains: QCNGains) -> float:
-    """Return the probability that a packet causes a message, at a quantized feedback of ``level``."""
+    """Return the probability that a packet causes a message, for the quantized feedback ``level``."""
     if level <= 0.0:
         return 0.0
     return gains.packet_octets * _SAMPLE_DIVISORS[int(level) // 8] / gains.sample_octets
 
 
 def _cycles(packets: float, chance: float, cycle: float) -> float:
-    """Return the number of cycles of ``cycle`` packets without a message completed per second."""
+    """Return the number of message-free cycles of ``cycle`` packets completed per second."""
     if chance <= 0.0:
         return packets / cycle
     return packets * chance / (math.exp(-cycle * math.log1p(-chance)) - 1)
@@ -258,7 +261,7 @@ def _curve(queues: list[float], rates: list[float], step_ns: float, sources: int
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelCurve:
-    """A model's curve for the queue, or for the rate of a flow, of a run."""
+    """Model curve for a run, of the queue or of a flow's rate."""
 
     label: str
     of: Literal["queue", "rate"]
@@ -267,7 +270,7 @@ class ModelCurve:
 
 
 def curves_of(result: RunResult) -> tuple[ModelCurve, ...]:
-    """Return the curves of the models that apply to a run's experiment, if any.
+    """Return the curves of all models that apply to a run's experiment.
 
     The models assume saturating sources and constant link rates.
     """
@@ -286,7 +289,7 @@ def curves_of(result: RunResult) -> tuple[ModelCurve, ...]:
 
 
 Named = Mapping[str, Mapping[str, Any]]
-"""The parameters of each role, by their attributes."""
+"""Parameters of each role, by attribute name."""
 
 
 def _bcn_curves(result: RunResult, ports: Mapping[str, PortSeries], named: Named) -> tuple[ModelCurve, ...]:
@@ -355,7 +358,7 @@ def _qcn_curves(result: RunResult, ports: Mapping[str, PortSeries], named: Named
 
 
 def _fecn_curves(result: RunResult, ports: Mapping[str, PortSeries], named: Named) -> tuple[ModelCurve, ...]:
-    """Return the rise that S003 expects: from C/N0, by λ in each interval, to C/N."""
+    """Return the rate increase that S003 expects: from C/N0 to C/N, multiplied by λ in each interval."""
     port = _shared(result, ports)
     if port is None:
         return ()
@@ -377,9 +380,9 @@ _MODELS: Mapping[str, Callable[[RunResult, Mapping[str, PortSeries], Named], tup
     "fecn": _fecn_curves,
 }
 _FEEDBACK_UNIT_OCTETS = 64
-"""The unit of BCN's gains here; S004 has them per packet."""
+"""Unit of BCN's gains in this implementation, in octets; S004 gives gains per packet."""
 _FLUID_NS = 200_000_000
-"""The maximum time to integrate a fluid model: it has settled by then, or never will."""
+"""Maximum time to integrate a fluid model; a model that has not settled by this time never settles."""
 
 
 def _greedy(result: RunResult) -> bool:
@@ -387,7 +390,7 @@ def _greedy(result: RunResult) -> bool:
 
 
 def _shared(result: RunResult, ports: Mapping[str, PortSeries]) -> PortSeries | None:
-    """Return the port that all flows cross if their paths have no slower one, else None."""
+    """Return the port that all flows cross, or ``None`` if a path contains a slower port."""
     common = set.intersection(*(set(flow.path) for flow in result.flows)) & ports.keys()
     if not common:
         return None
