@@ -1,10 +1,12 @@
-"""RoCE: InfiniBand's transport over UDP (RoCEv2) and over Ethernet (RoCEv1), and the CNP that slows it down.
+"""RoCE: InfiniBand's transport over UDP (RoCEv2) or Ethernet (RoCEv1), and congestion notification.
 
-A packet starts with a base transport header (BTH) after UDP port 4791, or after the global route header (GRH)
-of EtherType 0x8915.  Its opcode determines the extended headers; then come the payload with its padding and
-the invariant CRC, which covers everything that no switch may change (IBTA, volume 1, chapter 9, annexes A16
-and A17).  A congestion notification packet (CNP) is a BTH of opcode 0x81: a receiver of marked frames sends
-it to the queue pair that should slow down.
+A packet starts with a base transport header (BTH), after UDP port 4791 (RoCEv2) or after the global route
+header (GRH) of EtherType 0x8915 (RoCEv1). The BTH's opcode determines the extended headers. The payload with
+padding and the invariant CRC follow. The invariant CRC covers all octets that switches may not change (IBTA,
+volume 1, chapter 9, annexes A16 and A17).
+
+A congestion notification packet (CNP) is a BTH with opcode 0x81. The receiver of marked frames sends the CNP
+to the queue pair that should slow down.
 """
 
 from __future__ import annotations
@@ -31,31 +33,31 @@ from ecmproto.wire.formats.schema import Address, BitPart, Count, address, octet
 from ecmproto.wire.formats.summary import Case, Clause, First, Summary
 
 ROCE_PORT = 4791
-"""The UDP destination port that announces RoCEv2 (IBTA annex A17)."""
+"""UDP destination port of RoCEv2 (IBTA annex A17)."""
 ROCE_ETHERTYPE = 0x8915
-"""The EtherType that announces RoCEv1 (IBTA annex A16)."""
+"""EtherType of RoCEv1 (IBTA annex A16)."""
 IBA_TRANSPORT = 0x1B
-"""The next header of a GRH before a BTH (IBTA 8.3)."""
+"""Next header value in a GRH that announces a BTH (IBTA 8.3)."""
 CNP_OPCODE = 0x81
 CNP_RESERVED_OCTETS = 16
 CNP_DSCP = 48
-"""The differentiated services code point of CNPs, by vendors' default."""
+"""Differentiated services code point of CNPs, by the vendors' default."""
 ROCE_DSCP = 26
-"""The differentiated services code point of RoCE data, by vendors' default."""
+"""Differentiated services code point of RoCE data, by the vendors' default."""
 DEFAULT_P_KEY = 0xFFFF
 
 _BTH = "IBTA vol. 1, 9.2"
 _ICRC = "IBTA vol. 1, 7.8.1; annex A17"
 
 TRANSPORTS = {0x00: "RC", 0x20: "UC", 0x40: "RD", 0x60: "UD"}
-"""The upper three bits of an opcode."""
+"""Names of transports by the upper three bits of the opcode."""
 RELIABLE, UNRELIABLE, DATAGRAM = range(3)
-"""The upper three bits of opcodes: RC, UC and RD; UD is 3."""
+"""Upper three bits of opcodes with the transports RC, UC and RD. UD is 3."""
 READ_REQUEST, READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE = range(
     0x0C, 0x13
 )
 ANSWERS = (READ_FIRST, READ_MIDDLE, READ_LAST, READ_ONLY, ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
-"""The operations of a responder: the lower five bits of opcodes."""
+"""Operations that a responder sends, as the lower five bits of the opcode."""
 _OPERATIONS = {
     0x00: "SEND first", 0x01: "SEND middle", 0x02: "SEND last", 0x03: "SEND last with immediate",
     0x04: "SEND only", 0x05: "SEND only with immediate", 0x06: "RDMA WRITE first", 0x07: "RDMA WRITE middle",
@@ -65,7 +67,7 @@ _OPERATIONS = {
     0x11: "acknowledge", 0x12: "atomic acknowledge", 0x13: "compare and swap", 0x14: "fetch and add",
     0x16: "SEND last with invalidate", 0x17: "SEND only with invalidate",
 }  # fmt: skip
-"""The lower five bits."""
+"""Names of operations by the lower five bits of the opcode."""
 _OF_TRANSPORT = {
     0x00: tuple(_OPERATIONS), 0x20: tuple(range(0x0C)), 0x40: tuple(range(0x15)), 0x60: (0x04, 0x05)
 }  # fmt: skip
@@ -74,19 +76,19 @@ OPCODES = {
     for transport, name in TRANSPORTS.items()
     for operation in _OF_TRANSPORT[transport]
 } | {CNP_OPCODE: "CNP"}
-"""The opcodes that are assigned (IBTA table 38; annex A17 for the CNP), and their names."""
+"""Names of the assigned opcodes (IBTA table 38; annex A17 for the CNP)."""
 
 
 class Coverage(NamedTuple):
-    """The octets of a frame that an invariant CRC covers, and the bits in them that count as ones."""
+    """Octets of a frame that an invariant CRC covers, and the bits that the CRC computes as ones."""
 
     start: int
     stop: int
     ones: tuple[tuple[int, int], ...]
-    """The offsets of octets, and the bits of each."""
+    """Offset of each octet with such bits, and the bits in the octet."""
 
     def crc(self, octets: bytes | bytearray | memoryview) -> int:
-        """Return the invariant CRC of a frame as a number of four octets in wire order."""
+        """Return the invariant CRC of a frame. The four octets of the number are in wire order."""
         covered = bytearray(octets[self.start : self.stop])
         for place, bits in self.ones:
             covered[place - self.start] |= bits
@@ -94,15 +96,14 @@ class Coverage(NamedTuple):
 
 
 _START = zlib.crc32(b"\xff" * 8)
-"""The CRC of InfiniBand's own link header, replaced by ones."""
+"""CRC of the replacement for InfiniBand's local route header: eight octets of ones."""
 
 
 def coverage(layers: Sequence[Layer], starts: Sequence[int]) -> Coverage | None:
-    """Return the octets that the invariant CRC after ``layers`` covers; None if they cannot be determined.
+    """Return the coverage of the invariant CRC after ``layers``, or ``None`` if the coverage is unknown.
 
-    None too if it covers a link header of InfiniBand.
-
-    ``starts`` are the offsets of the layers in the frame, then the end of the last one.
+    The coverage is unknown without an IP header or GRH, without a BTH, and with a link header of InfiniBand.
+    ``starts`` contains the offset of each layer in the frame, then the end of the last layer.
     """
     at = {cls: place for value, place in zip(layers, starts, strict=False) for cls in type(value).__mro__}
     network = next((index for index in reversed(range(len(layers))) if type(layers[index]) in NETWORKS), None)
@@ -118,9 +119,11 @@ GOOD, BAD, UNVERIFIED = "good", "bad", "unverified"
 
 
 def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:
-    """Return whether the invariant CRC of a decoded frame is GOOD or BAD; None for a frame without a BTH.
+    """Return whether the invariant CRC of a decoded frame is GOOD, BAD or UNVERIFIED.
 
-    UNVERIFIED where octets of the packet are missing, or it is a fragment; ``starts`` as in `coverage`.
+    The result is ``None`` for a frame without a BTH. UNVERIFIED means that octets of the packet are missing
+    or that the packet is a fragment. ``starts`` contains the offset of each layer, then the end of the last
+    layer.
     """
     if not any(isinstance(value, BTH) for value in layers):
         return None
@@ -137,18 +140,18 @@ def crc_status(layers: Sequence[Layer], starts: Sequence[int]) -> str | None:
 
 
 class _Decoded(Protocol):
-    """A frame of the codec."""
+    """Decoded frame."""
 
     @property
     def layers(self) -> tuple[Layer, ...]:
-        """Its layers from the outside in."""
+        """Layers, outermost first."""
 
     def boundaries(self) -> Sequence[int]:
-        """Return the offset of each layer, and of the end of the last one."""
+        """Return the offset of each layer, then the end of the last layer."""
 
 
 def crc_is_bad(frame: _Decoded) -> bool:
-    """Return whether a decoded frame has an invariant CRC that does not match."""
+    """Return whether a decoded frame has an incorrect invariant CRC."""
     # a packet ends with it
     if not frame.layers or not isinstance(frame.layers[-1], ICRC):
         return False
@@ -157,7 +160,7 @@ def crc_is_bad(frame: _Decoded) -> bool:
 
 @layer("icrc", title="Invariant CRC", source=_ICRC)
 class ICRC(Layer):
-    """The last four octets of a packet: a CRC over everything that stays the same from end to end."""
+    """Last four octets of a packet: the CRC of all octets that stay the same from end to end."""
 
     crc: int = uint(
         32, default=0, base="hex", doc="CRC-32 of the packet without mutable fields, low octet first",
@@ -168,7 +171,7 @@ class ICRC(Layer):
 
     @classmethod
     def covering(cls, layers: Sequence[Layer], starts: Sequence[int]) -> Callable[[bytes], int] | None:
-        """Return the function that computes the CRC of the packet; None if it cannot be computed."""
+        """Return the function that computes the CRC, or ``None`` if the CRC cannot be computed."""
         covered = coverage(layers, starts)
         return None if covered is None else covered.crc
 
@@ -182,13 +185,13 @@ class _Extended(Layer):
     follows = "data"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the next header by the opcode, else octets."""
+        """Return `Data`. The opcode determines the extended headers before the payload."""
         return Data, stop
 
 
 @layer("rdeth", title="Reliable datagram extended transport header (RDETH)", source="IBTA vol. 1, 9.3.1")
 class RDETH(_Extended):
-    """The end-to-end context of a reliable datagram."""
+    """Reliable datagram extended transport header, with the end-to-end context."""
 
     reserved: int = uint(
         8, default=0, base="hex", doc="0", source="IBTA vol. 1, 9.3.1", name="infiniband.rdeth.reserved"
@@ -200,7 +203,7 @@ class RDETH(_Extended):
 
 @layer("deth", title="Datagram extended transport header (DETH)", source="IBTA vol. 1, 9.3.2")
 class DETH(_Extended):
-    """The queue pair that a datagram comes from."""
+    """Datagram extended transport header, with the sender's queue pair."""
 
     q_key: int = uint(
         32, default=0, base="hex", doc="queue key", source="IBTA vol. 1, 9.3.2", name="infiniband.deth.q_key"
@@ -230,7 +233,7 @@ def _r_key(source: str) -> int:
 
 @layer("reth", title="RDMA extended transport header (RETH)", source="IBTA vol. 1, 9.3.3")
 class RETH(_Extended):
-    """Address, key and length of an RDMA read or write."""
+    """RDMA extended transport header: address, key and length of a read or write."""
 
     va: int = _va("IBTA vol. 1, 9.3.3")
     r_key: int = _r_key("IBTA vol. 1, 9.3.3")
@@ -242,7 +245,7 @@ class RETH(_Extended):
 
 @layer("atomiceth", title="Atomic extended transport header (AtomicETH)", source="IBTA vol. 1, 9.3.4")
 class AtomicETH(_Extended):
-    """Address, key and operands of an atomic operation."""
+    """Atomic extended transport header: address, key and operands of an atomic operation."""
 
     va: int = _va("IBTA vol. 1, 9.3.4")
     r_key: int = _r_key("IBTA vol. 1, 9.3.4")
@@ -260,13 +263,16 @@ NAK_CODES = {
     0: "PSN sequence error", 1: "invalid request", 2: "remote access error", 3: "remote operational error",
     4: "invalid RD request",
 }  # fmt: skip
-"""The reasons of a negative acknowledgment (IBTA 9.7.5.2.8)."""
+"""Reasons for a negative acknowledgment (IBTA 9.7.5.2.8)."""
 _ACK, _RNR, _NAK = 0, 1, 3
-"""The upper bits of a syndrome."""
+"""Upper bits of a syndrome."""
 
 
 def syndrome_text(syndrome: int) -> str:
-    """Return the text of a syndrome: an acknowledgment, a waiting time, or the reason of a negative one."""
+    """Return a syndrome as text.
+
+    The text is the name of an acknowledgment, a waiting time, or the reason for a negative acknowledgment.
+    """
     kind, value = syndrome >> 5, syndrome & 0x1F
     if kind == _ACK:
         return "ACK"
@@ -279,7 +285,7 @@ def syndrome_text(syndrome: int) -> str:
 
 @layer("aeth", title="Acknowledge extended transport header (AETH)", source="IBTA vol. 1, 9.3.5")
 class AETH(_Extended):
-    """The acknowledgment of received packets, or the reason of a refusal."""
+    """Acknowledgment of received packets, or the reason for a negative acknowledgment."""
 
     syndrome: int = uint(
         8, default=0x1F, base="hex",
@@ -300,7 +306,7 @@ class AETH(_Extended):
 
 @layer("atomicacketh", title="Atomic acknowledge header (AtomicAckETH)", source="IBTA vol. 1, 9.3.5.3")
 class AtomicAckETH(_Extended):
-    """The value before an atomic operation."""
+    """Memory value before an atomic operation."""
 
     origremdt: int = uint(
         64, default=0, doc="value before the operation", source="IBTA vol. 1, 9.3.5.3",
@@ -310,7 +316,7 @@ class AtomicAckETH(_Extended):
 
 @layer("immdt", title="Immediate data (ImmDt)", source="IBTA vol. 1, 9.3.6")
 class ImmDt(_Extended):
-    """Four octets for the receiver of the message."""
+    """Immediate data: four octets for the receiver of the message."""
 
     immdt: int = uint(
         32, default=0, base="hex", doc="immediate data", source="IBTA vol. 1, 9.3.6", name="infiniband.immdt"
@@ -319,7 +325,7 @@ class ImmDt(_Extended):
 
 @layer("ieth", title="Invalidate extended transport header (IETH)", source="IBTA vol. 1, 9.3.7")
 class IETH(_Extended):
-    """The key that is no longer valid."""
+    """Key that is no longer valid."""
 
     r_key: int = uint(
         32, default=0, base="hex", doc="remote key", source="IBTA vol. 1, 9.3.7", name="infiniband.ieth"
@@ -340,11 +346,14 @@ _BACK: dict[type[Layer], dict[str, int | bytes]] = {
     IPv4: {"src": DESTINATION_IP, "dst": SOURCE_IP},
     IPv6: {"src": DESTINATION_IP6, "dst": SOURCE_IP6},
 }
-"""The IP addresses of a packet from the destination to the source."""
+"""IP addresses of a packet from the destination back to the source."""
 
 
 def _sequences() -> dict[int, tuple[type[Layer], ...]]:
-    """Return the extended headers by opcode, in order (IBTA table 38); the most common transport last."""
+    """Return the extended headers of each opcode, in order (IBTA table 38).
+
+    The opcodes of the most common transport are last.
+    """
     of: dict[int, tuple[type[Layer], ...]] = {
         **dict.fromkeys((0x03, 0x05, 0x09), (ImmDt,)),
         **dict.fromkeys((0x06, 0x0A, 0x0C), (RETH,)),
@@ -365,7 +374,7 @@ def _sequences() -> dict[int, tuple[type[Layer], ...]]:
 
 
 CE_MARK = " CE"
-"""The mark of congestion in summaries."""
+"""Congestion mark in summary lines."""
 _STYLES = {"opcode": opcode_text, "qp": hex, "syndrome": syndrome_text}
 _CLAUSES: Mapping[str, Clause] = {
     "ends": First(("{ip.src} → {ip.dst} ", "{ipv6.src} → {ipv6.dst} ", "{grh.sgid} → {grh.dgid} ", "")),
@@ -380,10 +389,11 @@ _CLAUSES: Mapping[str, Clause] = {
 
 @layer("bth", title="Base transport header (BTH)", source=_BTH)
 class BTH(Layer):
-    """The first header of every packet of InfiniBand's transport: its operation and queue pair.
+    """Base transport header: the first header of a packet, with the operation and queue pair.
 
-    Port 4791 was free to use before; so fewer octets than a packet has, and those that start with four zeros
-    (whose partition key 0 is invalid), are `Data`.
+    Port 4791 was unassigned before RoCEv2, so other packets may use the port. The octets are `Data` if there
+    are too few octets for a packet, or if the first four octets are zero, which would mean the invalid
+    partition key 0.
     """
 
     opcode: int = uint(
@@ -450,7 +460,10 @@ class BTH(Layer):
     becn=1,
 )
 class CNP(BTH):
-    """A BTH and 16 octets that notify a sender of congestion met by frames of its queue pair."""
+    """Congestion notification packet: a BTH and 16 octets.
+
+    The packet notifies a sender that frames of the sender's queue pair met congestion.
+    """
 
     reserved: bytes = octets(
         Count(key="opcode", scale=0, minus=-CNP_RESERVED_OCTETS), default=bytes(CNP_RESERVED_OCTETS), doc="0",
@@ -476,7 +489,7 @@ class CNP(BTH):
 
 @layer("grh", title="Global route header (GRH)", source="IBTA vol. 1, 8.3; annex A16")
 class GRH(Layer):
-    """RoCEv1's replacement of IP and UDP, in the layout of an IPv6 header."""
+    """Global route header, which replaces IP and UDP in RoCEv1. The layout is the same as in an IPv6 header."""
 
     ipver: int = uint(4, default=6, doc="6", source="IBTA vol. 1, 8.3", name="infiniband.grh.ipver")
     tclass: int = uint(
@@ -511,14 +524,14 @@ class GRH(Layer):
     crafting = Crafting(values={"sgid": SOURCE_IP6, "dgid": DESTINATION_IP6})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the packet; a payload length of 0 is ignored."""
+        """Return the format of the packet. A payload length of 0 is ignored."""
         last = end + self.paylen if self.paylen else stop
         if self.nxthdr != IBA_TRANSPORT:
             return Data, last
         return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return payload length, and the next header of a BTH."""
+        """Return the payload length and, before a BTH, the next header."""
         values = {"paylen": len(rest)}
         return values | {"nxthdr": IBA_TRANSPORT} if isinstance(following, BTH) else values
 
@@ -531,7 +544,10 @@ _WORD_OCTETS = 4
 
 @layer("lrh", title="Local route header (LRH)", source=_LRH)
 class LRH(Layer):
-    """The header in front of every packet on an InfiniBand link, whose variant CRC ends the frame."""
+    """Local route header, the first header of every packet on an InfiniBand link.
+
+    The frame ends with the variant CRC.
+    """
 
     vl: int = uint(4, default=0, doc="virtual lane", source="IBTA vol. 1, 7.7.1", name="infiniband.lrh.vl")
     lver: int = uint(
@@ -559,7 +575,10 @@ class LRH(Layer):
     summary = Summary(label="LRH", gives_way=True, detail="LID {slid} → {dlid} VL {vl}")
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the next header, up to the packet's length; 0 where that is unknown."""
+        """Return the format of the next header, and the end of the packet.
+
+        The packet length determines the end; a length of 0 means that the length is unknown.
+        """
         last = end + _WORD_OCTETS * self.pktlen - LRH.fixed_octets if self.pktlen else stop
         if self.lnh == _TO_GRH:
             return GRH, last
@@ -568,7 +587,7 @@ class LRH(Layer):
         return formats.behind_port(ROCE_PORT, data, end, min(stop, last)), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the packet's length, and the next header of a GRH or BTH."""
+        """Return the packet length and, before a GRH or BTH, the next header."""
         values = {"pktlen": (LRH.fixed_octets + len(rest)) // _WORD_OCTETS}
         if isinstance(following, GRH | BTH):
             values["lnh"] = _TO_GRH if isinstance(following, GRH) else _TO_BTH
@@ -576,10 +595,13 @@ class LRH(Layer):
 
 
 NETWORKS: tuple[type[Layer], ...] = (IPv4, IPv6, GRH)
-"""The headers at which the coverage of an invariant CRC begins."""
+"""Headers at which the coverage of an invariant CRC starts."""
 _IPV6_CHANGING = ((0, 0x0F), (1, 0xFF), (2, 0xFF), (3, 0xFF), (7, 0xFF))
 CHANGING: Mapping[type[Layer], tuple[tuple[int, int], ...]] = {
     IPv4: ((1, 0xFF), (8, 0xFF), (10, 0xFF), (11, 0xFF)), IPv6: _IPV6_CHANGING, GRH: _IPV6_CHANGING,
     UDP: ((6, 0xFF), (7, 0xFF)), BTH: ((4, 0xFF),),
 }  # fmt: skip
-"""Octets that change on the way, and their bits, which an invariant CRC counts as ones (IBTA A17.3.3)."""
+"""Offsets of octets that change on the path, and the changing bits in each octet.
+
+The invariant CRC is computed with ones in these bits (IBTA A17.3.3).
+"""

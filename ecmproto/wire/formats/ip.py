@@ -1,6 +1,7 @@
-"""The headers of summaries and flow keys: ARP, IPv4, IPv6 and its extension headers, TCP, UDP.
+"""Network and transport headers: ARP, IPv4, IPv6 with extension headers, TCP, UDP.
 
-Nothing deeper is decoded here; Scapy shows deeper trees on demand.
+Summary lines and flow keys use these headers. Other protocols are not decoded here; Scapy decodes such
+protocols on demand.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ NO_NEXT_HEADER = 59
 
 SOURCE_IP, DESTINATION_IP = bytes((192, 0, 2, 1)), bytes((192, 0, 2, 2))
 SOURCE_IP6, DESTINATION_IP6 = (bytes.fromhex(f"20010db8{i:024x}") for i in (1, 2))
-"""The documentation's addresses (RFC 5737, RFC 3849), for crafted frames."""
+"""IPv4 and IPv6 addresses of crafted frames. The addresses are reserved for documentation (RFC 5737, RFC
+3849).
+"""
 SOURCE_PORT, DESTINATION_PORT = 49152, 4792
-"""The UDP ports of crafted frames: an ephemeral one, and one that no protocol has."""
+"""UDP ports of crafted frames: an ephemeral port, and a port without a decoded protocol."""
 SFLOW_PORT = 6343
 
 
@@ -72,7 +75,10 @@ def _proto(whose: str, name: str) -> bytes:
 
 
 def _arp_summary(mac: str, ip: str) -> Summary:
-    """Return an ARP packet's summary; the arguments are the styles of its addresses."""
+    """Return an ARP packet's summary.
+
+    ``mac`` and ``ip`` are the styles of the MAC addresses and protocol addresses in the templates.
+    """
     asked = f"who has {{dst_proto{ip}}}? tell {{src_proto{ip}}}"
     other = f"opcode {{opcode}} {{src_proto{ip}}} → {{dst_proto{ip}}}"
     answered = Case("opcode", 2, 2, f"{{src_proto{ip}}} is at {{src_hw{mac}}}", other)
@@ -82,14 +88,15 @@ def _arp_summary(mac: str, ip: str) -> Summary:
 ARP_ETHERTYPE = 0x0806
 ARP_HARDWARE = (1, 6)
 ARP_PROTOCOLS = (0x0800, 0x00CC)
-"""The hardware types of ARP packets whose addresses of six octets are MAC addresses (Ethernet, IEEE 802), and
-the protocol types with IPv4 addresses of four octets, as in Wireshark.
+"""Hardware types with MAC addresses (Ethernet, IEEE 802), and protocol types with IPv4 addresses.
+
+MAC addresses have six octets, and IPv4 addresses have four octets. Wireshark applies the same rules.
 """
 
 
 @layer("arp", title="ARP", source="RFC 826")
 class ARP(Layer):
-    """Address resolution for IPv4 over Ethernet; other addresses have formats of their own."""
+    """Address resolution for IPv4 over Ethernet. ARP with other addresses has other formats."""
 
     hw_type: int = _hw_type(1)
     proto_type: int = _proto_type(0x0800)
@@ -109,7 +116,7 @@ class ARP(Layer):
 
 
 class VariableARP(Layer):
-    """Base of ARP packets with addresses of known sizes only."""
+    """Base of the ARP formats with addresses of variable length."""
 
     __slots__ = ()
 
@@ -126,14 +133,14 @@ class VariableARP(Layer):
 
     @classmethod
     def cannot_be(cls, data: bytes, start: int, stop: int, reach: int) -> bool:
-        """Return whether the packet has addresses of other types, or incomplete ones."""
+        """Return whether the packet's addresses have other types or are incomplete."""
         if stop - start < OtherARP.fixed_octets:
             return True
         octets = OtherARP.fixed_octets + 2 * (data[start + 4] + data[start + 5])
         return stop - start < octets or arp_at(data, start, stop) is not cls
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the sizes of the sender's addresses in octets."""
+        """Return the lengths of the sender's addresses in octets."""
         return {"hw_size": len(self.src_hw), "proto_size": len(self.src_proto)}
 
 
@@ -155,7 +162,7 @@ class OtherARP(VariableARP):
 
 @layer("arp_mac", title="ARP of other protocols over Ethernet", source="RFC 826")
 class EthernetARP(VariableARP):
-    """Address resolution over Ethernet for another protocol than IPv4."""
+    """Address resolution over Ethernet for a protocol other than IPv4."""
 
     hw_type: int = _hw_type(1)
     proto_type: int = _proto_type(0x86DD)
@@ -173,7 +180,7 @@ class EthernetARP(VariableARP):
 
 @layer("arp_ipv4", title="ARP of IPv4 over other hardware", source="RFC 826")
 class IPv4ARP(VariableARP):
-    """Address resolution for IPv4 over other hardware than Ethernet, such as InfiniBand (RFC 4391)."""
+    """Address resolution for IPv4 over hardware other than Ethernet, such as InfiniBand (RFC 4391)."""
 
     hw_type: int = _hw_type(32)
     proto_type: int = _proto_type(0x0800)
@@ -195,13 +202,16 @@ _ARP_FORMATS: dict[tuple[bool, bool], type[Layer]] = {
 
 
 def arp_format(hw_type: int, proto_type: int, hw_size: int, proto_size: int) -> type[Layer]:
-    """Return the format of complete ARP packets of these types and sizes."""
+    """Return the format of complete ARP packets with these types and address lengths."""
     is_mac = hw_size == 6 and hw_type in ARP_HARDWARE
     return _ARP_FORMATS[is_mac, proto_size == 4 and proto_type in ARP_PROTOCOLS]
 
 
 def arp_at(data: bytes, pos: int, stop: int) -> type[Layer]:
-    """Return the format of the ARP packet at ``data[pos:stop]``; `ARP` of one without complete types."""
+    """Return the format of the ARP packet at ``data[pos:stop]``.
+
+    A packet with incomplete types has the format `ARP`.
+    """
     if stop - pos < 6:
         return ARP
     types = int.from_bytes(data[pos : pos + 4], "big")
@@ -209,18 +219,18 @@ def arp_at(data: bytes, pos: int, stop: int) -> type[Layer]:
 
 
 NOT_ECT, ECT1, ECT0, CE = range(4)
-"""The values of the ECN field (RFC 3168)."""
+"""Values of the ECN field (RFC 3168)."""
 ECN_NAMES = {NOT_ECT: "Not-ECT", ECT1: "ECT(1)", ECT0: "ECT(0)", CE: "CE"}
 DSCP_NAMES = {
     **{8 * number: f"CS{number}" for number in range(8)},
     **{8 * high + 2 * low: f"AF{high}{low}" for high in range(1, 5) for low in range(1, 4)},
     44: "VA", 46: "EF",
 }  # fmt: skip
-"""The code points with a name (RFC 2474, 2597, 3246, 5865)."""
+"""Names of the assigned code points (RFC 2474, 2597, 3246, 5865)."""
 
 
 def _traffic(name: str) -> tuple[BitPart, BitPart]:
-    """Return the parts of a traffic class (RFC 2474, RFC 3168)."""
+    """Return the parts of a traffic class field: DSCP and ECN (RFC 2474, RFC 3168)."""
     dscp = BitPart(
         name=f"{name}.dscp", low=2, bits=6, doc="differentiated services code point", names=DSCP_NAMES
     )
@@ -230,7 +240,7 @@ def _traffic(name: str) -> tuple[BitPart, BitPart]:
 
 @layer("ip", title="IPv4", source="RFC 791")
 class IPv4(Layer):
-    """An IPv4 header."""
+    """IPv4 header."""
 
     version: int = uint(4, default=4, doc="4", source="RFC 791 3.1")
     ihl: int = uint(4, default=5, unit="32-bit words", doc="header length", source="RFC 791 3.1")
@@ -268,7 +278,7 @@ class IPv4(Layer):
     crafting = Crafting(values={"src": SOURCE_IP, "dst": DESTINATION_IP})
 
     def check(self, start: int, reach: int) -> DecodeError | None:
-        """Return an error for a total length that does not cover the header, besides the limits."""
+        """Return the error of a field outside the limits, or of a total length shorter than the header."""
         wrong = self.within(start, reach)
         if wrong is None and 0 < self.len < self.ihl * 4:
             return DecodeError(
@@ -277,12 +287,15 @@ class IPv4(Layer):
         return wrong
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the protocol; a total length of 0 comes from segmentation offload."""
+        """Return the format of the content, and the end of the packet.
+
+        A total length of 0 means that segmentation offload did not set the length.
+        """
         last = end + self.len - self.ihl * 4 if self.len else stop
         return (formats.behind_ip(4, self.proto) if self.frag_offset == 0 else Data), last
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return header length, total length, protocol and header checksum."""
+        """Return the header length, total length, protocol and header checksum."""
         ihl = (20 + len(self.options)) // 4
         values = {"ihl": ihl, "len": ihl * 4 + len(rest), "checksum": 0} | _protocol("proto", following)
         return values | {"checksum": _checksum(self.replace(**values).build())}
@@ -290,7 +303,7 @@ class IPv4(Layer):
 
 @layer("ipv6", title="IPv6", source="RFC 8200")
 class IPv6(Layer):
-    """An IPv6 header."""
+    """IPv6 header."""
 
     version: int = uint(4, default=6, doc="6", source="RFC 8200 3")
     tclass: int = uint(
@@ -311,17 +324,20 @@ class IPv6(Layer):
     crafting = Crafting(values={"src": SOURCE_IP6, "dst": DESTINATION_IP6})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the next header; a payload length of 0: a jumbogram, an offload, or none."""
+        """Return the format of the next header, and the end of the packet.
+
+        A payload length of 0 means a jumbogram, segmentation offload, or no payload.
+        """
         none = self.nxt == NO_NEXT_HEADER
         return formats.behind_ip(6, self.nxt), end + self.plen if self.plen or none else stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return payload length and next header."""
+        """Return the payload length and next header."""
         return {"plen": len(rest)} | _protocol("nxt", following)
 
 
 class Extension(Layer):
-    """Base of IPv6's extension headers; AH follows IPv4 too."""
+    """Base of the extension headers of IPv6. AH also follows IPv4."""
 
     __slots__ = ()
 
@@ -335,11 +351,11 @@ class Extension(Layer):
         return formats.behind_ip(6, self.nxt), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return next header, and the header's length if it has one."""
+        """Return the next header and, for headers with a length field, the header length."""
         return _protocol("nxt", following) | self.counted()
 
     def counted(self) -> dict[str, int]:
-        """Return the correct value of the length field, nothing without one."""
+        """Return the computed value of the length field, or no value for a header without a length field."""
         count = self.layout[-1].count
         if count is None:
             return {}
@@ -357,7 +373,7 @@ _LENGTH = "length of the header beyond its first 8 octets"
 
 @layer("ipv6.hopopts", title="IPv6 hop-by-hop options", source="RFC 8200 4.3")
 class HopByHop(Extension):
-    """Options for every router on the way."""
+    """Options for every router on the path."""
 
     next_header = 0
     nxt: int = _nxt("ipv6.hopopts.nxt", "RFC 8200 4.3")
@@ -369,7 +385,7 @@ class HopByHop(Extension):
 
 @layer("ipv6.routing", title="IPv6 routing header", source="RFC 8200 4.4")
 class Routing(Extension):
-    """Nodes to be visited on the way."""
+    """Nodes that the packet must visit."""
 
     next_header = 43
     nxt: int = _nxt("ipv6.routing.nxt", "RFC 8200 4.4")
@@ -386,7 +402,7 @@ class Routing(Extension):
 
 @layer("ipv6.fraghdr", title="IPv6 fragment header", source="RFC 8200 4.5")
 class FragmentHeader(Extension):
-    """A part of a packet; the first one contains the start of the payload."""
+    """Fragment of a packet. The first fragment contains the start of the payload."""
 
     next_header = 44
     nxt: int = _nxt("ipv6.fraghdr.nxt", "RFC 8200 4.5")
@@ -399,7 +415,7 @@ class FragmentHeader(Extension):
     follows = "fragment"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the next header in the first fragment, else octets."""
+        """Return the format of the next header for the first fragment, and `Data` for other fragments."""
         return (formats.behind_ip(6, self.nxt) if self.offset == 0 else Data), stop
 
 
@@ -417,7 +433,7 @@ class DestinationOptions(Extension):
 
 @layer("ah", title="IP authentication header (AH)", source="RFC 4302 2")
 class AH(Extension):
-    """Authenticates a packet, which stays readable."""
+    """Authentication header of a packet whose content is not encrypted."""
 
     nxt: int = _nxt("ah.next_header", "RFC 4302 2.1")
     length: int = uint(
@@ -440,12 +456,12 @@ EXTENSIONS: dict[int, type[Extension]] = {
     for number in (cls.next_header, cls.ip_protocol)
     if number is not None
 }
-"""The extension headers by the next header that announces them."""
+"""Extension headers, by the value that announces each header."""
 
 
 @layer("udp", title="UDP", source="RFC 768")
 class UDP(Layer):
-    """A UDP header."""
+    """UDP header."""
 
     srcport: int = uint(16, default=0, doc="source port", source="RFC 768")
     dstport: int = uint(16, default=0, doc="destination port", source="RFC 768")
@@ -462,11 +478,14 @@ class UDP(Layer):
     crafting = Crafting(values={"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the destination port, octets without one."""
+        """Return the format for the destination port, or `Data` for a port without a format."""
         return formats.behind_port(self.dstport, data, end, stop), stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the length, and the port of the next layer; the checksum stays, 0 means none over IPv4."""
+        """Return the length and, for a next layer with a UDP port, the destination port.
+
+        The checksum stays unchanged; 0 means that a packet over IPv4 has no checksum.
+        """
         values = {"length": 8 + len(rest)}
         ports = () if following is None else following.udp_ports
         return values if not ports or self.dstport in ports else values | {"dstport": ports[0]}
@@ -474,7 +493,7 @@ class UDP(Layer):
 
 @layer("tcp", title="TCP", source="RFC 9293")
 class TCP(Layer):
-    """A TCP header."""
+    """TCP header."""
 
     srcport: int = uint(16, default=0, doc="source port", source="RFC 9293 3.1")
     dstport: int = uint(16, default=0, doc="destination port", source="RFC 9293 3.1")
@@ -498,7 +517,7 @@ class TCP(Layer):
     crafting = Crafting(values={"srcport": SOURCE_PORT, "dstport": DESTINATION_PORT})
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return octets."""
+        """Return `Data`."""
         return Data, stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
@@ -507,7 +526,7 @@ class TCP(Layer):
 
 
 def _protocol(key: str, following: Layer | None) -> dict[str, int]:
-    """Return the field with the IP protocol or next header of what follows, if it has one."""
+    """Return the protocol field with the value for the next layer, or no value if no protocol is assigned."""
     if following is None:
         return {}
     number = following.next_header if following.ip_protocol is None else following.ip_protocol
@@ -515,7 +534,7 @@ def _protocol(key: str, following: Layer | None) -> dict[str, int]:
 
 
 def _checksum(header: bytes) -> int:
-    """Return the Internet checksum (RFC 1071); an odd octet at the end is followed by 0."""
+    """Return the Internet checksum (RFC 1071). An odd last octet is padded with 0."""
     whole = header + bytes(len(header) % 2)
     total = sum(int.from_bytes(whole[i : i + 2], "big") for i in range(0, len(whole), 2))
     while total >> 16:
@@ -527,5 +546,5 @@ _TCP_FLAGS = ("FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR", "AE")
 
 
 def tcp_flags_text(bits: int) -> str:
-    """Return the names of the control bits that are set, the lowest first (RFC 9293 3.1, RFC 9768)."""
+    """Return the names of the control bits that are set, lowest bit first (RFC 9293 3.1, RFC 9768)."""
     return ", ".join(name for bit, name in enumerate(_TCP_FLAGS) if bits >> bit & 1)

@@ -1,7 +1,8 @@
-"""Key frames of the Arista 7150: the UTC of its counter, whose values it appends to frames.
+"""Key frames of the Arista 7150, which contain the UTC time of a counter value.
 
-Switches send them with EtherType 0x88B5, which messages have here, so that they are decoded only if the
-`EtherTypes` map has one for them.  `ecmproto.frames.batch.stamps` reads them by 0x88B5, and in UDP.
+The switch appends values of this counter to frames. The switch sends key frames with EtherType 0x88B5, which
+announces messages in this project. Key frames are decoded only if the `EtherTypes` map has an EtherType for
+key frames. `ecmproto.frames.batch.stamps` reads key frames with 0x88B5 and in UDP.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _SOURCE = "Arista EOS, time stamps of the 7150"
 
 @layer("keyframe", title="Arista 7150 key frame", source=_SOURCE)
 class KeyFrame(Layer):
-    """A value of the switch's counter, and its time."""
+    """Value of the switch's counter, and the time of the value."""
 
     asic: int = uint(64, default=0, unit="20/7 ns", doc="the counter", source=_SOURCE)
     utc: int = uint(64, default=0, unit="ns", doc="time of the counter since 1970", source=_SOURCE)

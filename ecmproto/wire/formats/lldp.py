@@ -1,4 +1,4 @@
-"""LLDP as a sequence of TLVs, with the Congestion Notification TLV; `formats.dcbx` has DCBX's.
+"""LLDP as a sequence of TLVs, including the Congestion Notification TLV. The DCBX TLVs are in `formats.dcbx`.
 
 Sources: 802.1AB; 802.1Q Annex D; wire-formats 9.
 """
@@ -13,7 +13,7 @@ from ecmproto.wire.formats.schema import Count, octets, uint
 from ecmproto.wire.formats.summary import Summary
 
 DESTINATION = bytes.fromhex("0180c200000e")
-"""Nearest bridge, the default destination of LLDP frames (802.1AB 7.1)."""
+"""Nearest bridge address, the default destination of LLDP frames (802.1AB 7.1)."""
 
 OUI_8021, OUI_8023 = 0x0080C2, 0x00120F
 SUBTYPE_8021 = "lldp.ieee.802_1.subtype"
@@ -27,11 +27,11 @@ END = 0
 
 
 ORGANIZATIONALLY_SPECIFIC = 127
-"""The type of TLVs whose first four octets are an OUI and a subtype."""
+"""Type of organizationally specific TLVs, which start with an OUI and a subtype."""
 
 
 def tlv_type(default: int) -> int:
-    """Declare the type of a TLV."""
+    """Declare the type field of a TLV."""
     value: int = uint(
         7, default=default, doc="TLV type", source="802.1AB 8.4", names=TYPES, name="lldp.tlv.type"
     )
@@ -39,7 +39,7 @@ def tlv_type(default: int) -> int:
 
 
 def tlv_length(default: int) -> int:
-    """Declare the length of a TLV."""
+    """Declare the length field of a TLV."""
     value: int = uint(
         9, default=default, unit="octets", doc="octets of information", source="802.1AB 8.4",
         name="lldp.tlv.len",
@@ -55,7 +55,7 @@ def tlv_texts(layers: Sequence[Layer]) -> list[str]:
 
 
 def tlv_oui(default: int) -> int:
-    """Declare the OUI of an organization's TLV."""
+    """Declare the OUI field of an organizationally specific TLV."""
     value: int = uint(
         24, default=default, base="hex", doc="OUI of the organization that defines the TLV",
         source="802.1AB 8.6.1", name="lldp.orgtlv.oui",
@@ -64,7 +64,7 @@ def tlv_oui(default: int) -> int:
 
 
 def tlv_subtype(default: int, name: str) -> int:
-    """Declare the subtype of an organization's TLV."""
+    """Declare the subtype field of an organizationally specific TLV."""
     value: int = uint(
         8, default=default, base="hex", doc="subject of the TLV", source="802.1AB 8.6.1", name=name
     )
@@ -72,7 +72,10 @@ def tlv_subtype(default: int, name: str) -> int:
 
 
 def tlv_value(octets_before: int = 0) -> bytes:
-    """Declare the octets of a TLV without a format of its own, after some that its length counts too."""
+    """Declare the information field of a TLV that is not decoded further.
+
+    ``octets_before`` is the number of octets that the TLV's length includes before this field.
+    """
     value: bytes = octets(
         Count(key="length", minus=octets_before), default=b"", doc="the information", source="802.1AB 8.4",
         name="lldp.tlv.value",
@@ -84,23 +87,23 @@ _SYSTEM_NAME = 5
 
 
 def listed_priorities(bits: int) -> str:
-    """Return the priorities that have a bit each, ``none`` without any."""
+    """Return the priorities whose bits are set, separated by commas, or ``none``."""
     return ",".join(str(n) for n in range(8) if bits >> n & 1) or "none"
 
 
 def information(oui: int, subtype: int) -> int:
-    """Return the value by which an organizationally specific TLV is selected: its OUI and subtype."""
+    """Return the number that selects the format of an organizationally specific TLV."""
     return oui << 8 | subtype
 
 
 def other_information(oui: int) -> int:
-    """Return the value for all other subtypes of an OUI."""
+    """Return the number that selects the format for all other subtypes of an OUI."""
     return oui << 8 | _OTHER_SUBTYPE
 
 
 _OTHER_SUBTYPE = 1 << 32
 ORGANIZATION_OCTETS = 4
-"""The octets of an OUI and a subtype."""
+"""Number of octets in an OUI and a subtype."""
 
 
 class LLDPPart(Layer):
@@ -114,22 +117,25 @@ class LLDPPart(Layer):
 
     @property
     def summary_text(self) -> str:
-        """Its text in the frame's summary line."""
+        """Text for the summary line of the frame."""
         return ""
 
 
 def information_octets(value: Layer, held: bytes) -> int:
-    """Return the octets after the type and length of a TLV with ``held`` inside."""
+    """Return the number of octets after the type and length of a TLV.
+
+    ``held`` contains the octets of the layers inside the TLV.
+    """
     variable = (getattr(value, field.key) for field in value.layout if field.bits is None)
     return value.fixed_octets - HEADER_OCTETS + sum(map(len, variable)) + len(held)
 
 
 HEADER_OCTETS = 2
-"""The octets of a TLV's type and length."""
+"""Number of octets in the type and length of a TLV."""
 
 
 class AnyTLV(LLDPPart):
-    """Base of the TLVs: every one of an LLDPDU is a layer."""
+    """Base of the TLVs. Each TLV of an LLDPDU is a layer."""
 
     __slots__ = ()
 
@@ -137,19 +143,19 @@ class AnyTLV(LLDPPart):
     announced_by = "lldp"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Another TLV follows every TLV but the last."""
+        """Return the format of the next TLV, or ``None`` after the last TLV."""
         if end >= stop or self.type == END:
             return None, end
         return formats.announced(formats.ethertypes.lldp, data, end, stop)
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """The length counts the information."""
+        """Return the length of the TLV's information."""
         return {"length": information_octets(self, rest if self.holds else b"")}
 
 
 @layer("lldp", title="LLDP TLV", source="802.1AB 8.4")
 class TLV(AnyTLV):
-    """Any TLV, its information as octets; type 0 ends the LLDPDU."""
+    """TLV whose information is stored as octets. Type 0 ends the LLDPDU."""
 
     type: int = tlv_type(END)
     length: int = tlv_length(0)
@@ -158,13 +164,13 @@ class TLV(AnyTLV):
 
     @property
     def summary_text(self) -> str:
-        """The name of a system."""
+        """System name, or empty text for other TLVs."""
         return self.value.decode("utf-8", errors="replace") if self.type == _SYSTEM_NAME else ""
 
 
 @shared
 class OtherOrganizationTLV(AnyTLV):
-    """Base of the organizations' TLVs without a format of their own, beginning with the OUI."""
+    """Base of organizationally specific TLVs that are not decoded further, with the fields up to the OUI."""
 
     __slots__ = ()
 
@@ -177,7 +183,7 @@ class OtherOrganizationTLV(AnyTLV):
 
 @layer("lldp8021", title="LLDP TLV of 802.1", source="802.1Q Annex D", oui=OUI_8021)
 class IEEE8021TLV(OtherOrganizationTLV):
-    """A TLV of 802.1, its information as octets."""
+    """TLV of 802.1 whose information is stored as octets."""
 
     subtype: int = tlv_subtype(1, SUBTYPE_8021)
     value: bytes = tlv_value(ORGANIZATION_OCTETS)
@@ -187,7 +193,7 @@ class IEEE8021TLV(OtherOrganizationTLV):
 
 @layer("lldp8023", title="LLDP TLV of 802.3", source="802.3 79.3", oui=OUI_8023)
 class IEEE8023TLV(OtherOrganizationTLV):
-    """A TLV of 802.3, its information as octets."""
+    """TLV of 802.3 whose information is stored as octets."""
 
     subtype: int = tlv_subtype(1, "lldp.ieee.802_3.subtype")
     value: bytes = tlv_value(ORGANIZATION_OCTETS)
@@ -197,7 +203,7 @@ class IEEE8023TLV(OtherOrganizationTLV):
 
 @layer("lldporg", title="LLDP TLV of an organization", source="802.1AB 8.6")
 class OrganizationTLV(OtherOrganizationTLV):
-    """A TLV of any other organization, its information as octets."""
+    """TLV of another organization whose information is stored as octets."""
 
     subtype: int = tlv_subtype(0, "lldp.unknown_subtype")
     value: bytes = tlv_value(ORGANIZATION_OCTETS)
@@ -206,7 +212,7 @@ class OrganizationTLV(OtherOrganizationTLV):
 
 @layer("lldpcn", title="LLDP Congestion Notification TLV", source="802.1Q Annex D; wire-formats 9")
 class CongestionNotificationTLV(AnyTLV):
-    """The CNPVs of this port, and the priorities ready for CN-TAGs."""
+    """Congestion Notification TLV: the CNPVs of a port, and the priorities that are ready for CN-TAGs."""
 
     type: int = tlv_type(ORGANIZATIONALLY_SPECIFIC)
     length: int = tlv_length(6)
@@ -227,12 +233,12 @@ class CongestionNotificationTLV(AnyTLV):
 
     @property
     def summary_text(self) -> str:
-        """The CNPVs, and those that are ready."""
+        """CNPVs and ready priorities as text for the summary line."""
         return f"CN TLV CNPV {listed_priorities(self.cnpv)} ready {listed_priorities(self.ready)}"
 
 
 def tlv_chooser(formats: Iterable[type[Layer]]) -> Callable[[bytes, int, int], type[Layer]]:
-    """Return the function that selects the format of the TLV at ``data[pos:stop]``."""
+    """Return a function that selects the format of the TLV at ``data[pos:stop]``."""
     by_value = {value: cls for cls in formats for value in cls.selected_by}
 
     def choose(data: bytes, pos: int, stop: int) -> type[Layer]:

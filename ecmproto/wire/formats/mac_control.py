@@ -7,7 +7,7 @@ from ecmproto.wire.formats.schema import REST, octets, uint
 from ecmproto.wire.formats.summary import Case, Summary
 
 DESTINATION = bytes.fromhex("0180c2000001")
-"""The destination of MAC Control frames (802.3 31B.1)."""
+"""Destination of MAC Control frames (802.3 31B.1)."""
 
 PAUSE_OPCODE, PFC_OPCODE = 0x0001, 0x0101
 OPCODES = {PAUSE_OPCODE: "PAUSE", PFC_OPCODE: "PFC"}
@@ -30,14 +30,17 @@ def _time(priority: int) -> int:
 
 
 def _priority_clause(n: int) -> Case:
-    """Return the summary clause for priority ``n`` of a PFC frame: bit ``n`` of the vector, from the last."""
+    """Return the summary clause for priority ``n`` of a PFC frame.
+
+    The clause tests bit ``n`` of the class enable vector, counted from the least significant bit.
+    """
     comma = f"{{class_enable_vector[{16 - n}:16]:comma}}" if n else ""
     enabled = f"class_enable_vector[{15 - n}:{16 - n}]"
     return Case(enabled, 1, 1, f"{comma}prio {n}: {{time{n}:quanta}}")
 
 
 class _Control(Layer):
-    """Base of the formats: all go to the next station on the link."""
+    """Base of the MAC Control formats. MAC Control frames are sent to the next station on the link."""
 
     __slots__ = ()
 
@@ -48,7 +51,7 @@ class _Control(Layer):
 
 @layer("macc", title="MAC Control", source="802.3 31.4")
 class MACControl(_Control):
-    """A MAC Control frame of an opcode not decoded here; its octets are kept."""
+    """MAC Control frame with an opcode that is not decoded. The octets after the opcode are stored."""
 
     opcode: int = _opcode(0)
     body: bytes = octets(REST, default=b"", doc="octets after the opcode", source="802.3 31.4.1.4")
@@ -58,7 +61,7 @@ class MACControl(_Control):
 
 @layer("pause", title="PAUSE", source="802.3 31B; wire-formats 8")
 class Pause(_Control):
-    """Stops every priority of the link for a time; 0 resumes."""
+    """PAUSE frame, which stops all priorities of the link for a time. A time of 0 resumes transmission."""
 
     opcode: int = _opcode(PAUSE_OPCODE)
     pause_time: int = uint(
@@ -74,7 +77,10 @@ class Pause(_Control):
 
 @layer("pfc", title="Priority-based flow control (PFC)", source="802.3 31D; wire-formats 8")
 class PFC(_Control):
-    """Stops priorities one by one: all eight times are in the frame, the enabled ones count."""
+    """PFC frame, which stops single priorities.
+
+    The frame contains eight pause times. Only the times of enabled priorities have an effect.
+    """
 
     opcode: int = _opcode(PFC_OPCODE)
     class_enable_vector: int = uint(
@@ -103,11 +109,11 @@ class PFC(_Control):
 
     @property
     def times(self) -> tuple[int, ...]:
-        """The eight pause times in quanta, priority 0 first."""
+        """Pause times of the eight priorities in quanta, starting with priority 0."""
         return (
             self.time0, self.time1, self.time2, self.time3, self.time4, self.time5, self.time6, self.time7
         )  # fmt: skip
 
     def enabled(self, priority: int) -> bool:
-        """Return whether the time of ``priority`` counts."""
+        """Return whether the frame enables the pause time of ``priority``."""
         return bool(self.class_enable_vector >> priority & 1)

@@ -1,4 +1,4 @@
-"""MPLS: the labels in front of a packet, or of a frame with a control word."""
+"""MPLS: the labels before a packet, or before a frame with a control word."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SOURCE, _CONTROL_WORD = "RFC 3032 2.1", "RFC 4448 4.6"
 
 @layer("pwethcw", title="Pseudowire control word", source=_CONTROL_WORD)
 class ControlWord(Wrapper):
-    """The four octets between the labels and the frame of an Ethernet pseudowire."""
+    """Four octets between the labels and the frame of an Ethernet pseudowire."""
 
     zero: int = uint(4, default=0, doc="0, unlike the version of an IP packet", source=_CONTROL_WORD)
     reserved: int = uint(12, default=0, doc="0", source=_CONTROL_WORD)
@@ -29,7 +29,7 @@ class ControlWord(Wrapper):
 
 
 class LabelledPacket(Packet):
-    """The content of a label stack, which no field announces."""
+    """Content of a label stack, which no field announces."""
 
     __slots__ = ()
 
@@ -38,10 +38,10 @@ class LabelledPacket(Packet):
 
 @layer("mpls", title="MPLS label", source=_SOURCE)
 class MPLS(Wrapper):
-    """A label of a stack, which ends with the first that is the bottom.
+    """Label of a label stack. The stack ends with the first label that has the bottom bit set.
 
-    The first four bits after the stack select its content, as no signalling is known here: the version of IP,
-    or 0 for a control word and a frame.
+    Signalling is unknown, so the first four bits after the stack determine the content. These bits are the IP
+    version, or 0 for a control word before a frame.
     """
 
     label: int = uint(20, default=16, doc="label", source=_SOURCE)

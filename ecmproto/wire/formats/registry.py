@@ -1,7 +1,8 @@
-"""The list of all formats; the formats of each EtherType; every field by its name.
+"""Registry of formats: all formats, the formats of each EtherType, and all fields by name.
 
-A new format is one class and one entry in ``OWN``.  Other packages add theirs through the entry point group
-``ecmproto.formats``: each entry point's value is the class; scripts, with `ecmproto.formats.base.register`.
+A new format is a class with an entry in ``OWN``. Other packages add formats through the entry point group
+``ecmproto.formats``: the value of each entry point is the class. Scripts add formats with
+`ecmproto.formats.base.register`.
 """
 
 from __future__ import annotations
@@ -120,15 +121,15 @@ OWN: tuple[type[Layer], ...] = (
     OtherLLC, OtherSNAP, IEEE8021TLV, IEEE8023TLV, OrganizationTLV,
 )  # fmt: skip
 
-"""The formats of ecmproto itself."""
+"""Formats that ecmproto contains."""
 
 ENTRY_POINT_GROUP = "ecmproto.formats"
 MOST_FORMATS = 120
-"""The maximum number of formats in compiled code; it is independent of the formats present."""
+"""Maximum number of formats. The constant keeps compiled code independent of added formats."""
 
 
 def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
-    """Yield the formats of other packages with their entry points, then those that were registered."""
+    """Yield the formats of other packages with the entry points, then the registered formats."""
     if any(map(_names_formats, sys.path)):
         # imported only if needed, since that takes longer than all of this module's other work
         from importlib.metadata import entry_points
@@ -147,7 +148,7 @@ def _added() -> Iterator[tuple[type[Layer], EntryPoint | None]]:
 
 
 def _names_formats(folder: str) -> bool:
-    """Return whether a package installed in a folder has entry points for formats."""
+    """Return whether a folder contains an installed package with entry points for formats."""
     try:
         names = os.listdir(folder or ".")
     except OSError:
@@ -161,7 +162,11 @@ def _names_formats(folder: str) -> bool:
 
 
 def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
-    """Return all formats; ParameterError for a registered one that takes another's name or announcement."""
+    """Return ``own`` and the added formats.
+
+    Raises ParameterError for a registered format with the name or selector of another format. A format from
+    an entry point that has such a conflict is ignored with a warning.
+    """
     formats = list(own)
     for cls, entry in _added():
         if cls in formats:
@@ -182,7 +187,7 @@ def _with_added(own: tuple[type[Layer], ...]) -> tuple[type[Layer], ...]:
 
 
 def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
-    """Raise ParameterError for two formats with the same selector."""
+    """Raise ParameterError if two formats have the same name, UDP port, IP protocol or EtherType."""
     same = ""
     if cls.prefix == other.prefix:
         same = "name"
@@ -199,7 +204,7 @@ def _refuse_same(cls: type[Layer], other: type[Layer]) -> None:
 
 
 def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
-    """Return the EtherType that announces a format, None without one."""
+    """Return the EtherType that announces a format, or ``None`` for a format without an EtherType."""
     role = cls.announced_by
     if isinstance(role, int):
         return role
@@ -208,7 +213,7 @@ def announcement(cls: type[Layer], ethertypes: EtherTypes) -> int | None:
 
 
 def _differ(cls: type[Layer], other: type[Layer]) -> bool:
-    """Return whether a selector distinguishes an added format from another of its EtherType."""
+    """Return whether selectors distinguish an added format from another format with the same EtherType."""
     if not cls.selected_by or set(cls.selected_by) & set(other.selected_by):
         return False
     if other in OWN:
@@ -217,16 +222,16 @@ def _differ(cls: type[Layer], other: type[Layer]) -> bool:
 
 
 _SELECTING = ("message", "tag", "mac_control", "lldp")
-"""The roles of EtherTypes that any number of formats may share."""
+"""Attributes of `EtherTypes` whose EtherType any number of formats may share."""
 
 FORMATS: tuple[type[Layer], ...] = _with_added(OWN)
-"""Every format; its index here is its number in tables."""
+"""All formats. The index of a format in this tuple is the format's number in tables."""
 
 BY_PREFIX: dict[str, type[Layer]] = {cls.prefix: cls for cls in FORMATS}
 
 
 def all_fields() -> Iterator[tuple[type[Layer], Field]]:
-    """Yield every format's every field."""
+    """Yield all fields of all formats."""
     for cls in FORMATS:
         for field in cls.layout:
             yield cls, field
@@ -237,7 +242,7 @@ Chooser = Callable[[bytes, int, int], type[Layer]]
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """The formats under one EtherType map; see `ecmproto.wire.formats.base.Formats`."""
+    """Formats for one EtherType map. `ecmproto.wire.formats.base.Formats` describes the methods."""
 
     ethertypes: EtherTypes
     plain: dict[int, type[Layer]]
@@ -245,7 +250,7 @@ class Dispatch:
     behind_snap: frozenset[int]
 
     def announced(self, value: int, data: bytes, pos: int, stop: int) -> tuple[type[Layer], int]:
-        """Return the format at ``data[pos:stop]`` that ``value``, an EtherType or length, announces."""
+        """Return the format at ``data[pos:stop]`` that an EtherType or length announces, and the end."""
         cls = self.plain.get(value)
         if cls is not None:
             return cls, stop
@@ -257,26 +262,26 @@ class Dispatch:
         return llc_at(data, pos, min(stop, pos + value)), pos + value
 
     def ethertype_of(self, following: Layer | None) -> int | None:
-        """Return the EtherType of ``following``, None without one."""
+        """Return the EtherType that announces ``following``, or ``None``."""
         return None if following is None else announcement(type(following), self.ethertypes)
 
     def behind_ip(self, version: int, protocol: int) -> type[Layer]:
-        """Return the format that IPv4's protocol or IPv6's next header announces; `Data` for others."""
+        """Return the format that an IPv4 protocol or IPv6 next header announces, or `Data`."""
         return (BEHIND_IPV4 if version == 4 else BEHIND_IPV6).get(protocol, Data)
 
     def behind_port(self, port: int, data: bytes, pos: int, stop: int) -> type[Layer]:
-        """Return the format that a UDP port announces at ``data[pos:stop]``; `Data` for others."""
+        """Return the format at ``data[pos:stop]`` that a UDP port announces, or `Data`."""
         choose = BEHIND_PORTS.get(port)
         return Data if choose is None else choose(data, pos, stop)
 
 
 BEHIND_IPV4 = {cls.ip_protocol: cls for cls in FORMATS if cls.ip_protocol is not None}
 BEHIND_IPV6 = BEHIND_IPV4 | {cls.next_header: cls for cls in FORMATS if cls.next_header is not None}
-"""The formats that IPv4's protocol and IPv6's next header announce."""
+"""Formats by IPv4 protocol and by IPv6 next header."""
 
 
 def dispatch(ethertypes: EtherTypes = DEFAULT) -> Dispatch:
-    """Return the formats under ``ethertypes``."""
+    """Return the formats for an EtherType map."""
     # hashing a map takes longer than decoding a tag, and it is nearly always this one
     return _DEFAULT if ethertypes is DEFAULT else _dispatch(ethertypes)
 
@@ -344,14 +349,14 @@ def _first_two(data: bytes, pos: int) -> int:
 
 
 BEHIND_PORTS = _behind_ports()
-"""The function that selects the format of a UDP destination port."""
+"""Functions that select a format, by UDP destination port."""
 
 _DEFAULT = _dispatch(DEFAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One field name: its type (``uint6``, ``sint16``, ``mac``, ``octets``, ``bit``), meaning and source."""
+    """Field name with type (``uint6``, ``sint16``, ``mac``, ``octets``, ``bit``), meaning and source."""
 
     name: str
     type: str
@@ -359,10 +364,10 @@ class Entry:
     doc: str
     source: str
     formats: tuple[str, ...]
-    """The formats that have it."""
+    """Names of the formats with this field."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return it as plain data."""
+        """Return the entry as plain data."""
         return dataclasses.asdict(self)
 
 
@@ -393,7 +398,7 @@ ALIASES = {
     **{f"pfc.prio{n}": f"macc.cbfc.pause_time.c{n}" for n in range(8)},
     **{f"pfc.enabled.{n}": f"macc.cbfc.enbv.c{n}" for n in range(8)},
 }
-"""Short names of fields, accepted wherever a field is named."""
+"""Short names of fields. Wherever a field is named, the short name is accepted too."""
 
 
 USUAL_FIELDS = (
@@ -408,12 +413,12 @@ USUAL_FIELDS = (
     "ecm.cpid", "ecm.q_off", "ecm.q_delta", "bcn.cpid", "bcn.e", "e2cm.cpid", "e2cm.q_off", "e2cm.q_delta",
     "fecn.rate", "dbp.rate", "infiniband.bth.opcode", "infiniband.bth.destqp", "infiniband.bth.psn",
 )  # fmt: skip
-"""The columns of a file by default, the same for every capture."""
+"""Default columns of a file, the same for every capture."""
 
 
 @functools.cache
 def catalogue() -> tuple[Entry, ...]:
-    """Return every field name once, the frame's own first, then in the order of the formats."""
+    """Return one entry per field name: first the fields of the frame, then the fields of each format."""
     entries: dict[str, Entry] = {
         name: Entry(name=name, type=kind, unit=unit, doc=doc, source="capture", formats=("frame",))
         for name, kind, unit, doc in _FRAME

@@ -1,7 +1,7 @@
-"""The fields of a wire format: their declaration and their position.
+"""Fields of a wire format: declaration and position.
 
-A field is declared with ``uint``, ``sint``, ``mac``, ``address`` or ``octets``, with its width and meaning;
-`fields_of` places the fields of a format one after the other.
+``uint``, ``sint``, ``mac``, ``address`` and ``octets`` declare a field with width and meaning. `fields_of`
+assigns consecutive positions to the fields of a format.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Kind = Literal["uint", "sint", "mac", "cpid", "ipv4", "ipv6", "octets"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BitPart:
-    """Named bits of a number, at most 8, above ``low`` others."""
+    """Named part of a number: at most 8 bits, with ``low`` bits below the part."""
 
     name: str
     low: int
@@ -28,20 +28,20 @@ class BitPart:
 
     @property
     def mask(self) -> int:
-        """The mask of the bits in the number."""
+        """Mask of the bits in the number."""
         return (1 << self.bits) - 1 << self.low
 
     def of(self, number: int) -> int:
-        """Return its value in a number."""
+        """Return the value of the part in ``number``."""
         return number >> self.low & (1 << self.bits) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meta:
-    """The meaning of a field: kind, default, unit, names.
+    """Meaning of a field: kind, default, unit, names of values.
 
-    ``name`` is the field's full name where it is not ``prefix.key`` (Wireshark's own name then),
-    ``length_name`` its name when its value is an 802.3 length (≤ 1500), ``parts`` are its named bits.
+    ``name`` is the field's full name if the name differs from ``prefix.key``, as some names of Wireshark do.
+    ``length_name`` is the full name if the value is an 802.3 length (≤ 1500). ``parts`` are the named bits.
     """
 
     kind: Kind
@@ -58,11 +58,12 @@ class Meta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """The number of octets of a variable field.
+    """Number of octets of a variable field.
 
-    Either ``scale`` times the field ``key`` minus ``minus``, a fixed number with a scale of 0; or, with no
-    key, all remaining octets. ``when`` = (key, values) makes the field empty unless that other field has one
-    of those values.
+    With a ``key``, the number is ``scale`` times the value of the field ``key``, minus ``minus``. A ``scale``
+    of 0 therefore makes the number fixed. Without a ``key``, the field contains all remaining octets.
+
+    ``when`` = (key, values) makes the field empty unless the field ``key`` has one of ``values``.
     """
 
     key: str = ""
@@ -71,19 +72,19 @@ class Count:
     when: tuple[str, tuple[int, ...]] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse arguments without meaning unless there is a key."""
+        """Raise TypeError for a scale or subtrahend without a key."""
         if not self.key and (self.scale, self.minus) != (1, 0):
             got = f"scale={self.scale}, minus={self.minus} without one"
             raise TypeError(f"Count: expected the key of a field to count by, got {got}")
 
 
 REST = Count()
-"""All remaining octets."""
+"""Count of all remaining octets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Width:
-    """A declared field without its position: its width in bits (None: variable) and meaning."""
+    """Declared field without a position: width in bits (``None`` for a variable field) and meaning."""
 
     bits: int | None
     meta: Meta
@@ -91,9 +92,9 @@ class Width:
 
 
 class Address:
-    """The type of an address field: octets, which may be given as text.
+    """Type of an address field: octets that can be set as text.
 
-    A program has no instances of this class; type checkers read the accepted and returned types from it.
+    No instances of this class exist. Type checkers read the accepted and returned types from the class.
     """
 
     @overload
@@ -101,21 +102,24 @@ class Address:
     @overload
     def __get__(self, value: object, owner: Any) -> bytes: ...
     def __get__(self, value: object, owner: Any) -> Any:
-        """Return octets."""
+        """Return the octets of the address."""
 
     def __set__(self, value: object, given: bytes | str) -> None:
         """Accept octets, or text such as ``02:00:00:00:00:01`` or ``192.0.2.1``."""
 
 
 class CPID:
-    """The type of a congestion point's identifier: a number, which may be given as text; see `Address`."""
+    """Type of a congestion point identifier: a number that can be set as text.
+
+    No instances of this class exist. Type checkers read the accepted and returned types from the class.
+    """
 
     @overload
     def __get__(self, value: None, owner: Any) -> CPID: ...
     @overload
     def __get__(self, value: object, owner: Any) -> int: ...
     def __get__(self, value: object, owner: Any) -> Any:
-        """Return a number."""
+        """Return the identifier as a number."""
 
     def __set__(self, value: object, given: int | str) -> None:
         """Accept a number, or text such as ``02:00:00:00:00:c1/1``."""
@@ -138,8 +142,8 @@ def uint(
 ) -> Any:
     """Declare an unsigned big-endian field of ``bits`` bits.
 
-    ``flags`` is a template such as ``macc.cbfc.enbv.c{}`` that names its lower 8 bits one by one, bit 0 the
-    least significant.
+    ``flags`` is a template such as ``macc.cbfc.enbv.c{}`` for the names of the lower 8 bits, one name per
+    bit. Bit 0 is the least significant bit.
     """
     if flags:
         parts += tuple(
@@ -166,38 +170,41 @@ def sint(bits: int, *, default: int, doc: str, source: str, unit: str = "", name
 
 
 def mac(*, default: bytes, doc: str, source: str, name: str = "") -> Any:
-    """Declare a MAC address: six octets."""
+    """Declare a MAC address of six octets."""
     return declared(48, Meta(kind="mac", default=default, doc=doc, source=source, name=name))
 
 
 def address(bits: Literal[32, 128], *, default: bytes, doc: str, source: str, name: str = "") -> Any:
-    """Declare an IPv4 (32) or IPv6 (128) address."""
+    """Declare an IPv4 address (32 bits) or an IPv6 address (128 bits)."""
     kind: Kind = "ipv4" if bits == 32 else "ipv6"
     return declared(bits, Meta(kind=kind, default=default, doc=doc, source=source, name=name))
 
 
 def octets(count: Count, *, default: bytes, doc: str, source: str, name: str = "") -> Any:
-    """Declare a field of variable length: the last of a format, or several that other fields count.
+    """Declare a field of variable length.
 
-    Defaults are given in each declaration, since type checkers take a field without one for required.
+    The field is either the last field of a format, or other fields determine the length. Each declaration
+    sets a default, because type checkers treat a field without a default as required.
     """
     meta = Meta(kind="octets", default=default, doc=doc, source=source, name=name)
     return dataclasses.field(default=default, metadata={"width": Width(bits=None, meta=meta, count=count)})
 
 
 def declared(bits: int, meta: Meta) -> Any:
-    """Return the dataclass field of a field of fixed width."""
+    """Return the dataclass field for a field of fixed width."""
     return dataclasses.field(default=meta.default, metadata={"width": Width(bits=bits, meta=meta)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One field of a format, with its position.
+    """Field of a format, with the field's position.
 
-    ``name`` is the full name (``cnm.qntz_fb``), ``key`` the attribute of the typed value; ``bit_offset``
-    counts from the layer's first bit, ``bits`` is None for a variable field whose octets are counted by
-    ``count``. ``behind`` are the keys of the variable fields before it, whose octets are to be added to the
-    offset.
+    ``name`` is the full name (``cnm.qntz_fb``), and ``key`` is the attribute of the layer. ``bit_offset``
+    counts from the first bit of the layer. ``bits`` is ``None`` for a variable field, whose length ``count``
+    describes.
+
+    ``behind`` contains the keys of the variable fields before this field. The lengths of these fields must be
+    added to the offset.
     """
 
     name: str
@@ -208,10 +215,10 @@ class Field:
     count: Count | None = None
     behind: tuple[str, ...] = ()
     part: BitPart | None = None
-    """The named bits of the field ``key``; None: the field itself."""
+    """Named bits of the field ``key``; ``None`` means the whole field."""
 
     def parts(self) -> Iterator[Field]:
-        """Yield its named bits as fields."""
+        """Yield the named parts of the field as fields."""
         for part in self.meta.parts:
             meta = Meta(
                 kind="uint",
@@ -228,27 +235,27 @@ class Field:
 
     @property
     def kind(self) -> Kind:
-        """The kind of its value: a number, an address, octets."""
+        """Kind of the field's value, for example a number, an address or octets."""
         return self.meta.kind
 
     @property
     def is_number(self) -> bool:
-        """Whether its value is an int."""
+        """Whether the field's value is an int."""
         return self.meta.kind in ("uint", "sint", "cpid")
 
     @property
     def described(self) -> str:
-        """The meaning and the unit."""
+        """Meaning and unit of the field."""
         return f"{self.meta.doc}{f' [{self.meta.unit}]' if self.meta.unit else ''}"
 
     @property
     def minimum(self) -> int:
-        """The minimum of a number."""
+        """Minimum of a number field."""
         return -(1 << (self._width - 1)) if self.meta.kind == "sint" else 0
 
     @property
     def maximum(self) -> int:
-        """The maximum of a number."""
+        """Maximum of a number field."""
         return (1 << (self._width - (self.meta.kind == "sint"))) - 1
 
     @property
@@ -257,16 +264,20 @@ class Field:
         return self.bits
 
     def name_for(self, value: int | bytes) -> str:
-        """Return its name with this value: an EtherType ≤ 1500 is an 802.3 length."""
+        """Return the field's name for a value.
+
+        The name of an EtherType field is different for values ≤ 1500, which are 802.3 lengths.
+        """
         if self.meta.length_name and isinstance(value, int) and value <= MAX_LENGTH:
             return self.meta.length_name
         return self.name
 
 
 def fields_of(declared: Iterable[tuple[str, Width]], prefix: str) -> tuple[Field, ...]:
-    """Return the fields of a format, declared in wire order as (key, width), their names under ``prefix``.
+    """Return the fields of a format.
 
-    TypeError for fields of bits that do not end with an octet.
+    ``declared`` contains the key and width of each field in wire order. The full names start with ``prefix``.
+    Raises TypeError for fields of bits that do not end on an octet boundary.
     """
     fields: list[Field] = []
     offset = 0
@@ -297,7 +308,7 @@ def _refuse_part_of_octet(fields: list[Field], offset: int) -> None:
 
 
 class BitField(NamedTuple):
-    """The position of a number in its layer: its octets, and its bits in those."""
+    """Position of a number in a layer: offset and number of octets, then shift and mask of the bits."""
 
     at: int
     octets: int
@@ -306,7 +317,7 @@ class BitField(NamedTuple):
 
 
 def bit_field(field: Field) -> BitField:
-    """Return the position of a number in its layer."""
+    """Return the position of a number field in the layer."""
     assert field.bits is not None
     first, last = field.bit_offset // 8, -(-(field.bit_offset + field.bits) // 8)
     return BitField(first, last - first, 8 * last - field.bit_offset - field.bits, (1 << field.bits) - 1)

@@ -24,9 +24,9 @@ from ecmproto.wire.formats.schema import Field
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The first of several templates whose layers and addresses the frame has.
+    """List of templates. The first template is used whose layers and addresses are in the frame.
 
-    A tag whose fields are in the template is not shown again.
+    A tag with fields in the chosen template is not shown again.
     """
 
     templates: Sequence[str]
@@ -34,9 +34,10 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """``then`` where a value is in ``low`` to ``high``, ``otherwise`` elsewhere or without one.
+    """Condition on a value.
 
-    Addresses are numbers here.
+    The clause is ``then`` if the value is between ``low`` and ``high``, and ``otherwise`` if the value is
+    outside this range or missing. Addresses are compared as numbers.
     """
 
     value: str
@@ -51,49 +52,53 @@ Clause: TypeAlias = "str | First | Case"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
-    """A format's part of a frame's summary line; everything may be left out."""
+    """Part of a frame's summary line for one format. Every attribute is optional."""
 
     label: str = ""
-    """The type of a frame that has this format, in a short word."""
+    """Short name for the type of a frame with this format."""
     detail: str = ""
-    """The template of such a frame's summary."""
+    """Template for the summary of a frame with this format."""
     tag: str = ""
-    """The template that this format adds to the summary of any frame."""
+    """Template that the format adds to the summary of any frame."""
     detail_first: bool = False
-    """Whether its detail precedes the frame's tags, as in messages of congestion management."""
+    """Whether ``detail`` precedes the frame's tags, as in messages of congestion management."""
     gives_way: bool = False
-    """Whether any other format with a detail precedes it, and a wrapper inside replaces its tag."""
+    """Whether another format's detail replaces ``detail``, and an inner wrapper's tag replaces ``tag``."""
     name: str = ""
-    """The frame's type if no format in it has a label."""
+    """Type of a frame in which no format has a label."""
     sender: str = ""
     receiver: str = ""
     addressee: str = ""
     shown_to: str = ""
-    """The fields with the frame's addresses, a message's recipient, and the inner frame's destination."""
+    """Names of the fields with addresses.
+
+    ``sender`` and ``receiver`` are the fields with the frame's addresses. ``addressee`` is the field with a
+    message's recipient. ``shown_to`` is the field with the inner frame's destination.
+    """
     summarize: Callable[[Sequence[Any]], list[str]] | None = None
-    """The function that returns its tags and, last, its detail from the layers, instead of a template."""
+    """Function that replaces the templates: returns the tags and then the detail of the given layers."""
     colour: str = ""
-    """The style of the format's name; "": its role's."""
+    """Style of the format's name. Empty text means the style of the format's role."""
     clauses: Mapping[str, Clause] = dataclasses.field(default_factory=dict)
-    """The summary's own clauses."""
+    """Clauses that only this summary defines."""
     styles: Mapping[str, Callable[..., str]] = dataclasses.field(default_factory=dict)
-    """Styles of its templates that `ecmproto.frames.dissect` does not have."""
+    """Styles in the templates that `ecmproto.frames.dissect` does not define."""
 
 
 STYLES = frozenset({
     "decimal", "signed", "hex", "mac", "ipv4", "ipv6", "address", "from", "capacity", "time", "ticks",
     "cm_tag", "e2cm_type", "ip", "flags", "packet", "ethertype", "protocol",
 })  # fmt: skip
-"""Names of the styles of `ecmproto.frames.dissect`."""
+"""Names of the styles that `ecmproto.frames.dissect` defines."""
 CLAUSES = frozenset({
     "ports", "cpid", "source", "other", "stranger", "queue", "queues", "saturated", "quanta", "dei", "octets",
     "rate", "addresses",
 })  # fmt: skip
-"""Names of the clauses of `ecmproto.frames.dissect`."""
+"""Names of the clauses that `ecmproto.frames.dissect` defines."""
 
 
 def check_summary(name: str, summary: Summary) -> None:
-    """Raise TypeError for a template of a format's summary with an unknown style or clause."""
+    """Raise TypeError for an unknown style or clause in a template of a format's summary."""
     known = STYLES | CLAUSES | summary.styles.keys() | summary.clauses.keys()
     for template in _templates((summary.detail, summary.tag, summary.name, *summary.clauses.values())):
         try:
@@ -121,14 +126,18 @@ def _templates(clauses: Sequence[Clause]) -> Iterator[str]:
 
 
 _SUMMARY_FIELDS = 6
-"""The number of fields in a summary made of the fields alone."""
+"""Maximum number of fields in a default summary."""
 _UNSAID = ("version", "reserved", "length")
 
 
 def summary_of_fields(
     prefix: str, role: str, fields: Sequence[Field], *, next_key: str, shows: bool
 ) -> Summary:
-    """Return the default summary of a format: its first fields by name, as usual for its role."""
+    """Return the default summary of a format.
+
+    The summary contains the names and values of the first fields. The role determines the place in the
+    summary line.
+    """
     keys = [
         field
         for field in fields

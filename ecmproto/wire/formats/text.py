@@ -1,7 +1,7 @@
-"""Field values as text and JSON, and back.
+"""Conversion of field values to text and JSON, and back.
 
-MAC addresses are colon-separated, IP addresses as usual, CPIDs and octet strings plain hex, numbers numbers.
-`value_of` reads all that `text_of` and `json_of` return.
+MAC addresses are separated by colons, and IP addresses have the usual notation. CPIDs and octet strings are
+plain hex. `value_of` accepts all results of `text_of` and `json_of`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,10 @@ _MAC = re.compile(r"(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}|[0-9a-fA-F]{12}")
 
 
 _NUMBER_CHARACTERS = 100
-"""The maximum length of a number as text: enough for any field, and short enough for errors."""
+"""Maximum length of a number as text.
+
+Every field's number fits, and error messages stay short.
+"""
 
 
 def mac_text(octets: bytes) -> str:
@@ -28,20 +31,20 @@ def mac_text(octets: bytes) -> str:
 
 
 def mac_of(text: str) -> bytes:
-    """Return the six octets of a MAC address in text; SpecError otherwise."""
+    """Return the six octets of a MAC address in text form. Raises SpecError for other text."""
     if not _MAC.fullmatch(text):
         raise SpecError(where="MAC address", needed="six octets such as 02:00:00:00:00:01", got=shown(text))
     return bytes.fromhex(re.sub("[:-]", "", text))
 
 
 def cpid(mac: bytes | str, local: int) -> int:
-    """Return the 64-bit CPID of a congestion point: its MAC address and its local number."""
+    """Return the 64-bit CPID of a congestion point, which consists of a MAC address and a local number."""
     octets = mac_of(mac) if isinstance(mac, str) else mac
     return int.from_bytes(octets, "big") << 16 | local
 
 
 def cpid_text(value: int) -> str:
-    """Return a CPID in the usual notation, which every field accepts: ``02:00:00:00:00:01/1``."""
+    """Return a CPID in the notation ``02:00:00:00:00:01/1``, which every CPID field accepts."""
     return f"{mac_text((value >> 16).to_bytes(6, 'big'))}/{value & 0xFFFF}"
 
 
@@ -49,14 +52,17 @@ _IPV4_OCTETS = 4
 
 
 def address_text(octets: bytes) -> str:
-    """Return an IP address as RFC 5952 writes it, one mapped from IPv4 with a dotted end."""
+    """Return an IP address in the notation of RFC 5952.
+
+    An IPv4-mapped IPv6 address ends in dotted notation.
+    """
     from socket import AF_INET, AF_INET6, inet_ntop  # which few commands need
 
     return inet_ntop(AF_INET if len(octets) == _IPV4_OCTETS else AF_INET6, octets)
 
 
 def json_of(field: Field, value: int | bytes) -> int | str:
-    """Return a field's value for JSON: numbers as numbers, everything else as text."""
+    """Return a field's value for JSON: a number, or text for other values."""
     if isinstance(value, int):
         return f"{value:016x}" if field.kind == "cpid" else value
     if field.kind == "mac":
@@ -67,7 +73,9 @@ def json_of(field: Field, value: int | bytes) -> int | str:
 
 
 def text_of(field: Field, value: int | bytes) -> str:
-    """Return a field's value as one word: as `json_of`, with EtherTypes and flags in hex."""
+    """Return a field's value as one word. EtherTypes and flags are in hex; other values are as in
+    `json_of`.
+    """
     if isinstance(value, int) and field.meta.base == "hex" and field.kind != "cpid":
         if field.meta.length_name and value <= MAX_LENGTH:
             return str(value)
@@ -76,7 +84,7 @@ def text_of(field: Field, value: int | bytes) -> str:
 
 
 def meaning_of(field: Field, value: int | bytes) -> str:
-    """Return the text beside the bare value: its code point's name or its unit; "" without one."""
+    """Return the name of a value or the unit of the field, to be shown after the value. May be empty."""
     if not isinstance(value, int):
         return ""
     if field.meta.names:
@@ -89,10 +97,10 @@ def meaning_of(field: Field, value: int | bytes) -> str:
 
 
 def value_of(field: Field, given: object) -> int | bytes:
-    """Return the field's value from text or a JSON value; SpecError for an invalid one.
+    """Return the value of a field from text or a JSON value.
 
-    Numbers are accepted in any base of Python (``40``, ``0x22e9``), a CPID also as ``MAC/number``.  The
-    encoder checks a number's range.
+    Numbers may have any base of Python (``40``, ``0x22e9``), and a CPID may have the form ``MAC/number``. The
+    encoder checks the range of a number. Raises SpecError for an invalid value.
     """
     value = _number_of(field, given) if field.is_number else _octets_of(field, given)
     if value is None:

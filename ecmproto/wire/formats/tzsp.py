@@ -1,4 +1,4 @@
-"""TZSP: sniffed frames in UDP, with tags."""
+"""TZSP, which encapsulates captured frames with tags in UDP."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ class _Tag(Part):
     follows = "own"
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the next tag; the last one ends the tags."""
+        """Return the format of the next tag, or ``None`` after the end tag."""
         return (None, stop) if self.type == _END else (_tag_at(data, end, stop), stop)
 
 
 @layer("tzsp.mark", title="TZSP padding or end", source=_SOURCE)
 class Mark(_Tag):
-    """A tag without a length: padding, or the end of the tags."""
+    """Tag without a length: padding, or the end of the tags."""
 
     type: int = uint(8, default=_END, doc="0 padding, 1 end", source=_SOURCE, name="tzsp.option_tag")
 
 
 @layer("tzsp.tag", title="TZSP tag", source=_SOURCE)
 class Tag(_Tag):
-    """A number of the sniffer, such as signal or channel."""
+    """Tag with a measurement of the sniffer, such as signal strength or channel."""
 
     type: int = uint(8, default=10, doc="type of the tag", source=_SOURCE, name="tzsp.option_tag")
     length: int = uint(
@@ -51,7 +51,7 @@ def _tag_at(data: bytes, pos: int, stop: int) -> type[Layer]:
 
 @layer("tzsp", title="TZSP", source=_SOURCE)
 class TZSP(Wrapper):
-    """A sniffed frame; its tags follow, and end before the frame."""
+    """Header of a captured frame. The tags are between this header and the frame."""
 
     version: int = uint(8, default=1, doc="1", source=_SOURCE)
     type: int = uint(
@@ -67,7 +67,7 @@ class TZSP(Wrapper):
     summary = Summary(tag="TZSP")
 
     def inside(self, data: bytes, start: int, end: int, stop: int) -> Following:
-        """Return the format of the first tag, and the end of the last."""
+        """Return the format of the first tag, and the end of the last tag."""
         at = end
         while at < stop and data[at] != _END:
             at += 1 if data[at] == _PADDING or at + 1 == stop else 2 + data[at + 1]

@@ -1,4 +1,4 @@
-"""VXLAN and its generic protocol extension (GPE): frames in UDP."""
+"""VXLAN and the generic protocol extension (GPE): frames in UDP."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _flag(name: str, bit: int, doc: str, bits: int = 1) -> BitPart:
 
 @layer("vxlan", title="VXLAN", source=_SOURCE)
 class VXLAN(Wrapper):
-    """A frame of a virtual network."""
+    """Header of a frame in a virtual network."""
 
     flags: int = uint(
         16, default=0x0800, base="hex", doc="flags", source=_SOURCE,
@@ -42,7 +42,7 @@ class VXLAN(Wrapper):
 
 @layer("gpe", title="VXLAN-GPE", source=_GPE)
 class GPE(Wrapper):
-    """A frame, or packet, of a virtual network."""
+    """Header of a frame or packet in a virtual network."""
 
     flags: int = uint(
         8, default=0x0C, base="hex", doc="flags and version", source=_GPE, name="vxlan.flags",

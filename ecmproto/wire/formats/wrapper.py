@@ -1,7 +1,7 @@
-"""The base of wrappers: headers of mirrors and tunnels with a whole frame, or packet, inside.
+"""Base classes of wrappers: headers of mirrors and tunnels that contain a whole frame or packet.
 
-A wrapper declares in ``wraps`` the formats that may follow it.  A frame inside a frame starts with an
-Ethernet or IP header, its layers follow the wrapper's, and the mirror may have truncated it.
+A wrapper declares in ``wraps`` the formats of the content. The content starts with an Ethernet or IP header,
+and the layers of the content follow the wrapper's layer. A mirror may have truncated the content.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ecmproto.wire.formats.ip import IPv4, IPv6
 
 
 class Packet(Layer):
-    """A packet whose first four bits select its format; never a layer itself."""
+    """Packet whose first four bits select the format. The class is never a layer itself."""
 
     __slots__ = ()
 
@@ -24,17 +24,17 @@ class Packet(Layer):
 
 
 class Announced(Layer):
-    """A content that the value of ``next_key`` announces as an EtherType; never a layer itself."""
+    """Content whose EtherType is the value of ``next_key``. The class is never a layer itself."""
 
     __slots__ = ()
 
 
 FURTHER_ETHERTYPES = -1
-"""The key of `Announced` in ``wraps``: EtherTypes that are no keys themselves."""
+"""Key of `Announced` in ``wraps``, for all EtherTypes that are not keys of ``wraps``."""
 
 
 class Wrapper(Layer):
-    """Base of formats with a frame inside."""
+    """Base of formats that contain a frame."""
 
     __slots__ = ()
 
@@ -42,15 +42,18 @@ class Wrapper(Layer):
     counted_as = ""
     follows: ClassVar[Follows] = "content"
     parts_before: ClassVar[Mapping[type[Layer], tuple[type[Layer], ...]]] = {}
-    """The parts of the header that a crafted frame has before a content, by the format of the content."""
+    """Parts of the header that a crafted frame has before the content, by the content's format."""
 
     @classmethod
     def contents(cls, selected: int) -> Mapping[int, type[Layer]]:
-        """Return the formats inside, by the value of ``next_key``, for a selected sequence."""
+        """Return the content formats by the value of ``next_key``.
+
+        ``selected`` is the selected sequence of parts.
+        """
         return cls.wraps
 
     def following(self, formats: Formats, data: bytes, end: int, stop: int) -> Following:
-        """Return the format of the content."""
+        """Return the format of the content, and the end of the content."""
         value = getattr(self, self.next_key) if self.next_key else 0
         contents = self.contents(self.selected_sequence)
         cls = contents.get(value, Data)
@@ -61,7 +64,10 @@ class Wrapper(Layer):
         return cls, stop
 
     def computed(self, rest: bytes, following: Layer | None, formats: Formats) -> dict[str, int]:
-        """Return the type of the content, unless its present value means the same."""
+        """Return the type of the content.
+
+        The present value of the field stays if the value means the same type.
+        """
         if not self.next_key or following is None:
             return {}
         contents = _all_contents(type(self))
@@ -70,7 +76,7 @@ class Wrapper(Layer):
 
 
 class Part(Layer):
-    """Base of the parts of a wrapper's header, which the wrapper selects."""
+    """Base of the optional parts of a wrapper's header, which a field of the wrapper selects."""
 
     __slots__ = ()
 
@@ -83,11 +89,11 @@ def _is_one(cls: type[Layer], content: type[Layer]) -> bool:
 
 
 BEGINNINGS: tuple[type[Layer], ...] = (Ethernet, IPv4, IPv6)
-"""The first formats of frames inside wrappers."""
+"""Formats that a frame inside a wrapper can start with."""
 
 
 def may_wrap(wrapper: type[Layer], cls: type[Layer]) -> bool:
-    """Return whether a format may follow a wrapper, without an Ethernet header of its own."""
+    """Return whether a format can follow a wrapper directly, without an Ethernet header."""
     if not issubclass(wrapper, Wrapper):
         return False
     return any(_is_one(cls, each) for one in _all_contents(wrapper) for each in one.values())
@@ -98,7 +104,7 @@ def _all_contents(wrapper: type[Wrapper]) -> list[Mapping[int, type[Layer]]]:
 
 
 def inner_frames(layers: Sequence[type[Layer]]) -> list[int]:
-    """Return the index of the first layer of each frame inside another, from the outside in."""
+    """Return the index of the first layer of each wrapped frame, outermost first."""
     return [
         index
         for index in range(1, len(layers))
