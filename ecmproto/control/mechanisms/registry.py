@@ -70,7 +70,7 @@ def _foreign_names() -> frozenset[str]:
 @functools.lru_cache(maxsize=4)
 def _installed_names(path: tuple[str, ...]) -> frozenset[str]:
     """Return the mechanism names from the packages on ``path``; the result is cached."""
-    # Imported here because it takes longer than the rest of this module.
+    # Imported here because this import takes longer than the rest of the module.
     from importlib.metadata import entry_points
 
     return frozenset(entry_points(group=ENTRY_POINT_GROUP).names)

@@ -1,13 +1,14 @@
-"""Sampling by arriving octets, common to the congestion points of ECM, BCN and E²CM (algorithms §1, CP 1-4).
+"""Sampling by arriving octets, shared by the congestion points of ECM, BCN and E²CM (algorithms §1, CP 1-4).
+1-4).
 
-For each **arriving** frame, enqueued or dropped, the caller does::
+For each **arriving** frame, enqueued or dropped, the caller runs::
 
     if count(sampler, settings, octets, qlen_octets, enqueued):
         draw(sampler, settings, generator)
         ...
 
-With Sf = 0 the interval is only its random part: S = Sr·u. S is drawn at the start and after each sample.
-Counts are integers, so counting up to ⌈S⌉ is counting up to S.
+If Sf = 0, the interval is entirely random: S = Sr·u. A new S is drawn at the start and after each sample.
+Octet counts are integers, so a count up to ⌈S⌉ is equivalent to a count up to S.
 """
 
 from __future__ import annotations

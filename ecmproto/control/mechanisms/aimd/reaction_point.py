@@ -1,18 +1,19 @@
-"""The rate limiters of ECM's, BCN's and E²CM's reaction points (S000 3.3; algorithms §1, RP 2-6 and 8).
+"""The rate limiters in the reaction points of ECM, BCN and E²CM (S000 3.3; algorithms §1, RP 2-6 and 8).
 
-n fine limiters, each for one flow, then eight coarse ones, each for a whole priority. When no fine one is
-free, the coarse one of the priority takes over: it takes each flow once that flow's fine queue is empty;
-meanwhile the fine ones go to the maximum rate and are released as they drain.
+A reaction point has n fine limiters, each for one flow, followed by eight coarse limiters, each for one
+priority. If no fine limiter is free, the coarse limiter of the priority replaces the fine limiters. The fine
+limiters of this priority then change to the maximum rate, and are released when their queues are empty. A
+flow moves to the coarse limiter when the flow's fine limiter is released.
 
-Flows are small whole numbers that the caller assigns to its flows' keys; −1 is an unknown flow. The caller
-has the queues::
+The caller maps the key of each flow to a small integer; −1 is an unknown flow. The caller also stores the
+queues::
 
-    index = route(limiters, flow, priority)                    # NO_LIMITER: the frame leaves at once
-    join(limiters, index)                                      # else it queues for limiter ``index``
-    departure_ns(limiters, settings, index, now_ns)            # when the queue's head may leave
-    depart(limiters, settings, index, now_ns, octets)          # it leaves
+    index = route(limiters, flow, priority)                    # NO_LIMITER: the frame leaves without delay
+    join(limiters, index)                                      # otherwise: the frame enters the queue
+    departure_ns(limiters, settings, index, now_ns)            # departure time of the first frame
+    depart(limiters, settings, index, now_ns, octets)          # the first frame leaves
 
-Frames that no limiter matches are never queued.
+A frame without a limiter is never queued.
 """
 
 from __future__ import annotations
@@ -276,7 +277,7 @@ def associate(limiter: Limiter, cpid: int) -> None:
 
 @compiled
 def _hand_over(limiters: Limiters, settings: TableSettings, priority: int, now_ns: int) -> None:
-    # Rule 8.  A time-out is completed: the limiter goes to the maximum rate when it ends.
+    # Rule 8: a limiter in a time-out changes to the maximum rate at the end of the time-out.
     for index in range(limiters.point.span):
         limiter = limiters.slots[index]
         if limiter.status != FREE and limiter.priority == priority:
@@ -306,7 +307,7 @@ def release_idle(limiters: Limiters, settings: TableSettings, index: int) -> boo
     while point.span > 0 and slots[point.span - 1].status == FREE:
         point.span -= 1
     if index >= fine_count(limiters):
-        # A fine limiter that still drains at full rate is an ordinary one again.
+        # Fine limiters whose queues are not yet empty are no longer replaced.
         for other in range(point.span):
             if slots[other].priority == limiter.priority:
                 slots[other].draining = 0
@@ -331,7 +332,7 @@ def on_timer(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
             changed = _tick(limiters, settings, point.tick_ns)
             point.tick_ns += settings.tick_ns
             if not changed:
-                # Further ticks change nothing until a time-out ends.
+                # Further self-increases change nothing until a time-out ends.
                 skip_ticks(limiters, settings, min(now_ns + 1, point.expires_ns))
     if point.active == 0:
         skip_ticks(limiters, settings, now_ns + 1)
@@ -374,7 +375,7 @@ def _expire(limiters: Limiters, settings: TableSettings, now_ns: int) -> None:
 
 @inlined
 def _restart(limiters: Limiters, settings: TableSettings, limiter: Limiter, now_ns: int) -> None:
-    # Rule 4: the rate never starts below the floor, so S000's halved Rmin cannot keep a flow from recovering.
+    # Rule 4: the rate restarts at the floor or above, so a flow recovers even if Rmin is halved often.
     restart_bps = max(limiter.restart_bps, settings.floor_bps)
     if limiter.draining == 1:
         restart_bps = settings.link_bps
@@ -480,14 +481,14 @@ def _begin(
     priority: int,
     now_ns: int,
 ) -> int:
-    # Rule 2: only negative feedback or a stop limits a flow; the former only sets the initial rate.
+    # Rule 2: negative feedback or a stop assigns a limiter; negative feedback sets the initial rate.
     if demand.kind != DECREASE and demand.kind != STOP:
         limiters.point.unlimited += 1
         return NO_LIMITER
     limiters.point.allocated += 1
     index = allocate(limiters, settings, flow, priority, demand.cpid, now_ns)
     if demand.kind == DECREASE and settings.initial_bps >= settings.link_bps:
-        # At the link's rate it would have no effect, and the next departure would release it (rule 6).
+        # The next departure would release a limiter at the link rate (rule 6), so decrease the rate now.
         decrease(limiters, settings, limiters.slots[index], demand.share, demand.doubled, now_ns)
     if demand.kind == STOP:
         _stop(limiters, generator, limiters.slots[index], demand.restart_bps, now_ns)
@@ -530,7 +531,7 @@ def increase(
 
 @compiled
 def _stop(limiters: Limiters, generator: Random, limiter: Limiter, restart_bps: float, now_ns: int) -> None:
-    # Rule 4: silence for a time uniform in [0, Tmax).
+    # Rule 4: send nothing for a random time, uniform in [0, Tmax).
     set_rate(limiter, now_ns, 0.0)
     limiter.status = TIMED_OUT
     limiter.expires_ns = now_ns + int(generator.random() * float(limiter.tmax_ns))
@@ -611,7 +612,7 @@ def send(stations: Stations[_Settings], departure: Departure, tag_octets: int, m
     if departure.limiter == NO_LIMITER:
         return Sent(departure.tagged, departure.tag, departure.mark, 0)
     limiters = limiters_at(stations, departure.station)
-    # Before the departure, which may release the limiter and so its congestion point.
+    # Read the CPID before the departure, which may release the limiter.
     cpid = limiters.slots[departure.limiter].cpid
     added = tag_octets
     if departure.tagged:

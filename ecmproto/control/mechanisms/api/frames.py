@@ -40,7 +40,7 @@ def headers(octets: bytes, ethertypes: EtherTypes = DEFAULT) -> Frame:
 
 @lru_cache(maxsize=16)
 def _headers(shown: bytes, ethertypes: EtherTypes) -> Frame:
-    # Callers that need a frame's priority need its addresses next.
+    # Cached because callers often read the priority and then the addresses of the same frame.
     return decode_lax(shown + bytes(_TYPE_OCTETS), original_octets=1 << 30, ethertypes=ethertypes)
 
 
@@ -129,7 +129,7 @@ class _MappedField(NamedTuple):
         if self.unit != 1 and (value < 0) != (self.unit < 0):
             number = -number
         if self.maximum == _LARGEST_WORD:
-            # Machines store unsigned 64-bit numbers as the signed ones of the same bits.
+            # Records store an unsigned 64-bit number as the signed number with the same bits.
             return number & _LARGEST_WORD
         return max(self.minimum, min(self.maximum, number))
 

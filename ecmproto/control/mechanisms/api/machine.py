@@ -233,7 +233,7 @@ class Machine:
         following: dict[str, Any] = {
             "kinds": {kind: each.name or each.format.counted_as for kind, each in formats},
             "answers": frozenset(kind for kind, each in formats if each.is_answer),
-            # A silent sample has the payload of messages about samples.
+            # A silent sample has the same payload type as messages about samples.
             "payloads": ({SILENT: sampled[0]} if sampled else {}) | payloads,
             "refusal_record": MessageDiscards if cls.refusal_record is NoRefusals else cls.refusal_record,
         }
@@ -297,7 +297,7 @@ class Machine:
             layer = layer.replace(
                 **{made.format.layout[-1].key: shown.ljust(made.format.min_shown_octets, b"\0")}
             )
-        # A group has no address to answer from: the port's replaces it.
+        # A group address cannot be a source address, so the port address replaces it.
         answers = made.is_answer and not is_group(destination)
         return framed(
             layer,
@@ -354,7 +354,7 @@ class Machine:
             return self._about_shown(fields, layer, station_mac, context, refusals)
         destination = getattr(layer, made.destination) if made.destination else header.src
         vlan = outer_vlan(frame)
-        # Without a field for the data's priority, the message's own priority is not the data's.
+        # The priority of the message is not the priority of the data.
         priority = fields.get("priority", 0 if vlan is None else None)
         about = AboutFlow(destination, None if vlan is None else vlan.id, priority)
         return ParsedFeedback(fields, about)

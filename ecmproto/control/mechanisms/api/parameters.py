@@ -1,11 +1,12 @@
-"""Parameters of a mechanism: documented, checked at creation, parsed from ``name=value`` texts.
+"""Parameters of mechanisms, which have documentation and ranges and can be parsed from ``name=value`` texts.
 
-A mechanism's parameters are a frozen dataclass derived from :class:`Parameters` whose fields carry their
-documentation, each declared by a function named for its unit::
+The parameters of a mechanism are a frozen dataclass derived from :class:`Parameters`. A function named after
+the unit declares each field and its documentation::
 
     qeq_octets: int = octets("qeq", 26_000, (100, MOST_OCTETS), source="S001", doc="queue length …")
 
-The checks, the parsing of command lines and the tables in the documentation follow from it.
+The range checks, the command line parser and the tables in the documentation are derived from these
+declarations.
 """
 
 from __future__ import annotations
@@ -173,7 +174,7 @@ def priority_set(name: str, default: frozenset[int], *, source: str, doc: str) -
 def _declared(name: str, default: _Value, within: _Range | None = None, **described: Any) -> _Value:
     minimum, maximum = within or (None, None)
     described |= {"name": name, "minimum": minimum, "maximum": maximum}
-    # Typed as its default, like dataclasses.field.
+    # The return type is the type of the default, as for dataclasses.field.
     value: _Value = field(default=default, metadata={_KEY: described})
     return value
 

@@ -1,15 +1,16 @@
-"""Messages, and the three interfaces that the engine drives, common to every mechanism.
+"""Messages, and the three interfaces between the engine and each mechanism.
 
-A mechanism's machines are structs (``ecmproto.kernels.structs``) with the methods below. Frames enter as
-plain numbers; the result is a decision, or a :class:`Message` posted to the caller's outbox. The caller reads
-the time of the next timer and runs it when it is due, before any other event of that time::
+The objects of a mechanism are structs (``ecmproto.kernels.structs``) with the methods of these interfaces.
+Frames are passed as plain numbers. The result is a return value, or a :class:`Message` posted to the caller's
+outbox. The caller reads the time of the next timer, and runs the timer before any other event of the same
+time::
 
-    CongestionPoint     one output port of a switch, all its priorities
-    Senders             the reaction points of many stations, each with limiters of its own
+    CongestionPoint     one output port of a switch, with all priorities
+    Senders             the reaction points of many stations, each with its own limiters
     Receivers           the destinations after the port, which process tags and probes
 
-They run compiled, called by their addresses, and as plain Python. `mechanisms.api.machine` creates them, and
-converts their messages to octets.
+The methods run either compiled or as plain Python. `mechanisms.api.machine` creates the objects and converts
+messages to octets.
 """
 
 from __future__ import annotations

@@ -1,11 +1,13 @@
-"""The BCN congestion point: algorithms §2, on a plain state record.
+"""The BCN congestion point (algorithms §2), as functions on a state record.
 
-The use is ECM's (`mechanisms.ecm.congestion_point`): for each **arriving** frame that may be sampled::
+The functions are used like the functions of ECM (`mechanisms.ecm.congestion_point`). For each **arriving**
+frame that may be sampled, the caller runs::
 
     if is_sample(state, settings, generator, octets, qlen_octets, enqueued):
         feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
 
-and a BCN message is sent if ``feedback.kind`` is not SILENT. Every decision is exact in integers.
+The caller sends a BCN message if ``feedback.kind`` is not SILENT. All decisions are computed exactly in
+integers.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def advance(state: CSIGState, settings: CSIGSettings, now_ns: int) -> None:
     if intervals <= 0:
         return
     sent_bps = float(_OCTET_BITS * state.sent_octets) * NS_PER_S / settings.interval_ns
-    # After more than one interval, nothing was sent in the last.
+    # If more than one interval has passed, nothing was sent in the last interval.
     state.available_bps = max(0.0, state.capacity_bps - sent_bps) if intervals == 1 else state.capacity_bps
     state.sent_octets = 0
     state.begun_ns += intervals * settings.interval_ns

@@ -1,11 +1,11 @@
 """The DCQCN congestion point: a port that marks ECT frames as they are enqueued.
 
-A port has one record of :class:`DCQCNPointState`. For each frame the caller does::
+A port has a record of type :class:`DCQCNPointState`. For each ECT frame, the caller runs::
 
-    if marks(settings, generator, qlen_octets):    # of its priority, with the frame in it
-        ...                                        # an ECT frame gets the codepoint CE
+    if marks(settings, generator, qlen_octets):    # queue length of the priority, including the frame
+        ...                                        # the ECT frame gets the codepoint CE
 
-Frames that are not ECT are never marked; CE frames stay CE. A congestion point sends nothing.
+A frame that is not ECT is never marked, and a CE frame stays CE. The congestion point sends no messages.
 """
 
 from __future__ import annotations

@@ -174,7 +174,7 @@ class DCQCNReactionPointParameters(Parameters):
         """
         minimum = self.of_variant("min_rate_bps")
         if minimum > link_rate_bps:
-            # A default gives way to a slow link.
+            # On a slow link, the link rate replaces a default minimum.
             if not self.min_rate_bps:
                 return link_rate_bps
             raise ParameterError(

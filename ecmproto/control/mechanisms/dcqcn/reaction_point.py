@@ -226,7 +226,7 @@ def update_alpha(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: 
             limiter.alpha += settings.g
             limiter.alpha_cnp = 0
         elif limiter.alpha == before:
-            # Too small to decay further: all other updates leave it unchanged.
+            # α is too small to decay further, so skip the remaining updates.
             late = (now_ns - limiter.alpha_due_ns) // settings.alpha_interval_ns
             limiter.alpha_due_ns += late * settings.alpha_interval_ns
         limiter.alpha_due_ns += settings.alpha_interval_ns
@@ -380,7 +380,7 @@ class DCQCNStations(NullReactionPoints):
         if departure.limiter != NO_LIMITER:
             limiters = _limiters(self, departure.station)
             depart(limiters, self.settings, departure.limiter, departure.now_ns, departure.octets)
-        # A scenario's frame has no header yet: queue pairs send ECT.
+        # A frame of a scenario has no IP header yet, and queue pairs send ECT frames.
         made = not departure.tagged and departure.mark != NO_IP_HEADER
         if made or (self.settings.makes_ect != 0 and departure.tagged and departure.tag == NOT_ECT):
             self.points[departure.station].made_ect += 1

@@ -1,14 +1,15 @@
-"""The E²CM congestion point: ECM's, with two octet counters (algorithms §4, rule 1).
+"""The E²CM congestion point: the ECM congestion point with two octet counters (algorithms §4, rule 1).
 
-Rate-limited frames, which have an E²CM CM-Tag, are counted and sampled separately and more often: a single
-counter would deprive a fast flow of the samples that its limiter needs. Each enabled priority of an output
-queue has one :class:`E2CMPoint`. For each **arriving** frame, enqueued or dropped, that may be sampled::
+Rate-limited frames have an E²CM CM-Tag. A separate counter samples rate-limited frames more often, because
+with a single counter a fast flow would get too few samples for its limiter. Each enabled priority of an
+output queue has an :class:`E2CMPoint`. For each **arriving** frame, enqueued or dropped, that may be sampled,
+the caller runs::
 
     if count_arrival(point, settings, tagged, octets, qlen_octets, enqueued):
         feedback = sample(point, settings, generator, tagged, qlen_octets, tag_cpid)
 
-and the caller sends a message if ``feedback.kind`` is not SILENT: BCN for REGULAR, BCN_MAX for SATURATED,
-BCN_ZERO for SEVERE. ``tagged`` is 1 for rate-limited frames, else 0.
+The caller sends a message if ``feedback.kind`` is not SILENT: BCN for REGULAR, BCN_MAX for SATURATED, or
+BCN_ZERO for SEVERE. ``tagged`` is 1 for rate-limited frames, otherwise 0.
 """
 
 from __future__ import annotations

@@ -152,7 +152,7 @@ class E2CMMachine(AIMDMachine):
 
     def _reply(self, message: Message, about: SampledFrame, context: PortContext) -> bytes:
         flow, ethertypes = probed_flow_of(about.octets, context.ethertypes), context.ethertypes
-        # A reply's fields from its probe are the probe's from the data frame.
+        # A reply copies these fields from the probe, and the probe copies them from the data frame.
         probe = Probe(flow, 0, headers(about.octets, ethertypes))
         fields = reply_payload(message)
         measured = ProbeReply(int(fields.latency), int(fields.throughput))

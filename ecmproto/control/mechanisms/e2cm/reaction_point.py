@@ -1,16 +1,17 @@
-"""The E²CM reaction point: algorithms §4, rules 2 and 4, on the shared table of limiters.
+"""The E²CM reaction point (algorithms §4, rules 2 and 4), with the same table of limiters as ECM.
 
-A :class:`E2CMStation` is ECM's table and, by flow, the state of probing. One limiter serves both kinds of
-feedback: messages of congestion points, which associate it, and replies to probes, which never do::
+An :class:`E2CMStation` contains the table of limiters and the probing state of each flow. Both messages of
+congestion points and replies to probes change the rate of a limiter. Only messages associate the limiter with
+a congestion point::
 
     receive(source, settings, generator, message, flow, priority, now_ns)     # BCN, BCN_MAX, BCN_ZERO
     receive_reply(source, settings, flow, latency_ns, throughput_kbps, now_ns)    # BCN_PROBE_REV
     if depart(source, settings, index, now_ns, octets): ...               # a probe follows the frame
-    if pass_by(source, settings, flow, now_ns, octets): ...               # of no limiter: only if autonomous
-    if probe_on_timer(source, settings, flow, now_ns): ...                # only if probes are sent per time
+    if pass_by(source, settings, flow, now_ns, octets): ...               # no limiter, only if autonomous
+    if probe_on_timer(source, settings, flow, now_ns): ...                # if probes are sent by time
 
-The queues of frames (`route`, `join`) and the limiters' own timers (`on_timer`, `next_timer_ns`) are ECM's,
-on ``source.limiters``. Flows are 0 to ``max_flows`` − 1; −1 is an unknown flow.
+The functions of ECM for queues (`route`, `join`) and for timers of limiters (`on_timer`, `next_timer_ns`)
+apply to ``source.limiters``. Flows are numbered from 0 to ``max_flows`` − 1; −1 is an unknown flow.
 """
 
 from __future__ import annotations
@@ -181,7 +182,7 @@ def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSetti
     due = False
     if settings.probe_octets > 0 and probing.sent_octets >= settings.probe_octets:
         due = True
-        # The excess counts towards the next one: one probe per X octets, at any lengths.
+        # The excess counts for the next probe, so that the average distance is probe_octets.
         probing.sent_octets %= settings.probe_octets
     if settings.probe_frames > 0 and probing.sent_frames >= settings.probe_frames:
         due = True
@@ -367,7 +368,7 @@ def receive(
 
 @compiled
 def _demand(settings: E2CMStationSettings, message: ECMFields) -> Demand:
-    # The type replaces ECM's (0,0).
+    # The message type BCN_ZERO replaces ECM(0,0).
     demand = demanded(settings, message)
     if message.type == BCN_ZERO:
         return Demand(STOP, message.cpid, 0.0, 0.0, False, 0.0)
@@ -420,7 +421,7 @@ def _adjust(
             counters.allocated += 1
             index = allocate(limiters, settings, flow, priority, NO_CPID, now_ns)
             if settings.initial_bps >= settings.link_bps:
-                # As for a congestion point's message: at the link's rate it would have no effect.
+                # A limiter at the link rate would have no effect, so decrease the rate now.
                 share = settings.flow_share * -feedback_octets
                 decrease(limiters, settings, limiters.slots[index], share, False, now_ns)
         return
@@ -502,7 +503,7 @@ class E2CMStations(Stations[E2CMStationSettings]):
         if departure.limiter == NO_LIMITER:
             probed = pass_by(source, self.settings, flow, now_ns, departure.octets)
         else:
-            # Before the departure, which may release the limiter and so its congestion point.
+            # Read the CPID before the departure, which may release the limiter.
             tag = self.slots[station * self.slots_each + departure.limiter].cpid
             mark = self.timestamp_unit << TIMESTAMP_BITS | ticks(now_ns, self.timestamp_unit)
             added = 0 if tagged else TAG_OCTETS

@@ -1,13 +1,14 @@
-"""The ECM congestion point: algorithms §1, rules CP 1-5, on a plain state record.
+"""The ECM congestion point (algorithms §1, rules CP 1-5), as functions on a state record.
 
-Each enabled priority of an output queue has one record of :class:`ECMPointState`; all share one of
-:class:`ECMPointSettings`. For each **arriving** frame, enqueued or dropped, that may be sampled the caller
-does::
+Each enabled priority of an output queue has a record of type :class:`ECMPointState`. All priorities share one
+record of type :class:`ECMPointSettings`. For each **arriving** frame, enqueued or dropped, that may be
+sampled, the caller runs::
 
     if count(state, settings, octets, qlen_octets, enqueued):
         feedback = sample(state, settings, generator, qlen_octets, tag_cpid)
 
-and sends an ECM frame if ``feedback.kind`` is not SILENT. Every decision is exact in integers.
+The caller sends an ECM frame if ``feedback.kind`` is not SILENT. All decisions are computed exactly in
+integers.
 """
 
 from __future__ import annotations
@@ -125,12 +126,12 @@ def measure(meter: ECMMeter, settings: ECMMeterSettings, qlen_octets: int, tag_c
     if qoff == 0 and qdelta == 0:
         meter.balanced += 1
         return silent
-    # Positive feedback suppressed: the frame carries no CM-Tag of this point (algorithms §1, CP rule 3).
+    # Suppress positive feedback for a frame without a CM-Tag of this point (algorithms §1, CP rule 3).
     if qoff <= 0 and tag_cpid != meter.cpid:
         meter.unassociated += 1
         return silent
     if feedback.q_off == 0 and feedback.q_delta == 0:
-        # Both fields truncate to 0, which would mean ECM(0,0).
+        # Both fields are truncated to 0, which would mean ECM(0,0).
         meter.truncated += 1
         return silent
     meter.regular += 1

@@ -35,7 +35,7 @@ class ECMMachine(AIMDMachine):
     messages = MappingProxyType(
         {
             ECM_KIND: MessageFormat(format=ECM, payload=ECMPayload),
-            # Only its values distinguish it: it is read as an ECM.
+            # Only field values distinguish this kind, so a received message is of kind ECM.
             ECM_MAX_KIND: MessageFormat(format=ECM, payload=ECMPayload, name="ECM-Max"),
             ECM_ZERO_KIND: MessageFormat(
                 format=ECM, payload=ECMPayload, name="ECM(0,0)", constants={"q_off": 0, "q_delta": 0}

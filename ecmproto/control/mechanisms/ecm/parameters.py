@@ -74,7 +74,7 @@ _GI = 4 * 64 / 1500
 
 
 def _low_rate(rate_bps: int) -> list[str]:
-    # Ru is 0.0004·C; if that is below its range, its gain is reduced instead.
+    # Ru is 0.0004·C. If this value is below the range of Ru, reduce the gain instead.
     gi = _GI * _RU_SHARE * rate_bps / _MIN_RU_BPS
     return ["rp.ru=1M", f"rp.gi={gi:.6f}", "rp.floor=1M", "rp.td=10ms", *sampled_often(rate_bps), "cp.qsc=0"]
 

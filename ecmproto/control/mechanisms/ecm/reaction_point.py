@@ -117,7 +117,7 @@ def receive(
 def demanded(settings: ECMStationSettings, message: ECMFields) -> Demand:
     """Return the rate change that ``message`` requests (rules 1, 3, 4); integers decide the direction."""
     fb_8 = -(message.q_off * WEIGHT_DENOMINATOR + settings.weight_8 * message.q_delta)
-    # With the Q bit only Qdelta counts, with twice the otherwise possible effect (S000 3.3.2).
+    # With the Q bit, only Qdelta decides, and the change is twice the maximum (S000 3.3.2).
     doubled = message.q != 0
     direction = -message.q_delta if doubled else fb_8
     kind = INCREASE if direction > 0 else DECREASE if direction < 0 else NOTHING

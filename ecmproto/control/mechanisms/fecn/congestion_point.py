@@ -176,7 +176,7 @@ def tick(state: FECNPointState, settings: FECNPointSettings, qlen_octets: int, i
     arrival_bps = float(_OCTET_BITS * state.arrived_octets) * NS_PER_S / (intervals * settings.interval_ns)
     load = arrival_bps / state.capacity_bps / queue_control(settings, qlen_octets)
     new_bps = state.rate_bps / max(settings.min_load, load)
-    # Two steps back, as printed in S003.
+    # As in S003, the average uses r_{i−1} and not r_i.
     rate_bps = settings.averaging * new_bps + (1.0 - settings.averaging) * state.previous_rate_bps
     if intervals == 1:
         rate_bps = limited(state, settings, qlen_octets, rate_bps)

@@ -173,7 +173,7 @@ class FECNMachine(AnsweredMachine):
             return parsed
         queues = queues_each(self._rp, context)
         index = parsed.fields["rlq_id"] - 1
-        # Flows beyond the table share its last queue.
+        # Flows beyond the table share the last queue.
         flows = range(index, index + 1 if index < queues - 1 else max(queues, context.flows))
         return parsed._replace(about=parsed.about._replace(among=flows))
 

@@ -1,15 +1,16 @@
-"""HPCC's reaction point: a window for each flow, and a rate that spreads it over the round-trip time.
+"""The HPCC reaction point: a window for each flow, and a rate of one window per round-trip time.
 
-Algorithm 1 of the paper, for each acknowledgement: the octets in flight on each link of the path are its
-queue and what it transmits in the base round-trip time T, both from the records of two frames.  The largest
-share u of what the link holds in T enters an average U with the weight of the time between the records.
+Each acknowledgement runs Algorithm 1 of the paper. For each link of the path, the records of two frames give
+the queue and the octets sent in the base round-trip time T. The sum of both, as a share of the link capacity
+in T, is the utilisation of the link. The maximum utilisation of all links enters an average U. The weight in
+the average is the time between the two records, divided by T.
 
-    U ≥ η, or max_stage additive increases in a row:  W = W^c · η/U + W_AI
-    otherwise:                                        W = W^c + W_AI
+    U ≥ η, or max_stage consecutive additive increases:  W = W^c · η/U + W_AI
+    otherwise:                                           W = W^c + W_AI
 
-W follows each acknowledgement, the reference W^c once in a round trip, so that no link is counted twice.
-As in the public simulator the window is at most the first one, at least the minimum rate's, and the first
-acknowledgement of a path only leaves its records.
+Each acknowledgement updates the window W. The reference window W^c is updated once per round trip, so that a
+queue is not counted twice. As in the public simulator, W is at most the initial window and at least the
+window for the minimum rate. The first acknowledgement of a path only stores the records.
 """
 
 from __future__ import annotations
@@ -185,7 +186,7 @@ def acknowledge(
     if not 1 <= hops <= RECORDS:
         station.unmeasured += 1
         return
-    # Records older than the range of their times have none between them.
+    # The time between two records is ambiguous after a wrap of the time field.
     if payload.mark != limiter.mark or limiter.update_octets == 0 or silent_ns >= _TIMES:
         station.new_paths += 1
         limiter.mark = payload.mark

@@ -1,16 +1,17 @@
-"""The senders of PAUSE and PFC: occupancy against two thresholds (algorithms §6).
+"""The senders of PAUSE and PFC, which compare an occupancy with two thresholds (algorithms §6).
 
-There are two kinds of record. A :class:`OccupancyMeter` watches one occupancy: the memory used by frames of
-one input (and class), or one output queue (and class). A :class:`FlowControlState` is the state of one link's
-upstream end; several meters may stop it at once, and it resumes when the last of them does. A class is a
-priority with PFC; with PAUSE there is only class 0. For each change of an occupancy::
+An :class:`OccupancyMeter` measures one occupancy: the frames of one input, or one output queue, if necessary
+by class. A :class:`FlowControlState` is the state of the other end of one link. Several meters may stop a
+link at the same time, and the link resumes when the last of these meters resumes. With PFC, a class is a
+priority. With PAUSE, the only class is 0. For each change of an occupancy, the caller runs::
 
     change = judge(meter, settings, occupancy_octets)
     if change != 0:
-        signal = demand(state, settings, now_ns, number, change)    # of every link concerned
+        signal = demand(state, settings, now_ns, number, change)    # for each affected link
 
-``pause_on = input`` concerns the input's own link, ``output`` every link that feeds the queue. A frame is
-sent if ``signal.enable_vector`` is not 0; ``on_timer`` refreshes long stops.
+With ``pause_on = input``, the affected link is the link of the input. With ``output``, all links that send to
+the queue are affected. The caller sends a frame if ``signal.enable_vector`` is not 0. ``on_timer`` refreshes
+long stops.
 """
 
 from __future__ import annotations
@@ -226,7 +227,7 @@ def _change(
     if signal.enable_vector == 0:
         return
     if point.clock.stops == 0:
-        # Later stops are due later: this one is first until its refresh.
+        # All later stops have a later refresh.
         point.clock.refresh_ns = point.links[link].refresh_ns[number]
     point.clock.stops += change
     _post_signal(point, now_ns, link, number, signal, outbox)
@@ -237,7 +238,7 @@ def _share(settings: FlowControlSettings, held_octets: int) -> None:
     """Set the dynamic thresholds from the free memory (Choudhury and Hahne, 1998)."""
     free_octets = max(0, settings.shared_octets - held_octets)
     settings.high_octets = int(settings.alpha * float(free_octets))
-    # An input that is stopped has frames here: at its last one it resumes.
+    # A stopped input still has frames in the queue, and resumes when the last of them leaves.
     settings.low_octets = max(0, settings.high_octets - settings.hysteresis_octets)
 
 

@@ -234,7 +234,7 @@ def _until_ns(gates: Gates, station: int, priority: int) -> int:
 
 @inlined
 def _settle(gates: Gates, station: int, priority: int, now_ns: int) -> None:
-    # Called before each change of an end, which was valid until now.
+    # Count the time until now before the end of the pause changes.
     stopped = gates.stopped[station]
     stopped.paused_ns[priority] = paused_ns(gates, station, priority, now_ns)
     stopped.settled_ns[priority] = max(now_ns, stopped.settled_ns[priority])

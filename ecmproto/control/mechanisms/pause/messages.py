@@ -107,7 +107,7 @@ def parse_flow_control(
         enabled = frame.enable_vector & 1 << priority
         if enabled:
             vectors[quanta] = vectors.get(quanta, 0) | enabled
-    # A frame that enables no priority has no effect, but counts.
+    # A frame without an enabled priority has no effect, but is counted.
     return [
         {"kind": kind, "enable_vector": vector, "quanta": quanta}
         for quanta, vector in (vectors or {0: 0}).items()

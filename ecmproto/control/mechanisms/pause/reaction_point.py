@@ -123,7 +123,7 @@ def paused_ns(state: PauseTimers, priority: int, now_ns: int) -> int:
 
 @inlined
 def _settle(state: PauseTimers, priority: int, now_ns: int) -> None:
-    # A timer that expired before now has paused for less than the whole time since.
+    # A timer may have expired before now.
     counted_ns = min(now_ns, state.until_ns[priority]) - state.settled_ns[priority]
     if counted_ns > 0:
         state.paused_ns[priority] += counted_ns

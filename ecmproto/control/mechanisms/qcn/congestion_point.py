@@ -1,16 +1,16 @@
-"""The QCN congestion point: algorithms §3, rules CP 1-3, on a plain state record.
+"""The QCN congestion point (algorithms §3, rules CP 1-3), as functions on a state record.
 
-Each CN priority of an output queue has one record of :class:`QCNPointState`; all share one of
-:class:`QCNPointSettings`. For each **enqueued** frame the caller does::
+Each CN priority of an output queue has a record of type :class:`QCNPointState`. All priorities share one
+record of type :class:`QCNPointSettings`. For each **enqueued** frame, the caller runs::
 
     if count(state, octets):
         feedback = sample(state, settings, generator, qlen_octets)
 
-and sends a CNM if ``feedback.qntz_fb`` > 0. Dropped frames and frames that are never sampled (wire-formats
-1.2) are not counted here. A congestion point does nothing else.
+The caller sends a CNM if ``feedback.qntz_fb`` > 0. The caller does not count dropped frames and frames that
+may not be sampled (wire-formats 1.2).
 
-Every decision is exact in integers. The countdown is the integer part of a real one: it counts whole octets,
-so both become negative at the same frame.
+All decisions are computed exactly in integers. The countdown of the standard is a real number. Its integer
+part is sufficient, because frame lengths are integers: both become negative at the same frame.
 """
 
 from __future__ import annotations

@@ -318,7 +318,7 @@ class Defence:
             elif isinstance(layer, TLV) and layer.type == _TIME_TO_LIVE and len(layer.value) >= 2:
                 ttl_s = int.from_bytes(layer.value[:2])
         self._note_speaker((octets[_ADDRESS_OCTETS : 2 * _ADDRESS_OCTETS], names[_CHASSIS], names[_PORT]))
-        # A time to live of 0 is a farewell (802.1AB 9.2.7.7.1).
+        # A time to live of 0 ends the advertisement (802.1AB 9.2.7.7.1).
         alive = tlv if ttl_s else None
         self._set_neighbour(alive, now_ns + ttl_s * NS_PER_S if alive is not None else NEVER_NS)
 
@@ -330,7 +330,7 @@ class Defence:
             return
         self.speaker_changes += 1
         if speaker == self._former:
-            # the previous speaker is active again: neither has replaced the other
+            # The previous sender is active again, so neither sender has replaced the other.
             one, other = sorted((speaker[0].hex(":"), self._speaker[0].hex(":")))
             text = f"two LLDP speakers alternate at {self._port}, {one} and {other}: the last one decides"
             self.warnings = (f"{text} the defence mode",)
@@ -342,7 +342,7 @@ class Defence:
         if rules != self.rules:
             self.rules = rules
             self.changes += 1
-            # A change is sent at once, not with the next round.
+            # Send a change now instead of at the next interval.
             self._next_lldp_ns = 0
 
     def _frame(self) -> bytes:

@@ -145,7 +145,7 @@ class QCNMachine(Machine):
             vlan=None if vlan is None else vlan.id,
             priority=feedback.encap_prio,
             cn_flow=feedback.flow_id,
-            # Flow ID 0 also means frames without CN-TAG.
+            # A frame without CN-TAG also has Flow ID 0.
             given=LAST_FLOW_ID - feedback.flow_id if feedback.flow_id else None,
         )
         fields = {

@@ -195,7 +195,7 @@ def _msdu(sampled: NotifiedFrame, limit_octets: int) -> bytes:
     type_or_length = int.from_bytes(sampled.octets[start : start + _TYPE_OCTETS])
     stop = min(start + limit_octets, sampled.length_octets)
     if type_or_length <= MAX_LENGTH:
-        # A length marks the padding (802.3 3.2.6).
+        # Octets after the length are padding (802.3 3.2.6).
         stop = min(stop, start + _TYPE_OCTETS + type_or_length)
     return sampled.octets[start:stop]
 

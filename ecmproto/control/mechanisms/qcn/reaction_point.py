@@ -1,21 +1,21 @@
-"""The QCN reaction point: algorithms §3, rules RP 1-3, on plain state records.
+"""The QCN reaction point (algorithms §3, rules RP 1-3), as functions on state records.
 
-A station has one :class:`QCNLimiters`. Its caller maps the key of a frame, (priority, flow id), to a small
-dense ``flow``, with −1 for a key that the station never sent, and has the queues::
+A station has one :class:`QCNLimiters`. The caller maps the key of a frame, (priority, flow id), to a small
+integer ``flow``; −1 is a key that the station never sent. The caller also stores the queues::
 
-    index = route(limiters, flow)               # NO_LIMITER: the frame leaves at once and is never queued
-    join(limiters, index)                       # else it queues for limiter ``index``
-    leaves_ns(limiters.slots[index], now_ns)    # when the queue's head may leave, if nothing changes
+    index = route(limiters, flow)               # NO_LIMITER: the frame leaves without delay, never queued
+    join(limiters, index)                       # otherwise: the frame enters the queue of the limiter
+    leaves_ns(limiters.slots[index], now_ns)    # departure time of the first frame
     depart(limiters, settings, generator, index, now_ns, octets)
-    receive(limiters, settings, generator, feedback, flow, now_ns)      # a CNM about one of its flows
+    receive(limiters, settings, generator, feedback, flow, now_ns)      # a CNM about a flow of the station
 
-Late timers run one by one at their own times; at equal times a timer precedes a CNM or a frame. `receive` and
-`depart` ensure that; a caller of `leaves_ns` after `next_timer_ns` calls `on_timer` first. Limiters are
-released inside these functions (rule 3).
+Late timers run one after another, each with its own due time. At equal times, a timer runs before a CNM or a
+frame is processed. `receive` and `depart` run due timers first. A caller of `leaves_ns` calls `on_timer`
+first if `next_timer_ns` has passed. These functions also release limiters (rule 3).
 
-Choices that the documents leave open: a counter expires when all its octets or ns have passed (S001:
-"whenever a certain amount of data is accumulated"), and a frame that exceeds it causes one stage and no
-credit.
+The documents do not define exactly when a counter expires (S001: "whenever a certain amount of data is
+accumulated"). Here, a counter expires when all its octets or ns have passed. A frame that exceeds the rest of
+a counter advances one stage, and the excess is not credited.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ def receive(
     created = not limiter.active
     if created:
         _create(point, settings, limiter, now_ns)
-    # The hold rule: without it a burst of CNMs loses the rate to recover to.
+    # Hold rule: keep the target during a burst of CNMs, so that the rate recovers to the rate before.
     if created or limiter.byte_stage != 0:
         limiter.target_bps = limiter.rate_bps
         limiter.byte_countdown_octets = _reload(settings, generator, settings.byte_reset_octets)
@@ -350,7 +350,7 @@ def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimite
         target_bps /= _TARGET_CUT
         point.cut += 1
     elif phase(settings, limiter) == HYPER_ACTIVE_INCREASE:
-        # i = stage − threshold, and i + 1 in the standard: both are this.
+        # The factor is stage − threshold, or stage − threshold + 1 in the standard.
         target_bps += float(low - settings.past_stage + 1) * settings.hai_rate_bps
     elif phase(settings, limiter) == ACTIVE_INCREASE:
         target_bps += settings.ai_rate_bps
@@ -358,7 +358,7 @@ def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimite
         target_bps = settings.max_rate_bps
         point.capped += 1
     limiter.target_bps = target_bps
-    # The only step of fast recovery: half-way to the target, which stays.
+    # In fast recovery, the rate moves half-way to the target, and the target does not change.
     rate_bps = (limiter.rate_bps + target_bps) / 2.0
     if rate_bps >= settings.max_rate_bps * _FULL:
         rate_bps = settings.max_rate_bps
@@ -388,7 +388,7 @@ def _period(settings: QCNStationSettings, limiter: QCNLimiter, stage: int, reset
 
 @inlined
 def _reload(settings: QCNStationSettings, generator: Random, period: float) -> int:
-    # The whole octet or ns in which the real period ends.
+    # Round up to a whole octet or ns.
     return math.ceil(period * spread(settings.jitter, generator))
 
 
