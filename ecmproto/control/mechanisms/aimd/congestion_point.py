@@ -1,5 +1,4 @@
 """Sampling by arriving octets, shared by the congestion points of ECM, BCN and E²CM (algorithms §1, CP 1-4).
-1-4).
 
 For each **arriving** frame, enqueued or dropped, the caller runs::
 

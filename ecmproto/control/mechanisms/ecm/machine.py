@@ -35,7 +35,7 @@ class ECMMachine(AIMDMachine):
     messages = MappingProxyType(
         {
             ECM_KIND: MessageFormat(format=ECM, payload=ECMPayload),
-            # Only field values distinguish this kind, so a received message is of kind ECM.
+            # Only field values distinguish ECM-Max, so a received ECM-Max counts as ECM_KIND.
             ECM_MAX_KIND: MessageFormat(format=ECM, payload=ECMPayload, name="ECM-Max"),
             ECM_ZERO_KIND: MessageFormat(
                 format=ECM, payload=ECMPayload, name="ECM(0,0)", constants={"q_off": 0, "q_delta": 0}
