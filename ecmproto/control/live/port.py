@@ -95,19 +95,19 @@ from ecmproto.wire.formats.ethertypes import DEFAULT
 
 _EXAMPLE_PAUSE = bytes.fromhex("0180c20000010200000000fa880800010001").ljust(60, b"\0")
 _WORD_OCTETS = 4
-"""The EtherType, and the discriminator word (wire-formats 1.1)."""
+"""The length of the EtherType and the discriminator word (wire-formats 1.1)."""
 _COUNTED = ("pause_frames", "pfc_frames", "ignored_frames", "refused_frames")
 _PARAMETERS: dict[str, PauseReactionParameters | PFCReactionParameters] = {
     "pause": PauseReactionParameters(),
     "pfc": PFCReactionParameters(priorities=frozenset(range(PRIORITIES))),
 }
 KINDS = tuple(_PARAMETERS)
-"""The flow control that a port may obey."""
+"""The types of flow control that a port may obey."""
 LARGEST_OCTETS = 2048
-"""The default maximum length of a frame."""
+"""The default maximum length of a frame, in octets."""
 _ADDRESSES = 4096
 _REMEMBERED_NS = 300 * NS_PER_S
-"""802.1Q 8.8.3: the recommended ageing time."""
+"""The recommended ageing time of 802.1Q 8.8.3."""
 _MESSAGES_AT_ONCE = 1024
 _OUTGOING_AT_ONCE = 512
 _SLOT_OCTETS = 64
@@ -115,17 +115,17 @@ _MIN_FRAME_OCTETS = 60
 MOST_FRAMES = 1 << 18
 """The maximum number of frames in a buffer given in octets."""
 LEAD_NS = 20_000
-"""The time by which a port sends a frame early: about the time of passing it to the kernel."""
+"""The time by which a port sends a frame early, which is about the time that the kernel needs for a frame."""
 
 
 class SwitchPort:
-    """Inputs 0 to n − 1, and the output, interface n, with queues and a congestion point before it.
+    """A switch port: inputs 0 to n − 1, and interface n as output with queues and a congestion point.
 
-    ``frames`` is the maximum number of queued frames, besides the octets in ``facts``. Frames are sent up to
-    ``lead_ns`` before they leave, for senders that need that time. With ``obeys``, one of `downstream.KINDS`,
-    PAUSE or PFC from the output's far end stop its priorities, without a break for at most ``watchdog_ns`` if
-    given. ``counts`` is a record of `switching.SwitchCounts`, ``messages`` the number of sent messages by
-    kind.
+    ``frames`` is the maximum number of queued frames; ``facts`` limits the octets. Frames are sent up to
+    ``lead_ns`` early, for senders that need this time. ``obeys`` is one of `downstream.KINDS`: PAUSE or PFC
+    from the other end of the output's link stop the port's priorities. ``watchdog_ns``, if given, is the
+    maximum time of a stop without a break. ``counts`` is a record of type `switching.SwitchCounts`.
+    ``messages`` are the numbers of sent messages by type.
     """
 
     def __init__(
@@ -185,16 +185,16 @@ class SwitchPort:
 
     @property
     def counts(self) -> Any:
-        """Return the counters of frames, a record of `SwitchCounts`."""
+        """Return the counters of frames, a record of type `SwitchCounts`."""
         return self.switch.counts
 
     @property
     def due_ns(self) -> int:
-        """Return the next time to call `advance`; NEVER_NS while nothing waits."""
+        """Return the time of the next call of `advance`, or NEVER_NS while no frame waits."""
         return due_ns(self.switch, self._interface)
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` until ``now_ns``; times never decrease."""
         time_ns = self._time(now_ns)
         if interface == self.inputs:
             batch = with_lower_rates(batch, self._interface, self.machine, self.context.ethertypes)
@@ -202,7 +202,7 @@ class SwitchPort:
         self._forward(batch, interface, time_ns, 0)
 
     def _forward(self, batch: Batch, interface: int, time_ns: int, position: int) -> None:
-        """Forward the frames of ``batch`` from index ``position`` on."""
+        """Forward the frames of ``batch``, starting at index ``position``."""
         frames = Incoming(batch.buffer, batch.offset, batch.captured, batch.original)
         count, last = len(batch), False
         while not last:
@@ -214,13 +214,13 @@ class SwitchPort:
             self._drain(batch)
 
     def advance(self, now_ns: int) -> None:
-        """Process all events due by ``now_ns``."""
+        """Process all events that are due at ``now_ns``."""
         self._release(self._time(now_ns) + self._lead_ns)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Forward frames between real interfaces until ``until_ns``, or until another event wakes it.
+        """Forward frames between real interfaces until ``until_ns``, or until another event wakes the loop.
 
-        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
+        The function returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
         wires, state = sockets.wires, sockets.wires.state
         while True:
@@ -243,7 +243,7 @@ class SwitchPort:
             self._drain(None)
 
     def _obey(self, batch: Batch, time_ns: int) -> None:
-        """Obey the PAUSE and PFC frames among those received at the output."""
+        """Obey the PAUSE and PFC frames that were received at the output."""
         if self._downstream is None:
             return
         for frame in self._downstream.pause_frames(batch):
@@ -251,11 +251,11 @@ class SwitchPort:
             self._downstream.obey(frame, time_ns)
 
     def _time(self, now_ns: int) -> int:
-        """Return the port's own time, never before the time of a frame already sent."""
+        """Return the port's own time, which is never before the time of a frame already sent."""
         return own_time(self.switch.clock, now_ns)
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """Return counters, and the queues at ``now_ns`` and over all the time."""
+        """Return the counters, the queues at ``now_ns``, and the queue statistics over all the time."""
         gauge = self.switch.port.gauge
         settled(gauge, now_ns - int(self.switch.clock.start_ns))
         queue = queue_statistics(gauge, TOTAL)
@@ -352,15 +352,16 @@ def _new_switch(
 
 
 def slot_octets(mtus_octets: int) -> int:
-    """Return the maximum frame for interfaces with MTUs up to ``mtus_octets``, with headers and some tags."""
+    """Return the maximum frame length, with headers and some tags, of interfaces with ``mtus_octets``."""
     return -(-(mtus_octets + _SLOT_OCTETS) // _SLOT_OCTETS) * _SLOT_OCTETS
 
 
 def buffer_of(text: str) -> tuple[int, int]:
-    """Return the capacity in frames and octets of a buffer such as ``1000frames`` or ``500kB``.
+    """Return the capacity in frames and in octets of a buffer such as ``1000frames`` or ``500kB``.
 
-    A frame counts as 1518 octets in a buffer given in frames, and as at least 60 in one given in octets.
-    ParameterError for other text, and for more frames than a switch has memory for.
+    In a buffer given in frames, a frame counts as 1518 octets. In a buffer given in octets, a frame counts as
+    at least 60 octets. Raises ParameterError for other text, and for more frames than a switch has memory
+    for.
     """
     buffer = parse_buffer(text)
     if not buffer.frames:
@@ -371,9 +372,9 @@ def buffer_of(text: str) -> tuple[int, int]:
 
 
 class Downstream:
-    """PAUSE and PFC from the far end of a switch's output, obeyed there; ``kind`` is one of `KINDS`.
+    """Processor of PAUSE and PFC frames from the other end of a switch's output; ``kind`` is one of `KINDS`.
 
-    No priority is stopped for longer than ``watchdog_ns`` without a break; None for no limit.
+    A priority is stopped for at most ``watchdog_ns`` without a break; ``None`` means that there is no limit.
     """
 
     def __init__(
@@ -403,7 +404,7 @@ class Downstream:
             yield read_flow_control(batch.frame(position), ethertypes=self._ethertypes)
 
     def obey(self, frame: PauseFrame, now_ns: int) -> None:
-        """Obey a frame, after all events due by ``now_ns``."""
+        """Obey a frame, after processing all events that are due at ``now_ns``."""
         dog, refused = self._watchdog, frame.kind != self._settings.kind or not frame.enable_vector
         if dog is None or refused:
             obey(self._switch, self._settings, frame, now_ns)
@@ -414,7 +415,7 @@ class Downstream:
             dog.bound(mask, now_ns)
 
     def warnings(self) -> tuple[str, ...]:
-        """Return a sentence for the user if the watchdog has triggered."""
+        """Return a warning for the user if the watchdog has triggered."""
         dog = self._watchdog
         if dog is None or not dog.trips:
             return ()
@@ -422,7 +423,7 @@ class Downstream:
         return (f"the watchdog resumed a priority that the output's far end had paused for {limit}",)
 
     def counters(self, now_ns: int) -> dict[str, int]:
-        """Return the counters of frames, and the stopped time of each priority."""
+        """Return the counters of frames, and the time for which each priority was stopped."""
         counted = {f"downstream_{name}": int(getattr(self._state, name)) for name in _COUNTED}
         if self._watchdog is not None:
             self._watchdog.expire(now_ns)
@@ -434,10 +435,10 @@ class Downstream:
 
 
 class _Watchdog:
-    """A PFC watchdog, which limits to ``limit_ns`` the time for which pauses stop a priority.
+    """A PFC watchdog that limits the time for which pauses stop a priority to ``limit_ns``.
 
-    A priority stopped for that time without a break resumes, and pauses of it are ignored until none has come
-    for as long.
+    A priority that was stopped for ``limit_ns`` without a break resumes. The port then ignores pauses of this
+    priority until no pause was received for ``limit_ns``.
     """
 
     def __init__(self, limit_ns: int, state: PauseTimers) -> None:
@@ -446,13 +447,13 @@ class _Watchdog:
         self.ignored = 0
         self._state = state
         self._stopped_ns = [0] * PRIORITIES
-        """The start of each priority's stop, if it is stopped."""
+        """The start of the stop of each stopped priority."""
         self._bounded = self._tripped = 0
-        """Masks of priorities: under the limit, and released by it."""
+        """Masks of the priorities with a limited stop, and of the priorities that the watchdog released."""
         self._refused_ns = [0] * PRIORITIES
 
     def expire(self, now_ns: int) -> None:
-        """Release the priorities that have been stopped up to the limit."""
+        """Release the priorities that were stopped for the maximum time."""
         for priority in range(PRIORITIES):
             bit = 1 << priority
             if self._bounded & ~self._tripped & bit and self._state.until_ns[priority] <= now_ns:
@@ -460,7 +461,7 @@ class _Watchdog:
                 self.trips += 1
 
     def admitted(self, frame: PauseFrame, now_ns: int) -> int:
-        """Return the mask of the times in ``frame`` to obey."""
+        """Return the mask of the pause times in ``frame`` that the port obeys."""
         self.expire(now_ns)
         mask = frame.enable_vector
         for priority, quanta in enumerate(frame.times_quanta):
@@ -480,7 +481,9 @@ class _Watchdog:
         return mask
 
     def bound(self, mask: int, now_ns: int) -> None:
-        """Limit the stops of the priorities in ``mask``, which a frame has just started or extended."""
+        """Limit the stop time of the priorities in ``mask``; a frame has just started or extended these
+        stops.
+        """
         until_ns = self._state.until_ns
         for priority in range(PRIORITIES):
             limit_ns = self._stopped_ns[priority] + self.limit_ns
@@ -492,7 +495,7 @@ class _Watchdog:
 
 
 def with_lower_rates(batch: Batch, point: CongestionPoint, machine: Machine, ethertypes: EtherTypes) -> Batch:
-    """Return ``batch`` with the rates in passing messages lowered to the rate advertised by ``point``."""
+    """Return ``batch`` with the rates in forwarded messages lowered to the rate that ``point`` advertises."""
     lowered = {each.format: each.lowered for each in machine.messages.values() if each.lowered}
     if not lowered:
         return batch
@@ -523,7 +526,10 @@ def with_lower_rates(batch: Batch, point: CongestionPoint, machine: Machine, eth
 def _messages(
     batch: Batch, classes: FrameClasses, formats: list[type[Layer]], ethertypes: EtherTypes
 ) -> NDArray[np.int64]:
-    """Return the indices of candidates for ``formats``; a flood of other frames costs no more than this."""
+    """Return the indices of frames that may be messages of ``formats``.
+
+    A flood of other frames costs no more time than this function.
+    """
     suspects = np.flatnonzero(classes.occupies & ~classes.sampled)
     at = classes.msdu_offset[suspects]
     suspects = suspects[at + _WORD_OCTETS <= batch.captured[suspects]]
@@ -541,7 +547,7 @@ def _messages(
 
 
 def precompile_port(machine: Machine, ethertypes: EtherTypes, *, obeys: str | None = None) -> None:
-    """Compile the code that a switch port with ``machine`` runs, messages included."""
+    """Compile the code for a switch port with ``machine``, including messages."""
     # Slow enough that it sends messages.
     config = PortConfig(rate_bps=1_000_000, buffer_octets=EXAMPLE_FRAMES * len(EXAMPLE_FRAME))
     port = SwitchPort(

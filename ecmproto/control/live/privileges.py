@@ -1,4 +1,4 @@
-"""Real-time scheduling, and dropping root's privileges once the sockets are open."""
+"""Real-time scheduling, and the change to an ordinary user after the sockets are open."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ecmproto.errors import ParameterError
 
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 24, 38
 _CAPABILITIES = 64
-"""A bound on the kernel's capabilities: its sets have 64 bits."""
+"""The maximum number of the kernel's capabilities, whose sets have 64 bits."""
 
 
 def check_user(user: str) -> None:
@@ -20,10 +20,10 @@ def check_user(user: str) -> None:
 
 
 def drop_privileges(user: str) -> None:
-    """Change the process to ``user`` permanently; without root's rights interfaces cannot be reopened.
+    """Change the process to ``user`` permanently; without root's rights, interfaces cannot be reopened.
 
-    Its child processes cannot regain capabilities: its bounding set is empty, and no_new_privs is set.
-    ParameterError for an unknown user, and if the process may not change its user.
+    Child processes cannot regain capabilities, because the bounding set is empty and no_new_privs is set.
+    Raises ParameterError for an unknown user, or if the process may not change the user.
     """
     entry = _entry(user)
     try:
@@ -45,7 +45,7 @@ def _entry(user: str) -> pwd.struct_passwd:
 
 
 def _drop_capabilities() -> None:
-    """Empty the bounding set."""
+    """Empty the bounding set of capabilities."""
     for capability in range(_CAPABILITIES):
         try:
             _prctl(_PR_CAPBSET_DROP, capability)
@@ -63,9 +63,10 @@ def _prctl(option: int, value: int) -> None:
 
 
 def run_in_realtime(*, behind_devices: bool = False) -> None:
-    """Run this process before all ordinary ones; PermissionError without the right.
+    """Run this process in real time, before all ordinary processes.
 
-    ``behind_devices`` gives it a lower priority than processes that call this without it.
+    ``behind_devices`` means a lower priority than processes that call this function without
+    ``behind_devices``. Raises PermissionError if the process may not use real-time scheduling.
     """
     minimum = os.sched_get_priority_min(os.SCHED_RR)
     os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(minimum if behind_devices else minimum + 1))

@@ -1,7 +1,7 @@
-"""Counters and gauges for Prometheus, over HTTP.
+"""Counters and gauges for Prometheus over HTTP.
 
-The server must not disturb a device that forwards frames: it has a few connections, each for a second, and
-leaves further ones in the kernel's short queue.
+The server must not disturb a device that forwards frames. It therefore serves a few connections at a time,
+each for at most a second. Further connections wait in the kernel's short queue.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
 
 Look = Callable[[], tuple[Snapshot, Mapping[str, InterfaceCounts]]]
-"""A function that returns the device's state, and its interfaces' by name."""
+"""A function that returns the device's state, and the states of the device's interfaces by name."""
 
 _PREFIX = "ecmproto"
 _LOOPBACK = "127.0.0.1"
@@ -48,7 +48,9 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 
 
 class Scraped(NamedTuple):
-    """A device to report: its role, its state function, and its name if there are several."""
+    """A device to report: the role, the function that returns the state, and the name if there are
+    several.
+    """
 
     role: str
     look: Look
@@ -56,27 +58,28 @@ class Scraped(NamedTuple):
 
 
 def served(address: str, devices: Sequence[Scraped]) -> AbstractContextManager[int]:
-    """Serve the state of ``devices`` at ``address``, as `_served`.
+    """Serve the state of ``devices`` at ``address``, as described for `_served`.
 
-    Names are ``ecmproto_ROLE_…``; devices with a name have a label ``device``.
+    Metrics have names like ``ecmproto_ROLE_…``. Devices with a name have a label ``device``.
     """
     return _served(address, lambda: _device_samples(devices))
 
 
 def served_statistics(address: str, look: Callable[[], Statistics | None]) -> AbstractContextManager[int]:
-    """Serve the statistics that ``look`` returns at ``address``, as `_served`; its threads call ``look``.
+    """Serve the statistics that ``look`` returns at ``address``, as described for `_served`.
 
-    Names are ``ecmproto_monitor_…``.
+    The server's threads call ``look``. Metrics have names like ``ecmproto_monitor_…``.
     """
     return _served(address, lambda: _statistics_samples(look()))
 
 
 @contextmanager
 def _served(address: str, samples: Callable[[], Iterator[_Sample]]) -> Iterator[int]:
-    """Serve ``samples`` at ``address``; yields the port, which the system chooses for 0.
+    """Serve ``samples`` at ``address``, and yield the port; the system chooses a free port instead of port 0.
 
-    The address is HOST:PORT, or a port of the loopback interface. MissingDependencyError without
-    prometheus_client, ParameterError for an invalid address, OutputError for one that cannot be used.
+    The address is HOST:PORT, or a port of the loopback interface. Raises MissingDependencyError without
+    prometheus_client, ParameterError for an invalid address, and OutputError for an address that cannot be
+    used.
     """
     try:
         from prometheus_client import CollectorRegistry, make_wsgi_app
@@ -114,13 +117,15 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _rehearse(application: Any) -> None:
-    """Serve one request without a client, to load modules that are unreadable after the change of user."""
+    """Serve one request without a client, to load the modules that are unreadable after the change of
+    user.
+    """
     environment = {"REQUEST_METHOD": "GET", "PATH_INFO": "/metrics", "HTTP_ACCEPT_ENCODING": "gzip"}
     application(environment | {"wsgi.input": BytesIO()}, lambda status, headers: None)
 
 
 class _Server(ThreadingMixIn, WSGIServer):
-    """A server of `_CONNECTIONS` at a time, each ended after `_CONNECTION_S`."""
+    """A server with up to `_CONNECTIONS` connections at a time, each of which ends after `_CONNECTION_S`."""
 
     daemon_threads = True
     request_queue_size = _QUEUE
@@ -134,13 +139,17 @@ class _Server(ThreadingMixIn, WSGIServer):
         super().__init__(address, _Handler)  # type: ignore[arg-type]
 
     def server_bind(self) -> None:
-        """Bind without a lookup of the host's name, which may take seconds."""
+        """Bind the socket without a lookup of the host name, which may need seconds."""
         TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
         self.setup_environ()
 
     def get_request(self) -> Any:
-        """Accept a connection; OSError, which leaves it to the kernel, at the maximum number."""
+        """Accept a connection.
+
+        Raises OSError at the maximum number of connections, so that the connection stays in the kernel's
+        queue.
+        """
         with self._change:
             if len(self._ends_s) >= _CONNECTIONS and not self._change.wait(_LOOK_S):
                 raise BlockingIOError(errno.EAGAIN, "the maximum number of connections")
@@ -152,13 +161,13 @@ class _Server(ThreadingMixIn, WSGIServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Serve a connection in its own thread."""
+        """Serve a connection in a separate thread."""
         with self._change:
             self._ends_s[request] = time.monotonic() + _CONNECTION_S
         super().process_request(request, client_address)
 
     def service_actions(self) -> None:
-        """End expired connections; called several times a second."""
+        """Close expired connections; this method is called several times per second."""
         with self._change:
             for request, end_s in self._ends_s.items():
                 if time.monotonic() >= end_s:
@@ -186,7 +195,9 @@ class _Handler(WSGIRequestHandler):
 
 
 class _Sample(NamedTuple):
-    """A value of a counter or gauge, by a prefix and its own name; or the buckets of a histogram."""
+    """A sample of a counter, gauge or histogram; the metric's name is the prefix and the sample's own
+    name.
+    """
 
     prefix: str
     name: str
@@ -196,7 +207,7 @@ class _Sample(NamedTuple):
 
 
 class _Collector:
-    """A collector that the registry calls at each scrape, in a thread of the server."""
+    """A collector that the registry calls at each scrape, in one of the server's threads."""
 
     def __init__(self, samples: Callable[[], Iterator[_Sample]]) -> None:
         self._samples = samples
@@ -224,11 +235,11 @@ _BASE_UNITS = (
     ("_bps", "_bytes_per_second", 8), ("bits_per_s", "bytes_per_second", 8), ("_per_s", "_per_second", 1),
     ("_share", "_ratio", 1),
 )  # fmt: skip
-"""The ends of names, the base units of OpenMetrics, and the divisors of values."""
+"""Suffixes of names, the suffixes with base units of OpenMetrics, and the divisors of values."""
 
 
 def _in_base_units(name: str, value: float | Metric) -> tuple[str, Any]:
-    """Return a sample's name and value in OpenMetrics' base units."""
+    """Return a sample's name and value in the base units of OpenMetrics."""
     for end, unit, divisor in _BASE_UNITS:
         if name.endswith(end) and isinstance(value, int | float):
             return name.removesuffix(end) + unit, value if divisor == 1 else value / divisor
@@ -256,9 +267,9 @@ def _device_samples(devices: Sequence[Scraped]) -> Iterator[_Sample]:
 
 
 _MAX_QUEUE_PAIRS = 64
-"""The number of queue pairs with their own series: those with the most problems."""
+"""The number of queue pairs with separate series; these queue pairs have the most problems."""
 _DELAY_BITS = range(10, 33)
-"""The ends of the delays' buckets: 1.024 µs, doubled up to 4.3 s."""
+"""Binary logarithms of the upper bounds of the delay buckets, which are 1.024 µs to 4.3 s."""
 _MONITOR = f"{_PREFIX}_monitor"
 _OF_QUEUE_PAIR = (
     "frames", "octets", "ect_frames", "ce_frames", "cnps", "cnps_against", "psns_missing", "psn_repeats",
@@ -343,7 +354,7 @@ def _roce_samples(roce: RoceTraffic) -> Iterator[_Sample]:
 
 
 def _delays(roce: RoceTraffic, delay_ns: Distribution) -> Metric:
-    """Return the delay from the first CE-marked frame to the CNP as a histogram."""
+    """Return the histogram of delays between the first CE-marked frame and the CNP."""
     from prometheus_client.core import HistogramMetricFamily
 
     ends = [1 << bits for bits in _DELAY_BITS]

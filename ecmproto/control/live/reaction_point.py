@@ -1,9 +1,9 @@
-"""A reaction point: an inline bridge of two interfaces after a sender, driven by its caller's clock.
+"""A reaction point: an inline bridge of two interfaces after a sender, which uses its caller's clock.
 
-It runs the loop of `ecmproto.control.engine.loop`: the sender's frames arrive at its stations, the feedback
-from the network reaches them, and frames that leave the stations go to the network. A station is a source
-address on the host's side. All of that is compiled (`live.limiting`); Python makes probes, reads feedback,
-and sends the frames that could not be sent at once.
+The bridge uses the loop of `ecmproto.control.engine.loop`. The sender's frames arrive at the stations of the
+loop, and the feedback from the network reaches these stations. Frames that leave the stations are sent to the
+network. A station is a source address on the host's side. All of this is compiled (`live.limiting`). Python
+makes probes, reads feedback, and sends the frames that could not be sent at once.
 """
 
 from __future__ import annotations
@@ -67,19 +67,22 @@ __all__ = ["HOST", "NET", "ReactionPoint", "precompile_reaction_point"]
 
 LARGEST_STATIONS = 16
 LARGEST_FLOWS = 256
-"""The maximum numbers of stations and flows; frames of others bypass the limiters and are counted."""
+"""The maximum number of stations, and of flows; frames beyond these numbers bypass the limiters and are
+counted.
+"""
 LARGEST_OCTETS = 2048
-"""The default maximum length of a frame."""
+"""The default maximum length of a frame, in octets."""
 _FAST_BPS, _LARGE_OCTETS = 10**13, 10**9
-"""The loop's port represents the wire: nothing waits there."""
+"""The rate and buffer of the loop's port, which represents the wire: no frame waits in this port."""
 
 
 class ReactionPoint:
     """A device with stations at interface HOST and the network at interface NET.
 
-    ``config`` has the sender's link and the capacity of each limiter's queue; ``longest_octets`` is the
-    maximum frame of the network, without a VLAN tag; ``vlan`` the control information of a C-TAG for untagged
-    frames, removed from frames to the host. Frames of more than ``largest_octets`` are refused.
+    ``config`` has the sender's link and the capacity of each limiter's queue. ``longest_octets`` is the
+    maximum frame length of the network without a VLAN tag. ``vlan`` is the control information of a C-TAG,
+    which is added to untagged frames from the host and removed from frames to the host. Frames of more than
+    ``largest_octets`` are refused.
     """
 
     def __init__(
@@ -145,7 +148,7 @@ class ReactionPoint:
 
     @property
     def counts(self) -> Any:
-        """Return the counters of frames, a record of `ReactionPointCounts`."""
+        """Return the counters of frames, a record of type `ReactionPointCounts`."""
         return self._point.counts
 
     @property
@@ -155,24 +158,26 @@ class ReactionPoint:
 
     @property
     def due_ns(self) -> int:
-        """Return the next time to call `advance`; NEVER_NS while nothing waits and no timer runs."""
+        """Return the time of the next call of `advance`, or NEVER_NS while no frame waits and no timer
+        runs.
+        """
         due_ns = first_ns(self.network.events)
         return NEVER_NS if due_ns == NEVER_NS else int(self._point.facts.start_ns) + due_ns
 
     def take(self, batch: Batch, interface: int, now_ns: int) -> None:
-        """Process the frames received at ``interface`` by ``now_ns``; times never decrease."""
+        """Process the frames received at ``interface`` until ``now_ns``; times never decrease."""
         for first in range(0, len(batch), self._sockets.capacity):
             self._sockets.fill(batch, interface, first)
             self._follow(self._step(self._sockets.wires, TAKE, now_ns), self._sockets, now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Process all events due by ``now_ns``."""
+        """Process all events that are due at ``now_ns``."""
         self._follow(self._step(self._sockets.wires, ADVANCE, now_ns), self._sockets, now_ns)
 
     def serve(self, sockets: Sockets, until_ns: int, coalesce_ns: int) -> None:
-        """Move frames between real interfaces until ``until_ns``, or until another event wakes it.
+        """Move frames between real interfaces until ``until_ns``, or until another event wakes the loop.
 
-        It returns earlier if ``sockets.wires.state.error`` reports a receive error.
+        The function returns earlier if ``sockets.wires.state.error`` reports a receive error.
         """
         sockets.wires.state.error = 0
         while True:
@@ -185,7 +190,7 @@ class ReactionPoint:
         return int(step(self._point, *self._machines, wires, task, until_ns, coalesce_ns))
 
     def _follow(self, why: int, sockets: Sockets, now_ns: int | None) -> None:
-        """Do the tasks that compiled code leaves to Python; ``now_ns`` None is the current time."""
+        """Do the tasks that compiled code leaves to Python; ``now_ns`` of ``None`` means the current time."""
         while why != TIME_CAME:
             if why == FRAMES_CAME and self._take_feedback(sockets):
                 # Earlier events come first.
@@ -214,7 +219,7 @@ class ReactionPoint:
         state.position = progress.unsent
 
     def _send_probe(self) -> None:
-        """Send the probe that follows the last frame sent."""
+        """Send the probe that follows the last sent frame."""
         point = self._point
         message: Any = self.network.outbox.messages[int(point.progress.message) - 1]
         # It leaves now, whatever its due time; measurements use a clock that never stops.
@@ -226,7 +231,7 @@ class ReactionPoint:
         self._send(NET, np.frombuffer(frame, np.uint8), np.zeros(1, np.int64), np.array([len(frame)]))
 
     def _take_feedback(self, sockets: Sockets) -> bool:
-        """Return whether the network's next frame is feedback, for the loop; otherwise it passes."""
+        """Return whether the network's next frame is feedback for the loop; other frames are forwarded."""
         state, point = sockets.wires.state, self._point
         position = int(state.position)
         batch = sockets.received().select(np.array([position]))
@@ -244,7 +249,7 @@ class ReactionPoint:
         return True
 
     def snapshot(self, now_ns: int) -> Snapshot:
-        """Return counters and state at ``now_ns``."""
+        """Return the counters and the state at ``now_ns``."""
         queues = columns(self.network.queues)
         counters = {name: int(getattr(self.counts, name)) for name in self.counts.dtype.names}
         counters["limited_frames"] = int(self.network.log.limited_frames)
@@ -264,7 +269,7 @@ class ReactionPoint:
 
 
 def precompile_reaction_point(machine: Machine, ethertypes: EtherTypes) -> None:
-    """Compile the code that a reaction point with ``machine`` runs."""
+    """Compile the code that is used by a reaction point with ``machine``."""
     point = ReactionPoint(
         machine, LoopConfig(link_rate_bps=10**8), seed=1, start_ns=0, send=discard,
         longest_octets=2 * len(EXAMPLE_FRAME), ethertypes=ethertypes,

@@ -65,14 +65,14 @@ from ecmproto.frames.capture.linux.wires import (
 from ecmproto.kernels.kernel import compiled, inlined, released
 
 NOWHERE = -1
-"""The interface of an unknown address."""
+"""The interface number of an unknown address."""
 _WAYS = 4
 _EMPTY = -1
 _COEFFICIENT_BITS = 29
 _HALF_BITS = 24
 _HALF = (1 << _HALF_BITS) - 1
 _STEP_NS, _LATEST_NS = 1_000_000, 200_000_000
-"""The step and the limit of making up for lost time: see rule 7."""
+"""The step and the maximum delay for catching up; see rule 7."""
 
 
 class SwitchCounts:
@@ -81,23 +81,23 @@ class SwitchCounts:
     queued_frames: int
     queued_octets: int
     dropped_frames: int
-    """Frames for which the buffer or the store had no space."""
+    """Frames for which the buffer or the frame store had no space."""
     dropped_octets: int
     departed_frames: int
     departed_octets: int
     bridged_frames: int
-    """Frames forwarded at once to one interface."""
+    """Frames that were forwarded to one interface without waiting in a queue."""
     flooded_frames: int
-    """Frames forwarded at once to all interfaces but their own, without the output's queue."""
+    """Frames that were forwarded to all other interfaces without waiting in the output's queue."""
     filtered_frames: int
-    """Frames to a station on their own interface."""
+    """Frames to a station at the interface where the frame was received."""
     link_local_frames: int
     """MAC Control and link-local frames, which switches do not forward."""
     refused_frames: int
     """Frames too short for an Ethernet header, or longer than the switch accepts."""
     lowered_tags: int
     learned: int
-    """The number of new or moved addresses."""
+    """The number of addresses that were learned or that moved to another interface."""
     missed_ns: int
     """The time for which the switch's own time stopped."""
 
@@ -114,25 +114,25 @@ class SwitchFacts:
 
 
 class SwitchClock:
-    """A switch's own time, which never goes back before a sent frame; a record."""
+    """A switch's own time, which is never before the time of a sent frame; a record."""
 
     start_ns: int
-    """The start of the switch's time, by the caller's clock."""
+    """The start of the switch's own time, as a reading of the caller's clock."""
     lead_ns: int
     """The time by which frames are sent early."""
     until_ns: int
     """The own time up to which all events are processed."""
     behind_ns: int
-    """The delay of the own time to that clock, while making up for it."""
+    """The delay of the switch's own time relative to the caller's clock, while the switch catches up."""
     timer_waits: int
-    """1 while the congestion point's timer waits for the end of the delay."""
+    """1 while the congestion point's timer waits until the switch has caught up."""
 
 
 class Switch(NamedTuple):
-    """A switch's state. A waiting frame has equal indices in ``store`` and ``pool``.
+    """The state of a switch; a waiting frame has the same index in ``store`` and ``pool``.
 
-    ``pauses`` has the pauses from the output's far end; the port has the currently stopped priorities.
-    ``tables`` is the result of `ecmproto.frames.batch.parse_tables.parse_tables` for the EtherTypes in use.
+    ``pauses`` has the pauses from the other end of the output; the port has the currently stopped priorities.
+    ``tables`` is the result of `ecmproto.frames.batch.parse_tables.parse_tables` for the used EtherTypes.
     """
 
     facts: SwitchFacts
@@ -152,7 +152,9 @@ class Switch(NamedTuple):
 
 @compiled
 def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
-    """Process the departures and timers up to ``now_ns``; return False if capacity runs out earlier."""
+    """Process the departures and timers until ``now_ns``; return False if the capacity is exhausted
+    earlier.
+    """
     line, late = switch.port.line, False
     while has_event_capacity(switch):
         tick_ns = NEVER_NS if switch.clock.behind_ns > 0 else point.next_timer_ns()
@@ -175,7 +177,7 @@ def release(switch: Switch, point: CongestionPoint, now_ns: int) -> bool:
 
 @inlined
 def _depart(switch: Switch, index: int, when_ns: int) -> None:
-    """Send the frame in slot ``index`` by the output, with departure time ``when_ns``."""
+    """Send the frame in slot ``index`` by the output; ``when_ns`` is the scheduled departure time."""
     switch.outgoing.due_ns[switch.outgoing.frames[switch.facts.inputs]] = when_ns
     octets = switch.pool.frames[index].octets
     at = append_octets(switch.outgoing, switch.store.octets, index * switch.store.slot_octets, octets)
@@ -198,7 +200,7 @@ def _resumes_ns(switch: Switch) -> int:
 
 @inlined
 def _review(switch: Switch, now_ns: int) -> None:
-    """Stop the priorities paused at ``now_ns``, resume the others."""
+    """Stop the priorities that are paused at ``now_ns``, and resume the other priorities."""
     mask = 0
     for priority in range(PRIORITIES):
         if switch.pauses.until_ns[priority] > now_ns:
@@ -208,7 +210,7 @@ def _review(switch: Switch, now_ns: int) -> None:
 
 @compiled
 def obey(switch: Switch, settings: PauseReactionSettings, frame: PauseFrame, now_ns: int) -> None:
-    """Process a PAUSE or PFC frame from the output's far end, after all events due by ``now_ns``."""
+    """Process a PAUSE or PFC frame from the other end of the output, after all events due at ``now_ns``."""
     on_frame(switch.pauses, settings, now_ns, frame)
     _review(switch, now_ns)
 
@@ -224,11 +226,12 @@ def forward(
     first: int,
     count: int,
 ) -> int:
-    """Forward the ``count`` frames of ``frames``, received at ``interface``, from index ``first`` on.
+    """Forward ``count`` frames of ``frames``, received at ``interface``, starting at index ``first``.
 
-    Earlier departures come first. After all frames, the events due by ``until_ns``, at or after ``now_ns``,
-    are processed too. A message has the index of the causing frame in ``cause``. Returns the index of the
-    first frame not processed: the kernel stops early when a store is full.
+    Earlier departures are processed before each frame. The events due until ``until_ns``, which is not before
+    ``now_ns``, are processed after all frames. The ``cause`` of a message is the index of the frame that
+    caused the message. Returns the index of the first unprocessed frame, because the function returns early
+    when a store is full.
     """
     if not release(switch, point, now_ns):
         return first
@@ -249,7 +252,7 @@ def forward(
 def _take(
     switch: Switch, point: CongestionPoint, frames: Incoming, position: int, interface: int, now_ns: int
 ) -> None:
-    """Queue, bridge, flood or discard one frame received at ``interface``."""
+    """Queue, bridge, flood or discard one frame that was received at ``interface``."""
     counts, inputs, buffer = switch.counts, switch.facts.inputs, frames.buffer
     start, octets = frames.offset[position], frames.captured[position]
     source = address(buffer, start + ADDRESS_OCTETS)
@@ -277,7 +280,7 @@ def _take(
 
 @inlined
 def _flood(switch: Switch, buffer: NDArray[np.uint8], start: int, octets: int, interface: int) -> None:
-    """Send a frame by every input but its own."""
+    """Send a frame by every input except the interface where the frame was received."""
     inputs = switch.facts.inputs
     if inputs == 1 and interface == 0:
         return
@@ -298,7 +301,7 @@ def _arrive(
     interface: int,
     now_ns: int,
 ) -> None:
-    """Queue a frame for the output, or drop it, with the congestion point."""
+    """Queue a frame for the output or drop the frame, and update the congestion point."""
     counts = switch.counts
     octets, priority = frames.captured[position], kind.priority
     tag = own_tag(frames.buffer, frames.offset[position], octets, switch.tables, switch.layout)
@@ -329,7 +332,7 @@ def _arrive(
 
 @inlined
 def own_time(clock: SwitchClock, now_ns: int) -> int:
-    """Return the switch's own time, never before the time of a frame already sent."""
+    """Return the switch's own time, which is never before the time of a frame already sent."""
     time_ns = max(now_ns - clock.start_ns - clock.behind_ns, clock.until_ns)
     clock.until_ns = time_ns + clock.lead_ns
     return int(time_ns)
@@ -337,7 +340,7 @@ def own_time(clock: SwitchClock, now_ns: int) -> int:
 
 @compiled
 def due_ns(switch: Switch, point: CongestionPoint) -> int:
-    """Return the time of the next event; NEVER_NS while nothing waits."""
+    """Return the time of the next event, or NEVER_NS while no frame waits."""
     line = switch.port.line
     if line.in_service_octets != 0:
         return int(switch.clock.start_ns + min(line.departure_ns, point.next_timer_ns()))
@@ -356,11 +359,11 @@ def drive(
     coalesce_ns: int,
     looks_at_output: bool,
 ) -> int:
-    """Forward received frames and send leaving ones until ``until_ns``, or until the caller is needed.
+    """Forward received frames and send leaving frames until ``until_ns``, or until the caller must act.
 
-    Return the reason (`capture.linux.wires`). The caller continues with the frames in ``wires.state`` from
-    ``position`` on, with the messages in the outbox, and with the frames in ``outgoing``. With
-    ``looks_at_output``, the caller examines frames received at the output.
+    Returns a reason of `capture.linux.wires`. The caller processes the frames in ``wires.state`` from
+    ``position`` on, the messages in the outbox, or the frames in ``outgoing``, and calls the function again.
+    With ``looks_at_output``, the caller examines frames received at the output.
     """
     state, clock = wires.state, switch.clock
     while True:
@@ -408,7 +411,7 @@ def drive(
 
 @inlined
 def _set_back(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int, unnoticed_ns: int) -> None:
-    """Set the switch's own time back to the first missed event, if that is long ago."""
+    """Set the switch's own time back to the first missed event, if the switch is late."""
     clock = switch.clock
     received_ns, due = came_ns(wires), due_ns(switch, point)
     since_ns = max(min(received_ns, due), clock.start_ns + clock.until_ns)
@@ -423,7 +426,9 @@ def _set_back(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int,
 
 @inlined
 def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_ns: int) -> int:
-    """Forward the last received frames; return the values of `drive`, TIME_CAME if all is done."""
+    """Forward the batch of received frames; return a reason as `drive` does, or TIME_CAME after all
+    frames.
+    """
     state, clock = wires.state, switch.clock
     frames = Incoming(wires.rings[state.interface].octets, wires.offset, wires.captured, wires.original)
     time_ns = own_time(clock, now_ns)
@@ -440,7 +445,7 @@ def _forward_received(switch: Switch, point: CongestionPoint, wires: Wires, now_
 
 @inlined
 def _flush(switch: Switch, wires: Wires) -> int:
-    """Send the leaving frames; return the values of `drive`, TIME_CAME if no frame remains."""
+    """Send the leaving frames; return a reason as `drive` does, or TIME_CAME if no frame remains."""
     outgoing, outbox = switch.outgoing, switch.outbox
     if outgoing.used[0] != 0:
         for interface in range(len(outgoing.frames)):
@@ -475,7 +480,7 @@ def forwarded(point: CongestionPoint, priority: int, tag: int) -> int:
 
 
 class Incoming(NamedTuple):
-    """Frames received together, by columns as in `ecmproto.frames.capture.batch.Batch`."""
+    """Frames received together, with columns as in `ecmproto.frames.capture.batch.Batch`."""
 
     buffer: NDArray[np.uint8]
     offset: NDArray[np.int64]
@@ -484,10 +489,10 @@ class Incoming(NamedTuple):
 
 
 class Outgoing(NamedTuple):
-    """Frames to send, a row for each of a device's interfaces, with ``frames`` entries in use.
+    """Frames to send, with one row per interface and ``frames`` used entries in a row.
 
-    Their octets are consecutive in ``octets``, of which ``used[0]`` are in use; ``octets_at[0]`` is its
-    address.
+    The octets of the frames are consecutive in ``octets``. The first ``used[0]`` octets are in use, and
+    ``octets_at[0]`` is their memory address.
     """
 
     frames: NDArray[np.int64]
@@ -497,13 +502,13 @@ class Outgoing(NamedTuple):
     offset: NDArray[np.int64]
     length: NDArray[np.int64]
     due_ns: NDArray[np.int64]
-    """The scheduled departure time of each frame by the output."""
+    """The scheduled departure time of each frame that is sent by the output."""
     lateness: NDArray[np.int64]
-    """The delays of departures, as `ecmproto.frames.capture.linux.departures.new_counts`."""
+    """The delays of departures, as in `ecmproto.frames.capture.linux.departures.new_counts`."""
 
 
 def new_outgoing(interfaces: int, *, frames: int, largest_octets: int) -> Outgoing:
-    """Return empty stores for sending ``frames`` frames of up to ``largest_octets`` at once."""
+    """Return empty stores for up to ``frames`` frames of up to ``largest_octets`` octets."""
     octets = np.zeros(frames * largest_octets, np.uint8)
     return Outgoing(
         np.zeros(interfaces, np.int64),
@@ -527,7 +532,9 @@ def clear(outgoing: Outgoing) -> None:
 
 @inlined
 def has_event_capacity(switch: Switch) -> bool:
-    """Return whether one more event may post its messages, and every interface send one more frame."""
+    """Return whether there is space for the messages of one more event and for one more frame per
+    interface.
+    """
     outgoing, capacity = switch.outgoing, switch.outgoing.offset.shape[1]
     for interface in range(len(outgoing.frames)):
         if outgoing.frames[interface] >= capacity:
@@ -538,7 +545,7 @@ def has_event_capacity(switch: Switch) -> bool:
 
 @inlined
 def append_octets(outgoing: Outgoing, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Append a frame to the octets to send; return its offset there."""
+    """Append a frame to the octets to send, and return the frame's offset."""
     at = outgoing.used[0]
     copy(buffer, start, outgoing.octets, at, octets)
     outgoing.used[0] = at + octets
@@ -547,7 +554,7 @@ def append_octets(outgoing: Outgoing, buffer: NDArray[np.uint8], start: int, oct
 
 @inlined
 def send_by(outgoing: Outgoing, interface: int, at: int, octets: int) -> None:
-    """Queue the frame at offset ``at`` of the octets for sending by ``interface``."""
+    """Queue the frame at offset ``at`` for sending by ``interface``."""
     frame = outgoing.frames[interface]
     outgoing.offset[interface, frame] = at
     outgoing.length[interface, frame] = octets
@@ -556,30 +563,31 @@ def send_by(outgoing: Outgoing, interface: int, at: int, octets: int) -> None:
 
 @inlined
 def copy(source: NDArray[np.uint8], start: int, target: NDArray[np.uint8], at: int, octets: int) -> None:
-    """Copy ``octets`` octets from ``start`` on in ``source`` to ``at`` in ``target``."""
+    """Copy ``octets`` octets from offset ``start`` in ``source`` to offset ``at`` in ``target``."""
     from_, to = source[start : start + octets], target[at : at + octets]
     for i in range(len(from_)):
         to[i] = from_[i]
 
 
 class FrameStore(NamedTuple):
-    """Octets of waiting frames: slot i from i · ``slot_octets`` on."""
+    """Octets of waiting frames; slot i starts at offset i · ``slot_octets``."""
 
     octets: NDArray[np.uint8]
     slot_octets: int
 
 
 def new_frame_store(slots: int, slot_octets: int) -> FrameStore:
-    """Return a store; slots that were never used take no memory."""
+    """Return a frame store; slots that were never used occupy no memory."""
     return FrameStore(np.zeros(slots * slot_octets, np.uint8), slot_octets)
 
 
 class Addresses(NamedTuple):
-    """The interface of each station: learned from frames, aged out, in bounded memory.
+    """Table of the interface of each station, learned from frames and aged out, with bounded memory.
 
-    A table of fixed size in groups of four. A new address replaces an aged entry of its group, else the least
-    recently used one: a flood of forged sources cannot make the table grow. The assignment to groups depends
-    on random coefficients for each table, so that an attacker cannot choose addresses of one group.
+    The table has a fixed size and consists of groups of four entries. A new address replaces an expired entry
+    of the address's group, or else the least recently used entry, so a flood of forged sources cannot enlarge
+    the table. The group of an address depends on coefficients that are random for each table, so an attacker
+    cannot choose addresses of one group.
     """
 
     address: NDArray[np.int64]
@@ -589,7 +597,7 @@ class Addresses(NamedTuple):
 
 
 def new_addresses(size: int) -> Addresses:
-    """Return an empty table for ``size`` addresses, a power of two of at least four."""
+    """Return an empty table for ``size`` addresses; ``size`` is a power of two of at least four."""
     drawn = [secrets.randbits(_COEFFICIENT_BITS) | 1 for _ in range(2)]
     return Addresses(
         np.full(size, _EMPTY, np.int64),
@@ -601,7 +609,7 @@ def new_addresses(size: int) -> Addresses:
 
 @inlined
 def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bool:
-    """Record that ``address`` is at ``interface``; return whether it is new, or has moved."""
+    """Record that ``address`` is at ``interface``; return whether the address is new or has moved."""
     known, interfaces, heard_ns, _ = addresses
     first = _group(addresses, address)
     oldest = first
@@ -621,7 +629,7 @@ def learn(addresses: Addresses, address: int, interface: int, now_ns: int) -> bo
 
 @inlined
 def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
-    """Return the interface of ``address``; NOWHERE if it sent no frame since ``since_ns``."""
+    """Return the interface of ``address``, or NOWHERE if ``address`` sent no frame since ``since_ns``."""
     known, interfaces, heard_ns, _ = addresses
     first = _group(addresses, address)
     for entry in range(first, first + _WAYS):
@@ -632,7 +640,7 @@ def lookup(addresses: Addresses, address: int, since_ns: int) -> int:
 
 @inlined
 def _group(addresses: Addresses, address: int) -> int:
-    """Return the first entry of the group of ``address``."""
+    """Return the index of the first entry of the group of ``address``."""
     coefficients = addresses.coefficients
     # Products of halves and coefficients: no step needs more than 54 bits, so plain Python agrees.
     mixed = (address & _HALF) * coefficients[0] + (address >> _HALF_BITS) * coefficients[1]

@@ -1,9 +1,10 @@
-"""Tags inserted into and removed from frames of a live device, in place.
+"""Insertion of tags into frames of a live device, and removal of tags, in place.
 
-A device may have a VLAN tag of its own for untagged frames. A mechanism's tags are inserted at the reaction
-point and removed at the edge. The octets before a tag move: frames have free octets before them
-(`capture.linux.receiver.HEADROOM_OCTETS`), and start earlier or later afterwards. `ecmproto.wire.codec.tags`
-has the rules for complete tags, for several of them, and for the position of a new one.
+A device may have a VLAN tag for untagged frames. The reaction point inserts a mechanism's tags, and the edge
+removes these tags. Insertion and removal move the octets before the tag. The buffer has free octets before
+each frame (`capture.linux.receiver.HEADROOM_OCTETS`), so the start of a frame can move.
+`ecmproto.wire.codec.tags` has the rules for complete tags, for several tags, and for the position of a new
+tag.
 """
 
 from __future__ import annotations
@@ -33,22 +34,22 @@ from ecmproto.wire.codec.tags import TagFormat
 
 VLAN_OCTETS = 4
 NO_PLACE = -(1 << 16)
-"""The result, instead of an added length, for a frame whose header is truncated before the tag's position."""
+"""The result for a frame whose header is truncated before the position of the tag."""
 _TYPE_OCTETS = 2
 _IDENTIFIER_BITS = 0xFFF
 
 
 class TaggingFacts:
-    """The EtherTypes of VLAN tags, and the device's own tag; a record."""
+    """The EtherTypes of VLAN tags, and the device's own VLAN tag; a record."""
 
     c_tag: int
     s_tag: int
     old_s_tag: int
     vlan: int
-    """The control information of the device's C-TAG; NO_VLAN without one."""
+    """The control information of the device's C-TAG, or NO_VLAN without a C-TAG."""
     tag: int
     mark: int
-    """The mark in ``row``; ``tag`` is the tag's value."""
+    """The value of the mark in ``row``; ``tag`` is the value of the tag in ``row``."""
 
 
 class Tagging(Struct):
@@ -57,20 +58,20 @@ class Tagging(Struct):
     facts: TaggingFacts
     tables: ParseTables
     layout: TagLayout
-    """The layout of the mechanism's tag, with 0 octets if it has none."""
+    """The layout of the mechanism's tag, which has 0 octets for a mechanism without tags."""
     row: NDArray[np.uint8]
-    """The mechanism's last inserted tag, without the EtherType after it."""
+    """The last inserted tag of the mechanism, without the EtherType that follows the tag."""
 
 
 def check_stack(machine: Machine) -> None:
-    """Raise ParameterError for a mechanism whose ports add records to frames: live devices do not."""
+    """Raise ParameterError for a mechanism that adds records to frames, which live devices do not support."""
     if machine.stack_records:
         needed = "one whose ports add no records to frames, outside of the laboratory and replays"
         raise ParameterError(name="mechanism", needed=needed, got=machine.name)
 
 
 def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes) -> Tagging:
-    """Return the tags of a device with ``machine``; ``vlan`` is the control information of its own tag."""
+    """Return the tags of a device with ``machine``; ``vlan`` is the control information of the VLAN tag."""
     check_stack(machine)
     facts = new_record(TaggingFacts)
     facts.c_tag, facts.s_tag, facts.old_s_tag = ethertypes.c_tag, ethertypes.s_tag, ethertypes.old_s_tag
@@ -84,21 +85,27 @@ def new_tagging(machine: Machine, vlan: int | None, ethertypes: EtherTypes) -> T
 
 @inlined
 def insert_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
-    """Insert space for ``octets`` octets at ``at`` into the frame at ``start``, which then starts earlier."""
+    """Insert space for ``octets`` octets at offset ``at`` of the frame at ``start``.
+
+    The start of the frame moves to a lower index.
+    """
     for index in range(start, start + at):
         buffer[index - octets] = buffer[index]
 
 
 @inlined
 def remove_octets(buffer: NDArray[np.uint8], start: int, at: int, octets: int) -> None:
-    """Remove ``octets`` octets at ``at`` from the frame at ``start``, which then starts later."""
+    """Remove ``octets`` octets at offset ``at`` of the frame at ``start``.
+
+    The start of the frame moves to a higher index.
+    """
     for index in range(start + at - 1, start - 1, -1):
         buffer[index + octets] = buffer[index]
 
 
 @compiled
 def put_vlan_on(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Insert the device's VLAN tag into an untagged frame; return the number of octets it starts earlier."""
+    """Insert the device's VLAN tag into an untagged frame; return the number of inserted octets."""
     facts = tagging.facts
     if facts.vlan == NO_VLAN or octets < HEADER_OCTETS:
         return 0
@@ -114,7 +121,10 @@ def put_vlan_on(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets:
 
 @compiled
 def take_vlan_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Remove the outermost tag if it has the device's VLAN and any priority; return its length, else 0."""
+    """Remove the outermost tag if the tag has the device's VLAN, with any priority.
+
+    Returns the length of the removed tag, or 0 if no tag was removed.
+    """
     facts = tagging.facts
     if facts.vlan == NO_VLAN or octets < HEADER_OCTETS + VLAN_OCTETS:
         return 0
@@ -128,7 +138,7 @@ def take_vlan_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octet
 
 @compiled
 def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int) -> int:
-    """Remove all of the mechanism's tags from a frame; return the number of octets it starts later."""
+    """Remove all of the mechanism's tags from a frame; return the number of removed octets."""
     length, removed = tagging.layout.octets, 0
     if length == 0:
         return 0
@@ -144,10 +154,11 @@ def take_tags_off(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octet
 def put_tag_on(
     tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, tag: int, mark: int
 ) -> int:
-    """Replace a frame's tags of the mechanism by one; return the number of added octets.
+    """Replace all of the mechanism's tags of a frame by one tag; return the number of added octets.
 
-    The frame starts earlier, or later, by that number. An ECN field is rewritten in place. NO_PLACE, without
-    a change, if the frame's header is truncated.
+    The start of the frame moves by this number of octets; a negative number means removed octets. An ECN
+    field is rewritten in place. If the frame's header is truncated, the frame stays unchanged and the result
+    is NO_PLACE.
     """
     layout, facts, row = tagging.layout, tagging.facts, tagging.row
     length = layout.octets
@@ -176,7 +187,7 @@ def put_tag_on(
 
 @compiled
 def set_priority(tagging: Tagging, buffer: NDArray[np.uint8], start: int, octets: int, priority: int) -> None:
-    """Set the ``priority`` in the outermost VLAN tag of a frame; an untagged frame stays unchanged."""
+    """Set ``priority`` in the outermost VLAN tag of a frame; an untagged frame stays unchanged."""
     at, end, tables = start + TYPE_AT, start + octets, tagging.tables
     length = tag_octets(buffer, at, end, tables)
     while length > 0 and role_at(buffer, at, tables) != VLAN_TAG:
