@@ -182,14 +182,14 @@ class Column:
         return self.select(first)
 
     def lists(self) -> list[list[Any]]:
-        """Return the values of each frame as Python values: int, bytes or str."""
+        """Return, for each frame, the list of its values as Python objects: int, bytes or str."""
         rows: list[list[Any]] = [[] for _ in range(self.frames)]
         for row, value in zip(self.rows.tolist(), self.python_values(), strict=True):
             rows[row].append(value)
         return rows
 
     def python_values(self) -> Iterator[Any]:
-        """Yield all values as Python values."""
+        """Yield all values as Python objects: int, bytes or str."""
         values = self.values
         if not isinstance(values, np.ndarray):
             return iter(values)

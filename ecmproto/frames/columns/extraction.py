@@ -235,7 +235,7 @@ _EMPTY: dict[str, NDArray[Any]] = {}
 
 
 def _recorded(fields: list[FilterField], batch: Batch, interfaces: Sequence[Interface]) -> Iterator[Column]:
-    """Yield the columns of fields of the capture's records."""
+    """Yield the columns of record fields, such as time and length."""
     every = every_row(len(batch))
     for field in fields:
         rows, values = _of_record(field.name, batch, interfaces, every)

@@ -151,7 +151,7 @@ _MASKED_OCTETS = 12
 
 
 def _masks() -> Octets:
-    """Return the bits masked to ones in the first octets of IPv4, IPv6 or GRH, UDP and BTH headers."""
+    """Return the bits that are set to one in the first octets of IPv4, IPv6, GRH, UDP and BTH headers."""
     masks = np.zeros((4, _MASKED_OCTETS), np.uint8)
     for row, cls in enumerate((IPv4, IPv6, UDP, BTH)):
         for octet, bits in CHANGING[cls]:

@@ -118,7 +118,7 @@ def _for_pairs(left: Texts, right: Texts, holds: Callable[[str, str], bool]) -> 
 
 
 def is_something(values: Values) -> Mask:
-    """Return a mask of the values that are not empty after slicing."""
+    """Return a mask of the values that are not empty."""
     if isinstance(values, Texts):
         return _for_texts(values, bool)
     mask: Mask = octet_strings(values).octets > 0
@@ -126,7 +126,7 @@ def is_something(values: Values) -> Mask:
 
 
 def has_bits(values: Values) -> Mask:
-    """Return a mask of the values that have any bit set after masking."""
+    """Return a mask of the values that have any bit set."""
     assert not isinstance(values, Texts)
     mask: Mask
     if isinstance(values, np.ndarray):

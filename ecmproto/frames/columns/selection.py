@@ -73,8 +73,8 @@ if TYPE_CHECKING:
 Mask = NDArray[np.bool_]
 
 _SPARSE = 2
-"""Divisor: if fewer than one frame in this number remains, the remaining frames are copied for the next
-tests.
+"""Divisor for a threshold: if fewer than 1 / ``_SPARSE`` of all frames remain, the remaining frames are
+copied.
 """
 
 
@@ -388,7 +388,7 @@ class Scope:
         return FrameValues(rows=rows, values=values).select(ascending)
 
     def _layers_of(self, field: FilterField) -> tuple[NDArray[np.int32] | None, BatchLayers]:
-        """Return the layers of a field; for quoted frames, also the indices of the quoting frames."""
+        """Return the layers of a field; for quoted frames, also return the indices of the quoting frames."""
         pool = self._pool if len(self) >= SHARED_FRAMES else None
         outer = SHOWN_AS if field.inner else field.formats
         frames = frames_of(self._batch, self._interfaces)

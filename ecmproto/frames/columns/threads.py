@@ -117,5 +117,5 @@ class Turn:
             self._before = None
 
     def end(self) -> None:
-        """Let the next task pass."""
+        """Mark this task as passed, so that the next task can pass."""
         self._over.set()

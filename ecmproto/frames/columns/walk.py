@@ -384,7 +384,7 @@ def walk(
 
 
 _AHEAD = 16
-"""Number of frames between the current frame and the prefetched frame; a load takes longer than a frame."""
+"""Number of frames ahead whose memory is prefetched; a memory load takes longer than one frame."""
 _RUN_FRAMES = 4
 """Number of consecutive frames with one layout after which the next frames are processed as a run."""
 
@@ -545,7 +545,7 @@ class BatchPart:
 
     @property
     def layouts(self) -> NDArray[np.int64]:
-        """Columns of each layout; see `ecmproto.frames.columns.layout_cache`."""
+        """All layouts, one per row; see `ecmproto.frames.columns.layout_cache` for the columns."""
         return self.cache.layout[: self.cache.used[0]]
 
     @property

@@ -140,12 +140,12 @@ class Json(_Documents):
         return f'{{"schema": "{FRAMES_SCHEMA}", "capture": {capture}, "frames": ['
 
     def record(self, record: Record) -> str:
-        """Return one frame on a separate line."""
+        """Return one frame on a separate line; a comma precedes every frame except the first."""
         begun, self._begun = self._begun, True
         return self.among_others(record)[not begun :]
 
     def among_others(self, record: Record) -> str:
-        """Return one frame of several; after the first frame, a comma and a line feed precede the frame."""
+        """Return one frame, preceded by a comma and a line feed."""
         return super().record(record)
 
     def texts(self, batch: Batch, *arguments: Any, **options: Any) -> Iterator[bytes | memoryview]:

@@ -116,7 +116,7 @@ class Lines(Listing):
         return [*_HEAD, *_pieces_after_time(path, self._label, self._paint), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-        """Return a mask of the frames with an incomplete Ethernet header or a wrong FCS."""
+        """Return a mask of the frames with an incomplete Ethernet header or an incorrect FCS."""
         return short_or_bad(batch, interfaces)
 
     def parts(self, record: Record) -> tuple[str, str, str]:
@@ -235,7 +235,7 @@ def fcs_holds(record: Record) -> bool:
 
 
 def short_or_bad(batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-    """Return a mask of the frames with an incomplete Ethernet header or a wrong FCS."""
+    """Return a mask of the frames with an incomplete Ethernet header or an incorrect FCS."""
     links, used = batch.links(interfaces)
     fcs_octets = np.array([each.fcs_octets for each in links], np.int64)[used]
     ethernet = np.array([each.linktype == ETHERNET for each in links], np.bool_)[used]
@@ -665,7 +665,10 @@ _MINUTES_BITS = 41
 
 
 def prefixed(number: Number, times: int, units: Sequence[tuple[int, str]]) -> list[Piece]:
-    """Return the product of ``times`` and a number, rounded, in the largest unit that does not exceed it."""
+    """Return pieces for the product of ``times`` and a number, in the largest unit that does not exceed it.
+
+    The product is rounded to four digits.
+    """
     (exponent, unit), *smaller = units
     pieces: list[Piece] = [Significant(number, exponent, times), f" {unit}"]
     if not smaller:

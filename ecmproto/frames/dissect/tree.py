@@ -127,7 +127,7 @@ class Trees(Listing):
         return [*_Layout(self._paint, self.ethertypes).tree(path), "\n"]
 
     def odd(self, batch: Batch, interfaces: Sequence[Interface]) -> NDArray[np.bool_]:
-        """Return a mask of the frames with a comment, an incomplete Ethernet header or a wrong FCS."""
+        """Return a mask of the frames with a comment, an incomplete Ethernet header or an incorrect FCS."""
         return commented(batch) | short_or_bad(batch, interfaces)
 
 

@@ -500,7 +500,7 @@ def _bitwise_and(value: Any, mask: Any) -> Any:
 
 
 def fields_of(test: Test) -> Iterator[FilterField]:
-    """Yield the fields and layers that a test uses, in order."""
+    """Yield the fields and layers that a test uses, in the order of the text."""
     match test:
         case And(tests=tests) | Or(tests=tests):
             for each in tests:

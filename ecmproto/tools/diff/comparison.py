@@ -148,11 +148,11 @@ class Comparison:
     """A comparison of two captures, given as paths; one path may be ``-`` for stdin.
 
     Iteration yields all differences in order. A missing frame is listed at its position in the first capture.
-    Frames that differ only in time are not listed if more than half of the frames do so, unless
-    ``list_times`` is given. `Summary.times` includes these frames. ``filter`` restricts the comparison in
-    both captures. By default, the innermost frames of mirrors and tunnels are compared, without their
-    interfaces. With ``outer``, wrappers are compared. ``window`` is a number of frames; memory use is about
-    100 bytes per frame of the window.
+    ``list_times`` determines whether frames that differ only in time are listed. By default, these frames are
+    listed unless more than half of the frames differ in time. `Summary.times` always includes these frames.
+    ``filter`` restricts the comparison in both captures. By default, the innermost frames of mirrors and
+    tunnels are compared, without their interfaces. With ``outer``, wrappers are compared. ``window`` is a
+    number of frames; memory use is about 100 bytes per frame of the window.
 
     Raises CaptureError for an unreadable capture. A truncated capture is compared as far as possible, and
     ``problem`` is set afterwards.

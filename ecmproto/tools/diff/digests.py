@@ -323,7 +323,7 @@ class Digests:
     interface: NDArray[np.uint16] | NDArray[np.int32]
     """Index among all interfaces of the capture."""
     digest: Uint64
-    """Digest of the whole frame, its lengths and its link type."""
+    """Digest of the whole frame, including its lengths and its link type."""
     header: Uint32
     """16-bit hash of the addresses and the MSDU's EtherType, followed by the lowest 16 bits of the length."""
     payload: Uint32

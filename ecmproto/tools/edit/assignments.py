@@ -116,7 +116,7 @@ def _assignment(text: str) -> Assignment:
 
 
 def _writings(field: FilterField, text: str, where: str) -> tuple[Writing, ...]:
-    """Return one writing for each format whose field can hold the value."""
+    """Return one `Writing` for each format whose field can hold the value."""
     writings, errors = [], []
     for source in field.sources:
         try:

@@ -391,7 +391,7 @@ class Editor:
         return self._rewritten(batch, frames)
 
     def _rewritten(self, batch: Batch, frames: Batch) -> Batch:
-        """Return the records of a batch with other frames."""
+        """Return the records of a batch with the octets and lengths of other frames."""
         if frames is batch:
             return batch
         simple = batch.timed is not None and bool((frames.captured != batch.captured)[~batch.timed].any())

@@ -164,7 +164,7 @@ class Computing:
         return {key: value for key, value in computed.items() if key not in self._given[index]}
 
     def announcing(self, index: int, numbers: NDArray[Any]) -> NDArray[Any]:
-        """Return the final EtherTypes or lengths after layer ``index``."""
+        """Return the EtherTypes or lengths that announce the layer after layer ``index``, after ``fix``."""
         layer = self._layers[index]
         key = layer.next_key
         if not self._is_fixed or key in self._given[index]:

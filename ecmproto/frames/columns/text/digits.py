@@ -24,7 +24,7 @@ _DAY_S = 86_400
 
 @inlined
 def four_digits(number: int) -> int:
-    """Return the four digits of a number < 10^4, with the first digit in the least significant octet."""
+    """Return the four decimal digits of a number < 10^4; the least significant octet has the first digit."""
     # 5243 / 2^19 is about 1/100, and 103 / 2^10 is about 1/10; both are exact enough for numbers < 10^4.
     hundreds = (number * 5243) >> 19
     pairs = hundreds | ((number - 100 * hundreds) << 16)
@@ -34,7 +34,7 @@ def four_digits(number: int) -> int:
 
 @inlined
 def _few(out: Octets, at: int, number: int) -> int:
-    """Write a number < 10^4."""
+    """Write a number < 10^4 in decimal."""
     unused = int(number < 10) + int(number < 100) + int(number < 1000)
     store_4(out, at, four_digits(number) >> (8 * unused))
     return at + 4 - unused
@@ -51,7 +51,7 @@ def _eight(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def _below_eight(out: Octets, at: int, number: int) -> int:
-    """Write a number < 10^8."""
+    """Write a number < 10^8 in decimal."""
     if number < 10_000:
         return _few(out, at, number)
     high = number // 10_000
@@ -62,7 +62,7 @@ def _below_eight(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def natural(out: Octets, at: int, number: int) -> int:
-    """Write a number ≥ 0."""
+    """Write a number ≥ 0 in decimal."""
     if number < 100_000_000:
         return _below_eight(out, at, number)
     above = number // 100_000_000
@@ -77,7 +77,7 @@ def natural(out: Octets, at: int, number: int) -> int:
 
 @inlined
 def digits_of(number: int) -> int:
-    """Return the number of digits of a number ≥ 0."""
+    """Return the number of decimal digits of a number ≥ 0."""
     digits = 1
     while number >= 10_000:
         number //= 10_000
@@ -87,7 +87,7 @@ def digits_of(number: int) -> int:
 
 @inlined
 def _lead(out: Octets, at: int, spaces: int, number: int, plus: bool) -> int:
-    """Write spaces and the sign."""
+    """Write leading spaces and the sign of a number."""
     for _ in range(spaces):
         out[at] = _SPACE
         at += 1
@@ -179,7 +179,7 @@ def _hex_digits(nibbles: int) -> int:
 
 @inlined
 def _two_digits(octet: int) -> int:
-    """Return the hex digits of an octet, with the first digit in the least significant octet."""
+    """Return the two hex digits of an octet; the least significant octet has the first digit."""
     return _hex_digits((octet >> 4) | ((octet & 15) << 8)) & 0xFFFF
 
 

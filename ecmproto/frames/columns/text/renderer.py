@@ -591,7 +591,7 @@ def _shared(captured: Int64) -> Iterator[tuple[int, int]]:
 
 
 def _far(batch: Batch, origin_ns: int) -> NDArray[np.bool_]:
-    """Return a mask of the frames with times too large for programs."""
+    """Return a mask of the frames with times that are too large for programs."""
     if max(abs(origin_ns), batch.farthest_ns()) < _NEAR_NS:
         return np.zeros(len(batch), np.bool_)
     near = batch.time_ns.astype(np.float64)
