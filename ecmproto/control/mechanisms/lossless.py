@@ -99,7 +99,7 @@ class Renewal:
     share: Fraction = DEFAULT_SHARE
 
     def __post_init__(self) -> None:
-        """Check each field; raises ParameterError."""
+        """Raise ParameterError for an invalid field."""
         if self.rate_bps < 1:
             raise ParameterError(
                 name="storm", needed="a link of more than 0 bit/s", got=format_rate(self.rate_bps)

@@ -1,4 +1,4 @@
-"""Base class of the ECM, BCN and E²CM machines."""
+"""Base class of the ECM, BCN and E²CM mechanisms."""
 
 from __future__ import annotations
 
@@ -90,7 +90,8 @@ class AIMDMachine(Machine):
     ) -> ParsedFeedback | None:
         """Return the feedback in a message about a frame of ``station_mac``; the Version field is ignored.
 
-        A message is malformed if it cannot be decoded, or if the sampled frame in it is missing or too short.
+        A message is malformed if the message cannot be decoded, or if the sampled frame is missing or too
+        short.
         """
         frame = addressed(
             octets,

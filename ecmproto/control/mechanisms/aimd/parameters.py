@@ -77,7 +77,7 @@ class SamplingParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and Sr ≤ Sf; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and for Sr > Sf > 0."""
         if self.random_octets is UNSET and isinstance(self.fixed_octets, int):
             object.__setattr__(self, "random_octets", min(self.fixed_octets * 3 // 10, 64_000))
         Parameters.__post_init__(self)
@@ -129,7 +129,7 @@ class AIMDCongestionPointParameters(SamplingParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and Qeq < Qmc < Qsc; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and unless Qeq < Qmc < Qsc."""
         SamplingParameters.__post_init__(self)
         scaled_units = Fraction(self.qeq_octets) * Fraction(self.qscale) / QUEUE_UNIT_OCTETS
         if not 1 <= scaled_units <= LARGEST_FIELD_UNITS:

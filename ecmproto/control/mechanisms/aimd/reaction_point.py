@@ -222,8 +222,8 @@ def join(limiters: Limiters, index: int) -> None:
 def limiter_of(limiters: Limiters, flow: int, priority: int) -> int:
     """Return the index of the limiter for a message about ``flow``, or NO_LIMITER.
 
-    The coarse limiter gets the message if it replaces the fine limiter, except during a time-out of the fine
-    limiter.
+    The limiter is the fine limiter of the flow, unless the coarse limiter of the priority has replaced the
+    fine limiter. A fine limiter in a time-out is not yet replaced.
     """
     index = find_fine(limiters, flow)
     coarse = fine_count(limiters) + priority

@@ -116,7 +116,7 @@ _NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 class _MappedField(NamedTuple):
-    """The format field for one message field, with the unit and the range of the format field."""
+    """The format field that corresponds to a message field, with the unit and the range."""
 
     key: str
     unit: int
@@ -155,7 +155,7 @@ class MessageFormat:
     fields: Mapping[str, str] = field(default_factory=lambda: _NOTHING)
     """Message field name by format field name, for fields whose names differ."""
     packed: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: _NOTHING)
-    """Format fields, most significant first, that together form one message field, by message field name."""
+    """Format fields that together form one message field, by message field name, most significant first."""
     units: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
     """Size of a format field's unit in units of the message field; a negative size inverts the sign."""
     constants: Mapping[str, int] = field(default_factory=lambda: _NOTHING)

@@ -66,7 +66,7 @@ class PortContext:
     flows: int
     """Maximum number of flows per station."""
     flight_ns: int = UNKNOWN_NS
-    """Time that a probe, sent after a data frame to the same destination, takes on an idle path."""
+    """Time that a probe takes on an idle path after a data frame to the same destination."""
     hops: int = 1
     """Number of congestion points on the path of a flow."""
     ethertypes: EtherTypes = DEFAULT
@@ -207,7 +207,7 @@ class Machine:
     answers: frozenset[int] = frozenset()
     """Message kinds that destinations send."""
     payloads: Mapping[int, type[Any]] = MappingProxyType({})
-    """Payload record type of each message kind, and of SILENT samples if these have a payload."""
+    """Payload record type of each message kind; SILENT samples can also have a payload."""
     shown_fields: Mapping[str, str] = MappingProxyType({})
     """Payload fields, by label, that a comment on a message displays."""
     shown_counters: tuple[str, ...] = ()
@@ -453,7 +453,7 @@ class StackedCongestionPoint(Struct):
     """Two independent congestion points; each call runs ``first`` before ``second``.
 
     Both congestion points process each frame as the frame arrived at the port. The maximum number of posted
-    messages is twice the maximum of one congestion point. Each of the two can also be a
+    messages is twice the maximum of one congestion point. Either congestion point can also be a
     `StackedCongestionPoint`.
     """
 

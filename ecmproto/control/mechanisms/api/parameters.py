@@ -205,7 +205,7 @@ class Parameters:
     """
 
     def __post_init__(self) -> None:
-        """Check each field. Raises ParameterError for the first field whose value is out of range."""
+        """Raise ParameterError for the first field whose value is out of range."""
         for parameter in self.describe():
             check(parameter, getattr(self, parameter.attribute))
 

@@ -142,7 +142,7 @@ def messages_of(
 
 
 class Posted:
-    """Record of the number of messages in an outbox and of the current frame."""
+    """Record of the current frame and the number of messages in an outbox."""
 
     count: int
     cause: int

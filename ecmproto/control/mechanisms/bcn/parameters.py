@@ -42,7 +42,7 @@ class BCNCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and Qsc < Qst; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and unless Qsc < Qst."""
         if self.qst_low_octets is UNSET:
             object.__setattr__(self, "qst_low_octets", self.qsc_octets or self.qeq_octets)
         aimd.AIMDCongestionPointParameters.__post_init__(self)

@@ -1,9 +1,9 @@
 """The CSIG congestion point and mechanism, without a reaction point; tags stay in the frames.
 
-A tag requests one of four signals. When a tagged frame is enqueued, the port compares its own value with the
-value in the tag. The port writes its own value and locator if the port is more congested. The four signals
-are the minimum available bandwidth, the minimum share of available capacity, the maximum delay, and the
-maximum queue length.
+A tag requests one of four signals. When a tagged frame is enqueued, the port compares its value of the signal
+with the value in the tag. If the port is more congested, the port writes its value and locator into the tag.
+The four signals are the minimum available bandwidth, the minimum share of available capacity, the maximum
+delay, and the maximum queue length.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class DBPEdgeParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and the relation of the two times; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and if a source would expire between two reports."""
         Parameters.__post_init__(self)
         if self.active_ns < self.report_interval_ns:
             raise ParameterError(

@@ -52,7 +52,7 @@ class DCQCNCongestionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and Kmin ≤ Kmax; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and if Kmin is above Kmax."""
         Parameters.__post_init__(self)
         if self.kmin_octets and self.kmax_octets:
             _check_thresholds(self.kmin_octets, self.kmax_octets)
@@ -154,7 +154,7 @@ class DCQCNReactionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field; raises ParameterError."""
+        """Raise ParameterError for a value out of range."""
         Parameters.__post_init__(self)
 
     @property

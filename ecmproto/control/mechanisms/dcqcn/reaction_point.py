@@ -345,7 +345,10 @@ def _approach(settings: DCQCNStationSettings, limiter: DCQCNLimiter, now_ns: int
 
 @compiled
 def _schedule(limiters: DCQCNLimiters) -> None:
-    """Store the earliest timer and the index of its limiter; at equal times, the lowest index."""
+    """Store the time and the limiter index of the earliest timer.
+
+    At equal times, the lowest index has precedence.
+    """
     due_ns = NEVER_NS
     for index in range(limiters.point.used):
         own_ns = min(limiters.slots[index].timer_ns, limiters.slots[index].decrease_ns)

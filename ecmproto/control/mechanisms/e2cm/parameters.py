@@ -75,7 +75,7 @@ class E2CMCongestionPointParameters(aimd.AIMDCongestionPointParameters):
     )
 
     def __post_init__(self) -> None:
-        """Check each field and the relations between fields; raises ParameterError."""
+        """Raise ParameterError for inconsistent values."""
         if self.tagged_random_octets is UNSET and isinstance(self.tagged_fixed_octets, int):
             object.__setattr__(self, "tagged_random_octets", min(self.tagged_fixed_octets * 3 // 10, 64_000))
         aimd.AIMDCongestionPointParameters.__post_init__(self)
@@ -208,7 +208,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and the relations between fields; raises ParameterError."""
+        """Raise ParameterError for inconsistent values."""
         ecm.ECMReactionPointParameters.__post_init__(self)
         if not (self.probe_octets or self.probe_frames or self.probe_interval_ns):
             needed = "one of probe_octets, probe_frames and probe_interval above 0"
@@ -236,7 +236,7 @@ class E2CMReactionPointParameters(ecm.ECMReactionPointParameters):
         )
 
     def path_qeq_octets(self, congested_hops: int, *, frame_octets: int = PACKET_OCTETS) -> int:
-        """Return the Qeq of a flow over ``congested_hops`` hops, in octets, but at least one frame.
+        """Return Qeq in octets for a flow over ``congested_hops`` hops; the result is at least one frame.
 
         Raises ParameterError for fewer hops than 1.
         """

@@ -194,7 +194,7 @@ def on_departure(probing: Probing, counters: ProbeCounters, settings: ProbeSetti
 
 @compiled
 def on_probe_timer(probing: Probing, counters: ProbeCounters, settings: ProbeSettings, now_ns: int) -> bool:
-    """Return whether a probe is due by time; a late call returns one probe for all missed intervals."""
+    """Return whether a probe is due by time; a late call replaces all missed intervals by one probe."""
     if probing.active == 0 or settings.probe_interval_ns == 0 or probing.due_ns > now_ns:
         return False
     missed = (now_ns - probing.due_ns) // settings.probe_interval_ns

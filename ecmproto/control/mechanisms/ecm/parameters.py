@@ -60,7 +60,7 @@ class ECMReactionPointParameters(aimd.AIMDReactionPointParameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field; raises ParameterError."""
+        """Raise ParameterError for a value out of range."""
         if self.floor_bps is UNSET:
             object.__setattr__(self, "floor_bps", self.rate_unit_bps)
         Parameters.__post_init__(self)

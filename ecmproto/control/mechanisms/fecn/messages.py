@@ -1,7 +1,7 @@
 """Functions that create and parse RD tags and returning frames of FECN (wire-formats 1.2 and 7).
 
-A change of the tags changes no other octet of the frame, so a length field after the tags (802.3) stays
-unchanged. Frames start at the DA, end with the last captured octet, and have no FCS.
+A change of a tag leaves all other octets of the frame unchanged, even a length field after the tags (802.3).
+Frames start at the DA, end with the last captured octet, and have no FCS.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class FECNCongestionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and Qeq < Qsc; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and if Qeq is not below Qsc."""
         Parameters.__post_init__(self)
         if self.qeq_octets >= self.qsc_octets:
             raise ParameterError(

@@ -1,7 +1,7 @@
 """The HPCC congestion point, which adds a record of the port to each frame that leaves the port.
 
 The reaction point uses only shares of the link rate. A port reports the next higher rate if no code exists
-for the port rate. The octets in records are then scaled by the same factor.
+for the port rate. The octets in records are then scaled by the ratio of the reported rate to the port rate.
 """
 
 from __future__ import annotations

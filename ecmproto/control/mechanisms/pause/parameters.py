@@ -52,7 +52,9 @@ class GenerationParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and the order of the thresholds; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and if the XON threshold is above the XOFF
+        threshold.
+        """
         # Not super(): a slotted dataclass differs from the class that super() would use.
         Parameters.__post_init__(self)
         if self.low_octets > self.high_octets:
@@ -87,7 +89,7 @@ class PauseReactionParameters(Parameters):
 
     @property
     def priorities(self) -> frozenset[int]:
-        """Return all priorities, since PAUSE stops all of them."""
+        """Return all priorities, since PAUSE stops every priority."""
         return _ALL
 
 

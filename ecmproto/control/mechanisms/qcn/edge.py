@@ -133,7 +133,7 @@ def _automatic(neighbour_cnpv: int, neighbour_ready: int) -> DefenceMode:
 
 
 def advertisement(parameters: QCNEdgeParameters, modes: Sequence[DefenceMode]) -> CongestionNotificationTLV:
-    """Return the TLV that advertises the CNPVs; a CNPV is Ready unless it is remapped (802.1Q 33.5)."""
+    """Return the TLV that advertises the CNPVs; a CNPV is Ready unless the port remaps it (802.1Q 33.5)."""
     enabled = [p for p in sorted(parameters.cnpv) if modes[p] is not DefenceMode.DISABLED]
     ready = [p for p in enabled if modes[p] is not DefenceMode.EDGE]
     return CongestionNotificationTLV(cnpv=_mask(enabled), ready=_mask(ready))
@@ -213,7 +213,7 @@ def transmit(
     length_octets: int | None = None,
     ethertypes: EtherTypes = DEFAULT,
 ) -> bytes:
-    """Return a frame for transmission in ``priority``, without CN-TAG if the defence mode requires it."""
+    """Return a frame for transmission in ``priority``, without CN-TAG if the mode removes CN-TAGs."""
     if not rules.strips[priority]:
         return octets
     stripped = strip_cn_tag(octets, length_octets=length_octets, ethertypes=ethertypes)

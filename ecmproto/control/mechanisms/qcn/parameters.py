@@ -150,7 +150,9 @@ class QCNReactionPointParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and the order of the rates; raises ParameterError."""
+        """Raise ParameterError for a value out of range, and if the minimum rate is above the maximum
+        rate.
+        """
         Parameters.__post_init__(self)
         if self.max_rate_bps:
             check_rates(self.min_rate_bps, self.max_rate_bps)
@@ -223,7 +225,7 @@ class QCNEdgeParameters(Parameters):
     )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Check each field and the relations between fields; raises ParameterError."""
+        """Raise ParameterError for inconsistent values."""
         Parameters.__post_init__(self)
         if len(self.cnpv) == PRIORITIES:
             raise ParameterError(name="cnpv", needed="at most seven priorities", got="all eight")

@@ -76,7 +76,7 @@ class QCNLimiter(RateLimiter):
     waiting: int
     """Number of frames in the queue of the limiter; the caller stores the frames."""
     lease: int
-    """Number of the current use of the limiter, from 1 on; flows of an earlier use are no longer limited."""
+    """Number of the current use of the limiter, from 1 on; a flow of an earlier use has no limiter."""
     active: int
     """1 while the limiter is in use, otherwise 0."""
 
@@ -198,8 +198,8 @@ def receive(
 ) -> int:
     """React to a CNM about ``flow`` (rule 1); return the index of the slowed limiter, or NO_LIMITER.
 
-    The function draws a random number for the byte counter, if the counter is reloaded, and then one for the
-    timer.
+    If the byte counter is reloaded, the function draws a random number for the counter. Then the function
+    draws a random number for the timer.
     """
     on_timer(limiters, settings, generator, now_ns)
     point = limiters.point
@@ -369,7 +369,8 @@ def _recover(point: QCNStation, settings: QCNStationSettings, limiter: QCNLimite
 def phase(settings: QCNStationSettings, limiter: QCNLimiter) -> int:
     """Return the phase of the increase.
 
-    The phase is active increase if one counter is past the threshold, and hyper-active increase if both are.
+    The phase is active increase if one counter is past the threshold, and hyper-active increase if both
+    counters are.
     """
     if min(limiter.byte_stage, limiter.time_stage) >= settings.past_stage:
         return HYPER_ACTIVE_INCREASE
@@ -394,7 +395,10 @@ def _reload(settings: QCNStationSettings, generator: Random, period: float) -> i
 
 @compiled
 def _schedule(limiters: QCNLimiters) -> None:
-    """Store the earliest timer and the index of its limiter; at equal times, the lowest index."""
+    """Store the time and the limiter index of the earliest timer.
+
+    At equal times, the lowest index has precedence.
+    """
     due_ns = NEVER_NS
     for index in range(len(limiters.slots)):
         if limiters.slots[index].expires_ns < due_ns:
