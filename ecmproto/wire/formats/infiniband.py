@@ -489,7 +489,7 @@ class CNP(BTH):
 
 @layer("grh", title="Global route header (GRH)", source="IBTA vol. 1, 8.3; annex A16")
 class GRH(Layer):
-    """Global route header, which replaces IP and UDP in RoCEv1. The layout is the same as in an IPv6 header."""
+    """Global route header, which replaces IP and UDP in RoCEv1. The layout matches an IPv6 header."""
 
     ipver: int = uint(4, default=6, doc="6", source="IBTA vol. 1, 8.3", name="infiniband.grh.ipver")
     tclass: int = uint(
